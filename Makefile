@@ -1,0 +1,71 @@
+# Bare `make` lists the verbs. Everything a verb needs it sets up itself.
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+JISSOKU := $(VENV)/bin/jissoku
+SYSTEM_PYTHON ?= python3
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the verbs.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
+	  while IFS='|' read -r verb text; do printf '  make %-10s %s\n' "$$verb" "$$text"; done
+
+$(VENV)/.packages: pyproject.toml
+	@command -v cargo >/dev/null || { echo 'jissoku needs Rust: install it with rustup, then try again.' >&2; exit 2; }
+	$(SYSTEM_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "jissoku needs Python 3.11 or newer")'
+	$(SYSTEM_PYTHON) -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --upgrade 'pip>=25.1'
+	$(PYTHON) -m pip install --quiet --group dev --group race
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.packages $(RUST_SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
+	@touch $@
+
+.PHONY: setup
+setup: $(VENV)/.packages ## Make the virtual environment with every Python package.
+
+.PHONY: build
+build: $(VENV)/.built ## Build everything; leaves .venv/bin/jissoku.
+
+.PHONY: race
+race: build ## Race what can be raced on this machine, and write a report (4 minutes).
+	$(JISSOKU) compare --quick
+
+.PHONY: test
+test: build ## Run the tests, Rust and Python.
+	cargo test --workspace --quiet
+	$(PYTHON) -m pytest
+
+.PHONY: race-test
+race-test: build ## Run the tests that start servers and drive real load (some minutes).
+	$(PYTHON) -m pytest -m race --timeout 300
+
+.PHONY: golden
+golden: build ## Rewrite the reports that tests compare with; review the diff.
+	$(PYTHON) -m pytest tests/report --golden
+
+.PHONY: format
+format: $(VENV)/.packages ## Format Rust and Python.
+	cargo fmt --all
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix --quiet .
+
+.PHONY: lint
+lint: build ## Check formatting, lints and types; every warning is an error.
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(VENV)/bin/ruff format --check --quiet .
+	$(VENV)/bin/ruff check --quiet .
+	$(VENV)/bin/mypy
+
+.PHONY: check
+check: lint test ## What has to be green before a change is shown to anybody.
+
+.PHONY: clean
+clean: ## Remove what was built; runs and their reports stay.
+	rm -rf $(VENV) target
+	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,50 @@
+//! The command line of the native verbs: `serve`, `load`, `floor`. One definition, used by the binary
+//! and, through `jissoku-python`, by the installed command.
+
+mod floor;
+mod load;
+mod serve;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "jissoku", version, about = "The native verbs of jissoku")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Serve(serve::Serve),
+    Load(load::Load),
+    Floor(floor::Floor),
+}
+
+/// Runs `jissoku VERB …` and returns the exit code: 0 fine, 1 the work failed, 2 bad input,
+/// 4 undecided or invalid, 130 interrupted.
+#[must_use]
+pub fn run(arguments: impl IntoIterator<Item = String>) -> u8 {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(refusal) => {
+            // Clap's refusals carry the usage; help and version are no refusals and exit with 0.
+            let _shown = refusal.print();
+            return u8::try_from(refusal.exit_code()).unwrap_or(2);
+        }
+    };
+    match arguments.verb {
+        Verb::Serve(serve) => serve.run(),
+        Verb::Load(load) => load.run(),
+        Verb::Floor(floor) => floor.run(),
+    }
+}
+
+/// As [`run`], for `main`.
+#[must_use]
+pub fn main() -> ExitCode {
+    run(std::env::args()).into()
+}

@@ -1,0 +1,265 @@
+//! `jissoku load`: the stopwatch, alone.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use jissoku_load::report::Report;
+use jissoku_load::{
+    Address, Control, Edge, Expected, Failure, Idle, LanePlan, Pace, Plan, Request, Reuse, Until,
+    Verify,
+};
+use jissoku_os::clock;
+use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
+
+use crate::units;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What `-d` is when neither it nor `-n` is given.
+const DURATION_NS: u64 = 10 * SECOND_NS;
+
+/// What `--warmup` is with `-d`.
+const WARMUP_NS: u64 = SECOND_NS / 10 * 3;
+
+/// Asks servers, checks every answer, and measures time.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Load {
+    /// http://HOST:PORT/PATH or unix:/PATH.sock:/URI; several are driven side by side, as a duet
+    #[arg(value_name = "URL", required = true)]
+    urls: Vec<Address>,
+    /// Open connections for each URL
+    #[arg(short, long, default_value_t = 64)]
+    connections: usize,
+    /// Threads of the stopwatch
+    #[arg(short, long, default_value_t = 1)]
+    threads: usize,
+    /// Length of the measurement [default: 10s]
+    #[arg(short, long, value_parser = units::duration_ns, allow_hyphen_values = true)]
+    duration: Option<u64>,
+    /// Number of requests for each URL, exactly
+    #[arg(short = 'n', long, value_parser = units::count, allow_hyphen_values = true)]
+    requests: Option<u64>,
+    /// Requests per second for each URL, evenly spaced (open loop); without it, closed loop
+    #[arg(short = 'R', long, value_parser = units::count, allow_hyphen_values = true)]
+    rate: Option<u64>,
+    /// Load before the measurement, not counted [default: 300ms with -d, none with -n]
+    #[arg(long, value_parser = units::duration_ns)]
+    warmup: Option<u64>,
+    /// Request method
+    #[arg(short, long, default_value = "GET")]
+    method: String,
+    /// Header field 'Name: value'; may be given several times
+    #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
+    headers: Vec<(String, String)>,
+    /// Request body, or @FILE
+    #[arg(long, value_parser = text_or_file)]
+    body: Option<Bytes>,
+    /// Requests in flight on one connection
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pipeline: u16,
+    /// One connection for each request
+    #[arg(long, visible_alias = "disable-keepalive")]
+    no_keepalive: bool,
+    /// Connect to this Unix socket, whatever host the URL names
+    #[arg(long, value_name = "PATH")]
+    unix_socket: Option<PathBuf>,
+    /// After so long without its whole answer, a request has failed
+    #[arg(long, value_parser = units::duration_ns, default_value = "2s")]
+    timeout: u64,
+    /// Write one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Decides whose turn comes first in each round of a duet [default: from the clock]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Cores for the threads, such as 1 or 0,2-3
+    #[arg(long, value_name = "LIST", value_parser = units::cores)]
+    cores: Option<CoreList>,
+    /// What to do between events [default: spin in a paced duet, else block]
+    #[arg(long, value_enum)]
+    idle: Option<IdleChoice>,
+    /// Process whose session's CPU time is measured along; one for each URL, in their order
+    #[arg(long, value_name = "PID")]
+    watch: Vec<i32>,
+    /// How closely bodies are looked at [default: length, or all with --expect-body]
+    #[arg(long, value_enum)]
+    verify: Option<VerifyChoice>,
+    /// Right statuses, separated by commas [default: 200 to 399]
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    expect_status: Vec<u16>,
+    /// The right body, or @FILE [default: the first answer's]
+    #[arg(long, value_name = "BODY", value_parser = text_or_file)]
+    expect_body: Option<Bytes>,
+    /// Tell on stderr when the measurement's window opens and closes
+    #[arg(long)]
+    events: bool,
+}
+
+// Clap would take a bare `Vec` for an argument that may be given several times.
+type Bytes = Vec<u8>;
+type CoreList = Vec<usize>;
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum IdleChoice {
+    Block,
+    Spin,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum VerifyChoice {
+    None,
+    Length,
+    All,
+}
+
+impl Load {
+    pub(crate) fn run(self) -> u8 {
+        let (json, events) = (self.json, self.events);
+        let plan = match self.plan() {
+            Ok(plan) => plan,
+            Err(refusal) => return complain(&refusal, 2),
+        };
+        let signals = match Signals::catch(&[SIGINT, SIGTERM]) {
+            Ok(signals) => signals,
+            Err(error) => return complain(&format!("signals cannot be caught: {error}"), 1),
+        };
+        let on_edge = move |edge| {
+            if events {
+                tell(edge);
+            }
+        };
+        let control = Control { interrupt: signals.as_fd(), on_edge: &on_edge };
+        let outcome = match jissoku_load::run(&plan, control) {
+            Ok(outcome) => outcome,
+            Err(failure @ Failure::NoSuchProcess { .. }) => return complain(&failure.to_string(), 2),
+            Err(failure) => return complain(&failure.to_string(), 1),
+        };
+        let report = Report::new(&plan, &outcome);
+        if let Err(error) = print(&report, json) {
+            return complain(&format!("the report cannot be written: {error}"), 1);
+        }
+        if outcome.interrupted {
+            return 130;
+        }
+        match report.nothing_measured() {
+            Some(sentence) => complain(&sentence, 1),
+            None => 0,
+        }
+    }
+
+    /// What is asked for, or the sentence that says what is wrong with it.
+    fn plan(self) -> Result<Plan, String> {
+        if self.watch.len() > self.urls.len() {
+            let (watched, urls) = (self.watch.len(), self.urls.len());
+            return Err(format!("{watched} processes are to be watched behind {urls} URLs"));
+        }
+        if self.unix_socket.is_some() && self.urls.len() > 1 {
+            return Err("--unix-socket goes with one URL: write unix:/path.sock:/uri for several".into());
+        }
+        if let Some(status) = self.expect_status.iter().find(|code| !(200..600).contains(*code)) {
+            return Err(format!("{status} is no status that ends an exchange: 200 to 599 are"));
+        }
+        let lanes = self.lanes()?;
+        let idle = match self.idle {
+            Some(IdleChoice::Block) => Idle::Block,
+            Some(IdleChoice::Spin) => Idle::Spin,
+            None if self.rate.is_some() && lanes.len() > 1 => Idle::Spin,
+            None => Idle::Block,
+        };
+        let counted = self.requests.is_some();
+        let plan = Plan {
+            lanes,
+            connections: self.connections,
+            threads: self.threads,
+            pipeline: self.pipeline,
+            pace: self.rate.map_or(Pace::Closed, |rate_rps| Pace::Constant { rate_rps }),
+            reuse: self.reuse(),
+            warmup_ns: self.warmup.unwrap_or(if counted { 0 } else { WARMUP_NS }),
+            until: Until {
+                duration_ns: self.duration.or((!counted).then_some(DURATION_NS)),
+                requests: self.requests,
+            },
+            timeout_ns: self.timeout,
+            idle,
+            seed: self.seed.unwrap_or_else(clock::monotonic_ns),
+            cores: self.cores.unwrap_or_default(),
+        };
+        plan.check().map_err(|bad| bad.to_string())?;
+        Ok(plan)
+    }
+
+    fn lanes(&self) -> Result<Vec<LanePlan>, String> {
+        let request = Request {
+            method: self.method.clone(),
+            fields: self.headers.clone(),
+            body: self.body.clone().unwrap_or_default(),
+        };
+        let verify = match self.verify {
+            Some(VerifyChoice::None) => Verify::None,
+            Some(VerifyChoice::Length) => Verify::Length,
+            Some(VerifyChoice::All) => Verify::All,
+            None if self.expect_body.is_some() => Verify::All,
+            None => Verify::Length,
+        };
+        let lane = |(number, address): (usize, &Address)| {
+            let address = match &self.unix_socket {
+                Some(socket) => address.clone().through(socket),
+                None => address.clone(),
+            };
+            let request_bytes = request.render(&address, self.reuse());
+            Ok(LanePlan {
+                request: request_bytes.map_err(|bad| bad.to_string())?,
+                head_only: request.is_head(),
+                expected: Expected::new(verify, self.expect_status.clone(), self.expect_body.clone()),
+                watch: self.watch.get(number).copied(),
+                address,
+            })
+        };
+        self.urls.iter().enumerate().map(lane).collect()
+    }
+
+    fn reuse(&self) -> Reuse {
+        if self.no_keepalive { Reuse::Close } else { Reuse::KeepAlive }
+    }
+}
+
+fn field(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("write it as 'Name: value'")?;
+    Ok((name.to_owned(), value.trim().to_owned()))
+}
+
+fn text_or_file(text: &str) -> Result<Bytes, String> {
+    match text.strip_prefix('@') {
+        None => Ok(text.as_bytes().to_vec()),
+        Some(path) => fs::read(path).map_err(|error| format!("{path} cannot be read: {error}")),
+    }
+}
+
+fn tell(edge: Edge) {
+    let line = match edge {
+        Edge::Open => "window open\n",
+        Edge::Close => "window close\n",
+    };
+    // Whoever does not listen misses it; the measurement does not depend on it.
+    let _written = io::stderr().write_all(line.as_bytes());
+}
+
+fn print(report: &Report, json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if json {
+        serde_json::to_writer(&mut out, report)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{report}")?;
+    }
+    out.flush()
+}
+
+fn complain(sentence: &str, code: u8) -> u8 {
+    // There is nowhere left to say that stderr is closed.
+    let _written = writeln!(io::stderr(), "jissoku load: {sentence}");
+    code
+}

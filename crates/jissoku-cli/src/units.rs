@@ -1,0 +1,99 @@
+//! Durations and counts as people write them.
+
+const UNITS_NS: [(&str, u64); 7] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("", 1_000_000_000),
+];
+
+const MULTIPLES: [(&str, u64); 6] = [
+    ("k", 1_000),
+    ("K", 1_000),
+    ("M", 1_000_000),
+    ("m", 1_000_000),
+    ("G", 1_000_000_000),
+    ("", 1),
+];
+
+/// `10s`, `300ms`, `1.5m`, or seconds without a unit; the answer is in nanoseconds.
+pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
+    scaled(text, &UNITS_NS).ok_or_else(|| "write a duration such as 10s, 300ms or 2m".to_owned())
+}
+
+/// `20000`, `20k`, `1.5M`.
+pub(crate) fn count(text: &str) -> Result<u64, String> {
+    scaled(text, &MULTIPLES).ok_or_else(|| "write a whole number such as 500, 20k or 1M".to_owned())
+}
+
+/// Core numbers and ranges of them: `0`, `0,2`, `1-3`.
+pub(crate) fn cores(text: &str) -> Result<Vec<usize>, String> {
+    let bad = || "write cores such as 0, 0,2 or 1-3".to_owned();
+    let mut cores = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: usize = first.parse().map_err(|_| bad())?;
+        let last: usize = last.parse().map_err(|_| bad())?;
+        if first > last || last > 4095 {
+            return Err(bad());
+        }
+        cores.extend(first..=last);
+    }
+    Ok(cores)
+}
+
+/// A decimal number and a unit, as a whole number of the smallest unit; `None` if it is not exactly that.
+fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let end = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let (_, scale) = units.iter().find(|(name, _)| *name == unit)?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || (number.contains('.') && fraction.is_empty()) {
+        return None;
+    }
+    let mut sum = whole.parse::<u64>().ok()?.checked_mul(*scale)?;
+    let mut place = *scale;
+    for digit in fraction.chars() {
+        if place % 10 != 0 {
+            return None;
+        }
+        place /= 10;
+        sum = sum.checked_add(u64::from(digit.to_digit(10)?) * place)?;
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration_ns("10s"), Ok(10_000_000_000));
+        assert_eq!(duration_ns("10"), Ok(10_000_000_000));
+        assert_eq!(duration_ns("0.5ms"), Ok(500_000));
+        assert_eq!(duration_ns("1.5m"), Ok(90_000_000_000));
+        for text in ["", "s", "-1s", "1x", "1.s", ".5s", "1.5ns", "1 s", "99999999999h"] {
+            assert!(duration_ns(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn counts_have_multiples() {
+        assert_eq!(count("20k"), Ok(20_000));
+        assert_eq!(count("1.5M"), Ok(1_500_000));
+        assert!(count("1.5").is_err());
+        assert!(count("-3").is_err());
+    }
+
+    #[test]
+    fn cores_are_lists_of_ranges() {
+        assert_eq!(cores("0,2-4"), Ok(vec![0, 2, 3, 4]));
+        for text in ["", "a", "3-1", "1,", "1-99999"] {
+            assert!(cores(text).is_err(), "{text:?}");
+        }
+    }
+}

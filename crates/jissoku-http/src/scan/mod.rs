@@ -1,0 +1,60 @@
+//! Where does a run of allowed bytes end? The innermost loops of the parser, and what bytes are allowed.
+//!
+//! Everything here is safe code; eight bytes at a time is as wide as it goes. A wider path needs a
+//! record that it pays, and `swar.rs` stays beside it as its twin.
+
+mod swar;
+
+pub(crate) use swar::{target_end, value_end};
+
+/// One bit per set a byte can belong to.
+const TOKEN: u8 = 1;
+const HOST: u8 = 2;
+
+/// RFC 9110 section 5.6.2: `tchar`. And RFC 3986 section 3.2.2: what a registered name, an IPv4 address
+/// or a percent-encoded byte is made of.
+const SETS: [u8; 256] = {
+    let mut sets = [0; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let this = byte as u8;
+        let letter = this.is_ascii_alphanumeric();
+        if letter || contains(b"!#$%&'*+-.^_`|~", this) {
+            sets[byte] |= TOKEN;
+        }
+        if letter || contains(b"-._~!$&'()*+,;=%", this) {
+            sets[byte] |= HOST;
+        }
+        byte += 1;
+    }
+    sets
+};
+
+const fn contains(set: &[u8], byte: u8) -> bool {
+    let mut index = 0;
+    while index < set.len() {
+        if set[index] == byte {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
+/// Whether `byte` may stand in a token.
+pub(crate) const fn is_token(byte: u8) -> bool {
+    SETS[byte as usize] & TOKEN != 0
+}
+
+/// Whether `byte` may stand in a host that is no IP literal.
+pub(crate) const fn is_host(byte: u8) -> bool {
+    SETS[byte as usize] & HOST != 0
+}
+
+/// How many bytes at the front of `bytes` are token bytes.
+pub(crate) fn token_end(bytes: &[u8]) -> usize {
+    bytes.iter().position(|&byte| !is_token(byte)).unwrap_or(bytes.len())
+}
+
+#[cfg(test)]
+mod tests;

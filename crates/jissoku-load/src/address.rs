@@ -1,0 +1,188 @@
+//! Whom to ask, and for what: a URL.
+
+use std::fmt;
+use std::net::ToSocketAddrs;
+use std::path::Path;
+use std::str::FromStr;
+
+use jissoku_os::socket::Endpoint;
+
+/// `http://HOST[:PORT]/PATH` or `unix:/PATH.sock:/URI`, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    text: String,
+    authority: String,
+    target: String,
+    unix: Option<Box<Path>>,
+}
+
+/// A URL that cannot be used, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadAddress(String);
+
+impl fmt::Display for BadAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadAddress {}
+
+impl FromStr for Address {
+    type Err = BadAddress;
+
+    fn from_str(text: &str) -> Result<Self, BadAddress> {
+        let bad = |why: &str| BadAddress(format!("{text:?} is no URL to load: {why}"));
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(bad("it holds spaces or other bytes that must be percent-encoded"));
+        }
+        if let Some(rest) = text.strip_prefix("unix:") {
+            let (path, target) = match rest.find(":/") {
+                Some(colon) => (&rest[..colon], &rest[colon + 1..]),
+                None => (rest, "/"),
+            };
+            if path.is_empty() {
+                return Err(bad("write unix:/path.sock:/uri"));
+            }
+            return Ok(Self {
+                text: text.to_owned(),
+                authority: "localhost".to_owned(),
+                target: without_fragment(target),
+                unix: Some(Path::new(path).into()),
+            });
+        }
+        let rest = text
+            .strip_prefix("http://")
+            .ok_or_else(|| bad("write http://host:port/path or unix:/path.sock:/uri"))?;
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let (host, port) = host_and_port(authority);
+        if host.is_empty() || host.contains('@') || port.is_err() {
+            return Err(bad("its host and port make no sense"));
+        }
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        Ok(Self {
+            text: text.to_owned(),
+            authority: authority.to_owned(),
+            target: without_fragment(&format!("{slash}{path}")),
+            unix: None,
+        })
+    }
+}
+
+impl Address {
+    /// The same request, through a Unix socket.
+    #[must_use]
+    pub fn through(self, socket: &Path) -> Self {
+        Self { unix: Some(socket.into()), ..self }
+    }
+
+    /// The value of the Host field.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// Path and query, as they stand in the request line.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Where to connect to; of several addresses of a name the first, IPv4 before IPv6.
+    ///
+    /// # Errors
+    /// The error of the look-up; `NotFound` when the name has no address.
+    pub fn endpoint(&self) -> std::io::Result<Endpoint> {
+        if let Some(path) = &self.unix {
+            return Ok(Endpoint::Unix(path.to_path_buf()));
+        }
+        let (host, port) = host_and_port(&self.authority);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = port.unwrap_or(80);
+        let found = (host, port).to_socket_addrs()?.min_by_key(std::net::SocketAddr::is_ipv6);
+        found.map(Endpoint::Tcp).ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+/// The host, in brackets if it had them, and the port, 80 if none is given.
+fn host_and_port(authority: &str) -> (&str, Result<u16, ()>) {
+    let after_host = authority.rfind(']').map_or(0, |bracket| bracket + 1);
+    match authority[after_host..].rfind(':') {
+        Some(colon) => {
+            let (host, port) = authority.split_at(after_host + colon);
+            let digits = &port[1..];
+            let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+            (host, if plain { digits.parse().map_err(drop) } else { Err(()) })
+        }
+        None => (authority, Ok(80)),
+    }
+}
+
+fn without_fragment(target: &str) -> String {
+    target.split('#').next().unwrap_or(target).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_taken_apart() {
+        let address: Address = "http://127.0.0.1:9001/a?b=c#d".parse().expect("it is a URL");
+        assert_eq!((address.authority(), address.target()), ("127.0.0.1:9001", "/a?b=c"));
+        let tcp = "127.0.0.1:9001".parse().expect("it is an address");
+        assert_eq!(address.endpoint().expect("no name to look up"), Endpoint::Tcp(tcp));
+    }
+
+    #[test]
+    fn what_is_left_out_has_its_usual_value() {
+        for (text, target, port) in [
+            ("http://127.0.0.1", "/", 80),
+            ("http://127.0.0.1?x", "/?x", 80),
+            ("http://[::1]:81", "/", 81),
+            ("http://[::1]", "/", 80),
+        ] {
+            let address: Address = text.parse().expect("it is a URL");
+            assert_eq!(address.target(), target);
+            let Ok(Endpoint::Tcp(tcp)) = address.endpoint() else { panic!("{text} is TCP") };
+            assert_eq!(tcp.port(), port);
+        }
+    }
+
+    #[test]
+    fn a_unix_socket_has_two_spellings() {
+        let short: Address = "unix:/run/a.sock:/x?u=http://y".parse().expect("it is a URL");
+        assert_eq!(short.target(), "/x?u=http://y");
+        let long: Address = "http://localhost/x?u=http://y".parse().expect("it is a URL");
+        let long = long.through(Path::new("/run/a.sock"));
+        assert_eq!(short.endpoint().expect("a path"), long.endpoint().expect("a path"));
+        let bare: Address = "unix:a.sock".parse().expect("it is a URL");
+        assert_eq!(bare.target(), "/");
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused() {
+        for text in [
+            "",
+            "localhost",
+            "https://localhost/",
+            "http://",
+            "http://:80/",
+            "http://a:b/",
+            "http://a:99999/",
+            "http://a:+1/",
+            "http://u@h/",
+            "http://h/a b",
+            "unix:",
+        ] {
+            assert!(text.parse::<Address>().is_err(), "{text:?}");
+        }
+    }
+}

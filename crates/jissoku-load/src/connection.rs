@@ -1,0 +1,90 @@
+//! One connection, as small as the loop can have it: its hot state is one cache line.
+
+use std::os::fd::OwnedFd;
+
+use crate::reader::Reader;
+
+/// Where a connection stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// There is no socket.
+    Closed,
+    /// A socket is on its way to the server.
+    Connecting,
+    /// Requests can be sent.
+    Open,
+    /// The last answer is whole, and the server's end is awaited.
+    Ending,
+}
+
+/// A connection's state between two events.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) socket: Option<OwnedFd>,
+    pub(crate) lane: u16,
+    pub(crate) phase: Phase,
+    /// Whether it stands in the lane's line of free connections.
+    pub(crate) queued: bool,
+    /// Whether it stands in the thread's line of time-out checks.
+    pub(crate) timed: bool,
+    /// Whether its becoming writable is reported, since the kernel would not take everything.
+    pub(crate) armed: bool,
+    /// Whether it has been given a request.
+    pub(crate) used: bool,
+    /// Requests without an answer, at most the pipeline's depth.
+    pub(crate) outstanding: u16,
+    /// Where the oldest of them stands among the connection's stamps.
+    pub(crate) oldest: u16,
+    /// When connecting or ending began.
+    pub(crate) since_ns: u64,
+    /// Bytes of the requests in flight that the kernel would not take yet.
+    pub(crate) unsent: usize,
+    /// What has come of an unfinished answer.
+    pub(crate) reader: Option<Box<Reader>>,
+}
+
+const _: () = assert!(size_of::<Connection>() <= 64);
+
+/// When a request was to be sent, and when it was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stamp {
+    pub(crate) due_ns: u64,
+    pub(crate) sent_ns: u64,
+}
+
+impl Connection {
+    pub(crate) fn new(lane: u16) -> Self {
+        Self {
+            socket: None,
+            lane,
+            phase: Phase::Closed,
+            queued: false,
+            timed: false,
+            armed: false,
+            used: false,
+            outstanding: 0,
+            oldest: 0,
+            since_ns: 0,
+            unsent: 0,
+            reader: None,
+        }
+    }
+
+    /// Drops the socket and everything that was under way on it.
+    pub(crate) fn reset(&mut self) {
+        self.socket = None;
+        self.phase = Phase::Closed;
+        self.armed = false;
+        self.used = false;
+        self.outstanding = 0;
+        self.unsent = 0;
+        self.reader = None;
+    }
+}
+
+/// A connection's index as the queues keep it.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a plan with more connections is refused")]
+pub(crate) fn short(index: usize) -> u32 {
+    index as u32
+}

@@ -1,0 +1,178 @@
+//! The life of a connection: it is dialled, it stands, and it is replaced when it ends.
+
+use std::io;
+use std::time::Duration;
+
+use jissoku_os::epoll::{self, Interest};
+use jissoku_os::socket;
+
+use crate::connection::{Phase, short};
+use crate::fault::Fault;
+use crate::plan::Reuse;
+use crate::thread::Thread;
+
+/// A server that refuses connections is asked again after so long.
+const RETRY_NS: u64 = 10_000_000;
+
+/// So many handshakes are under way at once in the beginning: every listener's queue holds them.
+const DIALS_MAX: usize = 128;
+
+impl Thread<'_> {
+    /// Dials every connection, a few at a time, until all stand or the time-out has passed.
+    pub(crate) fn dial_all(&mut self) -> Result<(), (usize, io::Error)> {
+        let give_up_ns = self.clock.now_ns().saturating_add(self.plan.timeout_ns);
+        let mut events = [epoll::no_event(); DIALS_MAX];
+        let mut next = 0;
+        loop {
+            while next < self.connections.len() && self.dialling() < DIALS_MAX {
+                self.dial(next);
+                next += 1;
+            }
+            let all = next == self.connections.len();
+            let now_ns = self.clock.now_ns();
+            if all && (self.dialling() == 0 && self.retries.is_empty() || self.is_hopeless()) {
+                return self.judge();
+            }
+            if now_ns >= give_up_ns {
+                return self.judge();
+            }
+            let patience = Duration::from_nanos((give_up_ns - now_ns).min(RETRY_NS));
+            let count = self.epoll.wait(&mut events, Some(patience)).map_err(|error| (0, error))?;
+            for event in &events[..count] {
+                match usize::try_from(event.data.u64()) {
+                    Ok(index) if index < self.connections.len() => self.settle(index),
+                    // Halted: the loop will see it too.
+                    _ => return Ok(()),
+                }
+            }
+            self.retry(self.clock.now_ns());
+        }
+    }
+
+    fn dialling(&self) -> usize {
+        self.connections.iter().filter(|found| found.phase == Phase::Connecting).count()
+    }
+
+    /// Whether some lane's server refused every connection. A full queue (`EAGAIN`) is no refusal.
+    fn is_hopeless(&self) -> bool {
+        (0..self.lanes.len()).any(|lane| {
+            let refused = |error: &io::Error| error.kind() != io::ErrorKind::WouldBlock;
+            self.lanes[lane].last_error.as_ref().is_some_and(refused)
+                && self.of_lane(lane).all(|phase| phase == Phase::Closed)
+        })
+    }
+
+    /// The first lane without a single connection, and why it has none.
+    fn judge(&mut self) -> Result<(), (usize, io::Error)> {
+        for lane in 0..self.lanes.len() {
+            let wants = self.lanes[lane].budget > 0 && self.of_lane(lane).next().is_some();
+            if wants && self.of_lane(lane).all(|phase| phase != Phase::Open) {
+                let error = self.lanes[lane].last_error.take();
+                return Err((lane, error.unwrap_or_else(|| io::ErrorKind::TimedOut.into())));
+            }
+        }
+        Ok(())
+    }
+
+    fn of_lane(&self, lane: usize) -> impl Iterator<Item = Phase> {
+        let here = self.connections.iter().filter(move |found| usize::from(found.lane) == lane);
+        here.map(|found| found.phase)
+    }
+
+    /// Starts a connection, if there is still something to ask on it.
+    fn dial(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let lane = &mut self.lanes[usize::from(connection.lane)];
+        let wanted = match self.plan.reuse {
+            Reuse::KeepAlive => lane.budget > 0,
+            // Each of them takes one request, so there are never more of them than requests.
+            Reuse::Close => lane.budget > lane.waiting,
+        };
+        if !wanted {
+            return;
+        }
+        lane.waiting += 1;
+        connection.phase = Phase::Connecting;
+        connection.since_ns = self.clock.now_ns();
+        let since_ns = connection.since_ns;
+        let interest = Interest::IN | Interest::OUT | Interest::RDHUP | Interest::ET;
+        let dialled = socket::connect(lane.endpoint).and_then(|fd| {
+            self.epoll.add(&fd, index as u64, interest)?;
+            Ok(fd)
+        });
+        match dialled {
+            Ok(fd) => {
+                connection.socket = Some(fd);
+                self.time(index, since_ns);
+            }
+            Err(error) => self.fail_to_connect(index, error),
+        }
+    }
+
+    /// A connection attempt has ended, one way or the other.
+    pub(crate) fn settle(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let Some(fd) = connection.socket.as_ref() else { return };
+        if connection.phase != Phase::Connecting {
+            return;
+        }
+        if let Err(error) = socket::connect_outcome(fd) {
+            return self.fail_to_connect(index, error);
+        }
+        let lane = &mut self.lanes[usize::from(connection.lane)];
+        if self.plan.reuse == Reuse::KeepAlive {
+            // On Unix sockets every read of the server's would report that there is room again.
+            let interest = Interest::IN | Interest::RDHUP | Interest::ET;
+            if let Err(error) = self.epoll.modify(fd, index as u64, interest) {
+                return self.fail_to_connect(index, error);
+            }
+        }
+        connection.phase = Phase::Open;
+        lane.opened += 1;
+        if self.started {
+            let now_ns = self.clock.now_ns();
+            self.go_on(index, now_ns);
+        }
+    }
+
+    /// Counts a connection that did not come about, and tries again after a while.
+    pub(crate) fn fail_to_connect(&mut self, index: usize, error: io::Error) {
+        let connection = &mut self.connections[index];
+        let lane = &mut self.lanes[usize::from(connection.lane)];
+        lane.drop(connection);
+        lane.last_error = Some(error);
+        lane.tally.failed(Fault::Connect, 1);
+        if self.started {
+            // A count of requests must end, so each failed attempt is one of them.
+            lane.budget = lane.budget.saturating_sub(1);
+        }
+        let at_ns = self.clock.now_ns() + RETRY_NS;
+        self.retries.push_back((at_ns, short(index)));
+        self.next_mark_ns = self.next_mark_ns.min(at_ns);
+    }
+
+    /// Dials again what failed some time ago.
+    pub(crate) fn retry(&mut self, now_ns: u64) {
+        while let Some(&(at_ns, index)) = self.retries.front() {
+            if at_ns > now_ns {
+                return;
+            }
+            self.retries.pop_front();
+            self.dial(index as usize);
+        }
+    }
+
+    /// Closes a connection and opens another one in its place.
+    pub(crate) fn replace(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let lane = &mut self.lanes[usize::from(connection.lane)];
+        if self.plan.reuse == Reuse::Close
+            && let Some(fd) = &connection.socket
+        {
+            // If this fails, the port stays taken for a minute; nothing else depends on it.
+            let _kept = socket::reset_on_close(fd);
+        }
+        lane.drop(connection);
+        self.dial(index);
+    }
+}

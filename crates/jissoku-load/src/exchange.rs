@@ -1,0 +1,354 @@
+//! The life of a request: it is sent, its answer comes, and both are counted.
+
+use std::mem;
+
+use jissoku_os::epoll::Interest;
+use jissoku_os::socket::{self, Received};
+
+use crate::connection::{Connection, Phase, Stamp, short};
+use crate::fault::Fault;
+use crate::plan::{Idle, Pace, Reuse};
+use crate::reader::{Answer, Progress, Reader};
+use crate::thread::Thread;
+
+/// Time-outs are looked for so many times within their length; they are judged exactly all the same.
+const CHECKS_PER_TIMEOUT: u64 = 8;
+
+/// What a connection is like after some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    /// More can be read from it.
+    Same,
+    /// It is gone, and perhaps another one has its place.
+    Gone,
+}
+
+impl Thread<'_> {
+    /// Sends what is due at `now_ns` and finds a free connection.
+    ///
+    /// A thread that spins sends one request and looks for answers before the next one, so that neither
+    /// server's answers are kept waiting by a burst of requests.
+    pub(crate) fn send_due(&mut self, now_ns: u64) {
+        if self.plan.pace == Pace::Closed {
+            return;
+        }
+        let mut now_ns = now_ns;
+        while let Some((lane, index)) = self.next_due(now_ns) {
+            let due_ns = self.lanes[lane].take_due();
+            self.send_one(index, Stamp { due_ns, sent_ns: now_ns });
+            if self.plan.idle == Idle::Spin {
+                return;
+            }
+            now_ns = self.clock.now_ns();
+        }
+    }
+
+    /// The lane whose request has been due for longest among those with a free connection, and that
+    /// connection: the one that has been free for longest.
+    fn next_due(&mut self, now_ns: u64) -> Option<(usize, usize)> {
+        let mut lanes: Option<(usize, u64)> = None;
+        for lane in 0..self.lanes.len() {
+            let due_ns = self.lanes[lane].due_ns();
+            if due_ns <= now_ns && lanes.is_none_or(|(_, best_ns)| due_ns < best_ns) {
+                while let Some(&first) = self.lanes[lane].free.front() {
+                    if self.can_send(first as usize) {
+                        lanes = Some((lane, due_ns));
+                        break;
+                    }
+                    self.connections[first as usize].queued = false;
+                    self.lanes[lane].free.pop_front();
+                }
+            }
+        }
+        let (lane, _) = lanes?;
+        let index = self.lanes[lane].free.pop_front()? as usize;
+        self.connections[index].queued = false;
+        Some((lane, index))
+    }
+
+    fn can_send(&self, index: usize) -> bool {
+        let connection = &self.connections[index];
+        connection.phase == Phase::Open && connection.outstanding < self.plan.pipeline
+    }
+
+    /// Sends one request of the open loop.
+    fn send_one(&mut self, index: usize, stamp: Stamp) {
+        let depth = self.plan.pipeline;
+        let connection = &mut self.connections[index];
+        let slot = (connection.oldest + connection.outstanding) % depth;
+        connection.outstanding += 1;
+        self.stamps[index * usize::from(depth) + usize::from(slot)] = stamp;
+        let lane = &mut self.lanes[usize::from(connection.lane)];
+        lane.tally.lag.record(stamp.sent_ns.saturating_sub(stamp.due_ns));
+        connection.unsent += lane.plan.request.len();
+        lane.sends(1, connection);
+        if connection.outstanding < depth {
+            connection.queued = true;
+            lane.free.push_back(short(index));
+        }
+        self.time(index, stamp.sent_ns);
+        self.flush(index);
+    }
+
+    /// Sends a pipeline's worth of requests of the closed loop, in one piece.
+    fn send_batch(&mut self, index: usize, now_ns: u64) {
+        let depth = self.plan.pipeline;
+        let connection = &mut self.connections[index];
+        let lane = &mut self.lanes[usize::from(connection.lane)];
+        let count = u16::try_from(lane.budget).map_or(depth, |budget| budget.min(depth));
+        if count == 0 {
+            return;
+        }
+        lane.sends(u64::from(count), connection);
+        connection.outstanding = count;
+        connection.oldest = 0;
+        connection.unsent = usize::from(count) * lane.plan.request.len();
+        let first = index * usize::from(depth);
+        let stamp = Stamp { due_ns: now_ns, sent_ns: now_ns };
+        self.stamps[first..first + usize::from(count)].fill(stamp);
+        self.time(index, now_ns);
+        self.flush(index);
+    }
+
+    /// Hands the kernel what it has not taken yet; requests are all alike, so that is the batch's end.
+    pub(crate) fn flush(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let lane = &mut self.lanes[usize::from(connection.lane)];
+        let Some(fd) = &connection.socket else { return };
+        let armed = connection.armed;
+        while connection.unsent > 0 {
+            match socket::send(fd, &lane.batch[lane.batch.len() - connection.unsent..]) {
+                Ok(0) => break,
+                Ok(count) => {
+                    connection.unsent -= count;
+                    lane.tally.bytes_sent += count as u64;
+                }
+                Err(_) => return self.lose(index, Fault::Write),
+            }
+        }
+        let wanted = connection.unsent > 0;
+        if wanted != armed {
+            connection.armed = wanted;
+            let writable = if wanted { Interest::OUT } else { Interest::empty() };
+            let interest = Interest::IN | Interest::RDHUP | Interest::ET | writable;
+            if self.epoll.modify(fd, index as u64, interest).is_err() {
+                self.lose(index, Fault::Write);
+            }
+        }
+    }
+
+    /// Reads what has come. A read that does not fill the buffer has drained the socket, unless the end
+    /// of the connection is announced too, which is no bytes and would not be announced again.
+    pub(crate) fn receive(&mut self, index: usize, flags: Interest, buffer: &mut [u8]) {
+        let ends = flags.intersects(Interest::RDHUP | Interest::HUP | Interest::ERR);
+        while let Some(fd) = &self.connections[index].socket {
+            match socket::receive(fd, buffer) {
+                Ok(Received::Bytes(count)) => {
+                    let now_ns = self.clock.now_ns();
+                    let drained = count < buffer.len() && !ends;
+                    if self.take(index, &buffer[..count], now_ns) == After::Gone || drained {
+                        return;
+                    }
+                }
+                Ok(Received::NotYet) => return,
+                Ok(Received::End) => return self.end(index),
+                Err(_) => return self.lose(index, Fault::Read),
+            }
+        }
+    }
+
+    /// Takes bytes that came at `now_ns`, which is also when the next requests leave.
+    fn take(&mut self, index: usize, bytes: &[u8], now_ns: u64) -> After {
+        let lane = usize::from(self.connections[index].lane);
+        self.lanes[lane].tally.bytes_received += bytes.len() as u64;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.connections[index].outstanding == 0 {
+                self.lanes[lane].tally.failed(Fault::Malformed, 1);
+                self.lose(index, Fault::Closed);
+                return After::Gone;
+            }
+            match self.read(index, rest) {
+                Progress::More => break,
+                Progress::Broken => {
+                    self.fail_oldest(index, Fault::Malformed);
+                    self.lose(index, Fault::Closed);
+                    return After::Gone;
+                }
+                Progress::Whole(answer, size) => {
+                    self.count(index, answer.fault, now_ns);
+                    rest = &rest[size..];
+                    if !answer.keeps_alive || self.plan.reuse == Reuse::Close {
+                        return self.part(index, answer, now_ns);
+                    }
+                }
+            }
+        }
+        self.go_on(index, now_ns);
+        After::Same
+    }
+
+    #[inline]
+    fn read(&mut self, index: usize, bytes: &[u8]) -> Progress {
+        let connection = &mut self.connections[index];
+        let lane = &mut self.lanes[usize::from(connection.lane)];
+        if connection.reader.is_none()
+            && let Some((answer, size)) = lane.templates.recognise(bytes)
+        {
+            return Progress::Whole(answer, size);
+        }
+        let mut reader =
+            connection.reader.take().or_else(|| self.spare.pop()).unwrap_or_default();
+        let starts = reader.is_fresh();
+        let progress = reader.feed(bytes, lane.asked());
+        match progress {
+            Progress::More => {
+                connection.reader = Some(reader);
+                return progress;
+            }
+            Progress::Whole(answer, size) if starts => {
+                lane.templates.learn(&bytes[..size], answer);
+            }
+            Progress::Whole(..) | Progress::Broken => {}
+        }
+        if reader.is_fresh() {
+            self.spare.push(reader);
+        }
+        progress
+    }
+
+    /// Counts the answer to a connection's oldest request.
+    #[inline]
+    fn count(&mut self, index: usize, fault: Option<Fault>, now_ns: u64) {
+        let depth = self.plan.pipeline;
+        let connection = &mut self.connections[index];
+        let stamp = self.stamps[index * usize::from(depth) + usize::from(connection.oldest)];
+        connection.oldest += 1;
+        if connection.oldest == depth {
+            connection.oldest = 0;
+        }
+        connection.outstanding -= 1;
+        let lane = &mut self.lanes[usize::from(connection.lane)];
+        lane.in_flight -= 1;
+        let service_ns = now_ns.saturating_sub(stamp.sent_ns);
+        let late = service_ns > self.plan.timeout_ns;
+        match fault.or(late.then_some(Fault::Timeout)) {
+            None => lane.tally.answered(now_ns.saturating_sub(stamp.due_ns), service_ns),
+            Some(fault) => lane.tally.failed(fault, 1),
+        }
+        let window = &mut self.window;
+        let gap_ns = now_ns.saturating_sub(mem::replace(&mut window.last_answer_ns, now_ns));
+        window.longest_gap_ns = window.longest_gap_ns.max(gap_ns);
+    }
+
+    fn fail_oldest(&mut self, index: usize, fault: Fault) {
+        let now_ns = self.clock.now_ns();
+        self.count(index, Some(fault), now_ns);
+    }
+
+    /// Asks again, or stands in line for the next request that is due.
+    pub(crate) fn go_on(&mut self, index: usize, now_ns: u64) {
+        let connection = &mut self.connections[index];
+        if self.plan.pace == Pace::Closed {
+            if connection.outstanding == 0 {
+                self.send_batch(index, now_ns);
+            }
+        } else if !connection.queued && connection.outstanding < self.plan.pipeline {
+            connection.queued = true;
+            self.lanes[usize::from(connection.lane)].free.push_back(short(index));
+        }
+    }
+
+    /// Leaves a connection that has had its last answer. A server that said it would close is given the
+    /// time to do so: to it, a reset in that moment would look like a fault.
+    fn part(&mut self, index: usize, answer: Answer, now_ns: u64) -> After {
+        let outstanding = self.connections[index].outstanding;
+        if outstanding > 0 || answer.keeps_alive {
+            self.lose(index, Fault::Closed);
+            return After::Gone;
+        }
+        let connection = &mut self.connections[index];
+        connection.phase = Phase::Ending;
+        connection.since_ns = now_ns;
+        self.time(index, now_ns);
+        After::Same
+    }
+
+    /// The server has closed its side.
+    fn end(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        if connection.outstanding > 0 {
+            let asked = self.lanes[usize::from(connection.lane)].asked();
+            let mut reader: Box<Reader> = connection.reader.take().unwrap_or_default();
+            let now_ns = self.clock.now_ns();
+            match reader.end(asked) {
+                Ok(answer) => self.count(index, answer.fault, now_ns),
+                Err(fault) => self.count(index, Some(fault), now_ns),
+            }
+        }
+        self.lose(index, Fault::Closed);
+    }
+
+    /// Gives a connection up, with all requests on it, and opens another one in its place.
+    pub(crate) fn lose(&mut self, index: usize, fault: Fault) {
+        while self.connections[index].outstanding > 0 {
+            self.fail_oldest(index, fault);
+        }
+        self.replace(index);
+    }
+
+    /// Puts a connection in line to be looked at for time-outs, if it does not stand there yet.
+    pub(crate) fn time(&mut self, index: usize, now_ns: u64) {
+        let connection = &mut self.connections[index];
+        if !connection.timed {
+            connection.timed = true;
+            let at_ns = now_ns + self.plan.timeout_ns / CHECKS_PER_TIMEOUT;
+            self.checks.push_back((at_ns, short(index)));
+            self.next_mark_ns = self.next_mark_ns.min(at_ns);
+        }
+    }
+
+    /// Fails what has waited too long. All connections whose turn is near are looked at together.
+    pub(crate) fn check_times(&mut self, now_ns: u64) {
+        let step_ns = self.plan.timeout_ns / CHECKS_PER_TIMEOUT;
+        let soon_ns = now_ns + step_ns / CHECKS_PER_TIMEOUT;
+        for _ in 0..self.checks.len() {
+            let Some(&(at_ns, index)) = self.checks.front() else { return };
+            if at_ns > soon_ns {
+                return;
+            }
+            self.checks.pop_front();
+            let index = index as usize;
+            self.connections[index].timed = false;
+            match self.waiting_since(index) {
+                Some(since_ns) if since_ns + self.plan.timeout_ns <= now_ns => {
+                    self.give_up(index);
+                }
+                Some(_) => self.time(index, now_ns),
+                None => {}
+            }
+        }
+    }
+
+    fn waiting_since(&self, index: usize) -> Option<u64> {
+        let connection: &Connection = &self.connections[index];
+        match connection.phase {
+            Phase::Closed => None,
+            Phase::Connecting | Phase::Ending => Some(connection.since_ns),
+            Phase::Open if connection.outstanding == 0 => None,
+            Phase::Open => {
+                let first = index * usize::from(self.plan.pipeline);
+                Some(self.stamps[first + usize::from(connection.oldest)].sent_ns)
+            }
+        }
+    }
+
+    fn give_up(&mut self, index: usize) {
+        match self.connections[index].phase {
+            Phase::Connecting => {
+                self.fail_to_connect(index, std::io::ErrorKind::TimedOut.into());
+            }
+            Phase::Open | Phase::Ending | Phase::Closed => self.lose(index, Fault::Timeout),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Counts of durations in bins that grow with them: plain additions, no locks, lossless export.
+//!
+//! The bins are those of HdrHistogram with three digits from 1 ns on: exact below 2,048 ns, above that
+//! 1,024 bins to each power of two, so a bin is never wider than 0.1 % of its values.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use serde::Serialize;
+
+/// Each power of two is divided into 2 to the power of this.
+const BIN_BITS: u32 = 10;
+
+/// The first bins, of 1 ns each.
+const EXACT: u64 = 2 << BIN_BITS;
+
+/// Longer durations, from 73 minutes on, are counted as this one; `max` and `mean` stay exact.
+const LONGEST_NS: u64 = (1 << 42) - 1;
+
+const BINS: usize = index(LONGEST_NS) + 1;
+
+/// A distribution of durations in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    bins: Box<[u64]>,
+    count: u64,
+    sum: u64,
+    min: u64,
+    max: u64,
+}
+
+/// The figures a report shows of a distribution, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are their own description")]
+pub struct Quantiles {
+    pub p50: u64,
+    pub p90: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u64,
+    pub mean: u64,
+    pub min: u64,
+}
+
+impl Histogram {
+    /// An empty one, with its memory already touched: the first record costs what the last one does.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut bins = vec![0; BINS].into_boxed_slice();
+        for bin in &mut bins {
+            *std::hint::black_box(bin) = 0;
+        }
+        Self { bins, count: 0, sum: 0, min: u64::MAX, max: 0 }
+    }
+
+    /// Counts one duration.
+    #[inline]
+    pub fn record(&mut self, duration_ns: u64) {
+        self.bins[index(duration_ns.min(LONGEST_NS))] += 1;
+        self.count += 1;
+        self.sum += duration_ns;
+        self.min = self.min.min(duration_ns);
+        self.max = self.max.max(duration_ns);
+    }
+
+    /// Adds what another one counted.
+    pub fn add(&mut self, other: &Self) {
+        for (ours, theirs) in self.bins.iter_mut().zip(&other.bins) {
+            *ours += theirs;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many durations were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The usual figures; `None` when nothing was counted.
+    #[must_use]
+    pub fn quantiles(&self) -> Option<Quantiles> {
+        (self.count > 0).then(|| Quantiles {
+            p50: self.quantile(500),
+            p90: self.quantile(900),
+            p99: self.quantile(990),
+            p999: self.quantile(999),
+            max: self.max,
+            mean: self.sum / self.count,
+            min: self.min,
+        })
+    }
+
+    /// The smallest bin that `per_mille` of all durations do not exceed, told by its largest value.
+    #[must_use]
+    pub fn quantile(&self, per_mille: u64) -> u64 {
+        let share = u128::from(self.count) * u128::from(per_mille);
+        let rank = share.div_ceil(1000).max(1);
+        let mut below = 0;
+        for (bin, count) in self.bins.iter().enumerate() {
+            below += u128::from(*count);
+            if below >= rank {
+                return largest(bin).clamp(self.min, self.max);
+            }
+        }
+        self.max
+    }
+
+    /// The bins as HdrHistogram V2, deflated, in base64. Empty when it could not be encoded.
+    #[must_use]
+    pub fn export(&self) -> String {
+        let Ok(mut twin) = hdrhistogram::Histogram::<u64>::new_with_bounds(1, LONGEST_NS, 3) else {
+            return String::new();
+        };
+        for (bin, &count) in self.bins.iter().enumerate().filter(|(_, count)| **count > 0) {
+            twin.saturating_record_n(largest(bin), count);
+        }
+        let mut bytes = Vec::new();
+        match V2DeflateSerializer::new().serialize(&twin, &mut bytes) {
+            Ok(_) => STANDARD.encode(bytes),
+            Err(_) => String::new(),
+        }
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "callers keep to LONGEST_NS: 33,792 bins")]
+const fn index(value: u64) -> usize {
+    if value < EXACT {
+        return value as usize;
+    }
+    let shift = value.ilog2() - BIN_BITS;
+    ((shift as usize) << BIN_BITS) + (value >> shift) as usize
+}
+
+/// The largest value of a bin.
+const fn largest(bin: usize) -> u64 {
+    let bin = bin as u64;
+    if bin < EXACT {
+        return bin;
+    }
+    let shift = (bin >> BIN_BITS) - 1;
+    let first = bin - (shift << BIN_BITS);
+    ((first + 1) << shift) - 1
+}
+
+#[cfg(test)]
+mod tests;

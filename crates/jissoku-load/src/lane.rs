@@ -1,0 +1,123 @@
+//! One thread's share of a lane.
+
+use std::collections::VecDeque;
+
+use jissoku_os::socket::Endpoint;
+
+use crate::connection::{Connection, Phase};
+use crate::pace::Schedule;
+use crate::plan::LanePlan;
+use crate::reader::Asked;
+use crate::tally::Tally;
+use crate::template::Templates;
+
+/// A server as one thread sees it.
+#[derive(Debug)]
+pub(crate) struct Lane<'a> {
+    pub(crate) plan: &'a LanePlan,
+    pub(crate) endpoint: &'a Endpoint,
+    /// As many copies of the request as a pipeline holds.
+    pub(crate) batch: Vec<u8>,
+    pub(crate) templates: Templates,
+    pub(crate) tally: Tally,
+    /// Connections that can take a request; who has waited longest stands in front.
+    pub(crate) free: VecDeque<u32>,
+    /// Requests that may still be sent.
+    pub(crate) budget: u64,
+    pub(crate) in_flight: u64,
+    /// Connections that are being made or have not been given a request yet.
+    pub(crate) waiting: u64,
+    pub(crate) last_error: Option<std::io::Error>,
+    /// Connections made, from the very start on.
+    pub(crate) opened: u64,
+    schedule: Option<Schedule>,
+    index: u64,
+    due_ns: u64,
+}
+
+impl<'a> Lane<'a> {
+    pub(crate) fn new(plan: &'a LanePlan, endpoint: &'a Endpoint, pipeline: u16) -> Self {
+        Self {
+            plan,
+            endpoint,
+            batch: plan.request.repeat(usize::from(pipeline)),
+            templates: Templates::default(),
+            tally: Tally::default(),
+            free: VecDeque::new(),
+            budget: u64::MAX,
+            in_flight: 0,
+            waiting: 0,
+            last_error: None,
+            opened: 0,
+            schedule: None,
+            index: 0,
+            due_ns: u64::MAX,
+        }
+    }
+
+    pub(crate) fn asked(&self) -> Asked<'a> {
+        Asked { head_only: self.plan.head_only, expected: &self.plan.expected }
+    }
+
+    /// From now on requests are sent at their due times.
+    pub(crate) fn follow(&mut self, schedule: Schedule) {
+        self.schedule = Some(schedule);
+        self.find_due();
+    }
+
+    /// When the next request is due; never, in the closed loop.
+    pub(crate) fn due_ns(&self) -> u64 {
+        if self.budget > 0 { self.due_ns } else { u64::MAX }
+    }
+
+    /// Takes the next request off the schedule, and says when it was due.
+    pub(crate) fn take_due(&mut self) -> u64 {
+        let due_ns = self.due_ns;
+        self.index += 1;
+        self.find_due();
+        due_ns
+    }
+
+    /// Requests that should have been sent by now.
+    pub(crate) fn overdue(&self, now_ns: u64) -> u64 {
+        match self.schedule {
+            Some(schedule) if self.budget > 0 => {
+                let first = self.index;
+                let mut count = 0;
+                // The answer is a count below some bound, and due times only grow: halve the distance.
+                let mut step = 1_u64 << 40;
+                while step > 0 {
+                    if schedule.due_ns(first + count + step - 1) <= now_ns {
+                        count += step;
+                    }
+                    step >>= 1;
+                }
+                count.min(self.budget)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Counts requests that leave on `connection` now.
+    #[inline]
+    pub(crate) fn sends(&mut self, count: u64, connection: &mut Connection) {
+        self.budget -= count;
+        self.in_flight += count;
+        if !connection.used {
+            connection.used = true;
+            self.waiting -= 1;
+        }
+    }
+
+    /// Empties a connection's place.
+    pub(crate) fn drop(&mut self, connection: &mut Connection) {
+        if connection.phase != Phase::Closed && !connection.used {
+            self.waiting -= 1;
+        }
+        connection.reset();
+    }
+
+    fn find_due(&mut self) {
+        self.due_ns = self.schedule.map_or(u64::MAX, |schedule| schedule.due_ns(self.index));
+    }
+}

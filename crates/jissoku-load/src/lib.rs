@@ -1,0 +1,35 @@
+//! The stopwatch: sends requests, checks every answer, and measures time.
+//!
+//! It shares no protocol code with any server of ours, reads no configuration, and prints nothing: a
+//! [`Plan`] goes in, an [`Outcome`] comes out, and [`report`] turns that into what is written.
+
+mod address;
+mod chunked;
+mod connection;
+mod dial;
+mod exchange;
+mod expect;
+mod fault;
+mod histogram;
+mod lane;
+mod pace;
+mod plan;
+mod reader;
+pub mod report;
+mod request;
+mod run;
+mod tally;
+mod template;
+mod thread;
+mod watch;
+
+pub use address::{Address, BadAddress};
+pub use expect::{Expected, Verify};
+pub use fault::{Fault, Faults};
+pub use histogram::{Histogram, Quantiles};
+pub use plan::{BadPlan, Idle, LanePlan, Pace, Plan, Reuse, Until};
+pub use request::{BadRequest, Request};
+pub use run::{Control, Failure, LaneOutcome, Outcome, ThreadOutcome, run};
+pub use tally::Tally;
+pub use thread::Edge;
+pub use watch::Used;

@@ -1,0 +1,142 @@
+//! What is to be measured, as asked for, and whether it makes sense.
+
+use std::fmt;
+
+use crate::address::Address;
+use crate::expect::Expected;
+pub use crate::pace::Pace;
+
+/// More lanes than this are not driven by one loop.
+const LANES_MAX: usize = 64;
+
+/// How long a connection lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// As long as the server keeps it.
+    KeepAlive,
+    /// For one request.
+    Close,
+}
+
+/// What a thread does when nothing is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// It sleeps until an answer comes or a request is due.
+    Block,
+    /// It keeps looking, so that nobody has to wake it.
+    Spin,
+}
+
+/// When the measurement ends: at whichever comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Until {
+    /// Length of the window.
+    pub duration_ns: Option<u64>,
+    /// Requests on each lane; then no more are sent.
+    pub requests: Option<u64>,
+}
+
+/// One server that is asked, and what of it.
+#[derive(Debug)]
+pub struct LanePlan {
+    /// Where it is.
+    pub address: Address,
+    /// The bytes of one request.
+    pub request: Vec<u8>,
+    /// Whether answers have no body although they announce one (HEAD).
+    pub head_only: bool,
+    /// What a right answer is.
+    pub expected: Expected,
+    /// Root of the processes whose CPU time is measured along.
+    pub watch: Option<i32>,
+}
+
+/// A whole measurement.
+#[derive(Debug)]
+pub struct Plan {
+    /// Asked at the same time by the same threads; several make a duet.
+    pub lanes: Vec<LanePlan>,
+    /// Open connections on each lane, over all threads.
+    pub connections: usize,
+    /// Threads of the stopwatch.
+    pub threads: usize,
+    /// Requests in flight on one connection.
+    pub pipeline: u16,
+    /// When requests are sent.
+    pub pace: Pace,
+    /// How long connections live.
+    pub reuse: Reuse,
+    /// Load before the window, which counts for nothing.
+    pub warmup_ns: u64,
+    /// When it ends.
+    pub until: Until,
+    /// After so long without its whole answer, a request has failed.
+    pub timeout_ns: u64,
+    /// What to do between events.
+    pub idle: Idle,
+    /// Decides the order of lanes in each round.
+    pub seed: u64,
+    /// Where thread i runs: on core i of these, cyclically; empty means anywhere.
+    pub cores: Vec<usize>,
+}
+
+/// A plan that makes no sense, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadPlan(String);
+
+impl fmt::Display for BadPlan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadPlan {}
+
+impl Plan {
+    /// Says what is wrong with the plan, if anything.
+    ///
+    /// # Errors
+    /// The first thing that makes no sense, as a sentence.
+    pub fn check(&self) -> Result<(), BadPlan> {
+        let no = |why: String| Err(BadPlan(why));
+        let (threads, connections) = (self.threads, self.connections);
+        if self.lanes.is_empty() || self.lanes.len() > LANES_MAX {
+            return no(format!("between 1 and {LANES_MAX} URLs can be loaded at once"));
+        }
+        if connections == 0 {
+            return no("zero connections measure nothing: give -c at least 1".to_owned());
+        }
+        if threads == 0 {
+            return no("zero threads measure nothing: give -t at least 1".to_owned());
+        }
+        if threads > connections {
+            return no(format!(
+                "{threads} threads cannot share {connections} connections: give -t at most {connections}"
+            ));
+        }
+        if connections.checked_mul(self.lanes.len()).is_none_or(|all| all > u32::MAX as usize) {
+            return no(format!("{connections} connections are more than there can be"));
+        }
+        if self.pipeline == 0 {
+            return no("a pipeline of zero requests asks nothing: give --pipeline at least 1".into());
+        }
+        if self.pipeline > 1 && self.reuse == Reuse::Close {
+            return no("--pipeline and --no-keepalive exclude each other".to_owned());
+        }
+        if self.pace == (Pace::Constant { rate_rps: 0 }) {
+            return no("a rate of zero asks nothing: give -R at least 1".to_owned());
+        }
+        if self.until.duration_ns.is_none_or(|duration| duration == 0)
+            && self.until.requests.is_none_or(|requests| requests == 0)
+        {
+            return no("nothing is to be measured: give -d or -n more than zero".to_owned());
+        }
+        if self.until.requests.is_some() && self.warmup_ns > 0 {
+            return no("-n counts every request: a warm-up goes with -d alone".to_owned());
+        }
+        if self.timeout_ns == 0 {
+            return no("a time-out of zero fails every request".to_owned());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! What is written about a measurement: one JSON object, or a page for people.
+
+use serde::Serialize;
+
+use crate::fault::Faults;
+use crate::histogram::Quantiles;
+use crate::plan::{Idle, Pace, Plan};
+use crate::run::{LaneOutcome, Outcome};
+use crate::tally::Tally;
+
+/// Name and version of the JSON's shape.
+const SCHEMA: &str = "jissoku.load/1";
+
+/// The JSON object. A figure that does not exist is null; all times are nanoseconds unless named else.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
+pub struct Report {
+    pub schema: &'static str,
+    /// Whole, right answers in the window.
+    pub requests: u64,
+    pub errors: Faults,
+    pub duration_s: f64,
+    pub rate_rps: f64,
+    pub latency_ns: Option<Quantiles>,
+    /// What the stopwatch itself used.
+    pub cpu_s: f64,
+    pub threads: Vec<ThreadReport>,
+    pub longest_gap_ns: u64,
+    pub seed: u64,
+    pub clock: &'static str,
+    pub clock_drift_ppm: f64,
+    pub idle: &'static str,
+    pub interrupted: bool,
+    pub lanes: Vec<LaneReport>,
+}
+
+/// One thread of the stopwatch.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
+pub struct ThreadReport {
+    pub cpu_ns: u64,
+    pub busy_fraction: f64,
+}
+
+/// One lane.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
+pub struct LaneReport {
+    pub url: String,
+    pub requests: u64,
+    pub errors: Faults,
+    pub duration_ns: u64,
+    pub rate_rps: f64,
+    pub rate_rps_offered: Option<f64>,
+    /// From the intended sending on.
+    pub latency_ns: Option<Quantiles>,
+    /// From the actual sending on.
+    pub service_ns: Option<Quantiles>,
+    pub lag_ns_p50: Option<u64>,
+    pub lag_ns_p99: Option<u64>,
+    pub lag_ns_max: Option<u64>,
+    /// Of the latencies: `HdrHistogram` V2, deflated, in base64.
+    pub histogram: String,
+    pub per_second: Vec<u64>,
+    pub connections_open: u64,
+    pub connections_opened: u64,
+    pub bytes_received: u64,
+    pub bytes_sent: u64,
+    /// Sent or due, and without an answer when the window closed.
+    pub unanswered: u64,
+    pub watched_cpu_ns: Option<u64>,
+    pub watched_processes: Option<u64>,
+}
+
+impl Report {
+    /// Sums an outcome up.
+    #[must_use]
+    pub fn new(plan: &Plan, outcome: &Outcome) -> Self {
+        let mut all = Tally::default();
+        for lane in &outcome.lanes {
+            all.add(&lane.tally);
+        }
+        let cpu_ns: u64 = outcome.threads.iter().map(|thread| thread.cpu_ns).sum();
+        let lanes = plan.lanes.iter().zip(&outcome.lanes);
+        let lanes = lanes.map(|(asked, lane)| {
+            LaneReport::new(asked.address.to_string(), plan.pace, outcome.duration_ns, lane)
+        });
+        let threads = outcome.threads.iter().map(|thread| ThreadReport {
+            cpu_ns: thread.cpu_ns,
+            busy_fraction: ratio(thread.cpu_ns, thread.duration_ns),
+        });
+        Self {
+            schema: SCHEMA,
+            requests: all.requests,
+            errors: all.faults,
+            duration_s: seconds(outcome.duration_ns),
+            rate_rps: rate(all.requests, outcome.duration_ns),
+            latency_ns: all.latency.quantiles(),
+            cpu_s: seconds(cpu_ns),
+            threads: threads.collect(),
+            longest_gap_ns: outcome.longest_gap_ns,
+            seed: plan.seed,
+            clock: outcome.clock,
+            clock_drift_ppm: outcome.drift_ppm,
+            idle: if plan.idle == Idle::Spin { "spin" } else { "block" },
+            interrupted: outcome.interrupted,
+            lanes: lanes.collect(),
+        }
+    }
+
+    /// Says so when not a single right answer came, and what came instead.
+    #[must_use]
+    pub fn nothing_measured(&self) -> Option<String> {
+        let lane = self.lanes.iter().find(|lane| lane.requests == 0)?;
+        let faults = lane.errors.by_name();
+        let worst = faults.iter().max_by_key(|(_, count)| *count)?;
+        let url = &lane.url;
+        Some(match worst {
+            (_, 0) => format!("{url} gave no answer while it was measured"),
+            (kind, count) => format!("{url} gave no right answer: {count} failed with {kind:?}"),
+        })
+    }
+}
+
+mod human;
+
+impl LaneReport {
+    fn new(url: String, pace: Pace, duration_ns: u64, lane: &LaneOutcome) -> Self {
+        let tally = &lane.tally;
+        let lag = tally.lag.quantiles();
+        Self {
+            url,
+            requests: tally.requests,
+            errors: tally.faults,
+            duration_ns,
+            rate_rps: rate(tally.requests, duration_ns),
+            rate_rps_offered: match pace {
+                Pace::Closed => None,
+                Pace::Constant { rate_rps } => Some(float(rate_rps)),
+            },
+            latency_ns: tally.latency.quantiles(),
+            service_ns: tally.service.quantiles(),
+            lag_ns_p50: lag.map(|lag| lag.p50),
+            lag_ns_p99: lag.map(|lag| lag.p99),
+            lag_ns_max: lag.map(|lag| lag.max),
+            histogram: tally.latency.export(),
+            per_second: tally.per_second.clone(),
+            connections_open: lane.open,
+            connections_opened: lane.opened,
+            bytes_received: tally.bytes_received,
+            bytes_sent: tally.bytes_sent,
+            unanswered: lane.unanswered,
+            watched_cpu_ns: lane.used.and_then(|used| used.cpu_ns),
+            watched_processes: lane.used.map(|used| used.processes),
+        }
+    }
+}
+
+fn rate(count: u64, duration_ns: u64) -> f64 {
+    ratio(count, duration_ns) * 1e9
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { float(part) / float(whole) }
+}
+
+fn seconds(duration_ns: u64) -> f64 {
+    float(duration_ns) / 1e9
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds stay below 2^53 for months")]
+fn float(value: u64) -> f64 {
+    value as f64
+}

@@ -1,0 +1,127 @@
+//! The request as it goes over the wire.
+
+use std::fmt;
+
+use crate::address::Address;
+use crate::plan::Reuse;
+
+/// What is asked, beside where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The method, as written.
+    pub method: String,
+    /// Fields as (name, value), in order. `Host`, `Connection` and `Content-Length` replace our own.
+    pub fields: Vec<(String, String)>,
+    /// Sent after the head; empty means that no body is sent.
+    pub body: Vec<u8>,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self { method: "GET".to_owned(), fields: Vec::new(), body: Vec::new() }
+    }
+}
+
+/// A request that cannot be sent, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRequest(String);
+
+impl fmt::Display for BadRequest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadRequest {}
+
+impl Request {
+    /// Whether answers to it have no body, whatever they announce.
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        self.method == "HEAD"
+    }
+
+    /// The bytes of the request.
+    ///
+    /// # Errors
+    /// The method or a field holds bytes that would not stay within it.
+    pub fn render(&self, address: &Address, reuse: Reuse) -> Result<Vec<u8>, BadRequest> {
+        if !is_token(&self.method) || self.method == "CONNECT" {
+            return Err(BadRequest(format!("{:?} is no method to load with", self.method)));
+        }
+        let mut text = format!("{} {} HTTP/1.1\r\n", self.method, address.target());
+        let mut add = |name: &str, value: &str| {
+            text.extend([name, ": ", value, "\r\n"]);
+        };
+        if !self.has("host") {
+            add("Host", address.authority());
+        }
+        if reuse == Reuse::Close && !self.has("connection") {
+            add("Connection", "close");
+        }
+        let owns_framing = self.has("content-length") || self.has("transfer-encoding");
+        if !self.body.is_empty() && !owns_framing {
+            add("Content-Length", &self.body.len().to_string());
+        }
+        for (name, value) in &self.fields {
+            let stays = value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
+            if !is_token(name) || !stays {
+                return Err(BadRequest(format!("\"{name}: {value}\" is no header field")));
+            }
+            add(name, value);
+        }
+        text.push_str("\r\n");
+        let mut bytes = text.into_bytes();
+        bytes.extend_from_slice(&self.body);
+        Ok(bytes)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name))
+    }
+}
+
+/// RFC 9110 section 5.6.2.
+fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(request: &Request, reuse: Reuse) -> String {
+        let address = "http://127.0.0.1:8000/x?y".parse().expect("it is a URL");
+        String::from_utf8(request.render(&address, reuse).expect("it is fine")).expect("all ASCII")
+    }
+
+    #[test]
+    fn the_least_request_has_one_field() {
+        let text = render(&Request::default(), Reuse::KeepAlive);
+        assert_eq!(text, "GET /x?y HTTP/1.1\r\nHost: 127.0.0.1:8000\r\n\r\n");
+    }
+
+    #[test]
+    fn a_body_is_announced_and_a_close_too() {
+        let request = Request {
+            method: "POST".to_owned(),
+            fields: vec![("host".to_owned(), "a".to_owned())],
+            body: b"42".to_vec(),
+        };
+        let text = "POST /x?y HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\nhost: a\r\n\r\n42";
+        assert_eq!(render(&request, Reuse::Close), text);
+    }
+
+    #[test]
+    fn nothing_can_be_smuggled_into_a_request() {
+        let address = "http://127.0.0.1:8000/".parse().expect("it is a URL");
+        for (method, name, value) in
+            [("GE T", "a", "b"), ("", "a", "b"), ("GET", "a b", "c"), ("GET", "a", "b\r\nc: d")]
+        {
+            let fields = vec![(name.to_owned(), value.to_owned())];
+            let request = Request { method: method.to_owned(), fields, body: Vec::new() };
+            assert!(request.render(&address, Reuse::KeepAlive).is_err());
+        }
+    }
+}

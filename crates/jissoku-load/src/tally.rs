@@ -1,0 +1,62 @@
+//! What the stopwatch counted on one lane.
+
+use crate::fault::{Fault, Faults};
+use crate::histogram::Histogram;
+
+/// Counts of one lane in one window, of one thread or of all together.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Whole, right answers.
+    pub requests: u64,
+    /// Everything else that happened to a request.
+    pub faults: Faults,
+    /// From the intended sending to the last byte, of right answers; in the closed loop from the sending.
+    pub latency: Histogram,
+    /// From the sending to the last byte, of right answers.
+    pub service: Histogram,
+    /// From the intended to the actual sending; empty in the closed loop.
+    pub lag: Histogram,
+    /// Right answers in each second of the window.
+    pub per_second: Vec<u64>,
+    /// Bytes taken off the sockets.
+    pub bytes_received: u64,
+    /// Bytes handed to the sockets.
+    pub bytes_sent: u64,
+}
+
+impl Tally {
+    /// Counts a right answer.
+    #[inline]
+    pub(crate) fn answered(&mut self, latency_ns: u64, service_ns: u64) {
+        self.requests += 1;
+        self.latency.record(latency_ns);
+        self.service.record(service_ns);
+    }
+
+    /// Counts requests that got no right answer.
+    pub(crate) fn failed(&mut self, fault: Fault, count: u64) {
+        self.faults.count(fault, count);
+    }
+
+    /// Ends a second of the window.
+    pub(crate) fn second_over(&mut self) {
+        let before: u64 = self.per_second.iter().sum();
+        self.per_second.push(self.requests - before);
+    }
+
+    /// Adds what another thread counted on the same lane.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.faults.add(&other.faults);
+        self.latency.add(&other.latency);
+        self.service.add(&other.service);
+        self.lag.add(&other.lag);
+        let seconds = self.per_second.len().max(other.per_second.len());
+        self.per_second.resize(seconds, 0);
+        for (ours, theirs) in self.per_second.iter_mut().zip(&other.per_second) {
+            *ours += theirs;
+        }
+        self.bytes_received += other.bytes_received;
+        self.bytes_sent += other.bytes_sent;
+    }
+}

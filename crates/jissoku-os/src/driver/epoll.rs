@@ -1,0 +1,399 @@
+//! The driver over `epoll(7)`.
+//!
+//! Connections are watched edge-triggered: a receive that did not fill the buffer has drained the socket,
+//! and a connection that wants no bytes costs no system call. A new connection is received from before it
+//! is watched, so that one request on it may never need the watch.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::fd::OwnedFd;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+use super::gate::{Gate, Listener, Taken};
+use super::slots::{Key, Slot, Slots};
+use super::{Due, Handler, Next, Output, Settings, Turn, Waker};
+use crate::clock;
+use crate::epoll::{Epoll, Event, Interest, no_event};
+use crate::socket::{self, Received};
+
+/// What one wake-up can report. Few enough that nobody waits long, enough that waiting is shared.
+const EVENTS: usize = 512;
+
+/// What one receive can bring; also the most that one client can make us do at a stretch.
+const RECEIVE_SIZE: usize = 64 * 1024;
+
+/// Room for the answers of one call before the buffer has to grow.
+const OUTPUT_SIZE: usize = 64 * 1024;
+
+/// Connections taken per listener and turn; the rest wait until the others had theirs.
+const ACCEPTS_MAX: usize = 64;
+
+/// How often everybody is asked whether they waited too long.
+const TICK_S: i64 = 1;
+
+const WAKER: u64 = u64::MAX;
+const TICK: u64 = u64::MAX - 1;
+
+/// Everything that one thread drives.
+pub struct Driver<H: Handler> {
+    epoll: Epoll,
+    gate: Gate,
+    waker: Waker,
+    /// Ticks while there are connections, so that no wait needs a timeout merely for slow clients.
+    tick: OwnedFd,
+    is_ticking: bool,
+    slots: Slots<H::Connection>,
+    /// Connections to be called without a report from the kernel.
+    queue: Vec<Key>,
+    settings: Settings,
+    buffers: Buffers,
+    now_ns: u64,
+}
+
+struct Buffers {
+    events: Box<[Event]>,
+    received: Box<[u8]>,
+    output: Output,
+}
+
+impl<H: Handler> std::fmt::Debug for Driver<H> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let connections = self.slots.count();
+        formatter.debug_struct("Driver").field("connections", &connections).finish_non_exhaustive()
+    }
+}
+
+impl<H: Handler> Driver<H> {
+    /// Drives the connections that come through `listeners`, from the next [`Driver::turn`] on; `waker`
+    /// ends its waiting. A driver stays on the thread that made it.
+    ///
+    /// # Errors
+    /// The error of making the epoll instance and what it needs; `EMFILE` for example.
+    pub fn new(listeners: Vec<Listener>, waker: Waker, settings: Settings) -> io::Result<Self> {
+        let epoll = Epoll::new()?;
+        epoll.add(&waker, WAKER, Interest::IN)?;
+        let tick = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+        )?;
+        // Edge-triggered, it need not be read: every expiry is an edge.
+        epoll.add(&tick, TICK, Interest::IN | Interest::ET)?;
+        Ok(Self {
+            gate: Gate::new(listeners, &epoll)?,
+            epoll,
+            waker,
+            tick,
+            is_ticking: false,
+            slots: Slots::new(),
+            queue: Vec::new(),
+            settings,
+            buffers: Buffers {
+                events: vec![no_event(); EVENTS].into(),
+                received: vec![0; RECEIVE_SIZE].into(),
+                output: Output::with_capacity(OUTPUT_SIZE),
+            },
+            now_ns: clock::monotonic_ns(),
+        })
+    }
+
+    /// How many connections there are.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.slots.count()
+    }
+
+    /// Waits for something to happen and deals with all that has.
+    ///
+    /// # Errors
+    /// The error of `epoll_wait(2)`. What goes wrong with one connection ends that connection only.
+    pub fn turn(&mut self, handler: &mut H) -> io::Result<Turn> {
+        self.tick_while_needed()?;
+        let timeout = self.timeout(handler);
+        let count = self.epoll.wait(&mut self.buffers.events, timeout)?;
+        self.now_ns = clock::monotonic_ns();
+        handler.wake(self.now_ns);
+        let mut turn = Turn::Ordinary;
+        let mut has_ticked = false;
+        // Who was called by the queue before now waited longest.
+        let queue = std::mem::take(&mut self.queue);
+        for index in 0..count {
+            let event = self.buffers.events[index];
+            match event.data.u64() {
+                WAKER => {
+                    self.waker.take();
+                    turn = Turn::Woken;
+                }
+                TICK => has_ticked = true,
+                token => match Gate::index_of(token) {
+                    Some(listener) => self.admit(handler, listener)?,
+                    None => self.report(handler, Key::from_token(token), event.flags),
+                },
+            }
+        }
+        for key in queue {
+            self.call_queued(handler, key);
+        }
+        if has_ticked {
+            self.proceed_all(handler);
+        }
+        while let Some(due) = handler.due() {
+            match due {
+                Due::One(key) => self.proceed(handler, key),
+                Due::All => self.proceed_all(handler),
+            }
+        }
+        self.open_gate_again()?;
+        Ok(turn)
+    }
+
+    /// Takes what the kernel has accepted for us, and closes the listeners: the first half of stopping.
+    ///
+    /// # Errors
+    /// The error of `epoll_ctl(2)`.
+    pub fn stop_listening(&mut self, handler: &mut H) -> io::Result<()> {
+        for listener in 0..self.gate.count() {
+            let mut before = None;
+            while before != Some(self.slots.count()) && !self.gate.is_paused() {
+                before = Some(self.slots.count());
+                self.admit(handler, listener)?;
+            }
+        }
+        self.gate.close();
+        Ok(())
+    }
+
+    /// Calls [`Handler::proceed`] for every connection.
+    pub fn proceed_all(&mut self, handler: &mut H) {
+        for key in self.slots.keys() {
+            self.proceed(handler, key);
+        }
+    }
+
+    /// How long the next wait may last.
+    fn timeout(&self, handler: &H) -> Option<Duration> {
+        if !self.queue.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let deadlines = [handler.deadline_ns(), self.gate.opens_again_ns()];
+        let deadline = deadlines.into_iter().flatten().min()?;
+        Some(Duration::from_nanos(deadline.saturating_sub(clock::monotonic_ns())))
+    }
+
+    fn tick_while_needed(&mut self) -> io::Result<()> {
+        let is_needed = self.slots.count() > 0;
+        if is_needed != self.is_ticking {
+            let period = Timespec { tv_sec: if is_needed { TICK_S } else { 0 }, tv_nsec: 0 };
+            let timer = Itimerspec { it_interval: period, it_value: period };
+            timerfd_settime(&self.tick, TimerfdTimerFlags::empty(), &timer)?;
+            self.is_ticking = is_needed;
+        }
+        Ok(())
+    }
+
+    fn open_gate_again(&mut self) -> io::Result<()> {
+        match self.gate.opens_again_ns() {
+            Some(opens_ns) if opens_ns <= self.now_ns => self.gate.open(&self.epoll),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes connections from one listener.
+    fn admit(&mut self, handler: &mut H, listener: usize) -> io::Result<()> {
+        for _ in 0..ACCEPTS_MAX {
+            if self.slots.count() >= self.settings.connections_max {
+                return self.gate.pause(&self.epoll, self.now_ns);
+            }
+            match self.gate.take(listener) {
+                Taken::Connection(socket) => self.welcome(handler, socket),
+                Taken::Nobody => break,
+                Taken::NoRoom => return self.gate.pause(&self.epoll, self.now_ns),
+            }
+        }
+        Ok(())
+    }
+
+    fn welcome(&mut self, handler: &mut H, socket: OwnedFd) {
+        let key = self.slots.next_key();
+        self.slots.insert(Slot {
+            socket,
+            connection: handler.open(key),
+            unsent: None,
+            next: Next::Receive,
+            may_receive: true,
+            has_ended: false,
+            has_finished: false,
+            is_queued: false,
+            is_watched: false,
+        });
+        self.receive(handler, key, false);
+        let Some(slot) = self.slots.get(key) else { return };
+        slot.is_watched = true;
+        let interest = interest(slot.unsent.is_some());
+        if self.epoll.add(&slot.socket, key.token(), interest).is_err() {
+            self.close(handler, key);
+        }
+    }
+
+    /// Deals with what the kernel says about one connection.
+    fn report(&mut self, handler: &mut H, key: Key, flags: Interest) {
+        let Some(slot) = self.slots.get(key) else { return };
+        if flags.contains(Interest::ERR) {
+            self.close(handler, key);
+            return;
+        }
+        if flags.contains(Interest::OUT) && slot.unsent.is_some() {
+            self.flush(handler, key);
+        }
+        if flags.intersects(Interest::IN | Interest::RDHUP | Interest::HUP) {
+            let is_last = flags.intersects(Interest::RDHUP | Interest::HUP);
+            self.receive(handler, key, is_last);
+        }
+    }
+
+    /// Receives once, if the connection wants that now; otherwise remembers that it can.
+    ///
+    /// `is_last`: the end lies behind the bytes that are there, and no further report will come for it.
+    fn receive(&mut self, handler: &mut H, key: Key, is_last: bool) {
+        let Some(slot) = self.slots.get(key) else { return };
+        slot.may_receive = !slot.has_ended;
+        let wants = matches!(slot.next, Next::Receive | Next::Finish);
+        if !wants || slot.has_ended || slot.unsent.is_some() {
+            return;
+        }
+        let Buffers { received, output, .. } = &mut self.buffers;
+        let next = match socket::receive(&slot.socket, received) {
+            Ok(Received::Bytes(size)) => {
+                slot.may_receive = is_last || size == received.len();
+                handler.receive(&mut slot.connection, &received[..size], output)
+            }
+            Ok(Received::End) => {
+                slot.may_receive = false;
+                slot.has_ended = true;
+                handler.end(&mut slot.connection, output)
+            }
+            Ok(Received::NotYet) => {
+                slot.may_receive = false;
+                return;
+            }
+            Err(_) => return self.close(handler, key),
+        };
+        self.settle(handler, key, next);
+    }
+
+    fn proceed(&mut self, handler: &mut H, key: Key) {
+        let Some(slot) = self.slots.get(key) else { return };
+        let unsent = slot.unsent.as_ref().map_or(0, |unsent| unsent.size());
+        let next = handler.proceed(&mut slot.connection, unsent, &mut self.buffers.output);
+        self.settle(handler, key, next);
+    }
+
+    fn call_queued(&mut self, handler: &mut H, key: Key) {
+        let Some(slot) = self.slots.get(key) else { return };
+        slot.is_queued = false;
+        match slot.next {
+            // The report of a flush will come back to it.
+            _ if slot.unsent.is_some() => {}
+            Next::Proceed => self.proceed(handler, key),
+            Next::Receive | Next::Finish if slot.may_receive => self.receive(handler, key, true),
+            Next::Receive | Next::Finish | Next::Hold | Next::Close | Next::Abort => {}
+        }
+    }
+
+    /// Sends what a call has put out, and arranges for what the connection needs next.
+    fn settle(&mut self, handler: &mut H, key: Key, next: Next) {
+        let Some(slot) = self.slots.get(key) else { return };
+        slot.next = next;
+        let output = &mut self.buffers.output;
+        if next == Next::Abort {
+            output.clear();
+            return self.close(handler, key);
+        }
+        if !output.is_empty() {
+            if let Some(unsent) = &mut slot.unsent {
+                unsent.append_all(output);
+                return;
+            }
+            match output.send(&slot.socket) {
+                Ok(true) => output.clear(),
+                Ok(false) => {
+                    slot.unsent = Some(Box::new(output.take_unsent()));
+                    if slot.is_watched
+                        && self.epoll.modify(&slot.socket, key.token(), interest(true)).is_err()
+                    {
+                        self.close(handler, key);
+                    }
+                    return;
+                }
+                Err(_) => {
+                    output.clear();
+                    return self.close(handler, key);
+                }
+            }
+        }
+        self.arrange(handler, key);
+    }
+
+    /// Sends what was left over; the peer has made room.
+    fn flush(&mut self, handler: &mut H, key: Key) {
+        let Some(slot) = self.slots.get(key) else { return };
+        let Some(unsent) = &mut slot.unsent else { return };
+        match unsent.send(&slot.socket) {
+            Ok(true) => {
+                slot.unsent = None;
+                match self.epoll.modify(&slot.socket, key.token(), interest(false)) {
+                    Ok(()) => self.arrange(handler, key),
+                    Err(_) => self.close(handler, key),
+                }
+            }
+            Ok(false) => {}
+            Err(_) => self.close(handler, key),
+        }
+    }
+
+    /// Sees to it that the next call comes, now that the output has gone.
+    fn arrange(&mut self, handler: &mut H, key: Key) {
+        let Some(slot) = self.slots.get(key) else { return };
+        if slot.unsent.is_some() {
+            return;
+        }
+        let is_due = match slot.next {
+            Next::Hold => false,
+            Next::Proceed => true,
+            Next::Close | Next::Abort => return self.close(handler, key),
+            Next::Receive | Next::Finish if slot.has_ended => return self.close(handler, key),
+            Next::Receive => slot.may_receive,
+            Next::Finish => {
+                // A peer that has gone already will be noticed by the next receive.
+                if !std::mem::replace(&mut slot.has_finished, true) {
+                    let _gone = socket::finish(&slot.socket);
+                }
+                slot.may_receive
+            }
+        };
+        if is_due && !std::mem::replace(&mut slot.is_queued, true) {
+            self.queue.push(key);
+        }
+    }
+
+    fn close(&mut self, handler: &mut H, key: Key) {
+        if let Some(slot) = self.slots.remove(key) {
+            handler.close(slot.connection);
+            // Closing the socket ends the watch: nobody else has this description.
+            drop(slot.socket);
+            if self.gate.is_paused() {
+                self.gate.open_at(self.now_ns);
+            }
+        }
+    }
+}
+
+/// Room to send is reported only while something waits for it: a Unix socket would report it after every
+/// message that the peer takes.
+const fn interest(waits_for_room: bool) -> Interest {
+    let always = Interest::IN.union(Interest::RDHUP).union(Interest::ET);
+    if waits_for_room { always.union(Interest::OUT) } else { always }
+}

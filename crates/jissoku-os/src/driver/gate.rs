@@ -1,0 +1,134 @@
+//! Where connections come in: the listeners, and the pause when there is no room.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+
+use crate::epoll::{Epoll, Interest};
+use crate::socket;
+
+/// Tokens of listeners: no key reaches here, because connections are fewer than 2^31.
+const TOKENS: u64 = 0xffff_ffff_8000_0000;
+
+/// How long the gate stays shut after descriptors ran out, if no connection of ours closes before. They
+/// may be somebody else's.
+const PAUSE_NS: u64 = 100_000_000;
+
+/// A listener, and whether other drivers wait on the very same one.
+#[derive(Debug)]
+pub enum Listener {
+    /// This driver's own.
+    Own(OwnedFd),
+    /// A duplicate of a listener that several drivers have; one of them is woken per connection
+    /// (`EPOLLEXCLUSIVE`).
+    Shared(OwnedFd),
+}
+
+impl Listener {
+    const fn fd(&self) -> &OwnedFd {
+        match self {
+            Self::Own(fd) | Self::Shared(fd) => fd,
+        }
+    }
+}
+
+/// What came of asking a listener.
+#[derive(Debug)]
+pub(super) enum Taken {
+    Connection(OwnedFd),
+    /// Nobody is waiting, or this listener failed for this one time.
+    Nobody,
+    /// No connection can be had until a descriptor is free.
+    NoRoom,
+}
+
+/// All listeners of one driver.
+#[derive(Debug)]
+pub(super) struct Gate {
+    listeners: Vec<Listener>,
+    is_open: bool,
+    opens_again_ns: Option<u64>,
+}
+
+impl Gate {
+    pub(super) fn new(listeners: Vec<Listener>, epoll: &Epoll) -> io::Result<Self> {
+        let mut gate = Self { listeners, is_open: false, opens_again_ns: None };
+        gate.open(epoll)?;
+        Ok(gate)
+    }
+
+    /// Which listener an event is about.
+    pub(super) const fn index_of(token: u64) -> Option<usize> {
+        if token >= TOKENS { Some((token - TOKENS) as usize) } else { None }
+    }
+
+    pub(super) const fn is_paused(&self) -> bool {
+        self.opens_again_ns.is_some()
+    }
+
+    pub(super) const fn opens_again_ns(&self) -> Option<u64> {
+        self.opens_again_ns
+    }
+
+    pub(super) fn take(&self, index: usize) -> Taken {
+        if !self.is_open {
+            return Taken::Nobody;
+        }
+        let Some(listener) = self.listeners.get(index) else { return Taken::Nobody };
+        match socket::accept(listener.fd()) {
+            Ok(Some(connection)) => Taken::Connection(connection),
+            Err(error) if is_shortage(&error) => Taken::NoRoom,
+            // Other errors belong to one connection that came and went (`accept(2)`).
+            Ok(None) | Err(_) => Taken::Nobody,
+        }
+    }
+
+    /// Takes no connection for a while, or until one has closed; the kernel keeps them waiting.
+    ///
+    /// Left watched, a level-triggered listener that cannot be served would wake us without end.
+    pub(super) fn pause(&mut self, epoll: &Epoll, now_ns: u64) -> io::Result<()> {
+        self.opens_again_ns = Some(now_ns + PAUSE_NS);
+        if std::mem::replace(&mut self.is_open, false) {
+            self.listeners.iter().try_for_each(|listener| epoll.remove(listener.fd()))?;
+        }
+        Ok(())
+    }
+
+    /// Ends a pause sooner.
+    pub(super) const fn open_at(&mut self, now_ns: u64) {
+        self.opens_again_ns = Some(now_ns);
+    }
+
+    pub(super) fn open(&mut self, epoll: &Epoll) -> io::Result<()> {
+        self.opens_again_ns = None;
+        if std::mem::replace(&mut self.is_open, true) {
+            return Ok(());
+        }
+        for (listener, token) in self.listeners.iter().zip(TOKENS..) {
+            let interest = match listener {
+                Listener::Own(_) => Interest::IN,
+                Listener::Shared(_) => Interest::IN | Interest::EXCLUSIVE,
+            };
+            epoll.add(listener.fd(), token, interest)?;
+        }
+        Ok(())
+    }
+
+    /// How many listeners there are.
+    pub(super) fn count(&self) -> usize {
+        self.listeners.len()
+    }
+
+    /// Closes the listeners for good.
+    pub(super) fn close(&mut self) {
+        self.listeners.clear();
+        self.is_open = false;
+        self.opens_again_ns = None;
+    }
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    shortages.iter().any(|shortage| error.raw_os_error() == Some(shortage.raw_os_error()))
+}

@@ -1,0 +1,119 @@
+//! Drives connections: takes them, receives into one hot buffer, hands the bytes to a [`Handler`], and
+//! sends what it answers.
+//!
+//! The interface speaks of what is *done* (bytes have come, output has gone) and never of readiness, so
+//! that a driver for another kernel interface can stand beside this one unseen. A driver owes its
+//! handler this:
+//!
+//! - one receive buffer per driver, so that an idle connection holds none;
+//! - all output of one call, and of calls that follow before the next wait, leaves in one send;
+//! - no more is received from a client that does not take its answers;
+//! - running out of descriptors pauses the taking of connections, and nothing else;
+//! - time is read once per wake-up, and told.
+//!
+//! It knows neither what the bytes mean nor when a client is too slow: the handler is asked once a second.
+
+mod epoll;
+mod gate;
+mod output;
+mod slots;
+mod waker;
+
+pub use epoll::Driver;
+pub use gate::Listener;
+pub use output::Output;
+pub use slots::Key;
+pub use waker::Waker;
+
+/// What a connection needs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// More bytes from the peer.
+    Receive,
+    /// Another [`Handler::proceed`], once the output has gone and others had their turn.
+    Proceed,
+    /// Nothing, until the handler names the connection in [`Handler::due`].
+    Hold,
+    /// To tell the peer that nothing more will be sent, once the output has gone; bytes are still
+    /// received.
+    Finish,
+    /// To be closed, once the output has gone.
+    Close,
+    /// To be closed now, whatever has not gone.
+    Abort,
+}
+
+/// Who asks for a [`Handler::proceed`] of its own accord.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// One connection, which may be gone by now.
+    One(Key),
+    /// Everybody.
+    All,
+}
+
+/// What one turn of the driver was about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Connections, or time.
+    Ordinary,
+    /// Somebody called [`Waker::wake`].
+    Woken,
+}
+
+/// Answers bytes with bytes. One handler belongs to one driver and one thread.
+pub trait Handler {
+    /// What is remembered of a connection between two calls. It should be small: ten thousand may be idle.
+    type Connection;
+
+    /// A connection was taken.
+    fn open(&mut self, key: Key) -> Self::Connection;
+
+    /// Bytes have come, at least one. They are gone after the call.
+    fn receive(
+        &mut self,
+        connection: &mut Self::Connection,
+        bytes: &[u8],
+        output: &mut Output,
+    ) -> Next;
+
+    /// The peer will send no more; it may still wait for answers. [`Next::Receive`] closes.
+    fn end(&mut self, connection: &mut Self::Connection, output: &mut Output) -> Next;
+
+    /// Something other than bytes has happened: it was asked for by [`Next::Proceed`] or [`Due`], or a
+    /// second has passed. `unsent` bytes of earlier output are still waiting for the peer.
+    fn proceed(
+        &mut self,
+        connection: &mut Self::Connection,
+        unsent: usize,
+        output: &mut Output,
+    ) -> Next;
+
+    /// The connection is gone, whoever ended it.
+    fn close(&mut self, connection: Self::Connection);
+
+    /// The driver woke up, at `now_ns` on the monotonic clock. Comes first in every turn.
+    fn wake(&mut self, now_ns: u64);
+
+    /// When [`Handler::due`] wants to be asked at the latest, on the monotonic clock.
+    fn deadline_ns(&self) -> Option<u64>;
+
+    /// Whom to call [`Handler::proceed`] for now, one after the other until there is none left.
+    fn due(&mut self) -> Option<Due>;
+}
+
+/// How a driver is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Connections held at once; at this number no more are taken until one closes.
+    pub connections_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { connections_max: 65_536 }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,428 @@
+//! One suite for every driver: what [`super`] promises, over real sockets. The client and the driver take
+//! turns on one thread, so nothing is waited for but the kernel.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+use crate::clock;
+use crate::socket::{self, Endpoint, Sharing};
+
+/// More than any socket buffers.
+const LARGE: usize = 16 * 1024 * 1024;
+
+/// Far more turns than any test needs; beyond it something is lost, and the test fails instead of hanging.
+const TURNS_MAX: usize = 20_000;
+
+/// Does what each byte says.
+#[derive(Default)]
+struct Puppet {
+    now_ns: u64,
+    held: Vec<Key>,
+    released: bool,
+    opened: usize,
+    closed: usize,
+    largest: usize,
+}
+
+struct Strings {
+    key: Key,
+    next: Next,
+}
+
+impl Handler for Puppet {
+    type Connection = Strings;
+
+    fn open(&mut self, key: Key) -> Strings {
+        self.opened += 1;
+        Strings { key, next: Next::Receive }
+    }
+
+    fn receive(&mut self, connection: &mut Strings, bytes: &[u8], output: &mut Output) -> Next {
+        assert!(matches!(connection.next, Next::Receive | Next::Finish), "receives unasked");
+        self.largest = self.largest.max(bytes.len());
+        for byte in bytes {
+            match byte {
+                b'L' => output.share(Arc::from(vec![b'l'; LARGE])),
+                b'p' => connection.next = Next::Proceed,
+                b'c' => connection.next = Next::Close,
+                b'a' => connection.next = Next::Abort,
+                b'f' => connection.next = Next::Finish,
+                b'h' => {
+                    self.held.push(connection.key);
+                    connection.next = Next::Hold;
+                }
+                _ => {}
+            }
+            output.append(&[*byte]);
+        }
+        connection.next
+    }
+
+    fn end(&mut self, connection: &mut Strings, output: &mut Output) -> Next {
+        output.append(b"E");
+        connection.next
+    }
+
+    fn proceed(&mut self, connection: &mut Strings, _: usize, output: &mut Output) -> Next {
+        match connection.next {
+            Next::Proceed => {
+                output.append(b"P");
+                connection.next = Next::Receive;
+            }
+            Next::Hold if self.released => {
+                output.append(b"H");
+                connection.next = Next::Receive;
+            }
+            _ => {}
+        }
+        connection.next
+    }
+
+    fn close(&mut self, _: Strings) {
+        self.closed += 1;
+    }
+
+    fn wake(&mut self, now_ns: u64) {
+        assert!(now_ns >= self.now_ns, "time runs backwards");
+        self.now_ns = now_ns;
+    }
+
+    /// Never far away, so that a turn in which nothing happens ends.
+    fn deadline_ns(&self) -> Option<u64> {
+        Some(clock::monotonic_ns() + 1_000_000)
+    }
+
+    fn due(&mut self) -> Option<Due> {
+        if self.released { self.held.pop().map(Due::One) } else { None }
+    }
+}
+
+trait Client: Read + Write {
+    fn finish(&self);
+}
+
+impl Client for TcpStream {
+    fn finish(&self) {
+        self.shutdown(Shutdown::Write).expect("the connection stands");
+    }
+}
+
+impl Client for UnixStream {
+    fn finish(&self) {
+        self.shutdown(Shutdown::Write).expect("the connection stands");
+    }
+}
+
+struct Stage {
+    driver: Driver<Puppet>,
+    puppet: Puppet,
+    endpoint: Endpoint,
+    waker: Waker,
+}
+
+impl Stage {
+    fn new(endpoint: &Endpoint, settings: Settings) -> Self {
+        let listener = socket::listen(endpoint, Sharing::Alone).expect("a place to listen");
+        let endpoint = socket::local_endpoint(&listener).expect("it has an address");
+        let listener = match endpoint {
+            Endpoint::Tcp(_) => Listener::Own(listener),
+            Endpoint::Unix(_) => Listener::Shared(listener),
+        };
+        let waker = Waker::new().expect("a waker");
+        let driver = Driver::new(vec![listener], waker.clone(), settings).expect("a driver");
+        Self { driver, puppet: Puppet::default(), endpoint, waker }
+    }
+
+    fn try_connect(&self) -> io::Result<Box<dyn Client>> {
+        Ok(match &self.endpoint {
+            Endpoint::Tcp(address) => {
+                let client = TcpStream::connect(address)?;
+                client.set_nonblocking(true)?;
+                Box::new(client)
+            }
+            Endpoint::Unix(path) => {
+                let client = UnixStream::connect(path)?;
+                client.set_nonblocking(true)?;
+                Box::new(client)
+            }
+        })
+    }
+
+    fn connect(&self) -> Box<dyn Client> {
+        self.try_connect().expect("somebody listens")
+    }
+
+    fn turn_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..TURNS_MAX {
+            if is_done(self) {
+                return;
+            }
+            self.driver.turn(&mut self.puppet).expect("a turn succeeds");
+        }
+        panic!("it never came to pass that {what}");
+    }
+
+    /// Reads so many bytes, while the driver has its turns.
+    fn read(&mut self, client: &mut dyn Client, size: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut buffer = vec![0; 1024 * 1024];
+        self.turn_until("enough bytes come", |_| {
+            let room = buffer.len().min(size - bytes.len());
+            match client.read(&mut buffer[..room]) {
+                Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+            bytes.len() == size
+        });
+        bytes
+    }
+
+    /// Waits for the end of what the driver sends.
+    fn read_end(&mut self, client: &mut dyn Client) {
+        self.turn_until("the connection ends", |_| match client.read(&mut [0; 1]) {
+            Ok(count) => {
+                assert_eq!(count, 0, "more bytes come");
+                true
+            }
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        });
+    }
+}
+
+fn fresh_path() -> Endpoint {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("jissoku-driver-{}-{number}", std::process::id());
+    Endpoint::Unix(std::env::temp_dir().join(name))
+}
+
+/// Plays `scene` over TCP and over a Unix socket.
+fn play(scene: impl Fn(&mut Stage)) {
+    play_with(Settings::default(), scene);
+}
+
+fn play_with(settings: Settings, scene: impl Fn(&mut Stage)) {
+    let tcp = "127.0.0.1:0".parse().expect("an address");
+    scene(&mut Stage::new(&tcp, settings));
+    let unix = fresh_path();
+    scene(&mut Stage::new(&unix, settings));
+    if let Endpoint::Unix(path) = unix {
+        std::fs::remove_file(path).expect("the socket is ours");
+    }
+}
+
+#[test]
+fn bytes_come_and_answers_go() {
+    play(|stage| {
+        let mut client = stage.connect();
+        for text in [&b"1"[..], b"234", b"5"] {
+            client.write_all(text).expect("room to send");
+            assert_eq!(stage.read(&mut *client, text.len()), text);
+        }
+    });
+}
+
+#[test]
+fn connections_do_not_mix() {
+    play(|stage| {
+        let mut clients: Vec<_> = (0..100).map(|_| stage.connect()).collect();
+        for (client, number) in clients.iter_mut().zip(100..) {
+            write!(client, "{number}").expect("room to send");
+        }
+        for (client, number) in clients.iter_mut().zip(100..) {
+            assert_eq!(stage.read(&mut **client, 3), format!("{number}").as_bytes());
+        }
+        assert_eq!(stage.driver.connections(), 100);
+        drop(clients);
+        stage.turn_until("all are gone", |stage| stage.driver.connections() == 0);
+        assert_eq!((stage.puppet.opened, stage.puppet.closed), (100, 100));
+    });
+}
+
+#[test]
+fn a_short_send_is_finished_when_there_is_room() {
+    play(|stage| {
+        let mut client = stage.connect();
+        client.write_all(b"xLy").expect("room to send");
+        let bytes = stage.read(&mut *client, LARGE + 3);
+        assert_eq!((&bytes[..1], &bytes[LARGE + 1..]), (&b"x"[..], &b"Ly"[..]));
+        assert!(bytes[1..=LARGE].iter().all(|&byte| byte == b'l'));
+        client.write_all(b"z").expect("room to send");
+        assert_eq!(stage.read(&mut *client, 1), b"z");
+    });
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read_from() {
+    play(|stage| {
+        let mut client = stage.connect();
+        client.write_all(b"L").expect("room to send");
+        stage.turn_until("answers wait", |stage| stage.puppet.largest == 1);
+        client.write_all(b"22").expect("room to send");
+        for _ in 0..50 {
+            stage.driver.turn(&mut stage.puppet).expect("a turn succeeds");
+        }
+        assert_eq!(stage.puppet.largest, 1, "bytes were received beside waiting answers");
+        stage.read(&mut *client, LARGE + 1);
+        assert_eq!(stage.read(&mut *client, 2), b"22");
+    });
+}
+
+#[test]
+fn a_held_connection_is_left_alone_until_it_is_due() {
+    play(|stage| {
+        let mut client = stage.connect();
+        client.write_all(b"h").expect("room to send");
+        assert_eq!(stage.read(&mut *client, 1), b"h");
+        client.write_all(b"1").expect("room to send");
+        for _ in 0..50 {
+            stage.driver.turn(&mut stage.puppet).expect("a turn succeeds");
+        }
+        stage.puppet.released = true;
+        assert_eq!(stage.read(&mut *client, 2), b"H1");
+    });
+}
+
+#[test]
+fn who_wants_another_turn_gets_it() {
+    play(|stage| {
+        let mut client = stage.connect();
+        client.write_all(b"p").expect("room to send");
+        assert_eq!(stage.read(&mut *client, 2), b"pP");
+        client.write_all(b"1").expect("room to send");
+        assert_eq!(stage.read(&mut *client, 1), b"1");
+    });
+}
+
+#[test]
+fn a_connection_closes_once_its_answers_have_gone() {
+    play(|stage| {
+        let mut client = stage.connect();
+        client.write_all(b"Lc").expect("room to send");
+        stage.read(&mut *client, LARGE + 2);
+        stage.read_end(&mut *client);
+        assert_eq!(stage.driver.connections(), 0);
+    });
+}
+
+#[test]
+fn an_aborted_connection_closes_at_once() {
+    play(|stage| {
+        let mut client = stage.connect();
+        client.write_all(b"a").expect("room to send");
+        stage.read_end(&mut *client);
+        assert_eq!(stage.puppet.closed, 1);
+    });
+}
+
+#[test]
+fn a_finished_connection_still_receives() {
+    play(|stage| {
+        let mut client = stage.connect();
+        client.write_all(b"f").expect("room to send");
+        assert_eq!(stage.read(&mut *client, 1), b"f");
+        stage.read_end(&mut *client);
+        assert_eq!(stage.puppet.closed, 0);
+        client.write_all(b"333").expect("nobody has closed");
+        stage.turn_until("it is received", |stage| stage.puppet.largest == 3);
+    });
+}
+
+#[test]
+fn a_client_that_has_finished_still_gets_its_answer() {
+    play(|stage| {
+        let mut client = stage.connect();
+        client.write_all(b"h").expect("room to send");
+        client.finish();
+        assert_eq!(stage.read(&mut *client, 1), b"h");
+        stage.puppet.released = true;
+        assert_eq!(stage.read(&mut *client, 2), b"HE");
+        stage.read_end(&mut *client);
+    });
+}
+
+#[test]
+fn bytes_and_the_end_may_come_together() {
+    play(|stage| {
+        let mut client = stage.connect();
+        client.write_all(b"1").expect("room to send");
+        client.finish();
+        assert_eq!(stage.read(&mut *client, 2), b"1E");
+        stage.read_end(&mut *client);
+        assert_eq!(stage.driver.connections(), 0);
+    });
+}
+
+#[test]
+fn more_bytes_than_the_buffer_holds_all_come() {
+    play(|stage| {
+        let mut client = stage.connect();
+        let bytes = vec![b'.'; 1024 * 1024];
+        let mut sent = 0;
+        let mut echoed = 0;
+        let mut buffer = vec![0; 64 * 1024];
+        stage.turn_until("all bytes have come back", |_| {
+            if let Ok(count) = client.write(&bytes[sent..]) {
+                sent += count;
+            }
+            if let Ok(count) = client.read(&mut buffer) {
+                echoed += count;
+            }
+            echoed == bytes.len()
+        });
+    });
+}
+
+#[test]
+fn a_full_house_takes_nobody_until_somebody_leaves() {
+    play_with(Settings { connections_max: 2 }, |stage| {
+        let mut first = stage.connect();
+        let mut second = stage.connect();
+        let mut third = stage.connect();
+        for client in [&mut first, &mut second, &mut third] {
+            client.write_all(b"1").expect("room to send");
+        }
+        assert_eq!(stage.read(&mut *first, 1), b"1");
+        assert_eq!(stage.read(&mut *second, 1), b"1");
+        for _ in 0..50 {
+            stage.driver.turn(&mut stage.puppet).expect("a turn succeeds");
+        }
+        assert_eq!(stage.driver.connections(), 2);
+        drop(first);
+        assert_eq!(stage.read(&mut *third, 1), b"1");
+    });
+}
+
+#[test]
+fn whoever_was_accepted_by_the_kernel_is_served_after_the_listener_closed() {
+    play(|stage| {
+        let mut clients: Vec<_> = (0..70).map(|_| stage.connect()).collect();
+        stage.driver.stop_listening(&mut stage.puppet).expect("it can stop");
+        assert!(stage.try_connect().is_err());
+        assert_eq!(stage.driver.connections(), 70);
+        for client in &mut clients {
+            client.write_all(b"1").expect("room to send");
+            assert_eq!(stage.read(&mut **client, 1), b"1");
+        }
+    });
+}
+
+#[test]
+fn another_thread_can_wake_it() {
+    play(|stage| {
+        let waker = stage.waker.clone();
+        let other = std::thread::spawn(move || waker.wake());
+        let mut turns = 0;
+        while stage.driver.turn(&mut stage.puppet).expect("a turn succeeds") != Turn::Woken {
+            turns += 1;
+            assert!(turns < TURNS_MAX, "nobody woke it");
+        }
+        other.join().expect("the thread ends").expect("waking succeeds");
+        let turn = stage.driver.turn(&mut stage.puppet).expect("a turn succeeds");
+        assert_eq!(turn, Turn::Ordinary, "one call wakes once");
+    });
+}

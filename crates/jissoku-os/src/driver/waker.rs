@@ -1,0 +1,48 @@
+//! Wakes a driver from another thread: an `eventfd(2)`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+
+/// Ends another thread's waiting. Clones wake the same driver.
+#[derive(Clone, Debug)]
+pub struct Waker {
+    fd: Arc<OwnedFd>,
+}
+
+impl Waker {
+    /// Wakes nobody until a driver has it.
+    ///
+    /// # Errors
+    /// The error of `eventfd(2)`.
+    pub fn new() -> io::Result<Self> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Self { fd: Arc::new(eventfd(0, flags)?) })
+    }
+
+    /// Makes the driver's next or current turn a [`super::Turn::Woken`]. Several calls may become one.
+    ///
+    /// # Errors
+    /// The error of `write(2)`.
+    pub fn wake(&self) -> io::Result<()> {
+        match rustix::io::write(&*self.fd, &1_u64.to_ne_bytes()) {
+            // A full counter is a wake-up that was not taken yet.
+            Ok(_) | Err(Errno::AGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) fn take(&self) {
+        // Nothing to read means that another wake-up took it already.
+        let _taken = rustix::io::read(&*self.fd, &mut [0; 8]);
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

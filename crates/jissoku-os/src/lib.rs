@@ -1,0 +1,14 @@
+//! The kernel as jissoku uses it: sockets, clocks, cores, readiness.
+//!
+//! This crate knows nothing of HTTP. It is the only one that names `libc`, `rustix` or `io-uring`, so a
+//! question about a system call has one place to be asked.
+
+pub mod clock;
+pub mod core;
+pub mod driver;
+pub mod epoll;
+pub mod process;
+pub mod signal;
+pub mod socket;
+pub mod timer;
+pub mod tsc;

@@ -1,0 +1,250 @@
+//! Stream sockets, TCP and Unix alike, never blocking. The rest of the tree sees [`Endpoint`] and file descriptors.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use rustix::io::Errno;
+use rustix::net::{
+    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
+    SocketFlags, SocketType, sockopt,
+};
+
+/// How many finished handshakes the kernel may hold for us; it caps this at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// Where a server listens or a client connects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// An address and port.
+    Tcp(SocketAddr),
+    /// A path in the file system.
+    Unix(PathBuf),
+}
+
+/// An endpoint that could not be read from text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadEndpoint(String);
+
+impl fmt::Display for BadEndpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?} is no address: write HOST:PORT or unix:PATH", self.0)
+    }
+}
+
+impl std::error::Error for BadEndpoint {}
+
+impl FromStr for Endpoint {
+    type Err = BadEndpoint;
+
+    fn from_str(text: &str) -> Result<Self, BadEndpoint> {
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            return Ok(Self::Unix(path.into()));
+        }
+        let mut found = text.to_socket_addrs().map_err(|_| BadEndpoint(text.to_owned()))?;
+        found.next().map(Self::Tcp).ok_or_else(|| BadEndpoint(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(formatter),
+            Self::Unix(path) => write!(formatter, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Whether several sockets may listen on one TCP port and share its connections (`SO_REUSEPORT`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// The port is this socket's alone.
+    Alone,
+    /// Every worker has a listener of its own on the port.
+    Reuseport,
+}
+
+/// Opens a listener. A Unix path that nobody answers on is taken over; a live one is an error.
+///
+/// # Errors
+/// The error of `socket(2)`, `bind(2)` or `listen(2)`; `EADDRINUSE` when somebody is there already.
+pub fn listen(endpoint: &Endpoint, sharing: Sharing) -> io::Result<OwnedFd> {
+    let socket = open(endpoint)?;
+    match endpoint {
+        Endpoint::Tcp(address) => {
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+            if sharing == Sharing::Reuseport {
+                sockopt::set_socket_reuseport(&socket, true)?;
+            }
+            send_at_once(&socket)?;
+            net::bind(&socket, address)?;
+        }
+        Endpoint::Unix(path) => {
+            if connect(endpoint).is_ok() {
+                return Err(Errno::ADDRINUSE.into());
+            }
+            let is_socket = std::fs::symlink_metadata(path)
+                .is_ok_and(|found| std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()));
+            if is_socket {
+                std::fs::remove_file(path)?;
+            }
+            net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        }
+    }
+    net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// The endpoint a listener got, which tells the port when zero was asked for.
+///
+/// # Errors
+/// The error of `getsockname(2)`, or `InvalidInput` for a socket that is neither TCP nor a named Unix one.
+pub fn local_endpoint(socket: impl AsFd) -> io::Result<Endpoint> {
+    let address = net::getsockname(socket)?;
+    if let Ok(tcp) = SocketAddr::try_from(address.clone()) {
+        return Ok(Endpoint::Tcp(tcp));
+    }
+    let unix = SocketAddrUnix::try_from(address)?;
+    let path = unix.path_bytes().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(Endpoint::Unix(String::from_utf8_lossy(path).into_owned().into()))
+}
+
+/// Takes one waiting connection, or `None` when there is none.
+///
+/// Small answers leave at once: a TCP connection has `TCP_NODELAY` from its listener.
+///
+/// # Errors
+/// The error of `accept4(2)`; `EMFILE` and `ENFILE` deserve the caller's thought.
+pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    match net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Starts a connection and returns at once: the socket becomes writable when it stands or has failed.
+///
+/// # Errors
+/// The error of `socket(2)` or `connect(2)`, other than "in progress".
+pub fn connect(endpoint: &Endpoint) -> io::Result<OwnedFd> {
+    let socket = open(endpoint)?;
+    let outcome = match endpoint {
+        Endpoint::Tcp(address) => {
+            send_at_once(&socket)?;
+            net::connect(&socket, address)
+        }
+        Endpoint::Unix(path) => net::connect(&socket, &SocketAddrUnix::new(path)?),
+    };
+    match outcome {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// How a connection attempt ended, once the socket has become writable.
+///
+/// # Errors
+/// The error the attempt ended with (`SO_ERROR`).
+pub fn connect_outcome(socket: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::socket_error(socket)??)
+}
+
+/// Turns Nagle's algorithm off for a TCP socket.
+///
+/// # Errors
+/// The error of `setsockopt(2)`.
+pub fn send_at_once(socket: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_tcp_nodelay(socket, true)?)
+}
+
+/// Closes a connection so that no `TIME_WAIT` stays behind (`SO_LINGER` of zero: a reset).
+///
+/// # Errors
+/// The error of `setsockopt(2)`.
+pub fn reset_on_close(socket: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_socket_linger(socket, Some(std::time::Duration::ZERO))?)
+}
+
+/// What one read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes, at least one, at the front of the buffer.
+    Bytes(usize),
+    /// Nothing is there now.
+    NotYet,
+    /// The peer will send no more.
+    End,
+}
+
+/// Reads what is there (`recv(2)`), without waiting.
+///
+/// # Errors
+/// The error of `recv(2)`; `ECONNRESET` when the peer has given up.
+pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
+    match net::recv(socket, buffer, RecvFlags::empty()) {
+        Ok((0, _)) => Ok(Received::End),
+        Ok((count, _)) => Ok(Received::Bytes(count)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(Received::NotYet),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sends what the kernel will take (`send(2)`, no `SIGPIPE`), and returns how many bytes that were.
+///
+/// # Errors
+/// The error of `send(2)`; `EPIPE` or `ECONNRESET` when the peer has given up.
+pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    match net::send(socket, bytes, SendFlags::NOSIGNAL) {
+        Ok(count) => Ok(count),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// As [`send`], for bytes in several places (`sendmsg(2)`).
+///
+/// # Errors
+/// The error of `sendmsg(2)`, as for [`send`].
+pub fn send_slices(socket: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    let mut control = SendAncillaryBuffer::default();
+    match net::sendmsg(socket, slices, &mut control, SendFlags::NOSIGNAL) {
+        Ok(count) => Ok(count),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Tells the peer that nothing more will come; it can still send (`shutdown(2)`).
+///
+/// # Errors
+/// The error of `shutdown(2)`; `ENOTCONN` when the peer has gone.
+pub fn finish(socket: impl AsFd) -> io::Result<()> {
+    Ok(net::shutdown(socket, Shutdown::Write)?)
+}
+
+/// Finds out whether `endpoint` could be listened on, without a moment in which anybody could connect.
+///
+/// Listeners that share a port cannot tell on their own that a stranger shares it too.
+///
+/// # Errors
+/// The error of `bind(2)`; `EADDRINUSE` when somebody is there already.
+pub fn claim(endpoint: &Endpoint) -> io::Result<()> {
+    let Endpoint::Tcp(address) = endpoint else { return Ok(()) };
+    let socket = open(endpoint)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    Ok(net::bind(&socket, address)?)
+}
+
+fn open(endpoint: &Endpoint) -> io::Result<OwnedFd> {
+    let family = match endpoint {
+        Endpoint::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
+        Endpoint::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
+        Endpoint::Unix(_) => AddressFamily::UNIX,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(net::socket_with(family, SocketType::STREAM, flags, None)?)
+}

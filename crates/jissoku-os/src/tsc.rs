@@ -1,0 +1,163 @@
+//! The stopwatch's clock: the processor's time stamp counter where it can be trusted, the kernel's clock
+//! where it cannot. Trust means: the kernel itself keeps time by it, and it neither stops nor changes pace.
+
+use std::fs;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// How long the counter's pace is observed. Two readings err by some 50 ns, so this gives 3 ppm.
+const CALIBRATION_NS: u64 = 20_000_000;
+
+/// Readings of both clocks at one moment are tried so often; the tightest is kept.
+const PAIRS: usize = 16;
+
+/// Ticks are turned into nanoseconds by a fixed-point factor with so many binary places.
+const FRACTION_BITS: u32 = 32;
+
+/// A clock in nanoseconds; only differences mean anything. It is not slewed by time synchronisation.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    source: Source,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Tsc { origin: Pair, scale: u64 },
+    Kernel,
+}
+
+/// Both clocks at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    ticks: u64,
+    kernel_ns: u64,
+}
+
+impl Clock {
+    /// The best clock of this machine. Takes 20 ms of spinning to learn the counter's pace.
+    #[must_use]
+    pub fn calibrate() -> Self {
+        let Some(origin) = trusted().then(pair).flatten() else {
+            return Self { source: Source::Kernel };
+        };
+        while kernel_ns() < origin.kernel_ns + CALIBRATION_NS {
+            std::hint::spin_loop();
+        }
+        let source = pair().and_then(|end| {
+            let elapsed_ns = u128::from(end.kernel_ns - origin.kernel_ns) << FRACTION_BITS;
+            let ticks = u128::from(end.ticks.checked_sub(origin.ticks).filter(|&ticks| ticks > 0)?);
+            Some(Source::Tsc { origin, scale: u64::try_from(elapsed_ns / ticks).ok()? })
+        });
+        Self { source: source.unwrap_or(Source::Kernel) }
+    }
+
+    /// Now, in nanoseconds.
+    #[inline]
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        match self.source {
+            Source::Tsc { origin, scale } => at(origin, scale, ticks()),
+            Source::Kernel => kernel_ns(),
+        }
+    }
+
+    /// `tsc`, or `monotonic` when the kernel is asked each time.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self.source {
+            Source::Tsc { .. } => "tsc",
+            Source::Kernel => "monotonic",
+        }
+    }
+
+    /// How far this clock has run away from the kernel's since it was calibrated, in parts per million.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a drift is a small number, told roughly")]
+    pub fn drift_ppm(&self) -> f64 {
+        let Source::Tsc { origin, scale } = self.source else { return 0.0 };
+        let Some(now) = pair() else { return 0.0 };
+        let true_ns = now.kernel_ns - origin.kernel_ns;
+        let ours_ns = at(origin, scale, now.ticks) - origin.kernel_ns;
+        (ours_ns as f64 - true_ns as f64) / (true_ns.max(1) as f64) * 1e6
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "584 years of nanoseconds fit")]
+fn at(origin: Pair, scale: u64, ticks: u64) -> u64 {
+    let since = u128::from(ticks.saturating_sub(origin.ticks));
+    origin.kernel_ns + ((since * u128::from(scale)) >> FRACTION_BITS) as u64
+}
+
+fn kernel_ns() -> u64 {
+    let time = clock_gettime(ClockId::MonotonicRaw);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// The tightest of some simultaneous readings, or `None` where there is no counter.
+fn pair() -> Option<Pair> {
+    (0..PAIRS)
+        .map(|_| {
+            let before = ticks();
+            let kernel_ns = kernel_ns();
+            let after = ticks();
+            (after.wrapping_sub(before), Pair { ticks: before / 2 + after / 2, kernel_ns })
+        })
+        .min_by_key(|(width, _)| *width)
+        .map(|(_, pair)| pair)
+        .filter(|pair| pair.ticks > 0)
+}
+
+fn trusted() -> bool {
+    let text = |path| fs::read_to_string(path).unwrap_or_default();
+    let source = text("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    let flags = text("/proc/cpuinfo");
+    cfg!(target_arch = "x86_64")
+        && source.trim() == "tsc"
+        && flags.contains("constant_tsc")
+        && flags.contains("nonstop_tsc")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[expect(unsafe_code, reason = "the instruction has no safe wrapper in the standard library")]
+fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has RDTSC, and it touches no memory.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn ticks() -> u64 {
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_never_runs_backwards() {
+        let clock = Clock::calibrate();
+        let mut last = clock.now_ns();
+        for _ in 0..10_000 {
+            let now = clock.now_ns();
+            assert!(now >= last);
+            last = now;
+        }
+    }
+
+    #[test]
+    fn it_keeps_the_kernels_pace() {
+        let clock = Clock::calibrate();
+        assert!(clock.drift_ppm().abs() < 500.0, "{} ppm", clock.drift_ppm());
+    }
+
+    #[test]
+    fn a_tick_becomes_its_nanoseconds() {
+        let origin = Pair { ticks: 1000, kernel_ns: 7 };
+        let half_a_nanosecond = 1 << (FRACTION_BITS - 1);
+        assert_eq!(at(origin, half_a_nanosecond, 1000), 7);
+        assert_eq!(at(origin, half_a_nanosecond, 3000), 1007);
+    }
+}

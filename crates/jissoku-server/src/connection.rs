@@ -1,0 +1,326 @@
+//! One connection: bytes in, answers out, and how long it has been waiting for what.
+
+use jissoku_http::framing::Body;
+use jissoku_http::response::{self, Answer, Persistence};
+use jissoku_http::{Event, Exchange, Head, Reject};
+use jissoku_os::driver::{Key, Next, Output};
+
+use crate::handler::{Plan, Reply};
+use crate::worker::Desk;
+
+/// What is remembered of a connection between two calls.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    key: Key,
+    exchange: Exchange,
+    phase: Phase,
+    /// When the present phase began.
+    since_ns: u64,
+    /// When the bytes came that are being read; a delay counts from there.
+    arrived_ns: u64,
+    /// The request whose body is being read or whose delay runs.
+    request: Option<Request>,
+    /// Bytes that have come and could not be used yet: the start of a head, or requests behind a delayed
+    /// one. An idle connection holds none.
+    stash: Vec<u8>,
+    /// Since when the peer has left answers lying, and how many bytes of them there were.
+    stalled: Option<(u64, usize)>,
+}
+
+/// What the connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The first byte of a request.
+    Idle,
+    /// The rest of a head.
+    Head,
+    /// The rest of a body, of which so many bytes have come.
+    Body(u64),
+    /// The end of a delay.
+    Delay { due_ns: u64 },
+    /// Its next turn: the stash holds more requests.
+    Turn,
+    /// The client, to read a refusal; so many bytes have been read past it.
+    Linger(u64),
+    /// Its end.
+    Closing,
+}
+
+/// A request that was understood and is not answered yet.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    plan: Plan,
+    version: jissoku_http::Version,
+    keeps_alive: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(key: Key, now_ns: u64) -> Self {
+        Self {
+            key,
+            exchange: Exchange::new(),
+            phase: Phase::Idle,
+            since_ns: now_ns,
+            arrived_ns: now_ns,
+            request: None,
+            stash: Vec::new(),
+            stalled: None,
+        }
+    }
+
+    /// Bytes have come.
+    #[inline]
+    pub(crate) fn receive(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) -> Next {
+        if let Phase::Linger(size) = self.phase {
+            return self.discard(size + bytes.len() as u64, desk);
+        }
+        self.arrived_ns = desk.now_ns();
+        if self.stash.is_empty() {
+            let used = self.read(bytes, desk, output);
+            if used < bytes.len() {
+                self.stash.extend_from_slice(&bytes[used..]);
+            }
+        } else {
+            self.stash.extend_from_slice(bytes);
+            self.read_stash(desk, output);
+        }
+        self.next()
+    }
+
+    /// The client will send no more. It may still wait for the answer to what it has sent.
+    pub(crate) fn end(&mut self) -> Next {
+        match self.phase {
+            Phase::Delay { .. } | Phase::Turn => {}
+            _ => self.phase = Phase::Closing,
+        }
+        self.next()
+    }
+
+    /// Time has passed, answers have gone, or the order to stop has come.
+    pub(crate) fn proceed(&mut self, unsent: usize, desk: &mut Desk, output: &mut Output) -> Next {
+        if self.is_stalled(unsent, desk) || desk.stop_is_over() {
+            self.phase = Phase::Closing;
+            // What the client has not taken by now it will not get.
+            return Next::Abort;
+        }
+        let limits = *desk.limits();
+        let elapsed_ns = desk.now_ns() - self.since_ns;
+        match self.phase {
+            Phase::Delay { due_ns } if due_ns <= desk.now_ns() => {
+                let is_last = self.stash.is_empty();
+                self.answer(is_last, desk, output);
+                if unsent == 0 {
+                    self.read_stash(desk, output);
+                }
+            }
+            Phase::Turn if unsent == 0 => self.read_stash(desk, output),
+            Phase::Idle if elapsed_ns > limits.idle_ns_max || desk.lets_idle_go(elapsed_ns) => {
+                self.phase = Phase::Closing;
+            }
+            Phase::Head if elapsed_ns > limits.head_ns_max => {
+                self.refuse(Reject::Timeout, desk, output);
+            }
+            Phase::Body(size) if limits.is_too_slow(size, elapsed_ns) => {
+                self.refuse(Reject::Timeout, desk, output);
+            }
+            Phase::Linger(_) if elapsed_ns > limits.linger_ns_max => self.phase = Phase::Closing,
+            _ => {}
+        }
+        self.next()
+    }
+
+    /// What the phase asks of the driver.
+    #[inline]
+    const fn next(&self) -> Next {
+        match self.phase {
+            Phase::Idle | Phase::Head | Phase::Body(_) => Next::Receive,
+            Phase::Delay { .. } => Next::Hold,
+            Phase::Turn => Next::Proceed,
+            Phase::Linger(_) => Next::Finish,
+            Phase::Closing => Next::Close,
+        }
+    }
+
+    fn read_stash(&mut self, desk: &mut Desk, output: &mut Output) {
+        if !matches!(self.phase, Phase::Closing | Phase::Linger(_) | Phase::Delay { .. }) {
+            let mut stash = std::mem::take(&mut self.stash);
+            let used = self.read(&stash, desk, output);
+            if used < stash.len() {
+                stash.drain(..used);
+                self.stash = stash;
+            }
+        }
+    }
+
+    /// Understands and answers what is there, leaves the phase as it then is, and returns how many bytes
+    /// were used up.
+    #[inline]
+    fn read(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) -> usize {
+        let mut used = 0;
+        for _ in 0..desk.limits().requests_per_call_max {
+            let step = match self.exchange.step(&bytes[used..], &desk.limits().request) {
+                Ok(step) => step,
+                Err(reject) => {
+                    self.refuse(reject, desk, output);
+                    return bytes.len();
+                }
+            };
+            let start = used;
+            used += step.used;
+            let is_last = used == bytes.len();
+            match step.event {
+                Event::Head(head) => self.take_head(&head, &bytes[start..], is_last, desk, output),
+                Event::Body(place) => self.take_body(place.len() as u64, desk),
+                Event::End => self.answer(is_last, desk, output),
+                Event::Partial => {
+                    self.wait_for_more(is_last, desk);
+                    return used;
+                }
+            }
+            match self.phase {
+                Phase::Idle if is_last => return used,
+                Phase::Delay { .. } => return used,
+                Phase::Closing if is_last => return used,
+                Phase::Closing => {
+                    // The client has sent more than it may expect an answer to. Closing on unread bytes
+                    // would reset the connection, and could take the answer with it.
+                    self.enter(Phase::Linger(0), desk);
+                    return bytes.len();
+                }
+                _ => {}
+            }
+            if output.copied_size() >= desk.limits().output_size_high {
+                break;
+            }
+        }
+        self.enter(Phase::Turn, desk);
+        used
+    }
+
+    #[inline]
+    fn take_head(
+        &mut self,
+        head: &Head,
+        bytes: &[u8],
+        is_last: bool,
+        desk: &mut Desk,
+        output: &mut Output,
+    ) {
+        let plan = desk.site().plan(head, bytes);
+        let request = Request { plan, version: head.version, keeps_alive: head.keeps_alive };
+        self.request = Some(request);
+        if head.body == Body::Empty {
+            self.answer(is_last, desk, output);
+        } else {
+            if head.awaits_continue {
+                output.append(response::CONTINUE);
+            }
+            self.enter(Phase::Body(0), desk);
+        }
+    }
+
+    fn take_body(&mut self, size: u64, desk: &Desk) {
+        match &mut self.phase {
+            Phase::Body(received) => *received += size,
+            _ => self.enter(Phase::Body(size), desk),
+        }
+    }
+
+    /// A head that has begun keeps its time: dripping bytes do not prolong it.
+    fn wait_for_more(&mut self, is_all_used: bool, desk: &Desk) {
+        let phase = match self.phase {
+            Phase::Body(_) | Phase::Head => return,
+            _ if !self.exchange.is_in_head() => Phase::Body(0),
+            _ if is_all_used => Phase::Idle,
+            _ => Phase::Head,
+        };
+        self.enter(phase, desk);
+    }
+
+    /// Answers the request at hand, now or when its delay is over. `is_last` says that no later request
+    /// has begun to come.
+    #[inline]
+    fn answer(&mut self, is_last: bool, desk: &mut Desk, output: &mut Output) {
+        let Some(request) = &mut self.request else { return };
+        let plan = request.plan;
+        if plan.delay_ns > 0 {
+            let due_ns = self.arrived_ns.saturating_add(plan.delay_ns);
+            if due_ns > desk.now_ns() {
+                desk.call_at(due_ns, self.key);
+                self.phase = Phase::Delay { due_ns };
+                return;
+            }
+        }
+        let lives = request.keeps_alive && !(is_last && desk.is_stopping());
+        let persistence = Persistence::new(request.version, lives);
+        self.request = None;
+        if plan.is_busy {
+            desk.site().burn();
+        }
+        write(plan, persistence, desk, output);
+        self.phase = if lives { Phase::Idle } else { Phase::Closing };
+        self.since_ns = desk.now_ns();
+    }
+
+    #[cold]
+    fn refuse(&mut self, reject: Reject, desk: &Desk, output: &mut Output) {
+        let status = reject.status();
+        desk.openings().with(status, |opening| output.append(opening));
+        output.append(Persistence::Ends.field());
+        let body = format!("{}\n", response::reason(status));
+        output.append(Answer::new("Content-Type: text/plain\r\n", body.as_bytes()).whole());
+        self.stash = Vec::new();
+        self.request = None;
+        self.enter(Phase::Linger(0), desk);
+    }
+
+    fn discard(&mut self, size: u64, desk: &Desk) -> Next {
+        self.phase = match size {
+            size if size > desk.limits().linger_size_max => Phase::Closing,
+            size => Phase::Linger(size),
+        };
+        self.next()
+    }
+
+    /// Whether the client has taken answers too slowly for too long.
+    fn is_stalled(&mut self, unsent: usize, desk: &Desk) -> bool {
+        let now_ns = desk.now_ns();
+        if unsent == 0 {
+            self.stalled = None;
+            return false;
+        }
+        let (since_ns, size) = *self.stalled.get_or_insert((now_ns, unsent));
+        let taken = size.saturating_sub(unsent);
+        desk.limits().is_too_slow(taken as u64, now_ns - since_ns)
+    }
+
+    #[inline]
+    fn enter(&mut self, phase: Phase, desk: &Desk) {
+        self.phase = phase;
+        self.since_ns = desk.now_ns();
+    }
+}
+
+/// Puts out one answer.
+#[inline]
+fn write(plan: Plan, persistence: Persistence, desk: &Desk, output: &mut Output) {
+    let (status, answer, shared) = match desk.site().reply(plan.page) {
+        Reply::Whole(status, answer) => (status, answer, None),
+        Reply::Split(status, answer, body) => (status, answer, Some(body)),
+        Reply::Verbatim { lives, ends } => {
+            let answer = if persistence == Persistence::Ends { ends } else { lives };
+            output.append(if plan.is_head_only { answer.head() } else { answer.whole() });
+            return;
+        }
+    };
+    desk.openings().with(status, |opening| output.append(opening));
+    output.append(persistence.field());
+    match shared {
+        _ if plan.is_head_only => output.append(answer.head()),
+        None => output.append(answer.whole()),
+        Some(body) => {
+            output.append(answer.whole());
+            output.share(std::sync::Arc::clone(body));
+        }
+    }
+}

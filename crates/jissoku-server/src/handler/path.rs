@@ -1,0 +1,121 @@
+//! From the path of a request to the name of a file: decoded once, dots resolved, and never above the root.
+
+use std::borrow::Cow;
+
+/// The name that `path` stands for: it begins with `/`, and has no `.`, `..` or empty segment but perhaps
+/// an empty last one. `None` when it stands for nothing that could be served.
+pub(super) fn resolve(path: &[u8]) -> Option<Cow<'_, [u8]>> {
+    if is_plain(path) {
+        return Some(Cow::Borrowed(path));
+    }
+    let decoded = decode(path)?;
+    let mut name: Vec<u8> = Vec::with_capacity(decoded.len());
+    let mut segments = decoded.strip_prefix(b"/")?.split(|&byte| byte == b'/').peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        match segment {
+            b"" | b"." => {}
+            b".." => {
+                let parent = name.iter().rposition(|&byte| byte == b'/')?;
+                name.truncate(parent);
+            }
+            _ => {
+                name.push(b'/');
+                name.extend_from_slice(segment);
+            }
+        }
+        if is_last && matches!(segment, b"" | b"." | b"..") {
+            name.push(b'/');
+        }
+    }
+    Some(Cow::Owned(name))
+}
+
+/// Whether `path` is its own name already: nothing to decode, no segment that is empty or begins with a
+/// dot.
+fn is_plain(path: &[u8]) -> bool {
+    let has_odd_pair = path.windows(2).any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'));
+    path.starts_with(b"/")
+        && !has_odd_pair
+        && !path.iter().any(|&byte| matches!(byte, b'%' | b'\\' | 0))
+}
+
+/// Decodes `%xx` once. A decoded slash, NUL or backslash means something else to every file system, so it
+/// means nothing here.
+fn decode(path: &[u8]) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let [byte, tail @ ..] = rest {
+        rest = tail;
+        match byte {
+            b'%' => {
+                let [high, low, tail @ ..] = rest else { return None };
+                let value = hex(*high)? << 4 | hex(*low)?;
+                if matches!(value, b'/' | b'\\' | 0) {
+                    return None;
+                }
+                decoded.push(value);
+                rest = tail;
+            }
+            b'\\' | 0 => return None,
+            _ => decoded.push(*byte),
+        }
+    }
+    Some(decoded)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(path: &str, expected: Option<&str>) {
+        let name = resolve(path.as_bytes());
+        let name = name.as_deref().map(|name| String::from_utf8_lossy(name).into_owned());
+        assert_eq!(name.as_deref(), expected, "{path:?}");
+    }
+
+    #[test]
+    fn names_are_found_and_nothing_lies_above_the_root() {
+        check("/", Some("/"));
+        check("/a/b.txt", Some("/a/b.txt"));
+        check("/a/", Some("/a/"));
+        check("/a%20b", Some("/a b"));
+        check("/%e3%81%82", Some("/あ"));
+        check("/a/./b//c", Some("/a/b/c"));
+        check("/a/../b", Some("/b"));
+        check("/a/b/..", Some("/a/"));
+        check("/a/.", Some("/a/"));
+        check("/%2e%2e/etc/passwd", None);
+        check("/..", None);
+        check("/a/../../b", None);
+        check("/%252e%252e/x", Some("/%2e%2e/x"));
+        check("/a%2fb", None);
+        check("/a%00", None);
+        check("/a%5c..", None);
+        check("/a\\b", None);
+        check("/%4", None);
+        check("/%zz", None);
+        check("a", None);
+        check("*", None);
+        check("", None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_path_whatsoever_leads_out(path in "(/|\\.|%2e|%2E|%2f|%5c|\\\\|%00|a|%25|\\?|;){0,24}") {
+            if let Some(name) = resolve(path.as_bytes()) {
+                prop_assert!(name.starts_with(b"/"));
+                let mut segments: Vec<&[u8]> = name[1..].split(|&byte| byte == b'/').collect();
+                segments.pop();
+                prop_assert!(segments.iter().all(|segment| !matches!(*segment, b"" | b"." | b"..")));
+                prop_assert!(!name.ends_with(b"/..") && !name.ends_with(b"/."));
+            }
+        }
+    }
+}

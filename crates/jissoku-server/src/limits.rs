@@ -1,0 +1,86 @@
+//! How long a client may take, and how much of us it may hold meanwhile. What one request may look like is
+//! in `jissoku_http::limits`.
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Limits on connections. [`Limits::DEFAULT`] is what a server starts with. Clients that exceed a time are
+/// noticed within a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// What one request may look like.
+    pub request: jissoku_http::Limits,
+    /// From the first byte of a head to its last; then 408.
+    pub head_ns_max: u64,
+    /// Between two requests; then the connection is closed without a word. Longer than the 60 s of the
+    /// proxies in front of us, so that it is they who close.
+    pub idle_ns_max: u64,
+    /// How long a body or an answer may flow at any pace.
+    pub pace_grace_ns: u64,
+    /// Bytes per second that a body has to come with and an answer has to go with after that.
+    pub pace_min_bps: u64,
+    /// After a refusal: how long what the client still sends is read, so that it can read the answer.
+    pub linger_ns_max: u64,
+    /// After a refusal: how much of it is read.
+    pub linger_size_max: u64,
+    /// Requests of one connection answered before others have their turn.
+    pub requests_per_call_max: u32,
+    /// Bytes of answers to one connection after which its next request waits until they have gone.
+    pub output_size_high: usize,
+    /// After the order to stop: how long an idle connection is kept for a request that may be on its way.
+    pub stop_idle_ns: u64,
+    /// After the order to stop: how long answers may still take.
+    pub stop_ns_max: u64,
+}
+
+impl Limits {
+    /// The limits in force when nobody chose others.
+    pub const DEFAULT: Self = Self {
+        request: jissoku_http::Limits::DEFAULT,
+        head_ns_max: 10 * SECOND_NS,
+        idle_ns_max: 75 * SECOND_NS,
+        pace_grace_ns: 5 * SECOND_NS,
+        pace_min_bps: 240,
+        linger_ns_max: 2 * SECOND_NS,
+        linger_size_max: 256 * 1024,
+        requests_per_call_max: 1_000,
+        output_size_high: 48 * 1024,
+        stop_idle_ns: SECOND_NS,
+        stop_ns_max: 10 * SECOND_NS,
+    };
+
+    /// Whether something that has flowed for `elapsed_ns` and brought `size` bytes flows too slowly.
+    #[must_use]
+    pub const fn is_too_slow(&self, size: u64, elapsed_ns: u64) -> bool {
+        let counted_ns = elapsed_ns.saturating_sub(self.pace_grace_ns);
+        size < counted_ns / (SECOND_NS / 1000) * self.pace_min_bps / 1000
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// The longest delay that a request can ask for: each one is remembered until it is over.
+pub(crate) const DELAY_MS_MAX: u64 = 60_000;
+
+/// The most that a folder may hold, because all of it is kept in memory.
+pub(crate) const FOLDER_SIZE_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Bodies of at least this size are sent from where they are; smaller ones are copied behind their head.
+pub(crate) const SHARED_SIZE_MIN: usize = 8 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slowness_counts_after_the_grace() {
+        let limits = Limits::DEFAULT;
+        assert!(!limits.is_too_slow(0, 5 * SECOND_NS));
+        assert!(!limits.is_too_slow(240, 6 * SECOND_NS));
+        assert!(limits.is_too_slow(239, 6 * SECOND_NS));
+        assert!(!limits.is_too_slow(1_000_000, 100 * SECOND_NS));
+    }
+}

@@ -1,0 +1,239 @@
+//! Listeners, threads, and the order to stop.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use jissoku_os::driver::{self, Driver, Listener, Waker};
+use jissoku_os::epoll::{Epoll, Interest, no_event};
+use jissoku_os::signal::Signals;
+use jissoku_os::socket::{self, Endpoint, Sharing};
+
+use crate::handler::Site;
+use crate::limits::Limits;
+use crate::worker::{Order, Worker};
+
+/// How a server is set up.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where to listen; port 0 lets the kernel choose.
+    pub endpoints: Vec<Endpoint>,
+    /// Threads, each with its own driver; at least one.
+    pub workers: usize,
+    /// Cores to keep the workers on, in turn; empty to leave that to the kernel.
+    pub cores: Vec<usize>,
+    /// What clients may do.
+    pub limits: Limits,
+    /// What the drivers may do.
+    pub driver: driver::Settings,
+}
+
+impl Settings {
+    /// One worker on `endpoint`, with the usual limits.
+    #[must_use]
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoints: vec![endpoint],
+            workers: 1,
+            cores: Vec::new(),
+            limits: Limits::DEFAULT,
+            driver: driver::Settings::default(),
+        }
+    }
+}
+
+/// A place that cannot be listened on.
+#[derive(Debug)]
+pub struct ListenError {
+    endpoint: Endpoint,
+    error: io::Error,
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.error.kind() == io::ErrorKind::AddrInUse {
+            return write!(formatter, "{} is taken: somebody listens there already", self.endpoint);
+        }
+        write!(formatter, "cannot listen on {}: {}", self.endpoint, self.error)
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+/// A server whose listeners stand. Connections wait in the kernel until [`Server::start`].
+#[derive(Debug)]
+pub struct Server {
+    settings: Settings,
+    endpoints: Vec<Endpoint>,
+    /// For each worker, its listeners.
+    listeners: Vec<Vec<Listener>>,
+}
+
+impl Server {
+    /// Opens all listeners.
+    ///
+    /// # Errors
+    /// The first endpoint that cannot be had, and why.
+    pub fn listen(settings: Settings) -> Result<Self, ListenError> {
+        let mut endpoints = Vec::new();
+        let mut listeners: Vec<Vec<Listener>> = (0..settings.workers).map(|_| Vec::new()).collect();
+        for endpoint in &settings.endpoints {
+            let bound = open(endpoint, &mut listeners)
+                .map_err(|error| ListenError { endpoint: endpoint.clone(), error })?;
+            endpoints.push(bound);
+        }
+        Ok(Self { settings, endpoints, listeners })
+    }
+
+    /// Where the server listens, with the ports the kernel chose.
+    #[must_use]
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// The error of making a thread or what it needs.
+    pub fn start(self, site: Site) -> io::Result<Running> {
+        let (ended, ending) = UnixStream::pair()?;
+        let mut running = Running {
+            order: Arc::default(),
+            wakers: Vec::new(),
+            workers: Vec::new(),
+            ended,
+            sockets: self.endpoints.into_iter().filter_map(path_of).collect(),
+        };
+        let site = Arc::new(site);
+        let Settings { cores, limits, driver, .. } = self.settings;
+        for (index, listeners) in self.listeners.into_iter().enumerate() {
+            let waker = Waker::new()?;
+            running.wakers.push(waker.clone());
+            let worker = Worker::new(Arc::clone(&site), limits);
+            let order = Arc::clone(&running.order);
+            let mut ending = ending.try_clone()?;
+            let core = cores.get(index % cores.len().max(1)).copied();
+            let life = move || {
+                core.map_or(Ok(()), |core| jissoku_os::core::pin(&[core]))?;
+                worker.run(Driver::new(listeners, waker, driver)?, &order)
+            };
+            let thread = thread::Builder::new().name(format!("worker-{index}"));
+            running.workers.push(thread.spawn(move || {
+                let outcome = life();
+                // One worker's end is everybody's; if nobody listens for it any more, they know.
+                let _told = ending.write(&[1]);
+                outcome
+            })?);
+        }
+        Ok(running)
+    }
+}
+
+fn path_of(endpoint: Endpoint) -> Option<PathBuf> {
+    match endpoint {
+        Endpoint::Unix(path) => Some(path),
+        Endpoint::Tcp(_) => None,
+    }
+}
+
+/// Opens one endpoint for every worker, and returns it with the port that it got.
+fn open(endpoint: &Endpoint, listeners: &mut [Vec<Listener>]) -> io::Result<Endpoint> {
+    let sharing = match endpoint {
+        Endpoint::Tcp(_) if listeners.len() > 1 => Sharing::Reuseport,
+        _ => Sharing::Alone,
+    };
+    socket::claim(endpoint)?;
+    let first = socket::listen(endpoint, sharing)?;
+    let bound = socket::local_endpoint(&first)?;
+    for (index, listeners) in listeners.iter_mut().enumerate() {
+        listeners.push(match (&bound, index) {
+            (Endpoint::Unix(_), _) => Listener::Shared(first.try_clone()?),
+            (Endpoint::Tcp(_), 0) => Listener::Own(first.try_clone()?),
+            (Endpoint::Tcp(_), _) => Listener::Own(socket::listen(&bound, sharing)?),
+        });
+    }
+    Ok(bound)
+}
+
+/// A server at work.
+#[derive(Debug)]
+pub struct Running {
+    order: Arc<Order>,
+    wakers: Vec<Waker>,
+    workers: Vec<JoinHandle<io::Result<()>>>,
+    /// Becomes readable when a worker ends.
+    ended: UnixStream,
+    sockets: Vec<PathBuf>,
+}
+
+impl Running {
+    /// Orders the workers to take no more connections and to end once what is in flight is answered.
+    ///
+    /// # Errors
+    /// The error of waking a worker.
+    pub fn stop(&self) -> io::Result<()> {
+        self.order.drain();
+        self.wakers.iter().try_for_each(Waker::wake)
+    }
+
+    /// Orders the workers to end at once.
+    ///
+    /// # Errors
+    /// The error of waking a worker.
+    pub fn abandon(&self) -> io::Result<()> {
+        self.order.leave();
+        self.wakers.iter().try_for_each(Waker::wake)
+    }
+
+    /// Waits for a signal and then for the workers: the first asks them to stop, a second to leave.
+    ///
+    /// # Errors
+    /// The first error that a worker ended with.
+    pub fn wait_for_signal(self, mut signals: Signals) -> io::Result<()> {
+        const SIGNAL: u64 = 0;
+        let epoll = Epoll::new()?;
+        epoll.add(&signals, SIGNAL, Interest::IN)?;
+        epoll.add(&self.ended, SIGNAL + 1, Interest::IN)?;
+        let mut workers_left = self.workers.len();
+        let mut signals_seen = 0;
+        while workers_left > 0 {
+            let mut events = [no_event(); 2];
+            let count = epoll.wait(&mut events, None)?;
+            for event in &events[..count] {
+                if event.data.u64() == SIGNAL {
+                    signals_seen += signals.count();
+                } else {
+                    workers_left -= (&self.ended).read(&mut [0; 1])?.min(workers_left);
+                    // A worker that ended unasked takes the others along: half a server helps nobody.
+                    signals_seen = signals_seen.max(1);
+                }
+            }
+            if signals_seen > 1 {
+                self.abandon()?;
+            } else if signals_seen == 1 {
+                self.stop()?;
+            }
+        }
+        self.join()
+    }
+
+    /// Waits for the workers to end.
+    ///
+    /// # Errors
+    /// The first error that a worker ended with.
+    pub fn join(self) -> io::Result<()> {
+        let mut outcome = Ok(());
+        for worker in self.workers {
+            let ended = worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
+            outcome = outcome.and(ended);
+        }
+        for path in self.sockets {
+            // Somebody may have taken the path over, or away.
+            let _gone = std::fs::remove_file(path);
+        }
+        outcome
+    }
+}

@@ -1,0 +1,200 @@
+//! One thread with its own driver: it shares nothing with other workers but what is served.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use jissoku_os::driver::{Driver, Due, Handler, Key, Next, Output, Turn};
+
+use crate::connection::Connection;
+use crate::handler::Site;
+use crate::limits::Limits;
+use crate::openings::Openings;
+use crate::timers::Timers;
+
+/// What the outside wants of the workers.
+#[derive(Debug, Default)]
+pub(crate) struct Order(AtomicU8);
+
+const DRAIN: u8 = 1;
+const LEAVE: u8 = 2;
+
+impl Order {
+    /// To stop listening, and to end once what is in flight is answered.
+    pub(crate) fn drain(&self) {
+        self.0.fetch_max(DRAIN, Ordering::Relaxed);
+    }
+
+    /// To end at once.
+    pub(crate) fn leave(&self) {
+        self.0.fetch_max(LEAVE, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Everything a connection needs that is not its own.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    site: Arc<Site>,
+    limits: Limits,
+    openings: Openings,
+    timers: Timers,
+    now_ns: u64,
+    /// When the order to stop came.
+    stop_ns: Option<u64>,
+}
+
+impl Desk {
+    /// The time of this wake-up, on the monotonic clock.
+    #[inline]
+    pub(crate) const fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    #[inline]
+    pub(crate) const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    #[inline]
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
+    }
+
+    #[inline]
+    pub(crate) const fn openings(&self) -> &Openings {
+        &self.openings
+    }
+
+    pub(crate) fn call_at(&mut self, due_ns: u64, key: Key) {
+        self.timers.add(due_ns, key);
+    }
+
+    #[inline]
+    pub(crate) const fn is_stopping(&self) -> bool {
+        self.stop_ns.is_some()
+    }
+
+    /// Whether the time for answering what was in flight is over.
+    pub(crate) const fn stop_is_over(&self) -> bool {
+        match self.stop_ns {
+            Some(stop_ns) => self.now_ns >= stop_ns + self.limits.stop_ns_max,
+            None => false,
+        }
+    }
+
+    /// Whether stopping has come so far that a connection idle for `idle_ns` can go. A request may be on
+    /// its way when the order comes, so it is not at once.
+    pub(crate) const fn lets_idle_go(&self, idle_ns: u64) -> bool {
+        match self.stop_ns {
+            Some(stop_ns) => {
+                let grace_ns = self.limits.stop_idle_ns;
+                idle_ns >= grace_ns && self.now_ns >= stop_ns + grace_ns
+            }
+            None => false,
+        }
+    }
+}
+
+/// The handler of one driver.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    desk: Desk,
+    /// When everybody is to be looked at because we are stopping.
+    looks_ns: Option<u64>,
+}
+
+impl Worker {
+    pub(crate) fn new(site: Arc<Site>, limits: Limits) -> Self {
+        let now_ns = jissoku_os::clock::monotonic_ns();
+        let desk = Desk {
+            site,
+            limits,
+            openings: Openings::new(now_ns),
+            timers: Timers::default(),
+            now_ns,
+            stop_ns: None,
+        };
+        Self { desk, looks_ns: None }
+    }
+
+    /// Runs until ordered to stop and done with that.
+    ///
+    /// # Errors
+    /// The driver's: waiting itself has failed.
+    pub(crate) fn run(mut self, mut driver: Driver<Self>, order: &Order) -> io::Result<()> {
+        loop {
+            let turn = driver.turn(&mut self)?;
+            if turn == Turn::Woken {
+                match order.get() {
+                    LEAVE => return Ok(()),
+                    DRAIN if !self.desk.is_stopping() => {
+                        driver.stop_listening(&mut self)?;
+                        self.desk.stop_ns = Some(self.desk.now_ns);
+                        self.looks_ns = Some(self.desk.now_ns + self.desk.limits.stop_idle_ns);
+                    }
+                    _ => {}
+                }
+            }
+            if self.desk.is_stopping() && driver.connections() == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Handler for Worker {
+    type Connection = Connection;
+
+    fn open(&mut self, key: Key) -> Connection {
+        Connection::new(key, self.desk.now_ns)
+    }
+
+    #[inline]
+    fn receive(&mut self, connection: &mut Connection, bytes: &[u8], output: &mut Output) -> Next {
+        connection.receive(bytes, &mut self.desk, output)
+    }
+
+    fn end(&mut self, connection: &mut Connection, _: &mut Output) -> Next {
+        connection.end()
+    }
+
+    fn proceed(
+        &mut self,
+        connection: &mut Connection,
+        unsent: usize,
+        output: &mut Output,
+    ) -> Next {
+        connection.proceed(unsent, &mut self.desk, output)
+    }
+
+    fn close(&mut self, _: Connection) {}
+
+    #[inline]
+    fn wake(&mut self, now_ns: u64) {
+        self.desk.now_ns = now_ns;
+        self.desk.openings.refresh(now_ns);
+    }
+
+    #[inline]
+    fn deadline_ns(&self) -> Option<u64> {
+        match (self.desk.timers.earliest_ns(), self.looks_ns) {
+            (Some(timer_ns), Some(looks_ns)) => Some(timer_ns.min(looks_ns)),
+            (timer_ns, looks_ns) => timer_ns.or(looks_ns),
+        }
+    }
+
+    #[inline]
+    fn due(&mut self) -> Option<Due> {
+        let now_ns = self.desk.now_ns;
+        if self.looks_ns.is_some_and(|looks_ns| looks_ns <= now_ns) {
+            // From here on, the driver's ticks suffice.
+            self.looks_ns = None;
+            return Some(Due::All);
+        }
+        self.desk.timers.take_due(now_ns).map(Due::One)
+    }
+}

@@ -1,0 +1,27 @@
+"""The command line. The only place that prints.
+
+`serve`, `load` and `floor` are native: they run before anything else of the lab is imported, so
+that a server's memory and start-up are its own.
+"""
+
+import signal
+import sys
+
+NATIVE = {"serve", "load", "floor"}
+
+
+def main() -> None:
+    """Runs `jissoku VERB ...` and exits with its code."""
+    if len(sys.argv) > 1 and sys.argv[1] in NATIVE:
+        _native()
+    from jissoku.cli.verbs import run  # noqa: PLC0415 - the lab's imports take a second
+
+    run()
+
+
+def _native() -> None:
+    from jissoku._native import run  # noqa: PLC0415 - so that the lab's verbs can say what is missing
+
+    # Python's own handler would only set a flag that nobody reads while the native half runs.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(run(["jissoku", *sys.argv[1:]]))

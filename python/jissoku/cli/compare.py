@@ -1,0 +1,194 @@
+"""`jissoku compare`: who is faster, by how much, and is it proven?"""
+
+import dataclasses
+import datetime as dt
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jissoku.cli import exits
+from jissoku.cli.contestants import FLOOR, Field, folder_for, gather
+from jissoku.cli.progress import Show
+from jissoku.cli.publish import publish
+from jissoku.cli.quantity import Field as HeaderField, Rate
+from jissoku.cli.version import version_line
+from jissoku.design.mode import EFFORTS, Effort
+from jissoku.errors import InputError
+from jissoku.model import Cores, Mode, Reuse, Workload
+from jissoku.observe import cores
+from jissoku.pipeline import Question, compare as run_campaign
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line said; the names are the options'."""
+
+    arms: tuple[str, ...]
+    quick: bool
+    cmd: tuple[str, ...]
+    url: tuple[str, ...]
+    path: str
+    method: str
+    header: tuple[tuple[str, str], ...]
+    body: str | None
+    connections: int
+    rate: int | None
+    pipeline: int
+    keepalive: bool
+    blocks: int | None
+    seed: int | None
+    out: Path | None
+    server_cores: str | None
+    stopwatch_cores: str | None
+    as_json: bool
+    quiet: bool
+
+
+@click.command()
+@click.argument("arms", nargs=-1, metavar="[TARGET | NAME=TARGET]...")
+@click.option(
+    "--quick/--standard",
+    default=True,
+    help="Nine blocks of one second (the default), or 10 to 40 of three until all is within 1 %.",
+)
+@click.option(
+    "--cmd",
+    multiple=True,
+    metavar="NAME=COMMAND",
+    help="Race a command; {port} (or {socket}) stands for where it is to listen.",
+)
+@click.option("--url", multiple=True, metavar="NAME=URL", help="Race a server that runs already.")
+@click.option("--path", default="/", show_default=True, help="What is asked, with its query.")
+@click.option("-m", "--method", default="GET", show_default=True)
+@click.option("-H", "--header", multiple=True, type=HeaderField(), metavar="'NAME: VALUE'")
+@click.option("--body", help="Sent with each request; @FILE reads it from a file.")
+@click.option(
+    "-c",
+    "--connections",
+    default=64,
+    show_default=True,
+    type=click.IntRange(1, 20_000),
+    help="Per arm.",
+)
+@click.option(
+    "-R", "--rate", type=Rate(), help="Requests a second and arm, instead of the lab's choice."
+)
+@click.option(
+    "--pipeline",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 1024),
+    help="Requests in flight on a connection.",
+)
+@click.option(
+    "--no-keepalive",
+    "keepalive",
+    flag_value=False,
+    default=True,
+    help="One connection for each request.",
+)
+@click.option("--blocks", type=click.IntRange(1, 200), help="Exactly so many blocks.")
+@click.option("--seed", type=click.IntRange(0), help="Decides every order, role and port.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for records and reports.",
+)
+@click.option("--server-cores", metavar="LIST", help="As in 0,2-3.")
+@click.option("--stopwatch-cores", metavar="LIST", help="As in 1.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def compare(**given: Any) -> int:
+    """Race targets: same workload, randomised blocks, verdicts with intervals.
+
+    The first target is the baseline. Without any, what can be raced here is. `jissoku targets`
+    lists them; --cmd and --url race anybody's server. The floor, the least that a server can do
+    here, always runs along.
+
+    Exit codes: 0 fine, 1 a target failed, 2 bad input, 4 no verdict, 130 interrupted.
+    """
+    options = Options(**given)
+    with Show(quiet=options.quiet or options.as_json) as show:
+        field = gather(options.arms, options.cmd, options.url, options.path, show)
+        question = _question(options, field)
+        for lacking in field.missing:
+            show.note(lacking.sentence)
+        show.note(f"Seed {question.seed}; records go to {question.folder}.")
+        finished = run_campaign(question, show)
+    code = publish(question.folder, as_json=options.as_json)
+    return code if finished else exits.INTERRUPTED
+
+
+def _question(options: Options, field: Field) -> Question:
+    names = [c.arm.name for c in field.contestants]
+    mode = Mode.QUICK if options.quick else Mode.STANDARD
+    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
+    raced = [name for name in names if name != FLOOR]
+    return Question(
+        contestants=field.contestants,
+        floor=field.floor,
+        missing=field.missing,
+        workload=_workload(options),
+        mode=mode,
+        effort=_effort(mode, options.blocks),
+        seed=secrets.randbelow(2**31) if options.seed is None else options.seed,
+        cores=_cores(options),
+        folder=options.out or folder_for(raced, stamp),
+        version=version_line(),
+    )
+
+
+def _effort(mode: Mode, blocks: int | None) -> Effort:
+    effort = EFFORTS[mode]
+    if blocks is None:
+        return effort
+    solo = min(effort.solo_blocks, blocks)
+    return dataclasses.replace(effort, blocks=blocks, blocks_max=blocks, solo_blocks=solo)
+
+
+def _workload(options: Options) -> Workload:
+    if not options.path.startswith("/"):
+        raise InputError(f"--path {options.path!r}: a path begins with /")
+    if options.rate is not None and options.pipeline > 1:
+        raise InputError(
+            "--pipeline sends bursts and -R spaces requests evenly: give one of the two"
+        )
+    return Workload(
+        path=options.path,
+        method=options.method,
+        headers=options.header,
+        body=_body(options.body),
+        connections=options.connections,
+        pipeline=options.pipeline,
+        reuse=Reuse.KEEP_ALIVE if options.keepalive else Reuse.CLOSE,
+        rate_rps=options.rate,
+    )
+
+
+def _body(given: str | None) -> bytes:
+    if given is None:
+        return b""
+    if not given.startswith("@"):
+        return given.encode()
+    try:
+        return Path(given[1:]).read_bytes()
+    except OSError as error:
+        raise InputError(f"--body {given}: {error.strerror}") from error
+
+
+def _cores(options: Options) -> Cores:
+    if options.server_cores is None and options.stopwatch_cores is None:
+        return cores.split(cores.allowed())
+    server = cores.parse(options.server_cores) if options.server_cores else None
+    stopwatch = cores.parse(options.stopwatch_cores) if options.stopwatch_cores else None
+    rest = set(cores.allowed()) - set(server or ()) - set(stopwatch or ())
+    server = server or tuple(sorted(rest))
+    stopwatch = stopwatch or tuple(sorted(rest))
+    if not server or not stopwatch:
+        raise InputError(
+            "no core is left for the other side: give both --server-cores and --stopwatch-cores"
+        )
+    return Cores(server=server, stopwatch=stopwatch, shared=bool(set(server) & set(stopwatch)))

@@ -1,0 +1,64 @@
+"""Progress on standard error: a bar on a terminal, a line a minute where there is none."""
+
+import time
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from jissoku.model import Kind, Trial
+
+WORDS = {
+    Kind.DUET: "duet",
+    Kind.SOLO_RATE: "alone, as fast as it can",
+    Kind.SOLO_COST: "alone, at the common rate",
+}
+QUIET_S = 15.0
+
+
+class Show:
+    """Shows a campaign's progress; a `pipeline.Listener`."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        """With `quiet` only failures are told."""
+        self._console = Console(stderr=True, highlight=False)
+        self._quiet = quiet
+        self._task: TaskID | None = None
+        self._last = time.monotonic()
+        self._bar = Progress(
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed}/{task.total} trials, {task.fields[left]} left"),
+            TextColumn("[dim]{task.description}[/]"),
+            console=self._console,
+            transient=True,
+            disable=quiet or not self._console.is_terminal,
+        )
+
+    def __enter__(self) -> Self:
+        """Starts the bar."""
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Takes the bar away."""
+        self._bar.stop()
+
+    def note(self, text: str) -> None:
+        """Says what happens now."""
+        if not self._quiet:
+            self._console.print(text, style="dim")
+
+    def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
+        """Moves the bar; a failed trial is told at once."""
+        left = f"{seconds_left / 60:.0f} min" if seconds_left >= 90 else f"{seconds_left:.0f} s"
+        doing = f"{' and '.join(trial.arms)}: {WORDS[trial.kind]}"
+        if self._task is None:
+            self._task = self._bar.add_task(doing, total=total, left=left)
+        self._bar.update(self._task, completed=done, total=total, left=left, description=doing)
+        if trial.failure is not None:
+            failure = trial.failure
+            self._console.print(f"{failure.arm} failed ({failure.stage}): {failure.reason}")
+        now = time.monotonic()
+        if self._bar.disable and not self._quiet and now - self._last > QUIET_S:
+            self._last = now
+            self._console.print(f"{done}/{total} trials, {left} left", style="dim")

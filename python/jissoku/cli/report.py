@@ -1,0 +1,18 @@
+"""`jissoku report`: the same answer again, from the records."""
+
+from pathlib import Path
+
+import click
+
+from jissoku.cli.publish import publish
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def report(run: Path, *, as_json: bool) -> int:
+    """Rebuild every report of a RUN from its records, and print the table.
+
+    The same records give the same bytes.
+    """
+    return publish(run, as_json=as_json)

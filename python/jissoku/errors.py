@@ -1,0 +1,22 @@
+"""Everything that can be wrong with the world or with what we were asked, in one small family."""
+
+
+class JissokuError(Exception):
+    """Something went wrong that a person can do something about: exit code 1."""
+
+
+class InputError(JissokuError):
+    """What we were asked makes no sense: exit code 2. The message says what would."""
+
+
+class TargetError(JissokuError):
+    """A target did not do its part.
+
+    Attributes:
+        stderr: The last lines the target itself wrote, to be shown with the message.
+    """
+
+    def __init__(self, message: str, *, stderr: str = "") -> None:
+        """Keeps what the target said beside what happened."""
+        super().__init__(message)
+        self.stderr = stderr

@@ -1,0 +1,35 @@
+"""What is asked of a target."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reuse(StrEnum):
+    """How long a connection lives."""
+
+    KEEP_ALIVE = "keep-alive"
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One kind of request and how often it is asked.
+
+    Attributes:
+        path: Path and query, as it stands in the request line.
+        headers: Fields beside Host, as (name, value), in order.
+        body: What is sent after the head; empty means that no body is sent.
+        connections: Connections per arm; in a duet each arm has so many.
+        pipeline: Requests in flight on one connection.
+        rate_rps: Requests per second and arm, evenly spaced (open loop); None is the closed loop,
+            in which every connection asks again as soon as it was answered.
+    """
+
+    path: str = "/"
+    method: str = "GET"
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    connections: int = 64
+    pipeline: int = 1
+    reuse: Reuse = Reuse.KEEP_ALIVE
+    rate_rps: int | None = None

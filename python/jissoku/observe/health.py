@@ -1,0 +1,159 @@
+"""What on this machine would spoil a measurement, and how to mend it."""
+
+import resource
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import psutil
+
+from jissoku.observe import cores
+from jissoku.observe.machine import UNKNOWN, machine
+
+
+class State(StrEnum):
+    """How bad it is."""
+
+    FINE = "fine"
+    MIND = "mind"  # figures are right, but mean less or are noisier than they could be
+    BAD = "bad"  # do not believe absolute figures from here
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at, what was seen, and what to do where it is not fine."""
+
+    name: str
+    state: State
+    seen: str
+    advice: str = ""
+
+
+# What a race with 10,000 connections needs, on both sides.
+DESCRIPTORS_WANTED = 20_000
+PORTS_WANTED = 20_000
+
+WATCH_S = 1.0
+BUSY_MAX = 0.05
+STEAL_MAX = 0.005
+BACKLOG_WANTED = 1024
+WAITING_MAX = 1000
+TIME_WAIT = "06"  # state of a connection in /proc/net/tcp
+
+Look = Callable[[], tuple[State, str]]
+
+
+def checks() -> Iterator[Check]:
+    """Looks at everything; takes about a second, in which it watches what else is running."""
+    for name, look, advice in LOOKS:
+        state, seen = look()
+        yield Check(name, state, seen, "" if state is State.FINE else advice)
+
+
+def _cores() -> tuple[State, str]:
+    found = cores.split(cores.allowed())
+    server, stopwatch = (",".join(map(str, side)) for side in (found.server, found.stopwatch))
+    if found.shared:
+        return State.BAD, "server and stopwatch have to share one"
+    return State.FINE, f"server on {server}, stopwatch on {stopwatch}"
+
+
+def _smt() -> tuple[State, str]:
+    if any(len(cores.siblings(core)) > 1 for core in cores.allowed()):
+        return State.MIND, "physical cores have two threads, kept on one side"
+    return State.FINE, "no two cores share a physical one"
+
+
+def _told(value: str, wanted: str) -> tuple[State, str]:
+    return (State.FINE if value == wanted else State.MIND), value
+
+
+def _others() -> tuple[State, str]:
+    before, started = psutil.cpu_times(), time.monotonic()
+    time.sleep(WATCH_S)
+    after = psutil.cpu_times()
+    span = (time.monotonic() - started) * (psutil.cpu_count() or 1)
+    idle = after.idle - before.idle + after.iowait - before.iowait
+    steal = max(0.0, after.steal - before.steal) / span
+    busy = min(1.0, max(0.0, 1 - idle / span))
+    text = f"{busy:.0%} busy, {steal:.1%} stolen"
+    if steal > STEAL_MAX:
+        return State.BAD, text
+    if busy > BUSY_MAX:
+        return State.MIND, f"{text}; most CPU time so far: {', '.join(_busiest())}"
+    return State.FINE, text
+
+
+def _busiest() -> list[str]:
+    found = []
+    for process in psutil.process_iter(["name", "cpu_times"]):
+        times = process.info["cpu_times"]
+        if times is not None:
+            found.append((times.user + times.system, process.info["name"]))
+    return [name for _, name in sorted(found, reverse=True)[:3]]
+
+
+def _descriptors() -> tuple[State, str]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    state = State.FINE if soft >= DESCRIPTORS_WANTED else State.MIND
+    return state, f"{soft:,}, of {hard:,} allowed"
+
+
+def _ports() -> tuple[State, str]:
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    count = last - first + 1
+    return (State.FINE if count >= PORTS_WANTED else State.MIND), f"{count:,} ({first}-{last})"
+
+
+def _waiting() -> tuple[State, str]:
+    tables = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+    rows = [row for table in tables if table.exists() for row in table.read_text().splitlines()]
+    count = sum(row.split()[3] == TIME_WAIT for row in rows)
+    return (State.FINE if count < WAITING_MAX else State.MIND), f"{count:,}"
+
+
+def _backlog() -> tuple[State, str]:
+    size = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    return (State.FINE if size >= BACKLOG_WANTED else State.MIND), f"{size:,}"
+
+
+def _uring() -> tuple[State, str]:
+    try:
+        switch = Path("/proc/sys/kernel/io_uring_disabled").read_text().strip()
+    except OSError:
+        return State.MIND, UNKNOWN
+    return (State.FINE, "allowed") if switch == "0" else (State.MIND, "switched off")
+
+
+LOOKS: tuple[tuple[str, Look, str], ...] = (
+    ("cores", _cores, "use a machine with two physical cores; ratios only"),
+    ("SMT", _smt, "for absolute figures: echo off > /sys/devices/system/cpu/smt/control"),
+    (
+        "frequency governor",
+        lambda: _told(machine().governor, "performance"),
+        "cpupower frequency-set -g performance; where the host decides, trust ratios only",
+    ),
+    (
+        "turbo",
+        lambda: _told(machine().turbo, "off"),
+        "turn it off in the firmware; where the host decides, trust ratios only",
+    ),
+    (
+        "virtual machine",
+        lambda: _told(machine().hypervisor, "none seen"),
+        "absolute figures swing with the neighbours; believe duets, see --prove",
+    ),
+    ("other work", _others, "end it, or expect rejected trials"),
+    ("open files", _descriptors, f"for many connections: ulimit -n {DESCRIPTORS_WANTED}"),
+    ("local ports", _ports, "sysctl -w net.ipv4.ip_local_port_range='1024 65000'"),
+    ("in TIME_WAIT", _waiting, "wait a minute before measuring how connections are made"),
+    ("listen backlog", _backlog, "sysctl -w net.core.somaxconn=4096"),
+    (
+        "clock",
+        lambda: _told(machine().clocksource, "tsc"),
+        "reading it costs a system call: the stopwatch is dearer",
+    ),
+    ("io_uring", _uring, "sysctl -w kernel.io_uring_disabled=0; the floor uses epoll meanwhile"),
+)

@@ -1,0 +1,61 @@
+"""The machine's fingerprint: what a figure depends on, and nothing that names the machine."""
+
+import platform
+from pathlib import Path
+
+import psutil
+
+from jissoku.model import Machine
+from jissoku.observe.cores import allowed, siblings
+
+UNKNOWN = "not told"
+CPU = Path("/sys/devices/system/cpu")
+
+
+def machine() -> Machine:
+    """Reads the fingerprint. What this kernel does not tell is written as `not told`."""
+    cores = allowed()
+    return Machine(
+        cpu_model=_field(Path("/proc/cpuinfo"), "model name"),
+        cores=len(cores),
+        smt=any(len(siblings(core)) > 1 for core in cores),
+        memory_bytes=psutil.virtual_memory().total,
+        kernel=platform.release(),
+        hypervisor=_hypervisor(),
+        governor=_word(CPU / "cpu0" / "cpufreq" / "scaling_governor"),
+        turbo=_turbo(),
+        clocksource=_word(Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
+        python=platform.python_version(),
+    )
+
+
+def _word(path: Path) -> str:
+    try:
+        return path.read_text().strip() or UNKNOWN
+    except OSError:
+        return UNKNOWN
+
+
+def _field(path: Path, name: str) -> str:
+    for line in _word(path).splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return UNKNOWN
+
+
+def _hypervisor() -> str:
+    if "hypervisor" not in _field(Path("/proc/cpuinfo"), "flags").split():
+        return "none seen"
+    vendor = _word(Path("/sys/class/dmi/id/sys_vendor"))
+    return "a virtual machine" if vendor == UNKNOWN else f"a virtual machine ({vendor})"
+
+
+def _turbo() -> str:
+    intel = _word(CPU / "intel_pstate" / "no_turbo")
+    if intel != UNKNOWN:
+        return "off" if intel == "1" else "on"
+    boost = _word(CPU / "cpufreq" / "boost")
+    if boost != UNKNOWN:
+        return "on" if boost == "1" else "off"
+    return UNKNOWN

@@ -1,0 +1,210 @@
+"""Runs the stopwatch in a process of its own, and looks at the machine at both of its edges.
+
+The stopwatch reads the targets' CPU time itself, at the very instants at which it starts and ends
+counting. What is read here, on its word, is what may be a millisecond off: memory, ticks, kernel
+counters.
+"""
+
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from jissoku.errors import JissokuError
+from jissoku.model import Conditions, Cores, Lane, Latency, Reuse, Workload
+from jissoku.observe import conditions, memory
+
+# What the stopwatch may take beyond warm-up and window before it is ended: connecting ten thousand
+# connections and waiting for the last answers both fit.
+GRACE_S = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lap:
+    """What the stopwatch is to do.
+
+    Attributes:
+        urls: One per arm, with the path: `http://host:port/path` or `unix:/socket:/path`.
+        sessions: The targets' session ids, in the same order; None for a target we did not start.
+        body: The right answer's body, byte for byte; None when the arms' answers differ, and each
+            is held to its own first one.
+        seed: Decides the order of sends.
+    """
+
+    arms: tuple[str, ...]
+    urls: tuple[str, ...]
+    sessions: tuple[int | None, ...]
+    body: bytes | None
+    status: int
+    workload: Workload
+    warmup_ns: int
+    window_ns: int
+    seed: int
+
+
+class StopwatchError(JissokuError):
+    """The stopwatch measured nothing; the message is its own."""
+
+
+def run(
+    lap: Lap, cores: Cores, *, started: Callable[[subprocess.Popen[str]], object]
+) -> tuple[tuple[Lane, ...], Conditions]:
+    """Runs one lap and returns what was counted, per arm, and what the machine did meanwhile.
+
+    Args:
+        started: Is handed the stopwatch's process, so that an interruption can end it.
+
+    Raises:
+        StopwatchError: No answer could be counted, or the stopwatch died.
+    """
+    with tempfile.NamedTemporaryFile(prefix="jissoku-body-") as body:
+        body.write(lap.body or b"")
+        body.flush()
+        with subprocess.Popen(
+            _command(lap, Path(body.name), cores),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            watchdog = threading.Timer(_seconds_at_most(lap), process.kill)
+            watchdog.start()
+            started(process)
+            try:
+                edges, told, complaint = _attend(process, lap)
+            finally:
+                watchdog.cancel()
+                process.kill()  # It has ended long ago, unless something went wrong here.
+    if not told:
+        raise StopwatchError(complaint or f"the stopwatch ended with code {process.returncode}")
+    return _lanes(lap, told, edges, cores)
+
+
+def _attend(
+    process: subprocess.Popen[str], lap: Lap
+) -> tuple[list[tuple[conditions.Snapshot, list[int]]], bytes, str]:
+    """Reads both pipes to their end, taking a snapshot whenever an edge is announced."""
+    assert process.stderr is not None
+    assert process.stdout is not None
+    sessions = [session for session in lap.sessions if session is not None]
+    edges = []
+    complaint: list[str] = []
+    for line in process.stderr:
+        if line.startswith("window "):
+            edges.append((conditions.snapshot(sessions), [memory.rss_bytes(s) for s in sessions]))
+        else:
+            complaint.append(line.strip())
+    told = process.stdout.read()
+    process.wait()
+    return edges, told.encode(), " ".join(complaint)
+
+
+def _seconds_at_most(lap: Lap) -> float:
+    return (lap.warmup_ns + lap.window_ns) / 1e9 + GRACE_S
+
+
+def _command(lap: Lap, body: Path, cores: Cores) -> list[str]:
+    work = lap.workload
+    threads = min(len(cores.stopwatch), work.connections)
+    paced = work.rate_rps is not None
+    options: dict[str, object] = {
+        "-c": work.connections,
+        "-t": 1 if paced else threads,
+        "-d": f"{lap.window_ns}ns",
+        "--warmup": f"{lap.warmup_ns}ns",
+        "-m": work.method,
+        "--pipeline": work.pipeline,
+        "--seed": lap.seed,
+        "--cores": ",".join(map(str, cores.stopwatch)),
+        "--verify": "all",
+        "--expect-status": lap.status,
+        "--idle": "spin" if paced else "block",
+    }
+    command = [sys.executable, "-m", "jissoku", "load", "--json", "--events"]
+    command += [word for name, value in options.items() for word in (name, str(value))]
+    if lap.body is not None:
+        command += ["--expect-body", f"@{body}"]
+    if paced:
+        command += ["-R", str(work.rate_rps)]
+    if work.reuse is Reuse.CLOSE:
+        command.append("--no-keepalive")
+    for name, value in work.headers:
+        command += ["-H", f"{name}: {value}"]
+    if work.body:
+        command += ["--body", work.body.decode()]
+    for session in lap.sessions:
+        command += ["--watch", str(session or 0)]
+    return [*command, *lap.urls]
+
+
+def _lanes(
+    lap: Lap,
+    told: bytes,
+    edges: Sequence[tuple[conditions.Snapshot, list[int]]],
+    cores: Cores,
+) -> tuple[tuple[Lane, ...], Conditions]:
+    report = msgspec.json.decode(told)
+    if len(edges) != 2:
+        raise StopwatchError("the stopwatch did not announce both edges of its window")
+    (before, _), (after, rss) = edges
+    seen = conditions.change(before, after, cores.server)
+    memory_of = dict(zip([s for s in lap.sessions if s is not None], rss, strict=True))
+    lanes = tuple(
+        Lane(
+            arm=arm,
+            requests=lane["requests"],
+            errors=lane["errors"],
+            duration_ns=lane["duration_ns"],
+            cpu_ns=lane["watched_cpu_ns"] if session else None,
+            cpu_user_fraction=seen.user_fractions.get(session) if session else None,
+            rate_rps_offered=lane["rate_rps_offered"],
+            lag_ns_p99=lane["lag_ns_p99"],
+            latency_ns=Latency(**{key: int(value) for key, value in lane["latency_ns"].items()}),
+            histogram=lane["histogram"],
+            per_second=tuple(lane["per_second"]),
+            rss_bytes_peak=memory_of.get(session) if session else None,
+            connections_opened=lane["connections_opened"],
+            bytes_received=lane["bytes_received"],
+        )
+        for arm, session, lane in zip(lap.arms, lap.sessions, report["lanes"], strict=True)
+    )
+    return lanes, _conditions(report, lanes, seen, cores, spins=lap.workload.rate_rps is not None)
+
+
+def _conditions(
+    report: dict[str, object],
+    lanes: Iterable[Lane],
+    seen: conditions.Change,
+    cores: Cores,
+    *,
+    spins: bool,
+) -> Conditions:
+    threads = report["threads"]
+    assert isinstance(threads, list)
+    lanes = tuple(lanes)
+    span_ns = max(lane.duration_ns for lane in lanes) * len(cores.server)
+    busy_ns = span_ns - seen.idle_ns - seen.steal_ns
+    known = [lane.cpu_ns for lane in lanes if lane.cpu_ns is not None]
+    foreign_ns = busy_ns - sum(known) if len(known) == len(lanes) else None
+    gap = report["longest_gap_ns"]
+    return Conditions(
+        generator_busy_fraction=max(thread["busy_fraction"] for thread in threads),
+        spins=spins,
+        server_cores_busy_fraction=_bounded(busy_ns / span_ns),
+        steal_fraction=_bounded(seen.steal_ns / span_ns),
+        foreign_fraction=None if foreign_ns is None else _bounded(foreign_ns / span_ns),
+        tcp_retransmits=seen.tcp_retransmits,
+        listen_overflows=seen.listen_overflows,
+        longest_gap_ns=gap if isinstance(gap, int) else None,
+        major_faults=seen.major_faults,
+    )
+
+
+def _bounded(fraction: float) -> float:
+    """Ticks are coarse: a difference of two readings can leave its range by a hundredth."""
+    return min(1.0, max(0.0, fraction))

@@ -1,0 +1,220 @@
+"""A campaign: a pilot finds a common rate, then blocks of trials run until it is enough."""
+
+import dataclasses
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jissoku import stats
+from jissoku.design.mode import Effort
+from jissoku.design.rate import common_rates
+from jissoku.design.schedule import Planned, Roles, block, roles
+from jissoku.interruption import Interrupted, Interruption
+from jissoku.model import Consequence, Cores, Kind, Missing, Mode, Run, Trial, Workload
+from jissoku.observe.cores import pinned
+from jissoku.observe.machine import machine
+from jissoku.pipeline.bench import Bench, Contestant, Window
+from jissoku.pipeline.clock import Clock
+from jissoku.pipeline.listener import Listener
+from jissoku.records import Store
+
+# A trial that the machine disturbed is run again this often; every attempt stays in the records.
+RERUNS_MAX = 2
+
+# An arm that failed so often is left out of what is still to come: its failure is told, the others'
+# time is saved.
+FAILURES_MAX = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What somebody wants to know.
+
+    Attributes:
+        contestants: The baseline first; the floor is among them unless it cannot be raced.
+        floor: Name of the contestant that is the floor, or None.
+        workload: Its rate is None when the lab is to choose the duets' rate.
+        effort: The mode's, as the user changed it. Without solo blocks there is no pilot either,
+            and the workload must have a rate.
+    """
+
+    contestants: tuple[Contestant, ...]
+    floor: str | None
+    missing: tuple[Missing, ...]
+    workload: Workload
+    mode: Mode
+    effort: Effort
+    seed: int
+    cores: Cores
+    folder: Path
+    version: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the contestants, in order."""
+        return tuple(contestant.arm.name for contestant in self.contestants)
+
+
+def compare(question: Question, listener: Listener) -> bool:
+    """Runs a campaign to its end or an interruption; its records stay in the question's folder.
+
+    Returns:
+        Whether it ran to its end; every trial that was finished is on disk either way.
+
+    Raises:
+        InputError: The folder holds a run already or cannot be written.
+    """
+    run = _header(question)
+    with (
+        Interruption() as interruption,
+        pinned(question.cores.stopwatch),
+        Store(question.folder, run) as store,
+    ):
+        bench = Bench(question.contestants, question.cores, interruption)
+        try:
+            _Campaign(question, run, bench, store, listener).run()
+        except Interrupted:
+            return False
+    return True
+
+
+class _Campaign:
+    """The state of one campaign: who is still in it, and what has been recorded."""
+
+    def __init__(
+        self, question: Question, run: Run, bench: Bench, store: Store, listener: Listener
+    ) -> None:
+        self.question = question
+        self.header = run
+        self.bench = bench
+        self.store = store
+        self.listener = listener
+        self.effort = question.effort
+        self.window = Window(self.effort.warmup_ns, self.effort.window_ns)
+        self.trials: list[Trial] = []
+        self.failures: Counter[str] = Counter()
+        self.rates: Mapping[tuple[str, str], int] = {}
+        self.clock = Clock((self.effort.warmup_ns + self.effort.window_ns) / 1e9)
+
+    def run(self) -> None:
+        """Runs everything, in the order of the story."""
+        roles = Roles(self.header.baseline, self.header.reference, _duets(self.question))
+        if self.effort.solo_blocks:
+            alone = Roles(roles.baseline, roles.reference, ())
+            for planned in self._block(0, alone, [Kind.SOLO_RATE]):
+                self._run(planned, roles, 0)
+        self.rates = self._duet_rates(roles)
+        self._tell_rates()
+        for index in self._indices():
+            for planned in self._block(index, roles, self._solos(index)):
+                self._run(planned, roles, index)
+
+    def _block(self, index: int, roles: Roles, solos: Sequence[Kind]) -> Iterator[Planned]:
+        return block(index, roles, solos, self.question.names, seed=self.question.seed)
+
+    def _indices(self) -> Iterator[int]:
+        """Block indices, until the answer is precise enough or the mode's end is reached."""
+        effort = self.effort
+        for index in range(effort.blocks_max):
+            beyond = index - effort.blocks
+            is_look = effort.blocks_step and beyond >= 0 and beyond % effort.blocks_step == 0
+            if is_look and effort.half_width is not None:
+                if stats.is_enough(self.header, self.trials, effort.half_width):
+                    return
+                self.listener.note(f"{index} blocks were not enough for every pair; going on.")
+            yield index
+
+    def _run(self, planned: Planned, roles: Roles, index: int) -> None:
+        """Runs one planned trial, again if the machine disturbed it, and records every attempt."""
+        if any(self.failures[name] >= FAILURES_MAX for name in planned.arms):
+            return
+        for attempt in range(1 + RERUNS_MAX):
+            self.clock.start()
+            trial = self.bench.attempt(planned, self._workload(planned), self.window)
+            trial = dataclasses.replace(trial, index=len(self.trials), attempt=attempt)
+            trial = dataclasses.replace(trial, gates=stats.gates(trial))
+            self.clock.stop(planned.kind)
+            self.store.add(trial)
+            self.trials.append(trial)
+            if trial.failure is not None:
+                self.failures[trial.failure.arm] += 1
+            left = self._left(roles, index)
+            total = len(self.trials) + sum(left.values())
+            self.listener.trial(trial, len(self.trials), total, self.clock.seconds(left))
+            if not any(gate.consequence is Consequence.REJECT for gate in trial.gates):
+                return
+
+    def _solos(self, index: int) -> list[Kind]:
+        if index >= self.effort.solo_blocks:
+            return []
+        # The pilot was the first block's closed loop.
+        return [Kind.SOLO_COST, Kind.SOLO_RATE] if index else [Kind.SOLO_COST]
+
+    def _duet_rates(self, roles: Roles) -> Mapping[tuple[str, str], int]:
+        work = self.question.workload
+        if work.rate_rps is not None:
+            return dict.fromkeys(roles.duets, work.rate_rps)
+        if work.pipeline > 1:
+            return {}  # A burst cannot be spaced evenly: these duets are a closed loop.
+        capacities = {
+            lane.arm: lane.requests / lane.duration_ns * 1e9
+            for trial in self.trials
+            for lane in trial.lanes
+        }
+        return common_rates(capacities, roles.duets)
+
+    def _tell_rates(self) -> None:
+        rates = sorted(set(self.rates.values()), reverse=True)
+        if rates:
+            told = " and ".join(f"{rate:,}" for rate in rates)
+            self.listener.note(f"Duets run at {told} requests a second and arm.")
+
+    def _workload(self, planned: Planned) -> Workload:
+        """The question's workload, at the rate that this trial needs."""
+        if planned.kind is Kind.SOLO_RATE:
+            rate = None
+        elif planned.kind is Kind.DUET:
+            first, second = planned.arms
+            rate = self.rates.get((first, second)) or self.rates.get((second, first))
+        else:
+            mine = [rate for pair, rate in self.rates.items() if planned.arms[0] in pair]
+            rate = max(mine, default=None)
+        return dataclasses.replace(self.question.workload, rate_rps=rate)
+
+    def _left(self, roles: Roles, index: int) -> dict[Kind, int]:
+        """Trials still to come at block `index`; reruns and early ends are not foreseen."""
+        names = {name for name in self.question.names if self.failures[name] < FAILURES_MAX}
+        duets = sum(set(pair) <= names for pair in roles.duets)
+        blocks = max(self.effort.blocks, index + 1)
+        foreseen = {Kind.DUET: duets * blocks}
+        for kind in (Kind.SOLO_COST, Kind.SOLO_RATE):
+            foreseen[kind] = len(names) * min(self.effort.solo_blocks, blocks)
+        done = Counter(trial.kind for trial in self.trials if trial.attempt == 0)
+        return {kind: max(0, count - done[kind]) for kind, count in foreseen.items()}
+
+
+def _duets(question: Question) -> tuple[tuple[str, str], ...]:
+    """A server that somebody else started cannot be watched, so it meets nobody in a duet."""
+    strangers = {c.arm.name for c in question.contestants if c.prepared.address is not None}
+    pairs = roles(question.names, floor=question.floor).duets
+    return tuple(pair for pair in pairs if not strangers & set(pair))
+
+
+def _header(question: Question) -> Run:
+    chosen = roles(question.names, floor=question.floor)
+    return Run(
+        jissoku=question.version,
+        started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        seed=question.seed,
+        mode=question.mode,
+        reference=chosen.reference,
+        baseline=chosen.baseline,
+        floor=question.floor or "",
+        arms=tuple(contestant.arm for contestant in question.contestants),
+        workload=question.workload,
+        machine=machine(),
+        cores=question.cores,
+        missing=question.missing,
+    )

@@ -1,0 +1,8 @@
+"""A summary made readable: terminal, Markdown, JSON, HTML. Nothing is computed or read here."""
+
+from jissoku.report.html import to_html
+from jissoku.report.json import to_json
+from jissoku.report.markdown import to_markdown
+from jissoku.report.text import renderable, to_text
+
+__all__ = ["renderable", "to_html", "to_json", "to_markdown", "to_text"]

@@ -1,0 +1,79 @@
+"""Numbers as people read them: three significant digits, and the unit that fits."""
+
+from jissoku.model import Estimate, Summary
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+NOTHING = "\N{EN DASH}"  # a figure that does not exist is never shown as zero
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """So many significant digits, without an exponent and with thousands set apart."""
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.{digits - 1}e}")
+    exponent = int(f"{rounded:e}".partition("e")[2])
+    return f"{rounded:,.{max(0, digits - 1 - exponent)}f}"
+
+
+def duration(ns: float) -> str:
+    """Nanoseconds in the unit that fits."""
+    for limit, scale, unit in (
+        (1e3, 1.0, "ns"),
+        (1e6, 1e3, "\N{MICRO SIGN}s"),
+        (1e9, 1e6, "ms"),
+    ):
+        if abs(ns) < limit * 0.9995:
+            return f"{significant(ns / scale)} {unit}"
+    return f"{significant(ns / 1e9)} s"
+
+
+def duration_mark(ns: float) -> str:
+    """The same for an axis: a round number without the zeros behind its point."""
+    value, unit = duration(ns).split(" ")
+    return f"{value.rstrip('0').rstrip('.') if '.' in value else value} {unit}"
+
+
+def size(count: float) -> str:
+    """Bytes in the unit that fits; powers of 1024."""
+    for limit, unit in ((1024, "B"), (1024**2, "KiB"), (1024**3, "MiB")):
+        if count < limit:
+            return f"{significant(count / (limit / 1024))} {unit}"
+    return f"{significant(count / 1024**3)} GiB"
+
+
+def rate(rps: float) -> str:
+    """Requests per second."""
+    return f"{significant(rps)}/s"
+
+
+def percent(fraction: float) -> str:
+    """A fraction in whole per cent."""
+    return f"{100 * fraction:.0f} %"
+
+
+def ratio(estimate: Estimate | None) -> str:
+    """A factor with its interval, the way the verdicts' sentences write it."""
+    if estimate is None:
+        return NOTHING
+    value, interval = estimate.text.split(" ", 1)
+    return f"{value} {TIMES} {interval}"
+
+
+def interval(estimate: Estimate | None, unit: str) -> str:
+    """A quantity with its interval; `unit` is duration (ns) or rate (requests/s)."""
+    if estimate is None:
+        return NOTHING
+    show = {"duration": duration, "rate": rate}[unit]
+    return f"{show(estimate.value)} [{show(estimate.low)}, {show(estimate.high)}]"
+
+
+def number(count: int) -> str:
+    """Thousands set apart."""
+    return f"{count:,}"
+
+
+def unit_name(summary: Summary) -> str:
+    """What multiples are multiples of."""
+    if not summary.unit:
+        return ""
+    return "the floor" if summary.unit == summary.run.floor else summary.unit

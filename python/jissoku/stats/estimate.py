@@ -1,0 +1,168 @@
+"""Estimates from logarithms, one per block: means, intervals, exact tests.
+
+Everything works on natural logarithms of ratios (or of positive quantities), because ratios are
+what servers differ by. The t-interval is primary; the two exact methods beside it assume no
+distribution and are its check (METHOD M6). There is no bootstrap here: below twenty blocks its
+intervals are too narrow.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats  # type: ignore[import-untyped]
+
+from jissoku.model import Estimate
+
+# Sign flips are counted exactly up to here; half of them are enumerated at a time.
+SIGN_FLIP_BLOCKS_MAX = 40
+
+# |d - median| beyond so many median absolute deviations is reported as an outlier, and kept
+# (ten standard deviations of a normal distribution; Iglewicz and Hoaglin, 1993, as hyperfine does).
+OUTLIER_MADS = 14.8
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A centre and its interval, as natural logarithms."""
+
+    centre: float
+    low: float
+    high: float
+
+    def widened(self, by: float) -> "Interval":
+        """The same with `by` more on each side."""
+        return Interval(self.centre, self.low - by, self.high + by)
+
+    def excludes(self, other: "Interval") -> bool:
+        """Whether the two have no point in common."""
+        return self.low > other.high or self.high < other.low
+
+
+def t_interval(logs: Sequence[float], confidence: float = 0.95) -> Interval:
+    """The mean of `logs` with its two-sided interval by Student's t.
+
+    Raises:
+        ValueError: Fewer than two values; no interval can be had from one.
+    """
+    mean, spread = mean_and_spread(logs)
+    return t_interval_from(mean, spread, len(logs), confidence)
+
+
+def t_interval_from(mean: float, spread: float, blocks: int, confidence: float) -> Interval:
+    """The interval that so many blocks give at this mean and standard deviation."""
+    half = float(stats.t.ppf((1 + confidence) / 2, blocks - 1)) * spread / math.sqrt(blocks)
+    return Interval(mean, mean - half, mean + half)
+
+
+def hodges_lehmann(logs: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """Median of all pairwise means, with the interval that inverts Wilcoxon's signed-rank test.
+
+    Exact for a symmetric distribution (Hollander, Wolfe and Chicken, Nonparametric Statistical
+    Methods, section 3.3).
+
+    Returns:
+        None when there are too few blocks for any interval at this confidence.
+    """
+    values = np.asarray(logs, dtype=float)
+    rows, columns = np.triu_indices(len(values))
+    walsh = np.sort((values[rows] + values[columns]) / 2)
+    tail = (1 - confidence) / 2
+    below = np.cumsum(_signed_rank_probabilities(len(values)))
+    left_out = int(np.searchsorted(below, tail, side="right"))
+    if left_out == 0:
+        return None
+    return Interval(
+        float(np.median(walsh)), float(walsh[left_out - 1]), float(walsh[len(walsh) - left_out])
+    )
+
+
+def _signed_rank_probabilities(count: int) -> np.ndarray:
+    """P(W = w) for Wilcoxon's W over `count` differences, w from 0: subset sums of 1..count."""
+    ways = np.zeros(count * (count + 1) // 2 + 1)
+    ways[0] = 1.0
+    for rank in range(1, count + 1):
+        positive = np.zeros_like(ways)
+        positive[rank:] = ways[:-rank]
+        ways = (ways + positive) / 2
+    return ways
+
+
+def t_test(logs: Sequence[float], *, allowance: float = 0.0) -> float:
+    """Two-sided p of: the mean is zero, or, with an allowance, no further from zero than that."""
+    mean, spread = mean_and_spread(logs)
+    beyond = max(0.0, abs(mean) - allowance)
+    if beyond == 0:
+        return 1.0
+    if spread == 0:
+        return 0.0
+    return float(2 * stats.t.sf(beyond / spread * math.sqrt(len(logs)), len(logs) - 1))
+
+
+def sign_flip(logs: Sequence[float], *, allowance: float = 0.0) -> float | None:
+    """Exact p of the mean under all 2^n assignments of signs; None above 40 blocks.
+
+    The smallest p that n blocks can give is 2 / 2^n: six are needed to get below 0.05.
+    """
+    values = np.asarray(logs, dtype=float)
+    if len(values) > SIGN_FLIP_BLOCKS_MAX:
+        return None
+    mean = float(values.mean())
+    if abs(mean) <= allowance:
+        return 1.0
+    values = values - math.copysign(allowance, mean)
+    seen = abs(float(values.sum())) - 1e-9 * float(np.abs(values).sum())
+    half = len(values) // 2
+    left, right = _signed_sums(values[:half]), np.sort(_signed_sums(values[half:]))
+    # |left + right| >= seen, counted by looking each left sum up among the sorted right ones.
+    high = len(right) - np.searchsorted(right, seen - left, side="left")
+    low = np.searchsorted(right, -seen - left, side="right")
+    return float(min(1.0, (high.sum() + low.sum()) / 2.0 ** len(values)))
+
+
+def _signed_sums(values: np.ndarray) -> np.ndarray:
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums + value, sums - value])
+    return sums
+
+
+def mean_and_spread(logs: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation (n - 1) of at least two logarithms.
+
+    Raises:
+        ValueError: Fewer than two values.
+    """
+    if len(logs) < 2:
+        raise ValueError(f"{len(logs)} blocks give no interval: at least 2 are needed")
+    values = np.asarray(logs, dtype=float)
+    return float(values.mean()), float(values.std(ddof=1))
+
+
+def level(logs: Sequence[float], confidence: float = 0.95) -> Estimate | None:
+    """Geometric mean of what `logs` are the logarithms of; None from fewer than two blocks."""
+    if len(logs) < 2:
+        return None
+    return as_ratio(t_interval(logs, confidence), logs)
+
+
+def as_ratio(interval: Interval, logs: Sequence[float]) -> Estimate:
+    """The interval taken back from logarithms; `logs` lend their count and spread."""
+    return Estimate(
+        value=math.exp(interval.centre),
+        low=math.exp(interval.low),
+        high=math.exp(interval.high),
+        blocks=len(logs),
+        spread=mean_and_spread(logs)[1],
+    )
+
+
+def outliers(logs: Sequence[float]) -> tuple[int, ...]:
+    """Indices of values far from the rest; they are told, and never taken out for being slow."""
+    values = np.asarray(logs, dtype=float)
+    away = np.abs(values - np.median(values))
+    deviation = float(np.median(away))
+    if deviation == 0:
+        return ()
+    return tuple(int(i) for i in np.flatnonzero(away > OUTLIER_MADS * deviation))

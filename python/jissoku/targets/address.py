@@ -1,0 +1,94 @@
+"""Where a target listens, and how a free place is found."""
+
+import random
+import socket as sockets
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from jissoku.errors import InputError, TargetError
+
+HOST = "127.0.0.1"
+
+# Below the range from which Linux gives ports to clients (32768 and up), so that no connection of
+# the stopwatch can take a target's port between two trials.
+PORTS = range(18000, 32000)
+TRIES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A TCP port of a host, or a Unix socket; `socket` is empty for TCP."""
+
+    host: str = HOST
+    port: int = 0
+    socket: str = ""
+
+    def url(self, path: str = "/") -> str:
+        """Writes the address with a path, in the form the stopwatch reads."""
+        if self.socket:
+            return f"unix:{self.socket}:{path}"
+        return f"http://{self.authority}{path}"
+
+    @property
+    def authority(self) -> str:
+        """The value of the Host field (RFC 9110 section 7.2)."""
+        if self.socket:
+            return "localhost"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    def connect(self, limit_s: float) -> sockets.socket:
+        """Opens a connection; OSError if that fails or takes longer than `limit_s`."""
+        if not self.socket:
+            return sockets.create_connection((self.host, self.port), limit_s)
+        connection = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+        try:
+            connection.settimeout(limit_s)
+            connection.connect(self.socket)
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+
+def parse(text: str) -> Address:
+    """Reads `http://HOST:PORT/` or `unix:PATH`.
+
+    Raises:
+        InputError: It is neither, or it has a path, which is the workload's to say.
+    """
+    if text.startswith("unix:"):
+        path = text.removeprefix("unix:")
+        if not Path(path).is_absolute() or ":" in path:
+            raise InputError(f"{text!r}: write unix:/path/of/the.sock")
+        return Address(socket=path)
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise InputError(f"{text!r} is no URL: {error}") from error
+    if parts.scheme == "https":
+        raise InputError(f"{text!r}: TLS cannot be raced yet; give an http URL")
+    if parts.scheme != "http" or not parts.hostname or parts.username is not None:
+        raise InputError(f"{text!r}: write http://127.0.0.1:3000/ or unix:/path/of/the.sock")
+    if parts.path not in {"", "/"} or parts.query or parts.fragment:
+        raise InputError(f"{text!r}: say what is asked with --path, so that all are asked the same")
+    return Address(host=parts.hostname, port=80 if port is None else port)
+
+
+def free_port(rng: random.Random) -> int:
+    """Finds a port of 127.0.0.1 that nobody uses, not even a connection in TIME_WAIT.
+
+    Raises:
+        TargetError: None was found in a bounded number of tries.
+    """
+    for _ in range(TRIES):
+        port = rng.choice(PORTS)
+        with sockets.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        return port
+    raise TargetError(f"no free port was found between {PORTS.start} and {PORTS.stop - 1}")

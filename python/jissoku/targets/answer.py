@@ -1,0 +1,156 @@
+"""One question to a target, its answer, and whether the answer is right.
+
+Asked over a plain socket with the request written out, as the stopwatch writes it; the standard
+library's http.client reads the answer, and shares no code with any server or with the stopwatch.
+"""
+
+import hashlib
+import http.client
+from dataclasses import dataclass
+
+from jissoku import model
+from jissoku.errors import TargetError
+from jissoku.model import Reuse, Workload
+from jissoku.targets.address import Address
+
+ASK_LIMIT_S = 5.0
+
+# A longer body is refused rather than held in memory.
+BODY_BYTES_MAX = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a target answered.
+
+    Attributes:
+        fields: Header fields in their order, as (name, value).
+        keeps_alive: Whether the connection stays open for another request.
+    """
+
+    status: int
+    reason: str
+    fields: tuple[tuple[str, str], ...]
+    body: bytes
+    keeps_alive: bool
+
+    def field(self, name: str) -> str:
+        """The value of a field, "" if there is none; several are joined by commas."""
+        return ", ".join(value for key, value in self.fields if key.lower() == name.lower())
+
+    def recorded(self) -> model.Answer:
+        """What is recorded of it; the head is counted with one space after each colon."""
+        line = len(f"HTTP/1.1 {self.status} {self.reason}\r\n")
+        fields = sum(len(key) + len(value) + len(": \r\n") for key, value in self.fields)
+        return model.Answer(
+            status=self.status,
+            content_type=self.field("Content-Type"),
+            body_sha256=hashlib.sha256(self.body).hexdigest(),
+            body_bytes=len(self.body),
+            head_bytes=line + fields + len("\r\n"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The right answer. `learned`: it is the first one given, not one that we know."""
+
+    status: int
+    content_type: str
+    body: bytes
+    learned: bool = False
+
+
+def ask(address: Address, workload: Workload, limit_s: float = ASK_LIMIT_S) -> Answer:
+    """Asks a target once, on a connection of its own.
+
+    Raises:
+        OSError: The connection failed, or an answer took longer than `limit_s`.
+        http.client.HTTPException: What came back is no HTTP answer, or ends too early.
+    """
+    with address.connect(limit_s) as connection:
+        connection.settimeout(limit_s)
+        connection.sendall(request(address, workload))
+        reader = http.client.HTTPResponse(connection, method=workload.method)
+        try:
+            reader.begin()
+            keeps_alive = not reader.will_close
+            body = reader.read(BODY_BYTES_MAX + 1)
+            if len(body) > BODY_BYTES_MAX:
+                raise http.client.HTTPException(f"a body of more than {BODY_BYTES_MAX} bytes")
+            if reader.length:
+                raise http.client.IncompleteRead(body, reader.length)
+            fields = tuple(reader.getheaders())
+        finally:
+            reader.close()
+    return Answer(
+        status=reader.status,
+        reason=reader.reason,
+        fields=fields,
+        body=body,
+        keeps_alive=keeps_alive,
+    )
+
+
+def request(address: Address, workload: Workload) -> bytes:
+    """Writes the request out (RFC 9112 section 3)."""
+    lines = [f"{workload.method} {workload.path} HTTP/1.1"]
+    given = {name.lower() for name, _ in workload.headers}
+    if "host" not in given:
+        lines.append(f"Host: {address.authority}")
+    lines += [f"{name}: {value}" for name, value in workload.headers]
+    if workload.body and "content-length" not in given:
+        lines.append(f"Content-Length: {len(workload.body)}")
+    if workload.reuse is Reuse.CLOSE and "connection" not in given:
+        lines.append("Connection: close")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + workload.body
+
+
+def learn(answer: Answer) -> Expected:
+    """Takes a first answer as the right one, which all later ones are held to.
+
+    Raises:
+        TargetError: It is no success; what is raced should be something that works.
+    """
+    if not 200 <= answer.status < 300:
+        raise TargetError(
+            f"answers {answer.status} {answer.reason}: ask for something that it has, with --path"
+        )
+    return Expected(
+        status=answer.status,
+        content_type=answer.field("Content-Type"),
+        body=answer.body,
+        learned=True,
+    )
+
+
+def check(answer: Answer, expected: Expected) -> None:
+    """Holds an answer to the right one: status, content type and length, every byte of the body.
+
+    Raises:
+        TargetError: It is another one; the message says in what, as the end of a sentence.
+    """
+    before = " (its first answer)" if expected.learned else ""
+    if answer.status != expected.status:
+        raise TargetError(f"answers {answer.status} and not {expected.status}{before}")
+    given = answer.field("Content-Type")
+    if given != expected.content_type:
+        wanted = expected.content_type
+        raise TargetError(f"answers with content type {given!r} and not {wanted!r}{before}")
+    length = answer.field("Content-Length")
+    if length != str(len(expected.body)) and (length or not expected.learned):
+        wanted = str(len(expected.body))
+        raise TargetError(f"answers with content length {length!r} and not {wanted!r}{before}")
+    if answer.body != expected.body:
+        raise TargetError(f"{_difference(answer.body, expected.body)}{before}")
+
+
+def _difference(given: bytes, wanted: bytes) -> str:
+    at = next(
+        (i for i, (a, b) in enumerate(zip(given, wanted, strict=False)) if a != b),
+        min(len(given), len(wanted)),
+    )
+    return (
+        f"answers with wrong bytes: at offset {at} {given[at : at + 16]!r} "
+        f"and not {wanted[at : at + 16]!r}"
+    )

@@ -1,0 +1,45 @@
+"""Every recipe there is: ours, and those in folders of the user's own."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from jissoku.errors import InputError
+from jissoku.model import Recipe
+from jissoku.targets import recipe as recipe_file
+
+OURS = Path(__file__).parent / "recipes"
+
+
+def recipes(extra_folders: Iterable[Path] = ()) -> dict[str, Recipe]:
+    """Reads all recipes, by name; ours first, each folder in the order of file names.
+
+    Raises:
+        InputError: A folder cannot be read, a recipe is malformed, or two have the same name.
+    """
+    found: dict[str, Recipe] = {}
+    for folder in (OURS, *extra_folders):
+        for path in _files(folder):
+            if path.stem in found:
+                raise InputError(f"{path.name}: there is a recipe {path.stem!r} already; rename it")
+            found[path.stem] = recipe_file.read(path)
+    return found
+
+
+def pick(catalogue: Mapping[str, Recipe], name: str) -> Recipe:
+    """Returns the recipe of a name that somebody typed.
+
+    Raises:
+        InputError: There is none; the message names the nearest ones.
+    """
+    if name in catalogue:
+        return catalogue[name]
+    near = difflib.get_close_matches(name, catalogue, n=2) or sorted(catalogue)
+    raise InputError(f"there is no target {name!r}; did you mean {' or '.join(near)}?")
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".toml")
+    except OSError as error:
+        raise InputError(f"{folder}: recipes cannot be read: {error.strerror}") from error

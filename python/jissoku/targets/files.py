@@ -1,0 +1,42 @@
+"""The folder of the common contract: the same bytes on every machine, for ever."""
+
+import hashlib
+import os
+from pathlib import Path
+
+from jissoku.errors import InputError
+
+SIZES = {
+    "1k.bin": 1024,
+    "10k.bin": 10 * 1024,
+    "100k.bin": 100 * 1024,
+    "1m.bin": 1024 * 1024,
+}
+
+
+def content(name: str) -> bytes:
+    """The bytes of one of the contract's files: SHAKE-256 of its name, so they do not compress."""
+    return hashlib.shake_256(name.encode()).digest(SIZES[name])
+
+
+def make(folder: Path) -> Path:
+    """Makes the contract's files, where they are not there already, and returns the folder.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in SIZES:
+            _make(folder / name)
+    except OSError as error:
+        raise InputError(f"{folder}: files to serve cannot be made: {error.strerror}") from error
+    return folder
+
+
+def _make(path: Path) -> None:
+    right = content(path.name)
+    if not path.is_file() or path.read_bytes() != right:
+        fresh = path.with_suffix(f".{os.getpid()}")
+        fresh.write_bytes(right)
+        fresh.replace(path)  # a target that serves the folder never sees half a file

@@ -1,0 +1,186 @@
+"""From a recipe to something that can be started here, or to the reason why it cannot."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jissoku.errors import TargetError
+from jissoku.model import Arm, Config, Listen, Missing, Origin, Part, Recipe, Start, Step
+from jissoku.targets import receipt
+from jissoku.targets.address import Address
+from jissoku.targets.place import Place, find_module, find_program
+from jissoku.targets.placeholder import fill, fill_text
+
+# A first `go build` compiles the standard library too.
+PREPARE_LIMIT_S = 240.0
+
+MODULE = "module:"
+
+NOWHERE = Listen(tcp=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A target that can be started on this machine, whether from a recipe, a command or a URL.
+
+    Attributes:
+        name: The recipe's name, or the one given with the command or URL.
+        parts: What of the contract it serves; empty when nobody has said.
+        version: The receipt.
+        start: None for a URL. The command has its holes; `values` fills those that are the same for
+            every start.
+        address: Where a URL's server listens already; None for everything that we start.
+        folder: Where the command is run; None for the folder of the start, {run}.
+        inherits: Whether it is given our whole environment, as a command typed by hand expects.
+    """
+
+    name: str
+    origin: Origin
+    version: str
+    parts: frozenset[Part] = frozenset()
+    essay: str = ""
+    leaves_out: str = ""
+    binary_sha256: str = ""
+    start: Start | None = None
+    listen: Listen = NOWHERE
+    config: tuple[Config, ...] = ()
+    values: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
+    address: Address | None = None
+    folder: Path | None = None
+    inherits: bool = False
+
+    @property
+    def listens_unix(self) -> bool:
+        """Whether it can be started on a Unix socket."""
+        return bool(self.listen.unix)
+
+    def arm(self, name: str = "") -> Arm:
+        """What is recorded of it; its command is published with its holes."""
+        return Arm(
+            name=name or self.name,
+            target=self.name,
+            origin=self.origin,
+            version=self.version,
+            command=self.start.command if self.start else (),
+            binary_sha256=self.binary_sha256,
+            essay=self.essay,
+            leaves_out=self.leaves_out,
+        )
+
+
+def missing(recipe: Recipe, place: Place) -> Missing | None:
+    """Says why a recipe cannot be raced here, without building anything; None if it can."""
+    for name in recipe.needs:
+        if find_program(name) is None:
+            return _missing(recipe, f"there is no program {name} on the PATH")
+    for module in recipe.modules:
+        if find_module(module) is None:
+            return _missing(recipe, f"this Python has no module {module}")
+    program = _program(recipe, place)
+    if program is None and not recipe.prepare:
+        return _missing(recipe, f"there is no program {Path(_filled(recipe, place)).name} here")
+    return None
+
+
+def prepare(recipe: Recipe, place: Place) -> Prepared | Missing:
+    """Builds what a recipe has to build, and takes its receipt.
+
+    Raises:
+        TargetError: A step failed, or the program says no version; `stderr` is what it said.
+    """
+    lack = missing(recipe, place)
+    if lack is not None:
+        return lack
+    values = place.values(recipe.name)
+    if recipe.prepare:
+        _make_folder(recipe.name, Path(str(values["cache"])))
+    for step in recipe.prepare:
+        _run(recipe.name, step, values)
+    program = _program(recipe, place)
+    if program is None:
+        raise TargetError(f"{recipe.name}: its steps of getting ready made no program")
+    values["program"] = str(program)
+    try:
+        version = receipt.version(recipe.version, values)
+        binary_sha256 = receipt.sha256(_binary(recipe, program, values))
+    except TargetError as error:
+        raise TargetError(f"{recipe.name}: {error}", stderr=error.stderr) from error
+    return Prepared(
+        name=recipe.name,
+        origin=Origin.RECIPE,
+        version=version,
+        parts=frozenset(recipe.parts),
+        essay=recipe.essay,
+        leaves_out=recipe.leaves_out,
+        binary_sha256=binary_sha256,
+        start=recipe.start,
+        listen=recipe.listen,
+        config=recipe.config,
+        values=values,
+    )
+
+
+def _missing(recipe: Recipe, reason: str) -> Missing:
+    return Missing(name=recipe.name, reason=reason, remedy=fill_text(recipe.install, _shown()))
+
+
+def _shown() -> dict[str, str | tuple[str, ...]]:
+    """The Python to install into, as a person in this folder would type it."""
+    python = Path(sys.executable)
+    if python.is_relative_to(Path.cwd()):
+        return {"python": str(python.relative_to(Path.cwd()))}
+    return {"python": "python3" if sys.prefix == sys.base_prefix else "python"}
+
+
+def _filled(recipe: Recipe, place: Place) -> str:
+    return fill_text(recipe.program, place.values(recipe.name))
+
+
+def _program(recipe: Recipe, place: Place) -> Path | None:
+    return find_program(_filled(recipe, place))
+
+
+def _binary(recipe: Recipe, program: Path, values: dict[str, str | tuple[str, ...]]) -> Path:
+    if recipe.binary.startswith(MODULE):
+        name = recipe.binary.removeprefix(MODULE)
+        found = find_module(name)
+        if found is None:
+            raise TargetError(f"the file of the module {name} was not found")
+        return found
+    return Path(fill_text(recipe.binary, values)) if recipe.binary else program
+
+
+def _make_folder(name: str, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TargetError(f"{name}: {folder} cannot be made: {error.strerror}") from error
+
+
+def _run(name: str, step: Step, values: dict[str, str | tuple[str, ...]]) -> None:
+    added = {key: fill_text(value, values) for key, value in step.environment.items()}
+    command = fill(step.command, values)
+    try:
+        done = subprocess.run(
+            command,
+            cwd=str(values["cache"]),
+            env=os.environ | added,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PREPARE_LIMIT_S,
+            check=False,
+        )
+    except OSError as error:
+        raise TargetError(f"{name}: {command[0]} cannot be run: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        said = (error.stdout or b"").decode(errors="replace")
+        message = f"{name}: getting ready took longer than {PREPARE_LIMIT_S:g} s"
+        raise TargetError(message, stderr=said) from error
+    if done.returncode:
+        raise TargetError(
+            f"{name}: getting ready failed: {Path(command[0]).name} exited with {done.returncode}",
+            stderr=done.stdout.decode(errors="replace"),
+        )

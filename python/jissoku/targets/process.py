@@ -1,0 +1,241 @@
+"""Starts a target on given cores, notices when it dies, and leaves nothing of it behind."""
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic_ns
+from typing import IO, Self
+
+from jissoku.errors import TargetError
+from jissoku.model import Start
+from jissoku.targets.address import Address
+from jissoku.targets.place import search_path
+from jissoku.targets.placeholder import fill, fill_text
+from jissoku.targets.prepare import Prepared
+from jissoku.targets.session import Session, began
+
+# The address of everything on the stack moves with the size of the environment, and speed with it
+# (Mytkowicz et al., ASPLOS 2009), so each start draws its own.
+PADDING_BYTES_MAX = 4095
+
+# What a target started from a recipe is given of our environment.
+INHERITED = ("HOME", "LANG", "TMPDIR", "USER")
+
+# The entry of the environment that all processes of a start share, and nobody else has.
+MARK = "JISSOKU_TARGET"
+
+# Enough for every connection of a trial; Python's select() and old daemons want it no larger.
+FILES_OPEN_MAX = 65_536
+
+# The last words of a target that are kept.
+TAIL_BYTES = 8192
+
+Values = dict[str, str | tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where and how a target is started this time.
+
+    Attributes:
+        port: On 127.0.0.1; None for a Unix socket in the start's own folder.
+        cores: The only cores it may run on.
+        workers: How many workers it is told to have.
+        seed: Decides the size of the environment's padding.
+    """
+
+    port: int | None
+    cores: tuple[int, ...]
+    workers: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """What we hold of a process that we started."""
+
+    process: subprocess.Popen[bytes]
+    session: Session
+    output: IO[bytes]
+    folder: Path
+
+
+class Running:
+    """A target that was started, or, for a URL, found."""
+
+    def __init__(self, name: str, address: Address, child: _Child | None = None) -> None:
+        """`child` is None for a target that somebody else started."""
+        self.name = name
+        self.address = address
+        self._child = child
+        self._stopped = False
+        self._last_words = ""
+
+    def __enter__(self) -> Self:
+        """Returns itself; `stop` is called at the end."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops the target."""
+        self.stop()
+
+    @property
+    def pid(self) -> int | None:
+        """The session's leader, and so the session's id; None for a URL."""
+        return self._child.process.pid if self._child else None
+
+    def alive(self) -> bool:
+        """Whether its first process runs; that of a URL is taken to."""
+        return self._child is None or self._child.process.poll() is None
+
+    def death(self) -> str:
+        """How its first process ended, as the end of a sentence; empty while it runs."""
+        code = self._child.process.poll() if self._child else None
+        if code is None:
+            return ""
+        if code < 0:
+            return f"was killed by {signal.Signals(-code).name}"
+        background = " (it must stay in the foreground)" if code == 0 else ""
+        return f"exited with code {code}{background}"
+
+    def stderr_tail(self) -> str:
+        """The last of what it wrote, to either output. Not scrubbed."""
+        if self._child is None or self._child.output.closed:
+            return self._last_words
+        size = self.output_bytes()
+        start = max(0, size - TAIL_BYTES)
+        # Not by seeking: the target writes at the same offset.
+        return os.pread(self._child.output.fileno(), size - start, start).decode(errors="replace")
+
+    def output_bytes(self) -> int:
+        """How much it wrote, until it was stopped; a line for each request would show here."""
+        if self._child is None or self._child.output.closed:
+            return 0
+        return os.fstat(self._child.output.fileno()).st_size
+
+    def stop(self) -> bool:
+        """Ends all its processes and removes its folder; a second call does nothing.
+
+        Returns:
+            Whether it ended when asked; False if anything had to be killed.
+
+        Raises:
+            TargetError: Something of it cannot be ended.
+        """
+        if self._child is None or self._stopped:
+            return True
+        self._stopped = True
+        try:
+            asked = self._child.session.end()
+            self._child.process.wait()
+        except TimeoutError as error:
+            raise TargetError(f"{self.name}: {error}", stderr=self.stderr_tail()) from error
+        finally:
+            self._last_words = self.stderr_tail()
+            self._child.output.close()
+            shutil.rmtree(self._child.folder, ignore_errors=True)
+        return asked
+
+
+def start(prepared: Prepared, placement: Placement) -> Running:
+    """Starts a target as the leader of a session of its own, on the cores it was given.
+
+    A URL is not started: its Running has no pid, and stopping it does nothing.
+
+    Raises:
+        TargetError: It cannot be started there; nothing is left of the attempt.
+    """
+    if prepared.address is not None:
+        return Running(prepared.name, prepared.address)
+    assert prepared.start is not None, "only a URL has no command"
+    words = prepared.listen.unix if placement.port is None else prepared.listen.tcp
+    if not words:
+        kind = "a Unix socket" if placement.port is None else "a TCP port"
+        raise TargetError(f"{prepared.name} cannot listen on {kind}")
+    folder = Path(tempfile.mkdtemp(prefix="jissoku-"))
+    socket = "" if placement.port is not None else str(folder / "socket")
+    address = Address(port=placement.port or 0, socket=socket)
+    values: Values = prepared.values | {
+        "run": str(folder),
+        "workers": str(placement.workers),
+        "port": str(address.port),
+        "socket": socket,
+        "listen": words,
+    }
+    try:
+        _write_configs(prepared, folder, values)
+        child = _spawn(prepared, prepared.start, placement, values, address)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        what = error.filename or prepared.start.command[0]
+        message = f"{prepared.name} cannot be started: {what}: {error.strerror}"
+        raise TargetError(message) from error
+    return Running(prepared.name, address, child)
+
+
+def _write_configs(prepared: Prepared, folder: Path, values: Values) -> None:
+    for config in prepared.config:
+        path = folder / config.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(fill_text(config.text, values), encoding="utf-8")
+
+
+def _spawn(
+    prepared: Prepared, start: Start, placement: Placement, values: Values, address: Address
+) -> _Child:
+    folder = Path(str(values["run"]))
+    mark = f"{os.getpid()}-{monotonic_ns()}"
+    padding = "x" * random.Random(placement.seed).randint(0, PADDING_BYTES_MAX)
+    environment = _environment(prepared, start, values)
+    output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the target
+    try:
+        with _inherited(placement.cores):
+            process = subprocess.Popen(
+                fill(start.command, values),
+                cwd=prepared.folder or folder,
+                env=environment | {MARK: mark, "JISSOKU_PADDING": padding},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+    except OSError:
+        output.close()
+        raise
+    session = Session(process.pid, f"{MARK}={mark}".encode(), began(process.pid), address)
+    return _Child(process, session, output, folder)
+
+
+def _environment(prepared: Prepared, start: Start, values: Values) -> dict[str, str]:
+    ours = dict(os.environ)
+    if not prepared.inherits:
+        ours = {name: ours[name] for name in INHERITED if name in ours} | {"PATH": search_path()}
+    return ours | {key: fill_text(value, values) for key, value in start.environment.items()}
+
+
+@contextmanager
+def _inherited(cores: tuple[int, ...]) -> Iterator[None]:
+    """Lets what is started meanwhile have these cores and many files, from its first instruction.
+
+    The calling thread takes both on itself, since a child inherits them; a limit set on a child
+    that runs already would come too late for its threads.
+    """
+    home = os.sched_getaffinity(0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = hard == resource.RLIM_INFINITY
+    wanted = FILES_OPEN_MAX if unlimited else min(hard, FILES_OPEN_MAX)
+    os.sched_setaffinity(0, cores)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        os.sched_setaffinity(0, home)

@@ -1,0 +1,103 @@
+"""Readiness by asking: a target is ready when it gives its first good answer."""
+
+import http.client
+import os
+import select
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Self
+
+from jissoku.errors import TargetError
+from jissoku.model import Workload
+from jissoku.targets.answer import Answer, ask
+from jissoku.targets.process import Running
+
+# From a process's start to its first good answer; an interpreter on one slow core needs some.
+READY_LIMIT_NS = 15_000_000_000
+
+# How long a single question may take meanwhile.
+ASK_LIMIT_S = 2.0
+
+# Between two questions, longer each time up to the second figure.
+BACKOFF_NS = 500_000
+BACKOFF_NS_MAX = 10_000_000
+
+
+def wait(
+    running: Running,
+    workload: Workload,
+    limit_ns: int = READY_LIMIT_NS,
+    give_up: Callable[[], bool] = lambda: False,
+) -> Answer:
+    """Asks a target until it answers with success, and returns that answer.
+
+    Between two questions we wait for the target's death, so a target that dies is noticed at once.
+
+    Args:
+        running: The target.
+        workload: What it is asked; the method, path, fields and body matter.
+        limit_ns: How long it may take, in nanoseconds.
+        give_up: Asked before each question; True ends the waiting.
+
+    Raises:
+        TargetError: It died, gave no good answer in time, or was given up; the message says what
+            came instead.
+    """
+    deadline = monotonic_ns() + limit_ns
+    backoff = BACKOFF_NS
+    last = "nothing came"
+    with _Death(running.pid) as death:
+        while (rest := deadline - monotonic_ns()) > 0:
+            if give_up():
+                raise TargetError(f"waiting for {running.name} was given up: {last}")
+            try:
+                answer = ask(running.address, workload, min(ASK_LIMIT_S, rest / 1e9))
+            except (OSError, http.client.HTTPException) as error:
+                last = _said(error)
+            else:
+                if 200 <= answer.status < 300 and running.alive():
+                    return answer
+                last = f"it answers {answer.status} {answer.reason}".rstrip()
+            death.wait(backoff)
+            backoff = min(2 * backoff, BACKOFF_NS_MAX)
+            if not running.alive():
+                raise TargetError(
+                    f"{running.name} {running.death()} before it answered",
+                    stderr=running.stderr_tail(),
+                )
+    raise TargetError(
+        f"{running.name} gave no good answer to {workload.method} {workload.path} within "
+        f"{limit_ns / 1e9:g} s: {last}",
+        stderr=running.stderr_tail(),
+    )
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return (error.strerror or str(error) or type(error).__name__).lower()
+    return f"what came back is no HTTP answer ({type(error).__name__} {error})".rstrip()
+
+
+class _Death:
+    """The end of a process as something that can be waited for (pidfd_open(2))."""
+
+    def __init__(self, pid: int | None) -> None:
+        self._poll = select.poll()
+        self._handle: int | None = None
+        try:
+            self._handle = None if pid is None else os.pidfd_open(pid)
+        except ProcessLookupError:
+            return
+        if self._handle is not None:
+            self._poll.register(self._handle, select.POLLIN)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+
+    def wait(self, limit_ns: int) -> None:
+        """Waits for the death, at most so long."""
+        self._poll.poll(limit_ns / 1e6)

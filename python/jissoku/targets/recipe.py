@@ -1,0 +1,99 @@
+"""Reads a recipe file and refuses one that could not be raced."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from jissoku.model import Recipe
+from jissoku.targets import document
+from jissoku.targets.document import Keys
+from jissoku.targets.placeholder import MEANINGS, holes
+
+# Known before a target is started: all that getting ready and asking for the version may use.
+EARLY = frozenset(MEANINGS) - {"port", "socket", "listen", "workers", "files", "run"}
+
+
+def read(path: Path) -> Recipe:
+    """Reads a recipe; its name is the file's.
+
+    Raises:
+        InputError: The file cannot be read, is no TOML, or a key is missing, unknown or makes no
+            sense: one sentence with file name, line and key.
+    """
+    recipe = document.read(path, Recipe, name=path.stem)
+    for keys, message in _nonsense(recipe):
+        raise document.mistake(path.name, path.read_text(encoding="utf-8"), keys, message)
+    return recipe
+
+
+def _nonsense(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
+    yield from _empty(recipe)
+    yield from _pattern(recipe.version.pattern)
+    yield from _holes(recipe)
+    for index, config in enumerate(recipe.config):
+        path = Path(config.name)
+        if path.is_absolute() or not path.name or ".." in path.parts:
+            yield ("config", index, "name"), "must be a path below {run}"
+
+
+def _empty(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", recipe.name):
+        yield ("essay",), "the file's name must be small letters, digits and hyphens"
+    for key in ("essay", "leaves_out", "install", "program"):
+        if not getattr(recipe, key).strip():
+            yield (key,), "must not be empty"
+    if not recipe.parts:
+        yield ("parts",), "must name at least one part of the contract"
+    if len(set(recipe.parts)) != len(recipe.parts):
+        yield ("parts",), "names a part twice"
+    commands: list[tuple[Keys, tuple[str, ...]]] = [
+        (("version", "command"), recipe.version.command),
+        (("start", "command"), recipe.start.command),
+        (("listen", "tcp"), recipe.listen.tcp),
+    ]
+    commands += [(("prepare", i, "command"), s.command) for i, s in enumerate(recipe.prepare)]
+    for keys, words in commands:
+        if not words:
+            yield keys, "must not be empty"
+
+
+def _pattern(pattern: str) -> Iterator[tuple[Keys, str]]:
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        yield ("version", "pattern"), f"is no regular expression: {error}"
+        return
+    if not groups:
+        yield ("version", "pattern"), "must have a group around the version"
+
+
+def _holes(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
+    early: list[tuple[Keys, tuple[str, ...]]] = [
+        (("program",), (recipe.program,)),
+        (("binary",), (recipe.binary,)),
+        (("version", "command"), recipe.version.command),
+    ]
+    for index, step in enumerate(recipe.prepare):
+        early.append((("prepare", index, "command"), step.command))
+    late: list[tuple[Keys, tuple[str, ...]]] = [
+        (("start", "command"), recipe.start.command),
+        (("listen", "tcp"), recipe.listen.tcp),
+        (("listen", "unix"), recipe.listen.unix),
+    ]
+    for key, value in recipe.start.environment.items():
+        late.append((("start", "environment", key), (value,)))
+    for known, places in ((EARLY, early), (frozenset(MEANINGS), late)):
+        for keys, words in places:
+            for hole in sorted(holes(words) - known):
+                yield keys, f"{{{hole}}} is not known here; there are {_listed(known)}"
+    texts = [config.text for config in recipe.config]
+    if "listen" not in holes([*recipe.start.command, *recipe.start.environment.values(), *texts]):
+        yield ("start", "command"), "must say where {listen} goes, here or in a config"
+    if "port" not in holes(recipe.listen.tcp):
+        yield ("listen", "tcp"), "must contain {port}"
+    if recipe.listen.unix and "socket" not in holes(recipe.listen.unix):
+        yield ("listen", "unix"), "must contain {socket}"
+
+
+def _listed(names: frozenset[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in sorted(names))

@@ -1,0 +1,68 @@
+"""What the tests of this stage share: folders, and small targets that misbehave."""
+
+import os
+import random
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jissoku.targets import files, process
+from jissoku.targets.address import free_port
+from jissoku.targets.command import from_command
+from jissoku.targets.place import Place
+from jissoku.targets.prepare import Prepared
+from jissoku.targets.process import Placement, Running
+
+Starts = Callable[[str], Running]
+
+# Serves one constant answer, from whatever process runs it; `sys.argv[1]` is the port.
+SERVER = """
+import os, socket, sys, signal
+def listen():
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", int(sys.argv[1])))
+    listener.listen(64)
+    return listener
+def serve(listener, body=b"Hello, World!"):
+    head = b"HTTP/1.1 200 OK\\r\\nContent-Type: text/plain\\r\\nContent-Length: %d\\r\\n\\r\\n"
+    while True:
+        connection, _ = listener.accept()
+        connection.recv(65536)
+        connection.sendall(head % len(body) + body)
+        connection.close()
+"""
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    folder = tmp_path_factory.mktemp("place")
+    return Place(cache=folder / "cache", files=files.make(folder / "files"))
+
+
+@pytest.fixture
+def placement() -> Placement:
+    return placed()
+
+
+def placed(*, unix: bool = False, workers: int = 1, seed: int = 1) -> Placement:
+    port = None if unix else free_port(random.Random())
+    core = min(os.sched_getaffinity(0))
+    return Placement(port=port, cores=(core,), workers=workers, seed=seed)
+
+
+def script(place: Place, folder: Path, code: str) -> Prepared:
+    """Makes a target of a few lines of Python that come after SERVER."""
+    path = folder / "target.py"
+    path.write_text(SERVER + code)
+    python = shlex.quote(sys.executable)
+    return from_command(f"mine={python} {shlex.quote(str(path))} {{port}}", place)
+
+
+@pytest.fixture
+def starts(place: Place, tmp_path: Path, placement: Placement) -> Starts:
+    """Starts a few lines of Python as a target."""
+    return lambda code: process.start(script(place, tmp_path, code), placement)

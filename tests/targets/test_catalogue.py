@@ -1,0 +1,88 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from jissoku.errors import InputError
+from jissoku.model import Part, Recipe
+from jissoku.targets import catalogue
+from jissoku.targets.place import APPS
+
+RECIPES = catalogue.recipes()
+
+
+@pytest.fixture(params=list(RECIPES.values()), ids=list(RECIPES))
+def recipe(request: pytest.FixtureRequest) -> Recipe:
+    found = request.param
+    assert isinstance(found, Recipe)
+    return found
+
+
+def test_every_promised_target_has_a_recipe() -> None:
+    assert RECIPES.keys() == {
+        "floor", "go", "granian", "http-server", "jissoku", "nginx", "nginx-tuned", "node",
+        "tornado", "uvicorn",
+    }  # fmt: skip
+
+
+def test_a_recipe_opens_with_prose(recipe: Recipe) -> None:
+    text = (catalogue.OURS / f"{recipe.name}.toml").read_text()
+    assert text.startswith("# ")
+    assert text.index("essay =") < text.index("leaves_out =") < text.index("install =")
+
+
+def test_a_recipe_says_what_it_leaves_out_of_the_contract(recipe: Recipe) -> None:
+    absent = set(Part) - set(recipe.parts)
+    if absent == {Part.DELAY}:
+        assert "/delay" in recipe.leaves_out
+    else:
+        assert not absent or recipe.name == "floor"
+
+
+def test_a_recipe_says_whether_it_sends_a_date_and_limits_time(recipe: Recipe) -> None:
+    prose = recipe.essay + recipe.leaves_out
+    assert "Date" in prose
+    assert re.search(r"limit|timeout|in time", prose)
+
+
+def test_a_recipe_without_a_unix_socket_says_so(recipe: Recipe) -> None:
+    assert bool(recipe.listen.unix) != ("no Unix sockets" in recipe.leaves_out)
+
+
+def test_every_application_that_a_recipe_names_is_there(recipe: Recipe) -> None:
+    words = [*recipe.start.command, *recipe.version.command]
+    words += [word for step in recipe.prepare for word in step.command]
+    for word in words:
+        if word.startswith("{apps}/"):
+            assert (APPS / word.removeprefix("{apps}/")).is_file(), word
+
+
+def test_no_recipe_names_a_path_of_one_machine(recipe: Recipe) -> None:
+    words = [recipe.program, *recipe.start.command, *recipe.version.command]
+    assert not [word for word in words if word.startswith(("/home", "/root", "/tmp"))]  # noqa: S108
+
+
+def test_a_folder_of_ones_own_adds_recipes(tmp_path: Path) -> None:
+    text = (catalogue.OURS / "http-server.toml").read_text()
+    (tmp_path / "mine.toml").write_text(text)
+    (tmp_path / "notes.md").write_text("no recipe")
+    assert catalogue.recipes([tmp_path]).keys() - RECIPES.keys() == {"mine"}
+
+
+def test_a_name_may_not_be_taken_twice(tmp_path: Path) -> None:
+    (tmp_path / "go.toml").write_text((catalogue.OURS / "go.toml").read_text())
+    with pytest.raises(InputError, match=r"go\.toml: there is a recipe 'go' already"):
+        catalogue.recipes([tmp_path])
+
+
+def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="recipes cannot be read"):
+        catalogue.recipes([tmp_path / "absent"])
+
+
+def test_an_unknown_target_is_refused_with_the_nearest_names() -> None:
+    with pytest.raises(InputError, match="'ngnix'; did you mean nginx"):
+        catalogue.pick(RECIPES, "ngnix")
+    with pytest.raises(InputError, match=r"'\?\?\?'; did you mean floor or go or"):
+        catalogue.pick(RECIPES, "???")
+    assert catalogue.pick(RECIPES, "go") is RECIPES["go"]

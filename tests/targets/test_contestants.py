@@ -1,0 +1,148 @@
+"""Every target that is here really serves the contract, and goes without a trace."""
+
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from jissoku.model import Missing, Part, Workload
+from jissoku.targets import answer, catalogue, contract, files, process, ready
+from jissoku.targets.place import Place
+from jissoku.targets.prepare import Prepared, prepare
+from jissoku.targets.process import Running
+from tests.targets.conftest import placed
+
+# A first `go build` compiles the standard library.
+pytestmark = pytest.mark.timeout(300)
+
+RECIPES = catalogue.recipes()
+PATHS = {
+    Part.HELLO: ["/"],
+    Part.E5: ["/42"],
+    Part.DELAY: ["/delay?ms=0", "/delay?ms=1"],
+    Part.FILES: [f"/files/{name}" for name in files.SIZES],
+}
+ABSENT = ["/nope", "/42/", "/files/nope", "/files/absent/1k.bin"]
+HOSTILE = ["/files", "/files/", "/files/../1k.bin", "/files/%2e%2e/1k.bin", "/files/..%2f1k.bin"]
+
+# The fields of /42, and who cannot keep to them; the essays say so.
+E5_FIELDS = {
+    "server": "bench",
+    "connection": "keep-alive",
+    "content-type": "text/plain",
+    "content-length": "2",
+}
+ADDS_A_DATE = {"granian", "uvicorn", "nginx-tuned"}
+NAMES_ITSELF = {"nginx-tuned": "nginx"}
+SENDS_A_FILE = {"nginx"}
+
+
+@pytest.fixture(scope="module", params=list(RECIPES))
+def prepared(request: pytest.FixtureRequest, place: Place) -> Prepared:
+    found = prepare(RECIPES[request.param], place)
+    if isinstance(found, Missing):
+        pytest.skip(f"{found.name} cannot be raced here: {found.reason}; {found.remedy}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def running(prepared: Prepared) -> Iterator[Running]:
+    with process.start(prepared, placed()) as running:
+        ready.wait(running, Workload())
+        yield running
+
+
+def test_its_version_is_its_receipt(prepared: Prepared) -> None:
+    assert any(letter.isdigit() for letter in prepared.version)
+    assert "\n" not in prepared.version
+    assert len(prepared.binary_sha256) == 64
+
+
+def test_it_answers_its_parts_byte_for_byte(prepared: Prepared, running: Running) -> None:
+    said = running.output_bytes()
+    for part in prepared.parts:
+        for path in PATHS[part]:
+            right = contract.expected(path)
+            assert right is not None
+            given = answer.ask(running.address, Workload(path=path))
+            answer.check(given, right)
+            assert given.keeps_alive
+    assert running.output_bytes() == said, "it writes a log"
+
+
+def test_it_answers_42_with_the_fields_that_are_asked_for(
+    prepared: Prepared, running: Running
+) -> None:
+    if Part.E5 not in prepared.parts:
+        pytest.skip(f"{prepared.name} does not serve /42, as its recipe says")
+    given = answer.ask(running.address, Workload(path="/42"))
+    fields = {name.lower(): value for name, value in given.fields}
+    if prepared.name in SENDS_A_FILE:
+        assert fields.keys() > E5_FIELDS.keys()
+        return
+    if prepared.name in ADDS_A_DATE:
+        assert fields.pop("date")
+    assert fields == E5_FIELDS | {"server": NAMES_ITSELF.get(prepared.name, "bench")}
+
+
+def test_it_answers_404_to_everything_else(prepared: Prepared, running: Running) -> None:
+    if prepared.name == "floor":
+        pytest.skip("the floor reads no path, as its recipe says")
+    for path in ABSENT:
+        assert answer.ask(running.address, Workload(path=path)).status == 404, path
+    for path in HOSTILE:
+        # A redirect to the path without its dots is as good as a refusal.
+        assert answer.ask(running.address, Workload(path=path)).status >= 300, path
+
+
+def test_it_keeps_a_delayed_answer_back(
+    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if Part.DELAY not in prepared.parts:
+        pytest.skip(f"{prepared.name} cannot delay, as its recipe says")
+    # Some finish what they owe before they stop, even to a client that has gone.
+    monkeypatch.setattr("jissoku.targets.session.STOP_LIMIT_NS", 1_000_000)
+    with (
+        process.start(prepared, placed()) as running,
+        closing(connected(running)) as waiting,
+    ):
+        delayed = Workload(path="/delay?ms=60000")
+        waiting.sendall(answer.request(running.address, delayed))
+        # While that one waits others are served, and when they have been it still waits.
+        for _ in range(3):
+            assert answer.ask(running.address, Workload()).status == 200
+        readable, _, _ = select.select([waiting], [], [], 0)
+        assert not readable
+
+
+def connected(running: Running) -> socket.socket:
+    ready.wait(running, Workload())
+    return running.address.connect(answer.ASK_LIMIT_S)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_it_serves_a_unix_socket_and_leaves_nothing(prepared: Prepared, workers: int) -> None:
+    if not prepared.listens_unix:
+        pytest.skip(f"{prepared.name} knows no Unix sockets, as its recipe says")
+    path = "/42" if Part.E5 in prepared.parts else "/"
+    right = contract.expected(path)
+    assert right is not None
+    with process.start(prepared, placed(unix=True, workers=workers)) as running:
+        answer.check(ready.wait(running, Workload(path=path)), right)
+        assert running._child is not None
+        session, folder = running._child.session, running._child.folder
+        assert session.members()
+    assert not session.members()
+    assert not Path(folder).exists()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_it_stops_when_asked_and_frees_its_port(prepared: Prepared, workers: int) -> None:
+    with process.start(prepared, placed(workers=workers)) as running:
+        ready.wait(running, Workload())
+        assert running.stop(), "it had to be killed"
+        with pytest.raises(ConnectionRefusedError):
+            answer.ask(running.address, Workload())

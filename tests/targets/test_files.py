@@ -1,0 +1,60 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from jissoku.errors import InputError
+from jissoku.model import Part
+from jissoku.targets import contract, files
+
+
+def test_the_files_are_the_same_on_every_machine(tmp_path: Path) -> None:
+    files.make(tmp_path / "new")
+    made = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
+    assert {name: len(body) for name, body in made.items()} == {
+        "1k.bin": 1024, "10k.bin": 10240, "100k.bin": 102400, "1m.bin": 1048576,
+    }  # fmt: skip
+    digest = hashlib.sha256(b"".join(made[name] for name in sorted(made))).hexdigest()
+    assert digest == "cc6d53571e5e00a90f56ca40086b270a5ae06b3c1e2d76983b6ec488f3189bf7"
+
+
+def test_a_spoilt_file_is_made_again_and_a_right_one_is_left(tmp_path: Path) -> None:
+    files.make(tmp_path)
+    kept = (tmp_path / "10k.bin").stat().st_ino
+    (tmp_path / "1k.bin").write_bytes(b"spoilt")
+    files.make(tmp_path)
+    assert (tmp_path / "1k.bin").read_bytes() == files.content("1k.bin")
+    assert (tmp_path / "10k.bin").stat().st_ino == kept
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(InputError, match="files to serve cannot be made: Not a directory"):
+        files.make(tmp_path / "file" / "below")
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("/", Part.HELLO),
+        ("/42", Part.E5),
+        ("/delay?ms=10", Part.DELAY),
+        ("/files/1k.bin", Part.FILES),
+        ("/delay", None),
+        ("/delay?ms=x", None),
+        ("/files/other", None),
+        ("/elsewhere", None),
+    ],
+)
+def test_a_path_belongs_to_a_part_of_the_contract(path: str, part: Part | None) -> None:
+    assert contract.part(path) == part
+    assert (contract.expected(path) is None) == (part is None)
+
+
+def test_the_contract_knows_every_byte() -> None:
+    hello = contract.expected("/")
+    assert hello is not None
+    assert (hello.status, hello.content_type, hello.body) == (200, "text/plain", b"Hello, World!")
+    file = contract.expected("/files/10k.bin")
+    assert file is not None
+    assert file.body == files.content("10k.bin")

@@ -1,0 +1,169 @@
+"""The dependency rules of ARCHITECTURE.md, as a test.
+
+A rule that only lives in prose is broken within a month. Each check below states one rule, and its
+failure message says what to do instead.
+"""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "python" / "jissoku"
+CRATES = ROOT / "crates"
+
+# Which of our crates each crate may name. Adding an edge needs a page in docs/decisions/.
+CRATE_MAY_USE = {
+    "jissoku-os": set[str](),
+    "jissoku-http": set[str](),
+    "jissoku-server": {"jissoku-os", "jissoku-http"},
+    "jissoku-load": {
+        "jissoku-os"
+    },  # never jissoku-http: the stopwatch shares nothing with a runner
+    "jissoku-floor": {"jissoku-os"},
+    "jissoku-cli": {"jissoku-os", "jissoku-server", "jissoku-load", "jissoku-floor"},
+    "jissoku-python": {"jissoku-cli"},
+}
+
+# Foreign crates with one address each.
+ONLY_IN = {
+    "pyo3": "jissoku-python",
+    "io-uring": "jissoku-os",
+    "libc": "jissoku-os",
+    "rustix": "jissoku-os",
+    "signal-hook": "jissoku-os",
+}
+
+# Crates that may contain `unsafe`, and where in them.
+UNSAFE_MAY_LIVE_IN = (
+    "jissoku-os/src/",
+)  # fmt: skip
+
+# A limit may be lowered, never raised.
+LINES_MAX = 400
+
+STAGES = {"design", "targets", "observe", "records", "stats", "report"}
+EVERYONE_MAY_USE = {"model", "errors"}
+MAY_ALSO_USE = {
+    "cli": STAGES | {"pipeline", "_native"},
+    "pipeline": STAGES | {"interruption"},  # not _native: ours is started like any stranger's
+    "__main__": {"cli"},
+}
+
+PURE_STAGES = {"model", "design", "stats", "report"}
+IMPURE = {"asyncio", "multiprocessing", "os", "signal", "socket", "subprocess", "threading", "time"}
+
+
+def modules() -> list[Path]:
+    """Every Python module of the package."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def stage_of(path: Path) -> str:
+    """`stats/compare.py` belongs to `stats`; `model.py` is a stage of its own."""
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def is_place(name: str) -> bool:
+    """Whether the package has a module or a stage of this name; `jissoku.__version__` is
+    neither."""
+    return any((PACKAGE / f"{name}{suffix}").exists() for suffix in ("", ".py", ".pyi"))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Full names of what a module imports, wherever in the file it does so."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_stages_do_not_know_each_other(path: Path) -> None:
+    me = stage_of(path)
+    allowed = {me} | EVERYONE_MAY_USE | MAY_ALSO_USE.get(me, set())
+    if me == "model":
+        allowed = {"model"}
+    for name in imported(path):
+        package, _, rest = name.partition(".")
+        stage = rest.partition(".")[0]
+        if package == "jissoku" and stage and is_place(stage):
+            assert stage in allowed, (
+                f"{me} imports {stage}: pass the value through model and let pipeline carry it"
+            )
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_thinking_stages_do_no_io(path: Path) -> None:
+    if stage_of(path) in PURE_STAGES:
+        touched = {name.partition(".")[0] for name in imported(path)} & IMPURE
+        assert not touched, f"{touched} in a pure stage: read the world in observe or targets"
+
+
+@pytest.mark.parametrize(
+    "manifest", sorted(CRATES.glob("*/Cargo.toml")), ids=lambda p: p.parent.name
+)
+def test_crates_point_one_way(manifest: Path) -> None:
+    spec = tomllib.loads(manifest.read_text())
+    name = spec["package"]["name"]
+    assert manifest.parent.name == name, "a crate lives in a folder of its own name"
+    used = set(spec.get("dependencies", {}))
+    ours = {dep for dep in used if dep.startswith("jissoku-")}
+    assert ours <= CRATE_MAY_USE[name], f"new edge {ours - CRATE_MAY_USE[name]}: write a decision"
+    strangers = {dep for dep in used & ONLY_IN.keys() if ONLY_IN[dep] != name}
+    assert not strangers, f"{strangers} belongs elsewhere: {ONLY_IN}"
+
+
+def test_the_protocol_needs_nobody() -> None:
+    manifest = tomllib.loads((CRATES / "jissoku-http" / "Cargo.toml").read_text())
+    assert not manifest.get("dependencies"), "HTTP is a function of bytes, with no other crate"
+    touched = [
+        str(path.relative_to(CRATES))
+        for path in (CRATES / "jissoku-http" / "src").rglob("*.rs")
+        if any(word in path.read_text() for word in ("std::net", "std::io", "std::fs", "std::time"))
+        and path.name != "tests.rs"
+    ]
+    assert not touched, f"{touched} reach for the world: hand them the bytes instead"
+
+
+def test_every_place_named_on_the_map_exists() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = set(re.findall(r"`((?:crates|python|docs|tests|conformance)/[^`]*)`", text))
+    gone = [place for place in sorted(named) if not (ROOT / place).exists()]
+    assert named, "the map names places"
+    assert not gone, f"ARCHITECTURE.md names {gone}, which do not exist"
+
+
+def test_files_are_about_one_thing() -> None:
+    sources = [*CRATES.rglob("src/**/*.rs"), *modules()]
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in sources
+        if (lines := len(path.read_text().splitlines())) > LINES_MAX
+    }
+    assert not long, f"{long}: look for the second noun in them"
+
+
+def test_unsafe_stays_home() -> None:
+    strays = [
+        str(path.relative_to(CRATES))
+        for path in CRATES.rglob("src/**/*.rs")
+        if "unsafe " in path.read_text()
+        and not str(path.relative_to(CRATES)).startswith(UNSAFE_MAY_LIVE_IN)
+    ]
+    assert not strays, f"unsafe outside {UNSAFE_MAY_LIVE_IN}: {strays}"
+
+
+def test_the_map_names_every_place() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    places = [p.parent.name for p in CRATES.glob("*/Cargo.toml")]
+    places += [p.name for p in PACKAGE.iterdir() if p.is_dir() and not p.name.startswith("_")]
+    missing = [place for place in places if f"`{place}`" not in text]
+    assert not missing, f"ARCHITECTURE.md does not mention {missing}"
