@@ -1,5 +1,3 @@
-"""The native half: engine, stopwatch and floor."""
-
 __version__: str
 __build__: str
 

@@ -16,6 +16,9 @@ from jissoku.targets.place import Place
 from jissoku.targets.prepare import Prepared
 from jissoku.targets.process import Placement, Running
 
+# A file beside the folder that is served.
+OUTSIDE = "outside.txt"
+
 Starts = Callable[[str], Running]
 
 # Serves one constant answer, from whatever process runs it; `sys.argv[1]` is the port.
@@ -40,6 +43,7 @@ def serve(listener, body=b"Hello, World!"):
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     folder = tmp_path_factory.mktemp("place")
+    (folder / OUTSIDE).write_text("not for anybody")
     return Place(cache=folder / "cache", files=files.make(folder / "files"))
 
 

@@ -13,7 +13,7 @@ from jissoku.targets import answer, catalogue, contract, files, process, ready
 from jissoku.targets.place import Place
 from jissoku.targets.prepare import Prepared, prepare
 from jissoku.targets.process import Running
-from tests.targets.conftest import placed
+from tests.targets.conftest import OUTSIDE, placed
 
 # A first `go build` compiles the standard library.
 pytestmark = pytest.mark.timeout(300)
@@ -26,7 +26,8 @@ PATHS = {
     Part.FILES: [f"/files/{name}" for name in files.SIZES],
 }
 ABSENT = ["/nope", "/42/", "/files/nope", "/files/absent/1k.bin"]
-HOSTILE = ["/files", "/files/", "/files/../1k.bin", "/files/%2e%2e/1k.bin", "/files/..%2f1k.bin"]
+FOLDERS = ["/files", "/files/"]
+HOSTILE = [f"/files/{dots}{OUTSIDE}" for dots in ("../", "%2e%2e/", "..%2f", "/", "./../")]
 
 # The fields of /42, and who cannot keep to them; the essays say so.
 E5_FIELDS = {
@@ -93,8 +94,15 @@ def test_it_answers_404_to_everything_else(prepared: Prepared, running: Running)
         pytest.skip("the floor reads no path, as its recipe says")
     for path in ABSENT:
         assert answer.ask(running.address, Workload(path=path)).status == 404, path
+    for path in FOLDERS:
+        # A redirect is as good as a refusal; a list of files would be an answer.
+        assert answer.ask(running.address, Workload(path=path)).status >= 300, path
+
+
+def test_it_serves_nothing_outside_the_folder(prepared: Prepared, running: Running) -> None:
+    if Part.FILES not in prepared.parts:
+        pytest.skip(f"{prepared.name} serves no files, as its recipe says")
     for path in HOSTILE:
-        # A redirect to the path without its dots is as good as a refusal.
         assert answer.ask(running.address, Workload(path=path)).status >= 300, path
 
 

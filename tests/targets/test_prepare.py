@@ -106,7 +106,7 @@ def test_steps_run_in_the_recipes_own_cache_folder(place: Place) -> None:
 def test_a_cache_that_cannot_be_written_is_told(place: Place, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     step = Step(command=("{python}", "-c", "pass"))
-    with pytest.raises(TargetError, match="mine: .* cannot be made: Not a directory"):
+    with pytest.raises(TargetError, match=r"mine: .* cannot be made: Not a directory"):
         prepare(changed(prepare=(step,)), dataclasses.replace(place, cache=tmp_path / "file"))
 
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{Contract, Files, Fixed, Limits, Server, Settings, Site};
+use jissoku_server::{Contract, Files, Fixed, Limits, Server, Settings, Site, Words};
+
+use crate::units;
 
 /// Exit codes, as everywhere in jissoku.
 const FINE: u8 = 0;
@@ -34,7 +35,7 @@ pub(crate) struct Serve {
     #[arg(long)]
     contract: bool,
     /// Answer TEXT, or / of the contract, no sooner than this after the request (10ms, 2s)
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
+    #[arg(long, value_name = "TIME", value_parser = delay, allow_hyphen_values = true, default_value = "0s")]
     delay: Duration,
     /// Burn N nanoseconds of CPU time before that answer: a slowdown of known size
     #[arg(long, value_name = "N", default_value_t = 0,
@@ -46,10 +47,13 @@ pub(crate) struct Serve {
     /// Threads, each with its own connections [default: one per allowed core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
-    /// Cores to keep the workers on, in turn (0,1)
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    cores: Vec<usize>,
+    /// Cores to keep the workers on, in turn, such as 0,1 or 0-3
+    #[arg(long, value_name = "LIST", value_parser = units::cores)]
+    cores: Option<CoreList>,
 }
+
+/// One value to clap, which would take a plain vector for a repeated option.
+type CoreList = Vec<usize>;
 
 impl Serve {
     /// Serves until SIGTERM or SIGINT, and says on standard output where.
@@ -66,7 +70,8 @@ impl Serve {
 
     fn prepare(self) -> Result<(Server, Site), Failure> {
         let allowed = jissoku_os::core::allowed().map_err(Failure::of_work)?;
-        if let Some(core) = self.cores.iter().find(|core| !allowed.contains(core)) {
+        let cores = self.cores.unwrap_or_default();
+        if let Some(core) = cores.iter().find(|core| !allowed.contains(core)) {
             let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
             return Err(Failure::of_input(format!(
                 "core {core} is not ours to use: choose from {}",
@@ -77,7 +82,7 @@ impl Serve {
         if unused && self.fixed.is_none() && !self.contract {
             return Err(Failure::of_input("--delay and --busy-ns need --fixed or --contract"));
         }
-        let default_workers = if self.cores.is_empty() { allowed.len() } else { self.cores.len() };
+        let default_workers = if cores.is_empty() { allowed.len() } else { cores.len() };
         let files = self.folder.as_deref().map(load).transpose()?;
         let site = match (self.fixed, files) {
             (Some(text), _) => Site::Fixed(Fixed::new(&text, self.delay, self.busy_ns)),
@@ -87,7 +92,7 @@ impl Serve {
         let server = Server::listen(Settings {
             endpoints: self.listen,
             workers: self.workers.map_or(default_workers, usize::from),
-            cores: self.cores,
+            cores,
             limits: Limits::DEFAULT,
             driver: jissoku_os::driver::Settings::default(),
         });
@@ -101,7 +106,9 @@ fn load(folder: &Path) -> Result<Files, Failure> {
 
 fn serve(server: Server, site: Site) -> Result<(), Failure> {
     // Caught before anybody can know that we listen, so that no signal ends us half-way.
-    let signals = Signals::catch(&[SIGTERM, SIGINT]).map_err(Failure::of_work)?;
+    let words = Words::listen().map_err(Failure::of_work)?;
+    // With fewer descriptors than hoped for, fewer connections are taken at once, and that is all.
+    let _raised = jissoku_os::descriptors::raise_limit();
     let endpoints = server.endpoints().to_vec();
     let running = server.start(site).map_err(Failure::of_work)?;
     let mut stdout = std::io::stdout().lock();
@@ -114,7 +121,7 @@ fn serve(server: Server, site: Site) -> Result<(), Failure> {
         let _told = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
     }
     drop(stdout);
-    running.wait_for_signal(signals).map_err(Failure::of_work)
+    running.wait_for_word(words).map_err(Failure::of_work)
 }
 
 /// Why serving has come to nothing.
@@ -133,32 +140,10 @@ impl Failure {
     }
 }
 
-/// Reads a number and a unit, `10ms` or `2s`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-    let read = |(unit, unit_ns): (&str, u64)| -> Option<Duration> {
-        let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
-        Some(Duration::from_nanos(number.checked_mul(unit_ns)?))
-    };
-    match units.into_iter().find_map(read) {
-        Some(duration) if duration <= DELAY_MAX => Ok(duration),
-        Some(_) => Err(format!("longer than {} s", DELAY_MAX.as_secs())),
-        None => Err("write a whole number and a unit, as in 10ms or 2s".to_owned()),
+fn delay(text: &str) -> Result<Duration, String> {
+    let delay = Duration::from_nanos(units::duration_ns(text)?);
+    if delay > DELAY_MAX {
+        return Err(format!("nobody waits longer than {} s", DELAY_MAX.as_secs()));
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_a_number_and_a_unit() {
-        assert_eq!(duration("10ms"), Ok(Duration::from_millis(10)));
-        assert_eq!(duration("2s"), Ok(Duration::from_secs(2)));
-        assert_eq!(duration("0s"), Ok(Duration::ZERO));
-        assert_eq!(duration("250us"), Ok(Duration::from_micros(250)));
-        for nonsense in ["", "10", "ms", "-1s", "1.5s", "1 s", "1h", "3601s", "99999999999999999s"] {
-            assert!(duration(nonsense).is_err(), "{nonsense:?}");
-        }
-    }
+    Ok(delay)
 }

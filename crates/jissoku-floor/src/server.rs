@@ -94,7 +94,7 @@ impl Bound {
                 let halted = halted.try_clone()?;
                 threads.push(scope.spawn(move || {
                     if has_uring {
-                        answer_completions(listeners, &halted)
+                        answer_completions(&listeners, &halted)
                     } else {
                         answer_readiness(&listeners, &halted)
                     }
@@ -131,6 +131,8 @@ fn answer_readiness(listeners: &[OwnedFd], halt: &UnixStream) -> io::Result<()> 
     let epoll = Epoll::new()?;
     epoll.add(halt, HALT, Interest::IN)?;
     for listener in listeners {
+        // Connections inherit it. On a Unix socket there is no such option, and no need for it.
+        let _set = socket::send_at_once(listener);
         epoll.add(listener, token(listener), Interest::IN)?;
     }
     let answers = ANSWER.repeat(ANSWERS);
@@ -148,7 +150,7 @@ fn answer_readiness(listeners: &[OwnedFd], halt: &UnixStream) -> io::Result<()> 
             if let Some(place @ Some(_)) = connections.get_mut(index) {
                 exchange(place, &epoll, &answers, &mut buffer);
             } else if let Some(listener) =
-                listeners.iter().find(|listener| self::token(listener) == token)
+                listeners.iter().find(|listener| self::token(*listener) == token)
             {
                 accept(listener, &epoll, &mut connections)?;
             }
@@ -162,8 +164,6 @@ fn accept(
     connections: &mut Vec<Option<Connection>>,
 ) -> io::Result<()> {
     while let Some(socket) = socket::accept(listener)? {
-        // On a Unix socket there is no such option, and no need for it.
-        let _set = socket::send_at_once(&socket);
         epoll.add(&socket, token(&socket), Interest::IN)?;
         let index = usize::try_from(socket.as_raw_fd()).unwrap_or(0);
         if connections.len() <= index {
@@ -224,7 +224,7 @@ fn token(descriptor: &impl AsRawFd) -> u64 {
     u64::try_from(descriptor.as_raw_fd()).unwrap_or(HALT)
 }
 
-fn answer_completions(listeners: Vec<OwnedFd>, halt: &UnixStream) -> io::Result<()> {
+fn answer_completions(listeners: &[OwnedFd], halt: &UnixStream) -> io::Result<()> {
     let mut begun: Vec<Begun> = Vec::new();
     uring::answer(listeners, halt.as_fd(), ANSWER.repeat(ANSWERS).into(), |connection, bytes| {
         match bytes {

@@ -156,13 +156,11 @@ impl Decoder {
         if self.body_size > limits.body_size_max {
             return Err(Reject::BodyTooLong);
         }
-        match byte {
-            b'\r' => Ok(State::SizeLf),
-            _ => {
-                self.state = State::BeforeExtension;
-                self.take_extension(byte, limits)
-            }
+        if byte == b'\r' {
+            return Ok(State::SizeLf);
         }
+        self.state = State::BeforeExtension;
+        self.take_extension(byte, limits)
     }
 
     /// `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`: white space is legal only

@@ -70,6 +70,15 @@ impl Connection {
         }
     }
 
+    /// The socket, if answers can come on it.
+    #[inline]
+    pub(crate) fn readable(&self) -> Option<&OwnedFd> {
+        match self.phase {
+            Phase::Open | Phase::Ending => self.socket.as_ref(),
+            Phase::Closed | Phase::Connecting => None,
+        }
+    }
+
     /// Drops the socket and everything that was under way on it.
     pub(crate) fn reset(&mut self) {
         self.socket = None;

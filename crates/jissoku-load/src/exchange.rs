@@ -14,15 +14,6 @@ use crate::thread::Thread;
 /// Time-outs are looked for so many times within their length; they are judged exactly all the same.
 const CHECKS_PER_TIMEOUT: u64 = 8;
 
-/// What a connection is like after some bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum After {
-    /// More can be read from it.
-    Same,
-    /// It is gone, and perhaps another one has its place.
-    Gone,
-}
-
 impl Thread<'_> {
     /// Sends what is due at `now_ns` and finds a free connection.
     ///
@@ -141,12 +132,16 @@ impl Thread<'_> {
     /// of the connection is announced too, which is no bytes and would not be announced again.
     pub(crate) fn receive(&mut self, index: usize, flags: Interest, buffer: &mut [u8]) {
         let ends = flags.intersects(Interest::RDHUP | Interest::HUP | Interest::ERR);
-        while let Some(fd) = &self.connections[index].socket {
+        while let Some(fd) = self.connections[index].readable() {
             match socket::receive(fd, buffer) {
                 Ok(Received::Bytes(count)) => {
                     let now_ns = self.clock.now_ns();
-                    let drained = count < buffer.len() && !ends;
-                    if self.take(index, &buffer[..count], now_ns) == After::Gone || drained {
+                    self.take(index, &buffer[..count], now_ns);
+                    if ends {
+                        continue;
+                    }
+                    self.go_on(index, now_ns);
+                    if count < buffer.len() {
                         return;
                     }
                 }
@@ -157,23 +152,21 @@ impl Thread<'_> {
         }
     }
 
-    /// Takes bytes that came at `now_ns`, which is also when the next requests leave.
-    fn take(&mut self, index: usize, bytes: &[u8], now_ns: u64) -> After {
+    /// Takes bytes that came at `now_ns`.
+    fn take(&mut self, index: usize, bytes: &[u8], now_ns: u64) {
         let lane = usize::from(self.connections[index].lane);
         self.lanes[lane].tally.bytes_received += bytes.len() as u64;
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.connections[index].outstanding == 0 {
                 self.lanes[lane].tally.failed(Fault::Malformed, 1);
-                self.lose(index, Fault::Closed);
-                return After::Gone;
+                return self.lose(index, Fault::Closed);
             }
             match self.read(index, rest) {
-                Progress::More => break,
+                Progress::More => return,
                 Progress::Broken => {
-                    self.fail_oldest(index, Fault::Malformed);
-                    self.lose(index, Fault::Closed);
-                    return After::Gone;
+                    self.count(index, Some(Fault::Malformed), now_ns);
+                    return self.lose(index, Fault::Closed);
                 }
                 Progress::Whole(answer, size) => {
                     self.count(index, answer.fault, now_ns);
@@ -184,8 +177,6 @@ impl Thread<'_> {
                 }
             }
         }
-        self.go_on(index, now_ns);
-        After::Same
     }
 
     #[inline]
@@ -241,14 +232,13 @@ impl Thread<'_> {
         window.longest_gap_ns = window.longest_gap_ns.max(gap_ns);
     }
 
-    fn fail_oldest(&mut self, index: usize, fault: Fault) {
-        let now_ns = self.clock.now_ns();
-        self.count(index, Some(fault), now_ns);
-    }
-
-    /// Asks again, or stands in line for the next request that is due.
+    /// Asks again, at the moment at which the last answer came, or stands in line for the next request
+    /// that is due.
     pub(crate) fn go_on(&mut self, index: usize, now_ns: u64) {
         let connection = &mut self.connections[index];
+        if connection.phase != Phase::Open {
+            return;
+        }
         if self.plan.pace == Pace::Closed {
             if connection.outstanding == 0 {
                 self.send_batch(index, now_ns);
@@ -261,17 +251,14 @@ impl Thread<'_> {
 
     /// Leaves a connection that has had its last answer. A server that said it would close is given the
     /// time to do so: to it, a reset in that moment would look like a fault.
-    fn part(&mut self, index: usize, answer: Answer, now_ns: u64) -> After {
-        let outstanding = self.connections[index].outstanding;
-        if outstanding > 0 || answer.keeps_alive {
-            self.lose(index, Fault::Closed);
-            return After::Gone;
-        }
+    fn part(&mut self, index: usize, answer: Answer, now_ns: u64) {
         let connection = &mut self.connections[index];
+        if connection.outstanding > 0 || answer.keeps_alive {
+            return self.lose(index, Fault::Closed);
+        }
         connection.phase = Phase::Ending;
         connection.since_ns = now_ns;
         self.time(index, now_ns);
-        After::Same
     }
 
     /// The server has closed its side.
@@ -281,18 +268,17 @@ impl Thread<'_> {
             let asked = self.lanes[usize::from(connection.lane)].asked();
             let mut reader: Box<Reader> = connection.reader.take().unwrap_or_default();
             let now_ns = self.clock.now_ns();
-            match reader.end(asked) {
-                Ok(answer) => self.count(index, answer.fault, now_ns),
-                Err(fault) => self.count(index, Some(fault), now_ns),
-            }
+            let fault = reader.end(asked).map_or_else(Some, |answer| answer.fault);
+            self.count(index, fault, now_ns);
         }
         self.lose(index, Fault::Closed);
     }
 
     /// Gives a connection up, with all requests on it, and opens another one in its place.
     pub(crate) fn lose(&mut self, index: usize, fault: Fault) {
+        let now_ns = self.clock.now_ns();
         while self.connections[index].outstanding > 0 {
-            self.fail_oldest(index, fault);
+            self.count(index, Some(fault), now_ns);
         }
         self.replace(index);
     }

@@ -1,5 +1,7 @@
 //! What is written about a measurement: one JSON object, or a page for people.
 
+mod human;
+
 use serde::Serialize;
 
 use crate::fault::Faults;
@@ -26,6 +28,9 @@ pub struct Report {
     pub cpu_s: f64,
     pub threads: Vec<ThreadReport>,
     pub longest_gap_ns: u64,
+    /// Connections of each lane, and requests in flight on each of them.
+    pub connections: usize,
+    pub pipeline: u16,
     pub seed: u64,
     pub clock: &'static str,
     pub clock_drift_ppm: f64,
@@ -99,6 +104,8 @@ impl Report {
             cpu_s: seconds(cpu_ns),
             threads: threads.collect(),
             longest_gap_ns: outcome.longest_gap_ns,
+            connections: plan.connections,
+            pipeline: plan.pipeline,
             seed: plan.seed,
             clock: outcome.clock,
             clock_drift_ppm: outcome.drift_ppm,
@@ -121,8 +128,6 @@ impl Report {
         })
     }
 }
-
-mod human;
 
 impl LaneReport {
     fn new(url: String, pace: Pace, duration_ns: u64, lane: &LaneOutcome) -> Self {

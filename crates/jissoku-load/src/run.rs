@@ -235,7 +235,7 @@ impl<'scope> Crew<'scope> {
         let start_ns = self.clock.now_ns() + HEAD_START_NS;
         let open_ns = start_ns.saturating_add(self.plan.warmup_ns);
         let duration_ns = self.plan.until.duration_ns.unwrap_or(u64::MAX);
-        Timing { start_ns, open_ns, close_ns: open_ns.saturating_add(duration_ns) }
+        Timing { start_ns, open_ns, duration_ns }
     }
 
     /// Waits for the end; true when it was asked for from outside.

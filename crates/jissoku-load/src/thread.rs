@@ -46,8 +46,8 @@ pub enum Edge {
 pub(crate) struct Timing {
     pub(crate) start_ns: u64,
     pub(crate) open_ns: u64,
-    /// Never, when requests are counted and no duration was given.
-    pub(crate) close_ns: u64,
+    /// From the moment at which the window really opened; without end when requests are counted.
+    pub(crate) duration_ns: u64,
 }
 
 /// What only the first thread does at the edges.
@@ -81,6 +81,7 @@ pub(crate) struct LaneYield {
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     opened_ns: Option<u64>,
+    closes_ns: u64,
     next_second_ns: u64,
     cpu_ns: u64,
     watched: Reading,
@@ -192,7 +193,7 @@ impl<'a> Thread<'a> {
         }
         self.started = true;
         if timing.open_ns <= timing.start_ns {
-            self.open();
+            self.open(timing);
         }
         self.plan_marks(timing);
         for index in 0..self.connections.len() {
@@ -211,13 +212,13 @@ impl<'a> Thread<'a> {
     /// Does what the clock asks for; true when the window is over.
     fn mark(&mut self, now_ns: u64, timing: Timing) -> bool {
         if self.window.opened_ns.is_none() && now_ns >= timing.open_ns {
-            self.open();
+            self.open(timing);
         }
         while self.window.opened_ns.is_some() && now_ns >= self.window.next_second_ns {
             self.lanes.iter_mut().for_each(|lane| lane.tally.second_over());
             self.window.next_second_ns += SECOND_NS;
         }
-        if now_ns >= timing.close_ns {
+        if self.window.opened_ns.is_some() && now_ns >= self.window.closes_ns {
             return true;
         }
         self.check_times(now_ns);
@@ -229,7 +230,7 @@ impl<'a> Thread<'a> {
     fn plan_marks(&mut self, timing: Timing) {
         let edge = match self.window.opened_ns {
             None => timing.open_ns,
-            Some(_) => timing.close_ns.min(self.window.next_second_ns),
+            Some(_) => self.window.closes_ns.min(self.window.next_second_ns),
         };
         let check = self.checks.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
         let retry = self.retries.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
@@ -237,7 +238,7 @@ impl<'a> Thread<'a> {
     }
 
     /// Opens the window: counting begins anew, at the moment at which CPU times are read.
-    fn open(&mut self) {
+    fn open(&mut self, timing: Timing) {
         for (lane, fresh) in self.lanes.iter_mut().zip(self.fresh.drain(..)) {
             lane.tally = fresh;
         }
@@ -248,6 +249,7 @@ impl<'a> Thread<'a> {
         self.window.cpu_ns = clock::thread_cpu_ns();
         let now_ns = self.clock.now_ns();
         self.window.opened_ns = Some(now_ns);
+        self.window.closes_ns = now_ns.saturating_add(timing.duration_ns);
         self.window.next_second_ns = now_ns + SECOND_NS;
         self.window.last_answer_ns = now_ns;
         self.window.longest_gap_ns = 0;

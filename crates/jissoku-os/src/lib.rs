@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod core;
+pub mod descriptors;
 pub mod driver;
 pub mod epoll;
 pub mod process;
@@ -12,3 +13,4 @@ pub mod signal;
 pub mod socket;
 pub mod timer;
 pub mod tsc;
+pub mod uring;

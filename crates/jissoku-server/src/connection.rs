@@ -54,6 +54,13 @@ struct Request {
     keeps_alive: bool,
 }
 
+impl Request {
+    #[inline]
+    const fn new(head: &Head, plan: Plan) -> Self {
+        Self { plan, version: head.version, keeps_alive: head.keeps_alive }
+    }
+}
+
 impl Connection {
     pub(crate) fn new(key: Key, now_ns: u64) -> Self {
         Self {
@@ -109,8 +116,9 @@ impl Connection {
             Phase::Delay { due_ns } if due_ns <= desk.now_ns() => {
                 let is_last = self.stash.is_empty();
                 self.answer(is_last, desk, output);
-                if unsent == 0 {
-                    self.read_stash(desk, output);
+                match self.phase {
+                    Phase::Idle if !is_last => self.enter(Phase::Turn, desk),
+                    _ => {}
                 }
             }
             Phase::Turn if unsent == 0 => self.read_stash(desk, output),
@@ -169,7 +177,14 @@ impl Connection {
             used += step.used;
             let is_last = used == bytes.len();
             match step.event {
-                Event::Head(head) => self.take_head(&head, &bytes[start..], is_last, desk, output),
+                Event::Head(head) => {
+                    let plan = desk.site().plan(&head, &bytes[start..]);
+                    self.request = Some(Request::new(&head, plan));
+                    match head.body {
+                        Body::Empty => self.answer(is_last, desk, output),
+                        _ => self.await_body(&head, desk, output),
+                    }
+                }
                 Event::Body(place) => self.take_body(place.len() as u64, desk),
                 Event::End => self.answer(is_last, desk, output),
                 Event::Partial => {
@@ -178,9 +193,8 @@ impl Connection {
                 }
             }
             match self.phase {
-                Phase::Idle if is_last => return used,
                 Phase::Delay { .. } => return used,
-                Phase::Closing if is_last => return used,
+                Phase::Idle | Phase::Closing if is_last => return used,
                 Phase::Closing => {
                     // The client has sent more than it may expect an answer to. Closing on unread bytes
                     // would reset the connection, and could take the answer with it.
@@ -197,26 +211,11 @@ impl Connection {
         used
     }
 
-    #[inline]
-    fn take_head(
-        &mut self,
-        head: &Head,
-        bytes: &[u8],
-        is_last: bool,
-        desk: &mut Desk,
-        output: &mut Output,
-    ) {
-        let plan = desk.site().plan(head, bytes);
-        let request = Request { plan, version: head.version, keeps_alive: head.keeps_alive };
-        self.request = Some(request);
-        if head.body == Body::Empty {
-            self.answer(is_last, desk, output);
-        } else {
-            if head.awaits_continue {
-                output.append(response::CONTINUE);
-            }
-            self.enter(Phase::Body(0), desk);
+    fn await_body(&mut self, head: &Head, desk: &Desk, output: &mut Output) {
+        if head.awaits_continue {
+            output.append(response::CONTINUE);
         }
+        self.enter(Phase::Body(0), desk);
     }
 
     fn take_body(&mut self, size: u64, desk: &Desk) {

@@ -1,6 +1,6 @@
 //! The server: workers, connections, deadlines, and what is served.
 //!
-//! A request goes one way: driver, [`worker`], `connection` (which asks `jissoku-http` what the bytes
+//! A request goes one way: driver, `worker`, `connection` (which asks `jissoku-http` what the bytes
 //! mean), `handler` (which says what to answer), and back to the driver as bytes. Between two requests
 //! there is no state but the connection's.
 
@@ -15,4 +15,4 @@ mod worker;
 
 pub use handler::{Contract, Files, FilesError, Fixed, Site};
 pub use limits::Limits;
-pub use server::{ListenError, Running, Server, Settings};
+pub use server::{ListenError, Running, Server, Settings, Words};

@@ -50,13 +50,11 @@ impl Openings {
     /// Calls `use_bytes` with the opening lines of `status`.
     #[inline]
     pub(crate) fn with<T>(&self, status: u16, use_bytes: impl FnOnce(&[u8]) -> T) -> T {
-        match KEPT.iter().position(|&kept| kept == status) {
-            Some(index) => use_bytes(self.kept[index].bytes()),
-            None => {
-                let mut opening = Opening::new(status);
-                opening.set_date(&self.date);
-                use_bytes(opening.bytes())
-            }
+        if let Some(index) = KEPT.iter().position(|&kept| kept == status) {
+            return use_bytes(self.kept[index].bytes());
         }
+        let mut opening = Opening::new(status);
+        opening.set_date(&self.date);
+        use_bytes(opening.bytes())
     }
 }

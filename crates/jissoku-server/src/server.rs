@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use jissoku_os::driver::{self, Driver, Listener, Waker};
 use jissoku_os::epoll::{Epoll, Interest, no_event};
-use jissoku_os::signal::Signals;
+use jissoku_os::signal::{self, Signals};
 use jissoku_os::socket::{self, Endpoint, Sharing};
 
 use crate::handler::Site;
@@ -105,28 +105,16 @@ impl Server {
             wakers: Vec::new(),
             workers: Vec::new(),
             ended,
+            ending,
             sockets: self.endpoints.into_iter().filter_map(path_of).collect(),
         };
         let site = Arc::new(site);
-        let Settings { cores, limits, driver, .. } = self.settings;
         for (index, listeners) in self.listeners.into_iter().enumerate() {
-            let waker = Waker::new()?;
-            running.wakers.push(waker.clone());
-            let worker = Worker::new(Arc::clone(&site), limits);
-            let order = Arc::clone(&running.order);
-            let mut ending = ending.try_clone()?;
-            let core = cores.get(index % cores.len().max(1)).copied();
-            let life = move || {
-                core.map_or(Ok(()), |core| jissoku_os::core::pin(&[core]))?;
-                worker.run(Driver::new(listeners, waker, driver)?, &order)
-            };
-            let thread = thread::Builder::new().name(format!("worker-{index}"));
-            running.workers.push(thread.spawn(move || {
-                let outcome = life();
-                // One worker's end is everybody's; if nobody listens for it any more, they know.
-                let _told = ending.write(&[1]);
-                outcome
-            })?);
+            if let Err(error) = running.add_worker(index, &self.settings, listeners, &site) {
+                // This failure is the one to tell.
+                let _ended = running.abandon().and_then(|()| running.join());
+                return Err(error);
+            }
         }
         Ok(running)
     }
@@ -166,10 +154,59 @@ pub struct Running {
     workers: Vec<JoinHandle<io::Result<()>>>,
     /// Becomes readable when a worker ends.
     ended: UnixStream,
+    ending: UnixStream,
     sockets: Vec<PathBuf>,
 }
 
+/// What a person or a supervisor says to the process.
+#[derive(Debug)]
+pub struct Words {
+    /// Asks to stop; said again it changes nothing.
+    pub terminate: Signals,
+    /// Asks to stop; said again it means at once.
+    pub interrupt: Signals,
+}
+
+impl Words {
+    /// Listens to `SIGTERM` and `SIGINT`, for the whole process and for good.
+    ///
+    /// # Errors
+    /// The error of catching a signal.
+    pub fn listen() -> io::Result<Self> {
+        let terminate = Signals::catch(&[signal::SIGTERM])?;
+        Ok(Self { terminate, interrupt: Signals::catch(&[signal::SIGINT])? })
+    }
+}
+
 impl Running {
+    fn add_worker(
+        &mut self,
+        index: usize,
+        settings: &Settings,
+        listeners: Vec<Listener>,
+        site: &Arc<Site>,
+    ) -> io::Result<()> {
+        let waker = Waker::new()?;
+        self.wakers.push(waker.clone());
+        let worker = Worker::new(Arc::clone(site), settings.limits);
+        let order = Arc::clone(&self.order);
+        let mut ending = self.ending.try_clone()?;
+        let driver = settings.driver;
+        let core = settings.cores.get(index % settings.cores.len().max(1)).copied();
+        let life = move || {
+            core.map_or(Ok(()), |core| jissoku_os::core::pin(&[core]))?;
+            worker.run(Driver::new(listeners, waker, driver)?, &order)
+        };
+        let thread = thread::Builder::new().name(format!("worker-{index}"));
+        self.workers.push(thread.spawn(move || {
+            let outcome = life();
+            // One worker's end is everybody's; if nobody listens for it any more, they know.
+            let _told = ending.write(&[1]);
+            outcome
+        })?);
+        Ok(())
+    }
+
     /// Orders the workers to take no more connections and to end once what is in flight is answered.
     ///
     /// # Errors
@@ -188,32 +225,27 @@ impl Running {
         self.wakers.iter().try_for_each(Waker::wake)
     }
 
-    /// Waits for a signal and then for the workers: the first asks them to stop, a second to leave.
+    /// Waits for a word to stop, and then for the workers to end.
     ///
     /// # Errors
     /// The first error that a worker ended with.
-    pub fn wait_for_signal(self, mut signals: Signals) -> io::Result<()> {
-        const SIGNAL: u64 = 0;
+    pub fn wait_for_word(self, mut words: Words) -> io::Result<()> {
         let epoll = Epoll::new()?;
-        epoll.add(&signals, SIGNAL, Interest::IN)?;
-        epoll.add(&self.ended, SIGNAL + 1, Interest::IN)?;
+        epoll.add(&words.terminate, 0, Interest::IN)?;
+        epoll.add(&words.interrupt, 0, Interest::IN)?;
+        epoll.add(&self.ended, 0, Interest::IN)?;
+        self.ended.set_nonblocking(true)?;
         let mut workers_left = self.workers.len();
-        let mut signals_seen = 0;
+        let mut interrupts = 0;
         while workers_left > 0 {
-            let mut events = [no_event(); 2];
-            let count = epoll.wait(&mut events, None)?;
-            for event in &events[..count] {
-                if event.data.u64() == SIGNAL {
-                    signals_seen += signals.count();
-                } else {
-                    workers_left -= (&self.ended).read(&mut [0; 1])?.min(workers_left);
-                    // A worker that ended unasked takes the others along: half a server helps nobody.
-                    signals_seen = signals_seen.max(1);
-                }
-            }
-            if signals_seen > 1 {
+            epoll.wait(&mut [no_event(); 3], None)?;
+            interrupts += words.interrupt.count();
+            let ended = (&self.ended).read(&mut [0; 64]).unwrap_or(0);
+            workers_left -= ended.min(workers_left);
+            if interrupts > 1 {
                 self.abandon()?;
-            } else if signals_seen == 1 {
+            } else if interrupts + words.terminate.count() + ended > 0 {
+                // A worker that ended unasked takes the others along: half a server helps nobody.
                 self.stop()?;
             }
         }

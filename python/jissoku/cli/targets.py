@@ -19,8 +19,8 @@ def targets(name: str | None) -> None:
     if name is not None:
         recipe = catalogue.pick(known, name)
         console.print(f"[bold]{recipe.name}[/]  parts: {', '.join(recipe.parts)}\n")
-        console.print(recipe.essay.strip(), markup=False)
-        console.print(f"\nLeaves out: {recipe.leaves_out.strip()}", markup=False)
+        console.print(_flowing(recipe.essay), markup=False)
+        console.print(f"\nLeaves out: {_flowing(recipe.leaves_out)}", markup=False)
         console.print(f"\nStarted as: {' '.join(recipe.start.command)}", markup=False)
         return
     table = Table(box=None, pad_edge=False)
@@ -31,3 +31,8 @@ def targets(name: str | None) -> None:
         here = "[green]yes[/]" if lack is None else f"no: {lack.reason}"
         table.add_row(recipe.name, here, " ".join(recipe.parts), lack.remedy if lack else "")
     console.print(table)
+
+
+def _flowing(essay: str) -> str:
+    """Paragraphs without the line breaks of the file; the terminal breaks them where it ends."""
+    return "\n\n".join(" ".join(part.split()) for part in essay.strip().split("\n\n"))

@@ -1,20 +1,26 @@
 """The table of verbs, and what becomes of errors: one sentence and an exit code."""
 
+import importlib
 import sys
 
 import click
 
-from jissoku.cli.compare import compare
-from jissoku.cli.doctor import doctor
 from jissoku.cli.exits import BAD_INPUT, FAILED, INTERRUPTED
-from jissoku.cli.report import report
-from jissoku.cli.targets import targets
 from jissoku.cli.version import version_line
 from jissoku.errors import InputError, JissokuError
 
-NATIVE_HELP = {
-    "serve": "The server, alone: a folder, or a fixed or delayed answer.",
-    "load": "The load generator, alone.",
+# A verb's module is imported when the verb is used: the statistics alone take a second.
+LAB = {
+    "compare": "Race targets: same workload, randomised blocks, verdicts with intervals.",
+    "report": "Rebuild every report of a run from its records.",
+    "targets": "List what can be raced here, what is missing, and how to get it.",
+    "doctor": "Tell what on this machine would spoil a measurement.",
+}
+
+# Listed here, and run by `jissoku.cli.main` before this module is imported.
+NATIVE = {
+    "serve": "Serve a folder, or a fixed or delayed answer.",
+    "load": "Send load, and tell the truth about the answers.",
     "floor": "The least server and the least client.",
 }
 
@@ -22,25 +28,41 @@ NATIVE_HELP = {
 class Verbs(click.Group):
     """A group whose verbs are listed in the order in which one meets them."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """All verbs, in the order in which they were added."""
-        return list(self.commands)
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All verbs, the lab's first."""
+        del ctx
+        return [*LAB, *NATIVE]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports the verb's module, and returns the verb."""
+        del ctx
+        if cmd_name not in LAB:
+            return None
+        command = getattr(importlib.import_module(f"jissoku.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the verbs from the table, importing none of them."""
+        del ctx
+        with formatter.section("Verbs"):
+            formatter.write_dl(list((LAB | NATIVE).items()))
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Verbs,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(version_line(), message="%(version)s")
-def jissoku() -> None:
+@click.pass_context
+def jissoku(ctx: click.Context) -> None:
     """A speed laboratory for HTTP servers, and the server that came out of it.
 
     Exit codes: 0 fine, 1 the work failed, 2 bad input, 4 undecided or invalid, 130 interrupted.
     """
-
-
-for verb in (compare, report, targets, doctor):
-    jissoku.add_command(verb)
-for name, text in NATIVE_HELP.items():
-    # Listed here, run by `jissoku.cli.main` before this module is imported.
-    jissoku.add_command(click.Command(name, short_help=text, help=text))
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def run() -> None:

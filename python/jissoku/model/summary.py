@@ -113,7 +113,7 @@ class Estimate:
         """How many decimals are shown: enough for one digit of the interval's half-width."""
         half = (self.high - self.low) / 2
         needed = 0 if half <= 0 else min(4, math.ceil(-math.log10(half)))
-        readable = 1 - math.floor(math.log10(self.value) - 1)
+        readable = (2 if self.value >= 1 else 1) - math.floor(math.log10(self.value))
         return max(needed, min(4, max(0, readable)))
 
     @property

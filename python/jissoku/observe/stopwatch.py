@@ -48,7 +48,16 @@ class Lap:
 
 
 class StopwatchError(JissokuError):
-    """The stopwatch measured nothing; the message is its own."""
+    """The stopwatch measured nothing; the message is its own.
+
+    Attributes:
+        arm: Whose answers did not come; empty when it cannot be told.
+    """
+
+    def __init__(self, message: str, *, arm: str = "") -> None:
+        """Keeps who is to blame beside what happened."""
+        super().__init__(message)
+        self.arm = arm
 
 
 def run(
@@ -62,11 +71,11 @@ def run(
     Raises:
         StopwatchError: No answer could be counted, or the stopwatch died.
     """
-    with tempfile.NamedTemporaryFile(prefix="jissoku-body-") as body:
-        body.write(lap.body or b"")
-        body.flush()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        body = Path(folder) / "body"
+        body.write_bytes(lap.body or b"")
         with subprocess.Popen(
-            _command(lap, Path(body.name), cores),
+            _command(lap, body, cores),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -151,6 +160,11 @@ def _lanes(
     report = msgspec.json.decode(told)
     if len(edges) != 2:
         raise StopwatchError("the stopwatch did not announce both edges of its window")
+    for arm, lane in zip(lap.arms, report["lanes"], strict=True):
+        if not lane["requests"]:
+            kinds = [f"{count} {kind}" for kind, count in lane["errors"].items() if count]
+            errors = f"; errors: {', '.join(kinds)}" if kinds else ""
+            raise StopwatchError(f"{arm} gave no answer in the window{errors}", arm=arm)
     (before, _), (after, rss) = edges
     seen = conditions.change(before, after, cores.server)
     memory_of = dict(zip([s for s in lap.sessions if s is not None], rss, strict=True))

@@ -20,6 +20,7 @@ from jissoku.observe.stopwatch import Lap, StopwatchError
 from jissoku.targets import answer, contract, process, ready
 from jissoku.targets.address import free_port
 from jissoku.targets.answer import Answer, Expected
+from jissoku.targets.owner import owner
 from jissoku.targets.prepare import Prepared
 from jissoku.targets.process import Placement, Running
 from jissoku.targets.scrub import scrub
@@ -90,6 +91,11 @@ class Bench:
             return dataclasses.replace(trial, failure=failed.failure)
         self._interruption.check()
         return dataclasses.replace(trial, lanes=lanes, conditions=conditions)
+
+    def watched(self, name: str) -> int | None:
+        """The process of a server that ran already; None for those that we start."""
+        address = self._contestants[name].prepared.address
+        return None if address is None else owner(address)
 
     def _run(
         self, planned: Planned, workload: Workload, window: Window
@@ -163,7 +169,10 @@ class Bench:
         return Lap(
             arms=planned.arms,
             urls=tuple(server.running.address.url(workload.path) for server in servers),
-            sessions=tuple(server.running.pid for server in servers),
+            sessions=tuple(
+                self.watched(name) or server.running.pid
+                for name, server in zip(planned.arms, servers, strict=True)
+            ),
             body=bodies.pop() if len(bodies) == 1 else None,
             status=servers[0].answer.status,
             workload=workload,
@@ -178,9 +187,9 @@ class Bench:
         except StopwatchError as error:
             for name, server in zip(lap.arms, servers, strict=True):
                 self._must_live(name, server.running)
-            raise _Failed(
-                Stage.LOAD, lap.arms[0], error, servers[0].running.stderr_tail()
-            ) from error
+            index = lap.arms.index(error.arm) if error.arm else 0
+            words = servers[index].running.stderr_tail()
+            raise _Failed(Stage.LOAD, lap.arms[index], error, words) from error
         for name, server in zip(lap.arms, servers, strict=True):
             self._must_live(name, server.running)
         return measured

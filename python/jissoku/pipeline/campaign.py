@@ -19,6 +19,7 @@ from jissoku.pipeline.bench import Bench, Contestant, Window
 from jissoku.pipeline.clock import Clock
 from jissoku.pipeline.listener import Listener
 from jissoku.records import Store
+from jissoku.targets.owner import owner
 
 # A trial that the machine disturbed is run again this often; every attempt stays in the records.
 RERUNS_MAX = 2
@@ -196,8 +197,12 @@ class _Campaign:
 
 
 def _duets(question: Question) -> tuple[tuple[str, str], ...]:
-    """A server that somebody else started cannot be watched, so it meets nobody in a duet."""
-    strangers = {c.arm.name for c in question.contestants if c.prepared.address is not None}
+    """A server whose process is not to be found cannot be watched: it meets nobody in a duet."""
+    strangers = {
+        contestant.arm.name
+        for contestant in question.contestants
+        if contestant.prepared.address is not None and owner(contestant.prepared.address) is None
+    }
     pairs = roles(question.names, floor=question.floor).duets
     return tuple(pair for pair in pairs if not strangers & set(pair))
 

@@ -9,6 +9,7 @@ intervals are too narrow.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
@@ -52,8 +53,13 @@ def t_interval(logs: Sequence[float], confidence: float = 0.95) -> Interval:
 
 def t_interval_from(mean: float, spread: float, blocks: int, confidence: float) -> Interval:
     """The interval that so many blocks give at this mean and standard deviation."""
-    half = float(stats.t.ppf((1 + confidence) / 2, blocks - 1)) * spread / math.sqrt(blocks)
+    half = _t_quantile((1 + confidence) / 2, blocks - 1) * spread / math.sqrt(blocks)
     return Interval(mean, mean - half, mean + half)
+
+
+@cache
+def _t_quantile(probability: float, freedom: int) -> float:
+    return float(stats.t.ppf(probability, freedom))
 
 
 def hodges_lehmann(logs: Sequence[float], confidence: float = 0.95) -> Interval | None:

@@ -23,7 +23,7 @@ def headline(run: Run, standings: Sequence[Standing], comparisons: Sequence[Comp
         return f"{_list(leaders)} cannot be told apart by their CPU per request."
     if len(leaders) > 1:
         start = f"{_list(leaders)} use the least CPU per request and cannot be told apart"
-        return f"{start}; {_distance(ranked[len(leaders)], comparisons, leaders[0])}."
+        return f"{start}; next is {_distance(ranked[len(leaders)], comparisons, leaders[0])}."
     first, rest = leaders[0], ranked[1:]
     parts = [f"{first} uses the least CPU per request of {len(ranked)} targets, proven"]
     parts.append(f"next is {_distance(rest[0], comparisons, first)}")

@@ -61,7 +61,7 @@ def from_url(text: str) -> Prepared:
         origin=Origin.URL,
         version="unknown",
         essay="A server that ran already; it was asked first, and held to its first answer.",
-        leaves_out="Not known. Nor is its CPU time, since we did not start it.",
+        leaves_out="Not known. It runs on the cores that whoever started it gave it.",
         address=address.parse(url),
     )
 

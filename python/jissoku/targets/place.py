@@ -21,8 +21,8 @@ class Place:
     """The folders targets are built in and served from.
 
     Attributes:
-        cache: Holds a folder for each recipe that has to be built; kept between runs, and made when it
-            is needed.
+        cache: Holds a folder for each recipe that has to be built; kept between runs, and made when
+            it is needed.
         files: The contract's files, as `files.make` leaves them.
     """
 

@@ -12,6 +12,7 @@ from jissoku.targets import receipt
 from jissoku.targets.address import Address
 from jissoku.targets.place import Place, find_module, find_program
 from jissoku.targets.placeholder import fill, fill_text
+from jissoku.targets.scrub import scrub
 
 # A first `go build` compiles the standard library too.
 PREPARE_LIMIT_S = 240.0
@@ -63,7 +64,7 @@ class Prepared:
             target=self.name,
             origin=self.origin,
             version=self.version,
-            command=self.start.command if self.start else (),
+            command=tuple(map(scrub, self.start.command)) if self.start else (),
             binary_sha256=self.binary_sha256,
             essay=self.essay,
             leaves_out=self.leaves_out,

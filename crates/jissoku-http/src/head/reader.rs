@@ -20,9 +20,17 @@ pub struct HeadReader {
     fields_count: u32,
     framing: Framing,
     has_host: bool,
-    says_close: bool,
-    says_keep_alive: bool,
+    wish: Wish,
     awaits_continue: bool,
+}
+
+/// What the client said about the connection; of two wishes, the later in this list wins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Wish {
+    #[default]
+    None,
+    KeepAlive,
+    Close,
 }
 
 /// What one step over the header lines found.
@@ -144,8 +152,11 @@ impl HeadReader {
             }
             10 if name.eq_ignore_ascii_case(b"connection") => {
                 for option in value.split(|&byte| byte == b',').map(fields::trim) {
-                    self.says_close |= option.eq_ignore_ascii_case(b"close");
-                    self.says_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                    if option.eq_ignore_ascii_case(b"close") {
+                        self.wish = Wish::Close;
+                    } else if option.eq_ignore_ascii_case(b"keep-alive") {
+                        self.wish = self.wish.max(Wish::KeepAlive);
+                    }
                 }
             }
             14 if name.eq_ignore_ascii_case(b"content-length") => {
@@ -179,8 +190,8 @@ impl HeadReader {
             version: line.version,
             body: self.framing.body(limits)?,
             keeps_alive: match line.version {
-                Version::Http11 => !self.says_close,
-                Version::Http10 => self.says_keep_alive && !self.says_close,
+                Version::Http11 => self.wish != Wish::Close,
+                Version::Http10 => self.wish == Wish::KeepAlive,
             },
             awaits_continue: self.awaits_continue,
             fields,

@@ -15,15 +15,14 @@ const HOST: u8 = 2;
 /// or a percent-encoded byte is made of.
 const SETS: [u8; 256] = {
     let mut sets = [0; 256];
-    let mut byte = 0;
+    let mut byte: u8 = 0;
     while byte < 128 {
-        let this = byte as u8;
-        let letter = this.is_ascii_alphanumeric();
-        if letter || contains(b"!#$%&'*+-.^_`|~", this) {
-            sets[byte] |= TOKEN;
+        let is_letter = byte.is_ascii_alphanumeric();
+        if is_letter || contains(b"!#$%&'*+-.^_`|~", byte) {
+            sets[byte as usize] |= TOKEN;
         }
-        if letter || contains(b"-._~!$&'()*+,;=%", this) {
-            sets[byte] |= HOST;
+        if is_letter || contains(b"-._~!$&'()*+,;=%", byte) {
+            sets[byte as usize] |= HOST;
         }
         byte += 1;
     }

@@ -66,7 +66,8 @@ impl Report {
         if !faults.is_empty() {
             writeln!(out, "  Errors: {}", faults.join(", "))?;
         }
-        if lane.unanswered > 0 && lane.unanswered > lane.connections_open {
+        let in_flight = self.connections as u64 * u64::from(self.pipeline);
+        if lane.unanswered > 0 && (lane.rate_rps_offered.is_some() || lane.unanswered > in_flight) {
             let unanswered = lane.unanswered;
             writeln!(out, "  {unanswered} requests without an answer at the end: no latency holds them")?;
         }

@@ -14,7 +14,7 @@ use rustix::time::{
 };
 
 use super::gate::{Gate, Listener, Taken};
-use super::slots::{Key, Slot, Slots};
+use super::slots::{Inbound, Key, Slot, Slots};
 use super::{Due, Handler, Next, Output, Settings, Turn, Waker};
 use crate::clock;
 use crate::epoll::{Epoll, Event, Interest, no_event};
@@ -223,8 +223,7 @@ impl<H: Handler> Driver<H> {
             connection: handler.open(key),
             unsent: None,
             next: Next::Receive,
-            may_receive: true,
-            has_ended: false,
+            inbound: Inbound::Ready,
             has_finished: false,
             is_queued: false,
             is_watched: false,
@@ -259,24 +258,29 @@ impl<H: Handler> Driver<H> {
     /// `is_last`: the end lies behind the bytes that are there, and no further report will come for it.
     fn receive(&mut self, handler: &mut H, key: Key, is_last: bool) {
         let Some(slot) = self.slots.get(key) else { return };
-        slot.may_receive = !slot.has_ended;
-        let wants = matches!(slot.next, Next::Receive | Next::Finish);
-        if !wants || slot.has_ended || slot.unsent.is_some() {
+        if slot.inbound == Inbound::Ended {
+            return;
+        }
+        slot.inbound = Inbound::Ready;
+        let is_wanted = matches!(slot.next, Next::Receive | Next::Finish);
+        if !is_wanted || slot.unsent.is_some() {
             return;
         }
         let Buffers { received, output, .. } = &mut self.buffers;
         let next = match socket::receive(&slot.socket, received) {
             Ok(Received::Bytes(size)) => {
-                slot.may_receive = is_last || size == received.len();
+                // A receive that did not fill the buffer has drained the socket (`epoll(7)`).
+                if !is_last && size < received.len() {
+                    slot.inbound = Inbound::Drained;
+                }
                 handler.receive(&mut slot.connection, &received[..size], output)
             }
             Ok(Received::End) => {
-                slot.may_receive = false;
-                slot.has_ended = true;
+                slot.inbound = Inbound::Ended;
                 handler.end(&mut slot.connection, output)
             }
             Ok(Received::NotYet) => {
-                slot.may_receive = false;
+                slot.inbound = Inbound::Drained;
                 return;
             }
             Err(_) => return self.close(handler, key),
@@ -298,7 +302,9 @@ impl<H: Handler> Driver<H> {
             // The report of a flush will come back to it.
             _ if slot.unsent.is_some() => {}
             Next::Proceed => self.proceed(handler, key),
-            Next::Receive | Next::Finish if slot.may_receive => self.receive(handler, key, true),
+            Next::Receive | Next::Finish if slot.inbound == Inbound::Ready => {
+                self.receive(handler, key, true);
+            }
             Next::Receive | Next::Finish | Next::Hold | Next::Close | Next::Abort => {}
         }
     }
@@ -364,14 +370,16 @@ impl<H: Handler> Driver<H> {
             Next::Hold => false,
             Next::Proceed => true,
             Next::Close | Next::Abort => return self.close(handler, key),
-            Next::Receive | Next::Finish if slot.has_ended => return self.close(handler, key),
-            Next::Receive => slot.may_receive,
+            Next::Receive | Next::Finish if slot.inbound == Inbound::Ended => {
+                return self.close(handler, key);
+            }
+            Next::Receive => slot.inbound == Inbound::Ready,
             Next::Finish => {
                 // A peer that has gone already will be noticed by the next receive.
                 if !std::mem::replace(&mut slot.has_finished, true) {
                     let _gone = socket::finish(&slot.socket);
                 }
-                slot.may_receive
+                slot.inbound == Inbound::Ready
             }
         };
         if is_due && !std::mem::replace(&mut slot.is_queued, true) {

@@ -59,8 +59,8 @@ impl Gate {
     }
 
     /// Which listener an event is about.
-    pub(super) const fn index_of(token: u64) -> Option<usize> {
-        if token >= TOKENS { Some((token - TOKENS) as usize) } else { None }
+    pub(super) fn index_of(token: u64) -> Option<usize> {
+        token.checked_sub(TOKENS).and_then(|index| usize::try_from(index).ok())
     }
 
     pub(super) const fn is_paused(&self) -> bool {

@@ -23,6 +23,17 @@ impl Key {
     }
 }
 
+/// What the kernel may hold for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inbound {
+    /// Nothing that it would not report.
+    Drained,
+    /// Bytes, or the end, perhaps.
+    Ready,
+    /// Nothing any more: the peer has ended.
+    Ended,
+}
+
 /// A connection and what its driver remembers of it.
 #[derive(Debug)]
 pub(super) struct Slot<C> {
@@ -31,10 +42,7 @@ pub(super) struct Slot<C> {
     /// What the peer has not taken yet.
     pub(super) unsent: Option<Box<Output>>,
     pub(super) next: Next,
-    /// More bytes may be there than were received.
-    pub(super) may_receive: bool,
-    /// The peer will send no more.
-    pub(super) has_ended: bool,
+    pub(super) inbound: Inbound,
     /// The peer was told that we send no more.
     pub(super) has_finished: bool,
     /// Waits in the driver's queue.
@@ -106,8 +114,7 @@ mod tests {
             connection,
             unsent: None,
             next: Next::Receive,
-            may_receive: false,
-            has_ended: false,
+            inbound: Inbound::Drained,
             has_finished: false,
             is_queued: false,
             is_watched: false,

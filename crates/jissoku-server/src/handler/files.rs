@@ -24,7 +24,7 @@ const INDEX: &str = "index.html";
 #[derive(Debug)]
 pub struct Files {
     pages: HashMap<Box<[u8]>, Page>,
-    files: Vec<File>,
+    contents: Vec<File>,
     moves: Vec<Answer>,
     not_found: Answer,
     not_allowed: Answer,
@@ -74,7 +74,7 @@ impl Files {
         let root = root.canonicalize().map_err(unreadable)?;
         let mut files = Self {
             pages: HashMap::new(),
-            files: Vec::new(),
+            contents: Vec::new(),
             moves: Vec::new(),
             not_found: plain("Not Found\n"),
             not_allowed: Answer::new(
@@ -120,8 +120,8 @@ impl Files {
         } else {
             File::Large(Answer::head_only(&fields, body.len() as u64), body.into())
         };
-        let page = Page::File(number(self.files.len()));
-        self.files.push(file);
+        let page = Page::File(number(self.contents.len()));
+        self.contents.push(file);
         self.pages.insert(name.into(), page);
         if let Some(folder) = name.strip_suffix(INDEX.as_bytes()).filter(|rest| rest.ends_with(b"/")) {
             self.pages.insert(folder.into(), page);
@@ -155,7 +155,7 @@ impl Files {
 
     pub(super) fn reply(&self, page: Page) -> Reply<'_> {
         match page {
-            Page::File(number) => match &self.files[number as usize] {
+            Page::File(number) => match &self.contents[number as usize] {
                 File::Small(answer) => Reply::Whole(200, answer),
                 File::Large(answer, body) => Reply::Split(200, answer, body),
             },
@@ -203,13 +203,17 @@ fn content_type(path: &Path, body: &[u8]) -> String {
 
 /// Writes a segment so that it is one segment again when it is decoded (RFC 3986 section 2).
 fn encode(segment: &[u8]) -> String {
-    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     // The dot and slash in front keep a colon from looking like a scheme.
-    let start = String::from("./");
-    segment.iter().fold(start, |text, &byte| match keep(byte) {
-        true => text + char::from(byte).encode_utf8(&mut [0; 4]),
-        false => text + &format!("%{byte:02X}"),
-    })
+    let mut text = String::from("./");
+    for &byte in segment {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let digit = |value: u8| char::from(b"0123456789ABCDEF"[usize::from(value)]);
+            text.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+        }
+    }
+    text
 }
 
 fn number(count: usize) -> u32 {
@@ -217,4 +221,24 @@ fn number(count: usize) -> u32 {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_says_its_encoding_when_it_has_one() {
+        let check = |name: &str, body: &[u8], expected| {
+            assert_eq!(content_type(Path::new(name), body), expected);
+        };
+        check("a.html", b"<p>", "text/html; charset=utf-8");
+        check("a.txt", b"\xff\xfe", "text/plain");
+        check("a.png", b"", "image/png");
+        check("1k.bin", b"", "application/octet-stream");
+        check("Makefile", b"", "application/octet-stream");
+    }
+
+    #[test]
+    fn a_segment_comes_back_as_it_was() {
+        assert_eq!(encode(b"a-b.c"), "./a-b.c");
+        assert_eq!(encode("a b:あ%".as_bytes()), "./a%20b%3A%E3%81%82%25");
+    }
+}

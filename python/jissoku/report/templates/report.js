@@ -36,6 +36,7 @@
     layout.margin = narrow
       ? { l: 10, r: 14, t: top, b: 36 }
       : { l: 20 + 8 * longest("name"), r: 24 + 7 * longest("label"), t: top, b: 36 };
+    if (narrow && layout.bargap) { layout.bargap = 0.7; }
     layout.annotations = [];
     rows.forEach(function (row, y) {
       var note = function (text, x, anchor, shift, lift) {

@@ -1,0 +1,207 @@
+//! A server to test, and a client that reads answers to the byte.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use jissoku_os::socket::Endpoint;
+use jissoku_server::{Contract, Running, Server, Settings, Site};
+
+/// Longer than anything here takes; it turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) fn free_port() -> Endpoint {
+    "127.0.0.1:0".parse().expect("an address")
+}
+
+/// The common contract without files.
+pub(crate) fn contract() -> Site {
+    Site::Contract(Contract::new(None, Duration::ZERO, 0))
+}
+
+/// A path that is nobody else's.
+pub(crate) fn fresh_path() -> PathBuf {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("jissoku-server-{}-{number}", std::process::id()))
+}
+
+/// A server at work, and where.
+pub(crate) struct Target {
+    pub(crate) running: Running,
+    pub(crate) endpoint: Endpoint,
+}
+
+impl Target {
+    pub(crate) fn start(settings: Settings, site: Site) -> Self {
+        let server = Server::listen(settings).expect("a place to listen");
+        let endpoint = server.endpoints()[0].clone();
+        Self { running: server.start(site).expect("workers start"), endpoint }
+    }
+
+    /// One worker on a free port.
+    pub(crate) fn serve(site: Site) -> Self {
+        Self::start(Settings::new(free_port()), site)
+    }
+
+    pub(crate) fn try_connect(&self) -> io::Result<Client> {
+        Client::connect(&self.endpoint)
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        self.try_connect().expect("the server listens")
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) fn ask(&self, request: &str) -> Answer {
+        let mut client = self.connect();
+        client.send(request);
+        client.answer()
+    }
+
+    /// Ends the server without ceremony.
+    pub(crate) fn end(self) {
+        self.running.abandon().expect("workers are told");
+        self.running.join().expect("workers end well");
+    }
+}
+
+pub(crate) struct Client {
+    stream: BufReader<Stream>,
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One answer, taken apart.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let same = |field: &&(String, String)| field.0.eq_ignore_ascii_case(name);
+        self.fields.iter().find(same).map(|field| field.1.as_str())
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        str::from_utf8(&self.body).expect("the body is text")
+    }
+}
+
+impl Client {
+    fn connect(endpoint: &Endpoint) -> io::Result<Self> {
+        let stream = match endpoint {
+            Endpoint::Tcp(address) => Stream::Tcp(connect_tcp(*address)?),
+            Endpoint::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                Stream::Unix(stream)
+            }
+        };
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    pub(crate) fn send(&mut self, text: &str) {
+        self.send_bytes(text.as_bytes());
+    }
+
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.try_send(bytes).expect("room to send");
+    }
+
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.get_mut().write_all(bytes)
+    }
+
+    /// Sends on this connection from elsewhere.
+    pub(crate) fn writer(&self) -> impl Write + Send + 'static {
+        match self.stream.get_ref() {
+            Stream::Tcp(stream) => Stream::Tcp(stream.try_clone().expect("a descriptor")),
+            Stream::Unix(stream) => Stream::Unix(stream.try_clone().expect("a descriptor")),
+        }
+    }
+
+    pub(crate) fn finish(&self) {
+        match self.stream.get_ref() {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
+        .expect("the connection stands");
+    }
+
+    pub(crate) fn answer(&mut self) -> Answer {
+        let mut answer = self.head();
+        let size = answer.field("Content-Length").expect("a length").parse().expect("a number");
+        answer.body.resize(size, 0);
+        self.stream.read_exact(&mut answer.body).expect("the body comes");
+        answer
+    }
+
+    /// A status line and header lines: all there is in answer to HEAD, or before a final answer.
+    pub(crate) fn head(&mut self) -> Answer {
+        let line = self.line();
+        let status = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
+        let status = status.expect("a status line").parse().expect("a status");
+        let mut fields = Vec::new();
+        loop {
+            let line = self.line();
+            let Some((name, value)) = line.split_once(": ") else {
+                assert_eq!(line, "", "a header line has a colon");
+                return Answer { status, fields, body: Vec::new() };
+            };
+            fields.push((name.to_owned(), value.to_owned()));
+        }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).expect("a line comes");
+        line.strip_suffix("\r\n").expect("a line ends in CRLF").to_owned()
+    }
+
+    pub(crate) fn expect_end(&mut self) {
+        let mut rest = Vec::new();
+        self.stream.read_to_end(&mut rest).expect("the connection ends in order");
+        assert_eq!(String::from_utf8_lossy(&rest), "", "nothing follows");
+    }
+}
+
+fn connect_tcp(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}

@@ -1,0 +1,119 @@
+//! Stopping: nobody new, and everybody who has asked gets an answer.
+
+use std::io;
+
+use jissoku_os::socket::Endpoint;
+use jissoku_server::{Limits, Settings};
+
+use crate::client::{Target, contract, free_port, fresh_path};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// Waits until the server has closed its door: what it does first when it stops.
+fn wait_until_refused(target: &Target) {
+    while target.try_connect().is_ok() {}
+}
+
+#[test]
+fn a_delayed_request_is_answered_while_stopping() {
+    let target = Target::serve(contract());
+    let mut client = target.connect();
+    client.send("GET /delay?ms=300 HTTP/1.1\r\nHost: a\r\n\r\n");
+    // Its bytes are with the server when those of a later connection are answered.
+    assert_eq!(target.ask(GET).status, 200);
+    target.running.stop().expect("workers are told");
+    let answer = client.answer();
+    assert_eq!((answer.text(), answer.field("Connection")), ("Hello, World!", Some("close")));
+    client.expect_end();
+    target.running.join().expect("workers end well");
+}
+
+#[test]
+fn a_request_that_was_on_its_way_is_answered() {
+    let target = Target::serve(contract());
+    let mut client = target.connect();
+    client.send(GET);
+    assert_eq!(client.answer().field("Connection"), None);
+    target.running.stop().expect("workers are told");
+    wait_until_refused(&target);
+    client.send(GET);
+    assert_eq!(client.answer().field("Connection"), Some("close"));
+    client.expect_end();
+    target.running.join().expect("workers end well");
+}
+
+#[test]
+fn all_of_a_pipeline_is_answered_while_stopping() {
+    let target = Target::serve(contract());
+    let mut client = target.connect();
+    client.send(GET);
+    client.answer();
+    target.running.stop().expect("workers are told");
+    wait_until_refused(&target);
+    client.send(&GET.repeat(5));
+    let words: Vec<_> =
+        (0..5).map(|_| client.answer().field("Connection").map(str::to_owned)).collect();
+    assert_eq!(words, [None, None, None, None, Some("close".to_owned())]);
+    client.expect_end();
+    target.running.join().expect("workers end well");
+}
+
+#[test]
+fn idle_connections_are_let_go() {
+    let target = Target::start(
+        Settings { workers: 2, ..Settings::new(free_port()) },
+        contract(),
+    );
+    let mut clients: Vec<_> = (0..20).map(|_| target.connect()).collect();
+    clients.iter_mut().for_each(|client| client.send(GET));
+    clients.iter_mut().for_each(|client| assert_eq!(client.answer().status, 200));
+    target.running.stop().expect("workers are told");
+    clients.iter_mut().for_each(crate::client::Client::expect_end);
+    target.running.join().expect("workers end well");
+}
+
+#[test]
+fn stopping_does_not_wait_for_ever() {
+    let limits = Limits { stop_ns_max: 1, ..Limits::DEFAULT };
+    let target = Target::start(Settings { limits, ..Settings::new(free_port()) }, contract());
+    let mut client = target.connect();
+    client.send("GET /delay?ms=60000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(target.ask(GET).status, 200);
+    target.running.stop().expect("workers are told");
+    client.expect_end();
+    target.running.join().expect("workers end well");
+}
+
+#[test]
+fn a_unix_socket_is_refused_and_gone_after_stopping() {
+    let path = fresh_path();
+    let target = Target::start(Settings::new(Endpoint::Unix(path.clone())), contract());
+    assert_eq!(target.ask(GET).status, 200);
+    target.running.stop().expect("workers are told");
+    wait_until_refused(&target);
+    target.running.join().expect("workers end well");
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_stale_unix_socket_is_taken_over() {
+    let path = fresh_path();
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
+    let target = Target::start(Settings::new(Endpoint::Unix(path)), contract());
+    assert_eq!(target.ask(GET).status, 200);
+    let second = Settings::new(target.endpoint.clone());
+    let refusal = jissoku_server::Server::listen(second).expect_err("it is taken");
+    assert!(refusal.to_string().contains("is taken"), "{refusal}");
+    assert_eq!(target.ask(GET).status, 200);
+    target.end();
+}
+
+#[test]
+fn a_server_that_was_stopped_refuses() {
+    let target = Target::serve(contract());
+    target.running.stop().expect("workers are told");
+    wait_until_refused(&target);
+    let refusal = target.try_connect().err().map(|error| error.kind());
+    assert_eq!(refusal, Some(io::ErrorKind::ConnectionRefused));
+    target.running.join().expect("workers end well");
+}

@@ -1,0 +1,91 @@
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jissoku.design.mode import SECOND, Effort
+from jissoku.model import Mode, Trial, Workload
+from jissoku.observe import cores
+from jissoku.pipeline import Contestant, Question
+from jissoku.targets import files
+from jissoku.targets.command import from_command
+from jissoku.targets.place import Place
+
+# Long enough for some answers, short enough for a test.
+BRIEF = Effort(
+    blocks=1,
+    blocks_max=1,
+    blocks_step=0,
+    half_width=None,
+    solo_blocks=1,
+    warmup_ns=SECOND // 50,
+    window_ns=SECOND // 10,
+)
+
+SERVER = """
+import http.server, os, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    asked = 0
+    def do_GET(self):
+        Handler.asked += 1
+        body = answer(Handler.asked)
+        self.wfile.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/plain\\r\\n"
+            + b"Content-Length: %d\\r\\n\\r\\n" % len(body) + body)
+    def log_message(self, *_): pass
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 100
+def answer(count): return b"Hello, World!"
+"""
+SERVE = "\nServer(('127.0.0.1', int(sys.argv[1])), Handler).serve_forever()\n"
+
+
+class Deaf:
+    """A listener that collects what it hears."""
+
+    def __init__(self, hear: Callable[[Trial], object] = lambda _: None) -> None:
+        self.trials: list[Trial] = []
+        self._hear = hear
+
+    def note(self, text: str) -> None:
+        del text
+
+    def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
+        assert done <= total
+        assert seconds_left >= 0
+        self.trials.append(trial)
+        self._hear(trial)
+
+
+Asks = Callable[..., Question]
+
+
+@pytest.fixture
+def asks(tmp_path: Path) -> Asks:
+    """Makes a question out of Python servers, given as {name: code that changes SERVER}."""
+    place = Place(cache=tmp_path / "cache", files=files.make(tmp_path / "files"))
+
+    def make(servers: dict[str, str], **workload: object) -> Question:
+        contestants = []
+        for name, code in servers.items():
+            program = tmp_path / f"{name}.py"
+            program.write_text(SERVER + code + SERVE)
+            words = f"{name}={shlex.quote(sys.executable)} {shlex.quote(str(program))} {{port}}"
+            prepared = from_command(words, place)
+            contestants.append(Contestant(prepared.arm(), prepared))
+        return Question(
+            contestants=tuple(contestants),
+            floor=None,
+            missing=(),
+            workload=Workload(connections=2, **workload),  # type: ignore[arg-type]
+            mode=Mode.QUICK,
+            effort=BRIEF,
+            seed=1,
+            cores=cores.split(cores.allowed()),
+            folder=tmp_path / "run",
+            version="jissoku of the tests",
+        )
+
+    return make

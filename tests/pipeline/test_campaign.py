@@ -1,0 +1,141 @@
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from jissoku import records, report, stats
+from jissoku.model import Kind, Stage, Status, Trial
+from jissoku.pipeline import compare
+from tests.pipeline.conftest import Asks, Deaf
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines that name a file of the test's own folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in words:
+            found.append(words)
+    return found
+
+
+def test_two_servers_are_raced_and_recorded(asks: Asks) -> None:
+    question = asks({"one": "", "other": ""})
+    heard = Deaf()
+    assert compare(question, heard)
+    run, trials = records.read(question.folder)
+    assert trials == tuple(heard.trials)
+    ended = [trial for trial in trials if trial.attempt == 0]
+    assert [trial.kind for trial in ended].count(Kind.DUET) == 1
+    assert [trial.kind for trial in ended].count(Kind.SOLO_RATE) == 2
+    for lane in (lane for trial in trials for lane in trial.lanes):
+        assert lane.requests > 0
+        assert sum(lane.errors.values()) == 0
+        assert lane.cpu_ns is not None
+        assert lane.cpu_ns > 0
+        assert lane.answer is not None
+        assert lane.answer.body_bytes == 13
+    assert run.baseline == "one"
+    assert processes_of(question.folder.parent) == []
+
+
+def test_a_report_is_rebuilt_byte_for_byte(asks: Asks) -> None:
+    question = asks({"one": "", "other": ""})
+    compare(question, Deaf())
+    first, second = (stats.summarise(*records.read(question.folder)) for _ in range(2))
+    assert report.to_html(first) == report.to_html(second)
+    assert report.to_json(first) == report.to_json(second)
+    assert report.to_markdown(first) == report.to_markdown(second)
+    assert report.to_text(first) == report.to_text(second)
+
+
+def test_records_name_neither_machine_nor_path(asks: Asks) -> None:
+    question = asks({"one": "", "bad": "sys.exit(f'cannot read {__file__}')"})
+    compare(question, Deaf())
+    for path in question.folder.iterdir():
+        text = path.read_text()
+        assert str(question.folder.parent) not in text
+    header = (question.folder / "run.json").read_text()
+    assert f'"{os.uname().nodename}"' not in header
+
+
+BROKEN = {
+    "does-not-start": ("sys.exit('no licence was found')", Stage.READY, "no licence was found"),
+    "dies-at-once": ("os.kill(os.getpid(), 9)", Stage.READY, ""),
+    "changes-its-mind": (
+        "\ndef answer(count): return b'%d' % count",
+        Stage.VERIFY,
+        "",
+    ),
+    "dies-under-load": (
+        "\ndef answer(count):\n"
+        "    if count > 20: print('out of luck', file=sys.stderr, flush=True); os._exit(3)\n"
+        "    return b'x'\n",
+        Stage.LOAD,
+        "out of luck",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_target_is_a_failure_and_never_a_number(asks: Asks, name: str) -> None:
+    code, stage, words = BROKEN[name]
+    question = asks({"good": "", "bad": code})
+    assert compare(question, Deaf())
+    run, trials = records.read(question.folder)
+    failed = [trial for trial in trials if "bad" in trial.arms]
+    assert failed
+    for trial in failed:
+        assert trial.failure is not None
+        assert (trial.failure.arm, trial.failure.stage) == ("bad", stage), trial.failure
+        assert words in trial.failure.stderr
+        assert trial.lanes == ()
+    summary = stats.summarise(run, trials)
+    (bad,) = (s for s in summary.standings if s.arm.name == "bad")
+    assert bad.status is Status.FAILED
+    assert bad.cost_ns is None
+    assert bad.rate_rps is None
+    assert processes_of(question.folder.parent) == []
+
+
+def test_one_wrong_answer_under_load_takes_the_number_away(asks: Asks) -> None:
+    code = "\ndef answer(count): return b'Hello, World?' if count % 20 == 0 else b'Hello, World!'\n"
+    question = asks({"good": "", "bad": code})
+    compare(question, Deaf())
+    run, trials = records.read(question.folder)
+    (bad,) = (s for s in stats.summarise(run, trials).standings if s.arm.name == "bad")
+    assert bad.status is not Status.MEASURED
+    wrong = [trial for trial in trials if trial.arms == ("bad",)]
+    assert any("body" in gate.message for trial in wrong for gate in trial.gates)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_leaves_no_process_and_keeps_every_trial(
+    asks: Asks, number: signal.Signals
+) -> None:
+    question = asks({"one": "", "other": ""})
+
+    def interrupt(_: Trial) -> None:
+        if len(heard.trials) == 2:
+            os.kill(os.getpid(), number)
+
+    heard = Deaf(interrupt)
+    assert not compare(question, heard)
+    _, trials = records.read(question.folder)
+    assert trials == tuple(heard.trials)
+    assert len(trials) == 2
+    assert processes_of(question.folder.parent) == []
+
+
+def test_the_same_seed_gives_the_same_schedule(asks: Asks) -> None:
+    question = asks({"one": "", "other": ""})
+    heard = Deaf()
+    compare(question, heard)
+    order = [(t.block, t.kind, t.arms) for t in heard.trials if t.attempt == 0]
+    solos = [trial for trial in order if trial[1] is not Kind.DUET]
+    assert len(order) == 5
+    assert {arms for _, _, arms in solos} == {("one",), ("other",)}

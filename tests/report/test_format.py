@@ -1,0 +1,86 @@
+"""Numbers as people read them, as tables."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from jissoku.model import Estimate
+from jissoku.report import axis, format as fmt
+
+MICRO = "\N{MICRO SIGN}s"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0, "0"),
+        (1, "1.00"),
+        (0.01234, "0.0123"),
+        (1234, "1,230"),
+        (9.999, "10.0"),
+        (112_345, "112,000"),
+    ],
+)
+def test_three_digits(value: float, expected: str) -> None:
+    assert fmt.significant(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("ns", "expected"),
+    [(197, "197 ns"), (999.9, f"1.00 {MICRO}"), (4930, f"4.93 {MICRO}"), (231_000, f"231 {MICRO}"),
+     (1_500_000, "1.50 ms"), (999_900_000, "1.00 s"), (2.5e9, "2.50 s")],
+)  # fmt: skip
+def test_durations(ns: float, expected: str) -> None:
+    assert fmt.duration(ns) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(512, "512 B"), (2048, "2.00 KiB"), (71_000_000, "67.7 MiB")]
+)
+def test_sizes(count: int, expected: str) -> None:
+    assert fmt.size(count) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [
+        (1.31, 1.28, 1.34, "1.31 [1.28, 1.34]"),
+        (1.002, 0.998, 1.006, "1.002 [0.998, 1.006]"),
+        (43.06, 23.7, 78.4, "43.1 [23.7, 78.4]"),
+        (0.02318, 0.0128, 0.0422, "0.023 [0.013, 0.042]"),
+        (7060, 6810, 7300, "7060 [6810, 7300]"),
+    ],
+)
+def test_an_interval_has_the_decimals_that_it_justifies(
+    value: float, low: float, high: float, expected: str
+) -> None:
+    estimate = Estimate(value=value, low=low, high=high, blocks=9, spread=0.01)
+    assert estimate.text == expected
+
+
+def test_the_inverse_of_a_ratio_is_seen_from_the_other_side() -> None:
+    estimate = Estimate(value=2.0, low=1.6, high=2.5, blocks=9, spread=0.1)
+    other = estimate.inverse
+    assert (other.value, other.low, other.high) == (0.5, 0.4, 0.625)
+    assert other.half_width == pytest.approx(estimate.half_width)
+
+
+POSITIVE = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=8)
+
+
+@pytest.mark.parametrize("from_zero", [False, True])
+@given(values=POSITIVE)
+def test_an_axis_holds_its_values_and_has_ticks_inside(
+    values: list[float],
+    *,
+    from_zero: bool,
+) -> None:
+    found = axis.axis(values, str, from_zero=from_zero)
+    ends, ticks = found["range"], found["tickvals"]
+    assert isinstance(ends, list)
+    assert isinstance(ticks, list)
+    low, high = (10**end for end in ends) if found["type"] == "log" else ends
+    assert low <= min(values)
+    assert max(values) <= high
+    slack = 1e-9 * (abs(low) + abs(high))
+    assert all(low - slack <= tick <= high + slack for tick in ticks)
+    assert len(ticks) <= 13

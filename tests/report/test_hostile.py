@@ -1,0 +1,116 @@
+"""What a target writes is shown, and does nothing."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from jissoku.model import Flag, Summary, Weight
+from jissoku.report import to_html, to_json, to_markdown, to_text
+from jissoku.report.scrub import clean, scrubbed
+from tests.report import fixture
+
+EVIL = "</script><img src=x onerror=alert(1)>`|*[a](b)\x1b[2J\x07\n# not a heading"
+
+CLEANED = [
+    ("plain", "plain"),
+    ("\x1b[31mred\x1b[0m", "red"),
+    ("tab\there", "tab    here"),
+    ("bell\x07", "bell\N{REPLACEMENT CHARACTER}"),
+    ("lone \x1b escape", "lone \N{REPLACEMENT CHARACTER} escape"),
+    ("not utf-8 \udcff", "not utf-8 \N{REPLACEMENT CHARACTER}"),
+    ("two\r\nlines\n", "two\nlines\n"),
+    ("right\N{RIGHT-TO-LEFT OVERRIDE}left", "right\N{REPLACEMENT CHARACTER}left"),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), CLEANED)
+def test_terminal_sequences_and_broken_text_are_taken_out(given: str, expected: str) -> None:
+    assert clean(given) == expected
+
+
+def _evil() -> Summary:
+    """A race in which every string from outside is hostile."""
+    summary = fixture.race()
+
+    def rename(name: str) -> str:
+        return EVIL if name == "nginx" else name
+
+    standings = tuple(
+        replace(
+            known,
+            arm=replace(known.arm, name=rename(known.arm.name), version=EVIL, essay=EVIL,
+                        leaves_out=EVIL, command=(EVIL,)),
+        )
+        for known in summary.standings
+    )  # fmt: skip
+    arms = tuple(replace(arm, name=rename(arm.name)) for arm in summary.run.arms)
+    comparisons = tuple(
+        replace(c, arm=rename(c.arm), against=rename(c.against), sentence=EVIL, remarks=(EVIL,))
+        for c in summary.comparisons
+    )
+    return replace(
+        summary,
+        headline=EVIL,
+        run=replace(summary.run, arms=arms),
+        standings=standings,
+        comparisons=comparisons,
+        flags=(Flag(weight=Weight.PROBLEM, title=EVIL, text=EVIL, detail=EVIL), *summary.flags),
+    )
+
+
+class _Elements(HTMLParser):
+    """Counts elements and attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.handlers: list[str] = []
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        names = [name for name, _ in attrs]
+        self.handlers += [name for name in names if name.startswith("on")]
+        self.addresses += [name for name in names if name in {"src", "href", "action", "srcset"}]
+
+
+def test_the_page_has_no_element_that_came_from_outside() -> None:
+    page = _Elements()
+    page.feed(to_html(_evil(), library=""))
+    assert page.tags.count("script") == 3
+    assert "img" not in page.tags
+    assert page.handlers == []
+
+
+def test_the_page_asks_the_network_for_nothing() -> None:
+    text = to_html(_evil(), library="")
+    page = _Elements()
+    page.feed(text)
+    assert page.addresses == []
+    assert "default-src 'none'" in text
+    assert "url(" not in text
+    assert "@import" not in text
+
+
+def test_the_terminal_gets_no_control_character() -> None:
+    text = to_text(_evil())
+    assert not [char for char in text if not char.isprintable() and char != "\n"]
+
+
+def test_a_line_of_markdown_stays_a_line() -> None:
+    text = to_markdown(_evil())
+    assert not re.search(r"^# not a heading", text, re.MULTILINE)
+    assert not re.search(r"(?<!\\)<img", text.split("```")[0])
+    rows = [line for line in text.split("\n") if line.startswith("| ")]
+    assert all(line.endswith(" |") for line in rows)
+
+
+def test_json_is_valid_utf_8() -> None:
+    to_json(_evil()).encode()
+
+
+def test_scrubbing_leaves_a_clean_summary_alone() -> None:
+    summary = fixture.two()
+    assert scrubbed(summary) == summary

@@ -1,0 +1,105 @@
+"""Intervals hold what they promise, and exact methods agree with counting by hand."""
+
+import itertools
+import math
+import random
+
+import pytest
+from hypothesis import given, strategies as st
+from scipy import stats  # type: ignore[import-untyped]
+
+from jissoku.stats import estimate
+
+LOGS = st.lists(st.floats(-1, 1, allow_nan=False), min_size=6, max_size=12)
+
+
+def test_the_t_interval_is_the_one_of_scipy() -> None:
+    logs = [0.01, 0.03, -0.01, 0.02, 0.015, 0.0]
+    ours = estimate.t_interval(logs, 0.9)
+    mean, sem = sum(logs) / 6, float(stats.sem(logs))
+    assert (ours.low, ours.high) == pytest.approx(stats.t.interval(0.9, 5, mean, sem))
+    assert estimate.t_test(logs) == pytest.approx(float(stats.ttest_1samp(logs, 0).pvalue))
+
+
+@pytest.mark.parametrize("logs", [[], [0.1]])
+def test_no_interval_is_had_from_fewer_than_two_blocks(logs: list[float]) -> None:
+    with pytest.raises(ValueError, match="at least 2"):
+        estimate.t_interval(logs)
+    assert estimate.level(logs) is None
+
+
+def test_equal_blocks_have_no_spread_and_no_doubt() -> None:
+    assert estimate.t_test([0.25] * 6) == 0.0
+    assert estimate.t_test([0.0] * 6) == 1.0
+    assert estimate.t_interval([0.25] * 6).low == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "confidence", "left_out"),
+    # Quantiles of the signed-rank statistic: Hollander, Wolfe and Chicken, table A.4.
+    [(6, 0.95, 1), (9, 0.95, 6), (10, 0.95, 9), (6, 0.90, 3), (10, 0.90, 11)],
+)
+def test_the_wilcoxon_interval_leaves_out_what_the_tables_say(
+    blocks: int, confidence: float, left_out: int
+) -> None:
+    logs = [float(3**i) for i in range(blocks)]
+    walsh = sorted((a + b) / 2 for i, a in enumerate(logs) for b in logs[i:])
+    found = estimate.hodges_lehmann(logs, confidence)
+    assert found is not None
+    assert (found.low, found.high) == (walsh[left_out - 1], walsh[-left_out])
+
+
+def test_five_blocks_give_no_exact_interval() -> None:
+    assert estimate.hodges_lehmann([0.1, 0.2, 0.3, 0.4, 0.5]) is None
+
+
+def _flips(logs: list[float]) -> float:
+    seen = abs(sum(logs)) - 1e-9 * sum(map(abs, logs))
+    signs = list(itertools.product((1, -1), repeat=len(logs)))
+    hits = sum(abs(sum(s * x for s, x in zip(row, logs, strict=True))) >= seen for row in signs)
+    return hits / len(signs)
+
+
+@given(LOGS)
+def test_sign_flips_are_counted_exactly(logs: list[float]) -> None:
+    assert estimate.sign_flip(logs) == pytest.approx(_flips(logs))
+
+
+def test_the_smallest_sign_flip_p_of_nine_blocks() -> None:
+    assert estimate.sign_flip([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]) == 2 / 2**9
+
+
+def test_an_allowance_swallows_what_is_within_it() -> None:
+    logs = [0.4, 0.5, 0.6, 0.5, 0.45, 0.55]
+    assert estimate.t_test(logs, allowance=math.log(1.8)) == 1.0
+    assert estimate.sign_flip(logs, allowance=math.log(1.8)) == 1.0
+    assert estimate.t_test([x + 1 for x in logs], allowance=math.log(1.8)) < 1e-4
+
+
+@given(LOGS)
+def test_exchanging_the_arms_mirrors_the_interval(logs: list[float]) -> None:
+    for method in (estimate.t_interval, estimate.hodges_lehmann):
+        one, other = method(logs), method([-x for x in logs])
+        assert one is not None
+        assert other is not None
+        assert (one.low, one.high) == pytest.approx((-other.high, -other.low), abs=1e-12)
+
+
+def test_an_outlier_is_told() -> None:
+    assert estimate.outliers([0.01, 0.012, 0.011, 0.009, 0.010, 0.5]) == (5,)
+    assert estimate.outliers([0.01, 0.02, 0.03, 0.04, 0.05, 0.06]) == ()
+
+
+@pytest.mark.parametrize("blocks", [6, 9, 20])
+def test_intervals_cover_the_truth_as_often_as_they_promise(blocks: int) -> None:
+    rng = random.Random(2026)
+    rounds, covered, covered_robust = 1000, 0, 0
+    for _ in range(rounds):
+        logs = [rng.gauss(0.02, 0.01) for _ in range(blocks)]
+        ours, robust = estimate.t_interval(logs), estimate.hodges_lehmann(logs)
+        assert robust is not None
+        covered += ours.low <= 0.02 <= ours.high
+        covered_robust += robust.low <= 0.02 <= robust.high
+    # 95 % of 1000 is 950 +- 7; five deviations are allowed.
+    assert covered == pytest.approx(0.95 * rounds, abs=35)
+    assert covered_robust >= 0.95 * rounds - 35
