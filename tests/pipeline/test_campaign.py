@@ -63,6 +63,14 @@ def test_records_name_neither_machine_nor_path(asks: Asks) -> None:
     assert f'"{os.uname().nodename}"' not in header
 
 
+DIES = """
+def answer(count):
+    if count > 20:
+        print("out of luck", file=sys.stderr, flush=True)
+        os._exit(3)
+    return b"x"
+"""
+
 BROKEN = {
     "does-not-start": ("sys.exit('no licence was found')", Stage.READY, "no licence was found"),
     "dies-at-once": ("os.kill(os.getpid(), 9)", Stage.READY, ""),
@@ -72,9 +80,7 @@ BROKEN = {
         "",
     ),
     "dies-under-load": (
-        "\ndef answer(count):\n"
-        "    if count > 20: print('out of luck', file=sys.stderr, flush=True); os._exit(3)\n"
-        "    return b'x'\n",
+        DIES,
         Stage.LOAD,
         "out of luck",
     ),

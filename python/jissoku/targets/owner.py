@@ -23,15 +23,13 @@ def owner(address: Address) -> int | None:
 
 def _listeners(address: Address) -> set[int]:
     if address.socket:
-        found = psutil.net_connections("unix")
-        return {c.pid for c in found if c.pid is not None and c.laddr == address.socket}
-    if not _is_here(address.host):
-        return set()
-    return {
-        c.pid
-        for c in psutil.net_connections("tcp")
-        if c.pid is not None and c.status == psutil.CONN_LISTEN and c.laddr.port == address.port
-    }
+        here = [c for c in psutil.net_connections("unix") if str(c.laddr) == address.socket]
+    elif _is_here(address.host):
+        listening = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+        here = [c for c in listening if c.laddr and c.laddr.port == address.port]
+    else:
+        here = []
+    return {c.pid for c in here if c.pid}
 
 
 def _is_here(host: str) -> bool:
