@@ -2,33 +2,75 @@ import os
 
 from jissoku.observe import conditions, memory
 from jissoku.observe.conditions import Snapshot, change
+from jissoku.observe.memory import CORE, FAULTS, SYSTEM, USER
+
+TARGET, STRANGER, ELSEWHERE, KERNEL = 42, 77, 78, 12
 
 
-def snapshot(*, idle: int, steal: int, session: tuple[int, int, int], **tcp: int) -> Snapshot:
-    return Snapshot({0: (0, 0, 0, idle, 0, 0, 0, steal)}, tcp, {42: session})
+def stat(
+    *, user: int = 0, system: int = 0, core: int = 0, faults: int = 0, parent: int = 1
+) -> list[str]:
+    fields = ["0"] * 50
+    values = {1: parent, USER: user, SYSTEM: system, CORE: core, FAULTS: faults}
+    for index, value in values.items():
+        fields[index] = str(value)
+    return fields
 
 
-def test_differences_are_per_core_and_session() -> None:
-    before = snapshot(idle=100, steal=1, session=(10, 30, 0), RetransSegs=5)
-    after = snapshot(idle=150, steal=4, session=(25, 45, 2), RetransSegs=7)
+def snapshot(
+    at_s: float,
+    processes: dict[int, list[str]],
+    *,
+    steal: int = 0,
+    tcp: dict[str, int] | None = None,
+) -> Snapshot:
+    return Snapshot(int(at_s * 1e9), {0: steal, 1: 99}, tcp or {}, processes, {TARGET: {TARGET}})
+
+
+def test_differences_are_of_the_cores_asked_about() -> None:
+    before = snapshot(
+        1.0,
+        {TARGET: stat(user=10, system=30), STRANGER: stat(user=5), ELSEWHERE: stat()},
+        steal=1,
+        tcp={"RetransSegs": 5},
+    )
+    after = snapshot(
+        3.0,
+        {
+            TARGET: stat(user=25, system=45, faults=2),
+            STRANGER: stat(user=8, system=1),
+            ELSEWHERE: stat(user=50, core=1),
+            KERNEL: stat(system=50, parent=2),
+        },
+        steal=4,
+        tcp={"RetransSegs": 7},
+    )
     seen = change(before, after, [0])
-    assert (seen.idle_ns, seen.steal_ns) == (500_000_000, 30_000_000)
+    assert seen.steal_fraction == 0.015
+    assert seen.foreign_fraction == 0.02, (
+        "the target, other cores and kernel threads are no strangers"
+    )
     assert seen.tcp_retransmits == 2
-    assert seen.user_fractions[42] == 0.5
+    assert seen.user_fractions[TARGET] == 0.5
     assert seen.major_faults == 2
 
 
 def test_what_the_kernel_does_not_tell_is_none_and_not_zero() -> None:
-    before = snapshot(idle=0, steal=0, session=(0, 0, 0))
-    seen = change(before, before, [0])
+    before = snapshot(0, {TARGET: stat()})
+    seen = change(before, snapshot(1, {TARGET: stat()}), [0])
     assert seen.listen_overflows is None
-    assert seen.user_fractions[42] is None, "no ticks fell, so there is nothing to split"
+    assert seen.user_fractions[TARGET] is None, "no ticks fell, so there is nothing to split"
 
 
 def test_this_process_is_found_in_its_session() -> None:
     session = os.getsid(0)
-    assert os.getpid() in memory.members(session)
-    assert memory.rss_bytes(session) > 1_000_000
+    found = memory.members(session, memory.everyone())
+    assert os.getpid() in found
+    assert memory.rss_bytes(found) > 1_000_000
     seen = conditions.snapshot([session])
-    assert session in seen.sessions
-    assert set(os.sched_getaffinity(0)) <= set(seen.cores)
+    assert os.getpid() in seen.targets[session]
+    assert set(os.sched_getaffinity(0)) <= set(seen.steal)
+
+
+def test_memory_of_a_process_that_ended_is_nothing() -> None:
+    assert memory.rss_bytes([2**22 + 1]) == 0

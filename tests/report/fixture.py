@@ -1,6 +1,7 @@
 """Made-up runs that between them show everything a report can show."""
 
 from dataclasses import replace
+from functools import cache
 
 from jissoku.model import (
     Arm,
@@ -69,6 +70,7 @@ ARMS = {
 GO = Missing(name="go", reason="no go command was found", remedy="apt install golang-go")
 
 
+@cache
 def race() -> Summary:
     """Six arms and the floor: one fails, one trial is disturbed, one rate is generator-bound."""
     names = ["jissoku", "nginx-tuned", "nginx", "node", "tornado", "python", "floor"]
@@ -82,12 +84,14 @@ def race() -> Summary:
     return summarise(run, [_gated(trial) for trial in (*trials, again)])
 
 
+@cache
 def two() -> Summary:
     """Two arms in direct duet, and the floor against the first."""
     run = _run(["jissoku", "nginx-tuned", "floor"], floor="floor", reference="jissoku")
     return summarise(run, [_gated(trial) for trial in made.trials(run, TRUTHS, seed=3)])
 
 
+@cache
 def no_floor() -> Summary:
     """Three arms without a floor: multiples are of the baseline."""
     floor = Missing(name="floor", reason="this build has no floor", remedy="make build")
@@ -95,6 +99,7 @@ def no_floor() -> Summary:
     return summarise(run, [_gated(trial) for trial in made.trials(run, TRUTHS, seed=5)])
 
 
+@cache
 def nothing() -> Summary:
     """Two arms of which neither ever started."""
     run = _run(["jissoku", "python"])
@@ -103,6 +108,7 @@ def nothing() -> Summary:
     return summarise(run, trials)
 
 
+@cache
 def empty() -> Summary:
     """A run that was interrupted before its first trial ended."""
     return summarise(_run(["jissoku", "nginx"]), ())

@@ -174,7 +174,7 @@ def test_equal_arms_are_rarely_called_interference() -> None:
     costs = _truths(a=5000, b=5000)
     words = [
         _compare(run, made.trials(run, costs, noise=Noise(solo=0.1), seed=seed))["b", "a"].verdict
-        for seed in range(60)
+        for seed in range(30)
     ]
     assert words.count(Verdict.INTERFERENCE) <= 3
 

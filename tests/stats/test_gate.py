@@ -64,8 +64,12 @@ CASES = {
     "one tick of steal": (_seen(steal_fraction=0.01), None, None),
     "one tick of steal in a long window": (
         replace(_seen(steal_fraction=0.02), window_ns=10_000_000_000), "steal", REJECT),
-    "neighbours": (_seen(foreign_fraction=0.035), "foreign", REJECT),
-    "rounding of foreign time": (_seen(foreign_fraction=0.03), None, None),
+    "neighbours": (
+        _seen(foreign_fraction=0.035, server_cores_busy_fraction=0.96), "foreign", REJECT),
+    "rounding of foreign time": (
+        _seen(foreign_fraction=0.03, server_cores_busy_fraction=0.96), None, None),
+    "wake-ups that nobody is charged for": (
+        _seen(foreign_fraction=0.08, server_cores_busy_fraction=0.42), None, None),
     "a kernel that does not say": (
         _seen(steal_fraction=None, foreign_fraction=None, tcp_retransmits=None,
               listen_overflows=None, longest_gap_ns=None, major_faults=None), None, None),
@@ -96,6 +100,11 @@ def test_each_gate_closes_for_its_reason_alone(case: str) -> None:
 def test_lanes_of_different_windows_are_no_duet() -> None:
     duet = made.trial(Kind.DUET, made.lane("a"), made.lane("b", duration_ns=980_000_000))
     assert [gate.name for gate in gates(duet)] == ["window"]
+
+
+def test_late_sends_do_not_touch_a_cost() -> None:
+    duet = made.trial(Kind.DUET, made.lane("a", lag_ns_p99=900_000), made.lane("b"))
+    assert gates(duet) == ()
 
 
 def test_a_gate_names_the_arm_that_it_is_about() -> None:

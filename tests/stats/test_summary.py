@@ -122,6 +122,8 @@ def test_a_machine_that_disturbs_more_than_a_fifth_decides_nothing() -> None:
     noisy = summarise(run, [*trials, *again[:3]])
     assert noisy.comparisons[0].verdict is Verdict.INVALID
     assert noisy.comparisons[0].ratio is None
+    assert noisy.headline.startswith("No verdict: the machine disturbed 3 of 12 duets")
+    assert {s.rank for s in noisy.standings} == {None}
     assert "Verdicts withheld" in _titles(noisy, Weight.PROBLEM)
 
 

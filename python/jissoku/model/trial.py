@@ -116,8 +116,10 @@ class Conditions:
         generator_busy_fraction: CPU time of the stopwatch's busiest thread, of the window. A
             stopwatch that spins between sends is always at 1; then `spins` is set and this says
             nothing.
-        server_cores_busy_fraction: Of the cores that the target was given.
-        foreign_fraction: CPU time on the server cores that was neither idle nor the target's.
+        server_cores_busy_fraction: CPU time of the targets in the window, of their cores' time.
+        steal_fraction: Time that the host gave to others, of the server cores' time; this and what
+            follows cover the warm-up, too.
+        foreign_fraction: CPU time of others' processes on the server cores, of these cores' time.
     """
 
     generator_busy_fraction: float

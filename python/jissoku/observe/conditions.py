@@ -1,14 +1,25 @@
-"""What the machine did during a window: counters read at both edges, and their differences."""
+"""What the machine did during a lap: counters read before and after it, and their differences.
 
-from collections.abc import Iterable, Mapping
+Reading everything takes some milliseconds, so it is done outside the window: the figures cover the
+warm-up too. They decide whether a trial is believed, never what it says.
+"""
+
+import time
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from jissoku.observe.memory import members
+from jissoku.observe.memory import CORE, FAULTS, SYSTEM, USER, Stat, everyone, members
 
-# /proc/stat counts in hundredths of a second, whatever the kernel's own tick is (proc(5), USER_HZ).
+# The unit of /proc/stat and /proc/PID/stat, whatever the kernel's own tick is (proc(5), USER_HZ).
 TICK_NS = 10_000_000
-IDLE, IOWAIT, STEAL = 3, 4, 7
+STEAL = 7
+
+# With fewer ticks than this the split into user and kernel time would be guesswork.
+TICKS_MIN = 10
+
+# Kernel threads work for whoever is loaded, and that is the target: they are no strangers.
+KERNEL_THREADS_PARENT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,69 +27,94 @@ class Snapshot:
     """Counters at one instant.
 
     Attributes:
-        cores: Ticks per core, in the order of /proc/stat's columns.
+        steal: Ticks per core.
         tcp: Counters of /proc/net/snmp and /proc/net/netstat by name.
-        user_ticks: Per session, user and system ticks of all its processes.
+        targets: Processes of each target, by its root.
     """
 
-    cores: Mapping[int, tuple[int, ...]]
+    monotonic_ns: int
+    steal: Mapping[int, int]
     tcp: Mapping[str, int]
-    sessions: Mapping[int, tuple[int, int, int]]
+    processes: Mapping[int, Stat]
+    targets: Mapping[int, set[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What happened between two snapshots; None where this kernel does not tell."""
+    """What happened between two snapshots; None where this kernel does not tell.
 
-    idle_ns: int
-    steal_ns: int
+    Attributes:
+        foreign_fraction: CPU time of others' processes that ran on the cores, of these cores' time.
+        user_fractions: Of each target, by its root.
+    """
+
+    steal_fraction: float
+    foreign_fraction: float
     tcp_retransmits: int | None
     listen_overflows: int | None
     user_fractions: Mapping[int, float | None]
     major_faults: int
 
 
-def snapshot(sessions: Iterable[int]) -> Snapshot:
-    """Reads everything once; about a millisecond. `sessions` are the targets' session ids."""
+def snapshot(roots: Iterable[int]) -> Snapshot:
+    """Reads everything once; `roots` are the targets' first processes."""
+    processes = everyone()
     return Snapshot(
-        cores=_cores(Path("/proc/stat").read_text()),
+        monotonic_ns=time.monotonic_ns(),
+        steal=_steal(Path("/proc/stat").read_text()),
         tcp=_tcp(),
-        sessions={session: _session(session) for session in sessions},
+        processes=processes,
+        targets={root: members(root, processes) for root in roots},
     )
 
 
-def change(before: Snapshot, after: Snapshot, cores: Iterable[int]) -> Change:
-    """The differences, with idle and steal summed over `cores`."""
-    used = [core for core in cores if core in before.cores and core in after.cores]
-
-    def ticks(*columns: int) -> int:
-        return sum(after.cores[c][i] - before.cores[c][i] for c in used for i in columns)
-
-    def tcp(name: str) -> int | None:
-        if name not in before.tcp or name not in after.tcp:
-            return None
-        return after.tcp[name] - before.tcp[name]
-
-    pairs = {key: (before.sessions[key], after.sessions[key]) for key in before.sessions}
+def change(before: Snapshot, after: Snapshot, cores: Collection[int]) -> Change:
+    """The differences, with steal and foreign time summed over `cores`."""
+    span_ns = (after.monotonic_ns - before.monotonic_ns) * len(cores)
+    steal = sum(after.steal.get(core, 0) - before.steal.get(core, 0) for core in cores)
+    ours = set().union(*after.targets.values())
+    foreign = sum(
+        _ticks(before, after, pid, USER) + _ticks(before, after, pid, SYSTEM)
+        for pid, stat in after.processes.items()
+        if pid not in ours and int(stat[CORE]) in cores and not _is_kernel_thread(pid, stat)
+    )
     return Change(
-        idle_ns=ticks(IDLE, IOWAIT) * TICK_NS,
-        steal_ns=ticks(STEAL) * TICK_NS,
-        tcp_retransmits=tcp("RetransSegs"),
-        listen_overflows=tcp("ListenOverflows"),
-        user_fractions={key: _user_fraction(*pair) for key, pair in pairs.items()},
-        major_faults=sum(new[2] - old[2] for old, new in pairs.values()),
+        steal_fraction=steal * TICK_NS / span_ns,
+        foreign_fraction=foreign * TICK_NS / span_ns,
+        tcp_retransmits=_counted(before, after, "RetransSegs"),
+        listen_overflows=_counted(before, after, "ListenOverflows"),
+        user_fractions={
+            root: _user_fraction(before, after, pids) for root, pids in after.targets.items()
+        },
+        major_faults=sum(_ticks(before, after, pid, FAULTS) for pid in ours),
     )
 
 
-def _user_fraction(before: tuple[int, int, int], after: tuple[int, int, int]) -> float | None:
-    user, system = after[0] - before[0], after[1] - before[1]
-    # With fewer ticks than this the split would be guesswork.
-    return user / (user + system) if user + system >= 10 else None
+def _ticks(before: Snapshot, after: Snapshot, pid: int, field: int) -> int:
+    """What was added to a field of a process; one that is new began at zero."""
+    start = int(before.processes[pid][field]) if pid in before.processes else 0
+    return int(after.processes[pid][field]) - start
 
 
-def _cores(text: str) -> dict[int, tuple[int, ...]]:
+def _counted(before: Snapshot, after: Snapshot, name: str) -> int | None:
+    if name not in before.tcp or name not in after.tcp:
+        return None
+    return after.tcp[name] - before.tcp[name]
+
+
+def _user_fraction(before: Snapshot, after: Snapshot, pids: Iterable[int]) -> float | None:
+    pids = tuple(pids)
+    user, system = (sum(_ticks(before, after, pid, f) for pid in pids) for f in (USER, SYSTEM))
+    return user / (user + system) if user + system >= TICKS_MIN else None
+
+
+def _is_kernel_thread(pid: int, stat: Stat) -> bool:
+    return KERNEL_THREADS_PARENT in {pid, int(stat[1])}
+
+
+def _steal(text: str) -> dict[int, int]:
     rows = (line.split() for line in text.splitlines() if line.startswith("cpu"))
-    return {int(row[0][3:]): tuple(map(int, row[1:])) for row in rows if row[0] != "cpu"}
+    return {int(row[0][3:]): int(row[1 + STEAL]) for row in rows if row[0] != "cpu"}
 
 
 def _tcp() -> dict[str, int]:
@@ -93,13 +129,3 @@ def _tcp() -> dict[str, int]:
                 pairs = zip(names.split()[1:], values.split()[1:], strict=True)
                 found.update((key, int(value)) for key, value in pairs)
     return found
-
-
-def _session(session: int) -> tuple[int, int, int]:
-    user = system = faults = 0
-    for fields in members(session).values():
-        # Fields 12, 14 and 15 of proc_pid_stat(5); ours start after the command's name, at field 3.
-        faults += int(fields[9])
-        user += int(fields[11])
-        system += int(fields[12])
-    return user, system, faults

@@ -9,15 +9,19 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from jissoku.errors import JissokuError
 from jissoku.model import Conditions, Cores, Lane, Latency, Reuse, Workload
 from jissoku.observe import conditions, memory
+
+# What `jissoku load --json` prints; its schema is the stopwatch's own.
+Report = dict[str, Any]
 
 # What the stopwatch may take beyond warm-up and window before it is ended: connecting ten thousand
 # connections and waiting for the last answers both fit.
@@ -30,7 +34,8 @@ class Lap:
 
     Attributes:
         urls: One per arm, with the path: `http://host:port/path` or `unix:/socket:/path`.
-        sessions: The targets' session ids, in the same order; None for a target we did not start.
+        roots: The targets' first processes, in the same order; None for one that is not to be
+            found.
         body: The right answer's body, byte for byte; None when the arms' answers differ, and each
             is held to its own first one.
         seed: Decides the order of sends.
@@ -38,7 +43,7 @@ class Lap:
 
     arms: tuple[str, ...]
     urls: tuple[str, ...]
-    sessions: tuple[int | None, ...]
+    roots: tuple[int | None, ...]
     body: bytes | None
     status: int
     workload: Workload
@@ -74,6 +79,7 @@ def run(
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         body = Path(folder) / "body"
         body.write_bytes(lap.body or b"")
+        before = conditions.snapshot(_roots(lap))
         with subprocess.Popen(
             _command(lap, body, cores),
             stdin=subprocess.DEVNULL,
@@ -85,32 +91,47 @@ def run(
             watchdog.start()
             started(process)
             try:
-                edges, told, complaint = _attend(process, lap)
+                rss, told, complaint = _attend(process, before)
             finally:
                 watchdog.cancel()
                 process.kill()  # It has ended long ago, unless something went wrong here.
     if not told:
         raise StopwatchError(complaint or f"the stopwatch ended with code {process.returncode}")
-    return _lanes(lap, told, edges, cores)
+    report = msgspec.json.decode(told)
+    _must_have_answers(lap, report)
+    after = conditions.snapshot(_roots(lap))
+    seen = conditions.change(before, after, cores.server)
+    return _lanes(lap, report, seen, rss), _conditions(lap, report, seen, cores)
 
 
 def _attend(
-    process: subprocess.Popen[str], lap: Lap
-) -> tuple[list[tuple[conditions.Snapshot, list[int]]], bytes, str]:
-    """Reads both pipes to their end, taking a snapshot whenever an edge is announced."""
+    process: subprocess.Popen[str], before: conditions.Snapshot
+) -> tuple[dict[int, int], bytes, str]:
+    """Reads both pipes to their end; when the window closes, the targets' memory is read."""
     assert process.stderr is not None
     assert process.stdout is not None
-    sessions = [session for session in lap.sessions if session is not None]
-    edges = []
+    rss: dict[int, int] = {}
     complaint: list[str] = []
     for line in process.stderr:
-        if line.startswith("window "):
-            edges.append((conditions.snapshot(sessions), [memory.rss_bytes(s) for s in sessions]))
-        else:
+        if line.startswith("window close"):
+            rss = {root: memory.rss_bytes(pids) for root, pids in before.targets.items()}
+        elif not line.startswith("window "):
             complaint.append(line.strip())
     told = process.stdout.read()
     process.wait()
-    return edges, told.encode(), " ".join(complaint)
+    return rss, told.encode(), " ".join(complaint)
+
+
+def _roots(lap: Lap) -> list[int]:
+    return [root for root in lap.roots if root is not None]
+
+
+def _must_have_answers(lap: Lap, report: Report) -> None:
+    for arm, lane in zip(lap.arms, report["lanes"], strict=True):
+        if not lane["requests"]:
+            kinds = [f"{count} {kind}" for kind, count in lane["errors"].items() if count]
+            errors = f"; errors: {', '.join(kinds)}" if kinds else ""
+            raise StopwatchError(f"{arm} gave no answer in the window{errors}", arm=arm)
 
 
 def _seconds_at_most(lap: Lap) -> float:
@@ -146,79 +167,47 @@ def _command(lap: Lap, body: Path, cores: Cores) -> list[str]:
         command += ["-H", f"{name}: {value}"]
     if work.body:
         command += ["--body", work.body.decode()]
-    for session in lap.sessions:
-        command += ["--watch", str(session or 0)]
+    for root in lap.roots:
+        command += ["--watch", str(root or 0)]
     return [*command, *lap.urls]
 
 
 def _lanes(
-    lap: Lap,
-    told: bytes,
-    edges: Sequence[tuple[conditions.Snapshot, list[int]]],
-    cores: Cores,
-) -> tuple[tuple[Lane, ...], Conditions]:
-    report = msgspec.json.decode(told)
-    if len(edges) != 2:
-        raise StopwatchError("the stopwatch did not announce both edges of its window")
-    for arm, lane in zip(lap.arms, report["lanes"], strict=True):
-        if not lane["requests"]:
-            kinds = [f"{count} {kind}" for kind, count in lane["errors"].items() if count]
-            errors = f"; errors: {', '.join(kinds)}" if kinds else ""
-            raise StopwatchError(f"{arm} gave no answer in the window{errors}", arm=arm)
-    (before, _), (after, rss) = edges
-    seen = conditions.change(before, after, cores.server)
-    memory_of = dict(zip([s for s in lap.sessions if s is not None], rss, strict=True))
-    lanes = tuple(
+    lap: Lap, report: Report, seen: conditions.Change, rss: dict[int, int]
+) -> tuple[Lane, ...]:
+    return tuple(
         Lane(
             arm=arm,
             requests=lane["requests"],
             errors=lane["errors"],
             duration_ns=lane["duration_ns"],
-            cpu_ns=lane["watched_cpu_ns"] if session else None,
-            cpu_user_fraction=seen.user_fractions.get(session) if session else None,
+            cpu_ns=lane["watched_cpu_ns"] if root else None,
+            cpu_user_fraction=seen.user_fractions.get(root) if root else None,
             rate_rps_offered=lane["rate_rps_offered"],
             lag_ns_p99=lane["lag_ns_p99"],
             latency_ns=Latency(**{key: int(value) for key, value in lane["latency_ns"].items()}),
             histogram=lane["histogram"],
             per_second=tuple(lane["per_second"]),
-            rss_bytes_peak=memory_of.get(session) if session else None,
+            rss_bytes_peak=rss.get(root) if root else None,
             connections_opened=lane["connections_opened"],
             bytes_received=lane["bytes_received"],
         )
-        for arm, session, lane in zip(lap.arms, lap.sessions, report["lanes"], strict=True)
+        for arm, root, lane in zip(lap.arms, lap.roots, report["lanes"], strict=True)
     )
-    return lanes, _conditions(report, lanes, seen, cores, spins=lap.workload.rate_rps is not None)
 
 
-def _conditions(
-    report: dict[str, object],
-    lanes: Iterable[Lane],
-    seen: conditions.Change,
-    cores: Cores,
-    *,
-    spins: bool,
-) -> Conditions:
-    threads = report["threads"]
-    assert isinstance(threads, list)
-    lanes = tuple(lanes)
-    span_ns = max(lane.duration_ns for lane in lanes) * len(cores.server)
-    busy_ns = span_ns - seen.idle_ns - seen.steal_ns
-    known = [lane.cpu_ns for lane in lanes if lane.cpu_ns is not None]
-    foreign_ns = busy_ns - sum(known) if len(known) == len(lanes) else None
-    gap = report["longest_gap_ns"]
+def _conditions(lap: Lap, report: Report, seen: conditions.Change, cores: Cores) -> Conditions:
+    lanes = report["lanes"]
+    known = [lane["watched_cpu_ns"] for lane in lanes if lane["watched_cpu_ns"] is not None]
+    span_ns = max(lane["duration_ns"] for lane in lanes) * len(cores.server)
     return Conditions(
-        generator_busy_fraction=max(thread["busy_fraction"] for thread in threads),
-        spins=spins,
-        server_cores_busy_fraction=_bounded(busy_ns / span_ns),
-        steal_fraction=_bounded(seen.steal_ns / span_ns),
-        foreign_fraction=None if foreign_ns is None else _bounded(foreign_ns / span_ns),
+        generator_busy_fraction=max(thread["busy_fraction"] for thread in report["threads"]),
+        spins=lap.workload.rate_rps is not None,
+        server_cores_busy_fraction=sum(known) / span_ns if len(known) == len(lanes) else None,
+        steal_fraction=seen.steal_fraction,
+        foreign_fraction=seen.foreign_fraction,
         tcp_retransmits=seen.tcp_retransmits,
         listen_overflows=seen.listen_overflows,
-        longest_gap_ns=gap if isinstance(gap, int) else None,
+        longest_gap_ns=report["longest_gap_ns"],
         major_faults=seen.major_faults,
     )
-
-
-def _bounded(fraction: float) -> float:
-    """Ticks are coarse: a difference of two readings can leave its range by a hundredth."""
-    return min(1.0, max(0.0, fraction))

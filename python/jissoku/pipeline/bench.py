@@ -169,7 +169,7 @@ class Bench:
         return Lap(
             arms=planned.arms,
             urls=tuple(server.running.address.url(workload.path) for server in servers),
-            sessions=tuple(
+            roots=tuple(
                 self.watched(name) or server.running.pid
                 for name, server in zip(planned.arms, servers, strict=True)
             ),

@@ -14,13 +14,9 @@ import plotly.graph_objects as go  # type: ignore[import-untyped]
 from jissoku.model import Bound, Standing, Summary
 from jissoku.report import format as fmt, rows, tables
 from jissoku.report.axis import axis
+from jissoku.report.palette import SOFT, USER, colour, dash
 from jissoku.report.tables import Table
 
-# Paul Tol's "bright" scheme, told apart by all common kinds of colour vision and on both themes;
-# his grey is the floor's. Beyond six arms the dashes differ.
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#ccbb44", "#66ccee")
-FLOOR_COLOUR = "#999999"
-DASHES = ("solid", "dash", "dashdot", "longdash")
 LEGEND = {
     "orientation": "h",
     "traceorder": "normal",
@@ -52,22 +48,6 @@ def figures(summary: Summary) -> tuple[Figure, ...]:
         multiples, blocks, splits, rates, latencies, memory,
     )  # fmt: skip
     return tuple(figure for make in makers if (figure := make(summary)) is not None)
-
-
-def colour(summary: Summary, name: str) -> str:
-    """The arm's colour in every plot."""
-    if name == summary.run.floor:
-        return FLOOR_COLOUR
-    names = [arm.name for arm in summary.run.arms if arm.name != summary.run.floor]
-    return COLOURS[names.index(name) % len(COLOURS)]
-
-
-def dash(summary: Summary, name: str) -> str:
-    """Tells lines apart once the colours are used up; the floor is dotted."""
-    if name == summary.run.floor:
-        return "dot"
-    names = [arm.name for arm in summary.run.arms if arm.name != summary.run.floor]
-    return DASHES[names.index(name) // len(COLOURS) % len(DASHES)]
 
 
 def multiples(summary: Summary) -> Figure | None:
@@ -159,10 +139,8 @@ def splits(summary: Summary) -> Figure | None:
     places = list(range(len(drawn)))
     style = {"orientation": "h", "hovertemplate": "%{x:.0f} % %{fullData.name}<extra></extra>"}
     traces = [
-        go.Bar(x=user, y=places, name="user", marker={"color": "#4477aa"}, **style),
-        go.Bar(
-            x=[100 - u for u in user], y=places, name="system", marker={"color": rows.SOFT}, **style
-        ),
+        go.Bar(x=user, y=places, name="user", marker={"color": USER}, **style),
+        go.Bar(x=[100 - u for u in user], y=places, name="system", marker={"color": SOFT}, **style),
     ]
     labels = [f"{row[1]} + {row[2]}" for row in tables.splits(summary).rows]
     layout = rows.layout(drawn, labels, {

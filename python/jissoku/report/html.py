@@ -8,7 +8,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from jissoku.model import Summary, Weight
-from jissoku.report import chart, matrix, method, rows, tables
+from jissoku.report import chart, matrix, method, palette, tables
 from jissoku.report.scrub import scrubbed
 
 # A factor, or the interval behind it.
@@ -42,7 +42,7 @@ def to_html(summary: Summary, *, library: str | None = None) -> str:
         asked=method.asked(summary.run),
         trials=method.trials(summary),
         data=_script_json({
-            "theme": rows.THEME,
+            "theme": palette.THEME,
             "figures": [{"name": f.name, "plot": f.plot} for f in figures],
         }),
         library=Markup(get_plotlyjs() if library is None else library),  # noqa: S704 - plotly's own

@@ -20,6 +20,10 @@ def measured(summary: Summary) -> tuple[str, ...]:
     """Paragraphs."""
     run = summary.run
     effect = f"{100 * run.minimum_effect:g} %"
+    count = len(summary.comparisons)
+    family = (
+        f" also when it is widened for all {count} comparisons (Bonferroni)" if count > 1 else ""
+    )
     cost = (
         "Cost is the CPU time of all of a target's processes per verified answer. Two targets run"
         " in the same moments at one common rate (a duet), so what the machine does to one it does"
@@ -29,8 +33,7 @@ def measured(summary: Summary) -> tuple[str, ...]:
     proof = (
         "Intervals are 95 % by Student's t on the logarithms of the blocks' ratios. A verdict"
         " needs six blocks, and a Hodges-Lehmann interval that agrees. Differences under"
-        f" {effect} count as practically equal; proven means that the interval excludes 1 also"
-        f" when it is widened for all {max(1, len(summary.comparisons))} comparisons (Bonferroni)."
+        f" {effect} count as practically equal; proven means that the interval excludes 1{family}."
     )
     solo = (
         "Rates, latency and memory come from trials with one target alone. A closed-loop rate"

@@ -1,8 +1,7 @@
 """Plots with one row per target: a name on the left, a mark, a figure on the right.
 
 Names and figures are handed to the page's script (in the layout's `meta`), which places them
-beside the plot where there is room, and above each row where there is not. Colours that follow the
-theme of the page are stand-ins from `THEME`, which the script replaces.
+beside the plot where there is room, and above each row where there is not.
 """
 
 import html
@@ -11,9 +10,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go  # type: ignore[import-untyped]
 
 from jissoku.model import Estimate, Standing
-
-INK, MUTED, SOFT = "#010101", "#010102", "#010103"
-THEME = {INK: "--ink", MUTED: "--muted", SOFT: "--soft"}
+from jissoku.report.palette import MUTED
 
 
 def layout(

@@ -99,7 +99,7 @@ def _verdicts(summary: Summary) -> list[RenderableType]:
     against = [c for c in summary.comparisons if c.against == summary.run.baseline]
     found: list[RenderableType] = []
     for comparison in against:
-        found.append(_verdict(comparison))
+        found.append(Padding(_verdict(comparison), (0, 0, 0, 2)))
         # Without a ratio the sentence itself gives the reason.
         remarks = comparison.remarks if comparison.ratio else ()
         found += [Padding(Text(remark, style="dim"), (0, 0, 0, 4)) for remark in remarks]
@@ -121,6 +121,6 @@ def _verdict(comparison: Comparison) -> Text:
         Verdict.INVALID: "bold red",
         Verdict.INTERFERENCE: "yellow",
     }.get(comparison.verdict, "")
-    text = Text(f"  {comparison.sentence}.")
+    text = Text(f"{comparison.sentence}.")
     text.highlight_words([f": {comparison.verdict}"], colour)
     return text

@@ -25,7 +25,7 @@ def too_noisy(trials: Sequence[Trial]) -> str:
         return ""
     return (
         f"the machine disturbed {rejected} of {len(ended)} duets, and above"
-        f" {REJECTED_MAX:.0%} a run decides nothing"
+        f" {100 * REJECTED_MAX:.0f} % a run decides nothing"
     )
 
 

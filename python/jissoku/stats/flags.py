@@ -54,7 +54,8 @@ def _of_comparisons(comparisons: Sequence[Comparison]) -> Iterator[Flag]:
     invalid = [c for c in comparisons if c.verdict is Verdict.INVALID]
     for reason in dict.fromkeys(c.remarks[0] for c in invalid if c.remarks):
         names = [f"{c.arm} / {c.against}" for c in invalid if c.remarks[:1] == (reason,)]
-        text = f"{reason[:1].upper()}{reason[1:]}. Concerned: {', '.join(names)}."
+        which = "every pair" if len(names) == len(comparisons) else ", ".join(names)
+        text = f"{reason[:1].upper()}{reason[1:]}. Concerned: {which}."
         yield Flag(weight=Weight.PROBLEM, title="Verdicts withheld", text=text)
     for found in comparisons:
         if found.verdict is Verdict.INTERFERENCE:
@@ -143,5 +144,6 @@ def _of_the_run(run: Run, standings: Sequence[Standing]) -> Iterator[Flag]:
         text = "No target can be shown as a multiple of the least possible cost."
         yield Flag(weight=Weight.CAUTION, title="The floor was not raced", text=text)
     for missing in run.missing:
-        text = f"{missing.reason}. To add it: {missing.remedy}"
+        reason = f"{missing.reason[:1].upper()}{missing.reason[1:]}".rstrip(".")
+        text = f"{reason}. To add it: {missing.remedy}"
         yield Flag(weight=Weight.NOTE, title=f"{missing.name} could not be raced", text=text)

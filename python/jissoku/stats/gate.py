@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from jissoku.model import Bound, Conditions, Consequence, Gate, Kind, Lane, Reuse, Trial
 from jissoku.stats import saturation
 
-# /proc/stat counts in steps of 10 ms. A difference of N steps may be N - 1 in truth, and foreign
-# time is a difference of differences: a reading is over a limit when it is so without its rounding.
+# /proc counts in steps of 10 ms. A difference of N steps may be N - 1 in truth, so a reading is over
+# a limit when it is so without its rounding.
 STEP_NS = 10_000_000
 STEAL_STEPS = 1
-FOREIGN_STEPS = 2
+FOREIGN_STEPS = 1
 
 STEAL_MAX = 0.005
 FOREIGN_MAX = 0.01
@@ -115,16 +115,18 @@ def _little(trial: Trial, lane: Lane) -> Iterator[Gate]:
         yield _stamp("little", text, lane)
 
 
-def _pace(_: Trial, lane: Lane) -> Iterator[Gate]:
+def _pace(trial: Trial, lane: Lane) -> Iterator[Gate]:
     if lane.rate_rps_offered is None or lane.duration_ns <= 0:
         return
     achieved = lane.requests / (lane.duration_ns / 1e9) / lane.rate_rps_offered
     if achieved < ACHIEVED_MIN:
         text = (
-            f"{lane.arm}: answered {achieved:.1%} of the {lane.rate_rps_offered:,.0f} requests/s"
-            " offered: its cost belongs to a lower rate"
+            f"{lane.arm}: answered {_percent(achieved)} of the {lane.rate_rps_offered:,.0f}"
+            " requests/s offered: its cost belongs to a lower rate"
         )
         yield _stamp("rate-not-reached", text, lane)
+    if trial.kind is Kind.DUET:
+        return  # late sends spoil latencies, and a duet's are not used
     limit = max(LAG_OF_P50_MAX * lane.latency_ns.p50, LAG_NS_MAX)
     if lane.lag_ns_p99 is not None and lane.lag_ns_p99 > limit:
         text = (
@@ -156,13 +158,13 @@ def _same_window(trial: Trial) -> Iterator[Gate]:
 
 def _steal(trial: Trial, seen: Conditions) -> Iterator[Gate]:
     if _is_over(seen.steal_fraction, STEAL_MAX, STEAL_STEPS, trial.window_ns):
-        text = f"another machine took {seen.steal_fraction:.1%} of the cores (steal)"
+        text = f"another machine took {_percent(seen.steal_fraction)} of the cores (steal)"
         yield _reject("steal", text)
 
 
 def _foreign(trial: Trial, seen: Conditions) -> Iterator[Gate]:
     if _is_over(seen.foreign_fraction, FOREIGN_MAX, FOREIGN_STEPS, trial.window_ns):
-        text = f"other programs used {seen.foreign_fraction:.1%} of the server's cores"
+        text = f"other programs used {_percent(seen.foreign_fraction)} of the server's cores"
         yield _reject("foreign", text)
 
 
@@ -191,7 +193,9 @@ def _generator(trial: Trial, seen: Conditions) -> Iterator[Gate]:
         if held is not Bound.SERVER:
             yield _stamp(RATE_STAMP, f"{held}: this rate says nothing about the server's capacity")
     elif not seen.spins and busy > GENERATOR_BUSY_MAX:
-        yield _stamp("generator-busy", f"the stopwatch's busiest thread ran {busy:.0%} of the time")
+        yield _stamp(
+            "generator-busy", f"the stopwatch's busiest thread ran {_percent(busy)} of the time"
+        )
 
 
 LANE_CHECKS: tuple[Callable[[Trial, Lane], Iterator[Gate]], ...] = (
@@ -204,6 +208,10 @@ MACHINE_CHECKS: tuple[Callable[[Trial, Conditions], Iterator[Gate]], ...] = (
 
 def _is_over(fraction: float | None, limit: float, steps: int, window_ns: int) -> bool:
     return fraction is not None and fraction - steps * STEP_NS / window_ns > limit
+
+
+def _percent(fraction: float | None) -> str:
+    return "" if fraction is None else f"{100 * fraction:.1f} %"
 
 
 def _invalid(name: str, message: str, lane: Lane) -> Gate:

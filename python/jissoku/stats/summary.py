@@ -86,10 +86,11 @@ def _ranked(
     known = sorted((s for s in found if s.multiple), key=_multiple)
     unknown = [s for s in found if not s.multiple]
     apart = {frozenset((c.arm, c.against)) for c in comparisons if c.proven}
-    ranks = tiers.ranks(
-        [s.arm.name for s in known if s.arm.name in named],
-        lambda one, other: frozenset((one, other)) in apart,
-    )
+    ordered = [s.arm.name for s in known if s.arm.name in named]
+    # One arm alone is first of nothing.
+    ranks = {}
+    if len(ordered) > 1:
+        ranks = tiers.ranks(ordered, lambda one, other: frozenset((one, other)) in apart)
     return tuple(replace(s, rank=ranks.get(s.arm.name)) for s in (*known, *unknown))
 
 
