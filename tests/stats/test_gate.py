@@ -66,10 +66,9 @@ CASES = {
         replace(_seen(steal_fraction=0.02), window_ns=10_000_000_000), "steal", REJECT),
     "neighbours": (
         _seen(foreign_fraction=0.035, server_cores_busy_fraction=0.96), "foreign", REJECT),
-    "rounding of foreign time": (
-        _seen(foreign_fraction=0.03, server_cores_busy_fraction=0.96), None, None),
-    "wake-ups that nobody is charged for": (
-        _seen(foreign_fraction=0.08, server_cores_busy_fraction=0.42), None, None),
+    "rounding of foreign time": (_seen(foreign_fraction=0.02), None, None),
+    "neighbours of a core that idles": (
+        _seen(foreign_fraction=0.08, server_cores_busy_fraction=0.42), "foreign", REJECT),
     "a kernel that does not say": (
         _seen(steal_fraction=None, foreign_fraction=None, tcp_retransmits=None,
               listen_overflows=None, longest_gap_ns=None, major_faults=None), None, None),

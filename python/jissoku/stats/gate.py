@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from jissoku.model import Bound, Conditions, Consequence, Gate, Kind, Lane, Reuse, Trial
 from jissoku.stats import saturation
 
-# /proc counts in steps of 10 ms. A difference of N steps may be N - 1 in truth, so a reading is over
-# a limit when it is so without its rounding.
+# /proc counts in steps of 10 ms. A difference of N steps may be N - 1 in truth, so a reading is
+# over a limit when it is so without its rounding.
 STEP_NS = 10_000_000
 STEAL_STEPS = 1
 FOREIGN_STEPS = 1
