@@ -42,7 +42,7 @@ struct Serve {
 /// Counts the answers that come back, by their length alone
 #[derive(Debug, clap::Args)]
 struct Load {
-    /// http://HOST:PORT/PATH or unix:/PATH.sock:/URI
+    /// `http://HOST:PORT/PATH` or `unix:/PATH.sock:/URI`
     #[arg(value_name = "URL")]
     url: Address,
     /// Connections
@@ -94,8 +94,8 @@ impl Serve {
     fn run(self) -> Result<(), Refusal> {
         let broken = |error: io::Error| (1, format!("the floor broke: {error}"));
         let bound = jissoku_floor::bind(&self.listen, usize::from(self.workers));
-        let bound =
-            bound.map_err(|(place, error)| (2, format!("{place} cannot be listened on: {error}")))?;
+        let bound = bound
+            .map_err(|(place, error)| (2, format!("{place} cannot be listened on: {error}")))?;
         // Caught before anybody can know that we listen, so that no signal ends us half-way.
         let signals = Signals::catch(&[SIGTERM, SIGINT]).map_err(broken)?;
         let driver = match self.driver {

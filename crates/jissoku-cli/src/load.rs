@@ -11,8 +11,8 @@ use jissoku_load::{
     Address, Control, Edge, Expected, Failure, Idle, LanePlan, Pace, Plan, Request, Reuse, Until,
     Verify,
 };
-use jissoku_os::clock;
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
+use jissoku_os::{clock, core};
 
 use crate::units;
 
@@ -27,7 +27,7 @@ const WARMUP_NS: u64 = SECOND_NS / 10 * 3;
 /// Asks servers, checks every answer, and measures time.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Load {
-    /// http://HOST:PORT/PATH or unix:/PATH.sock:/URI; several are driven side by side, as a duet
+    /// `http://HOST:PORT/PATH` or `unix:/PATH.sock:/URI`; several are driven side by side, as a duet
     #[arg(value_name = "URL", required = true)]
     urls: Vec<Address>,
     /// Open connections for each URL
@@ -134,7 +134,9 @@ impl Load {
         let control = Control { interrupt: signals.as_fd(), on_edge: &on_edge };
         let outcome = match jissoku_load::run(&plan, control) {
             Ok(outcome) => outcome,
-            Err(failure @ Failure::NoSuchProcess { .. }) => return complain(&failure.to_string(), 2),
+            Err(failure @ Failure::NoSuchProcess { .. }) => {
+                return complain(&failure.to_string(), 2);
+            }
             Err(failure) => return complain(&failure.to_string(), 1),
         };
         let report = Report::new(&plan, &outcome);
@@ -157,17 +159,23 @@ impl Load {
             return Err(format!("{watched} processes are to be watched behind {urls} URLs"));
         }
         if self.unix_socket.is_some() && self.urls.len() > 1 {
-            return Err("--unix-socket goes with one URL: write unix:/path.sock:/uri for several".into());
+            return Err(
+                "--unix-socket goes with one URL: write unix:/path.sock:/uri for several".into()
+            );
         }
         if let Some(status) = self.expect_status.iter().find(|code| !(200..600).contains(*code)) {
             return Err(format!("{status} is no status that ends an exchange: 200 to 599 are"));
         }
+        let allowed = core::allowed().map_err(|error| format!("no core may be used: {error}"))?;
+        if let Some(foreign) = self.cores.iter().flatten().find(|core| !allowed.contains(core)) {
+            return Err(format!("core {foreign} is not among those we may use: {allowed:?}"));
+        }
         let lanes = self.lanes()?;
+        let is_paced_duet = self.rate.is_some() && lanes.len() > 1;
         let idle = match self.idle {
-            Some(IdleChoice::Block) => Idle::Block,
             Some(IdleChoice::Spin) => Idle::Spin,
-            None if self.rate.is_some() && lanes.len() > 1 => Idle::Spin,
-            None => Idle::Block,
+            None if is_paced_duet => Idle::Spin,
+            Some(IdleChoice::Block) | None => Idle::Block,
         };
         let counted = self.requests.is_some();
         let plan = Plan {
@@ -197,12 +205,12 @@ impl Load {
             fields: self.headers.clone(),
             body: self.body.clone().unwrap_or_default(),
         };
-        let verify = match self.verify {
-            Some(VerifyChoice::None) => Verify::None,
-            Some(VerifyChoice::Length) => Verify::Length,
-            Some(VerifyChoice::All) => Verify::All,
-            None if self.expect_body.is_some() => Verify::All,
-            None => Verify::Length,
+        let unsaid =
+            if self.expect_body.is_some() { VerifyChoice::All } else { VerifyChoice::Length };
+        let verify = match self.verify.unwrap_or(unsaid) {
+            VerifyChoice::None => Verify::None,
+            VerifyChoice::Length => Verify::Length,
+            VerifyChoice::All => Verify::All,
         };
         let lane = |(number, address): (usize, &Address)| {
             let address = match &self.unix_socket {
@@ -213,7 +221,11 @@ impl Load {
             Ok(LanePlan {
                 request: request_bytes.map_err(|bad| bad.to_string())?,
                 head_only: request.is_head(),
-                expected: Expected::new(verify, self.expect_status.clone(), self.expect_body.clone()),
+                expected: Expected::new(
+                    verify,
+                    self.expect_status.clone(),
+                    self.expect_body.clone(),
+                ),
                 watch: self.watch.get(number).copied(),
                 address,
             })

@@ -10,14 +10,8 @@ const UNITS_NS: [(&str, u64); 7] = [
     ("", 1_000_000_000),
 ];
 
-const MULTIPLES: [(&str, u64); 6] = [
-    ("k", 1_000),
-    ("K", 1_000),
-    ("M", 1_000_000),
-    ("m", 1_000_000),
-    ("G", 1_000_000_000),
-    ("", 1),
-];
+const MULTIPLES: [(&str, u64); 6] =
+    [("k", 1_000), ("K", 1_000), ("M", 1_000_000), ("m", 1_000_000), ("G", 1_000_000_000), ("", 1)];
 
 /// `10s`, `300ms`, `1.5m`, or seconds without a unit; the answer is in nanoseconds.
 pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {

@@ -38,7 +38,9 @@ pub struct Decoder {
 /// What the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Size { digits: u8 },
+    Size {
+        digits: u8,
+    },
     /// Space after a size or an extension, which only another extension may follow.
     BeforeExtension,
     /// After a semicolon.

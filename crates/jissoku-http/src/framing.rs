@@ -70,7 +70,6 @@ impl Framing {
     pub(crate) const fn is_given(self) -> bool {
         self.content_length.is_some() || self.is_chunked
     }
-
 }
 
 /// Reads 1*DIGIT up to 2^63 - 1; no sign, no space, no list.

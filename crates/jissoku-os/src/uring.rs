@@ -26,15 +26,17 @@ const BUFFER_SIZE: usize = 4096;
 const GROUP: u16 = 0;
 
 /// What a completion is about; the descriptor or number it concerns is in the lower half.
+const KINDS: u64 = 0xffff_ffff << 32;
 const HALT: u64 = 1 << 32;
 const ACCEPT: u64 = 2 << 32;
 const RECEIVE: u64 = 3 << 32;
 const SEND: u64 = 4 << 32;
 
-/// Whether this kernel has what [`answer`] needs, and lets us use it.
+/// Whether this kernel has what [`answer`] needs, and lets us use it. Deferred task work is the youngest
+/// part of it.
 #[must_use]
 pub fn is_available() -> bool {
-    open().and_then(|ring| Buffers::register(&ring.submitter())).is_ok()
+    open().is_ok()
 }
 
 /// Takes connections from `listeners` and answers them, until `halt` becomes readable.
@@ -60,9 +62,10 @@ pub fn answer(
     let answers: &'static [u8] = Box::leak(answers);
     let buffers = Buffers::register(&ring.submitter())?;
     let (submitter, queue, mut completions) = ring.split();
-    let mut server = Server { submitter, queue, buffers, answers, respond, connections: Vec::new() };
+    let mut server =
+        Server { submitter, queue, buffers, answers, respond, connections: Vec::new() };
     let readable = u32::try_from(libc::POLLIN | libc::POLLHUP).unwrap_or(0);
-    server.push(opcode::PollAdd::new(Fd(halt.as_raw_fd()), readable).build().user_data(HALT));
+    server.push(&opcode::PollAdd::new(Fd(halt.as_raw_fd()), readable).build().user_data(HALT));
     for listener in listeners {
         server.accept(listener.as_raw_fd());
     }
@@ -101,7 +104,7 @@ struct Server<'ring, R> {
 
 impl<R: FnMut(usize, Option<&[u8]>) -> usize> Server<'_, R> {
     fn complete(&mut self, completion: &Completion) {
-        let (kind, number) = (completion.user_data() >> 32 << 32, completion.user_data() as u32);
+        let (kind, number) = (completion.user_data() & KINDS, completion.user_data() & !KINDS);
         let descriptor = RawFd::try_from(number).unwrap_or(-1);
         let continues = more(completion.flags());
         match (kind, completion.result()) {
@@ -150,7 +153,7 @@ impl<R: FnMut(usize, Option<&[u8]>) -> usize> Server<'_, R> {
             let whole = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
             let send = opcode::Send::new(Fd(descriptor), self.answers.as_ptr(), count).flags(whole);
             let user_data = SEND | u64::from(descriptor.unsigned_abs());
-            self.push(send.build().flags(Flags::SKIP_SUCCESS).user_data(user_data));
+            self.push(&send.build().flags(Flags::SKIP_SUCCESS).user_data(user_data));
         }
     }
 
@@ -165,19 +168,19 @@ impl<R: FnMut(usize, Option<&[u8]>) -> usize> Server<'_, R> {
     fn accept(&mut self, listener: RawFd) {
         let user_data = ACCEPT | u64::from(listener.unsigned_abs());
         let accept = opcode::AcceptMulti::new(Fd(listener)).flags(libc::SOCK_CLOEXEC);
-        self.push(accept.build().user_data(user_data));
+        self.push(&accept.build().user_data(user_data));
     }
 
     fn receive(&mut self, descriptor: RawFd) {
         let user_data = RECEIVE | u64::from(descriptor.unsigned_abs());
-        self.push(opcode::RecvMulti::new(Fd(descriptor), GROUP).build().user_data(user_data));
+        self.push(&opcode::RecvMulti::new(Fd(descriptor), GROUP).build().user_data(user_data));
     }
 
     #[expect(unsafe_code, reason = "the kernel is handed addresses with a request")]
-    fn push(&mut self, request: Request) {
+    fn push(&mut self, request: &Request) {
         loop {
             // SAFETY: the requests made here hold no address but that of `answers`, which is never freed.
-            let pushed = unsafe { self.queue.push(&request) };
+            let pushed = unsafe { self.queue.push(request) };
             if pushed.is_ok() {
                 return;
             }

@@ -165,7 +165,7 @@ impl Connection {
     #[inline]
     fn read(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) -> usize {
         let mut used = 0;
-        for _ in 0..desk.limits().requests_per_call_max {
+        for _ in 0..desk.limits().steps_per_turn_max {
             let step = match self.exchange.step(&bytes[used..], &desk.limits().request) {
                 Ok(step) => step,
                 Err(reject) => {

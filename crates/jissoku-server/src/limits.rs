@@ -22,8 +22,9 @@ pub struct Limits {
     pub linger_ns_max: u64,
     /// After a refusal: how much of it is read.
     pub linger_size_max: u64,
-    /// Requests of one connection answered before others have their turn.
-    pub requests_per_call_max: u32,
+    /// Heads, pieces of bodies and ends of bodies that are dealt with before other connections have their
+    /// turn.
+    pub steps_per_turn_max: u32,
     /// Bytes of answers to one connection after which its next request waits until they have gone.
     pub output_size_high: usize,
     /// After the order to stop: how long an idle connection is kept for a request that may be on its way.
@@ -42,7 +43,7 @@ impl Limits {
         pace_min_bps: 240,
         linger_ns_max: 2 * SECOND_NS,
         linger_size_max: 256 * 1024,
-        requests_per_call_max: 1_000,
+        steps_per_turn_max: 1_000,
         output_size_high: 48 * 1024,
         stop_idle_ns: SECOND_NS,
         stop_ns_max: 10 * SECOND_NS,

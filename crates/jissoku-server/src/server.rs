@@ -146,6 +146,17 @@ fn open(endpoint: &Endpoint, listeners: &mut [Vec<Listener>]) -> io::Result<Endp
     Ok(bound)
 }
 
+/// Tells whoever waits that a worker has ended, even if it panicked.
+#[derive(Debug)]
+struct Farewell(UnixStream);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        // If nobody listens for it any more, they know.
+        let _told = self.0.write(&[1]);
+    }
+}
+
 /// A server at work.
 #[derive(Debug)]
 pub struct Running {
@@ -190,19 +201,16 @@ impl Running {
         self.wakers.push(waker.clone());
         let worker = Worker::new(Arc::clone(site), settings.limits);
         let order = Arc::clone(&self.order);
-        let mut ending = self.ending.try_clone()?;
+        let farewell = Farewell(self.ending.try_clone()?);
         let driver = settings.driver;
         let core = settings.cores.get(index % settings.cores.len().max(1)).copied();
-        let life = move || {
-            core.map_or(Ok(()), |core| jissoku_os::core::pin(&[core]))?;
-            worker.run(Driver::new(listeners, waker, driver)?, &order)
-        };
         let thread = thread::Builder::new().name(format!("worker-{index}"));
         self.workers.push(thread.spawn(move || {
-            let outcome = life();
-            // One worker's end is everybody's; if nobody listens for it any more, they know.
-            let _told = ending.write(&[1]);
-            outcome
+            let _said_at_the_end = farewell;
+            core.map_or(Ok(()), |core| jissoku_os::core::pin(&[core]))?;
+            // Otherwise the kernel makes every delay some 50 us longer than it has to be.
+            jissoku_os::timer::wake_punctually()?;
+            worker.run(Driver::new(listeners, waker, driver)?, &order)
         })?);
         Ok(())
     }
@@ -259,7 +267,8 @@ impl Running {
     pub fn join(self) -> io::Result<()> {
         let mut outcome = Ok(());
         for worker in self.workers {
-            let ended = worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
+            let ended =
+                worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
             outcome = outcome.and(ended);
         }
         for path in self.sockets {

@@ -4,9 +4,12 @@ use std::hint::black_box;
 
 use jissoku_os::tsc::Clock;
 
-/// Spins per calibration; the quietest of some is believed.
+/// The length of the spins that are tried to learn what one costs beyond its length.
+const TRIAL_NS: u64 = 100;
+
+/// Spins in a batch, and batches: the quietest of 10 ms is believed.
 const ROUNDS: u32 = 400;
-const BATCHES: usize = 25;
+const BATCHES: usize = 250;
 
 /// Spins for a fixed time, its own overhead included.
 #[derive(Clone, Copy, Debug)]
@@ -17,13 +20,13 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
-    /// Spins for `target_ns` each time, within a reading of the clock (some 10 ns). Takes 20 ms and
-    /// 10,000 spins to learn the cost of a reading. `None` when there is nothing to burn.
+    /// Spins for `target_ns` each time, within a reading of the clock (some 10 ns). Takes 30 ms to learn
+    /// the clock's pace and the cost of reading it. `None` when there is nothing to burn.
     pub(crate) fn calibrate(target_ns: u64) -> Option<Self> {
         if target_ns == 0 {
             return None;
         }
-        let mut spin = Self { clock: Clock::calibrate(), span_ns: target_ns.min(1_000) };
+        let mut spin = Self { clock: Clock::calibrate(), span_ns: target_ns.min(TRIAL_NS) };
         let excess_ns = spin.measure_ns().saturating_sub(spin.span_ns);
         spin.span_ns = target_ns.saturating_sub(excess_ns);
         Some(spin)
@@ -44,5 +47,24 @@ impl Spin {
             (self.clock.now_ns() - start_ns) / u64::from(ROUNDS)
         };
         (0..BATCHES).map(|_| batch()).min().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spin_is_no_shorter_than_it_should_be() {
+        let spin = Spin::calibrate(1_000_000).expect("there is something to burn");
+        let start_ns = jissoku_os::clock::monotonic_ns();
+        (0..5).for_each(|_| spin.run());
+        // A busy machine can make calibration believe in too high a cost, but not of 10 us.
+        assert!(jissoku_os::clock::monotonic_ns() - start_ns >= 5 * 990_000);
+    }
+
+    #[test]
+    fn nothing_takes_no_spin() {
+        assert!(Spin::calibrate(0).is_none());
     }
 }

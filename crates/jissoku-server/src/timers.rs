@@ -35,3 +35,25 @@ impl Timers {
         self.heap.pop().map(|Reverse((_, key))| key)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_is_taken_in_order_and_nobody_too_soon() {
+        let mut timers = Timers::default();
+        let key = Key::default();
+        for due_ns in [30, 10, 20, 10] {
+            timers.add(due_ns, key);
+        }
+        let mut take = |now_ns| (timers.take_due(now_ns).is_some(), timers.earliest_ns());
+        assert_eq!(take(9), (false, Some(10)));
+        assert_eq!(take(10), (true, Some(10)));
+        assert_eq!(take(10), (true, Some(20)));
+        assert_eq!(take(10), (false, Some(20)));
+        assert_eq!(take(99), (true, Some(30)));
+        assert_eq!(take(99), (true, None));
+        assert_eq!(take(99), (false, None));
+    }
+}

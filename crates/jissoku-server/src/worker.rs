@@ -162,12 +162,7 @@ impl Handler for Worker {
         connection.end()
     }
 
-    fn proceed(
-        &mut self,
-        connection: &mut Connection,
-        unsent: usize,
-        output: &mut Output,
-    ) -> Next {
+    fn proceed(&mut self, connection: &mut Connection, unsent: usize, output: &mut Output) -> Next {
         connection.proceed(unsent, &mut self.desk, output)
     }
 

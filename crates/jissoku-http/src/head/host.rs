@@ -64,15 +64,44 @@ mod tests {
     #[test]
     fn hosts_are_told_from_other_things() {
         let hosts = [
-            "", "localhost", "127.0.0.1:8000", "a.b-c_d~e", "h:", "%41b", "a!$&'()*+,;=b", "[::1]",
-            "[::1]:80", "[fe80::1:2]:", "[v1.a:b]", ":80",
+            "",
+            "localhost",
+            "127.0.0.1:8000",
+            "a.b-c_d~e",
+            "h:",
+            "%41b",
+            "a!$&'()*+,;=b",
+            "[::1]",
+            "[::1]:80",
+            "[fe80::1:2]:",
+            "[v1.a:b]",
+            ":80",
         ];
         for host in hosts {
             assert!(is_valid(host.as_bytes()), "{host:?} is a host");
         }
         let others = [
-            "a b", "a/b", "u@h", "h:80:80", "h:8o", "%4", "%zz", "a%4", "[::1", "[::1]x", "[1.2.3.4]",
-            "[]", "x[::1]", "a\tb", "h\u{e9}", "a\"b", "[v.a]", "[v1.]", "h?", "h#", "h\\",
+            "a b",
+            "a/b",
+            "u@h",
+            "h:80:80",
+            "h:8o",
+            "%4",
+            "%zz",
+            "a%4",
+            "[::1",
+            "[::1]x",
+            "[1.2.3.4]",
+            "[]",
+            "x[::1]",
+            "a\tb",
+            "h\u{e9}",
+            "a\"b",
+            "[v.a]",
+            "[v1.]",
+            "h?",
+            "h#",
+            "h\\",
         ];
         for other in others {
             assert!(!is_valid(other.as_bytes()), "{other:?} is no host");

@@ -37,7 +37,8 @@ fn every_form_of_a_target_has_its_path() {
 
 #[test]
 fn known_methods_are_told_apart_by_their_case() {
-    let method = |name: &str| read(format!("{name} / HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).method;
+    let method =
+        |name: &str| read(format!("{name} / HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).method;
     assert_eq!(method("GET"), Method::Get);
     assert_eq!(method("HEAD"), Method::Head);
     assert_eq!(method("DELETE"), Method::Delete);

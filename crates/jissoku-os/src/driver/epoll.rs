@@ -7,18 +7,14 @@
 use std::io;
 use std::time::Duration;
 
-use rustix::fd::OwnedFd;
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
-
 use super::gate::{Gate, Listener, Taken};
 use super::slots::{Inbound, Key, Slot, Slots};
+use super::tick::Tick;
 use super::{Due, Handler, Next, Output, Settings, Turn, Waker};
 use crate::clock;
 use crate::epoll::{Epoll, Event, Interest, no_event};
 use crate::socket::{self, Received};
+use rustix::fd::OwnedFd;
 
 /// What one wake-up can report. Few enough that nobody waits long, enough that waiting is shared.
 const EVENTS: usize = 512;
@@ -32,9 +28,6 @@ const OUTPUT_SIZE: usize = 64 * 1024;
 /// Connections taken per listener and turn; the rest wait until the others had theirs.
 const ACCEPTS_MAX: usize = 64;
 
-/// How often everybody is asked whether they waited too long.
-const TICK_S: i64 = 1;
-
 const WAKER: u64 = u64::MAX;
 const TICK: u64 = u64::MAX - 1;
 
@@ -43,9 +36,7 @@ pub struct Driver<H: Handler> {
     epoll: Epoll,
     gate: Gate,
     waker: Waker,
-    /// Ticks while there are connections, so that no wait needs a timeout merely for slow clients.
-    tick: OwnedFd,
-    is_ticking: bool,
+    tick: Tick,
     slots: Slots<H::Connection>,
     /// Connections to be called without a report from the kernel.
     queue: Vec<Key>,
@@ -76,18 +67,13 @@ impl<H: Handler> Driver<H> {
     pub fn new(listeners: Vec<Listener>, waker: Waker, settings: Settings) -> io::Result<Self> {
         let epoll = Epoll::new()?;
         epoll.add(&waker, WAKER, Interest::IN)?;
-        let tick = timerfd_create(
-            TimerfdClockId::Monotonic,
-            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
-        )?;
-        // Edge-triggered, it need not be read: every expiry is an edge.
-        epoll.add(&tick, TICK, Interest::IN | Interest::ET)?;
+        let tick = Tick::new()?;
+        epoll.add(&tick, TICK, Interest::IN)?;
         Ok(Self {
             gate: Gate::new(listeners, &epoll)?,
             epoll,
             waker,
             tick,
-            is_ticking: false,
             slots: Slots::new(),
             queue: Vec::new(),
             settings,
@@ -111,7 +97,7 @@ impl<H: Handler> Driver<H> {
     /// # Errors
     /// The error of `epoll_wait(2)`. What goes wrong with one connection ends that connection only.
     pub fn turn(&mut self, handler: &mut H) -> io::Result<Turn> {
-        self.tick_while_needed()?;
+        self.tick.go(self.slots.count() > 0)?;
         let timeout = self.timeout(handler);
         let count = self.epoll.wait(&mut self.buffers.events, timeout)?;
         self.now_ns = clock::monotonic_ns();
@@ -127,7 +113,7 @@ impl<H: Handler> Driver<H> {
                     self.waker.take();
                     turn = Turn::Woken;
                 }
-                TICK => has_ticked = true,
+                TICK => has_ticked = self.tick.take(),
                 token => match Gate::index_of(token) {
                     Some(listener) => self.admit(handler, listener)?,
                     None => self.report(handler, Key::from_token(token), event.flags),
@@ -181,17 +167,6 @@ impl<H: Handler> Driver<H> {
         let deadlines = [handler.deadline_ns(), self.gate.opens_again_ns()];
         let deadline = deadlines.into_iter().flatten().min()?;
         Some(Duration::from_nanos(deadline.saturating_sub(clock::monotonic_ns())))
-    }
-
-    fn tick_while_needed(&mut self) -> io::Result<()> {
-        let is_needed = self.slots.count() > 0;
-        if is_needed != self.is_ticking {
-            let period = Timespec { tv_sec: if is_needed { TICK_S } else { 0 }, tv_nsec: 0 };
-            let timer = Itimerspec { it_interval: period, it_value: period };
-            timerfd_settime(&self.tick, TimerfdTimerFlags::empty(), &timer)?;
-            self.is_ticking = is_needed;
-        }
-        Ok(())
     }
 
     fn open_gate_again(&mut self) -> io::Result<()> {

@@ -17,6 +17,7 @@ mod epoll;
 mod gate;
 mod output;
 mod slots;
+mod tick;
 mod waker;
 
 pub use epoll::Driver;

@@ -95,9 +95,10 @@ impl Output {
         let starts = iter::once(0).chain(self.shared.iter().map(|&(after, _)| after));
         let ends = self.shared.iter().map(|&(after, _)| after).chain([self.bytes.len()]);
         let shared = self.shared.iter().map(|(_, bytes)| &**bytes).chain([&[][..]]);
-        starts.zip(ends).zip(shared).flat_map(|((start, end), shared)| {
-            [&self.bytes[start..end], shared]
-        })
+        starts
+            .zip(ends)
+            .zip(shared)
+            .flat_map(|((start, end), shared)| [&self.bytes[start..end], shared])
     }
 
     /// Moves everything from `other` to the end of this.

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use super::{Next, Output};
 
 /// Names a connection of one driver. A key outlives its connection harmlessly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     index: u32,
     generation: u32,

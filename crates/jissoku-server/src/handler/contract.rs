@@ -86,9 +86,7 @@ impl Contract {
 
 fn plan_delay(method: Method, query: &[u8]) -> Plan {
     match delay_ms(query) {
-        Some(delay_ms) => {
-            Plan { delay_ns: delay_ms * 1_000_000, ..Plan::new(Page::Text, method) }
-        }
+        Some(delay_ms) => Plan { delay_ns: delay_ms * 1_000_000, ..Plan::new(Page::Text, method) },
         None => Plan::new(Page::BadRequest, method),
     }
 }
@@ -110,7 +108,8 @@ mod tests {
         assert_eq!(delay_ms(b"?ms=0"), Some(0));
         assert_eq!(delay_ms(b"?ms=10"), Some(10));
         assert_eq!(delay_ms(b"?ms=60000"), Some(60_000));
-        for wrong in ["", "?", "?ms=", "?ms=1s", "?ms=-1", "?ms=+1", "?ms=60001", "?ms=1&x", "?x=1"] {
+        for wrong in ["", "?", "?ms=", "?ms=1s", "?ms=-1", "?ms=+1", "?ms=60001", "?ms=1&x", "?x=1"]
+        {
             assert_eq!(delay_ms(wrong.as_bytes()), None, "{wrong:?}");
         }
     }

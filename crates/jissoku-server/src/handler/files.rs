@@ -123,7 +123,9 @@ impl Files {
         let page = Page::File(number(self.contents.len()));
         self.contents.push(file);
         self.pages.insert(name.into(), page);
-        if let Some(folder) = name.strip_suffix(INDEX.as_bytes()).filter(|rest| rest.ends_with(b"/")) {
+        if let Some(folder) =
+            name.strip_suffix(INDEX.as_bytes()).filter(|rest| rest.ends_with(b"/"))
+        {
             self.pages.insert(folder.into(), page);
         }
     }

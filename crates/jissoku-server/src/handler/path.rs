@@ -34,7 +34,8 @@ pub(super) fn resolve(path: &[u8]) -> Option<Cow<'_, [u8]>> {
 /// Whether `path` is its own name already: nothing to decode, no segment that is empty or begins with a
 /// dot.
 fn is_plain(path: &[u8]) -> bool {
-    let has_odd_pair = path.windows(2).any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'));
+    let has_odd_pair =
+        path.windows(2).any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'));
     path.starts_with(b"/")
         && !has_odd_pair
         && !path.iter().any(|&byte| matches!(byte, b'%' | b'\\' | 0))

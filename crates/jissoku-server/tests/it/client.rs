@@ -29,6 +29,16 @@ pub(crate) fn fresh_path() -> PathBuf {
     std::env::temp_dir().join(format!("jissoku-server-{}-{number}", std::process::id()))
 }
 
+/// One request on each connection at the same time.
+pub(crate) fn ask_all(clients: &mut [Client]) {
+    for client in &mut *clients {
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    for client in clients {
+        assert_eq!(client.answer().status, 200);
+    }
+}
+
 /// A server at work, and where.
 pub(crate) struct Target {
     pub(crate) running: Running,

@@ -82,9 +82,20 @@ fn nothing_hidden_or_outside_is_served() {
     let folder = Folder::new();
     let target = Target::serve(Site::Files(load(&folder.public())));
     let paths = [
-        "/.hidden", "/%2ehidden", "/out.txt", "/../secret.txt", "/%2e%2e/secret.txt",
-        "/..%2fsecret.txt", "/sub%20dir/../../secret.txt", "/round/index.html", "/index.html/",
-        "/%00", "/%zz", "/nothing", "//etc/passwd", "/sub%20dir/..%5c..%5csecret.txt",
+        "/.hidden",
+        "/%2ehidden",
+        "/out.txt",
+        "/../secret.txt",
+        "/%2e%2e/secret.txt",
+        "/..%2fsecret.txt",
+        "/sub%20dir/../../secret.txt",
+        "/round/index.html",
+        "/index.html/",
+        "/%00",
+        "/%zz",
+        "/nothing",
+        "//etc/passwd",
+        "/sub%20dir/..%5c..%5csecret.txt",
     ];
     for path in paths {
         assert_eq!(get(&target, path).status, 404, "{path}");
@@ -120,7 +131,9 @@ fn large_files_in_a_pipeline_come_whole() {
     let folder = Folder::new();
     let target = Target::serve(Site::Files(load(&folder.public())));
     let mut client = target.connect();
-    client.send(&"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(8));
+    client.send(
+        &"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(8),
+    );
     for _ in 0..8 {
         assert!(client.answer().body == large(), "the bytes differ");
         assert_eq!(client.answer().body, b"<p>home");

@@ -35,7 +35,7 @@ fn a_refusal_arrives_though_the_client_goes_on_sending() {
     let mut client = target.connect();
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999\r\n\r\n";
     client.send(&format!("{head}{}", ".".repeat(100_000)));
-    client.send_bytes(&[b'.'; 50_000]);
+    client.send_bytes(&vec![b'.'; 50_000]);
     assert_eq!(client.answer().status, 413);
     client.expect_end();
     target.end();

@@ -5,9 +5,16 @@ use std::io;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Limits, Settings};
 
-use crate::client::{Target, contract, free_port, fresh_path};
+use crate::client::{Target, ask_all, contract, free_port, fresh_path};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// One worker that keeps idle connections for as long as any test could take.
+fn patient() -> Target {
+    let limits =
+        Limits { stop_idle_ns: u64::MAX / 4, stop_ns_max: u64::MAX / 4, ..Limits::DEFAULT };
+    Target::start(Settings { limits, ..Settings::new(free_port()) }, contract())
+}
 
 /// Waits until the server has closed its door: what it does first when it stops.
 fn wait_until_refused(target: &Target) {
@@ -30,7 +37,7 @@ fn a_delayed_request_is_answered_while_stopping() {
 
 #[test]
 fn a_request_that_was_on_its_way_is_answered() {
-    let target = Target::serve(contract());
+    let target = patient();
     let mut client = target.connect();
     client.send(GET);
     assert_eq!(client.answer().field("Connection"), None);
@@ -44,7 +51,7 @@ fn a_request_that_was_on_its_way_is_answered() {
 
 #[test]
 fn all_of_a_pipeline_is_answered_while_stopping() {
-    let target = Target::serve(contract());
+    let target = patient();
     let mut client = target.connect();
     client.send(GET);
     client.answer();
@@ -60,15 +67,13 @@ fn all_of_a_pipeline_is_answered_while_stopping() {
 
 #[test]
 fn idle_connections_are_let_go() {
-    let target = Target::start(
-        Settings { workers: 2, ..Settings::new(free_port()) },
-        contract(),
-    );
+    let target = Target::start(Settings { workers: 2, ..Settings::new(free_port()) }, contract());
     let mut clients: Vec<_> = (0..20).map(|_| target.connect()).collect();
-    clients.iter_mut().for_each(|client| client.send(GET));
-    clients.iter_mut().for_each(|client| assert_eq!(client.answer().status, 200));
+    ask_all(&mut clients);
     target.running.stop().expect("workers are told");
-    clients.iter_mut().for_each(crate::client::Client::expect_end);
+    for client in &mut clients {
+        client.expect_end();
+    }
     target.running.join().expect("workers end well");
 }
 

@@ -1,0 +1,215 @@
+//! The stage that the suite plays on: a handler that does what each byte says, a driver, and clients.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::super::{Driver, Due, Handler, Key, Listener, Next, Output, Settings, Waker};
+use crate::clock;
+use crate::socket::{self, Endpoint, Sharing};
+
+/// More than any socket buffers.
+pub(super) const LARGE: usize = 16 * 1024 * 1024;
+
+/// Far more turns than any test needs; beyond it something is lost, and the test fails instead of hanging.
+pub(super) const TURNS_MAX: usize = 20_000;
+
+/// Does what each byte says.
+#[derive(Default)]
+pub(super) struct Puppet {
+    pub(super) now_ns: u64,
+    pub(super) held: Vec<Key>,
+    pub(super) released: bool,
+    pub(super) opened: usize,
+    pub(super) closed: usize,
+    pub(super) largest: usize,
+}
+
+pub(super) struct Strings {
+    key: Key,
+    next: Next,
+}
+
+impl Handler for Puppet {
+    type Connection = Strings;
+
+    fn open(&mut self, key: Key) -> Strings {
+        self.opened += 1;
+        Strings { key, next: Next::Receive }
+    }
+
+    fn receive(&mut self, connection: &mut Strings, bytes: &[u8], output: &mut Output) -> Next {
+        assert!(matches!(connection.next, Next::Receive | Next::Finish), "receives unasked");
+        self.largest = self.largest.max(bytes.len());
+        for byte in bytes {
+            match byte {
+                b'L' => output.share(Arc::from(vec![b'l'; LARGE])),
+                b'p' => connection.next = Next::Proceed,
+                b'c' => connection.next = Next::Close,
+                b'a' => connection.next = Next::Abort,
+                b'f' => connection.next = Next::Finish,
+                b'h' => {
+                    self.held.push(connection.key);
+                    connection.next = Next::Hold;
+                }
+                _ => {}
+            }
+            output.append(&[*byte]);
+        }
+        connection.next
+    }
+
+    fn end(&mut self, connection: &mut Strings, output: &mut Output) -> Next {
+        output.append(b"E");
+        connection.next
+    }
+
+    fn proceed(&mut self, connection: &mut Strings, _: usize, output: &mut Output) -> Next {
+        match connection.next {
+            Next::Proceed => {
+                output.append(b"P");
+                connection.next = Next::Receive;
+            }
+            Next::Hold if self.released => {
+                output.append(b"H");
+                connection.next = Next::Receive;
+            }
+            _ => {}
+        }
+        connection.next
+    }
+
+    fn close(&mut self, _: Strings) {
+        self.closed += 1;
+    }
+
+    fn wake(&mut self, now_ns: u64) {
+        assert!(now_ns >= self.now_ns, "time runs backwards");
+        self.now_ns = now_ns;
+    }
+
+    /// Never far away, so that a turn in which nothing happens ends.
+    fn deadline_ns(&self) -> Option<u64> {
+        Some(clock::monotonic_ns() + 1_000_000)
+    }
+
+    fn due(&mut self) -> Option<Due> {
+        if self.released { self.held.pop().map(Due::One) } else { None }
+    }
+}
+
+pub(super) trait Client: Read + Write {
+    fn finish(&self);
+}
+
+impl Client for TcpStream {
+    fn finish(&self) {
+        self.shutdown(Shutdown::Write).expect("the connection stands");
+    }
+}
+
+impl Client for UnixStream {
+    fn finish(&self) {
+        self.shutdown(Shutdown::Write).expect("the connection stands");
+    }
+}
+
+pub(super) struct Stage {
+    pub(super) driver: Driver<Puppet>,
+    pub(super) puppet: Puppet,
+    pub(super) endpoint: Endpoint,
+    pub(super) waker: Waker,
+}
+
+impl Stage {
+    pub(super) fn new(endpoint: &Endpoint, settings: Settings) -> Self {
+        let listener = socket::listen(endpoint, Sharing::Alone).expect("a place to listen");
+        let endpoint = socket::local_endpoint(&listener).expect("it has an address");
+        let listener = match endpoint {
+            Endpoint::Tcp(_) => Listener::Own(listener),
+            Endpoint::Unix(_) => Listener::Shared(listener),
+        };
+        let waker = Waker::new().expect("a waker");
+        let driver = Driver::new(vec![listener], waker.clone(), settings).expect("a driver");
+        Self { driver, puppet: Puppet::default(), endpoint, waker }
+    }
+
+    pub(super) fn try_connect(&self) -> io::Result<Box<dyn Client>> {
+        Ok(match &self.endpoint {
+            Endpoint::Tcp(address) => {
+                let client = TcpStream::connect(address)?;
+                client.set_nonblocking(true)?;
+                Box::new(client)
+            }
+            Endpoint::Unix(path) => {
+                let client = UnixStream::connect(path)?;
+                client.set_nonblocking(true)?;
+                Box::new(client)
+            }
+        })
+    }
+
+    pub(super) fn connect(&self) -> Box<dyn Client> {
+        self.try_connect().expect("somebody listens")
+    }
+
+    pub(super) fn turn_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..TURNS_MAX {
+            if is_done(self) {
+                return;
+            }
+            self.driver.turn(&mut self.puppet).expect("a turn succeeds");
+        }
+        panic!("it never came to pass that {what}");
+    }
+
+    /// Reads so many bytes, while the driver has its turns.
+    pub(super) fn read(&mut self, client: &mut dyn Client, size: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut buffer = vec![0; 1024 * 1024];
+        self.turn_until("enough bytes come", |_| {
+            let room = buffer.len().min(size - bytes.len());
+            match client.read(&mut buffer[..room]) {
+                Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+            bytes.len() == size
+        });
+        bytes
+    }
+
+    /// Waits for the end of what the driver sends.
+    pub(super) fn read_end(&mut self, client: &mut dyn Client) {
+        self.turn_until("the connection ends", |_| match client.read(&mut [0; 1]) {
+            Ok(count) => {
+                assert_eq!(count, 0, "more bytes come");
+                true
+            }
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        });
+    }
+}
+
+fn fresh_path() -> Endpoint {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("jissoku-driver-{}-{number}", std::process::id());
+    Endpoint::Unix(std::env::temp_dir().join(name))
+}
+
+/// Plays `scene` over TCP and over a Unix socket.
+pub(super) fn play(scene: impl Fn(&mut Stage)) {
+    play_with(Settings::default(), scene);
+}
+
+pub(super) fn play_with(settings: Settings, scene: impl Fn(&mut Stage)) {
+    let tcp = "127.0.0.1:0".parse().expect("an address");
+    scene(&mut Stage::new(&tcp, settings));
+    let unix = fresh_path();
+    scene(&mut Stage::new(&unix, settings));
+    if let Endpoint::Unix(path) = unix {
+        std::fs::remove_file(path).expect("the socket is ours");
+    }
+}
