@@ -29,13 +29,13 @@ def test_rounding_never_raises_a_rate_and_never_halves_it(rate: float) -> None:
 def test_arms_of_one_class_get_one_rate() -> None:
     capacities = {"floor": 150_000.0, "nginx": 90_000.0, "node": 30_000.0}
     rates = common_rates(capacities, [("nginx", "floor"), ("node", "floor")])
-    assert rates == {("nginx", "floor"): 12_000, ("node", "floor"): 12_000}
+    assert rates == {("nginx", "floor"): 10_000, ("node", "floor"): 10_000}
 
 
 def test_a_very_slow_arm_does_not_drag_the_others_down() -> None:
     capacities = {"floor": 150_000.0, "nginx": 90_000.0, "sleepy": 2_000.0}
     rates = common_rates(capacities, [("nginx", "floor"), ("sleepy", "floor")])
-    assert rates == {("nginx", "floor"): RATE_MAX_RPS, ("sleepy", "floor"): 800}
+    assert rates == {("nginx", "floor"): RATE_MAX_RPS, ("sleepy", "floor"): 600}
 
 
 def test_an_arm_that_failed_its_pilot_has_no_rate() -> None:

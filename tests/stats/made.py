@@ -9,6 +9,7 @@ from functools import cache
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
 from jissoku.model import (
+    SOLO_LOAD,
     Arm,
     Conditions,
     Cores,
@@ -217,7 +218,7 @@ def _duet(
 
 
 def _solo_cost(name: str, truth: Truth, noise: Noise, rng: random.Random) -> Trial:
-    rate = truth.duet_rate_rps
+    rate = SOLO_LOAD * truth.duet_rate_rps
     latency, blob = histogram(truth.latency_ns, rng.randrange(8), rate)
     only = lane(
         name,

@@ -74,7 +74,10 @@ class Options:
     help="Per arm.",
 )
 @click.option(
-    "-R", "--rate", type=Rate(), help="Requests a second and arm, instead of the lab's choice."
+    "-R",
+    "--rate",
+    type=Rate(),
+    help="Requests a second for the server's cores, in a duet half for each; else the lab chooses.",
 )
 @click.option(
     "--pipeline",

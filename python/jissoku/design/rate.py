@@ -6,11 +6,11 @@ high one several are found at each wake-up. So all arms get one common rate wher
 
 from collections.abc import Mapping, Sequence
 
-# Each arm of a duet may be loaded to this part of its capacity; two of them then leave a fifth of
-# the cores for what the kernel does beside them.
-LOAD_MAX = 0.4
+# Each arm of a duet may be loaded to this part of its capacity. Two equal ones then leave the cores
+# idle for three tenths of the time, which a capacity that swings by a quarter needs.
+LOAD_MAX = 0.35
 
-# Above this the ratios get no quieter (0.8 % per two-second trial at 30,000 a second, METHOD M2b).
+# Above this the ratios get no quieter: a duet of two seconds has a spread of 0.8 % there.
 RATE_MAX_RPS = 30_000
 
 # An arm that is this many times slower than the fastest would push the common rate down to where

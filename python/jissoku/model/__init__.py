@@ -20,6 +20,7 @@ from jissoku.model.summary import (
     Weight,
 )
 from jissoku.model.trial import (
+    SOLO_LOAD,
     Answer,
     Conditions,
     Consequence,
@@ -34,6 +35,7 @@ from jissoku.model.trial import (
 from jissoku.model.workload import Reuse, Workload
 
 __all__ = [
+    "SOLO_LOAD",
     "Answer",
     "Arm",
     "Bound",

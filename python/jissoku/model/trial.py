@@ -7,13 +7,17 @@ from jissoku.model.workload import Workload
 
 SCHEMA = "jissoku.trial/1"
 
+# A solo trial is asked as often as both arms of a duet together. What a request costs depends on
+# how often its core sleeps: alone, at a duet's own rate, it would cost a third more.
+SOLO_LOAD = 2
+
 
 class Kind(StrEnum):
     """What a trial is for."""
 
     DUET = "duet"  # two arms in the same moments: CPU per request
     SOLO_RATE = "solo-rate"  # one arm, closed loop: rate, memory
-    SOLO_COST = "solo-cost"  # one arm, the duets' rate: latency, and the check on the duets
+    SOLO_COST = "solo-cost"  # one arm, the load of a duet: latency, and the check on the duets
 
 
 class Stage(StrEnum):

@@ -12,7 +12,7 @@ from jissoku.design.mode import Effort
 from jissoku.design.rate import common_rates
 from jissoku.design.schedule import Planned, Roles, block, roles
 from jissoku.interruption import Interrupted, Interruption
-from jissoku.model import Consequence, Cores, Kind, Missing, Mode, Run, Trial, Workload
+from jissoku.model import SOLO_LOAD, Consequence, Cores, Kind, Missing, Mode, Run, Trial, Workload
 from jissoku.observe.cores import pinned
 from jissoku.observe.machine import machine
 from jissoku.pipeline.bench import Bench, Contestant, Window
@@ -156,7 +156,7 @@ class _Campaign:
     def _duet_rates(self, roles: Roles) -> Mapping[tuple[str, str], int]:
         work = self.question.workload
         if work.rate_rps is not None:
-            return dict.fromkeys(roles.duets, work.rate_rps)
+            return dict.fromkeys(roles.duets, max(1, work.rate_rps // SOLO_LOAD))
         if work.pipeline > 1:
             return {}  # A burst cannot be spaced evenly: these duets are a closed loop.
         capacities = {
@@ -169,8 +169,8 @@ class _Campaign:
     def _tell_rates(self) -> None:
         rates = sorted(set(self.rates.values()), reverse=True)
         if rates:
-            told = " and ".join(f"{rate:,}" for rate in rates)
-            self.listener.note(f"Duets run at {told} requests a second and arm.")
+            told = " and ".join(f"{SOLO_LOAD * rate:,}" for rate in rates)
+            self.listener.note(f"The cores get {told} requests a second, in a duet half from each.")
 
     def _workload(self, planned: Planned) -> Workload:
         """The question's workload, at the rate that this trial needs."""
@@ -181,7 +181,7 @@ class _Campaign:
             rate = self.rates.get((first, second)) or self.rates.get((second, first))
         else:
             mine = [rate for pair, rate in self.rates.items() if planned.arms[0] in pair]
-            rate = max(mine, default=None)
+            rate = SOLO_LOAD * max(mine) if mine else self.question.workload.rate_rps
         return dataclasses.replace(self.question.workload, rate_rps=rate)
 
     def _left(self, roles: Roles, index: int) -> dict[Kind, int]:

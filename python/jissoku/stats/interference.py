@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from jissoku.model import Kind
+from jissoku.model import SOLO_LOAD, Kind
 from jissoku.stats import estimate, multiple
 from jissoku.stats.estimate import Interval
 from jissoku.stats.readings import Readings, differences, log_cost
@@ -17,14 +17,15 @@ ALPHA = 0.01
 def solo_log_ratios(
     readings: Readings, arm: str, against: str, rate_rps: int | None
 ) -> dict[int, float]:
-    """ln(cost ratio) of both arms alone, each at this rate, block by block."""
+    """ln(cost ratio) of both arms alone, each with the load of a duet at this rate, by block."""
+    wanted = None if rate_rps is None else SOLO_LOAD * rate_rps
 
     def costs(name: str) -> Mapping[int, float | None]:
         trials = readings.of(Kind.SOLO_COST, name)
         return {
             block: log_cost(trial, name)
             for block, trial in trials.items()
-            if trial.workload.rate_rps == rate_rps
+            if trial.workload.rate_rps == wanted
         }
 
     return differences(costs(arm), costs(against))
