@@ -52,14 +52,20 @@ pub struct Count {
 impl Count {
     /// Answers per second.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds stay below 2^53 for months")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "counts and nanoseconds stay below 2^53 for months"
+    )]
     pub fn rate_rps(&self) -> f64 {
         self.requests as f64 / (self.duration_ns.max(1) as f64) * 1e9
     }
 
     /// CPU time per answer.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds stay below 2^53 for months")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "counts and nanoseconds stay below 2^53 for months"
+    )]
     pub fn cpu_us_per_request(&self) -> f64 {
         self.cpu_ns as f64 / (self.requests.max(1) as f64) / 1e3
     }

@@ -226,18 +226,16 @@ fn token(descriptor: &impl AsRawFd) -> u64 {
 
 fn answer_completions(listeners: &[OwnedFd], halt: &UnixStream) -> io::Result<()> {
     let mut begun: Vec<Begun> = Vec::new();
-    uring::answer(listeners, halt.as_fd(), ANSWER.repeat(ANSWERS).into(), |connection, bytes| {
-        match bytes {
-            Some(bytes) => {
-                if begun.len() <= connection {
-                    begun.resize(connection + 1, Begun::default());
-                }
-                begun[connection].requests(bytes) * ANSWER.len()
-            }
-            None => {
-                begun[connection] = Begun::default();
-                0
-            }
+    let answers = ANSWER.repeat(ANSWERS).into_boxed_slice();
+    uring::answer(listeners, halt.as_fd(), answers, |connection, bytes| {
+        if begun.len() <= connection {
+            begun.resize(connection + 1, Begun::default());
         }
+        // The next connection of this number begins anew.
+        let Some(bytes) = bytes else {
+            begun[connection] = Begun::default();
+            return 0;
+        };
+        begun[connection].requests(bytes) * ANSWER.len()
     })
 }

@@ -75,26 +75,22 @@ impl Decoder {
                 self.size = self.size << 4 | u64::from(digit);
                 Some(State::Size { digits: digits + 1 })
             }
-            (State::Size { digits: 1.. }, b'\r') | (State::Extension, b'\r') => {
-                Some(State::SizeEnd)
-            }
+            (State::Size { digits: 1.. } | State::Extension, b'\r') => Some(State::SizeEnd),
             (State::Size { digits: 1.. }, b';' | b' ' | b'\t') => Some(State::Extension),
             (State::Extension, byte) if byte != b'\n' => {
                 self.overhead += 1;
                 Some(State::Extension)
             }
-            (State::SizeEnd, b'\n') if self.size == 0 => Some(State::TrailerStart),
-            (State::SizeEnd, b'\n') => Some(State::Data),
+            (State::SizeEnd, b'\n') if self.size > 0 => Some(State::Data),
+            (State::SizeEnd | State::TrailerEnd, b'\n') => Some(State::TrailerStart),
             (State::DataReturn, b'\r') => Some(State::DataEnd),
             (State::DataEnd, b'\n') => Some(State::Size { digits: 0 }),
-            (State::TrailerStart, b'\r') => Some(State::BodyEnd),
+            (State::TrailerStart, b'\r') | (State::BodyEnd, b'\n') => Some(State::BodyEnd),
             (State::Trailer, b'\r') => Some(State::TrailerEnd),
             (State::TrailerStart | State::Trailer, byte) if byte != b'\n' => {
                 self.overhead += 1;
                 Some(State::Trailer)
             }
-            (State::TrailerEnd, b'\n') => Some(State::TrailerStart),
-            (State::BodyEnd, b'\n') => Some(State::BodyEnd),
             _ => None,
         }
     }

@@ -19,6 +19,10 @@ pub(crate) enum Phase {
 
 /// A connection's state between two events.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says whether it stands in one certain queue"
+)]
 pub(crate) struct Connection {
     pub(crate) socket: Option<OwnedFd>,
     pub(crate) lane: u16,

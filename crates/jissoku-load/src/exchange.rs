@@ -5,14 +5,11 @@ use std::mem;
 use jissoku_os::epoll::Interest;
 use jissoku_os::socket::{self, Received};
 
-use crate::connection::{Connection, Phase, Stamp, short};
+use crate::connection::{Phase, Stamp, short};
 use crate::fault::Fault;
 use crate::plan::{Idle, Pace, Reuse};
 use crate::reader::{Answer, Progress, Reader};
 use crate::thread::Thread;
-
-/// Time-outs are looked for so many times within their length; they are judged exactly all the same.
-const CHECKS_PER_TIMEOUT: u64 = 8;
 
 impl Thread<'_> {
     /// Sends what is due at `now_ns` and finds a free connection.
@@ -59,7 +56,8 @@ impl Thread<'_> {
 
     fn can_send(&self, index: usize) -> bool {
         let connection = &self.connections[index];
-        connection.phase == Phase::Open && connection.outstanding < self.plan.pipeline
+        let has_room = connection.outstanding < self.plan.pipeline && connection.unsent == 0;
+        connection.phase == Phase::Open && has_room
     }
 
     /// Sends one request of the open loop.
@@ -123,7 +121,11 @@ impl Thread<'_> {
             let writable = if wanted { Interest::OUT } else { Interest::empty() };
             let interest = Interest::IN | Interest::RDHUP | Interest::ET | writable;
             if self.epoll.modify(fd, index as u64, interest).is_err() {
-                self.lose(index, Fault::Write);
+                return self.lose(index, Fault::Write);
+            }
+            if !wanted {
+                let now_ns = self.clock.now_ns();
+                self.go_on(index, now_ns);
             }
         }
     }
@@ -188,8 +190,7 @@ impl Thread<'_> {
         {
             return Progress::Whole(answer, size);
         }
-        let mut reader =
-            connection.reader.take().or_else(|| self.spare.pop()).unwrap_or_default();
+        let mut reader = connection.reader.take().or_else(|| self.spare.take()).unwrap_or_default();
         let starts = reader.is_fresh();
         let progress = reader.feed(bytes, lane.asked());
         match progress {
@@ -203,7 +204,7 @@ impl Thread<'_> {
             Progress::Whole(..) | Progress::Broken => {}
         }
         if reader.is_fresh() {
-            self.spare.push(reader);
+            self.spare = Some(reader);
         }
         progress
     }
@@ -236,7 +237,8 @@ impl Thread<'_> {
     /// that is due.
     pub(crate) fn go_on(&mut self, index: usize, now_ns: u64) {
         let connection = &mut self.connections[index];
-        if connection.phase != Phase::Open {
+        // An answer may come before its request has left; then the connection goes on when it has.
+        if connection.phase != Phase::Open || connection.unsent > 0 {
             return;
         }
         if self.plan.pace == Pace::Closed {
@@ -281,60 +283,5 @@ impl Thread<'_> {
             self.count(index, Some(fault), now_ns);
         }
         self.replace(index);
-    }
-
-    /// Puts a connection in line to be looked at for time-outs, if it does not stand there yet.
-    pub(crate) fn time(&mut self, index: usize, now_ns: u64) {
-        let connection = &mut self.connections[index];
-        if !connection.timed {
-            connection.timed = true;
-            let at_ns = now_ns + self.plan.timeout_ns / CHECKS_PER_TIMEOUT;
-            self.checks.push_back((at_ns, short(index)));
-            self.next_mark_ns = self.next_mark_ns.min(at_ns);
-        }
-    }
-
-    /// Fails what has waited too long. All connections whose turn is near are looked at together.
-    pub(crate) fn check_times(&mut self, now_ns: u64) {
-        let step_ns = self.plan.timeout_ns / CHECKS_PER_TIMEOUT;
-        let soon_ns = now_ns + step_ns / CHECKS_PER_TIMEOUT;
-        for _ in 0..self.checks.len() {
-            let Some(&(at_ns, index)) = self.checks.front() else { return };
-            if at_ns > soon_ns {
-                return;
-            }
-            self.checks.pop_front();
-            let index = index as usize;
-            self.connections[index].timed = false;
-            match self.waiting_since(index) {
-                Some(since_ns) if since_ns + self.plan.timeout_ns <= now_ns => {
-                    self.give_up(index);
-                }
-                Some(_) => self.time(index, now_ns),
-                None => {}
-            }
-        }
-    }
-
-    fn waiting_since(&self, index: usize) -> Option<u64> {
-        let connection: &Connection = &self.connections[index];
-        match connection.phase {
-            Phase::Closed => None,
-            Phase::Connecting | Phase::Ending => Some(connection.since_ns),
-            Phase::Open if connection.outstanding == 0 => None,
-            Phase::Open => {
-                let first = index * usize::from(self.plan.pipeline);
-                Some(self.stamps[first + usize::from(connection.oldest)].sent_ns)
-            }
-        }
-    }
-
-    fn give_up(&mut self, index: usize) {
-        match self.connections[index].phase {
-            Phase::Connecting => {
-                self.fail_to_connect(index, std::io::ErrorKind::TimedOut.into());
-            }
-            Phase::Open | Phase::Ending | Phase::Closed => self.lose(index, Fault::Timeout),
-        }
     }
 }

@@ -28,8 +28,7 @@ impl Expected {
     /// Accepts `statuses` (none given: 200 to 399) and holds bodies to `body`, or to the first one seen.
     #[must_use]
     pub fn new(verify: Verify, statuses: Vec<u16>, body: Option<Vec<u8>>) -> Self {
-        let expected =
-            Self { verify, statuses, length: OnceLock::new(), body: OnceLock::new() };
+        let expected = Self { verify, statuses, length: OnceLock::new(), body: OnceLock::new() };
         if let Some(body) = body {
             expected.length.get_or_init(|| body.len() as u64);
             expected.body.get_or_init(|| body);

@@ -39,7 +39,7 @@ impl Schedule {
         self.origin_ns.saturating_add(u64::try_from(after_ns).unwrap_or(u64::MAX))
     }
 
-    /// Where this lane stands in a round: a Fisher-Yates shuffle that depends on seed and round alone.
+    /// Where this lane stands in a round: a shuffle (Fisher and Yates) that depends on seed and round alone.
     fn place(&self, round: u64) -> usize {
         let mut random = Random(self.seed ^ round.wrapping_mul(0xd6e8_feb8_6659_fd93));
         let mut place = self.lane;
@@ -56,7 +56,7 @@ impl Schedule {
     }
 }
 
-/// SplitMix64: small, and its output is fixed for all time by its constants.
+/// `SplitMix64`: small, and its output is fixed for all time by its constants.
 #[derive(Clone, Copy, Debug)]
 struct Random(u64);
 
@@ -69,7 +69,10 @@ impl Random {
     }
 
     /// A number below `bound`, each equally likely up to one part in 2^64 / `bound`.
-    #[expect(clippy::cast_possible_truncation, reason = "the product's upper half is below `bound`")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the product's upper half is below `bound`"
+    )]
     fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
@@ -113,7 +116,8 @@ mod tests {
             for round in 0..6_000_u64 {
                 let mut places: Vec<usize> =
                     (0..lanes).map(|lane| Schedule { lane, lanes, ..ONE }.place(round)).collect();
-                firsts[places.iter().position(|&place| place == 0).expect("somebody is first")] += 1;
+                firsts[places.iter().position(|&place| place == 0).expect("somebody is first")] +=
+                    1;
                 places.sort_unstable();
                 assert_eq!(places, (0..lanes).collect::<Vec<_>>());
             }

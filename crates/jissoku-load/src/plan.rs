@@ -9,6 +9,9 @@ pub use crate::pace::Pace;
 /// More lanes than this are not driven by one loop.
 const LANES_MAX: usize = 64;
 
+/// A deeper pipeline would measure little but the buffers in between.
+const PIPELINE_MAX: u16 = 4096;
+
 /// How long a connection lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
@@ -118,7 +121,12 @@ impl Plan {
             return no(format!("{connections} connections are more than there can be"));
         }
         if self.pipeline == 0 {
-            return no("a pipeline of zero requests asks nothing: give --pipeline at least 1".into());
+            return no(
+                "a pipeline of zero requests asks nothing: give --pipeline at least 1".into()
+            );
+        }
+        if self.pipeline > PIPELINE_MAX {
+            return no(format!("a pipeline holds at most {PIPELINE_MAX} requests"));
         }
         if self.pipeline > 1 && self.reuse == Reuse::Close {
             return no("--pipeline and --no-keepalive exclude each other".to_owned());

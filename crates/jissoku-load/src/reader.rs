@@ -82,9 +82,13 @@ impl Reader {
         let mut used = 0;
         while self.content.is_none() {
             match self.read_head(&bytes[used..], asked) {
-                None => return Progress::Broken,
-                Some(None) => return Progress::More,
-                Some(Some(count)) => used += count,
+                Parsed::Broken => return Progress::Broken,
+                Parsed::Partial => return Progress::More,
+                Parsed::Whole(count, head) => {
+                    used += count;
+                    // An interim answer (1xx) has nothing to say here: the next head is read.
+                    self.content = head.map(|head| head.into_content(asked.expected));
+                }
             }
         }
         match self.read_content(&bytes[used..], asked.expected) {
@@ -113,8 +117,8 @@ impl Reader {
         self.content.is_none() && self.head.is_empty()
     }
 
-    /// `None`: broken; `Some(None)`: more must come; otherwise how many of `bytes` a head took.
-    fn read_head(&mut self, bytes: &[u8], asked: Asked<'_>) -> Option<Option<usize>> {
+    /// Looks for a whole head, and says how many of `bytes` it took.
+    fn read_head(&mut self, bytes: &[u8], asked: Asked<'_>) -> Parsed {
         let before = self.head.len();
         let parsed = if before == 0 {
             parse_head(bytes, asked.head_only)
@@ -122,19 +126,18 @@ impl Reader {
             self.head.extend_from_slice(bytes);
             parse_head(&self.head, asked.head_only)
         };
-        match parsed? {
-            Some((size, head)) => {
+        match parsed {
+            Parsed::Whole(size, head) => {
                 self.head.clear();
-                // An interim answer (1xx) has nothing to say here: the next head is the one to read.
-                self.content = head.map(|head| head.into_content(asked.expected));
-                Some(Some(size - before))
+                Parsed::Whole(size - before, head)
             }
-            None => {
+            Parsed::Partial => {
                 if before == 0 {
                     self.head.extend_from_slice(bytes);
                 }
-                (self.head.len() <= HEAD_SIZE_MAX).then_some(None)
+                if self.head.len() > HEAD_SIZE_MAX { Parsed::Broken } else { Parsed::Partial }
             }
+            Parsed::Broken => Parsed::Broken,
         }
     }
 
@@ -170,24 +173,39 @@ impl Head {
     }
 }
 
-/// A head at the front of `bytes` and its size; the head is `None` for an interim answer.
-type Parsed = Option<(usize, Option<Head>)>;
+/// What stands at the front of some bytes.
+enum Parsed {
+    /// The beginning of a head.
+    Partial,
+    /// A head of this size; an interim one has no further meaning.
+    Whole(usize, Option<Head>),
+    /// No head.
+    Broken,
+}
 
-fn parse_head(bytes: &[u8], head_only: bool) -> Option<Parsed> {
+fn parse_head(bytes: &[u8], head_only: bool) -> Parsed {
     let mut fields = [EMPTY_HEADER; FIELDS_MAX];
     let mut response = Response::new(&mut fields);
-    let Status::Complete(size) = response.parse(bytes).ok()? else { return Some(None) };
-    let (status, minor) = (response.code?, response.version?);
+    let size = match response.parse(bytes) {
+        Ok(Status::Complete(size)) => size,
+        Ok(Status::Partial) => return Parsed::Partial,
+        Err(_) => return Parsed::Broken,
+    };
+    let (Some(status), Some(minor)) = (response.code, response.version) else {
+        return Parsed::Broken;
+    };
     match status {
-        // Nobody asked for another protocol.
-        101 | 0..100 | 600.. => None,
-        102..200 | 100 => Some(Some((size, None))),
-        _ => {
+        100 | 102..200 => Parsed::Whole(size, None),
+        200..600 => {
             let bodiless = head_only || status == 204 || status == 304;
-            let (framing, keeps_alive) = framing(response.headers, minor, bodiless)?;
+            let Some((framing, keeps_alive)) = framing(response.headers, minor, bodiless) else {
+                return Parsed::Broken;
+            };
             let keeps_alive = keeps_alive && !matches!(framing, Framing::Close);
-            Some(Some((size, Some(Head { status, keeps_alive, framing }))))
+            Parsed::Whole(size, Some(Head { status, keeps_alive, framing }))
         }
+        // 101 among them: nobody asked for another protocol.
+        _ => Parsed::Broken,
     }
 }
 

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::fault::Faults;
 use crate::histogram::Quantiles;
+use crate::outcome::{LaneOutcome, Outcome};
 use crate::plan::{Idle, Pace, Plan};
-use crate::run::{LaneOutcome, Outcome};
 use crate::tally::Tally;
 
 /// Name and version of the JSON's shape.

@@ -84,7 +84,9 @@ impl Request {
 /// RFC 9110 section 5.6.2.
 fn is_token(text: &str) -> bool {
     !text.is_empty()
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 #[cfg(test)]
@@ -109,7 +111,8 @@ mod tests {
             fields: vec![("host".to_owned(), "a".to_owned())],
             body: b"42".to_vec(),
         };
-        let text = "POST /x?y HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\nhost: a\r\n\r\n42";
+        let text =
+            "POST /x?y HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\nhost: a\r\n\r\n42";
         assert_eq!(render(&request, Reuse::Close), text);
     }
 

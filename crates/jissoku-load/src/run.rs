@@ -1,29 +1,18 @@
-//! A whole measurement: threads are started, let loose together, and asked what they counted.
+//! A whole measurement, from a plan to its outcome.
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{Scope, scope};
-use std::time::Duration;
+use std::os::fd::BorrowedFd;
+use std::thread::scope;
 
-use jissoku_os::epoll::{self, Epoll, Interest};
-use jissoku_os::socket::Endpoint;
+use jissoku_os::process;
 use jissoku_os::tsc::Clock;
-use jissoku_os::{core, process};
 
-use crate::lane::Lane;
+use crate::crew::Crew;
+use crate::outcome::Outcome;
 use crate::plan::Plan;
-use crate::tally::Tally;
-use crate::thread::{Edge, EdgeDuty, Thread, Timing, Yield};
-use crate::watch::{Used, Watch};
-
-/// Between the last thread's being ready and the first request.
-const HEAD_START_NS: u64 = 2_000_000;
-
-/// Watched processes are looked up so long before the window opens.
-const LOOK_UP_NS: u64 = 100_000_000;
+use crate::watch::Watch;
+use crate::window::{Edge, EdgeDuty};
 
 /// How a measurement is watched and stopped from outside.
 #[derive(Clone, Copy)]
@@ -36,7 +25,10 @@ pub struct Control<'a> {
 
 impl fmt::Debug for Control<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Control").field("interrupt", &self.interrupt).finish_non_exhaustive()
+        formatter
+            .debug_struct("Control")
+            .field("interrupt", &self.interrupt)
+            .finish_non_exhaustive()
     }
 }
 
@@ -89,49 +81,6 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What was counted.
-#[derive(Debug)]
-pub struct Outcome {
-    /// One for each lane of the plan.
-    pub lanes: Vec<LaneOutcome>,
-    /// One for each thread.
-    pub threads: Vec<ThreadOutcome>,
-    /// Length of the window, as the first thread measured it.
-    pub duration_ns: u64,
-    /// The longest time in which some thread saw no answer.
-    pub longest_gap_ns: u64,
-    /// The stopwatch's clock: `tsc` or `monotonic`.
-    pub clock: &'static str,
-    /// How far it ran away from the kernel's.
-    pub drift_ppm: f64,
-    /// Whether the measurement was ended early.
-    pub interrupted: bool,
-}
-
-/// What was counted on one lane.
-#[derive(Debug, Default)]
-pub struct LaneOutcome {
-    /// The counts of all threads.
-    pub tally: Tally,
-    /// Requests that were sent or due and had no answer when the window closed.
-    pub unanswered: u64,
-    /// Connections that stood when the window closed.
-    pub open: u64,
-    /// Connections made since the start.
-    pub opened: u64,
-    /// What the watched server used meanwhile.
-    pub used: Option<Used>,
-}
-
-/// What one thread used in its window.
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadOutcome {
-    /// Its CPU time.
-    pub cpu_ns: u64,
-    /// The window's length.
-    pub duration_ns: u64,
-}
-
 /// Measures what `plan` says, which has passed its check.
 ///
 /// # Errors
@@ -150,204 +99,13 @@ pub fn run(plan: &Plan, control: Control<'_>) -> Result<Outcome, Failure> {
     let watch = Watch::new(plan.lanes.iter().map(|lane| lane.watch).collect());
     let clock = Clock::calibrate();
     scope(|scope| {
-        let crew = Crew::start(scope, plan, &endpoints, EdgeDuty { watch: &watch, on_edge: control.on_edge }, clock)?;
+        let crew = Crew::start(
+            scope,
+            plan,
+            &endpoints,
+            EdgeDuty { watch: &watch, on_edge: control.on_edge },
+            clock,
+        )?;
         crew.measure(&watch, control)
     })
-}
-
-/// The threads, from the outside.
-struct Crew<'scope> {
-    plan: &'scope Plan,
-    clock: Clock,
-    ready: Receiver<Result<(), Setback>>,
-    go: Vec<Sender<Timing>>,
-    threads: Vec<std::thread::ScopedJoinHandle<'scope, io::Result<Option<Yield>>>>,
-    /// Readable as soon as all threads have ended.
-    ended: UnixStream,
-    /// Dropping it ends all threads.
-    halt: UnixStream,
-}
-
-impl<'scope> Crew<'scope> {
-    fn start(
-        scope: &'scope Scope<'scope, '_>,
-        plan: &'scope Plan,
-        endpoints: &'scope [Endpoint],
-        duty: EdgeDuty<'scope>,
-        clock: Clock,
-    ) -> io::Result<Self> {
-        let (halt, halted) = UnixStream::pair()?;
-        let (ended, running) = UnixStream::pair()?;
-        let (report, ready) = channel();
-        let (mut go, mut threads) = (Vec::new(), Vec::new());
-        for number in 0..plan.threads {
-            let (sender, timing) = channel();
-            go.push(sender);
-            let (halted, running) = (halted.try_clone()?, running.try_clone()?);
-            let report = report.clone();
-            let duty = (number == 0).then_some(duty);
-            let seat = Seat { plan, endpoints, number, duty, clock };
-            threads.push(scope.spawn(move || {
-                let _running = running;
-                work(seat, &halted, &report, &timing)
-            }));
-        }
-        Ok(Self { plan, clock, ready, go, threads, ended, halt })
-    }
-
-    fn measure(self, watch: &Watch, control: Control<'_>) -> Result<Outcome, Failure> {
-        for _ in 0..self.plan.threads {
-            match self.ready.recv() {
-                Ok(Ok(())) => {}
-                Ok(Err(Setback { lane: None, error })) => return Err(error.into()),
-                Ok(Err(Setback { lane: Some(lane), error })) => {
-                    let url = self.plan.lanes[lane].address.to_string();
-                    return Err(Failure::Unreachable { url, error });
-                }
-                // A thread that says nothing has panicked, which is passed on below.
-                Err(_) => break,
-            }
-        }
-        let timing = self.timing(watch);
-        for go in &self.go {
-            // A thread that is no longer there has panicked, which is passed on below.
-            let _sent = go.send(timing);
-        }
-        let interrupted = self.attend(timing, watch, control)?;
-        drop(self.halt);
-        let mut yields = Vec::new();
-        for thread in self.threads {
-            match thread.join() {
-                Ok(result) => yields.extend(result?),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        let mut outcome = merge(self.plan, yields, watch);
-        (outcome.clock, outcome.drift_ppm) = (self.clock.name(), self.clock.drift_ppm());
-        outcome.interrupted = interrupted;
-        Ok(outcome)
-    }
-
-    fn timing(&self, watch: &Watch) -> Timing {
-        if watch.is_asked() && self.plan.warmup_ns <= LOOK_UP_NS {
-            watch.look_up();
-        }
-        let start_ns = self.clock.now_ns() + HEAD_START_NS;
-        let open_ns = start_ns.saturating_add(self.plan.warmup_ns);
-        let duration_ns = self.plan.until.duration_ns.unwrap_or(u64::MAX);
-        Timing { start_ns, open_ns, duration_ns }
-    }
-
-    /// Waits for the end; true when it was asked for from outside.
-    fn attend(&self, timing: Timing, watch: &Watch, control: Control<'_>) -> io::Result<bool> {
-        let epoll = Epoll::new()?;
-        epoll.add(control.interrupt, 0, Interest::IN)?;
-        epoll.add(&self.ended, 1, Interest::IN)?;
-        let mut event = [epoll::no_event()];
-        let look_up_ns = timing.open_ns.saturating_sub(LOOK_UP_NS);
-        let left_ns = look_up_ns.saturating_sub(self.clock.now_ns());
-        if epoll.wait(&mut event, Some(Duration::from_nanos(left_ns)))? == 0 {
-            if watch.is_asked() {
-                watch.look_up();
-            }
-            while epoll.wait(&mut event, None)? == 0 {}
-        }
-        Ok(event[0].data.u64() == 0)
-    }
-}
-
-/// What a thread does, from its first to its last moment.
-fn work(
-    seat: Seat<'_>,
-    halt: &UnixStream,
-    report: &Sender<Result<(), Setback>>,
-    timing: &Receiver<Timing>,
-) -> io::Result<Option<Yield>> {
-    let (thread, ready) = match seat.prepare(halt) {
-        Ok(thread) => (Some(thread), Ok(())),
-        Err(setback) => (None, Err(setback)),
-    };
-    // Nobody listens any more when another thread has failed before; then there is nothing to do.
-    let _heard = report.send(ready);
-    match (thread, timing.recv()) {
-        (Some(thread), Ok(timing)) => {
-            thread.run(timing, (seat.number, seat.plan.threads)).map(Some)
-        }
-        _ => Ok(None),
-    }
-}
-
-/// Why a thread cannot begin: on account of a lane's server, or of this machine.
-struct Setback {
-    lane: Option<usize>,
-    error: io::Error,
-}
-
-/// What a thread is given.
-#[derive(Clone, Copy)]
-struct Seat<'a> {
-    plan: &'a Plan,
-    endpoints: &'a [Endpoint],
-    number: usize,
-    duty: Option<EdgeDuty<'a>>,
-    clock: Clock,
-}
-
-impl<'a> Seat<'a> {
-    fn prepare(self, halt: &UnixStream) -> Result<Thread<'a>, Setback> {
-        let here = |error| Setback { lane: None, error };
-        let Self { plan, number, .. } = self;
-        if !plan.cores.is_empty() {
-            core::pin(&[plan.cores[number % plan.cores.len()]]).map_err(here)?;
-        }
-        let thread = Thread::new(plan, self.clock, self.lanes(), self.duty, halt.as_fd());
-        let mut thread = thread.map_err(here)?;
-        let connected = thread.connect(share(plan.connections as u64, number, plan.threads));
-        connected.map_err(|(lane, error)| Setback { lane: Some(lane), error })?;
-        Ok(thread)
-    }
-
-    fn lanes(self) -> Vec<Lane<'a>> {
-        let Self { plan, number, .. } = self;
-        let lane = |(lane, endpoint)| {
-            let mut lane = Lane::new(lane, endpoint, plan.pipeline);
-            if let Some(requests) = plan.until.requests {
-                lane.budget = share(requests, number, plan.threads);
-            }
-            lane
-        };
-        plan.lanes.iter().zip(self.endpoints).map(lane).collect()
-    }
-}
-
-/// Divides a whole number so that the parts differ by one at most and add up to it.
-fn share(whole: u64, number: usize, parts: usize) -> u64 {
-    let (number, parts) = (number as u64, parts as u64);
-    whole / parts + u64::from(number < whole % parts)
-}
-
-fn merge(plan: &Plan, yields: Vec<Yield>, watch: &Watch) -> Outcome {
-    let mut lanes: Vec<LaneOutcome> = plan.lanes.iter().map(|_| LaneOutcome::default()).collect();
-    let mut threads = Vec::new();
-    let (mut duration_ns, mut longest_gap_ns) = (None, 0);
-    for part in yields {
-        let (part_ns, cpu_ns) = (part.duration_ns, part.cpu_ns);
-        duration_ns = duration_ns.or(Some(part_ns));
-        longest_gap_ns = longest_gap_ns.max(part.longest_gap_ns);
-        threads.push(ThreadOutcome { cpu_ns, duration_ns: part_ns });
-        for (lane, theirs) in lanes.iter_mut().zip(part.lanes) {
-            lane.tally.add(&theirs.tally);
-            lane.unanswered += theirs.unanswered;
-            lane.open += theirs.open;
-            lane.opened += theirs.opened;
-        }
-        if let Some((open, close)) = part.watched {
-            for (lane, used) in lanes.iter_mut().zip(watch.used(&open, &close)) {
-                lane.used = used;
-            }
-        }
-    }
-    let duration_ns = duration_ns.unwrap_or(0);
-    let (clock, drift_ppm) = ("monotonic", 0.0);
-    Outcome { lanes, threads, duration_ns, longest_gap_ns, clock, drift_ppm, interrupted: false }
 }

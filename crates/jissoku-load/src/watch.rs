@@ -44,7 +44,8 @@ impl Watch {
 
     /// Reads every clock, lane after lane. Two readings lie exactly one window apart for each lane.
     pub(crate) fn read(&self) -> Reading {
-        let read = |family: &Vec<i32>| family.iter().map(|&pid| clock::process_cpu_ns(pid)).collect();
+        let read =
+            |family: &Vec<i32>| family.iter().map(|&pid| clock::process_cpu_ns(pid)).collect();
         self.look_up().iter().map(read).collect()
     }
 
@@ -77,6 +78,7 @@ mod tests {
     fn our_own_work_is_seen() {
         let me = i32::try_from(std::process::id()).expect("a pid is positive");
         let watch = Watch::new(vec![None, Some(me)]);
+        let start = clock::own_cpu_ns();
         let open = watch.read();
         let before = clock::own_cpu_ns();
         let mut sum = 0_u64;
@@ -85,10 +87,11 @@ mod tests {
         }
         let worked = clock::own_cpu_ns() - before;
         let used = watch.used(&open, &watch.read());
+        let all = clock::own_cpu_ns() - start;
         assert_eq!(used[0], None);
         let ours = used[1].expect("we are watched");
-        assert!(ours.cpu_ns.expect("we did not end") >= worked);
-        assert!(ours.processes >= 1);
+        assert!((worked..=all).contains(&ours.cpu_ns.expect("we did not end")));
+        assert_eq!(ours.processes, watch.look_up()[1].len() as u64);
     }
 
     #[test]

@@ -1,1 +1,87 @@
+use hdrhistogram::serialization::Deserializer;
+use proptest::prelude::*;
 
+use super::*;
+
+fn of(values: &[u64]) -> Histogram {
+    let mut histogram = Histogram::new();
+    for &value in values {
+        histogram.record(value);
+    }
+    histogram
+}
+
+fn decode(text: &str) -> hdrhistogram::Histogram<u64> {
+    let bytes = STANDARD.decode(text).expect("it is base64");
+    Deserializer::new().deserialize(&mut &bytes[..]).expect("it is HdrHistogram V2")
+}
+
+/// Durations of all magnitudes.
+fn durations() -> impl Strategy<Value = u64> {
+    (0_u32..42, any::<u64>()).prop_map(|(magnitude, noise)| noise % (2 << magnitude))
+}
+
+#[test]
+fn every_bin_begins_where_the_last_one_ends() {
+    for bin in 0..BINS {
+        assert_eq!(index(largest(bin)), bin);
+        assert_eq!(index(largest(bin) + 1), bin + 1);
+    }
+    assert_eq!(largest(BINS - 1), LONGEST_NS);
+}
+
+#[test]
+fn nothing_has_no_figures() {
+    assert_eq!(Histogram::new().quantiles(), None);
+    assert_eq!(decode(&Histogram::new().export()).len(), 0);
+}
+
+#[test]
+fn what_is_too_long_for_a_bin_is_exact_at_the_edge() {
+    let histogram = of(&[3, LONGEST_NS * 4, 5]);
+    let figures = histogram.quantiles().expect("three were counted");
+    assert_eq!((figures.min, figures.max), (3, LONGEST_NS * 4));
+    assert_eq!(figures.mean, (8 + LONGEST_NS * 4) / 3);
+    assert_eq!(figures.p50, 5);
+}
+
+proptest! {
+    #[test]
+    fn figures_are_those_of_the_sorted_durations(
+        mut values in proptest::collection::vec(durations(), 1..400),
+    ) {
+        let figures = of(&values).quantiles().expect("something was counted");
+        values.sort_unstable();
+        prop_assert_eq!(figures.min, values[0]);
+        prop_assert_eq!(figures.max, values[values.len() - 1]);
+        prop_assert_eq!(figures.mean, values.iter().sum::<u64>() / values.len() as u64);
+        let shown = [(figures.p50, 500), (figures.p90, 900), (figures.p99, 990), (figures.p999, 999)];
+        for (shown, per_mille) in shown {
+            let rank = (values.len() * per_mille).div_ceil(1000);
+            let exact = values[rank - 1];
+            prop_assert!(exact <= shown && shown - exact <= exact / 1000, "{shown} for {exact}");
+        }
+    }
+
+    #[test]
+    fn adding_is_counting_both(
+        ours in proptest::collection::vec(durations(), 0..50),
+        theirs in proptest::collection::vec(durations(), 0..50),
+    ) {
+        let mut sum = of(&ours);
+        sum.add(&of(&theirs));
+        let both = of(&[ours, theirs].concat());
+        prop_assert_eq!(&sum.bins, &both.bins);
+        prop_assert_eq!(sum.quantiles(), both.quantiles());
+    }
+
+    #[test]
+    fn the_export_loses_nothing(values in proptest::collection::vec(durations(), 1..50)) {
+        let histogram = of(&values);
+        let twin = decode(&histogram.export());
+        prop_assert_eq!(twin.len(), values.len() as u64);
+        for (bin, &count) in histogram.bins.iter().enumerate().filter(|(_, count)| **count > 0) {
+            prop_assert_eq!(twin.count_at(largest(bin)), count);
+        }
+    }
+}

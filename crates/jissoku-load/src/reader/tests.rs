@@ -1,1 +1,215 @@
+use proptest::prelude::*;
 
+use super::*;
+use crate::expect::Verify;
+
+/// How a connection's bytes were understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Seen {
+    Answers(Vec<Answer>, Rest),
+    Broken(Vec<Answer>),
+}
+
+/// What was left when the connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    Nothing,
+    Answer(Answer),
+    Fault(Fault),
+}
+
+fn read(parts: &[&[u8]], expected: &Expected, head_only: bool) -> Seen {
+    let asked = Asked { head_only, expected };
+    let (mut reader, mut answers) = (Reader::default(), Vec::new());
+    for part in parts {
+        let mut rest = *part;
+        while !rest.is_empty() {
+            match reader.feed(rest, asked) {
+                Progress::More => break,
+                Progress::Broken => return Seen::Broken(answers),
+                Progress::Whole(answer, used) => {
+                    answers.push(answer);
+                    rest = &rest[used..];
+                }
+            }
+        }
+    }
+    let rest = if reader.is_fresh() {
+        Rest::Nothing
+    } else {
+        reader.end(asked).map_or_else(Rest::Fault, Rest::Answer)
+    };
+    Seen::Answers(answers, rest)
+}
+
+fn hello() -> Expected {
+    Expected::new(Verify::All, Vec::new(), Some(b"Hello".to_vec()))
+}
+
+const GOOD: Answer = Answer { fault: None, keeps_alive: true };
+const LAST: Answer = Answer { fault: None, keeps_alive: false };
+
+fn bad(fault: Fault) -> Answer {
+    Answer { fault: Some(fault), keeps_alive: true }
+}
+
+fn check(wire: &str, answers: &[Answer], rest: Rest) {
+    let seen = read(&[wire.as_bytes()], &hello(), false);
+    assert_eq!(seen, Seen::Answers(answers.to_vec(), rest), "{wire:?}");
+}
+
+fn check_broken(wire: &str) {
+    let seen = read(&[wire.as_bytes()], &hello(), false);
+    assert_eq!(seen, Seen::Broken(Vec::new()), "{wire:?}");
+}
+
+#[test]
+fn a_length_frames_a_body() {
+    check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello", &[GOOD], Rest::Nothing);
+    check("HTTP/1.1 200 OK\r\ncontent-length:5 \r\n\r\nHello", &[GOOD], Rest::Nothing);
+    let twice = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nHello";
+    check(twice, &[GOOD], Rest::Nothing);
+}
+
+#[test]
+fn chunks_frame_a_body() {
+    let wire =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\nHe\r\n3\r\nllo\r\n0\r\n\r\n";
+    check(wire, &[GOOD], Rest::Nothing);
+    check(&wire.repeat(3), &[GOOD; 3], Rest::Nothing);
+}
+
+#[test]
+fn the_end_of_the_connection_frames_what_nothing_else_frames() {
+    check("HTTP/1.1 200 OK\r\n\r\nHello", &[], Rest::Answer(LAST));
+    check("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\nHello", &[], Rest::Answer(LAST));
+}
+
+#[test]
+fn an_end_within_an_answer_is_a_fault() {
+    let short = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHell";
+    check(short, &[], Rest::Fault(Fault::Length));
+    let chunk = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nHello\r\n0\r\n";
+    check(chunk, &[], Rest::Fault(Fault::Length));
+    check("HTTP/1.1 200 OK\r\nContent-Le", &[], Rest::Fault(Fault::Closed));
+}
+
+#[test]
+fn a_connection_lives_on_or_not() {
+    let with =
+        |version, field| format!("HTTP/{version} 200 OK\r\n{field}Content-Length: 5\r\n\r\nHello");
+    check(&with("1.1", ""), &[GOOD], Rest::Nothing);
+    check(&with("1.1", "Connection: keep-alive\r\n"), &[GOOD], Rest::Nothing);
+    check(&with("1.1", "Connection: close\r\n"), &[LAST], Rest::Nothing);
+    check(&with("1.1", "Connection: x, CLOSE\r\n"), &[LAST], Rest::Nothing);
+    check(&with("1.0", ""), &[LAST], Rest::Nothing);
+    check(&with("1.0", "Connection: Keep-Alive\r\n"), &[GOOD], Rest::Nothing);
+    check(&with("1.0", "Connection: keep-alive, close\r\n"), &[LAST], Rest::Nothing);
+}
+
+#[test]
+fn some_answers_have_no_body_whatever_they_announce() {
+    let expected = Expected::new(Verify::Length, Vec::new(), None);
+    for head in ["204 No Content\r\n", "304 Not Modified\r\nContent-Length: 5\r\n"] {
+        let wire = format!("HTTP/1.1 {head}\r\n");
+        let seen = read(&[wire.as_bytes()], &expected, false);
+        assert_eq!(seen, Seen::Answers(vec![GOOD], Rest::Nothing), "{head:?}");
+    }
+    let wire = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let seen = read(&[wire, wire], &expected, true);
+    assert_eq!(seen, Seen::Answers(vec![GOOD, GOOD], Rest::Nothing));
+}
+
+#[test]
+fn interim_answers_are_passed_over() {
+    let wire = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n\
+        HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
+    check(wire, &[GOOD], Rest::Nothing);
+}
+
+#[test]
+fn wrong_answers_are_told_apart() {
+    let with = |status, length, body| {
+        format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}")
+    };
+    check(&with(404, 5, "Hello"), &[bad(Fault::Status)], Rest::Nothing);
+    check(&with(200, 4, "Hell"), &[bad(Fault::Length)], Rest::Nothing);
+    check(&with(200, 6, "Hello!"), &[bad(Fault::Length)], Rest::Nothing);
+    check(&with(200, 5, "HellO"), &[bad(Fault::Body)], Rest::Nothing);
+}
+
+#[test]
+fn what_is_no_answer_is_refused() {
+    for head in [
+        "Hello, World!\r\n\r\n",
+        "HTTP/2 200 OK\r\n\r\n",
+        "HTTP/1.1 2000 OK\r\n\r\n",
+        "HTTP/1.1 099 No\r\n\r\n",
+        "HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        "HTTP/1.1 600 No\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA b: c\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nHello",
+    ] {
+        check_broken(head);
+    }
+    check_broken(&format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(FIELDS_MAX + 1)));
+    check_broken(&format!("HTTP/1.1 200 OK\r\nA: {}", "b".repeat(HEAD_SIZE_MAX)));
+}
+
+/// Answers that are right, wrong in every way, or cut off.
+fn wires() -> impl Strategy<Value = Vec<u8>> {
+    let answer = prop_oneof![
+        Just("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello"),
+        Just("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHellO"),
+        Just("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell"),
+        Just("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"),
+        Just("HTTP/1.1 204 No\r\n\r\n"),
+        Just("HTTP/1.1 100 Continue\r\n\r\n"),
+        Just(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nH\r\n4;x\r\nello\r\n0\r\na: b\r\n\r\n"
+        ),
+        Just("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nHello\n"),
+        Just("HTTP/1.1 200 OK\r\n\r\nHello"),
+        Just("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello"),
+        Just("garbage"),
+    ];
+    let mutation = proptest::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>()));
+    (proptest::collection::vec(answer, 1..5), any::<prop::sample::Index>(), mutation).prop_map(
+        |(answers, cut, mutation)| {
+            let mut wire = answers.concat().into_bytes();
+            if let Some((place, byte)) = mutation {
+                let place = place.index(wire.len());
+                wire[place] = byte;
+            }
+            // Half of all wires are whole.
+            let cut = cut.index(2 * wire.len()).max(1);
+            wire.truncate(cut);
+            wire
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn how_the_bytes_were_split_makes_no_difference(
+        wire in wires(),
+        cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..8),
+    ) {
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.index(wire.len() + 1)).collect();
+        cuts.extend([0, wire.len()]);
+        cuts.sort_unstable();
+        let parts: Vec<&[u8]> = cuts.windows(2).map(|cut| &wire[cut[0]..cut[1]]).collect();
+        let bytes: Vec<&[u8]> = wire.chunks(1).collect();
+        let whole = read(&[&wire], &hello(), false);
+        prop_assert_eq!(&read(&parts, &hello(), false), &whole);
+        prop_assert_eq!(&read(&bytes, &hello(), false), &whole);
+    }
+}

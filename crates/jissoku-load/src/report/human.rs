@@ -5,6 +5,9 @@ use std::fmt;
 use crate::histogram::Quantiles;
 use crate::report::{LaneReport, Report};
 
+/// A clock that runs away faster than this is told of.
+const DRIFT_PPM_MAX: f64 = 50.0;
+
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for lane in &self.lanes {
@@ -14,13 +17,21 @@ impl fmt::Display for Report {
         let plural = if threads == 1 { "" } else { "s" };
         if self.requests > 0 {
             let cost_us = self.cpu_s * 1e6 / count(self.requests);
-            let busiest = self.threads.iter().map(|thread| thread.busy_fraction).fold(0.0, f64::max);
+            let busiest =
+                self.threads.iter().map(|thread| thread.busy_fraction).fold(0.0, f64::max);
             writeln!(
                 out,
                 "Stopwatch: {cost_us:.2} us of CPU per request on {threads} thread{plural}, the busiest \
                  {:.0} % busy; longest time without an answer {}",
                 busiest * 100.0,
                 duration(self.longest_gap_ns)
+            )?;
+        }
+        if self.clock_drift_ppm.abs() > DRIFT_PPM_MAX {
+            let drift = self.clock_drift_ppm;
+            writeln!(
+                out,
+                "The clock ran {drift:.0} ppm off the kernel's: trust no digit beyond that."
             )?;
         }
         let open_loop = self.lanes.iter().any(|lane| lane.rate_rps_offered.is_some());
@@ -67,9 +78,14 @@ impl Report {
             writeln!(out, "  Errors: {}", faults.join(", "))?;
         }
         let in_flight = self.connections as u64 * u64::from(self.pipeline);
-        if lane.unanswered > 0 && (lane.rate_rps_offered.is_some() || lane.unanswered > in_flight) {
-            let unanswered = lane.unanswered;
-            writeln!(out, "  {unanswered} requests without an answer at the end: no latency holds them")?;
+        let missing = lane.errors.timeout + lane.unanswered;
+        if missing > in_flight || lane.errors.timeout > 0 {
+            let all = lane.requests + missing;
+            let known = lane.requests * 100 / all;
+            writeln!(
+                out,
+                "  {missing} of {all} requests had no answer in time: what is above {known} % is unknown"
+            )?;
         }
         if let Some(cpu_ns) = lane.watched_cpu_ns.filter(|_| lane.requests > 0) {
             let cost_us = count(cpu_ns) / count(lane.requests) / 1e3;
@@ -79,7 +95,10 @@ impl Report {
             (lane.rate_rps_offered, lane.lag_ns_p99, lane.lag_ns_max)
         {
             let (p99, max) = (duration(p99), duration(max));
-            writeln!(out, "  Offered: {offered:.0} requests/s; sent late by {p99} (p99), {max} (max)")?;
+            writeln!(
+                out,
+                "  Offered: {offered:.0} requests/s; sent late by {p99} (p99), {max} (max)"
+            )?;
         }
         writeln!(out, "Requests/sec: {:10.2}", lane.rate_rps)
     }

@@ -1,0 +1,112 @@
+//! Both drivers of the least server, and the least client, over real sockets.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use jissoku_floor::{Driver, Load, bind, load};
+use jissoku_os::socket::Endpoint;
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nServer: bare\r\nContent-Type: text/plain\r\n\
+    Content-Length: 13\r\n\r\nHello, World!";
+
+/// Runs `test` against a floor with each driver that this kernel has.
+fn with_each_driver(endpoint: &str, workers: usize, test: impl Fn(&Endpoint)) {
+    for driver in [Driver::Epoll, Driver::Uring] {
+        if driver == Driver::Uring && !jissoku_os::uring::is_available() {
+            let why = "skipped: this kernel lacks io_uring, or keeps it from us";
+            writeln!(std::io::stderr(), "{why}").expect("somebody listens");
+            continue;
+        }
+        let endpoint = endpoint.parse().expect("it is an endpoint");
+        let bound = bind(&[endpoint], workers).expect("it can be listened on");
+        let place = bound.endpoints()[0].clone();
+        let (interrupt, bell) = UnixStream::pair().expect("a pair can be had");
+        let serving = thread::spawn(move || bound.serve(driver, interrupt.as_fd()));
+        test(&place);
+        drop(bell);
+        serving.join().expect("it does not panic").expect("it ends well");
+    }
+}
+
+fn connect(endpoint: &Endpoint) -> TcpStream {
+    let Endpoint::Tcp(address) = endpoint else { unreachable!("the test asked for TCP") };
+    TcpStream::connect(address).expect("it listens")
+}
+
+fn expect_answers(stream: &mut impl Read, count: usize) {
+    let mut bytes = vec![0; ANSWER.len() * count];
+    stream.read_exact(&mut bytes).expect("that many bytes come");
+    assert!(bytes == ANSWER.repeat(count));
+}
+
+#[test]
+fn each_request_is_answered_however_it_arrives() {
+    with_each_driver("127.0.0.1:0", 1, |endpoint| {
+        let mut stream = connect(endpoint);
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("it is taken");
+        expect_answers(&mut stream, 1);
+        for byte in b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" {
+            stream.write_all(&[*byte]).expect("it is taken");
+        }
+        expect_answers(&mut stream, 1);
+        let many = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1000);
+        stream.write_all(&many).expect("it is taken");
+        expect_answers(&mut stream, 1000);
+    });
+}
+
+#[test]
+fn connections_come_and_go() {
+    with_each_driver("127.0.0.1:0", 2, |endpoint| {
+        let mut streams: Vec<TcpStream> = (0..50).map(|_| connect(endpoint)).collect();
+        for _round in 0..3 {
+            for stream in &mut streams {
+                stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it is taken");
+                expect_answers(stream, 1);
+                // Half a request: the next connection of this number must not be answered early.
+                stream.write_all(b"GET / HTTP/1.1\r\n").expect("it is taken");
+                *stream = connect(endpoint);
+            }
+        }
+        // The next worker's listener is another one, but all of them answer.
+        drop(streams);
+        let mut last = connect(endpoint);
+        last.write_all(b"\r\n").expect("it is taken");
+        last.write_all(b"\r\n").expect("it is taken");
+        expect_answers(&mut last, 1);
+    });
+}
+
+#[test]
+fn the_least_client_counts_what_the_least_server_answers() {
+    let path = std::env::temp_dir().join(format!("jissoku-floor-{}.sock", std::process::id()));
+    for place in ["127.0.0.1:0".to_owned(), format!("unix:{}", path.display())] {
+        with_each_driver(&place, 1, |endpoint| {
+            let plan = Load {
+                endpoint: endpoint.clone(),
+                authority: "localhost".to_owned(),
+                target: "/".to_owned(),
+                connections: 3,
+                pipeline: 4,
+                warmup_ns: 1_000_000,
+                duration_ns: 10_000_000,
+            };
+            let (never, _bell) = UnixStream::pair().expect("a pair can be had");
+            let count = load(&plan, never.as_fd()).expect("it answers");
+            assert_eq!(count.answer_size, ANSWER.len());
+            assert!(count.requests > 0 && count.duration_ns >= plan.duration_ns);
+        });
+    }
+    assert!(!path.exists(), "a server that ends takes its path with it");
+}
+
+#[test]
+fn a_taken_port_is_refused_by_name() {
+    let one = bind(&["127.0.0.1:0".parse().expect("an endpoint")], 1).expect("a port is free");
+    let (endpoint, error) = bind(one.endpoints(), 1).expect_err("it is taken");
+    assert_eq!(endpoint, one.endpoints()[0]);
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+}

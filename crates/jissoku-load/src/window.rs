@@ -1,0 +1,166 @@
+//! The window: what lies between its edges is counted, exactly that, and the CPU times of the servers and
+//! of the stopwatch itself are read in the moments at which it opens and closes.
+
+use jissoku_os::clock;
+
+use crate::connection::Phase;
+use crate::lane::Lane;
+use crate::tally::Tally;
+use crate::thread::Thread;
+use crate::watch::{Reading, Watch};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// An edge of the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    /// From here on everything counts.
+    Open,
+    /// From here on nothing counts.
+    Close,
+}
+
+/// When things are to happen, on the stopwatch's clock.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_field_names, reason = "units end names")]
+pub(crate) struct Timing {
+    pub(crate) start_ns: u64,
+    pub(crate) open_ns: u64,
+    /// From the moment at which the window really opened; without end when requests are counted.
+    pub(crate) duration_ns: u64,
+}
+
+/// What only the first thread does at the edges.
+#[derive(Clone, Copy)]
+pub(crate) struct EdgeDuty<'a> {
+    pub(crate) watch: &'a Watch,
+    pub(crate) on_edge: &'a (dyn Fn(Edge) + Sync),
+}
+
+/// What one thread brought back.
+#[derive(Debug)]
+pub(crate) struct Yield {
+    pub(crate) lanes: Vec<LaneYield>,
+    pub(crate) duration_ns: u64,
+    pub(crate) cpu_ns: u64,
+    pub(crate) longest_gap_ns: u64,
+    /// The watched clocks at both edges; of the first thread only.
+    pub(crate) watched: Option<(Reading, Reading)>,
+}
+
+/// One lane's part of it.
+#[derive(Debug)]
+pub(crate) struct LaneYield {
+    pub(crate) tally: Tally,
+    pub(crate) unanswered: u64,
+    pub(crate) open: u64,
+    pub(crate) opened: u64,
+}
+
+/// The window as it is being measured.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    opened_ns: Option<u64>,
+    closes_ns: u64,
+    next_second_ns: u64,
+    cpu_ns: u64,
+    watched: Reading,
+    pub(crate) last_answer_ns: u64,
+    pub(crate) longest_gap_ns: u64,
+}
+
+impl Thread<'_> {
+    /// Does what the clock asks for; true when the window is over.
+    pub(crate) fn mark(&mut self, now_ns: u64, timing: Timing) -> bool {
+        if self.window.opened_ns.is_none() && now_ns >= timing.open_ns {
+            self.open(timing);
+        }
+        while self.window.opened_ns.is_some() && now_ns >= self.window.next_second_ns {
+            self.lanes.iter_mut().for_each(|lane| lane.tally.second_over());
+            self.window.next_second_ns += SECOND_NS;
+        }
+        if self.window.opened_ns.is_some() && now_ns >= self.window.closes_ns {
+            return true;
+        }
+        self.check_times(now_ns);
+        self.retry(now_ns);
+        self.plan_marks(timing);
+        false
+    }
+
+    pub(crate) fn plan_marks(&mut self, timing: Timing) {
+        let edge = match self.window.opened_ns {
+            None => timing.open_ns,
+            Some(_) => self.window.closes_ns.min(self.window.next_second_ns),
+        };
+        let check = self.checks.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
+        let retry = self.retries.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
+        self.next_mark_ns = edge.min(check).min(retry);
+    }
+
+    /// Opens the window: counting begins anew, at the moment at which CPU times are read.
+    pub(crate) fn open(&mut self, timing: Timing) {
+        for (lane, fresh) in self.lanes.iter_mut().zip(self.fresh.drain(..)) {
+            lane.tally = fresh;
+        }
+        if let Some(duty) = self.duty {
+            (duty.on_edge)(Edge::Open);
+            self.window.watched = duty.watch.read();
+        }
+        self.window.cpu_ns = clock::thread_cpu_ns();
+        let now_ns = self.clock.now_ns();
+        self.window.opened_ns = Some(now_ns);
+        self.window.closes_ns = now_ns.saturating_add(timing.duration_ns);
+        self.window.next_second_ns = now_ns + SECOND_NS;
+        self.window.last_answer_ns = now_ns;
+        self.window.longest_gap_ns = 0;
+    }
+
+    pub(crate) fn close(self) -> Yield {
+        let watched = self.duty.map(|duty| duty.watch.read());
+        let cpu_ns = clock::thread_cpu_ns() - self.window.cpu_ns;
+        let now_ns = self.clock.now_ns();
+        if let Some(duty) = self.duty {
+            (duty.on_edge)(Edge::Close);
+        }
+        // A count of requests ends with the last of them.
+        let end_ns = if self.is_done() { self.window.last_answer_ns } else { now_ns };
+        let Some(opened_ns) = self.window.opened_ns else { return self.nothing() };
+        let gap_ns = end_ns.saturating_sub(self.window.last_answer_ns);
+        let open = self.open_per_lane();
+        let lanes = self.lanes.into_iter().zip(open).map(|(mut lane, open)| {
+            if lane.tally.per_second.iter().sum::<u64>() < lane.tally.requests {
+                lane.tally.second_over();
+            }
+            let unanswered = lane.in_flight + lane.overdue(end_ns);
+            LaneYield { tally: lane.tally, unanswered, open, opened: lane.opened }
+        });
+        Yield {
+            lanes: lanes.collect(),
+            duration_ns: end_ns.saturating_sub(opened_ns),
+            cpu_ns,
+            longest_gap_ns: self.window.longest_gap_ns.max(gap_ns),
+            watched: watched.map(|close| (self.window.watched, close)),
+        }
+    }
+
+    /// The yield of a run that ended before its window opened.
+    fn nothing(self) -> Yield {
+        let nothing = |lane: &Lane<'_>| LaneYield {
+            tally: Tally::default(),
+            unanswered: 0,
+            open: 0,
+            opened: lane.opened,
+        };
+        let lanes = self.lanes.iter().map(nothing).collect();
+        Yield { lanes, duration_ns: 0, cpu_ns: 0, longest_gap_ns: 0, watched: None }
+    }
+
+    fn open_per_lane(&self) -> Vec<u64> {
+        let mut open = vec![0; self.lanes.len()];
+        for connection in self.connections.iter().filter(|found| found.phase == Phase::Open) {
+            open[usize::from(connection.lane)] += 1;
+        }
+        open
+    }
+}

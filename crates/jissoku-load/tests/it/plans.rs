@@ -1,0 +1,29 @@
+//! A plan that makes no sense is refused before anybody is asked anything.
+
+use jissoku_load::{Pace, Plan, Reuse, Until};
+
+use crate::plan;
+
+fn refusal(change: impl Fn(&mut Plan)) -> String {
+    let mut plan = plan(&["http://127.0.0.1:1/".to_owned()], 10);
+    plan.check().expect("it makes sense before the change");
+    change(&mut plan);
+    plan.check().expect_err("it makes no sense any more").to_string()
+}
+
+#[test]
+fn each_refusal_says_what_is_wrong() {
+    assert!(refusal(|plan| plan.lanes.clear()).contains("URLs"));
+    assert!(refusal(|plan| plan.connections = 0).contains("zero connections"));
+    assert!(refusal(|plan| plan.threads = 0).contains("zero threads"));
+    assert!(refusal(|plan| plan.threads = 5).contains("5 threads cannot share 4 connections"));
+    assert!(refusal(|plan| plan.connections = usize::MAX).contains("more than there can be"));
+    assert!(refusal(|plan| plan.pipeline = 0).contains("pipeline"));
+    assert!(refusal(|plan| plan.pipeline = 5000).contains("at most 4096"));
+    assert!(refusal(|plan| plan.pace = Pace::Constant { rate_rps: 0 }).contains("rate"));
+    assert!(refusal(|plan| plan.until = Until::default()).contains("-d or -n"));
+    assert!(refusal(|plan| plan.warmup_ns = 1).contains("warm-up"));
+    assert!(refusal(|plan| plan.timeout_ns = 0).contains("time-out"));
+    let both = |plan: &mut Plan| (plan.pipeline, plan.reuse) = (2, Reuse::Close);
+    assert!(refusal(both).contains("exclude each other"));
+}

@@ -1,0 +1,102 @@
+//! Windows open and close at their edges, and what is watched is watched between them.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jissoku_load::report::Report;
+use jissoku_load::{Control, Edge, Pace, Until, run};
+
+use crate::scripted::{Act, HELLO, Server};
+use crate::{measure, plan};
+
+const MILLISECOND_NS: u64 = 1_000_000;
+
+fn polite() -> Server {
+    Server::new(|_| Act::Say(HELLO.to_owned()))
+}
+
+#[test]
+fn the_warm_up_counts_for_nothing_and_the_window_is_as_long_as_asked() {
+    let server = polite();
+    let mut plan = plan(&[server.url()], 1);
+    plan.warmup_ns = 20 * MILLISECOND_NS;
+    plan.until = Until { duration_ns: Some(30 * MILLISECOND_NS), requests: None };
+    let (opened, closed, warm_up) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let on_edge = |edge| match edge {
+        Edge::Open => {
+            opened.fetch_add(1, Ordering::SeqCst);
+            warm_up.store(server.requests(), Ordering::SeqCst);
+        }
+        Edge::Close => {
+            closed.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
+    let control = Control { interrupt: interrupt.as_fd(), on_edge: &on_edge };
+    let outcome = run(&plan, control).expect("it can be measured");
+    assert_eq!((opened.into_inner(), closed.into_inner()), (1, 1));
+    assert!(outcome.duration_ns >= 30 * MILLISECOND_NS);
+    let lane = &outcome.lanes[0];
+    // What was under way when the window opened is answered in it.
+    let in_window = server.requests() - warm_up.into_inner() + 4;
+    assert!((1..=in_window).contains(&lane.tally.requests));
+    assert_eq!(lane.tally.per_second.iter().sum::<u64>(), lane.tally.requests);
+    assert_eq!(lane.open, 4);
+}
+
+#[test]
+fn whoever_is_watched_has_used_time() {
+    let server = polite();
+    let mut plan = plan(&[server.url(), server.url()], 500);
+    let me = i32::try_from(std::process::id()).expect("a pid is positive");
+    plan.lanes[1].watch = Some(me);
+    let outcome = measure(&plan);
+    assert_eq!(outcome.lanes[0].used, None);
+    let used = outcome.lanes[1].used.expect("it is watched");
+    assert!(used.cpu_ns.expect("we did not end") >= outcome.threads[0].cpu_ns);
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_counted() {
+    let (interrupt, bell) = UnixStream::pair().expect("a pair can be had");
+    let server = Server::new(move |place| {
+        if place.overall == 500 {
+            (&bell).write_all(b"!").expect("somebody listens");
+        }
+        Act::Say(HELLO.to_owned())
+    });
+    for pace in [Pace::Closed, Pace::Constant { rate_rps: 50_000 }] {
+        let mut plan = plan(&[server.url()], 1);
+        plan.pace = pace;
+        plan.until = Until { duration_ns: Some(3_600_000 * MILLISECOND_NS), requests: None };
+        let control = Control { interrupt: interrupt.as_fd(), on_edge: &|_| {} };
+        let outcome = run(&plan, control).expect("it can be measured");
+        assert!(outcome.interrupted);
+        assert_eq!(outcome.lanes[0].tally.faults.total(), 0);
+        // The bell rings on, so the second measurement may end before its first answer.
+        assert!(pace != Pace::Closed || outcome.lanes[0].tally.requests >= 496);
+    }
+}
+
+#[test]
+fn the_report_holds_what_was_counted() {
+    let server = polite();
+    let plan = plan(&[server.url(), server.url()], 50);
+    let report = Report::new(&plan, &measure(&plan));
+    let json = serde_json::to_value(&report).expect("it can be written");
+    assert_eq!(json["schema"], "jissoku.load/1");
+    assert_eq!(json["requests"], 100);
+    assert_eq!(json["errors"].as_object().expect("an object").len(), 9);
+    assert_eq!(json["lanes"][1]["requests"], 50);
+    assert_eq!(json["lanes"][1]["rate_rps_offered"], serde_json::Value::Null);
+    assert_eq!(json["lanes"][0]["lag_ns_p99"], serde_json::Value::Null);
+    assert!(
+        json["lanes"][0]["latency_ns"]["p999"].as_u64()
+            >= json["lanes"][0]["latency_ns"]["p50"].as_u64()
+    );
+    let page = report.to_string();
+    assert!(page.contains("50 requests") && page.contains("Closed loop"), "{page}");
+    assert_eq!(report.nothing_measured(), None);
+}
