@@ -147,7 +147,27 @@ def test_duets_that_solo_trials_exclude_are_interference(floor: str) -> None:
     assert pair.ratio.value == pytest.approx(1.5, rel=0.05)
     assert pair.duet is not None
     assert pair.duet.value == pytest.approx(1.0, rel=0.05)
-    assert pair.sentence.endswith("side by side: interference")
+    assert pair.sentence.endswith("side by side: interference; alone it is slower, proven")
+
+
+def test_a_disputed_size_leaves_the_direction_proven() -> None:
+    run = made.run(["a", "b"])
+    costs = _truths(a=5000, b=10_000)
+    trials = made.trials(run, costs, solo_blocks=3, noise=Noise(duet=0.01, solo=0.001))
+    pair = _compare(run, _with_solo_costs(trials, "b", 0.8))["b", "a"]
+    assert pair.verdict is Verdict.INTERFERENCE
+    assert pair.proven
+    assert pair.solo_verdict is Verdict.SLOWER
+    assert pair.sentence.endswith("interference; slower is proven, by how much is open")
+
+
+def test_a_disputed_direction_proves_nothing() -> None:
+    run = made.run(["a", "b"])
+    costs = _truths(a=5000, b=5500)
+    trials = made.trials(run, costs, solo_blocks=3, noise=Noise(duet=0.01, solo=0.001))
+    pair = _compare(run, _with_solo_costs(trials, "b", 0.5))["b", "a"]
+    assert pair.verdict is Verdict.INTERFERENCE
+    assert not pair.proven
 
 
 def test_two_solo_pairs_contradict_nothing() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from jissoku.cli import exits
-from jissoku.cli.contestants import FLOOR, Field, folder_for, gather
+from jissoku.cli.contestants import FLOOR, Field, Wanted, folder_for, gather
 from jissoku.cli.progress import Show
 from jissoku.cli.publish import publish
 from jissoku.cli.quantity import Field as HeaderField, Rate
@@ -19,7 +19,7 @@ from jissoku.design.mode import EFFORTS, Effort
 from jissoku.errors import InputError
 from jissoku.model import Cores, Mode, Reuse, Workload
 from jissoku.observe import cores
-from jissoku.pipeline import Question, compare as run_campaign
+from jissoku.pipeline import Pace, Question, compare as run_campaign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +30,14 @@ class Options:
     quick: bool
     cmd: tuple[str, ...]
     url: tuple[str, ...]
+    recipes: tuple[Path, ...]
     path: str
     method: str
     header: tuple[tuple[str, str], ...]
     body: str | None
     connections: int
     rate: int | None
+    closed_loop: bool
     pipeline: int
     keepalive: bool
     blocks: int | None
@@ -61,6 +63,12 @@ class Options:
     help="Race a command; {port} (or {socket}) stands for where it is to listen.",
 )
 @click.option("--url", multiple=True, metavar="NAME=URL", help="Race a server that runs already.")
+@click.option(
+    "--recipes",
+    multiple=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A folder with recipes of your own.",
+)
 @click.option("--path", default="/", show_default=True, help="What is asked, with its query.")
 @click.option("-m", "--method", default="GET", show_default=True)
 @click.option("-H", "--header", multiple=True, type=HeaderField(), metavar="'NAME: VALUE'")
@@ -78,6 +86,11 @@ class Options:
     "--rate",
     type=Rate(),
     help="Requests a second for the server's cores, in a duet half for each; else the lab chooses.",
+)
+@click.option(
+    "--closed-loop",
+    is_flag=True,
+    help="In duets, too, every connection asks as soon as it was answered: cost at full load.",
 )
 @click.option(
     "--pipeline",
@@ -115,7 +128,14 @@ def compare(**given: Any) -> int:
     """
     options = Options(**given)
     with Show(quiet=options.quiet or options.as_json) as show:
-        field = gather(options.arms, options.cmd, options.url, options.path, show)
+        wanted = Wanted(
+            named=options.arms,
+            commands=options.cmd,
+            urls=options.url,
+            recipes=options.recipes,
+            path=options.path,
+        )
+        field = gather(wanted, show)
         question = _question(options, field)
         for lacking in field.missing:
             show.note(lacking.sentence)
@@ -141,6 +161,7 @@ def _question(options: Options, field: Field) -> Question:
         cores=_cores(options),
         folder=options.out or folder_for(raced, stamp),
         version=version_line(),
+        pace=Pace.CLOSED if options.closed_loop else Pace.COMMON,
     )
 
 
@@ -155,10 +176,9 @@ def _effort(mode: Mode, blocks: int | None) -> Effort:
 def _workload(options: Options) -> Workload:
     if not options.path.startswith("/"):
         raise InputError(f"--path {options.path!r}: a path begins with /")
-    if options.rate is not None and options.pipeline > 1:
-        raise InputError(
-            "--pipeline sends bursts and -R spaces requests evenly: give one of the two"
-        )
+    if options.rate is not None and (options.closed_loop or options.pipeline > 1):
+        bursts = "--closed-loop" if options.closed_loop else "--pipeline"
+        raise InputError(f"-R spaces requests evenly and {bursts} does not: give one of the two")
     return Workload(
         path=options.path,
         method=options.method,

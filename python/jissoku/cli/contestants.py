@@ -27,38 +27,48 @@ class Field:
     floor: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Who was asked for, and what they will be asked.
+
+    Attributes:
+        named: `TARGET` or `NAME=TARGET`; nobody at all means the first race.
+        recipes: Folders with recipes beside ours.
+        path: A recipe that does not serve it is refused.
+    """
+
+    named: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    recipes: tuple[Path, ...] = ()
+    path: str = "/"
+
+
 def place() -> Place:
     """Where targets are built and served from, with the contract's files made."""
     cache = default_cache()
     return Place(cache=cache / "built", files=files.make(cache / "files"))
 
 
-def gather(
-    named: Sequence[str],
-    commands: Sequence[str],
-    urls: Sequence[str],
-    path: str,
-    listener: Listener,
-) -> Field:
+def gather(wanted: Wanted, listener: Listener) -> Field:
     """Prepares everybody who was named, and the floor beside them.
-
-    Args:
-        named: `TARGET` or `NAME=TARGET`; empty, with no command and no URL, means the first race.
-        path: What will be asked: a recipe that does not serve it is refused.
 
     Raises:
         InputError: An unknown name, one name twice, a target that cannot be raced here although it
             was asked for by name, or nobody to race.
     """
-    known = catalogue.recipes()
+    known = catalogue.recipes(wanted.recipes)
     where = place()
-    everybody = not (named or commands or urls)
-    words = [_split(word) for word in (FIRST_RACE if everybody else named)]
-    wanted = [(name, catalogue.pick(known, target)) for name, target in words]
-    _serve(wanted, path)
+    everybody = not (wanted.named or wanted.commands or wanted.urls)
+    words = [_split(word) for word in (FIRST_RACE if everybody else wanted.named)]
+    named = [(name, catalogue.pick(known, target)) for name, target in words]
+    strangers = [command.from_command(text, where) for text in wanted.commands]
+    strangers += [command.from_url(text) for text in wanted.urls]
+    _check_names([name for name, _ in named] + [stranger.name for stranger in strangers])
+    _serve(named, wanted.path)
     contestants: list[Contestant] = []
     lacking: list[Missing] = []
-    for name, recipe in wanted:
+    for name, recipe in named:
         listener.note(f"Preparing {name}.")
         found = _prepared(recipe, where)
         if isinstance(found, Missing):
@@ -67,11 +77,8 @@ def gather(
             contestants.append(Contestant(found.arm(name), found))
     if lacking and not everybody:
         raise InputError(lacking[0].sentence)
-    strangers = [command.from_command(text, where) for text in commands]
-    strangers += [command.from_url(text) for text in urls]
     contestants += [Contestant(found.arm(), found) for found in strangers]
-    _check_names([contestant.arm.name for contestant in contestants])
-    floor = _with_floor(contestants, known[FLOOR], where, path)
+    floor = _with_floor(contestants, known[FLOOR], where, wanted.path)
     if len(contestants) < 2:
         raise InputError("there is nobody to race against: name two targets, see `jissoku targets`")
     return Field(contestants=tuple(contestants), missing=tuple(lacking), floor=floor)

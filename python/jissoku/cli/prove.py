@@ -19,7 +19,7 @@ from jissoku.cli.progress import Show
 from jissoku.cli.version import version_line
 from jissoku.design.mode import EFFORTS
 from jissoku.errors import JissokuError
-from jissoku.model import Comparison, Estimate, Kind, Missing, Mode, Summary, Workload
+from jissoku.model import SOLO_LOAD, Comparison, Estimate, Kind, Missing, Mode, Summary, Workload
 from jissoku.observe import cores
 from jissoku.pipeline import Contestant, Question, compare
 from jissoku.targets import catalogue
@@ -68,7 +68,7 @@ class _Series:
             question = _question(self.folder / f"{index:02}", self.pair, seed * 1000 + index)
             question = dataclasses.replace(
                 question,
-                workload=Workload(rate_rps=self.rate_rps),
+                workload=Workload(rate_rps=SOLO_LOAD * self.rate_rps),
                 effort=dataclasses.replace(question.effort, solo_blocks=0),
             )
             (found,) = _campaign(question, show).comparisons

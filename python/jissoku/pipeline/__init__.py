@@ -6,7 +6,7 @@ each other; what one leaves for the next is a value, and it is carried here.
 """
 
 from jissoku.pipeline.bench import Contestant
-from jissoku.pipeline.campaign import Question, compare
+from jissoku.pipeline.campaign import Pace, Question, compare
 from jissoku.pipeline.listener import Listener
 
-__all__ = ["Contestant", "Listener", "Question", "compare"]
+__all__ = ["Contestant", "Listener", "Pace", "Question", "compare"]

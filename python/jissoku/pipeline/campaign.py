@@ -5,6 +5,7 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from jissoku import stats
@@ -29,6 +30,13 @@ RERUNS_MAX = 2
 FAILURES_MAX = 2
 
 
+class Pace(StrEnum):
+    """How often duets and the solo trials beside them ask."""
+
+    COMMON = "at one common rate"
+    CLOSED = "as fast as they are answered"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What somebody wants to know.
@@ -37,6 +45,7 @@ class Question:
         contestants: The baseline first; the floor is among them unless it cannot be raced.
         floor: Name of the contestant that is the floor, or None.
         workload: Its rate is None when the lab is to choose the duets' rate.
+        pace: Whether duets are spaced evenly, or every connection asks as fast as it is answered.
         effort: The mode's, as the user changed it. Without solo blocks there is no pilot either,
             and the workload must have a rate.
     """
@@ -51,6 +60,7 @@ class Question:
     cores: Cores
     folder: Path
     version: str
+    pace: Pace = Pace.COMMON
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -157,8 +167,8 @@ class _Campaign:
         work = self.question.workload
         if work.rate_rps is not None:
             return dict.fromkeys(roles.duets, max(1, work.rate_rps // SOLO_LOAD))
-        if work.pipeline > 1:
-            return {}  # A burst cannot be spaced evenly: these duets are a closed loop.
+        if self.question.pace is Pace.CLOSED or work.pipeline > 1:
+            return {}  # A burst cannot be spaced evenly: its duets are a closed loop, too.
         capacities = {
             lane.arm: lane.requests / lane.duration_ns * 1e9
             for trial in self.trials

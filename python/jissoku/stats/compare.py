@@ -130,11 +130,14 @@ def _checked(finding: Finding, pair: Pairing, readings: Readings, comparisons: i
         replace(pair, logs=solo_logs, source=Source.SOLO, through=""),
         comparisons,
     )
+    # How much is in dispute, who is dearer may not be: then both kinds of trial bear witness to it.
+    agree = duet.proven and estimate.t_interval(list(solo_logs.values())).same_side(interval)
     return Finding(
         replace(
             alone.comparison,
             verdict=Verdict.INTERFERENCE,
-            solo_verdict=alone.comparison.verdict,
+            proven=agree or alone.comparison.proven,
+            solo_verdict=duet.verdict if agree else alone.comparison.verdict,
             duet=duet.ratio,
             solo=solo,
             remarks=(

@@ -1,0 +1,120 @@
+"""Bad input to every verb: one clear sentence on standard error, exit code 2, nothing left
+behind."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CASES = {
+    "an unknown verb": (["fly"], "fly"),
+    "an unknown target": (["compare", "nginks", "go"], "did you mean nginx"),
+    "one target twice": (["compare", "floor", "floor"], "two arms are called 'floor'"),
+    "zero connections": (["compare", "floor", "jissoku", "-c", "0"], "0 is not in the range"),
+    "a nonsense rate": (["compare", "floor", "jissoku", "-R", "fast"], "'fast' is no rate"),
+    "a rate of nothing": (["compare", "floor", "jissoku", "-R", "0"], "'0' is no rate"),
+    "no header field": (["compare", "floor", "jissoku", "-H", "x"], "'x' is no header field"),
+    "a path without a slash": (["compare", "floor", "jissoku", "--path", "x"], "begins with /"),
+    "a part it cannot serve": (["compare", "floor", "jissoku", "--path", "/42"], "floor cannot"),
+    "a body that is not there": (
+        ["compare", "floor", "jissoku", "--body", "@/nowhere/at/all"],
+        "No such file",
+    ),
+    "cores that are not there": (
+        ["compare", "floor", "jissoku", "--server-cores", "9999"],
+        "names no cores",
+    ),
+    "bursts at a rate": (
+        ["compare", "floor", "jissoku", "-R", "1k", "--pipeline", "4"],
+        "give one of the two",
+    ),
+    "a command without a place": (["compare", "floor", "--cmd", "mine=true"], "{port}"),
+    "a command that is not there": (
+        ["compare", "floor", "--cmd", "mine=/nowhere/server {port}"],
+        "there is no program",
+    ),
+    "a command without a name": (["compare", "floor", "--cmd", "true {port}"], "--cmd"),
+    "no URL": (["compare", "floor", "--url", "mine=ftp://x/"], "http://127.0.0.1"),
+    "a folder that cannot be": (
+        ["compare", "floor", "jissoku", "--out", "/proc/nowhere"],
+        "cannot be written",
+    ),
+    "no run": (["report", "/nowhere/at/all"], "holds no run"),
+    "no such target to tell about": (["targets", "nobody"], "there is no target 'nobody'"),
+    "nothing to serve": (["serve", "/nowhere/at/all"], "/nowhere/at/all"),
+    "zero workers": (["serve", "--fixed", "x", "--workers", "0"], "--workers"),
+    "a nonsense delay": (["serve", "--fixed", "x", "--delay", "soon"], "soon"),
+    "nowhere to listen": (["serve", "--fixed", "x", "--listen", "here"], "here"),
+    "load with zero connections": (["load", "http://127.0.0.1:1/", "-c", "0", "-d", "1s"], "-c"),
+    "load for a nonsense time": (["load", "http://127.0.0.1:1/", "-d", "soon"], "soon"),
+    "load of no URL": (["load", "ftp://x", "-d", "1s"], "ftp://x"),
+    "more threads than connections": (
+        ["load", "http://127.0.0.1:1/", "-c", "1", "-t", "2", "-d", "1s"],
+        "-t",
+    ),
+}
+
+
+def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "jissoku", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    arguments, words = CASES[name]
+    done = run(arguments, tmp_path)
+    assert done.returncode == 2, done
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+def test_a_port_in_use_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        where = f"127.0.0.1:{listener.getsockname()[1]}"
+        done = run(["serve", "--fixed", "x", "--listen", where], tmp_path)
+    assert done.returncode == 2
+    assert where in done.stderr
+
+
+def test_a_malformed_recipe_is_told_by_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('essay = "x"\nparts = [\n')
+    done = run(["compare", "--recipes", str(tmp_path), "mine", "floor"], tmp_path)
+    assert done.returncode == 2
+    assert "mine.toml" in done.stderr
+    assert "line 2" in done.stderr
+
+
+def test_nobody_at_the_other_end_is_a_failure_and_names_whom(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    done = run(["load", url, "-d", "1s"], tmp_path)
+    assert done.returncode == 1
+    assert url.rstrip("/").removeprefix("http://") in done.stderr
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}")
+    done = run(["compare", "floor", "jissoku", "--out", str(tmp_path / "run")], tmp_path)
+    assert done.returncode == 2
+    assert "holds a run already" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "verb", ["compare", "report", "targets", "doctor", "serve", "load", "floor"]
+)
+def test_every_verb_has_help(verb: str, tmp_path: Path) -> None:
+    done = run([verb, "--help"], tmp_path)
+    assert done.returncode == 0
+    assert "Usage" in done.stdout
