@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import signal
 from pathlib import Path
@@ -145,3 +146,13 @@ def test_the_same_seed_gives_the_same_schedule(asks: Asks) -> None:
     solos = [trial for trial in order if trial[1] is not Kind.DUET]
     assert len(order) == 5
     assert {arms for _, _, arms in solos} == {("one",), ("other",)}
+
+
+def test_a_twin_has_duets_only(asks: Asks) -> None:
+    question = dataclasses.replace(asks({"one": "", "other": "", "again": ""}), twin="again")
+    assert compare(question, Deaf())
+    run, trials = records.read(question.folder)
+    assert run.twin == "again"
+    kinds = {trial.kind for trial in trials if "again" in trial.arms}
+    assert kinds == {Kind.DUET}
+    assert all(trial.failure is None for trial in trials)

@@ -170,3 +170,24 @@ def test_null_campaigns_rarely_call_a_difference() -> None:
     ]
     # 40 campaigns at 5 %: up to 5 are within the 97.5 % bound.
     assert sum(word.tells_apart for word in words) <= 5
+
+
+def test_a_twin_shows_the_noise_and_stands_in_no_ranking() -> None:
+    run, trials = _race("a", "b", "c", "floor")
+    summary = summarise(replace(run, twin="b"), trials)
+    assert summary.twin is not None
+    assert (summary.twin.arm, summary.twin.against) == ("b", "a")
+    assert not summary.twin.proven
+    assert "The noise of this sitting" in _titles(summary, Weight.NOTE)
+    assert "b" not in {s.arm.name for s in summary.standings}
+    assert all("b" not in {c.arm, c.against} for c in summary.comparisons)
+
+
+def test_what_equal_servers_showed_is_no_effect_for_others() -> None:
+    truths = {name: Truth(cost_ns=cost) for name, cost in {"a": 5000, "b": 5400, "c": 5300}.items()}
+    run = replace(made.run(("a", "b", "c")), twin="b")
+    summary = summarise(run, made.trials(run, truths, noise=Noise(duet=0.004)))
+    assert "Equal servers were told apart" in _titles(summary, Weight.CAUTION)
+    (pair,) = summary.comparisons
+    assert pair.minimum_effect > 0.05
+    assert pair.verdict is not Verdict.SLOWER

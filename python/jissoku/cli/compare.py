@@ -19,7 +19,7 @@ from jissoku.design.mode import EFFORTS, Effort
 from jissoku.errors import InputError
 from jissoku.model import Cores, Mode, Reuse, Workload
 from jissoku.observe import cores
-from jissoku.pipeline import Pace, Question, compare as run_campaign
+from jissoku.pipeline import Contestant, Pace, Question, compare as run_campaign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +150,14 @@ def _question(options: Options, field: Field) -> Question:
     mode = Mode.QUICK if options.quick else Mode.STANDARD
     stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
     raced = [name for name in names if name != FLOOR]
+    contestants, twin = field.contestants, ""
+    if mode is Mode.STANDARD:
+        first = contestants[0]
+        twin = f"{first.arm.name} again"
+        contestants = (*contestants, Contestant(first.prepared.arm(twin), first.prepared))
     return Question(
-        contestants=field.contestants,
+        contestants=contestants,
+        twin=twin,
         floor=field.floor,
         missing=field.missing,
         workload=_workload(options),

@@ -51,7 +51,9 @@ class Run:
         reference: The arm every other one is in duet with.
         baseline: The arm that verdicts are given against; the first one named.
         floor: The arm whose cost is the multiple's unit; empty when the floor could not be raced.
-        arms: All arms, the floor among them.
+        twin: An arm that is the baseline once more: what tells the two apart is noise. Empty in
+            quick mode.
+        arms: All arms, floor and twin among them.
         workload: As asked; `rate_rps` None means that the lab chooses the duets' rate.
         minimum_effect: Smallest ratio minus one that matters, 0.02 or, for duets, 0.01.
     """
@@ -69,4 +71,5 @@ class Run:
     cores: Cores
     missing: tuple[Missing, ...] = ()
     minimum_effect: float = 0.01
+    twin: str = ""
     schema: str = field(default=SCHEMA)

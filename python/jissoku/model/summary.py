@@ -268,6 +268,7 @@ class Summary:
             figure.
         standings: One per arm, cheapest first, those without a figure last.
         comparisons: Every pair of contestants; those against the baseline first.
+        twin: The baseline against itself: the noise of this sitting, where it was asked for.
         flags: Problems first.
         trials_rejected: Trials that the machine disturbed and that were run again or given up.
     """
@@ -277,6 +278,7 @@ class Summary:
     unit: str
     standings: tuple[Standing, ...]
     comparisons: tuple[Comparison, ...]
+    twin: Comparison | None = None
     flags: tuple[Flag, ...] = ()
     blocks: int = 0
     trials_total: int = 0

@@ -45,6 +45,7 @@ class Question:
         contestants: The baseline first; the floor is among them unless it cannot be raced.
         floor: Name of the contestant that is the floor, or None.
         workload: Its rate is None when the lab is to choose the duets' rate.
+        twin: Name of a contestant that is the baseline once more; it has duets, and no solo trials.
         pace: Whether duets are spaced evenly, or every connection asks as fast as it is answered.
         effort: The mode's, as the user changed it. Without solo blocks there is no pilot either,
             and the workload must have a rate.
@@ -61,11 +62,13 @@ class Question:
     folder: Path
     version: str
     pace: Pace = Pace.COMMON
+    twin: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the contestants, in order."""
-        return tuple(contestant.arm.name for contestant in self.contestants)
+        """Of the contestants, in order, without the twin."""
+        names = (contestant.arm.name for contestant in self.contestants)
+        return tuple(name for name in names if name != self.twin)
 
 
 def compare(question: Question, listener: Listener) -> bool:
@@ -174,6 +177,8 @@ class _Campaign:
             for trial in self.trials
             for lane in trial.lanes
         }
+        if roles.baseline in capacities:
+            capacities[self.question.twin] = capacities[roles.baseline]
         return common_rates(capacities, roles.duets)
 
     def _tell_rates(self) -> None:
@@ -213,7 +218,10 @@ def _duets(question: Question) -> tuple[tuple[str, str], ...]:
         for contestant in question.contestants
         if contestant.prepared.address is not None and owner(contestant.prepared.address) is None
     }
-    pairs = roles(question.names, floor=question.floor).duets
+    chosen = roles(question.names, floor=question.floor)
+    pairs = chosen.duets
+    if question.twin:
+        pairs = (*pairs, (question.twin, chosen.reference))
     return tuple(pair for pair in pairs if not strangers & set(pair))
 
 
@@ -232,4 +240,5 @@ def _header(question: Question) -> Run:
         machine=machine(),
         cores=question.cores,
         missing=question.missing,
+        twin=question.twin,
     )

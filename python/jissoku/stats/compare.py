@@ -36,7 +36,7 @@ class Finding:
 
 def contestants(run: Run) -> tuple[str, ...]:
     """Arms that are ranked. The floor is the unit, and ranked only where it was asked about."""
-    names = tuple(arm.name for arm in run.arms)
+    names = tuple(arm.name for arm in run.arms if arm.name != run.twin)
     others = tuple(name for name in names if name != run.floor)
     return names if run.baseline == run.floor or len(others) < 2 else others
 
@@ -57,6 +57,13 @@ def compare(evidence: Evidence) -> tuple[Comparison, ...]:
         replace(comparison, p_holm=p_holm)
         for comparison, p_holm in zip(found, adjusted, strict=True)
     )
+
+
+def noise(evidence: Evidence) -> Comparison | None:
+    """The baseline against its twin; None in a run without one."""
+    if not evidence.run.twin:
+        return None
+    return find(evidence, evidence.run.twin, evidence.run.baseline, 1).comparison
 
 
 def find(evidence: Evidence, arm: str, against: str, comparisons: int) -> Finding:

@@ -19,11 +19,13 @@ def flags(
     trials: Sequence[Trial],
     standings: Sequence[Standing],
     comparisons: Sequence[Comparison],
+    twin: Comparison | None = None,
 ) -> tuple[Flag, ...]:
     """All of them, problems first; the same records give the same flags in the same order."""
     found = [
         *_of_arms(standings),
         *_of_comparisons(comparisons),
+        *_of_the_twin(twin),
         *_of_rejections(trials),
         *_of_stamps(trials),
         *_of_rates(standings),
@@ -61,6 +63,17 @@ def _of_comparisons(comparisons: Sequence[Comparison]) -> Iterator[Flag]:
         if found.verdict is Verdict.INTERFERENCE:
             title = f"{found.arm} and {found.against} disturb each other"
             yield Flag(weight=Weight.CAUTION, title=title, text=f"{found.sentence}.")
+
+
+def _of_the_twin(twin: Comparison | None) -> Iterator[Flag]:
+    if twin is None or twin.ratio is None:
+        return
+    text = f"{twin.against} raced against itself: {twin.ratio.text} of its own CPU per request."
+    if twin.proven:
+        title = "Equal servers were told apart"
+        yield Flag(weight=Weight.CAUTION, title=title, text=f"{text} Smaller effects do not count.")
+    else:
+        yield Flag(weight=Weight.NOTE, title="The noise of this sitting", text=text)
 
 
 def _of_rejections(trials: Sequence[Trial]) -> Iterator[Flag]:

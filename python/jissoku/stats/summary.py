@@ -1,5 +1,6 @@
 """From records to a summary: every estimate and verdict of a run, without reading or writing."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from jissoku.model import (
     Verdict,
 )
 from jissoku.stats import campaign, tiers
-from jissoku.stats.compare import Evidence, compare, contestants
+from jissoku.stats.compare import Evidence, compare, contestants, noise
 from jissoku.stats.flags import flags
 from jissoku.stats.headline import headline
 from jissoku.stats.readings import readings
@@ -33,9 +34,15 @@ def summarise(run: Run, trials: Sequence[Trial]) -> Summary:
     trials = tuple(sorted(trials, key=lambda trial: trial.index))
     counts = {arm.name: count(trials, arm.name) for arm in run.arms}
     evidence = Evidence(run, readings(trials), _barred(run, trials, counts))
+    twin = noise(evidence)
+    if twin is not None and twin.proven and twin.ratio is not None:
+        # Nothing smaller than what equal servers showed today is worth a verdict.
+        least = max(run.minimum_effect, abs(math.log(twin.ratio.value)))
+        evidence = replace(evidence, run=replace(run, minimum_effect=least))
     comparisons = compare(evidence)
     unit = _unit(run, counts)
-    found = [standing(evidence, arm, counts[arm.name], unit) for arm in run.arms]
+    shown = [arm for arm in run.arms if arm.name != run.twin]
+    found = [standing(evidence, arm, counts[arm.name], unit) for arm in shown]
     standings = _ranked(run, found, comparisons)
     return Summary(
         run=run,
@@ -43,7 +50,8 @@ def summarise(run: Run, trials: Sequence[Trial]) -> Summary:
         unit=unit,
         standings=standings,
         comparisons=comparisons,
-        flags=flags(run, trials, standings, comparisons),
+        twin=twin,
+        flags=flags(run, trials, standings, comparisons, twin),
         blocks=len({trial.block for trial in trials if trial.counts}),
         trials_total=len(trials),
         trials_counted=sum(trial.counts for trial in trials),

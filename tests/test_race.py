@@ -1,0 +1,119 @@
+"""Whole races, through the command line, as a person runs them. They assert shape, never speed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.race
+
+JISSOKU = [sys.executable, "-m", "jissoku"]
+CHROMIUM = shutil.which("chromium") or ""
+REPORTS = ("report.html", "report.json", "report.md", "report.txt")
+
+
+def jissoku(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*JISSOKU, *arguments], capture_output=True, text=True, check=False, timeout=240
+    )
+
+
+@pytest.fixture(scope="module")
+def raced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("race") / "run"
+    done = jissoku("compare", "jissoku", "http-server", "--blocks", "6", "--out", str(folder))
+    assert done.returncode in {0, 4}, done.stderr
+    yield folder
+    assert leftovers(folder.parent) == []
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Command lines of processes whose working folder or words are the test's."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace").replace("\0", " ")
+        except OSError:
+            continue
+        if str(folder) in words or "jissoku serve --contract" in words:
+            found.append(words)
+    return found
+
+
+def test_every_report_is_written_and_speaks_of_every_arm(raced: Path) -> None:
+    for name in REPORTS:
+        text = (raced / name).read_text()
+        for arm in ("jissoku", "http-server", "floor"):
+            assert arm in text, f"{name} does not speak of {arm}"
+    summary = json.loads((raced / "report.json").read_text())
+    assert {s["arm"]["name"] for s in summary["standings"]} == {"jissoku", "http-server", "floor"}
+    assert all(s["status"] == "measured" for s in summary["standings"])
+
+
+def test_the_same_records_rebuild_the_same_reports(raced: Path) -> None:
+    before = {name: (raced / name).read_bytes() for name in REPORTS}
+    for name in REPORTS:
+        (raced / name).unlink()
+    assert jissoku("report", str(raced)).returncode in {0, 4}
+    assert {name: (raced / name).read_bytes() for name in REPORTS} == before
+
+
+def test_the_page_needs_no_network(raced: Path) -> None:
+    page = (raced / "report.html").read_text()
+    assert '<script src="http' not in page
+    assert '<link rel="stylesheet" href="http' not in page
+
+
+def test_records_can_be_published(raced: Path) -> None:
+    for name in ("run.json", "trials.jsonl", *REPORTS):
+        text = (raced / name).read_text()
+        assert str(Path.home()) + "/" not in text, name
+        assert str(raced.parent) not in text, name
+
+
+def test_ctrl_c_ends_everything_and_keeps_what_was_finished(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = subprocess.Popen(
+        [*JISSOKU, "compare", "jissoku", "http-server", "--out", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    trials = folder / "trials.jsonl"
+    assert process.stdout is not None
+    # The lab says where its records go, and then how fast the duets are, after the pilot's trials.
+    for line in process.stdout:
+        if line.startswith(b"The cores get"):
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    process.stdout.read()
+    assert process.wait(timeout=60) == 130
+    finished = trials.read_bytes().count(b"\n")
+    assert finished >= 3
+    assert jissoku("report", str(folder)).returncode in {0, 1, 4}
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no chromium: apt-get install chromium")
+def test_a_browser_draws_every_plot_without_a_network(raced: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+            "--no-first-run", "--disable-background-networking", "--disable-component-update",
+            "--disable-sync", f"--user-data-dir={tmp_path}", "--virtual-time-budget=10000",
+            "--dump-dom", (raced / "report.html").as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )  # fmt: skip
+    places = done.stdout.count('class="plot')
+    assert places > 0
+    assert done.stdout.count('class="main-svg"') >= places
