@@ -170,6 +170,15 @@ def test_a_disputed_direction_proves_nothing() -> None:
     assert not pair.proven
 
 
+def test_a_closed_loop_has_no_check() -> None:
+    run = made.run(["a", "b"])
+    trials = made.trials(run, _truths(a=5000, b=5000), solo_blocks=9, noise=Noise(solo=0.001))
+    closed = tuple(
+        replace(t, workload=Workload(rate_rps=None)) for t in _with_solo_costs(trials, "b", 2.0)
+    )
+    assert _compare(run, closed)["b", "a"].verdict is not Verdict.INTERFERENCE
+
+
 def test_two_solo_pairs_contradict_nothing() -> None:
     run = made.run(["a", "b"])
     trials = made.trials(run, _truths(a=5000, b=5000), solo_blocks=2, noise=Noise(solo=0.001))

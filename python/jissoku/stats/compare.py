@@ -89,7 +89,9 @@ def find(evidence: Evidence, arm: str, against: str, comparisons: int) -> Findin
         pair,
         comparisons,
     )
-    if pair.source is not Source.SOLO and len(pair.rates_rps) == 1 and finding.comparison.ratio:
+    # In a closed loop one arm alone has the whole core: there is no like load to check it at.
+    paced = len(pair.rates_rps) == 1 and pair.rates_rps[0] is not None
+    if pair.source is not Source.SOLO and paced and finding.comparison.ratio:
         finding = _checked(finding, pair, evidence.readings, comparisons)
     worded = replace(finding.comparison, sentence=sentence(finding.comparison))
     return Finding(worded, finding.logs)

@@ -99,7 +99,8 @@ def _little(trial: Trial, lane: Lane) -> Iterator[Gate]:
         return
     in_flight = workload.connections * workload.pipeline
     seen = lane.requests / lane.duration_ns * lane.latency_ns.mean
-    rounding = lane.latency_ns.mean / lane.duration_ns
+    # What was in flight at an edge counts wholly or not at all, for as long as the longest took.
+    rounding = lane.latency_ns.max / lane.duration_ns
     limit = LITTLE_OFF_MAX_MANY if in_flight > LITTLE_MANY else LITTLE_OFF_MAX
     off = seen / in_flight - 1
     if off > max(limit, rounding):
