@@ -184,7 +184,9 @@ def _counters(trial: Trial, seen: Conditions) -> Iterator[Gate]:
     if seen.listen_overflows:
         yield make("overflows", f"a listen queue overflowed {seen.listen_overflows} times")
     if seen.major_faults:
-        yield _reject("major-faults", f"{seen.major_faults} pages came from disk")
+        # A server's own pages: one that reads its program late would be rejected more often than
+        # the others, and rejection has to be blind. Node did so in 4 of 13 duets, one page each.
+        yield _stamp("major-faults", f"{seen.major_faults} pages came from disk")
 
 
 def _generator(trial: Trial, seen: Conditions) -> Iterator[Gate]:
