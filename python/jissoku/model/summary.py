@@ -221,7 +221,7 @@ class Standing:
         multiple: Cost as a multiple of the run's unit, the floor where there is one.
         multiple_allowance: As in Comparison.
         multiples: The same, block by block.
-        user_fraction: Part of the CPU time spent in user space.
+        user_fraction: Part of the CPU time spent in user space, in the closed loop.
         rate_rps: Closed loop, from solo trials.
         percentiles: From solo trials at `latency_rate_rps`; only those that enough samples support.
         rss_bytes: Median over trials of the resident memory at the window's end.

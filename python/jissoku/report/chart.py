@@ -142,7 +142,7 @@ def splits(summary: Summary) -> Figure | None:
         go.Bar(x=user, y=places, name="user", marker={"color": USER}, **style),
         go.Bar(x=[100 - u for u in user], y=places, name="system", marker={"color": SOFT}, **style),
     ]
-    labels = [f"{row[1]} + {row[2]}" for row in tables.splits(summary).rows]
+    labels = [f"{row[1]} user" for row in tables.splits(summary).rows]
     layout = rows.layout(drawn, labels, {
         "range": [0, 100],
         "tickvals": [0, 25, 50, 75, 100],
@@ -150,8 +150,8 @@ def splits(summary: Summary) -> Figure | None:
     })  # fmt: skip
     layout |= {"barmode": "stack", "bargap": 0.45, "showlegend": True, "legend": LEGEND}
     caption = (
-        "Share of CPU time in the program itself (user) and in the kernel on its behalf (system);"
-        " the figures on the right are both per request."
+        "Share of CPU time in the program itself (user) and in the kernel on its behalf (system),"
+        " at full load, sampled by the kernel's tick: a picture, not evidence."
     )
     return Figure(
         name="splits",

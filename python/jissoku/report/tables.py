@@ -145,15 +145,13 @@ def _multiple(value: float | None) -> str:
 
 
 def splits(summary: Summary) -> Table:
-    """User and system part of the CPU time per request."""
-    rows = []
-    for known in summary.standings:
-        if known.cost_ns and known.user_fraction is not None:
-            user = known.cost_ns.value * known.user_fraction
-            system = known.cost_ns.value - user
-            share = fmt.percent(known.user_fraction)
-            rows.append((known.arm.name, fmt.duration(user), fmt.duration(system), share))
-    return Table(header=("target", "user", "system", "user share"), rows=tuple(rows))
+    """User and system part of the CPU time, in the closed loop."""
+    rows = tuple(
+        (known.arm.name, fmt.percent(known.user_fraction), fmt.percent(1 - known.user_fraction))
+        for known in summary.standings
+        if known.cost_ns and known.user_fraction is not None
+    )
+    return Table(header=("target", "user", "system"), rows=rows)
 
 
 def rates(summary: Summary) -> Table:
