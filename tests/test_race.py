@@ -79,22 +79,21 @@ def test_records_can_be_published(raced: Path) -> None:
 
 def test_ctrl_c_ends_everything_and_keeps_what_was_finished(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [*JISSOKU, "compare", "jissoku", "http-server", "--out", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-    )
-    trials = folder / "trials.jsonl"
-    assert process.stdout is not None
-    # The lab says where its records go, and then how fast the duets are, after the pilot's trials.
-    for line in process.stdout:
-        if line.startswith(b"The cores get"):
-            break
-    os.killpg(process.pid, signal.SIGINT)
-    process.stdout.read()
-    assert process.wait(timeout=60) == 130
-    finished = trials.read_bytes().count(b"\n")
+    ) as process:
+        assert process.stdout is not None
+        # The lab says how fast duets are when the pilot's trials are done.
+        for line in process.stdout:
+            if line.startswith(b"The cores get"):
+                break
+        os.killpg(process.pid, signal.SIGINT)
+        process.stdout.read()
+        assert process.wait(timeout=60) == 130
+    finished = (folder / "trials.jsonl").read_bytes().count(b"\n")
     assert finished >= 3
     assert jissoku("report", str(folder)).returncode in {0, 1, 4}
     assert leftovers(tmp_path) == []
