@@ -1,4 +1,4 @@
-"""How long things take in each mode, and how sure the answer will be (METHOD M3-M5)."""
+"""How long things take in each mode, and how sure the answer will be."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ class Effort:
 
 
 EFFORTS = {
-    # Nine blocks allow an exact rejection for up to ten comparisons under Holm (METHOD M4).
+    # Nine blocks allow an exact rejection for up to ten comparisons under Holm.
     Mode.QUICK: Effort(
         blocks=9,
         blocks_max=9,

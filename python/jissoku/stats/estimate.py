@@ -2,7 +2,7 @@
 
 Everything works on natural logarithms of ratios (or of positive quantities), because ratios are
 what servers differ by. The t-interval is primary; the two exact methods beside it assume no
-distribution and are its check (METHOD M6). There is no bootstrap here: below twenty blocks its
+distribution and are its check. There is no bootstrap here: below twenty blocks its
 intervals are too narrow.
 """
 

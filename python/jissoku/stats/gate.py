@@ -1,4 +1,4 @@
-"""Checks on one trial that are blind to who is faster (METHOD M8 and M9).
+"""Checks on one trial that are blind to who is faster.
 
 Wrong answers and broken accounting take the trial out for good. A disturbed machine takes it out
 and has it run again. Everything else leaves the number standing, stamped with what it cannot be

@@ -1,4 +1,4 @@
-"""Do two servers in duet disturb each other? The check that solo trials are (METHOD M2b)."""
+"""Do two servers in duet disturb each other? The check that solo trials are."""
 
 from collections.abc import Mapping
 

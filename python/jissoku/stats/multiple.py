@@ -1,4 +1,4 @@
-"""Many comparisons at once: what one in twenty would mean when there are twenty (METHOD M7)."""
+"""Many comparisons at once: what one in twenty would mean when there are twenty."""
 
 from collections.abc import Sequence
 

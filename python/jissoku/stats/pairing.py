@@ -8,7 +8,7 @@ from jissoku.model import Kind, Source, Trial
 from jissoku.stats.readings import Readings, differences, log_cost, log_ratios, rates_of
 from jissoku.stats.verdict import BLOCKS_MIN
 
-# A cost belongs to its rate: the same pair reads 1.3 to 1.8 times between regimes (METHOD M2b).
+# A cost belongs to its rate: the same pair reads 1.3 to 1.8 times between regimes.
 # Where two arms were measured at different rates the interval has to leave room for that.
 ALLOWANCE = 1.8
 

@@ -1,4 +1,4 @@
-"""When is it enough? By the interval's width, never by significance (METHOD M5)."""
+"""When is it enough? By the interval's width, never by significance."""
 
 from collections.abc import Sequence
 

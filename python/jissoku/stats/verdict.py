@@ -1,4 +1,4 @@
-"""From an interval to a word (METHOD M6)."""
+"""From an interval to a word."""
 
 import math
 from collections.abc import Sequence
