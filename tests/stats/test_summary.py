@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 from jissoku.model import (
+    Answer,
     Bound,
     Consequence,
     Gate,
@@ -191,3 +192,18 @@ def test_what_equal_servers_showed_is_no_effect_for_others() -> None:
     (pair,) = summary.comparisons
     assert pair.minimum_effect > 0.05
     assert pair.verdict is not Verdict.SLOWER
+
+
+def test_arms_that_answer_something_else_are_not_comparable() -> None:
+    run, trials = _race("a", "b", "floor")
+    right = Answer(
+        status=200, content_type="text/plain", body_sha256="x", body_bytes=13, head_bytes=80
+    )
+    given = {"a": right, "b": replace(right, body_bytes=14), "floor": replace(right, head_bytes=9)}
+    answered = tuple(
+        replace(t, lanes=tuple(replace(lane, answer=given[lane.arm]) for lane in t.lanes))
+        for t in trials
+    )
+    titles = _titles(summarise(run, answered), Weight.CAUTION)
+    assert "b and a are not comparable" in titles
+    assert not any(title.startswith("floor and") for title in titles)

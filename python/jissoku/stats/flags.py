@@ -26,6 +26,7 @@ def flags(
         *_of_arms(standings),
         *_of_comparisons(comparisons),
         *_of_the_twin(twin),
+        *_of_answers(run, trials),
         *_of_rejections(trials),
         *_of_stamps(trials),
         *_of_rates(standings),
@@ -74,6 +75,33 @@ def _of_the_twin(twin: Comparison | None) -> Iterator[Flag]:
         yield Flag(weight=Weight.CAUTION, title=title, text=f"{text} Smaller effects do not count.")
     else:
         yield Flag(weight=Weight.NOTE, title="The noise of this sitting", text=text)
+
+
+def _of_answers(run: Run, trials: Sequence[Trial]) -> Iterator[Flag]:
+    """Arms that answer something else than the baseline: theirs is not equal work."""
+    answers = {
+        lane.arm: lane.answer for trial in trials for lane in trial.lanes if lane.answer is not None
+    }
+    right = answers.get(run.baseline)
+    if right is None:
+        return
+    for name in sorted(answers):
+        given = answers[name]
+        differs = [
+            f"{what} {ours!r}, not {theirs!r}"
+            for what, ours, theirs in (
+                ("status", given.status, right.status),
+                ("content type", given.content_type, right.content_type),
+                ("a body of so many bytes:", given.body_bytes, right.body_bytes),
+            )
+            if ours != theirs
+        ]
+        if not differs and given.body_sha256 != right.body_sha256:
+            differs = ["other bytes in the body"]
+        if differs:
+            title = f"{name} and {run.baseline} are not comparable"
+            text = f"{name} answers with {', '.join(differs)}."
+            yield Flag(weight=Weight.CAUTION, title=title, text=text)
 
 
 def _of_rejections(trials: Sequence[Trial]) -> Iterator[Flag]:
