@@ -12,6 +12,11 @@ fn check(bytes: &[u8]) {
     let mut theirs = httparse::Request::new(&mut fields);
     let outcome = theirs.parse(bytes);
     match ours {
+        // A later minor version is read as the latest we know (RFC 9110 section 2.5); httparse refuses it.
+        Ok(Some(head)) if outcome == Err(httparse::Error::Version) => {
+            let line = &bytes[..head.target.of(bytes).len() + head.method_name.of(bytes).len() + 9];
+            assert!(line.ends_with(b" HTTP/1."), "{:?}", String::from_utf8_lossy(bytes));
+        }
         Ok(Some(head)) => {
             assert_eq!(outcome, Ok(httparse::Status::Complete(head.size as usize)));
             assert_eq!(theirs.method.map(str::as_bytes), Some(head.method_name.of(bytes)));
@@ -49,14 +54,16 @@ proptest! {
         check(head.as_bytes());
         check(&head.as_bytes()[..cut.index(head.len())]);
     }
+}
 
-    #[test]
-    fn damaged_heads_are_not_understood_differently(
-        place in any::<prop::sample::Index>(),
-        byte in any::<u8>(),
-    ) {
-        let mut head = *b"GET /a?b HTTP/1.1\r\nHost: a:80\r\nX-Y: z\r\nAccept:  */* \r\n\r\n";
-        head[place.index(head.len())] = byte;
-        check(&head);
+#[test]
+fn damaged_heads_are_not_understood_differently() {
+    let whole = *b"GET /a?b HTTP/1.1\r\nHost: a:80\r\nX-Y: z\r\nAccept:  */* \r\n\r\n";
+    for place in 0..whole.len() {
+        for byte in 0..=u8::MAX {
+            let mut head = whole;
+            head[place] = byte;
+            check(&head);
+        }
     }
 }
