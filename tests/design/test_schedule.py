@@ -28,6 +28,12 @@ def test_who_meets_whom(arms: list[str], floor: str | None, expected: Roles) -> 
     assert roles(arms, floor=floor) == expected
 
 
+@pytest.mark.parametrize("arms", [["a", "b", "floor"], ["a", "b", "c", "floor"]])
+def test_a_twin_meets_the_reference(arms: list[str]) -> None:
+    alone, beside = roles(arms, floor="floor"), roles(arms, floor="floor", twin="a again")
+    assert beside.duets == (*alone.duets, ("a again", alone.reference))
+
+
 def some_block(index: int, seed: int = 7) -> list[tuple[Kind, tuple[str, ...]]]:
     plan = roles(["a", "b", "c", "floor"], floor="floor")
     names = ["a", "b", "c", "floor"]

@@ -37,7 +37,7 @@ class Roles:
     duets: tuple[tuple[str, str], ...]
 
 
-def roles(arms: Sequence[str], *, floor: str | None) -> Roles:
+def roles(arms: Sequence[str], *, floor: str | None, twin: str = "") -> Roles:
     """Chooses the reference and the duets.
 
     Two arms meet directly, which is twice as sharp as meeting through a third, and the first of
@@ -47,12 +47,17 @@ def roles(arms: Sequence[str], *, floor: str | None) -> Roles:
     Args:
         arms: Names, the baseline first; the floor is among them unless it is None.
         floor: Name of the floor's arm; None when it could not be raced.
+        twin: The baseline once more, not among `arms`; it meets the reference, whoever that is.
     """
     asked = [name for name in arms if name != floor]
     baseline = arms[0]
     if floor is not None and (baseline == floor or len(asked) > 2):
-        return Roles(baseline, floor, tuple((name, floor) for name in asked))
-    return Roles(baseline, baseline, tuple((name, baseline) for name in arms if name != baseline))
+        reference, others = floor, asked
+    else:
+        reference, others = baseline, [name for name in arms if name != baseline]
+    if twin:
+        others = [*others, twin]
+    return Roles(baseline, reference, tuple((name, reference) for name in others))
 
 
 def block(

@@ -114,9 +114,9 @@ class _Campaign:
 
     def run(self) -> None:
         """Runs everything, in the order of the story."""
-        roles = Roles(self.header.baseline, self.header.reference, _duets(self.question))
+        roles = _roles(self.question)
         if self.effort.solo_blocks:
-            alone = Roles(roles.baseline, roles.reference, ())
+            alone = dataclasses.replace(roles, duets=())
             for planned in self._block(0, alone, [Kind.SOLO_RATE]):
                 self._run(planned, roles, 0)
         self.rates = self._duet_rates(roles)
@@ -211,18 +211,16 @@ class _Campaign:
         return {kind: max(0, count - done[kind]) for kind, count in foreseen.items()}
 
 
-def _duets(question: Question) -> tuple[tuple[str, str], ...]:
-    """A server whose process is not to be found cannot be watched: it meets nobody in a duet."""
+def _roles(question: Question) -> Roles:
+    """Who meets whom; a server whose process is not to be found cannot be watched in a duet."""
+    chosen = roles(question.names, floor=question.floor, twin=question.twin)
     strangers = {
         contestant.arm.name
         for contestant in question.contestants
         if contestant.prepared.address is not None and owner(contestant.prepared.address) is None
     }
-    chosen = roles(question.names, floor=question.floor)
-    pairs = chosen.duets
-    if question.twin:
-        pairs = (*pairs, (question.twin, chosen.reference))
-    return tuple(pair for pair in pairs if not strangers & set(pair))
+    watched = tuple(pair for pair in chosen.duets if not strangers & set(pair))
+    return dataclasses.replace(chosen, duets=watched)
 
 
 def _header(question: Question) -> Run:

@@ -1,4 +1,4 @@
-"""Is the run as a whole to be believed?."""
+"""Is the run as a whole to be believed?"""
 
 from collections.abc import Mapping, Sequence
 

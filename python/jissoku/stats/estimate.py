@@ -2,8 +2,8 @@
 
 Everything works on natural logarithms of ratios (or of positive quantities), because ratios are
 what servers differ by. The t-interval is primary; the two exact methods beside it assume no
-distribution and are its check. There is no bootstrap here: below twenty blocks its
-intervals are too narrow.
+distribution and are its check. There is no bootstrap here: below twenty blocks its intervals are
+too narrow.
 """
 
 import math
