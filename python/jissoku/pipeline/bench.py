@@ -183,18 +183,17 @@ class Bench:
 
     def _measure(self, lap: Lap, servers: Sequence[_Server]) -> tuple[tuple[Lane, ...], Conditions]:
         try:
-            measured = stopwatch.run(lap, self._cores, started=self._interruption.waits_for)
+            return stopwatch.run(lap, self._cores, started=self._interruption.waits_for)
         except StopwatchError as error:
-            for name, server in zip(lap.arms, servers, strict=True):
-                self._must_live(name, server.running)
             index = lap.arms.index(error.arm) if error.arm else 0
             words = servers[index].running.stderr_tail()
             raise _Failed(Stage.LOAD, lap.arms[index], error, words) from error
-        for name, server in zip(lap.arms, servers, strict=True):
-            self._must_live(name, server.running)
-        return measured
+        finally:
+            # Where a server died, that is the reason, whatever the stopwatch made of it.
+            self._must_live(lap, servers)
 
-    def _must_live(self, name: str, running: Running) -> None:
-        if not running.alive():
-            error = TargetError(f"{name} {running.death()} under load")
-            raise _Failed(Stage.LOAD, name, error, running.stderr_tail())
+    def _must_live(self, lap: Lap, servers: Sequence[_Server]) -> None:
+        for name, server in zip(lap.arms, servers, strict=True):
+            if not server.running.alive():
+                error = TargetError(f"{name} {server.running.death()} under load")
+                raise _Failed(Stage.LOAD, name, error, server.running.stderr_tail())
