@@ -15,6 +15,6 @@ pub mod response;
 mod scan;
 
 pub use exchange::{Event, Exchange, Step};
-pub use head::{Head, Method, Version};
+pub use head::{Head, Method, Noted, Version};
 pub use limits::Limits;
 pub use reject::Reject;

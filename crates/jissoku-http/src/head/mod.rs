@@ -3,9 +3,11 @@
 mod fields;
 mod host;
 mod line;
+mod noted;
 mod reader;
 
 pub use fields::Fields;
+pub use noted::Noted;
 pub use reader::HeadReader;
 
 use crate::framing::Body;
@@ -79,6 +81,8 @@ pub struct Head {
     pub keeps_alive: bool,
     /// Whether the client waits for `100 Continue` before it sends the body.
     pub awaits_continue: bool,
+    /// Which of the header lines that change an answer are there.
+    pub noted: Noted,
     /// All header lines, without the empty line that ends them.
     pub fields: Span,
     /// Bytes of the head, from the front of the bytes it was read from to the end of its empty line.

@@ -4,7 +4,7 @@
 //! looking no further than they reach, and a head that comes in pieces ends as it would in one piece.
 
 use super::line::{self, RequestLine, span};
-use super::{Head, Method, Version, fields};
+use super::{Head, Method, Noted, Version, fields};
 use crate::framing::Framing;
 use crate::limits::Limits;
 use crate::reject::Reject;
@@ -22,6 +22,7 @@ pub struct HeadReader {
     has_host: bool,
     wish: Wish,
     awaits_continue: bool,
+    noted: Noted,
 }
 
 /// What the client said about the connection; of two wishes, the later in this list wins.
@@ -168,7 +169,7 @@ impl HeadReader {
                 }
                 self.framing.transfer_encoding(value)?;
             }
-            _ => {}
+            _ => self.noted.note(name),
         }
         Ok(())
     }
@@ -194,6 +195,7 @@ impl HeadReader {
                 Version::Http10 => self.wish == Wish::KeepAlive,
             },
             awaits_continue: self.awaits_continue,
+            noted: self.noted,
             fields,
             size: fields.end + 2,
         })
