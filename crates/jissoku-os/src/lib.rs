@@ -8,6 +8,7 @@ pub mod core;
 pub mod descriptors;
 pub mod driver;
 pub mod epoll;
+pub mod file;
 pub mod process;
 pub mod signal;
 pub mod socket;

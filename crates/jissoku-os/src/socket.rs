@@ -205,13 +205,46 @@ pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
+/// Whether more bytes follow at once, so that the last segment may wait for them (`MSG_MORE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum More {
+    /// These are the last for now.
+    No,
+    /// More follow.
+    Follows,
+}
+
 /// As [`send`], for bytes in several places (`sendmsg(2)`).
 ///
 /// # Errors
 /// The error of `sendmsg(2)`, as for [`send`].
-pub fn send_slices(socket: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+pub fn send_slices(socket: impl AsFd, slices: &[IoSlice<'_>], more: More) -> io::Result<usize> {
     let mut control = SendAncillaryBuffer::default();
-    match net::sendmsg(socket, slices, &mut control, SendFlags::NOSIGNAL) {
+    let flags = match more {
+        More::No => SendFlags::NOSIGNAL,
+        More::Follows => SendFlags::NOSIGNAL | SendFlags::MORE,
+    };
+    match net::sendmsg(socket, slices, &mut control, flags) {
+        Ok(count) => Ok(count),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sends up to `size` bytes of `file` from `offset` on (`sendfile(2)`), and returns how many went. The
+/// process has to ignore `SIGPIPE`, because this call knows no other way.
+///
+/// # Errors
+/// The error of `sendfile(2)`, as for [`send`]; `UnexpectedEof` when the file is shorter than that.
+pub fn send_file(
+    socket: impl AsFd,
+    file: impl AsFd,
+    offset: u64,
+    size: usize,
+) -> io::Result<usize> {
+    let mut offset = offset;
+    match rustix::fs::sendfile(socket, file, Some(&mut offset), size) {
+        Ok(0) if size > 0 => Err(io::ErrorKind::UnexpectedEof.into()),
         Ok(count) => Ok(count),
         Err(Errno::AGAIN | Errno::INTR) => Ok(0),
         Err(error) => Err(error.into()),

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use jissoku_os::clock;
-use jissoku_os::driver::{Driver, Due, Handler, Key, Listener, Next, Output, Settings, Waker};
+use jissoku_os::driver::{Arrival, Driver, Due, Handler, Listener, Next, Output, Settings, Waker};
 use jissoku_os::socket::{self, Endpoint, Sharing};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
@@ -15,7 +15,7 @@ struct Echo;
 impl Handler for Echo {
     type Connection = ();
 
-    fn open(&mut self, _: Key) {}
+    fn open(&mut self, _: &Arrival<'_>) {}
 
     fn receive(&mut self, (): &mut (), bytes: &[u8], output: &mut Output) -> Next {
         output.append(bytes);

@@ -10,11 +10,11 @@ use std::time::Duration;
 use super::gate::{Gate, Listener, Taken};
 use super::slots::{Inbound, Key, Slot, Slots};
 use super::tick::Tick;
-use super::{Due, Handler, Next, Output, Settings, Turn, Waker};
+use super::{Arrival, Due, Handler, Next, Output, Settings, Turn, Waker};
 use crate::clock;
 use crate::epoll::{Epoll, Event, Interest, no_event};
 use crate::socket::{self, Received};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 
 /// What one wake-up can report. Few enough that nobody waits long, enough that waiting is shared.
 const EVENTS: usize = 512;
@@ -183,7 +183,7 @@ impl<H: Handler> Driver<H> {
                 return self.gate.pause(&self.epoll, self.now_ns);
             }
             match self.gate.take(listener) {
-                Taken::Connection(socket) => self.welcome(handler, socket),
+                Taken::Connection(socket) => self.welcome(handler, listener, socket),
                 Taken::Nobody => break,
                 Taken::NoRoom => return self.gate.pause(&self.epoll, self.now_ns),
             }
@@ -191,11 +191,12 @@ impl<H: Handler> Driver<H> {
         Ok(())
     }
 
-    fn welcome(&mut self, handler: &mut H, socket: OwnedFd) {
+    fn welcome(&mut self, handler: &mut H, listener: usize, socket: OwnedFd) {
         let key = self.slots.next_key();
+        let connection = handler.open(&Arrival { key, listener, socket: socket.as_fd() });
         self.slots.insert(Slot {
             socket,
-            connection: handler.open(key),
+            connection,
             unsent: None,
             next: Next::Receive,
             inbound: Inbound::Ready,

@@ -20,6 +20,8 @@ mod slots;
 mod tick;
 mod waker;
 
+use std::os::fd::BorrowedFd;
+
 pub use epoll::Driver;
 pub use gate::Listener;
 pub use output::Output;
@@ -62,13 +64,24 @@ pub enum Turn {
     Woken,
 }
 
+/// A connection that was just taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// Its name from now on.
+    pub key: Key,
+    /// Which of the driver's listeners it came through, by its place in the list.
+    pub listener: usize,
+    /// Its socket, for questions about the peer. It is not to be read or written.
+    pub socket: BorrowedFd<'a>,
+}
+
 /// Answers bytes with bytes. One handler belongs to one driver and one thread.
 pub trait Handler {
     /// What is remembered of a connection between two calls. It should be small: ten thousand may be idle.
     type Connection;
 
     /// A connection was taken.
-    fn open(&mut self, key: Key) -> Self::Connection;
+    fn open(&mut self, arrival: &Arrival<'_>) -> Self::Connection;
 
     /// Bytes have come, at least one. They are gone after the call.
     fn receive(

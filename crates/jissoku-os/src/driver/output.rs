@@ -2,9 +2,11 @@
 
 use std::io::{self, IoSlice};
 use std::iter;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use crate::file::File;
 use crate::socket;
 
 /// Slices in one send; the kernel takes 1,024, and more than a few are rare.
@@ -14,10 +16,70 @@ const SLICES_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub struct Output {
     bytes: Vec<u8>,
-    /// Shared bytes, each after so many of `bytes`; ascending.
-    shared: Vec<(usize, Arc<[u8]>)>,
+    /// Pieces from elsewhere, each after so many of `bytes`; ascending.
+    pieces: Vec<(usize, Piece)>,
     size: usize,
     sent: usize,
+}
+
+/// Bytes that are kept elsewhere.
+#[derive(Debug)]
+enum Piece {
+    Shared(Arc<[u8]>, Range<usize>),
+    File(Arc<File>, Range<u64>),
+}
+
+/// Bytes of an output where they are.
+#[derive(Debug)]
+enum Place<'a> {
+    Memory(&'a [u8]),
+    File(&'a File, Range<u64>),
+}
+
+impl Piece {
+    fn size(&self) -> usize {
+        match self {
+            Self::Shared(_, range) => range.len(),
+            Self::File(_, range) => length(range),
+        }
+    }
+
+    fn place(&self) -> Place<'_> {
+        match self {
+            Self::Shared(bytes, range) => Place::Memory(&bytes[range.clone()]),
+            Self::File(file, range) => Place::File(file, range.clone()),
+        }
+    }
+
+    /// Takes `count` bytes off the front.
+    fn skip(&mut self, count: usize) {
+        match self {
+            Self::Shared(_, range) => range.start += count,
+            Self::File(_, range) => range.start += count as u64,
+        }
+    }
+}
+
+impl Place<'_> {
+    fn size(&self) -> usize {
+        match self {
+            Self::Memory(bytes) => bytes.len(),
+            Self::File(_, range) => length(range),
+        }
+    }
+
+    /// The rest of it after `count` bytes.
+    fn after(self, count: usize) -> Self {
+        match self {
+            Self::Memory(bytes) => Self::Memory(&bytes[count..]),
+            Self::File(file, range) => Self::File(file, range.start + count as u64..range.end),
+        }
+    }
+}
+
+/// The bytes in a range of a file; one that does not fit into memory's counting is sent in parts.
+fn length(range: &Range<u64>) -> usize {
+    usize::try_from(range.end - range.start).unwrap_or(usize::MAX)
 }
 
 impl Output {
@@ -36,8 +98,26 @@ impl Output {
 
     /// Appends `bytes` without a copy.
     pub fn share(&mut self, bytes: Arc<[u8]>) {
-        self.size += bytes.len();
-        self.shared.push((self.bytes.len(), bytes));
+        let range = 0..bytes.len();
+        self.share_part(bytes, range);
+    }
+
+    /// Appends the `range` of `bytes` without a copy.
+    pub fn share_part(&mut self, bytes: Arc<[u8]>, range: Range<usize>) {
+        self.push(Piece::Shared(bytes, range));
+    }
+
+    /// Appends the bytes in `range` of `file` without a copy. If the file turns out to have changed since
+    /// it was opened, the connection ends rather than have a mixture of two states sent as one.
+    pub fn file(&mut self, file: Arc<File>, range: Range<u64>) {
+        self.push(Piece::File(file, range));
+    }
+
+    fn push(&mut self, piece: Piece) {
+        if piece.size() > 0 {
+            self.size += piece.size();
+            self.pieces.push((self.bytes.len(), piece));
+        }
     }
 
     /// How many bytes are still to be sent.
@@ -61,15 +141,16 @@ impl Output {
     }
 
     /// Sends what the kernel will take, in as few calls as that needs, and says whether that was all.
+    ///
+    /// # Errors
+    /// The error of the sending call, or `InvalidData` for a file that has changed.
     pub(super) fn send(&mut self, socket: impl AsFd) -> io::Result<bool> {
         while !self.is_empty() {
-            let (sent, offered) = if self.shared.is_empty() {
+            let (sent, offered) = if self.pieces.is_empty() {
                 let rest = &self.bytes[self.sent..];
                 (socket::send(&socket, rest)?, rest.len())
             } else {
-                let slices = self.slices();
-                let offered = slices.iter().map(|slice| slice.len()).sum();
-                (socket::send_slices(&socket, &slices)?, offered)
+                self.send_next(&socket)?
             };
             self.sent += sent;
             if sent < offered {
@@ -79,34 +160,64 @@ impl Output {
         Ok(true)
     }
 
-    /// The first slices of what is not sent.
+    /// Sends the first places that one call can send; how much went, and how much might have gone.
+    fn send_next(&self, socket: impl AsFd) -> io::Result<(usize, usize)> {
+        let slices = self.slices();
+        if !slices.is_empty() {
+            let offered = slices.iter().map(|slice| slice.len()).sum();
+            let is_all = offered == self.size();
+            let more = if is_all { socket::More::No } else { socket::More::Follows };
+            return Ok((socket::send_slices(&socket, &slices, more)?, offered));
+        }
+        match self.unsent().next() {
+            Some(Place::File(file, range)) => {
+                if !file.is_unchanged() {
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                let offered = length(&range);
+                let sent = socket::send_file(&socket, file, range.start, offered)?;
+                Ok((sent, offered))
+            }
+            _ => Ok((0, 0)),
+        }
+    }
+
+    /// The first slices of what is not sent, up to a file.
     fn slices(&self) -> Vec<IoSlice<'_>> {
-        let mut skip = self.sent;
-        let unsent = self.pieces().filter_map(|piece| {
-            let skipped = skip.min(piece.len());
-            skip -= skipped;
-            (skipped < piece.len()).then(|| IoSlice::new(&piece[skipped..]))
+        let memory = self.unsent().map_while(|place| match place {
+            Place::Memory(bytes) => Some(IoSlice::new(bytes)),
+            Place::File(..) => None,
         });
-        unsent.take(SLICES_MAX).collect()
+        memory.take(SLICES_MAX).collect()
+    }
+
+    /// What is not sent, in order.
+    fn unsent(&self) -> impl Iterator<Item = Place<'_>> {
+        let mut skip = self.sent;
+        self.places().filter_map(move |place| {
+            let skipped = skip.min(place.size());
+            skip -= skipped;
+            (skipped < place.size()).then(|| place.after(skipped))
+        })
     }
 
     /// Everything in order, sent or not.
-    fn pieces(&self) -> impl Iterator<Item = &[u8]> {
-        let starts = iter::once(0).chain(self.shared.iter().map(|&(after, _)| after));
-        let ends = self.shared.iter().map(|&(after, _)| after).chain([self.bytes.len()]);
-        let shared = self.shared.iter().map(|(_, bytes)| &**bytes).chain([&[][..]]);
-        starts
-            .zip(ends)
-            .zip(shared)
-            .flat_map(|((start, end), shared)| [&self.bytes[start..end], shared])
+    fn places(&self) -> impl Iterator<Item = Place<'_>> {
+        let starts = iter::once(0).chain(self.pieces.iter().map(|&(after, _)| after));
+        let ends = self.pieces.iter().map(|&(after, _)| after).chain([self.bytes.len()]);
+        let pieces = self.pieces.iter().map(|(_, piece)| Some(piece)).chain([None]);
+        starts.zip(ends).zip(pieces).flat_map(|((start, end), piece)| {
+            let copied = Place::Memory(&self.bytes[start..end]);
+            iter::once(copied).chain(piece.map(Piece::place))
+        })
     }
 
     /// Moves everything from `other` to the end of this.
     pub(super) fn append_all(&mut self, other: &mut Self) {
         let mut start = 0;
-        for (after, bytes) in other.shared.drain(..) {
+        for (after, piece) in other.pieces.drain(..) {
             self.append(&other.bytes[start..after]);
-            self.share(bytes);
+            self.push(piece);
             start = after;
         }
         self.append(&other.bytes[start..]);
@@ -119,19 +230,15 @@ impl Output {
         let mut unsent = Self::default();
         let mut skip = self.sent;
         let mut start = 0;
-        for (after, bytes) in self.shared.drain(..) {
+        for (after, mut piece) in self.pieces.drain(..) {
             let copied = &self.bytes[start..after];
             let skipped = skip.min(copied.len());
             skip -= skipped;
             unsent.append(&copied[skipped..]);
-            if skip < bytes.len() {
-                // A shared piece is kept whole; what was sent of it is at the very front.
-                unsent.share(bytes);
-                unsent.sent += skip;
-                skip = 0;
-            } else {
-                skip -= bytes.len();
-            }
+            let skipped = skip.min(piece.size());
+            skip -= skipped;
+            piece.skip(skipped);
+            unsent.push(piece);
             start = after;
         }
         unsent.append(&self.bytes[start + skip..]);
@@ -143,7 +250,7 @@ impl Output {
     #[inline]
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
-        self.shared.clear();
+        self.pieces.clear();
         self.size = 0;
         self.sent = 0;
     }
@@ -154,8 +261,11 @@ mod tests {
     use super::*;
 
     fn unsent(output: &Output) -> Vec<u8> {
-        let all: Vec<u8> = output.pieces().flatten().copied().collect();
-        all[output.sent..].to_vec()
+        let memory = output.unsent().flat_map(|place| match place {
+            Place::Memory(bytes) => bytes.to_vec(),
+            Place::File(..) => Vec::new(),
+        });
+        memory.collect()
     }
 
     fn sample() -> Output {

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::{Driver, Due, Handler, Key, Listener, Next, Output, Settings, Waker};
+use super::super::{Arrival, Driver, Due, Handler, Key, Listener, Next, Output, Settings, Waker};
 use crate::clock;
 use crate::socket::{self, Endpoint, Sharing};
 
@@ -35,9 +35,9 @@ pub(super) struct Strings {
 impl Handler for Puppet {
     type Connection = Strings;
 
-    fn open(&mut self, key: Key) -> Strings {
+    fn open(&mut self, arrival: &Arrival<'_>) -> Strings {
         self.opened += 1;
-        Strings { key, next: Next::Receive }
+        Strings { key: arrival.key, next: Next::Receive }
     }
 
     fn receive(&mut self, connection: &mut Strings, bytes: &[u8], output: &mut Output) -> Next {
