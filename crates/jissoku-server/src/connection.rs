@@ -47,7 +47,7 @@ enum Phase {
 }
 
 /// A request that was understood and is not answered yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Request {
     plan: Plan,
     version: jissoku_http::Version,
@@ -178,15 +178,21 @@ impl Connection {
             let is_last = used == bytes.len();
             match step.event {
                 Event::Head(head) => {
-                    let plan = desk.site().plan(&head, &bytes[start..]);
+                    let now_ns = desk.now_ns();
+                    let plan = desk.service_mut().plan(&head, &bytes[start..], now_ns);
                     self.request = Some(Request::new(&head, plan));
                     match head.body {
                         Body::Empty => self.answer(is_last, desk, output),
                         _ => self.await_body(&head, desk, output),
                     }
                 }
-                Event::Body(place) => self.take_body(place.len() as u64, desk),
-                Event::End => self.answer(is_last, desk, output),
+                Event::Body(place) => self.take_body(&bytes[start..][place], desk),
+                Event::End => {
+                    if let Some(request) = &mut self.request {
+                        desk.service_mut().finish_body(&mut request.plan.page);
+                    }
+                    self.answer(is_last, desk, output);
+                }
                 Event::Partial => {
                     self.wait_for_more(is_last, desk);
                     return used;
@@ -218,7 +224,11 @@ impl Connection {
         self.enter(Phase::Body(0), desk);
     }
 
-    fn take_body(&mut self, size: u64, desk: &Desk) {
+    fn take_body(&mut self, bytes: &[u8], desk: &mut Desk) {
+        if let Some(request) = &mut self.request {
+            desk.service_mut().take_body(&mut request.plan.page, bytes);
+        }
+        let size = bytes.len() as u64;
         match &mut self.phase {
             Phase::Body(received) => *received += size,
             _ => self.enter(Phase::Body(size), desk),
@@ -240,21 +250,21 @@ impl Connection {
     /// has begun to come.
     #[inline]
     fn answer(&mut self, is_last: bool, desk: &mut Desk, output: &mut Output) {
-        let Some(request) = &mut self.request else { return };
-        let plan = request.plan;
+        let Some(request) = self.request.take() else { return };
+        let plan = &request.plan;
         if plan.delay_ns > 0 {
             let due_ns = self.arrived_ns.saturating_add(plan.delay_ns);
             if due_ns > desk.now_ns() {
                 desk.call_at(due_ns, self.key);
                 self.phase = Phase::Delay { due_ns };
+                self.request = Some(request);
                 return;
             }
         }
         let lives = request.keeps_alive && !(is_last && desk.is_stopping());
         let persistence = Persistence::new(request.version, lives);
-        self.request = None;
         if plan.is_busy {
-            desk.site().burn();
+            desk.service().burn();
         }
         write(plan, persistence, desk, output);
         self.phase = if lives { Phase::Idle } else { Phase::Closing };
@@ -302,13 +312,19 @@ impl Connection {
 
 /// Puts out one answer.
 #[inline]
-fn write(plan: Plan, persistence: Persistence, desk: &Desk, output: &mut Output) {
-    let (status, answer, shared) = match desk.site().reply(plan.page) {
+fn write(plan: &Plan, persistence: Persistence, desk: &Desk, output: &mut Output) {
+    let (status, answer, shared) = match desk.service().reply(&plan.page) {
         Reply::Whole(status, answer) => (status, answer, None),
         Reply::Split(status, answer, body) => (status, answer, Some(body)),
         Reply::Verbatim { lives, ends } => {
             let answer = if persistence == Persistence::Ends { ends } else { lives };
             output.append(if plan.is_head_only { answer.head() } else { answer.whole() });
+            return;
+        }
+        Reply::Made(made) => {
+            desk.openings().with(made.status, |opening| output.append(opening));
+            output.append(persistence.field());
+            made.write(plan.is_head_only, output);
             return;
         }
     };

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use jissoku_os::driver::{Driver, Due, Handler, Key, Next, Output, Turn};
+use jissoku_os::driver::{Arrival, Driver, Due, Handler, Key, Next, Output, Turn};
 
 use crate::connection::Connection;
-use crate::handler::Site;
+use crate::handler::{Service, Site};
 use crate::limits::Limits;
 use crate::openings::Openings;
 use crate::timers::Timers;
@@ -38,7 +38,7 @@ impl Order {
 /// Everything a connection needs that is not its own.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    site: Arc<Site>,
+    service: Service,
     limits: Limits,
     openings: Openings,
     timers: Timers,
@@ -60,8 +60,13 @@ impl Desk {
     }
 
     #[inline]
-    pub(crate) fn site(&self) -> &Site {
-        &self.site
+    pub(crate) const fn service(&self) -> &Service {
+        &self.service
+    }
+
+    #[inline]
+    pub(crate) const fn service_mut(&mut self) -> &mut Service {
+        &mut self.service
     }
 
     #[inline]
@@ -111,7 +116,7 @@ impl Worker {
     pub(crate) fn new(site: Arc<Site>, limits: Limits) -> Self {
         let now_ns = jissoku_os::clock::monotonic_ns();
         let desk = Desk {
-            site,
+            service: Service::new(site),
             limits,
             openings: Openings::new(now_ns),
             timers: Timers::default(),
@@ -149,8 +154,8 @@ impl Worker {
 impl Handler for Worker {
     type Connection = Connection;
 
-    fn open(&mut self, key: Key) -> Connection {
-        Connection::new(key, self.desk.now_ns)
+    fn open(&mut self, arrival: &Arrival<'_>) -> Connection {
+        Connection::new(arrival.key, self.desk.now_ns)
     }
 
     #[inline]

@@ -23,11 +23,18 @@ const INDEX: &str = "index.html";
 /// Serves a folder.
 #[derive(Debug)]
 pub struct Files {
-    pages: HashMap<Box<[u8]>, Page>,
+    pages: HashMap<Box<[u8]>, Place>,
     contents: Vec<File>,
     moves: Vec<Answer>,
     not_found: Answer,
     not_allowed: Answer,
+}
+
+/// What a name stands for, by its number.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    File(u32),
+    Moved(u32),
 }
 
 #[derive(Debug)]
@@ -120,7 +127,7 @@ impl Files {
         } else {
             File::Large(Answer::head_only(&fields, body.len() as u64), body.into())
         };
-        let page = Page::File(number(self.contents.len()));
+        let page = Place::File(number(self.contents.len()));
         self.contents.push(file);
         self.pages.insert(name.into(), page);
         if let Some(folder) =
@@ -135,7 +142,7 @@ impl Files {
         let Some(bare) = name.strip_suffix(b"/").filter(|bare| !bare.is_empty()) else { return };
         let last = bare.rsplit(|&byte| byte == b'/').next().unwrap_or(bare);
         let fields = format!("Location: {}/\r\nContent-Type: text/plain\r\n", encode(last));
-        let page = Page::Moved(number(self.moves.len()));
+        let page = Place::Moved(number(self.moves.len()));
         self.moves.push(Answer::new(&fields, b"Moved Permanently\n"));
         self.pages.insert(bare.into(), page);
     }
@@ -152,16 +159,20 @@ impl Files {
     /// The page at `path`, which begins with a slash.
     pub(super) fn find(&self, path: &[u8]) -> Page {
         let found = path::resolve(path).and_then(|name| self.pages.get(&*name).copied());
-        found.unwrap_or(Page::NotFound)
+        match found {
+            Some(Place::File(number)) => Page::File(number),
+            Some(Place::Moved(number)) => Page::Moved(number),
+            None => Page::NotFound,
+        }
     }
 
-    pub(super) fn reply(&self, page: Page) -> Reply<'_> {
+    pub(super) fn reply(&self, page: &Page) -> Reply<'_> {
         match page {
-            Page::File(number) => match &self.contents[number as usize] {
+            Page::File(number) => match &self.contents[*number as usize] {
                 File::Small(answer) => Reply::Whole(200, answer),
                 File::Large(answer, body) => Reply::Split(200, answer, body),
             },
-            Page::Moved(number) => Reply::Whole(301, &self.moves[number as usize]),
+            Page::Moved(number) => Reply::Whole(301, &self.moves[*number as usize]),
             Page::NotAllowed => Reply::Whole(405, &self.not_allowed),
             _ => Reply::Whole(404, &self.not_found),
         }

@@ -7,17 +7,20 @@ mod files;
 mod fixed;
 mod path;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use jissoku_http::response::Answer;
 use jissoku_http::{Head, Method};
+use jissoku_os::driver::Output;
+use jissoku_os::file::File;
 
 pub use contract::Contract;
 pub use files::{Files, FilesError};
 pub use fixed::Fixed;
 
 /// What one request will be answered with, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) page: Page,
     /// How long after the request's arrival.
@@ -35,7 +38,7 @@ impl Plan {
 }
 
 /// What an answer says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Page {
     /// The one text of a fixed site, or the greeting of the contract.
     Text,
@@ -51,6 +54,50 @@ pub(crate) enum Page {
     NotFound,
     /// There is, but not for this method.
     NotAllowed,
+    /// Something made for this one request.
+    #[expect(dead_code, reason = "no site makes one yet")]
+    Made(Box<Made>),
+}
+
+/// An answer made for one request.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) status: u16,
+    /// Header lines, each with its CRLF, and the empty line after them.
+    pub(crate) head: Vec<u8>,
+    pub(crate) content: Content,
+}
+
+/// The body of an answer made for one request, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    pub(crate) parts: Vec<Part>,
+}
+
+/// Bytes of a body, wherever they are.
+#[expect(dead_code, reason = "no site makes one yet")]
+#[derive(Debug)]
+pub(crate) enum Part {
+    Bytes(Vec<u8>),
+    Shared(Arc<[u8]>, Range<usize>),
+    File(Arc<File>, Range<u64>),
+}
+
+impl Made {
+    /// Puts out the header lines and the empty line, and unless `is_head_only` the body.
+    pub(crate) fn write(&self, is_head_only: bool, output: &mut Output) {
+        output.append(&self.head);
+        if is_head_only {
+            return;
+        }
+        for part in &self.content.parts {
+            match part {
+                Part::Bytes(bytes) => output.append(bytes),
+                Part::Shared(bytes, range) => output.share_part(Arc::clone(bytes), range.clone()),
+                Part::File(file, range) => output.file(Arc::clone(file), range.clone()),
+            }
+        }
+    }
 }
 
 /// The bytes of an answer, but for what changes from one to the next.
@@ -62,9 +109,11 @@ pub(crate) enum Reply<'a> {
     Split(u16, &'a Answer, &'a Arc<[u8]>),
     /// Everything, once for a connection that lives on and once for one that ends.
     Verbatim { lives: &'a Answer, ends: &'a Answer },
+    /// Made for this request.
+    Made(&'a Made),
 }
 
-/// What a server serves.
+/// What a server serves: shared by its workers, and never changed.
 #[derive(Debug)]
 pub enum Site {
     /// One text, whatever is asked.
@@ -75,33 +124,55 @@ pub enum Site {
     Contract(Contract),
 }
 
-impl Site {
+/// A site as one worker serves it, with what that worker remembers for it.
+#[derive(Debug)]
+pub(crate) struct Service {
+    site: Arc<Site>,
+}
+
+impl Service {
+    pub(crate) const fn new(site: Arc<Site>) -> Self {
+        Self { site }
+    }
+
+    /// What to answer to a request whose head was read from the front of `bytes`, at `now_ns` on the
+    /// monotonic clock.
     #[inline]
-    pub(crate) fn plan(&self, head: &Head, bytes: &[u8]) -> Plan {
-        match self {
-            Self::Fixed(fixed) => fixed.plan(head.method),
-            Self::Files(files) => files.plan(head.method, path_of(head.path_and_query(bytes))),
-            Self::Contract(contract) => contract.plan(head.method, head.path_and_query(bytes)),
+    pub(crate) fn plan(&mut self, head: &Head, bytes: &[u8], _now_ns: u64) -> Plan {
+        match &*self.site {
+            Site::Fixed(fixed) => fixed.plan(head.method),
+            Site::Files(files) => files.plan(head.method, path_of(head.path_and_query(bytes))),
+            Site::Contract(contract) => contract.plan(head.method, head.path_and_query(bytes)),
         }
     }
 
-    /// The bytes for a page that [`Site::plan`] has chosen.
+    /// A piece of the body of a request has come, for which `page` was planned. A page that wants none
+    /// lets it go.
+    #[expect(clippy::unused_self, reason = "no site wants a body yet")]
+    pub(crate) const fn take_body(&mut self, _page: &mut Page, _bytes: &[u8]) {}
+
+    /// The body is complete: `page` becomes what is to be answered.
+    #[expect(clippy::unused_self, reason = "no site wants a body yet")]
+    pub(crate) const fn finish_body(&mut self, _page: &mut Page) {}
+
+    /// The bytes for a page that [`Service::plan`] has chosen.
     #[inline]
-    pub(crate) fn reply(&self, page: Page) -> Reply<'_> {
-        match self {
-            Self::Fixed(fixed) => fixed.reply(),
-            Self::Files(files) => files.reply(page),
-            Self::Contract(contract) => contract.reply(page),
+    pub(crate) fn reply<'a>(&'a self, page: &'a Page) -> Reply<'a> {
+        match (&*self.site, page) {
+            (_, Page::Made(made)) => Reply::Made(made),
+            (Site::Fixed(fixed), _) => fixed.reply(),
+            (Site::Files(files), page) => files.reply(page),
+            (Site::Contract(contract), page) => contract.reply(page),
         }
     }
 
     /// Burns the planted time.
     #[inline]
     pub(crate) fn burn(&self) {
-        let spin = match self {
-            Self::Fixed(fixed) => fixed.spin(),
-            Self::Contract(contract) => contract.spin(),
-            Self::Files(_) => None,
+        let spin = match &*self.site {
+            Site::Fixed(fixed) => fixed.spin(),
+            Site::Contract(contract) => contract.spin(),
+            Site::Files(_) => None,
         };
         if let Some(spin) = spin {
             spin.run();
