@@ -30,6 +30,14 @@ CASES = {
         ["compare", "floor", "jissoku", "-R", "1k", "--pipeline", "4"],
         "give one of the two",
     ),
+    "a target without Unix sockets": (
+        ["compare", "floor", "http-server", "--unix"],
+        "http-server cannot listen on a Unix socket",
+    ),
+    "a command without a Unix socket": (
+        ["compare", "floor", "--unix", "--cmd", "x=sleep {port}"],
+        "write {socket}",
+    ),
     "a command without a place": (["compare", "floor", "--cmd", "mine=true"], "{port}"),
     "a command that is not there": (
         ["compare", "floor", "--cmd", "mine=/nowhere/server {port}"],

@@ -17,7 +17,7 @@ from jissoku.cli.quantity import Field as HeaderField, Rate
 from jissoku.cli.version import version_line
 from jissoku.design.mode import EFFORTS, Effort
 from jissoku.errors import InputError
-from jissoku.model import Cores, Mode, Reuse, Workload
+from jissoku.model import Cores, Mode, Reuse, Transport, Workload
 from jissoku.observe import cores
 from jissoku.pipeline import Contestant, Pace, Question, compare as run_campaign
 
@@ -40,6 +40,7 @@ class Options:
     closed_loop: bool
     pipeline: int
     keepalive: bool
+    unix: bool
     blocks: int | None
     seed: int | None
     out: Path | None
@@ -106,6 +107,9 @@ class Options:
     default=True,
     help="One connection for each request.",
 )
+@click.option(
+    "--unix", is_flag=True, help="Over Unix sockets, for targets that can listen on either."
+)
 @click.option("--blocks", type=click.IntRange(1, 200), help="Exactly so many blocks.")
 @click.option("--seed", type=click.IntRange(0), help="Decides every order, role and port.")
 @click.option(
@@ -134,6 +138,7 @@ def compare(**given: Any) -> int:
             urls=options.url,
             recipes=options.recipes,
             path=options.path,
+            unix=options.unix,
         )
         field = gather(wanted, show)
         question = _question(options, field)
@@ -194,6 +199,7 @@ def _workload(options: Options) -> Workload:
         pipeline=options.pipeline,
         reuse=Reuse.KEEP_ALIVE if options.keepalive else Reuse.CLOSE,
         rate_rps=options.rate,
+        transport=Transport.UNIX if options.unix else Transport.TCP,
     )
 
 

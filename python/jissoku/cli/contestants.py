@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jissoku.errors import InputError, TargetError
-from jissoku.model import Missing, Recipe
+from jissoku.model import Missing, Origin, Recipe
 from jissoku.pipeline import Contestant, Listener
 from jissoku.targets import catalogue, command, files
 from jissoku.targets.contract import part
@@ -35,6 +35,7 @@ class Wanted:
         named: `TARGET` or `NAME=TARGET`; nobody at all means the first race.
         recipes: Folders with recipes beside ours.
         path: A recipe that does not serve it is refused.
+        unix: So is a target that cannot listen on a Unix socket.
     """
 
     named: tuple[str, ...] = ()
@@ -42,6 +43,7 @@ class Wanted:
     urls: tuple[str, ...] = ()
     recipes: tuple[Path, ...] = ()
     path: str = "/"
+    unix: bool = False
 
 
 def place() -> Place:
@@ -79,6 +81,8 @@ def gather(wanted: Wanted, listener: Listener) -> Field:
         raise InputError(lacking[0].sentence)
     contestants += [Contestant(found.arm(), found) for found in strangers]
     floor = _with_floor(contestants, known[FLOOR], where, wanted.path)
+    if wanted.unix:
+        _must_listen_unix(contestants)
     if len(contestants) < 2:
         raise InputError("there is nobody to race against: name two targets, see `jissoku targets`")
     return Field(contestants=tuple(contestants), missing=tuple(lacking), floor=floor)
@@ -95,6 +99,14 @@ def _serve(wanted: Iterable[tuple[str, Recipe]], path: str) -> None:
         if asked is not None and asked not in recipe.parts:
             able = ", ".join(recipe.parts)
             raise InputError(f"{recipe.name} cannot answer {path}: its parts are {able}")
+
+
+def _must_listen_unix(contestants: Iterable[Contestant]) -> None:
+    for contestant in contestants:
+        prepared = contestant.prepared
+        if prepared.address is None and not prepared.listen.unix:
+            how = ": write {socket} into its command" if prepared.origin is Origin.COMMAND else ""
+            raise InputError(f"{contestant.arm.name} cannot listen on a Unix socket{how}")
 
 
 def _prepared(recipe: Recipe, where: Place) -> Prepared | Missing:

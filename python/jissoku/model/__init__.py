@@ -32,7 +32,7 @@ from jissoku.model.trial import (
     Stage,
     Trial,
 )
-from jissoku.model.workload import Reuse, Workload
+from jissoku.model.workload import Reuse, Transport, Workload
 
 __all__ = [
     "SOLO_LOAD",
@@ -71,6 +71,7 @@ __all__ = [
     "Status",
     "Step",
     "Summary",
+    "Transport",
     "Trial",
     "Verdict",
     "Version",

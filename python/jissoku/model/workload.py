@@ -11,6 +11,13 @@ class Reuse(StrEnum):
     CLOSE = "close"
 
 
+class Transport(StrEnum):
+    """What connections are made of."""
+
+    TCP = "tcp"
+    UNIX = "unix"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """One kind of request and how often it is asked.
@@ -23,6 +30,7 @@ class Workload:
         pipeline: Requests in flight on one connection.
         rate_rps: Requests per second and arm, evenly spaced (open loop); None is the closed loop,
             in which every connection asks again as soon as it was answered.
+        transport: Where targets listen that can listen on either.
     """
 
     path: str = "/"
@@ -33,3 +41,4 @@ class Workload:
     pipeline: int = 1
     reuse: Reuse = Reuse.KEEP_ALIVE
     rate_rps: int | None = None
+    transport: Transport = Transport.TCP

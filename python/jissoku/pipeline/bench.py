@@ -14,7 +14,18 @@ from dataclasses import dataclass
 from jissoku.design.schedule import Planned
 from jissoku.errors import TargetError
 from jissoku.interruption import Interruption
-from jissoku.model import Arm, Conditions, Cores, Failure, Lane, Origin, Stage, Trial, Workload
+from jissoku.model import (
+    Arm,
+    Conditions,
+    Cores,
+    Failure,
+    Lane,
+    Origin,
+    Stage,
+    Transport,
+    Trial,
+    Workload,
+)
 from jissoku.observe import stopwatch
 from jissoku.observe.stopwatch import Lap, StopwatchError
 from jissoku.targets import answer, contract, process, ready
@@ -104,7 +115,7 @@ class Bench:
         with ExitStack() as stack:
             running = {}
             for name in planned.arms:
-                running[name] = self._start(name, rng)
+                running[name] = self._start(name, rng, workload)
                 stack.callback(self._stop, name, running[name])
             servers = [self._verified(name, running[name], workload) for name in planned.arms]
             lap = self._lap(planned, servers, workload, window)
@@ -115,10 +126,11 @@ class Bench:
             )
         return lanes, conditions
 
-    def _start(self, name: str, rng: random.Random) -> Running:
+    def _start(self, name: str, rng: random.Random, workload: Workload) -> Running:
         prepared = self._contestants[name].prepared
+        on_unix = workload.transport is Transport.UNIX or not prepared.listen.tcp
         try:
-            port = free_port(rng) if prepared.listen.tcp else None
+            port = None if on_unix else free_port(rng)
             placement = Placement(
                 port=port,
                 cores=self._cores.server,

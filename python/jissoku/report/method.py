@@ -1,6 +1,6 @@
 """How a run was measured, in a few sentences made from its header."""
 
-from jissoku.model import Reuse, Run, Summary
+from jissoku.model import Reuse, Run, Summary, Transport
 from jissoku.report import format as fmt
 
 
@@ -11,6 +11,8 @@ def asked(run: Run) -> str:
     parts.append("keep-alive" if work.reuse is Reuse.KEEP_ALIVE else "one connection per request")
     if work.pipeline > 1:
         parts.append(f"{work.pipeline} requests in flight on each")
+    if work.transport is Transport.UNIX:
+        parts.append("over Unix sockets")
     if work.body:
         parts.append(f"a body of {len(work.body):,} bytes")
     return ", ".join(parts)
