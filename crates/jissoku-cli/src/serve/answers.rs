@@ -1,0 +1,74 @@
+//! Answers that come from no folder: a fixed text, the common contract, and what they cost on purpose.
+
+use std::time::Duration;
+
+use clap::Args;
+use jissoku_server::{Contract, Files, Fixed, Site};
+
+use super::failure::Failure;
+use crate::units;
+
+/// Longer than anybody waits for an answer.
+const DELAY_MAX: Duration = Duration::from_hours(1);
+
+/// A slowdown of a second per request is no slowdown but an outage.
+const BUSY_NS_MAX: u64 = 1_000_000_000;
+
+/// Flags about answers.
+#[derive(Debug, Args)]
+pub(super) struct Answers {
+    /// Answer every request with TEXT
+    #[arg(long, value_name = "TEXT", conflicts_with = "contract")]
+    fixed: Option<String>,
+    /// Serve what every target of a race serves: /, /42, /delay?ms=N and /files/NAME
+    #[arg(long)]
+    contract: bool,
+    /// Answer TEXT, or / of the contract, no sooner than this after the request (10ms, 2s)
+    #[arg(long, value_name = "TIME", value_parser = delay, allow_hyphen_values = true, default_value = "0s")]
+    delay: Duration,
+    /// Burn N nanoseconds of CPU time before that answer: a slowdown of known size
+    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true,
+        value_parser = clap::value_parser!(u64).range(..=BUSY_NS_MAX))]
+    busy_ns: u64,
+}
+
+impl Answers {
+    /// Refuses what makes no sense together, before anything is read or opened.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let has_cost = !self.delay.is_zero() || self.busy_ns > 0;
+        if has_cost && self.fixed.is_none() && !self.contract {
+            return Err(Failure::of_input("--delay and --busy-ns need --fixed or --contract"));
+        }
+        Ok(())
+    }
+
+    /// What is served: these answers, or else the files.
+    pub(super) fn site(&self, files: Option<Files>) -> Site {
+        match (&self.fixed, files) {
+            (Some(text), _) => Site::Fixed(Fixed::new(text, self.delay, self.busy_ns)),
+            (None, Some(files)) if !self.contract => Site::Files(files),
+            (None, files) => Site::Contract(Contract::new(files, self.delay, self.busy_ns)),
+        }
+    }
+}
+
+fn delay(text: &str) -> Result<Duration, String> {
+    let delay = Duration::from_nanos(units::duration_ns(text)?);
+    if delay > DELAY_MAX {
+        return Err(format!("nobody waits longer than {} s", DELAY_MAX.as_secs()));
+    }
+    Ok(delay)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_read() {
+        assert_eq!(delay("10ms"), Ok(Duration::from_millis(10)));
+        assert_eq!(delay("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(delay("0"), Ok(Duration::ZERO));
+        assert!(delay("1x").is_err() && delay("").is_err() && delay("61m").is_err());
+    }
+}

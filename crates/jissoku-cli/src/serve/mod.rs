@@ -1,0 +1,93 @@
+//! `jissoku serve`: a folder, a fixed text, or the common contract, until a signal comes.
+//!
+//! One file per theme holds its flags and what they mean; here they become a server and a site.
+
+mod answers;
+mod edge;
+mod failure;
+mod files;
+mod listen;
+mod run;
+
+use clap::{ArgGroup, Args};
+use jissoku_server::{Limits, Server, Settings, Site};
+
+use failure::{FINE, Failure};
+
+/// Serves a folder, a fixed text, or the common contract.
+#[derive(Debug, Args)]
+#[command(group(
+    ArgGroup::new("what").args(["folder", "fixed", "contract"]).required(true).multiple(true)
+))]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    files: files::FileArgs,
+    #[command(flatten)]
+    answers: answers::Answers,
+    #[command(flatten)]
+    listen: listen::Listen,
+    #[command(flatten)]
+    edge: edge::Edge,
+    #[command(flatten)]
+    run: run::Run,
+}
+
+impl Serve {
+    /// Serves until SIGTERM or SIGINT, and says on standard output where.
+    pub(crate) fn run(self) -> u8 {
+        match self.prepare().and_then(|(server, site)| run::serve(server, site)) {
+            Ok(()) => FINE,
+            Err(failure) => failure.tell(),
+        }
+    }
+
+    fn prepare(self) -> Result<(Server, Site), Failure> {
+        let crew = self.run.crew()?;
+        self.answers.check()?;
+        let site = self.answers.site(self.files.load()?);
+        let server = Server::listen(Settings {
+            endpoints: self.listen.listen,
+            workers: crew.workers,
+            cores: crew.cores,
+            limits: Limits::DEFAULT,
+            driver: jissoku_os::driver::Settings::default(),
+        });
+        Ok((server.map_err(|error| Failure::of_input(&error))?, site))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::failure::BAD_INPUT;
+
+    fn check_refused(arguments: &[&str]) {
+        let all = ["jissoku", "serve"].iter().chain(arguments).map(ToString::to_string);
+        assert_eq!(crate::run(all), BAD_INPUT, "{arguments:?}");
+    }
+
+    #[test]
+    fn bad_input_is_refused_before_anything_starts() {
+        check_refused(&[]);
+        check_refused(&["--workers", "1"]);
+        check_refused(&["/nowhere/at/all"]);
+        check_refused(&["--contract", "--workers", "0"]);
+        check_refused(&["--contract", "--delay", "soon"]);
+        check_refused(&["--contract", "--delay", "-1s"]);
+        check_refused(&["--contract", "--delay", "2h"]);
+        check_refused(&["--contract", "--busy-ns", "-1"]);
+        check_refused(&["--contract", "--listen", "nonsense"]);
+        check_refused(&["--contract", "--listen", "unix:/nowhere/at/all"]);
+        check_refused(&["--contract", "--cores", "4095"]);
+        check_refused(&["--contract", "--fixed", "x"]);
+        check_refused(&["--fixed", "x", "."]);
+        check_refused(&[".", "--delay", "1s"]);
+    }
+
+    #[test]
+    fn a_port_in_use_is_refused() {
+        let somebody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = somebody.local_addr().expect("an address").to_string();
+        check_refused(&["--contract", "--listen", &address]);
+        check_refused(&["--contract", "--workers", "2", "--listen", &address]);
+    }
+}
