@@ -20,7 +20,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Serve(serve::Serve),
-    Load(load::Load),
+    Load(Box<load::Load>),
     Floor(floor::Floor),
 }
 

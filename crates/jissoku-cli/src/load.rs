@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use jissoku_load::report::Report;
 use jissoku_load::{
-    Address, Control, Edge, Expected, Failure, Idle, LanePlan, Pace, Plan, Request, Reuse, Until,
-    Verify,
+    Address, Control, Edge, Expected, Failure, Idle, LanePlan, Pace, Plan, Request, Reuse, Shape,
+    Until, Verify,
 };
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::{clock, core};
@@ -57,6 +57,10 @@ pub(crate) struct Load {
     /// Request body, or @FILE
     #[arg(long, value_parser = text_or_file)]
     body: Option<Bytes>,
+    /// Files of whole requests, sent in rotation on each connection; {PATH} and {HOST} are the URL's
+    #[arg(long, value_name = "FILE,...", value_delimiter = ',',
+          conflicts_with_all = ["method", "headers", "body"])]
+    raw: Vec<PathBuf>,
     /// Requests in flight on one connection
     #[arg(long, value_name = "N", default_value_t = 1)]
     pipeline: u16,
@@ -200,11 +204,39 @@ impl Load {
     }
 
     fn lanes(&self) -> Result<Vec<LanePlan>, String> {
-        let request = Request {
-            method: self.method.clone(),
-            fields: self.headers.clone(),
-            body: self.body.clone().unwrap_or_default(),
+        let lane = |(number, address): (usize, &Address)| {
+            let address = match &self.unix_socket {
+                Some(socket) => address.clone().through(socket),
+                None => address.clone(),
+            };
+            let shapes = self.shapes(&address)?;
+            Ok(LanePlan { shapes, watch: self.watch.get(number).copied(), address })
         };
+        self.urls.iter().enumerate().map(lane).collect()
+    }
+
+    /// What is sent to one URL.
+    fn shapes(&self, address: &Address) -> Result<Vec<Shape>, String> {
+        if self.raw.is_empty() {
+            let request = Request {
+                method: self.method.clone(),
+                fields: self.headers.clone(),
+                body: self.body.clone().unwrap_or_default(),
+            };
+            let wire = request.render(address, self.reuse()).map_err(|bad| bad.to_string())?;
+            let (head_only, expected) = (request.is_head(), self.expected());
+            return Ok(vec![Shape { name: request.method, wire, head_only, expected }]);
+        }
+        let shape = |path: &PathBuf| {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            let text = fs::read(path)
+                .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+            Shape::raw(&name, &text, address, self.expected()).map_err(|bad| bad.to_string())
+        };
+        self.raw.iter().map(shape).collect()
+    }
+
+    fn expected(&self) -> Expected {
         let unsaid =
             if self.expect_body.is_some() { VerifyChoice::All } else { VerifyChoice::Length };
         let verify = match self.verify.unwrap_or(unsaid) {
@@ -212,25 +244,7 @@ impl Load {
             VerifyChoice::Length => Verify::Length,
             VerifyChoice::All => Verify::All,
         };
-        let lane = |(number, address): (usize, &Address)| {
-            let address = match &self.unix_socket {
-                Some(socket) => address.clone().through(socket),
-                None => address.clone(),
-            };
-            let request_bytes = request.render(&address, self.reuse());
-            Ok(LanePlan {
-                request: request_bytes.map_err(|bad| bad.to_string())?,
-                head_only: request.is_head(),
-                expected: Expected::new(
-                    verify,
-                    self.expect_status.clone(),
-                    self.expect_body.clone(),
-                ),
-                watch: self.watch.get(number).copied(),
-                address,
-            })
-        };
-        self.urls.iter().enumerate().map(lane).collect()
+        Expected::new(verify, self.expect_status.clone(), self.expect_body.clone())
     }
 
     fn reuse(&self) -> Reuse {

@@ -39,10 +39,16 @@ pub(crate) struct Connection {
     pub(crate) outstanding: u16,
     /// Where the oldest of them stands among the connection's stamps.
     pub(crate) oldest: u16,
+    /// The shape of the next request.
+    pub(crate) next: u16,
+    /// The shape of the oldest request without an answer.
+    pub(crate) asked: u16,
     /// When connecting or ending began.
     pub(crate) since_ns: u64,
     /// Bytes of the requests in flight that the kernel would not take yet.
     pub(crate) unsent: usize,
+    /// Where they end among the bytes of the lane's rotation.
+    pub(crate) unsent_end: usize,
     /// What has come of an unfinished answer.
     pub(crate) reader: Option<Box<Reader>>,
 }
@@ -57,7 +63,8 @@ pub(crate) struct Stamp {
 }
 
 impl Connection {
-    pub(crate) fn new(lane: u16) -> Self {
+    /// A connection whose first request is of shape `next`.
+    pub(crate) fn new(lane: u16, next: u16) -> Self {
         Self {
             socket: None,
             lane,
@@ -68,8 +75,11 @@ impl Connection {
             used: false,
             outstanding: 0,
             oldest: 0,
+            next,
+            asked: next,
             since_ns: 0,
             unsent: 0,
+            unsent_end: 0,
             reader: None,
         }
     }
@@ -90,6 +100,7 @@ impl Connection {
         self.armed = false;
         self.used = false;
         self.outstanding = 0;
+        self.asked = self.next;
         self.unsent = 0;
         self.reader = None;
     }

@@ -15,6 +15,7 @@ use jissoku_os::tsc::Clock;
 use crate::lane::Lane;
 use crate::outcome::{Outcome, merge};
 use crate::plan::Plan;
+use crate::rotation::Place;
 use crate::run::{Control, Failure};
 use crate::thread::Thread;
 use crate::watch::Watch;
@@ -180,14 +181,15 @@ impl<'a> Seat<'a> {
 
     fn lanes(self) -> Vec<Lane<'a>> {
         let Self { plan, number, .. } = self;
+        let place = Place { thread: number, threads: plan.threads, seed: plan.seed };
         let lane = |(lane, endpoint)| {
-            let mut lane = Lane::new(lane, endpoint, plan.pipeline);
+            let mut lane = Lane::new(plan, lane, endpoint, place);
             if let Some(requests) = plan.until.requests {
                 lane.budget = share(requests, number, plan.threads);
             }
             lane
         };
-        plan.lanes.iter().zip(self.endpoints).map(lane).collect()
+        (0..).zip(self.endpoints).map(lane).collect()
     }
 }
 

@@ -172,6 +172,9 @@ impl Thread<'_> {
             // If this fails, the port stays taken for a minute; nothing else depends on it.
             let _kept = socket::reset_on_close(fd);
         }
+        if connection.armed {
+            self.spills.remove(&short(index));
+        }
         lane.drop(connection);
         self.dial(index);
     }

@@ -69,7 +69,6 @@ impl Thread<'_> {
         self.stamps[index * usize::from(depth) + usize::from(slot)] = stamp;
         let lane = &mut self.lanes[usize::from(connection.lane)];
         lane.tally.lag.record(stamp.sent_ns.saturating_sub(stamp.due_ns));
-        connection.unsent += lane.plan.request.len();
         lane.sends(1, connection);
         if connection.outstanding < depth {
             connection.queued = true;
@@ -88,10 +87,9 @@ impl Thread<'_> {
         if count == 0 {
             return;
         }
-        lane.sends(u64::from(count), connection);
+        lane.sends(count, connection);
         connection.outstanding = count;
         connection.oldest = 0;
-        connection.unsent = usize::from(count) * lane.plan.request.len();
         let first = index * usize::from(depth);
         let stamp = Stamp { due_ns: now_ns, sent_ns: now_ns };
         self.stamps[first..first + usize::from(count)].fill(stamp);
@@ -99,14 +97,18 @@ impl Thread<'_> {
         self.flush(index);
     }
 
-    /// Hands the kernel what it has not taken yet; requests are all alike, so that is the batch's end.
+    /// Hands the kernel what it has not taken yet.
     pub(crate) fn flush(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let lane = &mut self.lanes[usize::from(connection.lane)];
         let Some(fd) = &connection.socket else { return };
         let armed = connection.armed;
         while connection.unsent > 0 {
-            match socket::send(fd, &lane.batch[lane.batch.len() - connection.unsent..]) {
+            let mut bytes = &lane.rotation.bytes()[..connection.unsent_end];
+            if armed && let Some(spill) = self.spills.get(&short(index)) {
+                bytes = spill;
+            }
+            match socket::send(fd, &bytes[bytes.len() - connection.unsent..]) {
                 Ok(0) => break,
                 Ok(count) => {
                     connection.unsent -= count;
@@ -118,6 +120,14 @@ impl Thread<'_> {
         let wanted = connection.unsent > 0;
         if wanted != armed {
             connection.armed = wanted;
+            if wanted && lane.rotation.changes() {
+                // Their place will hold other requests when the kernel takes bytes again.
+                let end = connection.unsent_end;
+                let rest = &lane.rotation.bytes()[end - connection.unsent..end];
+                self.spills.insert(short(index), rest.to_vec());
+            } else {
+                self.spills.remove(&short(index));
+            }
             let writable = if wanted { Interest::OUT } else { Interest::empty() };
             let interest = Interest::IN | Interest::RDHUP | Interest::ET | writable;
             if self.epoll.modify(fd, index as u64, interest).is_err() {
@@ -186,20 +196,22 @@ impl Thread<'_> {
         let connection = &mut self.connections[index];
         let lane = &mut self.lanes[usize::from(connection.lane)];
         if connection.reader.is_none()
-            && let Some((answer, size)) = lane.templates.recognise(bytes)
+            && let Some((answer, size)) =
+                lane.rotation.templates[usize::from(connection.asked)].recognise(bytes)
         {
             return Progress::Whole(answer, size);
         }
         let mut reader = connection.reader.take().or_else(|| self.spare.take()).unwrap_or_default();
         let starts = reader.is_fresh();
-        let progress = reader.feed(bytes, lane.asked());
+        let progress = reader.feed(bytes, lane.rotation.asked(usize::from(connection.asked)));
         match progress {
             Progress::More => {
                 connection.reader = Some(reader);
                 return progress;
             }
             Progress::Whole(answer, size) if starts => {
-                lane.templates.learn(&bytes[..size], answer);
+                let templates = &mut lane.rotation.templates[usize::from(connection.asked)];
+                templates.learn(&bytes[..size], answer);
             }
             Progress::Whole(..) | Progress::Broken => {}
         }
@@ -221,11 +233,13 @@ impl Thread<'_> {
         }
         connection.outstanding -= 1;
         let lane = &mut self.lanes[usize::from(connection.lane)];
+        let shape = connection.asked;
+        connection.asked = lane.rotation.after(shape, 1);
         lane.in_flight -= 1;
         let service_ns = now_ns.saturating_sub(stamp.sent_ns);
         let late = service_ns > self.plan.timeout_ns;
         match fault.or(late.then_some(Fault::Timeout)) {
-            None => lane.tally.answered(now_ns.saturating_sub(stamp.due_ns), service_ns),
+            None => lane.tally.answered(shape, now_ns.saturating_sub(stamp.due_ns), service_ns),
             Some(fault) => lane.tally.failed(fault, 1),
         }
         let window = &mut self.window;
@@ -267,7 +281,8 @@ impl Thread<'_> {
     fn end(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         if connection.outstanding > 0 {
-            let asked = self.lanes[usize::from(connection.lane)].asked();
+            let rotation = &self.lanes[usize::from(connection.lane)].rotation;
+            let asked = rotation.asked(usize::from(connection.asked));
             let mut reader: Box<Reader> = connection.reader.take().unwrap_or_default();
             let now_ns = self.clock.now_ns();
             let fault = reader.end(asked).map_or_else(Some, |answer| answer.fault);

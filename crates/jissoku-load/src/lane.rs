@@ -6,19 +6,15 @@ use jissoku_os::socket::Endpoint;
 
 use crate::connection::{Connection, Phase};
 use crate::pace::Schedule;
-use crate::plan::LanePlan;
-use crate::reader::Asked;
+use crate::plan::Plan;
+use crate::rotation::{Place, Rotation};
 use crate::tally::Tally;
-use crate::template::Templates;
 
 /// A server as one thread sees it.
 #[derive(Debug)]
 pub(crate) struct Lane<'a> {
-    pub(crate) plan: &'a LanePlan,
     pub(crate) endpoint: &'a Endpoint,
-    /// As many copies of the request as a pipeline holds.
-    pub(crate) batch: Vec<u8>,
-    pub(crate) templates: Templates,
+    pub(crate) rotation: Rotation<'a>,
     pub(crate) tally: Tally,
     /// Connections that can take a request; who has waited longest stands in front.
     pub(crate) free: VecDeque<u32>,
@@ -36,13 +32,12 @@ pub(crate) struct Lane<'a> {
 }
 
 impl<'a> Lane<'a> {
-    pub(crate) fn new(plan: &'a LanePlan, endpoint: &'a Endpoint, pipeline: u16) -> Self {
+    pub(crate) fn new(plan: &'a Plan, number: usize, endpoint: &'a Endpoint, place: Place) -> Self {
+        let lane = &plan.lanes[number];
         Self {
-            plan,
             endpoint,
-            batch: plan.request.repeat(usize::from(pipeline)),
-            templates: Templates::default(),
-            tally: Tally::default(),
+            rotation: Rotation::new(lane, plan.pipeline, place),
+            tally: Tally::new(lane.shapes.len()),
             free: VecDeque::new(),
             budget: u64::MAX,
             in_flight: 0,
@@ -53,10 +48,6 @@ impl<'a> Lane<'a> {
             index: 0,
             due_ns: u64::MAX,
         }
-    }
-
-    pub(crate) fn asked(&self) -> Asked<'a> {
-        Asked { head_only: self.plan.head_only, expected: &self.plan.expected }
     }
 
     /// From now on requests are sent at their due times.
@@ -98,9 +89,13 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Counts requests that leave on `connection` now.
+    /// Counts the next `count` requests, which leave on `connection` now, and makes them ready.
     #[inline]
-    pub(crate) fn sends(&mut self, count: u64, connection: &mut Connection) {
+    pub(crate) fn sends(&mut self, count: u16, connection: &mut Connection) {
+        let range = self.rotation.prepare(usize::from(connection.next), count);
+        (connection.unsent, connection.unsent_end) = (range.len(), range.end);
+        connection.next = self.rotation.after(connection.next, count);
+        let count = u64::from(count);
         self.budget -= count;
         self.in_flight += count;
         if !connection.used {

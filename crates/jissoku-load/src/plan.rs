@@ -3,11 +3,14 @@
 use std::fmt;
 
 use crate::address::Address;
-use crate::expect::Expected;
 pub use crate::pace::Pace;
+use crate::shape::Shape;
 
 /// More lanes than this are not driven by one loop.
 const LANES_MAX: usize = 64;
+
+/// More requests than this are not sent in rotation.
+const SHAPES_MAX: usize = 1024;
 
 /// A deeper pipeline would measure little but the buffers in between.
 const PIPELINE_MAX: u16 = 4096;
@@ -44,12 +47,8 @@ pub struct Until {
 pub struct LanePlan {
     /// Where it is.
     pub address: Address,
-    /// The bytes of one request.
-    pub request: Vec<u8>,
-    /// Whether answers have no body although they announce one (HEAD).
-    pub head_only: bool,
-    /// What a right answer is.
-    pub expected: Expected,
+    /// What is sent, in rotation on each connection.
+    pub shapes: Vec<Shape>,
     /// Root of the processes whose CPU time is measured along.
     pub watch: Option<i32>,
 }
@@ -105,6 +104,10 @@ impl Plan {
         let (threads, connections) = (self.threads, self.connections);
         if self.lanes.is_empty() || self.lanes.len() > LANES_MAX {
             return no(format!("between 1 and {LANES_MAX} URLs can be loaded at once"));
+        }
+        let rotation_fits = |lane: &LanePlan| (1..=SHAPES_MAX).contains(&lane.shapes.len());
+        if !self.lanes.iter().all(rotation_fits) {
+            return no(format!("between 1 and {SHAPES_MAX} requests can be sent in rotation"));
         }
         if connections == 0 {
             return no("zero connections measure nothing: give -c at least 1".to_owned());

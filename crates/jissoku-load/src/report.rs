@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::fault::Faults;
 use crate::histogram::Quantiles;
 use crate::outcome::{LaneOutcome, Outcome};
-use crate::plan::{Idle, Pace, Plan};
+use crate::plan::{Idle, LanePlan, Pace, Plan};
 use crate::tally::Tally;
 
 /// Name and version of the JSON's shape.
@@ -47,12 +47,22 @@ pub struct ThreadReport {
     pub busy_fraction: f64,
 }
 
+/// One of the requests that were sent in rotation.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields are named as in the JSON")]
+pub struct ShapeReport {
+    pub name: String,
+    pub requests: u64,
+}
+
 /// One lane.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
 pub struct LaneReport {
     pub url: String,
     pub requests: u64,
+    /// Right answers to each of the requests that were sent in rotation.
+    pub shapes: Vec<ShapeReport>,
     pub errors: Faults,
     pub duration_ns: u64,
     pub rate_rps: f64,
@@ -87,9 +97,8 @@ impl Report {
         }
         let cpu_ns: u64 = outcome.threads.iter().map(|thread| thread.cpu_ns).sum();
         let lanes = plan.lanes.iter().zip(&outcome.lanes);
-        let lanes = lanes.map(|(asked, lane)| {
-            LaneReport::new(asked.address.to_string(), plan.pace, outcome.duration_ns, lane)
-        });
+        let lanes =
+            lanes.map(|(asked, lane)| LaneReport::new(asked, plan.pace, outcome.duration_ns, lane));
         let threads = outcome.threads.iter().map(|thread| ThreadReport {
             cpu_ns: thread.cpu_ns,
             busy_fraction: ratio(thread.cpu_ns, thread.duration_ns),
@@ -130,12 +139,16 @@ impl Report {
 }
 
 impl LaneReport {
-    fn new(url: String, pace: Pace, duration_ns: u64, lane: &LaneOutcome) -> Self {
+    fn new(asked: &LanePlan, pace: Pace, duration_ns: u64, lane: &LaneOutcome) -> Self {
         let tally = &lane.tally;
         let lag = tally.lag.quantiles();
+        let shapes = asked.shapes.iter().zip(&tally.per_shape);
+        let shapes =
+            shapes.map(|(shape, &requests)| ShapeReport { name: shape.name.clone(), requests });
         Self {
-            url,
+            url: asked.address.to_string(),
             requests: tally.requests,
+            shapes: shapes.collect(),
             errors: tally.faults,
             duration_ns,
             rate_rps: rate(tally.requests, duration_ns),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::address::Address;
 use crate::plan::Reuse;
+use crate::wire::Wire;
 
 /// What is asked, beside where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,12 @@ impl Default for Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRequest(String);
 
+impl BadRequest {
+    pub(crate) fn new(why: String) -> Self {
+        Self(why)
+    }
+}
+
 impl fmt::Display for BadRequest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
@@ -41,11 +48,11 @@ impl Request {
         self.method == "HEAD"
     }
 
-    /// The bytes of the request.
+    /// What is sent. Target, fields and body may hold blanks (see [`Wire`]).
     ///
     /// # Errors
     /// The method or a field holds bytes that would not stay within it.
-    pub fn render(&self, address: &Address, reuse: Reuse) -> Result<Vec<u8>, BadRequest> {
+    pub fn render(&self, address: &Address, reuse: Reuse) -> Result<Wire, BadRequest> {
         if !is_token(&self.method) || self.method == "CONNECT" {
             return Err(BadRequest(format!("{:?} is no method to load with", self.method)));
         }
@@ -61,7 +68,7 @@ impl Request {
         }
         let owns_framing = self.has("content-length") || self.has("transfer-encoding");
         if !self.body.is_empty() && !owns_framing {
-            add("Content-Length", &self.body.len().to_string());
+            add("Content-Length", &Wire::parse(&self.body)?.bytes().len().to_string());
         }
         for (name, value) in &self.fields {
             let stays = value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
@@ -73,7 +80,7 @@ impl Request {
         text.push_str("\r\n");
         let mut bytes = text.into_bytes();
         bytes.extend_from_slice(&self.body);
-        Ok(bytes)
+        Wire::parse(&bytes)
     }
 
     fn has(&self, name: &str) -> bool {
@@ -95,7 +102,8 @@ mod tests {
 
     fn render(request: &Request, reuse: Reuse) -> String {
         let address = "http://127.0.0.1:8000/x?y".parse().expect("it is a URL");
-        String::from_utf8(request.render(&address, reuse).expect("it is fine")).expect("all ASCII")
+        let wire = request.render(&address, reuse).expect("it is fine");
+        String::from_utf8(wire.bytes().to_vec()).expect("all ASCII")
     }
 
     #[test]
@@ -114,6 +122,13 @@ mod tests {
         let text =
             "POST /x?y HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\nhost: a\r\n\r\n42";
         assert_eq!(render(&request, Reuse::Close), text);
+    }
+
+    #[test]
+    fn a_blank_counts_with_the_width_it_is_filled_to() {
+        let request = Request { body: b"{SEQ:3}".to_vec(), ..Request::default() };
+        let text = render(&request, Reuse::KeepAlive);
+        assert!(text.ends_with("Content-Length: 3\r\n\r\n000"), "{text}");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use crate::histogram::Histogram;
 pub struct Tally {
     /// Whole, right answers.
     pub requests: u64,
+    /// Right answers to each shape.
+    pub per_shape: Vec<u64>,
     /// Everything else that happened to a request.
     pub faults: Faults,
     /// From the intended sending to the last byte, of right answers; in the closed loop from the sending.
@@ -25,10 +27,18 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// An empty one, for so many shapes.
+    pub(crate) fn new(shapes: usize) -> Self {
+        Self { per_shape: vec![0; shapes], ..Self::default() }
+    }
+
     /// Counts a right answer.
     #[inline]
-    pub(crate) fn answered(&mut self, latency_ns: u64, service_ns: u64) {
+    pub(crate) fn answered(&mut self, shape: u16, latency_ns: u64, service_ns: u64) {
         self.requests += 1;
+        if let Some(count) = self.per_shape.get_mut(usize::from(shape)) {
+            *count += 1;
+        }
         self.latency.record(latency_ns);
         self.service.record(service_ns);
     }
@@ -51,12 +61,16 @@ impl Tally {
         self.latency.add(&other.latency);
         self.service.add(&other.service);
         self.lag.add(&other.lag);
-        let seconds = self.per_second.len().max(other.per_second.len());
-        self.per_second.resize(seconds, 0);
-        for (ours, theirs) in self.per_second.iter_mut().zip(&other.per_second) {
-            *ours += theirs;
-        }
+        add_each(&mut self.per_shape, &other.per_shape);
+        add_each(&mut self.per_second, &other.per_second);
         self.bytes_received += other.bytes_received;
         self.bytes_sent += other.bytes_sent;
+    }
+}
+
+fn add_each(ours: &mut Vec<u64>, theirs: &[u64]) {
+    ours.resize(ours.len().max(theirs.len()), 0);
+    for (ours, theirs) in ours.iter_mut().zip(theirs) {
+        *ours += theirs;
     }
 }

@@ -4,7 +4,7 @@
 //! ready with it. Sockets are registered once, edge-triggered. `exchange.rs` holds what happens to a
 //! request, `dial.rs` what happens to a connection, `deadline.rs` and `window.rs` what the clock asks for.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -47,6 +47,8 @@ pub(crate) struct Thread<'a> {
     pub(crate) retries: VecDeque<(u64, u32)>,
     /// Nothing but answers and due requests happens before this time.
     pub(crate) next_mark_ns: u64,
+    /// What the kernel would not take of requests that differ from each other.
+    pub(crate) spills: HashMap<u32, Vec<u8>>,
     pub(crate) started: bool,
     pub(crate) window: Window,
     pub(crate) duty: Option<EdgeDuty<'a>>,
@@ -64,7 +66,7 @@ impl<'a> Thread<'a> {
     ) -> io::Result<Self> {
         let epoll = Epoll::new()?;
         epoll.add(halt, HALT, Interest::IN)?;
-        let fresh = lanes.iter().map(|_| Tally::default()).collect();
+        let fresh = lanes.iter().map(|lane| Tally::new(lane.rotation.len())).collect();
         Ok(Self {
             plan,
             clock,
@@ -76,6 +78,7 @@ impl<'a> Thread<'a> {
             checks: VecDeque::new(),
             retries: VecDeque::new(),
             next_mark_ns: 0,
+            spills: HashMap::new(),
             started: false,
             window: Window::default(),
             duty,
@@ -89,9 +92,11 @@ impl<'a> Thread<'a> {
     /// The lane none of whose connections came to stand, and why.
     pub(crate) fn connect(&mut self, count: u64) -> Result<(), (usize, io::Error)> {
         let depth = usize::from(self.plan.pipeline);
-        for lane in 0..self.lanes.len() {
-            let lane = u16::try_from(lane).unwrap_or(u16::MAX);
-            self.connections.extend((0..count).map(|_| Connection::new(lane)));
+        for (number, lane) in (0..).zip(&self.lanes) {
+            // Connections begin at different shapes, so that all shapes are under way at all times.
+            let shapes = (0..lane.rotation.len()).filter_map(|shape| u16::try_from(shape).ok());
+            let firsts = shapes.cycle().zip(0..count);
+            self.connections.extend(firsts.map(|(shape, _)| Connection::new(number, shape)));
         }
         self.stamps = vec![Stamp::default(); depth * self.connections.len()];
         self.dial_all()

@@ -72,6 +72,11 @@ impl Report {
             bytes(lane.bytes_received),
             bytes(lane.bytes_sent)
         )?;
+        if lane.shapes.len() > 1 {
+            let counts =
+                lane.shapes.iter().map(|shape| format!("{} {}", shape.name, shape.requests));
+            writeln!(out, "  In rotation: {}", counts.collect::<Vec<_>>().join(", "))?;
+        }
         let faults = lane.errors.by_name().into_iter().filter(|(_, count)| *count > 0);
         let faults: Vec<String> = faults.map(|(kind, count)| format!("{kind} {count}")).collect();
         if !faults.is_empty() {

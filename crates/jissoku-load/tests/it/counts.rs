@@ -125,7 +125,10 @@ fn a_body_larger_than_any_socket_buffer_arrives_whole() {
     let outcome = measure(&plan);
     assert_eq!(outcome.lanes[0].tally.requests, 6);
     assert_eq!(server.body_bytes(), 6 * (8 << 20));
-    assert_eq!(outcome.lanes[0].tally.bytes_sent, 6 * plan.lanes[0].request.len() as u64);
+    assert_eq!(
+        outcome.lanes[0].tally.bytes_sent,
+        6 * plan.lanes[0].shapes[0].wire.bytes().len() as u64
+    );
 }
 
 #[test]
@@ -140,7 +143,7 @@ fn an_answer_larger_than_the_buffer_is_looked_at_to_the_end() {
         Act::Say(if place.overall == 5 { wrong.clone() } else { right.clone() })
     });
     let mut plan = plan(&[server.url()], 12);
-    plan.lanes[0].expected =
+    plan.lanes[0].shapes[0].expected =
         jissoku_load::Expected::new(jissoku_load::Verify::All, Vec::new(), None);
     let tally = &measure(&plan).lanes[0].tally;
     assert_eq!((tally.requests, tally.faults.body, tally.faults.total()), (11, 1, 1));

@@ -3,6 +3,7 @@
 mod counts;
 mod faults;
 mod plans;
+mod rotation;
 mod scripted;
 mod windows;
 
@@ -10,8 +11,8 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use jissoku_load::{
-    Control, Expected, Failure, Idle, LanePlan, Outcome, Pace, Plan, Request, Reuse, Until, Verify,
-    run,
+    Control, Expected, Failure, Idle, LanePlan, Outcome, Pace, Plan, Request, Reuse, Shape, Until,
+    Verify, run,
 };
 
 /// A plan for `requests` requests on each of `urls`, over 4 connections and one thread.
@@ -34,13 +35,17 @@ fn plan(urls: &[String], requests: u64) -> Plan {
 
 fn lane(url: &str, request: &Request) -> LanePlan {
     let address = url.parse().expect("it is a URL");
-    LanePlan {
-        request: request.render(&address, Reuse::KeepAlive).expect("it can be sent"),
+    let shape = Shape {
+        name: request.method.clone(),
+        wire: request.render(&address, Reuse::KeepAlive).expect("it can be sent"),
         head_only: request.is_head(),
-        expected: Expected::new(Verify::All, Vec::new(), Some(b"Hello".to_vec())),
-        watch: None,
-        address,
-    }
+        expected: hello(),
+    };
+    LanePlan { shapes: vec![shape], watch: None, address }
+}
+
+fn hello() -> Expected {
+    Expected::new(Verify::All, Vec::new(), Some(b"Hello".to_vec()))
 }
 
 fn measure(plan: &Plan) -> Outcome {

@@ -6,6 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 
 /// The answer that tests hold others against.
@@ -19,6 +20,8 @@ pub(crate) enum Act {
     Stammer(String),
     /// Answer with these bytes, then close.
     SayAndClose(String),
+    /// Answer with the request's target as the body.
+    Echo,
     /// Answer nothing and wait for the client to give up.
     Ignore,
 }
@@ -28,6 +31,13 @@ pub(crate) enum Act {
 pub(crate) struct Place {
     pub(crate) overall: u64,
     pub(crate) on_connection: u64,
+}
+
+/// A request as it came: on which connection, for what, and its last six bytes.
+struct Heard {
+    connection: usize,
+    target: String,
+    end: String,
 }
 
 type Script = Arc<dyn Fn(Place) -> Act + Send + Sync>;
@@ -45,6 +55,7 @@ pub(crate) struct Server {
     counters: Arc<Counters>,
     door: Door,
     accepting: Option<JoinHandle<()>>,
+    heard: Receiver<Heard>,
 }
 
 enum Door {
@@ -79,6 +90,7 @@ impl Server {
     ) -> Self {
         let counters = Arc::new(Counters::default());
         let (shared, script): (_, Script) = (Arc::clone(&counters), Arc::new(script));
+        let (note, heard) = channel();
         let accepting = spawn(move || {
             let mut talking = Vec::new();
             loop {
@@ -86,15 +98,17 @@ impl Server {
                 if shared.stopping.load(Ordering::SeqCst) {
                     break;
                 }
-                shared.connections.fetch_add(1, Ordering::SeqCst);
-                let (shared, script) = (Arc::clone(&shared), Arc::clone(&script));
-                talking.push(spawn(move || talk(stream, &shared, &script)));
+                let number = shared.connections.fetch_add(1, Ordering::SeqCst);
+                let (shared, script, note) =
+                    (Arc::clone(&shared), Arc::clone(&script), note.clone());
+                let note = (usize::try_from(number).expect("few"), note);
+                talking.push(spawn(move || talk(stream, &note, &shared, &script)));
             }
             for thread in talking {
                 thread.join().expect("scripts do not panic");
             }
         });
-        Self { counters, door, accepting: Some(accepting) }
+        Self { counters, door, accepting: Some(accepting), heard }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -109,7 +123,28 @@ impl Server {
     }
 
     pub(crate) fn requests(&self) -> u64 {
-        self.counters.requests.load(Ordering::SeqCst)
+        self.meter()()
+    }
+
+    /// Tells the number of requests to other threads.
+    pub(crate) fn meter(&self) -> impl Fn() -> u64 + Sync + use<> {
+        let counters = Arc::clone(&self.counters);
+        move || counters.requests.load(Ordering::SeqCst)
+    }
+
+    /// The targets of each connection's requests that nobody has asked about yet.
+    pub(crate) fn targets_heard(&self) -> Vec<Vec<String>> {
+        let mut targets = Vec::new();
+        for heard in self.heard.try_iter() {
+            targets.resize(targets.len().max(heard.connection + 1), Vec::new());
+            targets[heard.connection].push(heard.target);
+        }
+        targets
+    }
+
+    /// Each request's target and last six bytes.
+    pub(crate) fn ends_heard(&self) -> Vec<(String, String)> {
+        self.heard.try_iter().map(|heard| (heard.target, heard.end)).collect()
     }
 
     pub(crate) fn body_bytes(&self) -> u64 {
@@ -131,11 +166,17 @@ impl Drop for Server {
 }
 
 /// Serves one connection to its end. A client that went away is no reason to panic.
-fn talk(mut stream: impl Read + Write, counters: &Counters, script: &Script) {
+fn talk(
+    mut stream: impl Read + Write,
+    note: &(usize, Sender<Heard>),
+    counters: &Counters,
+    script: &Script,
+) {
     let (mut pending, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
     for on_connection in 0.. {
         let Some((size, body)) = request(&mut stream, &mut pending, &mut chunk) else { return };
-        pending.drain(..size);
+        let wire: Vec<u8> = pending.drain(..size).collect();
+        let target = hear(&wire, note);
         counters.body_bytes.fetch_add(body, Ordering::SeqCst);
         let overall = counters.requests.fetch_add(1, Ordering::SeqCst);
         let spoken = match script(Place { overall, on_connection }) {
@@ -145,12 +186,27 @@ fn talk(mut stream: impl Read + Write, counters: &Counters, script: &Script) {
                 let _gone = stream.write_all(text.as_bytes());
                 return;
             }
+            Act::Echo => {
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", target.len());
+                stream.write_all((head + &target).as_bytes())
+            }
             Act::Ignore => Ok(()),
         };
         if spoken.is_err() {
             return;
         }
     }
+}
+
+/// Notes a request down, and returns its target.
+fn hear(wire: &[u8], (connection, note): &(usize, Sender<Heard>)) -> String {
+    let text = String::from_utf8_lossy(&wire[..wire.len().min(1024)]).into_owned();
+    let target = text.split(' ').nth(1).unwrap_or_default().to_owned();
+    let end = String::from_utf8_lossy(&wire[wire.len() - 6..]).into_owned();
+    let heard = Heard { connection: *connection, target: target.clone(), end };
+    // A test that has ended does not listen any more.
+    let _heard = note.send(heard);
+    target
 }
 
 /// Waits for a whole request; its size, and that of its body.

@@ -24,10 +24,11 @@ fn the_warm_up_counts_for_nothing_and_the_window_is_as_long_as_asked() {
     plan.warmup_ns = 20 * MILLISECOND_NS;
     plan.until = Until { duration_ns: Some(30 * MILLISECOND_NS), requests: None };
     let (opened, closed, warm_up) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let asked = server.meter();
     let on_edge = |edge| match edge {
         Edge::Open => {
             opened.fetch_add(1, Ordering::SeqCst);
-            warm_up.store(server.requests(), Ordering::SeqCst);
+            warm_up.store(asked(), Ordering::SeqCst);
         }
         Edge::Close => {
             closed.fetch_add(1, Ordering::SeqCst);
