@@ -1,59 +1,235 @@
-//! Who is to be called when: a heap, because each request may ask for a delay of its own.
+//! Who is to be called when: a hierarchical timing wheel that is exact to a microsecond.
 //!
-//! Delays that are all the same come in order, and then adding one costs a comparison.
+//! A heap grows dearer with every delay that is pending, and each request may ask for a delay of its own.
+//! Here an entry is put into one list when it is added, and moved to a finer one at most as often as its
+//! delay has digits in base 64, however many others there are: twice for ten milliseconds. The wheel never
+//! turns on its own. It jumps to the next entry, so an empty hour costs nothing.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod linear;
 
 use jissoku_os::driver::Key;
 
+pub(crate) use linear::Linear;
+
+/// A tick is 2^10 ns. Waits shorter than that are not punctual in any kernel.
+const TICK_BITS: u32 = 10;
+
+/// The last tick of all; only a delay without end comes so far.
+const TICK_MAX: u64 = u64::MAX >> TICK_BITS;
+
+/// Slots of a level, as a power of two: what one word can hold a bit for.
+const SLOT_BITS: u32 = 6;
+const SLOTS: usize = 1 << SLOT_BITS;
+
+/// Enough for every point in time that a `u64` of nanoseconds can name.
+const LEVELS: usize = (u64::BITS - TICK_BITS).div_ceil(SLOT_BITS) as usize;
+
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+
 /// Connections that wait for a point in time.
-#[derive(Debug, Default)]
-pub(crate) struct Timers {
-    heap: BinaryHeap<Reverse<(u64, Key)>>,
+#[derive(Debug)]
+pub(crate) enum Timers {
+    /// What everybody should use.
+    Wheel(Box<Wheel<Key>>),
+    /// A planted cause.
+    #[cfg_attr(not(test), expect(dead_code, reason = "until causes can be planted"))]
+    Linear(Linear<Key>),
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self::Wheel(Box::default())
+    }
 }
 
 impl Timers {
     /// Has `key` returned by [`Timers::take_due`] at `due_ns`. It cannot be taken back: who is called and
     /// has no business left does nothing.
     pub(crate) fn add(&mut self, due_ns: u64, key: Key) {
-        self.heap.push(Reverse((due_ns, key)));
+        match self {
+            Self::Wheel(wheel) => wheel.add(due_ns, key),
+            Self::Linear(list) => list.add(due_ns, key),
+        }
     }
 
-    /// The earliest point in time that anybody waits for.
+    /// The earliest point in time that anybody waits for, never before it was asked for.
     #[inline]
     pub(crate) fn earliest_ns(&self) -> Option<u64> {
-        self.heap.peek().map(|Reverse((due_ns, _))| *due_ns)
+        match self {
+            Self::Wheel(wheel) => wheel.earliest_ns(),
+            Self::Linear(list) => list.earliest_ns(),
+        }
     }
 
     /// Takes one whose time has come.
     #[inline]
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<Key> {
-        if self.earliest_ns()? > now_ns {
+        match self {
+            Self::Wheel(wheel) => wheel.take_due(now_ns),
+            Self::Linear(list) => list.take_due(now_ns),
+        }
+    }
+}
+
+/// The wheel.
+///
+/// INVARIANT: an entry in slot `s` of level `l` agrees with `cursor` in all digits above `l`, has the digit
+/// `s` at `l`, and is not before `cursor`. So the first slot in use of the lowest level in use holds the
+/// earliest entry.
+#[derive(Debug)]
+pub(crate) struct Wheel<K> {
+    /// No entry is earlier than this tick.
+    cursor: u64,
+    /// A bit for each level that is in use.
+    levels_used: u16,
+    /// A bit for each slot of a level that is in use.
+    slots_used: [u64; LEVELS],
+    slots: [[Slot; SLOTS]; LEVELS],
+    entries: Vec<Entry<K>>,
+    /// The first entry that holds nothing.
+    free: u32,
+    /// How often an entry was put into a list: what the wheel costs.
+    #[cfg(test)]
+    links: u64,
+}
+
+/// A list of entries, in the order in which they were added.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    first: u32,
+    last: u32,
+    earliest: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry<K> {
+    tick: u64,
+    key: K,
+    next: u32,
+}
+
+const UNUSED: Slot = Slot { first: NONE, last: NONE, earliest: u64::MAX };
+
+impl<K> Default for Wheel<K> {
+    fn default() -> Self {
+        Self {
+            cursor: 0,
+            levels_used: 0,
+            slots_used: [0; LEVELS],
+            slots: [[UNUSED; SLOTS]; LEVELS],
+            entries: Vec::new(),
+            free: NONE,
+            #[cfg(test)]
+            links: 0,
+        }
+    }
+}
+
+impl<K: Copy> Wheel<K> {
+    fn add(&mut self, due_ns: u64, key: K) {
+        let tick = due_ns.div_ceil(1 << TICK_BITS).min(TICK_MAX);
+        // What is overdue is due now: the cursor is never ahead of the clock.
+        let tick = tick.max(self.cursor);
+        let entry = Entry { tick, key, next: NONE };
+        let index = self.free;
+        if let Some(freed) = self.entries.get_mut(index as usize) {
+            self.free = std::mem::replace(freed, entry).next;
+            self.link(index);
+        } else {
+            let index = u32::try_from(self.entries.len()).expect("connections are fewer than 2^31");
+            self.entries.push(entry);
+            self.link(index);
+        }
+    }
+
+    #[inline]
+    fn earliest_ns(&self) -> Option<u64> {
+        let (level, slot) = self.first_slot()?;
+        Some(self.slots[level][slot].earliest << TICK_BITS)
+    }
+
+    #[inline]
+    fn take_due(&mut self, now_ns: u64) -> Option<K> {
+        loop {
+            let (level, slot) = self.first_slot()?;
+            if self.slots[level][slot].earliest > now_ns >> TICK_BITS {
+                return None;
+            }
+            if level == 0 {
+                return Some(self.take_first(slot));
+            }
+            self.spread(level, slot);
+        }
+    }
+
+    #[inline]
+    const fn first_slot(&self) -> Option<(usize, usize)> {
+        if self.levels_used == 0 {
             return None;
         }
-        self.heap.pop().map(|Reverse((_, key))| key)
+        let level = self.levels_used.trailing_zeros() as usize;
+        Some((level, self.slots_used[level].trailing_zeros() as usize))
+    }
+
+    /// Puts an entry where it belongs as seen from the cursor.
+    fn link(&mut self, index: u32) {
+        let tick = self.entries[index as usize].tick;
+        let differing = (tick ^ self.cursor) | (SLOTS as u64 - 1);
+        let level = differing.ilog2() / SLOT_BITS;
+        let digit = usize::from((tick >> (level * SLOT_BITS)).to_le_bytes()[0]) % SLOTS;
+        let level = level as usize;
+        #[cfg(test)]
+        {
+            self.links += 1;
+        }
+        let slot = &mut self.slots[level][digit];
+        if slot.first == NONE {
+            *slot = Slot { first: index, last: index, earliest: tick };
+            self.slots_used[level] |= 1 << digit;
+            self.levels_used |= 1 << level;
+            return;
+        }
+        slot.earliest = slot.earliest.min(tick);
+        let last = std::mem::replace(&mut slot.last, index);
+        self.entries[last as usize].next = index;
+    }
+
+    /// Takes the first entry of a slot of the lowest level, which all have the same tick.
+    fn take_first(&mut self, digit: usize) -> K {
+        let slot = &mut self.slots[0][digit];
+        let index = slot.first;
+        let entry = &mut self.entries[index as usize];
+        slot.first = std::mem::replace(&mut entry.next, self.free);
+        self.free = index;
+        let key = entry.key;
+        if slot.first == NONE {
+            self.empty(0, digit);
+        }
+        key
+    }
+
+    /// Moves the cursor to the earliest entry, and everybody in its slot to a lower level.
+    fn spread(&mut self, level: usize, digit: usize) {
+        let Slot { first, earliest, .. } = self.slots[level][digit];
+        self.empty(level, digit);
+        self.cursor = earliest;
+        let mut index = first;
+        while index != NONE {
+            let next = std::mem::replace(&mut self.entries[index as usize].next, NONE);
+            self.link(index);
+            index = next;
+        }
+    }
+
+    fn empty(&mut self, level: usize, digit: usize) {
+        self.slots[level][digit] = UNUSED;
+        self.slots_used[level] &= !(1 << digit);
+        if self.slots_used[level] == 0 {
+            self.levels_used &= !(1 << level);
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn everybody_is_taken_in_order_and_nobody_too_soon() {
-        let mut timers = Timers::default();
-        let key = Key::default();
-        for due_ns in [30, 10, 20, 10] {
-            timers.add(due_ns, key);
-        }
-        let mut take = |now_ns| (timers.take_due(now_ns).is_some(), timers.earliest_ns());
-        assert_eq!(take(9), (false, Some(10)));
-        assert_eq!(take(10), (true, Some(10)));
-        assert_eq!(take(10), (true, Some(20)));
-        assert_eq!(take(10), (false, Some(20)));
-        assert_eq!(take(99), (true, Some(30)));
-        assert_eq!(take(99), (true, None));
-        assert_eq!(take(99), (false, None));
-    }
-}
+mod tests;
