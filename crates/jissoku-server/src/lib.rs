@@ -13,6 +13,6 @@ mod spin;
 mod timers;
 mod worker;
 
-pub use handler::{Contract, Files, FilesError, Fixed, Site};
+pub use handler::{Contract, Echo, Files, FilesError, Fixed, FortyTwo, Site};
 pub use limits::Limits;
 pub use server::{ListenError, Running, Server, Settings, Words};

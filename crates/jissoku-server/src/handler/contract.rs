@@ -5,7 +5,7 @@ use std::time::Duration;
 use jissoku_http::Method;
 use jissoku_http::response::Answer;
 
-use super::{Files, Fixed, Page, Plan, Reply, path_of, plain};
+use super::{Files, Fixed, FortyTwo, Page, Plan, Reply, path_of, plain};
 use crate::limits::DELAY_MS_MAX;
 use crate::spin::Spin;
 
@@ -15,8 +15,7 @@ const GREETING: &str = "Hello, World!";
 #[derive(Debug)]
 pub struct Contract {
     greeting: Fixed,
-    forty_two: Answer,
-    forty_two_last: Answer,
+    forty_two: FortyTwo,
     files: Option<Files>,
     bad_request: Answer,
     not_found: Answer,
@@ -26,15 +25,9 @@ impl Contract {
     /// `files` are served below `/files/`; `delay` and `busy_ns` apply to `/`, as in [`Fixed::new`].
     #[must_use]
     pub fn new(files: Option<Files>, delay: Duration, busy_ns: u64) -> Self {
-        // Exactly these header fields: the comparison that this page comes from compared them too.
-        let forty_two = |connection: &str| {
-            let head = "HTTP/1.1 200 OK\r\nServer: bench\r\nConnection: ";
-            Answer::new(&format!("{head}{connection}\r\nContent-Type: text/plain\r\n"), b"42")
-        };
         Self {
             greeting: Fixed::new(GREETING, delay, busy_ns),
-            forty_two: forty_two("keep-alive"),
-            forty_two_last: forty_two("close"),
+            forty_two: FortyTwo::new(),
             files,
             bad_request: plain("Bad Request\n"),
             not_found: plain("Not Found\n"),
@@ -69,9 +62,7 @@ impl Contract {
     pub(super) fn reply<'a>(&'a self, page: &'a Page) -> Reply<'a> {
         match (page, &self.files) {
             (Page::Text, _) => self.greeting.reply(),
-            (Page::FortyTwo, _) => {
-                Reply::Verbatim { lives: &self.forty_two, ends: &self.forty_two_last }
-            }
+            (Page::FortyTwo, _) => self.forty_two.reply(page),
             (Page::BadRequest, _) => Reply::Whole(400, &self.bad_request),
             (Page::File(_) | Page::Moved(_), Some(files)) => files.reply(page),
             _ => Reply::Whole(404, &self.not_found),

@@ -3,8 +3,10 @@
 //! Planning is separate from answering, because the head's bytes are gone when a body or a delay is over.
 
 mod contract;
+mod echo;
 mod files;
 mod fixed;
+mod forty_two;
 mod path;
 
 use std::ops::Range;
@@ -16,8 +18,10 @@ use jissoku_os::driver::Output;
 use jissoku_os::file::File;
 
 pub use contract::Contract;
+pub use echo::Echo;
 pub use files::{Files, FilesError};
 pub use fixed::Fixed;
+pub use forty_two::FortyTwo;
 
 /// What one request will be answered with, and when.
 #[derive(Debug)]
@@ -55,8 +59,9 @@ pub(crate) enum Page {
     /// There is, but not for this method.
     NotAllowed,
     /// Something made for this one request.
-    #[expect(dead_code, reason = "no site makes one yet")]
     Made(Box<Made>),
+    /// Something that will be made when the request's body has come.
+    Collect(Box<echo::Collect>),
 }
 
 /// An answer made for one request.
@@ -122,6 +127,10 @@ pub enum Site {
     Files(Files),
     /// The common contract of every target.
     Contract(Contract),
+    /// The contract of the comparison of nine server cores.
+    FortyTwo(FortyTwo),
+    /// What was understood of each request.
+    Echo(Echo),
 }
 
 /// A site as one worker serves it, with what that worker remembers for it.
@@ -143,17 +152,25 @@ impl Service {
             Site::Fixed(fixed) => fixed.plan(head.method),
             Site::Files(files) => files.plan(head.method, path_of(head.path_and_query(bytes))),
             Site::Contract(contract) => contract.plan(head.method, head.path_and_query(bytes)),
+            Site::FortyTwo(_) => FortyTwo::plan(head.method, head.path_and_query(bytes)),
+            Site::Echo(_) => Echo::plan(head, bytes),
         }
     }
 
     /// A piece of the body of a request has come, for which `page` was planned. A page that wants none
     /// lets it go.
-    #[expect(clippy::unused_self, reason = "no site wants a body yet")]
-    pub(crate) const fn take_body(&mut self, _page: &mut Page, _bytes: &[u8]) {}
+    pub(crate) fn take_body(&mut self, page: &mut Page, bytes: &[u8]) {
+        if matches!(*self.site, Site::Echo(_)) {
+            echo::take_body(page, bytes);
+        }
+    }
 
     /// The body is complete: `page` becomes what is to be answered.
-    #[expect(clippy::unused_self, reason = "no site wants a body yet")]
-    pub(crate) const fn finish_body(&mut self, _page: &mut Page) {}
+    pub(crate) fn finish_body(&mut self, page: &mut Page) {
+        if matches!(*self.site, Site::Echo(_)) {
+            echo::finish(page);
+        }
+    }
 
     /// The bytes for a page that [`Service::plan`] has chosen.
     #[inline]
@@ -163,6 +180,8 @@ impl Service {
             (Site::Fixed(fixed), _) => fixed.reply(),
             (Site::Files(files), page) => files.reply(page),
             (Site::Contract(contract), page) => contract.reply(page),
+            (Site::FortyTwo(forty_two), page) => forty_two.reply(page),
+            (Site::Echo(echo), _) => echo.reply(),
         }
     }
 
@@ -172,7 +191,7 @@ impl Service {
         let spin = match &*self.site {
             Site::Fixed(fixed) => fixed.spin(),
             Site::Contract(contract) => contract.spin(),
-            Site::Files(_) => None,
+            Site::Files(_) | Site::FortyTwo(_) | Site::Echo(_) => None,
         };
         if let Some(spin) = spin {
             spin.run();
