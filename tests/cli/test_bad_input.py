@@ -26,6 +26,14 @@ CASES = {
         ["compare", "floor", "jissoku", "--server-cores", "9999"],
         "names no cores",
     ),
+    "a raw request and a method": (
+        ["compare", "floor", "jissoku", "--raw", __file__, "-m", "PUT"],
+        "leave out -m",
+    ),
+    "no raw request": (
+        ["compare", "floor", "jissoku", "--raw", __file__],
+        "ends with an empty line",
+    ),
     "bursts at a rate": (
         ["compare", "floor", "jissoku", "-R", "1k", "--pipeline", "4"],
         "give one of the two",

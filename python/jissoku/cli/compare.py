@@ -14,6 +14,7 @@ from jissoku.cli.contestants import FLOOR, Field, Wanted, folder_for, gather
 from jissoku.cli.progress import Show
 from jissoku.cli.publish import publish
 from jissoku.cli.quantity import Field as HeaderField, Rate
+from jissoku.cli.shapes import shapes
 from jissoku.cli.version import version_line
 from jissoku.design.mode import EFFORTS, Effort
 from jissoku.errors import InputError
@@ -35,6 +36,7 @@ class Options:
     method: str
     header: tuple[tuple[str, str], ...]
     body: str | None
+    raw: tuple[Path, ...]
     connections: int
     rate: int | None
     closed_loop: bool
@@ -74,6 +76,13 @@ class Options:
 @click.option("-m", "--method", default="GET", show_default=True)
 @click.option("-H", "--header", multiple=True, type=HeaderField(), metavar="'NAME: VALUE'")
 @click.option("--body", help="Sent with each request; @FILE reads it from a file.")
+@click.option(
+    "--raw",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A whole request; several are sent in rotation. {PATH} and {HOST} stand for the target's.",
+)
 @click.option(
     "-c",
     "--connections",
@@ -190,11 +199,14 @@ def _workload(options: Options) -> Workload:
     if options.rate is not None and (options.closed_loop or options.pipeline > 1):
         bursts = "--closed-loop" if options.closed_loop else "--pipeline"
         raise InputError(f"-R spaces requests evenly and {bursts} does not: give one of the two")
+    if options.raw and (options.header or options.body or options.method != "GET"):
+        raise InputError("--raw is the whole request: leave out -m, -H and --body")
     return Workload(
         path=options.path,
         method=options.method,
         headers=options.header,
         body=_body(options.body),
+        shapes=shapes(options.raw, keepalive=options.keepalive),
         connections=options.connections,
         pipeline=options.pipeline,
         reuse=Reuse.KEEP_ALIVE if options.keepalive else Reuse.CLOSE,

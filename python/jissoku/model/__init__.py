@@ -32,7 +32,7 @@ from jissoku.model.trial import (
     Stage,
     Trial,
 )
-from jissoku.model.workload import Reuse, Transport, Workload
+from jissoku.model.workload import Reuse, Shape, Transport, Workload
 
 __all__ = [
     "SOLO_LOAD",
@@ -64,6 +64,7 @@ __all__ = [
     "Recipe",
     "Reuse",
     "Run",
+    "Shape",
     "Source",
     "Stage",
     "Standing",

@@ -19,10 +19,24 @@ class Transport(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """One kind of request and how often it is asked.
+class Shape:
+    """A whole request as it goes over the wire.
 
     Attributes:
+        text: From its first byte to its last; `{PATH}` and `{HOST}` stand for the target's.
+    """
+
+    name: str
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What is asked and how often.
+
+    Attributes:
+        shapes: Sent in rotation on each connection, in place of what method, headers and body
+            would make; all of them have one right answer.
         path: Path and query, as it stands in the request line.
         headers: Fields beside Host, as (name, value), in order.
         body: What is sent after the head; empty means that no body is sent.
@@ -37,6 +51,7 @@ class Workload:
     method: str = "GET"
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
+    shapes: tuple[Shape, ...] = ()
     connections: int = 64
     pipeline: int = 1
     reuse: Reuse = Reuse.KEEP_ALIVE

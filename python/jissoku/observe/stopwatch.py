@@ -77,11 +77,13 @@ def run(
         StopwatchError: No answer could be counted, or the stopwatch died.
     """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        body = Path(folder) / "body"
-        body.write_bytes(lap.body or b"")
+        files = Path(folder)
+        (files / "body").write_bytes(lap.body or b"")
+        for shape in lap.workload.shapes:
+            (files / f"{shape.name}.http").write_bytes(shape.text)
         before = conditions.snapshot(_roots(lap))
         with subprocess.Popen(
-            _command(lap, body, cores),
+            _command(lap, files, cores),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -138,7 +140,7 @@ def _seconds_at_most(lap: Lap) -> float:
     return (lap.warmup_ns + lap.window_ns) / 1e9 + GRACE_S
 
 
-def _command(lap: Lap, body: Path, cores: Cores) -> list[str]:
+def _command(lap: Lap, files: Path, cores: Cores) -> list[str]:
     work = lap.workload
     threads = min(len(cores.stopwatch), work.connections)
     paced = work.rate_rps is not None
@@ -147,7 +149,6 @@ def _command(lap: Lap, body: Path, cores: Cores) -> list[str]:
         "-t": 1 if paced else threads,
         "-d": f"{lap.window_ns}ns",
         "--warmup": f"{lap.warmup_ns}ns",
-        "-m": work.method,
         "--pipeline": work.pipeline,
         "--seed": lap.seed,
         "--cores": ",".join(map(str, cores.stopwatch)),
@@ -158,18 +159,26 @@ def _command(lap: Lap, body: Path, cores: Cores) -> list[str]:
     command = [sys.executable, "-m", "jissoku", "load", "--json", "--events"]
     command += [word for name, value in options.items() for word in (name, str(value))]
     if lap.body is not None:
-        command += ["--expect-body", f"@{body}"]
+        command += ["--expect-body", f"@{files / 'body'}"]
     if paced:
         command += ["-R", str(work.rate_rps)]
     if work.reuse is Reuse.CLOSE:
         command.append("--no-keepalive")
-    for name, value in work.headers:
-        command += ["-H", f"{name}: {value}"]
-    if work.body:
-        command += ["--body", work.body.decode()]
+    command += _request(work, files)
     for root in lap.roots:
         command += ["--watch", str(root or 0)]
     return [*command, *lap.urls]
+
+
+def _request(work: Workload, files: Path) -> list[str]:
+    if work.shapes:
+        return ["--raw", ",".join(str(files / f"{shape.name}.http") for shape in work.shapes)]
+    words = ["-m", work.method]
+    for name, value in work.headers:
+        words += ["-H", f"{name}: {value}"]
+    if work.body:
+        words += ["--body", work.body.decode()]
+    return words
 
 
 def _lanes(

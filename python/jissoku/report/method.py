@@ -7,7 +7,10 @@ from jissoku.report import format as fmt
 def asked(run: Run) -> str:
     """The workload in one line."""
     work = run.workload
-    parts = [f"{work.method} {work.path}", f"{work.connections} connections per target"]
+    what = f"{work.method} {work.path}"
+    if work.shapes:
+        what += f" in {len(work.shapes)} shapes ({', '.join(s.name for s in work.shapes)})"
+    parts = [what, f"{work.connections} connections per target"]
     parts.append("keep-alive" if work.reuse is Reuse.KEEP_ALIVE else "one connection per request")
     if work.pipeline > 1:
         parts.append(f"{work.pipeline} requests in flight on each")

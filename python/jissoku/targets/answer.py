@@ -61,8 +61,13 @@ class Expected:
     learned: bool = False
 
 
-def ask(address: Address, workload: Workload, limit_s: float = ASK_LIMIT_S) -> Answer:
+def ask(
+    address: Address, workload: Workload, limit_s: float = ASK_LIMIT_S, *, index: int = 0
+) -> Answer:
     """Asks a target once, on a connection of its own.
+
+    Args:
+        index: Which of the workload's shapes, if it has any.
 
     Raises:
         OSError: The connection failed, or an answer took longer than `limit_s`.
@@ -70,7 +75,7 @@ def ask(address: Address, workload: Workload, limit_s: float = ASK_LIMIT_S) -> A
     """
     with address.connect(limit_s) as connection:
         connection.settimeout(limit_s)
-        connection.sendall(request(address, workload))
+        connection.sendall(request(address, workload, index))
         reader = http.client.HTTPResponse(connection, method=workload.method)
         try:
             reader.begin()
@@ -92,8 +97,11 @@ def ask(address: Address, workload: Workload, limit_s: float = ASK_LIMIT_S) -> A
     )
 
 
-def request(address: Address, workload: Workload) -> bytes:
-    """Writes the request out (RFC 9112 section 3)."""
+def request(address: Address, workload: Workload, index: int = 0) -> bytes:
+    """Writes the request out (RFC 9112 section 3); of several shapes the one at `index`."""
+    if workload.shapes:
+        text = workload.shapes[index].text.replace(b"{PATH}", workload.path.encode())
+        return text.replace(b"{HOST}", address.authority.encode())
     lines = [f"{workload.method} {workload.path} HTTP/1.1"]
     given = {name.lower() for name, _ in workload.headers}
     if "host" not in given:
