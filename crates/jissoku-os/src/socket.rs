@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, IoSlice};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -110,6 +110,14 @@ pub fn local_endpoint(socket: impl AsFd) -> io::Result<Endpoint> {
     let unix = SocketAddrUnix::try_from(address)?;
     let path = unix.path_bytes().ok_or(io::ErrorKind::InvalidInput)?;
     Ok(Endpoint::Unix(String::from_utf8_lossy(path).into_owned().into()))
+}
+
+/// The address at the other end of a connection (`getpeername(2)`), without its port; `None` for a Unix
+/// socket, and for a peer that has gone.
+#[must_use]
+pub fn peer_address(socket: impl AsFd) -> Option<IpAddr> {
+    let address = net::getpeername(socket).ok()??;
+    SocketAddr::try_from(address).ok().map(|address| address.ip())
 }
 
 /// Takes one waiting connection, or `None` when there is none.

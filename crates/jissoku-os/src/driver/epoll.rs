@@ -19,8 +19,9 @@ use rustix::fd::{AsFd, OwnedFd};
 /// What one wake-up can report. Few enough that nobody waits long, enough that waiting is shared.
 const EVENTS: usize = 512;
 
-/// What one receive can bring; also the most that one client can make us do at a stretch.
-const RECEIVE_SIZE: usize = 64 * 1024;
+/// What one receive can bring; also the most that one client can make us do at a stretch. What a handler
+/// cannot use yet it has to keep, so this is part of what a client that does not read makes us hold.
+const RECEIVE_SIZE: usize = 32 * 1024;
 
 /// Room for the answers of one call before the buffer has to grow.
 const OUTPUT_SIZE: usize = 64 * 1024;
@@ -40,6 +41,8 @@ pub struct Driver<H: Handler> {
     slots: Slots<H::Connection>,
     /// Connections to be called without a report from the kernel.
     queue: Vec<Key>,
+    /// The room of the queue before, to be used for the next one.
+    last_queue: Vec<Key>,
     settings: Settings,
     buffers: Buffers,
     now_ns: u64,
@@ -76,6 +79,7 @@ impl<H: Handler> Driver<H> {
             tick,
             slots: Slots::new(),
             queue: Vec::new(),
+            last_queue: Vec::new(),
             settings,
             buffers: Buffers {
                 events: vec![no_event(); EVENTS].into(),
@@ -105,7 +109,8 @@ impl<H: Handler> Driver<H> {
         let mut turn = Turn::Ordinary;
         let mut has_ticked = false;
         // Who was called by the queue before now waited longest.
-        let queue = std::mem::take(&mut self.queue);
+        let next_queue = std::mem::take(&mut self.last_queue);
+        let mut queue = std::mem::replace(&mut self.queue, next_queue);
         for index in 0..count {
             let event = self.buffers.events[index];
             match event.data.u64() {
@@ -120,9 +125,10 @@ impl<H: Handler> Driver<H> {
                 },
             }
         }
-        for key in queue {
+        for key in queue.drain(..) {
             self.call_queued(handler, key);
         }
+        self.last_queue = queue;
         if has_ticked {
             self.proceed_all(handler);
         }
@@ -154,8 +160,10 @@ impl<H: Handler> Driver<H> {
 
     /// Calls [`Handler::proceed`] for every connection.
     pub fn proceed_all(&mut self, handler: &mut H) {
-        for key in self.slots.keys() {
-            self.proceed(handler, key);
+        for index in 0..self.slots.len() {
+            if let Some(key) = self.slots.key_at(index) {
+                self.proceed(handler, key);
+            }
         }
     }
 
@@ -292,6 +300,11 @@ impl<H: Handler> Driver<H> {
         let output = &mut self.buffers.output;
         if next == Next::Abort {
             output.clear();
+            if slot.unsent.is_some() {
+                // Otherwise the kernel would keep what it has taken of it, megabytes perhaps, for a peer
+                // that does not read.
+                let _gone = socket::reset_on_close(&slot.socket);
+            }
             return self.close(handler, key);
         }
         if !output.is_empty() {

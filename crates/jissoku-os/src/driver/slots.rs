@@ -96,10 +96,16 @@ impl<C> Slots<C> {
         Some(slot)
     }
 
-    /// The keys in use now, in no order that means anything.
-    pub(super) fn keys(&self) -> Vec<Key> {
-        let used = self.slots.iter().zip(0..).filter(|((_, slot), _)| slot.is_some());
-        used.map(|(&(generation, _), index)| Key { index, generation }).collect()
+    /// How many numbers there are, used or not.
+    pub(super) const fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The key of the connection with this number.
+    pub(super) fn key_at(&self, number: usize) -> Option<Key> {
+        let (generation, slot) = self.slots.get(number)?;
+        let index = u32::try_from(number).ok()?;
+        slot.as_ref().map(|_| Key { index, generation: *generation })
     }
 }
 
@@ -136,6 +142,6 @@ mod tests {
         assert!(slots.get(old).is_none());
         assert!(slots.remove(old).is_none());
         assert_eq!(slots.get(new).map(|slot| slot.connection), Some(2));
-        assert_eq!(slots.keys(), [new]);
+        assert_eq!((slots.len(), slots.key_at(0), slots.key_at(1)), (1, Some(new), None));
     }
 }
