@@ -1,17 +1,27 @@
 //! One connection: bytes in, answers out, and how long it has been waiting for what.
 
+mod pace;
+#[cfg(test)]
+mod tests;
+mod write;
+
 use jissoku_http::framing::Body;
-use jissoku_http::response::{self, Answer, Persistence};
+use jissoku_http::response::{self, Persistence};
 use jissoku_http::{Event, Exchange, Head, Reject};
 use jissoku_os::driver::{Key, Next, Output};
 
-use crate::handler::{Plan, Reply};
+use crate::census::Seat;
+use crate::handler::Plan;
 use crate::worker::Desk;
+
+use pace::Stall;
+use write::{write, write_refusal, write_turned_away};
 
 /// What is remembered of a connection between two calls.
 #[derive(Debug)]
 pub(crate) struct Connection {
     key: Key,
+    seat: Seat,
     exchange: Exchange,
     phase: Phase,
     /// When the present phase began.
@@ -23,14 +33,18 @@ pub(crate) struct Connection {
     /// Bytes that have come and could not be used yet: the start of a head, or requests behind a delayed
     /// one. An idle connection holds none.
     stash: Vec<u8>,
-    /// Since when the peer has left answers lying, and how many bytes of them there were.
-    stalled: Option<(u64, usize)>,
+    /// What the peer has left lying of its answers.
+    stall: Stall,
 }
 
 /// What the connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The first byte of a request.
+    /// The first byte of all.
+    Fresh,
+    /// To be told that there is no room for it.
+    Refused,
+    /// The first byte of another request.
     Idle,
     /// The rest of a head.
     Head,
@@ -62,24 +76,35 @@ impl Request {
 }
 
 impl Connection {
-    pub(crate) fn new(key: Key, now_ns: u64) -> Self {
+    pub(crate) fn new(key: Key, seat: Seat, now_ns: u64) -> Self {
         Self {
             key,
+            seat,
             exchange: Exchange::new(),
-            phase: Phase::Idle,
+            phase: if seat.is_over { Phase::Refused } else { Phase::Fresh },
             since_ns: now_ns,
             arrived_ns: now_ns,
             request: None,
             stash: Vec::new(),
-            stalled: None,
+            stall: Stall::default(),
         }
+    }
+
+    /// What it is counted under.
+    pub(crate) const fn seat(&self) -> Seat {
+        self.seat
     }
 
     /// Bytes have come.
     #[inline]
     pub(crate) fn receive(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) -> Next {
-        if let Phase::Linger(size) = self.phase {
-            return self.discard(size + bytes.len() as u64, desk);
+        if self.phase == Phase::Refused {
+            self.turn_away(desk, output);
+        }
+        match self.phase {
+            Phase::Linger(size) => return self.discard(size + bytes.len() as u64, desk),
+            Phase::Closing => return self.next(),
+            _ => {}
         }
         self.arrived_ns = desk.now_ns();
         if self.stash.is_empty() {
@@ -105,13 +130,11 @@ impl Connection {
 
     /// Time has passed, answers have gone, or the order to stop has come.
     pub(crate) fn proceed(&mut self, unsent: usize, desk: &mut Desk, output: &mut Output) -> Next {
-        if self.is_stalled(unsent, desk) || desk.stop_is_over() {
+        if self.stall.is_too_long(unsent, desk) || desk.stop_is_over() {
             self.phase = Phase::Closing;
             // What the client has not taken by now it will not get.
             return Next::Abort;
         }
-        let limits = *desk.limits();
-        let elapsed_ns = desk.now_ns() - self.since_ns;
         match self.phase {
             Phase::Delay { due_ns } if due_ns <= desk.now_ns() => {
                 let is_last = self.stash.is_empty();
@@ -122,9 +145,22 @@ impl Connection {
                 }
             }
             Phase::Turn if unsent == 0 => self.read_stash(desk, output),
-            Phase::Idle if elapsed_ns > limits.idle_ns_max || desk.lets_idle_go(elapsed_ns) => {
+            Phase::Refused => self.turn_away(desk, output),
+            _ => self.keep_time(desk, output),
+        }
+        self.next()
+    }
+
+    /// Ends what takes too long. What has not begun is closed without a word; what has begun is told.
+    fn keep_time(&mut self, desk: &Desk, output: &mut Output) {
+        let limits = desk.limits();
+        let elapsed_ns = desk.now_ns() - self.since_ns;
+        match self.phase {
+            Phase::Fresh | Phase::Idle if desk.lets_idle_go(elapsed_ns) => {
                 self.phase = Phase::Closing;
             }
+            Phase::Fresh if elapsed_ns > limits.head_ns_max => self.phase = Phase::Closing,
+            Phase::Idle if elapsed_ns > limits.idle_ns_max => self.phase = Phase::Closing,
             Phase::Head if elapsed_ns > limits.head_ns_max => {
                 self.refuse(Reject::Timeout, desk, output);
             }
@@ -134,14 +170,15 @@ impl Connection {
             Phase::Linger(_) if elapsed_ns > limits.linger_ns_max => self.phase = Phase::Closing,
             _ => {}
         }
-        self.next()
     }
 
     /// What the phase asks of the driver.
     #[inline]
     const fn next(&self) -> Next {
         match self.phase {
-            Phase::Idle | Phase::Head | Phase::Body(_) => Next::Receive,
+            Phase::Fresh | Phase::Refused | Phase::Idle | Phase::Head | Phase::Body(_) => {
+                Next::Receive
+            }
             Phase::Delay { .. } => Next::Hold,
             Phase::Turn => Next::Proceed,
             Phase::Linger(_) => Next::Finish,
@@ -273,14 +310,18 @@ impl Connection {
 
     #[cold]
     fn refuse(&mut self, reject: Reject, desk: &Desk, output: &mut Output) {
-        let status = reject.status();
-        desk.openings().with(status, |opening| output.append(opening));
-        output.append(Persistence::Ends.field());
-        let body = format!("{}\n", response::reason(status));
-        output.append(Answer::new("Content-Type: text/plain\r\n", body.as_bytes()).whole());
+        write_refusal(reject, desk, output);
         self.stash = Vec::new();
         self.request = None;
         self.enter(Phase::Linger(0), desk);
+    }
+
+    /// Says that there is no room. So many are waited for until they have read it, and no more.
+    #[cold]
+    fn turn_away(&mut self, desk: &Desk, output: &mut Output) {
+        write_turned_away(desk, output);
+        let phase = if desk.waits_for_refused() { Phase::Linger(0) } else { Phase::Closing };
+        self.enter(phase, desk);
     }
 
     fn discard(&mut self, size: u64, desk: &Desk) -> Next {
@@ -291,51 +332,9 @@ impl Connection {
         self.next()
     }
 
-    /// Whether the client has taken answers too slowly for too long.
-    fn is_stalled(&mut self, unsent: usize, desk: &Desk) -> bool {
-        let now_ns = desk.now_ns();
-        if unsent == 0 {
-            self.stalled = None;
-            return false;
-        }
-        let (since_ns, size) = *self.stalled.get_or_insert((now_ns, unsent));
-        let taken = size.saturating_sub(unsent);
-        desk.limits().is_too_slow(taken as u64, now_ns - since_ns)
-    }
-
     #[inline]
     fn enter(&mut self, phase: Phase, desk: &Desk) {
         self.phase = phase;
         self.since_ns = desk.now_ns();
-    }
-}
-
-/// Puts out one answer.
-#[inline]
-fn write(plan: &Plan, persistence: Persistence, desk: &Desk, output: &mut Output) {
-    let (status, answer, shared) = match desk.service().reply(&plan.page) {
-        Reply::Whole(status, answer) => (status, answer, None),
-        Reply::Split(status, answer, body) => (status, answer, Some(body)),
-        Reply::Verbatim { lives, ends } => {
-            let answer = if persistence == Persistence::Ends { ends } else { lives };
-            output.append(if plan.is_head_only { answer.head() } else { answer.whole() });
-            return;
-        }
-        Reply::Made(made) => {
-            desk.openings().with(made.status, |opening| output.append(opening));
-            output.append(persistence.field());
-            made.write(plan.is_head_only, output);
-            return;
-        }
-    };
-    desk.openings().with(status, |opening| output.append(opening));
-    output.append(persistence.field());
-    match shared {
-        _ if plan.is_head_only => output.append(answer.head()),
-        None => output.append(answer.whole()),
-        Some(body) => {
-            output.append(answer.whole());
-            output.share(std::sync::Arc::clone(body));
-        }
     }
 }

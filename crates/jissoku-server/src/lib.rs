@@ -4,6 +4,7 @@
 //! mean), `handler` (which says what to answer), and back to the driver as bytes. Between two requests
 //! there is no state but the connection's.
 
+mod census;
 mod connection;
 mod handler;
 mod limits;

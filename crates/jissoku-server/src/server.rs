@@ -12,8 +12,9 @@ use jissoku_os::epoll::{Epoll, Interest, no_event};
 use jissoku_os::signal::{self, Signals};
 use jissoku_os::socket::{self, Endpoint, Sharing};
 
+use crate::census::Census;
 use crate::handler::Site;
-use crate::limits::Limits;
+use crate::limits::{Limits, REFUSALS_MAX};
 use crate::worker::{Order, Worker};
 
 /// How a server is set up.
@@ -27,7 +28,7 @@ pub struct Settings {
     pub cores: Vec<usize>,
     /// What clients may do.
     pub limits: Limits,
-    /// What the drivers may do.
+    /// What the drivers may do, but for the number of connections: that is [`Limits::connections_max`].
     pub driver: driver::Settings,
 }
 
@@ -109,8 +110,11 @@ impl Server {
             sockets: self.endpoints.into_iter().filter_map(path_of).collect(),
         };
         let site = Arc::new(site);
+        let census = Arc::new(Census::new(&self.settings.limits));
         for (index, listeners) in self.listeners.into_iter().enumerate() {
-            if let Err(error) = running.add_worker(index, &self.settings, listeners, &site) {
+            if let Err(error) =
+                running.add_worker(index, &self.settings, listeners, (&site, &census))
+            {
                 // This failure is the one to tell.
                 let _ended = running.abandon().and_then(|()| running.join());
                 return Err(error);
@@ -195,14 +199,16 @@ impl Running {
         index: usize,
         settings: &Settings,
         listeners: Vec<Listener>,
-        site: &Arc<Site>,
+        (site, census): (&Arc<Site>, &Arc<Census>),
     ) -> io::Result<()> {
         let waker = Waker::new()?;
         self.wakers.push(waker.clone());
-        let worker = Worker::new(Arc::clone(site), settings.limits);
+        let worker = Worker::new(Arc::clone(site), Arc::clone(census), settings.limits);
         let order = Arc::clone(&self.order);
         let farewell = Farewell(self.ending.try_clone()?);
-        let driver = settings.driver;
+        // Who is over the ceiling is taken to be told so, up to a margin; the kernel keeps the others.
+        let mut driver = settings.driver;
+        driver.connections_max = settings.limits.connections_max.saturating_add(REFUSALS_MAX);
         let core = settings.cores.get(index % settings.cores.len().max(1)).copied();
         let thread = thread::Builder::new().name(format!("worker-{index}"));
         self.workers.push(thread.spawn(move || {

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use jissoku_os::driver::{Arrival, Driver, Due, Handler, Key, Next, Output, Turn};
 
+use crate::census::Census;
 use crate::connection::Connection;
 use crate::handler::{Service, Site};
-use crate::limits::Limits;
+use crate::limits::{Limits, REFUSALS_MAX};
 use crate::openings::Openings;
 use crate::timers::Timers;
 
@@ -42,12 +43,34 @@ pub(crate) struct Desk {
     limits: Limits,
     openings: Openings,
     timers: Timers,
+    census: Arc<Census>,
+    /// Connections over a ceiling that are still open here.
+    refused: usize,
     now_ns: u64,
     /// When the order to stop came.
     stop_ns: Option<u64>,
 }
 
 impl Desk {
+    pub(crate) fn new(service: Service, census: Arc<Census>, limits: Limits, now_ns: u64) -> Self {
+        Self {
+            service,
+            limits,
+            openings: Openings::new(now_ns),
+            timers: Timers::default(),
+            census,
+            refused: 0,
+            now_ns,
+            stop_ns: None,
+        }
+    }
+
+    /// Lets time pass.
+    #[cfg(test)]
+    pub(crate) const fn pass(&mut self, span_ns: u64) {
+        self.now_ns += span_ns;
+    }
+
     /// The time of this wake-up, on the monotonic clock.
     #[inline]
     pub(crate) const fn now_ns(&self) -> u64 {
@@ -72,6 +95,11 @@ impl Desk {
     #[inline]
     pub(crate) const fn openings(&self) -> &Openings {
         &self.openings
+    }
+
+    /// Whether a connection over a ceiling is waited for, so that it can read why.
+    pub(crate) const fn waits_for_refused(&self) -> bool {
+        self.refused <= REFUSALS_MAX
     }
 
     pub(crate) fn call_at(&mut self, due_ns: u64, key: Key) {
@@ -108,22 +136,17 @@ impl Desk {
 #[derive(Debug)]
 pub(crate) struct Worker {
     desk: Desk,
+    /// Connections over a ceiling, to be told so in this turn.
+    turned_away: Vec<Key>,
     /// When everybody is to be looked at because we are stopping.
     looks_ns: Option<u64>,
 }
 
 impl Worker {
-    pub(crate) fn new(site: Arc<Site>, limits: Limits) -> Self {
+    pub(crate) fn new(site: Arc<Site>, census: Arc<Census>, limits: Limits) -> Self {
         let now_ns = jissoku_os::clock::monotonic_ns();
-        let desk = Desk {
-            service: Service::new(site),
-            limits,
-            openings: Openings::new(now_ns),
-            timers: Timers::default(),
-            now_ns,
-            stop_ns: None,
-        };
-        Self { desk, looks_ns: None }
+        let desk = Desk::new(Service::new(site), census, limits, now_ns);
+        Self { desk, turned_away: Vec::new(), looks_ns: None }
     }
 
     /// Runs until ordered to stop and done with that.
@@ -155,7 +178,12 @@ impl Handler for Worker {
     type Connection = Connection;
 
     fn open(&mut self, arrival: &Arrival<'_>) -> Connection {
-        Connection::new(arrival.key, self.desk.now_ns)
+        let seat = self.desk.census.enter(arrival.socket);
+        if seat.is_over {
+            self.desk.refused += 1;
+            self.turned_away.push(arrival.key);
+        }
+        Connection::new(arrival.key, seat, self.desk.now_ns)
     }
 
     #[inline]
@@ -171,7 +199,11 @@ impl Handler for Worker {
         connection.proceed(unsent, &mut self.desk, output)
     }
 
-    fn close(&mut self, _: Connection) {}
+    fn close(&mut self, connection: Connection) {
+        let seat = connection.seat();
+        self.desk.refused -= usize::from(seat.is_over);
+        self.desk.census.leave(seat);
+    }
 
     #[inline]
     fn wake(&mut self, now_ns: u64) {
@@ -195,6 +227,7 @@ impl Handler for Worker {
             self.looks_ns = None;
             return Some(Due::All);
         }
-        self.desk.timers.take_due(now_ns).map(Due::One)
+        let turned_away = self.turned_away.pop();
+        turned_away.or_else(|| self.desk.timers.take_due(now_ns)).map(Due::One)
     }
 }

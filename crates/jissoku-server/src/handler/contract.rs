@@ -15,7 +15,7 @@ const GREETING: &str = "Hello, World!";
 #[derive(Debug)]
 pub struct Contract {
     greeting: Fixed,
-    forty_two: FortyTwo,
+    forty_two: Box<FortyTwo>,
     files: Option<Files>,
     bad_request: Answer,
     not_found: Answer,
@@ -27,7 +27,7 @@ impl Contract {
     pub fn new(files: Option<Files>, delay: Duration, busy_ns: u64) -> Self {
         Self {
             greeting: Fixed::new(GREETING, delay, busy_ns),
-            forty_two: FortyTwo::new(),
+            forty_two: Box::default(),
             files,
             bad_request: plain("Bad Request\n"),
             not_found: plain("Not Found\n"),

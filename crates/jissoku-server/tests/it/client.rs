@@ -2,16 +2,22 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use jissoku_os::epoll::{Epoll, Interest, no_event};
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Contract, Running, Server, Settings, Site};
 
 /// Longer than anything here takes; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a slow client waits for news before it goes on; so often at most, which makes 40 s.
+const LULL: Duration = Duration::from_millis(20);
+const LULLS_MAX: u32 = 2_000;
 
 pub(crate) fn free_port() -> Endpoint {
     "127.0.0.1:0".parse().expect("an address")
@@ -110,6 +116,15 @@ impl Write for Stream {
     }
 }
 
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
 /// One answer, taken apart.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
@@ -169,6 +184,49 @@ impl Client {
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
         }
         .expect("the connection stands");
+    }
+
+    /// Whether one of `interest` happens soon.
+    fn has_news(&self, interest: Interest) -> bool {
+        let epoll = Epoll::new().expect("a descriptor");
+        epoll.add(self.stream.get_ref(), 0, interest).expect("the socket is open");
+        epoll.wait(&mut [no_event()], Some(LULL)).expect("epoll waits") > 0
+    }
+
+    /// Sends `piece` now and then until the server answers with a last answer, whose status is returned,
+    /// or closes.
+    pub(crate) fn drip(&mut self, piece: &str) -> Option<u16> {
+        for lull in 0.. {
+            assert!(lull < LULLS_MAX, "the server bears with it for ever");
+            if self.has_news(Interest::IN) {
+                if self.stream.fill_buf().expect("the connection ends in order").is_empty() {
+                    return None;
+                }
+                let answer = self.answer();
+                assert_eq!(answer.field("Connection"), Some("close"));
+                self.expect_end();
+                return Some(answer.status);
+            }
+            // If the server has just closed, there is news in a moment.
+            let _sent = self.try_send(piece.as_bytes());
+        }
+        None
+    }
+
+    /// Takes a byte now and then until the server resets the connection.
+    pub(crate) fn sip(&mut self) {
+        for lull in 0.. {
+            assert!(lull < LULLS_MAX, "the server bears with it for ever");
+            if self.has_news(Interest::ERR) {
+                return;
+            }
+            self.stream.get_mut().read_exact(&mut [0]).expect("there is more");
+        }
+    }
+
+    /// Lets a moment pass in which nothing comes.
+    pub(crate) fn idle(&self) {
+        assert!(!self.has_news(Interest::IN), "nothing was to come");
     }
 
     pub(crate) fn answer(&mut self) -> Answer {

@@ -1,8 +1,6 @@
 //! What is refused, and that a refusal is an answer that arrives.
 
-use jissoku_server::{Limits, Settings};
-
-use crate::client::{Target, contract, free_port};
+use crate::client::{Target, contract};
 
 fn check(request: &str, status: u16) {
     let target = Target::serve(contract());
@@ -49,60 +47,5 @@ fn requests_before_a_bad_one_are_answered() {
     assert_eq!(client.answer().text(), "42");
     assert_eq!(client.answer().status, 400);
     client.expect_end();
-    target.end();
-}
-
-/// Limits that are over before the driver first looks.
-fn impatient() -> Limits {
-    Limits {
-        head_ns_max: 1,
-        idle_ns_max: 1,
-        pace_grace_ns: 1,
-        pace_min_bps: 1_000_000,
-        linger_ns_max: 1,
-        ..Limits::DEFAULT
-    }
-}
-
-fn wait_out(request: &str) -> Option<u16> {
-    let settings = Settings { limits: impatient(), ..Settings::new(free_port()) };
-    let target = Target::start(settings, contract());
-    let mut client = target.connect();
-    client.send(request);
-    let status = (!request.is_empty()).then(|| client.answer().status);
-    client.expect_end();
-    target.end();
-    status
-}
-
-#[test]
-fn who_says_nothing_is_closed_without_a_word() {
-    assert_eq!(wait_out(""), None);
-}
-
-#[test]
-fn half_a_head_times_out() {
-    assert_eq!(wait_out("GET / HT"), Some(408));
-}
-
-#[test]
-fn half_a_body_times_out() {
-    assert_eq!(wait_out("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc"), Some(408));
-}
-
-#[test]
-fn half_a_chunk_times_out() {
-    let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n9;x";
-    assert_eq!(wait_out(head), Some(408));
-}
-
-#[test]
-fn who_does_not_read_is_cut_off() {
-    let settings = Settings { limits: impatient(), ..Settings::new(free_port()) };
-    let target = Target::start(settings, contract());
-    let mut client = target.connect();
-    // Nothing is read here, so the sending ends only when the server has had enough.
-    let requests = "GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(10_000);
-    while client.try_send(requests.as_bytes()).is_ok() {}
     target.end();
 }

@@ -1,8 +1,10 @@
 //! The server from the outside: real sockets, free ports, and no waiting but for what is to happen.
 
+mod ceiling;
 mod client;
 mod echo;
 mod exchanges;
 mod files;
 mod limits;
+mod slow;
 mod stopping;

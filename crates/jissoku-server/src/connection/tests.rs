@@ -1,0 +1,170 @@
+//! What becomes of a connection as time passes, with a time of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jissoku_os::driver::Output;
+
+use super::*;
+use crate::census::Census;
+use crate::handler::{Contract, Service, Site};
+use crate::limits::{Limits, SHARED_SIZE_MIN};
+
+const SECOND_NS: u64 = 1_000_000_000;
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\n";
+
+/// A connection, and what a driver would have for it.
+struct Scene {
+    desk: Desk,
+    connection: Connection,
+    output: Output,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let limits = Limits::DEFAULT;
+        let site = Site::Contract(Contract::new(None, Duration::ZERO, 0));
+        let census = Arc::new(Census::new(&limits));
+        let desk = Desk::new(Service::new(Arc::new(site)), census, limits, SECOND_NS);
+        let connection = Connection::new(Key::default(), Seat::default(), SECOND_NS);
+        Self { desk, connection, output: Output::default() }
+    }
+
+    fn send(&mut self, text: &str) -> Next {
+        self.connection.receive(text.as_bytes(), &mut self.desk, &mut self.output)
+    }
+
+    /// Lets a second pass, at the end of which the driver looks.
+    fn wait(&mut self, unsent: usize) -> Next {
+        self.desk.pass(SECOND_NS);
+        self.connection.proceed(unsent, &mut self.desk, &mut self.output)
+    }
+
+    /// Sends `piece` every second until the connection ends: after how many seconds, and how.
+    fn drip(&mut self, piece: &str) -> (u32, Next) {
+        for seconds in 1..10_000 {
+            let next = self.wait(0);
+            if next != Next::Receive {
+                return (seconds, next);
+            }
+            if !piece.is_empty() {
+                assert_eq!(self.send(piece), Next::Receive, "{piece:?}");
+            }
+        }
+        panic!("the connection never ends");
+    }
+}
+
+fn check(before: &str, piece: &str, expected: (u32, Next)) {
+    let mut scene = Scene::new();
+    if !before.is_empty() {
+        scene.send(before);
+    }
+    assert_eq!(scene.drip(piece), expected, "{before:?}, then {piece:?}");
+}
+
+#[test]
+fn who_never_says_anything_has_the_time_of_a_head() {
+    check("", "", (11, Next::Close));
+}
+
+#[test]
+fn who_says_nothing_more_has_the_time_between_requests() {
+    check(GET, "", (76, Next::Close));
+}
+
+#[test]
+fn a_head_has_its_time_however_it_drips() {
+    check("\r\n", "", (11, Next::Finish));
+    check("G", "", (11, Next::Finish));
+    check("GET /", "x", (11, Next::Finish));
+    check("GET / HTTP/1.1\r\nHost: a\r\n", "X: y\r\n", (11, Next::Finish));
+    check(&format!("{GET}\r\n"), "", (11, Next::Finish));
+    check(&format!("{GET}GET"), "x", (11, Next::Finish));
+}
+
+#[test]
+fn a_body_has_to_keep_its_pace() {
+    let slow = format!("{POST}Content-Length: 1000000\r\n\r\n");
+    check(&slow, "", (6, Next::Finish));
+    // After the grace 240 bytes are due each second; what came in the grace counts.
+    check(&slow, "x", (6, Next::Finish));
+    check(&slow, &"x".repeat(100), (8, Next::Finish));
+    let mut scene = Scene::new();
+    scene.send(&slow);
+    for _ in 0..1_000 {
+        assert_eq!(scene.wait(0), Next::Receive, "who keeps the pace is left alone");
+        scene.send(&"x".repeat(240));
+    }
+}
+
+#[test]
+fn what_frames_a_body_does_not_count() {
+    let slow = format!("{POST}Transfer-Encoding: chunked\r\n\r\n");
+    // 600 bytes per second, of which 100 are the body.
+    check(&slow, &"1\r\nx\r\n".repeat(100), (8, Next::Finish));
+    check(&format!("{slow}9;"), "x", (6, Next::Finish));
+    check(&format!("{slow}0\r\n"), "X: y\r\n", (6, Next::Finish));
+}
+
+#[test]
+fn who_takes_no_answers_is_cut_off() {
+    let mut scene = Scene::new();
+    scene.send(GET);
+    let after = (0..100).find(|_| scene.wait(1_000_000) == Next::Abort);
+    assert_eq!(after, Some(6), "a second passes before it is noticed, and five are its grace");
+}
+
+#[test]
+fn who_takes_answers_slowly_is_cut_off_and_who_keeps_the_pace_is_not() {
+    let check = |pace, expected| {
+        let mut scene = Scene::new();
+        scene.send(GET);
+        let mut unsent = 1_000_000;
+        let after = (0..600).find(|_| {
+            unsent -= pace;
+            scene.wait(unsent) == Next::Abort
+        });
+        assert_eq!(after, expected, "{pace} bytes per second");
+    };
+    check(10, Some(6));
+    check(200, Some(31));
+    check(240, None);
+}
+
+#[test]
+fn what_is_added_to_answers_is_not_held_against_their_taker() {
+    let mut scene = Scene::new();
+    scene.send(GET);
+    for second in 0..600 {
+        assert_ne!(scene.wait(1_000_000 + second % 3 * 10_000 - second * 240), Next::Abort);
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_makes_us_hold_little() {
+    // What one receive of the driver brings at most.
+    let received = 32 * 1024;
+    let mut scene = Scene::new();
+    let requests = GET.repeat(received / GET.len());
+    assert_eq!(scene.send(&requests), Next::Proceed);
+    let held = scene.output.copied_size() + scene.connection.stash.capacity();
+    // One answer that is still copied may be this much larger.
+    let held_max = held + SHARED_SIZE_MIN;
+    assert!(held_max <= 64 * 1024, "{held_max} bytes");
+    // Nothing is added while that is not taken.
+    for _ in 0..5 {
+        assert_eq!(scene.wait(held), Next::Proceed);
+    }
+    assert_eq!(scene.output.copied_size() + scene.connection.stash.capacity(), held);
+}
+
+#[test]
+fn an_idle_connection_is_small() {
+    let mut scene = Scene::new();
+    scene.send(GET);
+    assert_eq!(scene.connection.stash.capacity(), 0, "its bytes are given back");
+    let size = size_of::<Connection>();
+    assert!(size <= 320, "{size} bytes");
+}

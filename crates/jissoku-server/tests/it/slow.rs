@@ -1,0 +1,133 @@
+//! Nobody who is slow is served for ever: each kind of slowness, over real sockets.
+//!
+//! The limits are over before the driver first looks, so that a test takes one of its seconds. That they are
+//! over no sooner than they say is tested in `src/connection/tests.rs`, where time is a number.
+
+use jissoku_server::{Echo, Fixed, Limits, Settings, Site};
+
+use crate::client::{Client, Target, contract, free_port};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\n";
+
+/// Limits that are over before the driver first looks.
+pub(crate) fn impatient() -> Limits {
+    Limits {
+        head_ns_max: 1,
+        idle_ns_max: 1,
+        pace_grace_ns: 1,
+        pace_min_bps: 1_000_000,
+        linger_ns_max: 1,
+        ..Limits::DEFAULT
+    }
+}
+
+fn serve(limits: Limits, site: Site) -> Target {
+    Target::start(Settings { limits, ..Settings::new(free_port()) }, site)
+}
+
+/// Sends `before`, and then `piece` again and again, as slowly as the client likes: the status that it gets.
+fn drip(limits: Limits, before: &str, piece: &str) -> Option<u16> {
+    let target = serve(limits, contract());
+    let mut client = target.connect();
+    client.send(before);
+    let status = client.drip(piece);
+    target.end();
+    status
+}
+
+#[test]
+fn who_never_says_anything_is_closed_without_a_word() {
+    // The time between requests does not apply before the first.
+    let limits = Limits { idle_ns_max: u64::MAX, ..impatient() };
+    assert_eq!(drip(limits, "", ""), None);
+}
+
+#[test]
+fn who_says_nothing_more_is_closed_without_a_word() {
+    let target = serve(impatient(), contract());
+    let mut client = target.connect();
+    client.send(GET);
+    assert_eq!(client.answer().status, 200);
+    client.expect_end();
+    target.end();
+}
+
+#[test]
+fn a_head_that_never_ends_times_out() {
+    assert_eq!(drip(impatient(), "GET / HT", ""), Some(408));
+    assert_eq!(drip(impatient(), "GET / HTTP/1.1\r\nHost: a\r\n", "X: y\r\n"), Some(408));
+}
+
+#[test]
+fn a_dripped_request_line_times_out() {
+    assert_eq!(drip(impatient(), "GET /", "x"), Some(408));
+}
+
+#[test]
+fn a_body_that_never_ends_times_out() {
+    let head = format!("{POST}Content-Length: 1000000\r\n\r\n");
+    assert_eq!(drip(impatient(), &head, ""), Some(408));
+    assert_eq!(drip(impatient(), &head, "x"), Some(408));
+}
+
+#[test]
+fn chunks_that_never_end_time_out() {
+    let head = format!("{POST}Transfer-Encoding: chunked\r\n\r\n");
+    assert_eq!(drip(impatient(), &format!("{head}9;"), "x"), Some(408));
+    assert_eq!(drip(impatient(), &head, "1\r\nx\r\n"), Some(408));
+    assert_eq!(drip(impatient(), &format!("{head}0\r\n"), "X: y\r\n"), Some(408));
+}
+
+/// Asks until the server has had enough of a client that reads nothing.
+fn ask_without_reading(client: &mut Client) {
+    let requests = GET.repeat(10_000);
+    while client.try_send(requests.as_bytes()).is_ok() {}
+}
+
+#[test]
+fn who_does_not_read_is_cut_off() {
+    let target = serve(impatient(), contract());
+    ask_without_reading(&mut target.connect());
+    target.end();
+}
+
+#[test]
+fn who_reads_slowly_is_cut_off() {
+    let target =
+        serve(impatient(), Site::Fixed(Fixed::new(&large(), std::time::Duration::ZERO, 0)));
+    let mut client = target.connect();
+    client.send(GET);
+    client.sip();
+    target.end();
+}
+
+#[test]
+fn who_has_finished_and_does_not_read_is_cut_off() {
+    let target =
+        serve(impatient(), Site::Fixed(Fixed::new(&large(), std::time::Duration::ZERO, 0)));
+    let mut client = target.connect();
+    client.send(GET);
+    client.finish();
+    client.sip();
+    target.end();
+}
+
+/// More than sockets buffer.
+fn large() -> String {
+    "x".repeat(64 * 1024 * 1024)
+}
+
+#[test]
+fn who_keeps_the_pace_is_served() {
+    let limits = Limits { pace_grace_ns: 1, pace_min_bps: 1, ..Limits::DEFAULT };
+    let target = serve(limits, Site::Echo(Echo::new()));
+    let mut client = target.connect();
+    client.send(&format!("{POST}Content-Length: 60\r\n\r\n"));
+    for _ in 0..60 {
+        client.idle();
+        client.send("x");
+    }
+    assert_eq!(client.answer().text(), "x".repeat(60));
+    target.end();
+}
