@@ -5,11 +5,14 @@
 //! network cut them up.
 
 pub mod chunked;
+pub mod coding;
+pub mod condition;
 pub mod date;
 pub mod exchange;
 pub mod framing;
 pub mod head;
 pub mod limits;
+pub mod range;
 pub mod reject;
 pub mod response;
 mod scan;

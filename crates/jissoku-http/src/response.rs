@@ -12,14 +12,20 @@ pub const fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",
         200 => "OK",
+        204 => "No Content",
+        206 => "Partial Content",
         301 => "Moved Permanently",
+        304 => "Not Modified",
         400 => "Bad Request",
+        403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
         411 => "Length Required",
+        412 => "Precondition Failed",
         413 => "Content Too Large",
         414 => "URI Too Long",
+        416 => "Range Not Satisfiable",
         417 => "Expectation Failed",
         431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",
@@ -118,6 +124,14 @@ impl Answer {
     #[must_use]
     pub fn head_only(fields: &str, body_size: u64) -> Self {
         let bytes = format!("{fields}Content-Length: {body_size}\r\n\r\n").into_bytes();
+        Self { head_size: bytes.len(), bytes: bytes.into() }
+    }
+
+    /// For an answer that has no body whatever happens (204, 304), and so no Content-Length (RFC 9110
+    /// section 8.6).
+    #[must_use]
+    pub fn bare(fields: &str) -> Self {
+        let bytes = format!("{fields}\r\n").into_bytes();
         Self { head_size: bytes.len(), bytes: bytes.into() }
     }
 

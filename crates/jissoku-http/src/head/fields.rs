@@ -28,7 +28,7 @@ impl<'a> Iterator for Fields<'a> {
 
 /// Takes optional white space off both ends (RFC 9110 section 5.6.3).
 #[inline]
-pub(super) fn trim(value: &[u8]) -> &[u8] {
+pub(crate) fn trim(value: &[u8]) -> &[u8] {
     let mut value = value;
     while let [b' ' | b'\t', rest @ ..] = value {
         value = rest;

@@ -7,6 +7,7 @@ mod noted;
 mod reader;
 
 pub use fields::Fields;
+pub(crate) use fields::trim;
 pub use noted::Noted;
 pub use reader::HeadReader;
 
