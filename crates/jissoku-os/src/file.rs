@@ -3,6 +3,8 @@
 //! A name is looked up by the kernel with `openat2(2)` and `RESOLVE_BENEATH`: whatever links and dots it
 //! holds, what lies above the folder cannot be reached, not even while somebody moves things about.
 
+mod folder;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -10,10 +12,43 @@ use std::path::Path;
 use rustix::fs::{self, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
+use crate::clock;
+pub use folder::{Entry, Folder, Kind};
+
+/// How long after a change a second one may leave the times of a file as they are. File systems that count
+/// in two seconds exist; most count in ticks of the kernel, of at most 10 ms.
+const SETTLING_NS: i128 = 2_000_000_000;
+
+/// How often a look-up is tried that the kernel could not vouch for, because something above was moved.
+const TRIES: usize = 8;
+
 /// A folder whose files may be opened.
 #[derive(Debug)]
 pub struct Root {
     folder: OwnedFd,
+}
+
+/// Which symbolic links are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Links {
+    /// Those that stay below the root.
+    #[default]
+    Beneath,
+    /// None.
+    Never,
+}
+
+/// What a name stands for.
+#[derive(Debug)]
+pub enum Found {
+    /// A regular file.
+    File(File),
+    /// A folder.
+    Folder(Folder),
+    /// Nothing that could be read: no such name, a way that leads out, a device, a socket, a queue.
+    Nothing,
+    /// Something that we may not read.
+    Forbidden,
 }
 
 /// Which file this is, and in what state: two that are equal hold the same bytes, as far as the file
@@ -43,10 +78,13 @@ impl Root {
     /// Opens the folder at `path`.
     ///
     /// # Errors
-    /// The error of `open(2)`; `ENOTDIR` for what is no folder.
+    /// The error of `open(2)`; `ENOTDIR` for what is no folder, `ENOSYS` from a kernel before 5.6, which
+    /// cannot look below a folder safely.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self { folder: fs::open(path, flags, Mode::empty())? })
+        let root = Self { folder: fs::open(path, flags, Mode::empty())? };
+        root.open_below(Path::new("."), Links::Never)?;
+        Ok(root)
     }
 
     /// Opens the regular file that `name`, relative to the folder, stands for now.
@@ -55,17 +93,59 @@ impl Root {
     /// The error of `openat2(2)`: `ENOENT`, `EXDEV` for a name that leads out, `ELOOP`; `EISDIR` for a
     /// folder and `ENXIO` for anything else that is no regular file.
     pub fn find(&self, name: &Path) -> io::Result<File> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let fd = fs::openat2(&self.folder, name, flags, Mode::empty(), resolve)?;
+        File::of(self.open_below(name, Links::Beneath)?)
+    }
+
+    /// What `name`, relative to the folder, stands for now.
+    ///
+    /// # Errors
+    /// Those that say something about us rather than about the name: no descriptors, no memory, a broken
+    /// disk.
+    pub fn look(&self, name: &Path, links: Links) -> io::Result<Found> {
+        let fd = match self.open_below(name, links) {
+            Ok(fd) => fd,
+            Err(Errno::ACCESS | Errno::PERM) => return Ok(Found::Forbidden),
+            Err(
+                Errno::NOENT
+                | Errno::NOTDIR
+                | Errno::LOOP
+                | Errno::XDEV
+                | Errno::NAMETOOLONG
+                | Errno::NXIO
+                | Errno::NODEV
+                | Errno::INVAL
+                | Errno::ILSEQ,
+            ) => return Ok(Found::Nothing),
+            Err(error) => return Err(error.into()),
+        };
         let found = fs::fstat(&fd)?;
-        match FileType::from_raw_mode(found.st_mode) {
-            FileType::RegularFile => Ok(File { fd, identity: Identity::of(&found) }),
-            FileType::Directory => Err(Errno::ISDIR.into()),
-            _ => Err(Errno::NXIO.into()),
+        Ok(match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => Found::File(File { fd, identity: Identity::of(&found) }),
+            FileType::Directory => Found::Folder(Folder::new(fd)),
+            _ => Found::Nothing,
+        })
+    }
+
+    /// Neither a queue without a writer nor a terminal makes this wait or changes anything.
+    fn open_below(&self, name: &Path, links: Links) -> Result<OwnedFd, Errno> {
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        if links == Links::Never {
+            resolve |= ResolveFlags::NO_SYMLINKS;
         }
+        let mut outcome = Err(Errno::AGAIN);
+        for _ in 0..TRIES {
+            outcome = fs::openat2(&self.folder, name, READING, Mode::empty(), resolve);
+            if !matches!(outcome, Err(Errno::AGAIN | Errno::INTR)) {
+                break;
+            }
+        }
+        outcome
     }
 }
+
+/// How everything is opened.
+const READING: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 impl File {
     /// Opens the regular file at `path`, wherever that is.
@@ -73,8 +153,10 @@ impl File {
     /// # Errors
     /// As [`Root::find`], but for `EXDEV`.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let fd = fs::openat(CWD, path, flags, Mode::empty())?;
+        Self::of(fs::openat(CWD, path, READING, Mode::empty())?)
+    }
+
+    fn of(fd: OwnedFd) -> io::Result<Self> {
         let found = fs::fstat(&fd)?;
         match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile => Ok(Self { fd, identity: Identity::of(&found) }),
@@ -113,11 +195,21 @@ impl File {
         Ok(filled)
     }
 
-    /// Reads the whole file, or `None` if it changed meanwhile.
+    /// Reads the whole file, or `None` if it changed meanwhile. A file that has only just changed is read
+    /// until two readings agree, because its times would not tell of another change.
     ///
     /// # Errors
     /// The error of `pread(2)`.
     pub fn read_whole(&self) -> io::Result<Option<Vec<u8>>> {
+        let is_settled = self.identity.is_settled(clock::wall_ns());
+        let Some(bytes) = self.read_once()? else { return Ok(None) };
+        if is_settled {
+            return Ok(Some(bytes));
+        }
+        Ok(self.read_once()?.filter(|again| *again == bytes))
+    }
+
+    fn read_once(&self) -> io::Result<Option<Vec<u8>>> {
         let size = usize::try_from(self.identity.size).map_err(|_| Errno::FBIG)?;
         // One byte more than there should be shows a file that has grown.
         let mut bytes = vec![0; size + 1];
@@ -134,6 +226,14 @@ impl AsFd for File {
 }
 
 impl Identity {
+    /// Whether a change from now on, `now_ns` on the wall clock, would show. Until then, equal identities
+    /// do not prove equal bytes.
+    #[must_use]
+    pub fn is_settled(&self, now_ns: u64) -> bool {
+        // Only the kernel sets this one; people set the other as they like.
+        i128::from(now_ns) - self.ctime_ns > SETTLING_NS
+    }
+
     #[expect(clippy::useless_conversion, reason = "the fields differ in width between platforms")]
     fn of(found: &Stat) -> Self {
         let ns = |seconds: i64, ns: u64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
@@ -148,28 +248,4 @@ impl Identity {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_found_below_its_folder_and_nowhere_else() {
-        let folder = std::env::temp_dir().join(format!("jissoku-file-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("inner")).expect("a folder can be made");
-        std::fs::write(folder.join("inner/a"), b"abc").expect("a file can be written");
-        std::os::unix::fs::symlink("/etc/passwd", folder.join("out")).expect("a link can be made");
-        let root = Root::open(&folder.join("inner")).expect("the folder is there");
-        let file = root.find(Path::new("a")).expect("the file is there");
-        assert_eq!(file.read_whole().expect("it can be read"), Some(b"abc".to_vec()));
-        assert!(file.is_unchanged());
-        let error =
-            |name: &str| root.find(Path::new(name)).expect_err("not to be had").raw_os_error();
-        assert_eq!(error("../inner/a"), Some(Errno::XDEV.raw_os_error()));
-        assert_eq!(error("/etc/passwd"), Some(Errno::XDEV.raw_os_error()));
-        assert_eq!(error("."), Some(Errno::ISDIR.raw_os_error()));
-        assert_eq!(error("b"), Some(Errno::NOENT.raw_os_error()));
-        std::fs::write(folder.join("inner/a"), b"abcd").expect("a file can be written");
-        assert!(!file.is_unchanged());
-        assert_eq!(file.read_whole().expect("it can be read"), None);
-        std::fs::remove_dir_all(&folder).expect("it was made here");
-    }
-}
+mod tests;

@@ -1,0 +1,115 @@
+//! What is found, what is not, and what is read.
+
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+
+/// A folder that is removed again.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("jissoku-file-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).expect("a folder can be made");
+        Self(path)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.0.join(name), bytes).expect("a file can be written");
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).expect("it was made here");
+    }
+}
+
+#[test]
+fn a_file_is_found_below_its_folder_and_nowhere_else() {
+    let place = Place::new();
+    std::fs::create_dir(place.0.join("inner")).expect("a folder can be made");
+    place.write("inner/a", b"abc");
+    symlink("/etc/passwd", place.0.join("inner/out")).expect("a link can be made");
+    let root = Root::open(&place.0.join("inner")).expect("the folder is there");
+    let file = root.find(Path::new("a")).expect("the file is there");
+    assert_eq!(file.read_whole().expect("it can be read"), Some(b"abc".to_vec()));
+    assert!(file.is_unchanged());
+    let error = |name: &str| root.find(Path::new(name)).expect_err("not to be had").raw_os_error();
+    assert_eq!(error("../inner/a"), Some(Errno::XDEV.raw_os_error()));
+    assert_eq!(error("/etc/passwd"), Some(Errno::XDEV.raw_os_error()));
+    assert_eq!(error("out"), Some(Errno::XDEV.raw_os_error()));
+    assert_eq!(error("."), Some(Errno::ISDIR.raw_os_error()));
+    assert_eq!(error("b"), Some(Errno::NOENT.raw_os_error()));
+    place.write("inner/a", b"abcd");
+    assert!(!file.is_unchanged());
+    assert_eq!(file.read_whole().expect("it can be read"), None);
+}
+
+#[test]
+fn a_name_stands_for_a_file_or_a_folder_or_nothing() {
+    let place = Place::new();
+    place.write("file", b"abc");
+    std::fs::create_dir(place.0.join("folder")).expect("a folder can be made");
+    symlink("file", place.0.join("link")).expect("a link can be made");
+    symlink("../..", place.0.join("out")).expect("a link can be made");
+    symlink("round", place.0.join("round")).expect("a link can be made");
+    let _socket = UnixListener::bind(place.0.join("socket")).expect("a socket can be made");
+    // Nobody writes into it: opening it to read would wait for ever.
+    fs::mknodat(CWD, place.0.join("queue"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+        .expect("a queue can be made");
+    let root = Root::open(&place.0).expect("the folder is there");
+    let kind = |name: &str, links| match root.look(Path::new(name), links) {
+        Ok(Found::File(_)) => "file",
+        Ok(Found::Folder(_)) => "folder",
+        Ok(Found::Nothing) => "nothing",
+        Ok(Found::Forbidden) => "forbidden",
+        Err(_) => "error",
+    };
+    assert_eq!(kind("file", Links::Never), "file");
+    assert_eq!(kind("link", Links::Beneath), "file");
+    assert_eq!(kind("link", Links::Never), "nothing");
+    assert_eq!(kind("folder", Links::Beneath), "folder");
+    assert_eq!(kind(".", Links::Never), "folder");
+    let long = "a".repeat(300);
+    for name in ["out", "..", "/", "round", "socket", "queue", "file/", "file/a", "no", "", &long] {
+        assert_eq!(kind(name, Links::Beneath), "nothing", "{name:?}");
+    }
+}
+
+#[test]
+fn a_folder_tells_its_names() {
+    let place = Place::new();
+    place.write("a", b"abc");
+    symlink("a", place.0.join("b")).expect("a link can be made");
+    std::fs::create_dir(place.0.join("c")).expect("a folder can be made");
+    let root = Root::open(&place.0).expect("the folder is there");
+    let Ok(Found::Folder(folder)) = root.look(Path::new("."), Links::Beneath) else {
+        unreachable!("it is a folder")
+    };
+    let mut entries = folder.entries(10).expect("it can be read");
+    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    let kinds: Vec<_> = entries.iter().map(|entry| (entry.name.to_str(), entry.kind)).collect();
+    let expected = [(Some("a"), Kind::File), (Some("b"), Kind::Link), (Some("c"), Kind::Folder)];
+    assert_eq!(kinds, expected);
+    assert_eq!(entries[0].size, 3);
+    assert_eq!(folder.entries(2).expect("it can be read again").len(), 2);
+}
+
+#[test]
+fn a_file_settles_when_its_times_would_show_a_change() {
+    let place = Place::new();
+    place.write("a", b"abc");
+    let file = File::open(&place.0.join("a")).expect("the file is there");
+    let changed_ns = u64::try_from(file.identity().ctime_ns).expect("it is after 1970");
+    assert!(!file.identity().is_settled(changed_ns));
+    assert!(!file.identity().is_settled(changed_ns - 1_000_000_000), "a clock that was set back");
+    assert!(!file.identity().is_settled(changed_ns + 2_000_000_000));
+    assert!(file.identity().is_settled(changed_ns + 2_000_000_001));
+}
