@@ -25,7 +25,10 @@ CRATE_MAY_USE = {
         "jissoku-os"
     },  # never jissoku-http: the stopwatch shares nothing with a runner
     "jissoku-floor": {"jissoku-os"},
-    "jissoku-cli": {"jissoku-os", "jissoku-server", "jissoku-load", "jissoku-floor"},
+    "jissoku-oracle": {"jissoku-os"},  # no protocol code of the server, and none of the stopwatch
+    "jissoku-cli": {
+        "jissoku-os", "jissoku-server", "jissoku-load", "jissoku-floor", "jissoku-oracle",
+    },
     "jissoku-python": {"jissoku-cli"},
 }
 
@@ -46,7 +49,7 @@ UNSAFE_MAY_LIVE_IN = (
 # A limit may be lowered, never raised.
 LINES_MAX = 400
 
-STAGES = {"design", "targets", "observe", "records", "stats", "report"}
+STAGES = {"design", "targets", "observe", "records", "stats", "report", "calibrate"}
 EVERYONE_MAY_USE = {"model", "errors"}
 MAY_ALSO_USE = {
     "cli": STAGES | {"pipeline", "_native"},

@@ -1,8 +1,9 @@
-//! The command line of the native verbs: `serve`, `load`, `floor`. One definition, used by the binary
+//! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`. One definition, used by the binary
 //! and, through `jissoku-python`, by the installed command.
 
 mod floor;
 mod load;
+mod oracle;
 mod serve;
 mod units;
 
@@ -22,6 +23,7 @@ enum Verb {
     Serve(serve::Serve),
     Load(Box<load::Load>),
     Floor(floor::Floor),
+    Oracle(oracle::Oracle),
 }
 
 /// Runs `jissoku VERB …` and returns the exit code: 0 fine, 1 the work failed, 2 bad input,
@@ -40,6 +42,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>) -> u8 {
         Verb::Serve(serve) => serve.run(),
         Verb::Load(load) => load.run(),
         Verb::Floor(floor) => floor.run(),
+        Verb::Oracle(oracle) => oracle.run(),
     }
 }
 

@@ -98,6 +98,14 @@ pub fn listen(endpoint: &Endpoint, sharing: Sharing) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Lets the kernel hold at most about `count` finished handshakes for a listener (`listen(2)` again).
+///
+/// # Errors
+/// The error of `listen(2)`.
+pub fn set_backlog(listener: impl AsFd, count: u16) -> io::Result<()> {
+    Ok(net::listen(listener, i32::from(count))?)
+}
+
 /// The endpoint a listener got, which tells the port when zero was asked for.
 ///
 /// # Errors

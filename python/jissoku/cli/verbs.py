@@ -13,6 +13,7 @@ from jissoku.errors import InputError, JissokuError
 LAB = {
     "compare": "Race targets: same workload, randomised blocks, verdicts with intervals.",
     "report": "Rebuild every report of a run from its records.",
+    "calibrate": "Score a load generator against known truth.",
     "targets": "List what can be raced here, what is missing, and how to get it.",
     "doctor": "Tell what on this machine would spoil a measurement.",
 }
@@ -22,6 +23,7 @@ NATIVE = {
     "serve": "Serve a folder, or a fixed or delayed answer.",
     "load": "Send load, and tell the truth about the answers.",
     "floor": "The least server and the least client.",
+    "oracle": "A server whose every act is known beforehand and written down.",
 }
 
 

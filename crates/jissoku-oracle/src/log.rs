@@ -1,0 +1,119 @@
+//! What happened, request by request, in memory that was there before the first of them came.
+
+use std::io::{self, Write};
+
+use crate::service::NEVER;
+
+/// Bytes of one entry as it is written: three 32-bit numbers, 4 bytes of nothing, three 64-bit numbers.
+pub const RECORD_SIZE: usize = 40;
+
+/// One request. Times are `CLOCK_MONOTONIC`, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Number of the connection, from 0, in the order in which they were opened.
+    pub connection: u32,
+    /// Number of the request on its connection, from 0.
+    pub sequence: u32,
+    /// What was done wrong on purpose; `Fault::code`.
+    pub fault: u32,
+    /// When its last byte had been read.
+    pub arrival_ns: u64,
+    /// When the last byte of its answer was to be sent; `u64::MAX` for never.
+    pub due_ns: u64,
+    /// When the last byte of its answer had been given to the kernel; 0 if it never was.
+    pub written_ns: u64,
+}
+
+impl Entry {
+    /// Whether its answer was given to the kernel.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.written_ns != 0
+    }
+
+    /// Whether its answer was never to be given.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.due_ns == NEVER
+    }
+}
+
+/// All requests, in the order of their arrival.
+#[derive(Debug)]
+pub struct Log {
+    entries: Vec<Entry>,
+    count: usize,
+    overflowed: u64,
+}
+
+impl Log {
+    pub(crate) fn new(size: usize) -> Self {
+        // Not zeros: the kernel would give us those only when they are touched, at a page fault each.
+        let untouched = Entry { due_ns: NEVER, ..Entry::default() };
+        Self { entries: vec![untouched; size], count: 0, overflowed: 0 }
+    }
+
+    /// Writes a request down, and returns where; `None` when the log is full.
+    pub(crate) fn add(&mut self, entry: Entry) -> Option<usize> {
+        let Some(place) = self.entries.get_mut(self.count) else {
+            self.overflowed += 1;
+            return None;
+        };
+        *place = entry;
+        self.count += 1;
+        Some(self.count - 1)
+    }
+
+    /// The answer of the entry at `index` has been given to the kernel.
+    pub(crate) fn answered(&mut self, index: Option<usize>, now_ns: u64) {
+        if let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) {
+            entry.written_ns = now_ns;
+        }
+    }
+
+    /// The entries.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries[..self.count]
+    }
+
+    /// Requests that found the log full.
+    #[must_use]
+    pub fn overflowed(&self) -> u64 {
+        self.overflowed
+    }
+
+    /// Writes every entry, little-endian, [`RECORD_SIZE`] bytes each.
+    ///
+    /// # Errors
+    /// The error of the writer.
+    pub fn write(&self, mut out: impl Write) -> io::Result<()> {
+        for entry in self.entries() {
+            let mut record = [0; RECORD_SIZE];
+            record[0..4].copy_from_slice(&entry.connection.to_le_bytes());
+            record[4..8].copy_from_slice(&entry.sequence.to_le_bytes());
+            record[8..12].copy_from_slice(&entry.fault.to_le_bytes());
+            record[16..24].copy_from_slice(&entry.arrival_ns.to_le_bytes());
+            record[24..32].copy_from_slice(&entry.due_ns.to_le_bytes());
+            record[32..40].copy_from_slice(&entry.written_ns.to_le_bytes());
+            out.write_all(&record)?;
+        }
+        out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_log_says_how_much_it_missed() {
+        let mut log = Log::new(1);
+        let entry = Entry { connection: 3, arrival_ns: 5, due_ns: 6, ..Entry::default() };
+        assert_eq!([log.add(entry), log.add(entry)], [Some(0), None]);
+        log.answered(Some(0), 7);
+        log.answered(None, 8);
+        assert_eq!((log.entries()[0].written_ns, log.overflowed()), (7, 1));
+        let mut bytes = Vec::new();
+        log.write(&mut bytes).expect("memory takes it");
+        assert_eq!((bytes.len(), bytes[0], bytes[16], bytes[24], bytes[32]), (40, 3, 5, 6, 7));
+    }
+}
