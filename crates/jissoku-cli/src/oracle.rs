@@ -37,6 +37,9 @@ pub(crate) struct Oracle {
     /// Answers per second while what a freeze has piled up is given out
     #[arg(long, value_name = "RATE", default_value = "100k", value_parser = units::count)]
     drain: u64,
+    /// No two answers are due in the same slot of this length: sending one has to fit into it
+    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = units::duration_ns)]
+    apart: u64,
     /// What goes wrong, and with which probability: status:P, reset:P, truncate:P, flip:P, drop:P
     #[arg(long, value_name = "FAULT:P", value_parser = fault)]
     fault: Vec<(Fault, f64)>,
@@ -147,6 +150,7 @@ impl Oracle {
             is_serial: self.serial,
             freezes: self.freeze.clone(),
             drain_rps: self.drain,
+            apart_ns: self.apart,
             faults: self.fault.clone(),
             framing: match self.framing {
                 FramingChoice::Length => Framing::Length,

@@ -15,6 +15,8 @@ pub struct Scenario {
     pub freezes: Vec<Freeze>,
     /// Answers per second while what a freeze has piled up is given out.
     pub drain_rps: u64,
+    /// No two answers are due in the same slot of this length.
+    pub apart_ns: u64,
     /// What goes wrong, each with its probability.
     pub faults: Vec<(Fault, f64)>,
     /// How a body's end is told.
@@ -43,6 +45,7 @@ impl Default for Scenario {
             is_serial: false,
             freezes: Vec::new(),
             drain_rps: 100_000,
+            apart_ns: 10_000,
             faults: Vec::new(),
             framing: Framing::Length,
             body_size: 13,

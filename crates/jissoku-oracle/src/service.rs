@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::delay::{Delay, Rng};
+use crate::door::Door;
 use crate::scenario::{Freeze, Scenario};
 
 /// The due time of an answer that will never be given.
@@ -22,6 +23,7 @@ pub(crate) struct Service {
     drain_gap_ns: u64,
     /// When the next answer may leave while a freeze's pile is given out.
     drained_until: u64,
+    door: Door,
     count: u64,
 }
 
@@ -36,6 +38,7 @@ impl Service {
             origin: None,
             drain_gap_ns: 1_000_000_000 / scenario.drain_rps.max(1),
             drained_until: 0,
+            door: Door::new(scenario.apart_ns),
             count: 0,
         }
     }
@@ -52,7 +55,10 @@ impl Service {
             workers.push(Reverse(start.saturating_add(time)));
         }
         let natural = start.saturating_add(time);
-        self.thaw(natural, origin)
+        match self.thaw(natural, origin) {
+            NEVER => NEVER,
+            due => self.door.pass(due, arrival),
+        }
     }
 
     /// Puts an answer off that would fall into a freeze, or into the time in which its pile is given out.
@@ -81,7 +87,8 @@ mod tests {
     use super::*;
 
     fn service(change: impl FnOnce(&mut Scenario)) -> Service {
-        let mut scenario = Scenario { delay: Delay::Constant(10), ..Scenario::default() };
+        let delay = Delay::Constant(10);
+        let mut scenario = Scenario { delay, apart_ns: 0, ..Scenario::default() };
         change(&mut scenario);
         Service::new(&scenario)
     }
