@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use jissoku_load::report::Report;
 use jissoku_load::{
-    Address, Control, Edge, Expected, Failure, Idle, LanePlan, Pace, Plan, Request, Reuse, Shape,
-    Until, Verify,
+    Address, Control, Edge, Expected, Failure, Idle, LanePlan, Objective, Pace, Plan, Request,
+    Reuse, Shape, Until, Verdict, Verify,
 };
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::{clock, core};
@@ -26,6 +26,7 @@ const WARMUP_NS: u64 = SECOND_NS / 10 * 3;
 
 /// Asks servers, checks every answer, and measures time.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Load {
     /// `http://HOST:PORT/PATH` or `unix:/PATH.sock:/URI`; several are driven side by side, as a duet
     #[arg(value_name = "URL", required = true)]
@@ -73,6 +74,12 @@ pub(crate) struct Load {
     /// After so long without its whole answer, a request has failed
     #[arg(long, value_parser = units::duration_ns, default_value = "2s")]
     timeout: u64,
+    /// What is expected, such as 'p99<5ms,errors<0.1%': exit with 3 if it is broken
+    #[arg(long, value_name = "OBJECTIVE")]
+    slo: Option<Objective>,
+    /// Exit with 4 if a self-check fails
+    #[arg(long)]
+    strict: bool,
     /// Write one JSON object
     #[arg(long)]
     json: bool,
@@ -121,7 +128,8 @@ enum VerifyChoice {
 
 impl Load {
     pub(crate) fn run(self) -> u8 {
-        let (json, events) = (self.json, self.events);
+        let (json, events, strict) = (self.json, self.events, self.strict);
+        let objective = self.slo.clone();
         let plan = match self.plan() {
             Ok(plan) => plan,
             Err(refusal) => return complain(&refusal, 2),
@@ -150,9 +158,16 @@ impl Load {
         if outcome.interrupted {
             return 130;
         }
-        match report.nothing_measured() {
-            Some(sentence) => complain(&sentence, 1),
-            None => 0,
+        if let Some(sentence) = report.nothing_measured() {
+            return complain(&sentence, 1);
+        }
+        if strict && report.is_doubtful() {
+            return complain("a self-check failed, so the figures are not to be trusted", 4);
+        }
+        match objective.map_or(Verdict::Met, |objective| objective.judge(&report.lanes)) {
+            Verdict::Met => 0,
+            Verdict::Broken(sentence) => complain(&sentence, 3),
+            Verdict::Undecided(sentence) => complain(&sentence, 4),
         }
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct Connection {
     pub(crate) next: u16,
     /// The shape of the oldest request without an answer.
     pub(crate) asked: u16,
-    /// When connecting or ending began.
+    /// When connecting or ending began, or when it came to stand in line for a request.
     pub(crate) since_ns: u64,
     /// Bytes of the requests in flight that the kernel would not take yet.
     pub(crate) unsent: usize,

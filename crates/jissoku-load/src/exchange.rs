@@ -69,9 +69,12 @@ impl Thread<'_> {
         self.stamps[index * usize::from(depth) + usize::from(slot)] = stamp;
         let lane = &mut self.lanes[usize::from(connection.lane)];
         lane.tally.lag.record(stamp.sent_ns.saturating_sub(stamp.due_ns));
+        let possible_ns = stamp.due_ns.max(connection.since_ns);
+        lane.tally.lateness.record(stamp.sent_ns.saturating_sub(possible_ns));
         lane.sends(1, connection);
         if connection.outstanding < depth {
             connection.queued = true;
+            connection.since_ns = stamp.sent_ns;
             lane.free.push_back(short(index));
         }
         self.time(index, stamp.sent_ns);
@@ -172,6 +175,7 @@ impl Thread<'_> {
         while !rest.is_empty() {
             if self.connections[index].outstanding == 0 {
                 self.lanes[lane].tally.failed(Fault::Malformed, 1);
+                self.lanes[lane].tally.unasked += 1;
                 return self.lose(index, Fault::Closed);
             }
             match self.read(index, rest) {
@@ -237,10 +241,16 @@ impl Thread<'_> {
         connection.asked = lane.rotation.after(shape, 1);
         lane.in_flight -= 1;
         let service_ns = now_ns.saturating_sub(stamp.sent_ns);
+        let latency_ns = now_ns.saturating_sub(stamp.due_ns);
         let late = service_ns > self.plan.timeout_ns;
         match fault.or(late.then_some(Fault::Timeout)) {
-            None => lane.tally.answered(shape, now_ns.saturating_sub(stamp.due_ns), service_ns),
-            Some(fault) => lane.tally.failed(fault, 1),
+            None => lane.tally.answered(shape, latency_ns, service_ns),
+            Some(fault) => {
+                lane.tally.failed(fault, 1);
+                if fault == Fault::Timeout {
+                    lane.tally.waited(latency_ns, service_ns);
+                }
+            }
         }
         let window = &mut self.window;
         let gap_ns = now_ns.saturating_sub(mem::replace(&mut window.last_answer_ns, now_ns));
@@ -261,6 +271,7 @@ impl Thread<'_> {
             }
         } else if !connection.queued && connection.outstanding < self.plan.pipeline {
             connection.queued = true;
+            connection.since_ns = now_ns;
             self.lanes[usize::from(connection.lane)].free.push_back(short(index));
         }
     }

@@ -63,6 +63,17 @@ impl Histogram {
         self.max = self.max.max(duration_ns);
     }
 
+    /// Counts the same duration many times.
+    pub fn record_many(&mut self, duration_ns: u64, count: u64) {
+        if count > 0 {
+            self.bins[index(duration_ns.min(LONGEST_NS))] += count;
+            self.count += count;
+            self.sum = self.sum.saturating_add(duration_ns.saturating_mul(count));
+            self.min = self.min.min(duration_ns);
+            self.max = self.max.max(duration_ns);
+        }
+    }
+
     /// Adds what another one counted.
     pub fn add(&mut self, other: &Self) {
         for (ours, theirs) in self.bins.iter_mut().zip(&other.bins) {
@@ -72,6 +83,24 @@ impl Histogram {
         self.sum += other.sum;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
+    }
+
+    /// All durations together.
+    #[must_use]
+    pub fn sum_ns(&self) -> u64 {
+        self.sum
+    }
+
+    /// The longest duration; zero when there is none.
+    #[must_use]
+    pub fn max_ns(&self) -> u64 {
+        self.max
+    }
+
+    /// Every bin that counted something: its largest value and its count, in ascending order.
+    pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> {
+        let filled = self.bins.iter().enumerate().filter(|(_, count)| **count > 0);
+        filled.map(|(bin, &count)| (largest(bin), count))
     }
 
     /// How many durations were counted.
@@ -98,10 +127,15 @@ impl Histogram {
     #[must_use]
     pub fn quantile(&self, per_mille: u64) -> u64 {
         let share = u128::from(self.count) * u128::from(per_mille);
-        let rank = share.div_ceil(1000).max(1);
+        self.at_rank(u64::try_from(share.div_ceil(1000)).unwrap_or(u64::MAX).max(1))
+    }
+
+    /// The duration that `rank` of all durations do not exceed, as the largest value of its bin.
+    #[must_use]
+    pub fn at_rank(&self, rank: u64) -> u64 {
         let mut below = 0;
         for (bin, count) in self.bins.iter().enumerate() {
-            below += u128::from(*count);
+            below += count;
             if below >= rank {
                 return largest(bin).clamp(self.min, self.max);
             }
@@ -115,8 +149,8 @@ impl Histogram {
         let Ok(mut twin) = hdrhistogram::Histogram::<u64>::new_with_bounds(1, LONGEST_NS, 3) else {
             return String::new();
         };
-        for (bin, &count) in self.bins.iter().enumerate().filter(|(_, count)| **count > 0) {
-            twin.saturating_record_n(largest(bin), count);
+        for (value, count) in self.bins() {
+            twin.saturating_record_n(value, count);
         }
         let mut bytes = Vec::new();
         match V2DeflateSerializer::new().serialize(&twin, &mut bytes) {

@@ -10,6 +10,9 @@ use crate::plan::Plan;
 use crate::rotation::{Place, Rotation};
 use crate::tally::Tally;
 
+/// Of more overdue requests than this, neighbours are counted with the same time.
+const OVERDUE_MAX: u64 = 1 << 20;
+
 /// A server as one thread sees it.
 #[derive(Debug)]
 pub(crate) struct Lane<'a> {
@@ -69,6 +72,21 @@ impl<'a> Lane<'a> {
         due_ns
     }
 
+    /// Counts how long requests have waited that should have been sent by now, and says how many they are.
+    pub(crate) fn wait_for_overdue(&mut self, now_ns: u64) -> u64 {
+        let count = self.overdue(now_ns);
+        let Some(schedule) = self.schedule else { return 0 };
+        let step = count / OVERDUE_MAX + 1;
+        let mut counted = 0;
+        while counted < count {
+            let alike = step.min(count - counted);
+            let due_ns = schedule.due_ns(self.index + counted);
+            self.tally.waited.record_many(now_ns.saturating_sub(due_ns), alike);
+            counted += alike;
+        }
+        count
+    }
+
     /// Requests that should have been sent by now.
     pub(crate) fn overdue(&self, now_ns: u64) -> u64 {
         match self.schedule {
@@ -98,6 +116,7 @@ impl<'a> Lane<'a> {
         let count = u64::from(count);
         self.budget -= count;
         self.in_flight += count;
+        self.tally.sent += count;
         if !connection.used {
             connection.used = true;
             self.waiting -= 1;

@@ -4,6 +4,7 @@
 //! [`Plan`] goes in, an [`Outcome`] comes out, and [`report`] turns that into what is written.
 
 mod address;
+mod check;
 mod chunked;
 mod connection;
 mod crew;
@@ -12,8 +13,10 @@ mod dial;
 mod exchange;
 mod expect;
 mod fault;
+mod figures;
 mod histogram;
 mod lane;
+mod objective;
 mod outcome;
 mod pace;
 mod plan;
@@ -31,9 +34,12 @@ mod window;
 mod wire;
 
 pub use address::{Address, BadAddress};
+pub use check::Check;
 pub use expect::{Expected, Verify};
 pub use fault::{Fault, Faults};
+pub use figures::{Figure, Support};
 pub use histogram::{Histogram, Quantiles};
+pub use objective::{BadObjective, Objective, Verdict};
 pub use outcome::{LaneOutcome, Outcome, ThreadOutcome};
 pub use plan::{BadPlan, Idle, LanePlan, Pace, Plan, Reuse, Until};
 pub use request::{BadRequest, Request};

@@ -31,6 +31,8 @@ pub struct LaneOutcome {
     pub tally: Tally,
     /// Requests that were sent or due and had no answer when the window closed.
     pub unanswered: u64,
+    /// Of these, the ones that were sent.
+    pub in_flight: u64,
     /// Connections that stood when the window closed.
     pub open: u64,
     /// Connections made since the start.
@@ -60,7 +62,8 @@ pub(crate) fn merge(plan: &Plan, yields: Vec<Yield>, watch: &Watch) -> Outcome {
         threads.push(ThreadOutcome { cpu_ns, duration_ns: part_ns });
         for (lane, theirs) in lanes.iter_mut().zip(part.lanes) {
             lane.tally.add(&theirs.tally);
-            lane.unanswered += theirs.unanswered;
+            lane.unanswered += theirs.in_flight + theirs.overdue;
+            lane.in_flight += theirs.in_flight;
             lane.open += theirs.open;
             lane.opened += theirs.opened;
         }

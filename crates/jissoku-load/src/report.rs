@@ -1,10 +1,15 @@
 //! What is written about a measurement: one JSON object, or a page for people.
 
+mod accounting;
 mod human;
+
+pub use accounting::Accounting;
 
 use serde::Serialize;
 
+use crate::check::{Check, checks};
 use crate::fault::Faults;
+use crate::figures::{Figure, figures};
 use crate::histogram::Quantiles;
 use crate::outcome::{LaneOutcome, Outcome};
 use crate::plan::{Idle, LanePlan, Pace, Plan};
@@ -36,6 +41,8 @@ pub struct Report {
     pub clock_drift_ppm: f64,
     pub idle: &'static str,
     pub interrupted: bool,
+    /// Whether the stopwatch's own account holds.
+    pub checks: Vec<Check>,
     pub lanes: Vec<LaneReport>,
 }
 
@@ -67,13 +74,24 @@ pub struct LaneReport {
     pub duration_ns: u64,
     pub rate_rps: f64,
     pub rate_rps_offered: Option<f64>,
-    /// From the intended sending on.
+    /// From the intended sending to the last byte, of right answers.
     pub latency_ns: Option<Quantiles>,
-    /// From the actual sending on.
+    /// From the actual sending to the last byte, of right answers.
     pub service_ns: Option<Quantiles>,
+    /// Percentiles from the intended sending on, those included that had no answer in time.
+    pub figures: Vec<Figure>,
+    /// The same, from the actual sending on.
+    pub service_figures: Vec<Figure>,
+    /// The longest that a request without an answer was waited for.
+    pub waited_ns_max: u64,
+    pub waited_service_ns_max: u64,
+    pub accounting: Accounting,
     pub lag_ns_p50: Option<u64>,
     pub lag_ns_p99: Option<u64>,
     pub lag_ns_max: Option<u64>,
+    /// What of the lag was the stopwatch's own doing.
+    pub lateness_ns_p99: Option<u64>,
+    pub lateness_ns_max: Option<u64>,
     /// Of the latencies: `HdrHistogram` V2, deflated, in base64.
     pub histogram: String,
     pub per_second: Vec<u64>,
@@ -120,8 +138,15 @@ impl Report {
             clock_drift_ppm: outcome.drift_ppm,
             idle: if plan.idle == Idle::Spin { "spin" } else { "block" },
             interrupted: outcome.interrupted,
+            checks: checks(plan, outcome),
             lanes: lanes.collect(),
         }
+    }
+
+    /// Whether a self-check failed.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        self.checks.iter().any(|check| check.passed == Some(false))
     }
 
     /// Says so when not a single right answer came, and what came instead.
@@ -141,7 +166,7 @@ impl Report {
 impl LaneReport {
     fn new(asked: &LanePlan, pace: Pace, duration_ns: u64, lane: &LaneOutcome) -> Self {
         let tally = &lane.tally;
-        let lag = tally.lag.quantiles();
+        let (lag, lateness) = (tally.lag.quantiles(), tally.lateness.quantiles());
         let shapes = asked.shapes.iter().zip(&tally.per_shape);
         let shapes =
             shapes.map(|(shape, &requests)| ShapeReport { name: shape.name.clone(), requests });
@@ -158,9 +183,16 @@ impl LaneReport {
             },
             latency_ns: tally.latency.quantiles(),
             service_ns: tally.service.quantiles(),
+            figures: figures(&tally.latency, &tally.waited),
+            service_figures: figures(&tally.service, &tally.waited_service),
+            waited_ns_max: tally.waited.max_ns(),
+            waited_service_ns_max: tally.waited_service.max_ns(),
+            accounting: Accounting::of(lane),
             lag_ns_p50: lag.map(|lag| lag.p50),
             lag_ns_p99: lag.map(|lag| lag.p99),
             lag_ns_max: lag.map(|lag| lag.max),
+            lateness_ns_p99: lateness.map(|lateness| lateness.p99),
+            lateness_ns_max: lateness.map(|lateness| lateness.max),
             histogram: tally.latency.export(),
             per_second: tally.per_second.clone(),
             connections_open: lane.open,

@@ -18,6 +18,22 @@ pub struct Tally {
     pub service: Histogram,
     /// From the intended to the actual sending; empty in the closed loop.
     pub lag: Histogram,
+    /// How long requests that got no answer in time were waited for, from their intended sending.
+    pub waited: Histogram,
+    /// The same, from their sending; those that were never sent are not among them.
+    pub waited_service: Histogram,
+    /// From the moment at which a due request had a connection to its sending: our own delay alone.
+    pub lateness: Histogram,
+    /// Requests on their way when the window opened.
+    pub carried: u64,
+    /// Requests sent in the window.
+    pub sent: u64,
+    /// Answers that nobody had asked for; `faults` counts them as malformed.
+    pub unasked: u64,
+    /// Requests that were due and never sent, for want of a connection.
+    pub shed: u64,
+    /// Time between the window's opening and the sending of what was on its way then.
+    pub carried_ns: u64,
     /// Right answers in each second of the window.
     pub per_second: Vec<u64>,
     /// Bytes taken off the sockets.
@@ -43,6 +59,12 @@ impl Tally {
         self.service.record(service_ns);
     }
 
+    /// Counts a request that was waited for in vain.
+    pub(crate) fn waited(&mut self, latency_ns: u64, service_ns: u64) {
+        self.waited.record(latency_ns);
+        self.waited_service.record(service_ns);
+    }
+
     /// Counts requests that got no right answer.
     pub(crate) fn failed(&mut self, fault: Fault, count: u64) {
         self.faults.count(fault, count);
@@ -61,6 +83,14 @@ impl Tally {
         self.latency.add(&other.latency);
         self.service.add(&other.service);
         self.lag.add(&other.lag);
+        self.waited.add(&other.waited);
+        self.waited_service.add(&other.waited_service);
+        self.lateness.add(&other.lateness);
+        self.carried += other.carried;
+        self.sent += other.sent;
+        self.unasked += other.unasked;
+        self.shed += other.shed;
+        self.carried_ns += other.carried_ns;
         add_each(&mut self.per_shape, &other.per_shape);
         add_each(&mut self.per_second, &other.per_second);
         self.bytes_received += other.bytes_received;

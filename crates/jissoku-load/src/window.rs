@@ -3,7 +3,7 @@
 
 use jissoku_os::clock;
 
-use crate::connection::Phase;
+use crate::connection::{Phase, Stamp};
 use crate::lane::Lane;
 use crate::tally::Tally;
 use crate::thread::Thread;
@@ -52,7 +52,10 @@ pub(crate) struct Yield {
 #[derive(Debug)]
 pub(crate) struct LaneYield {
     pub(crate) tally: Tally,
-    pub(crate) unanswered: u64,
+    /// Requests that were sent and had no answer at the end.
+    pub(crate) in_flight: u64,
+    /// Requests that were due and had not been sent at the end.
+    pub(crate) overdue: u64,
     pub(crate) open: u64,
     pub(crate) opened: u64,
 }
@@ -109,6 +112,7 @@ impl Thread<'_> {
         }
         self.window.cpu_ns = clock::thread_cpu_ns();
         let now_ns = self.clock.now_ns();
+        self.carry(now_ns);
         self.window.opened_ns = Some(now_ns);
         self.window.closes_ns = now_ns.saturating_add(timing.duration_ns);
         self.window.next_second_ns = now_ns + SECOND_NS;
@@ -116,7 +120,7 @@ impl Thread<'_> {
         self.window.longest_gap_ns = 0;
     }
 
-    pub(crate) fn close(self) -> Yield {
+    pub(crate) fn close(mut self) -> Yield {
         let watched = self.duty.map(|duty| duty.watch.read());
         let cpu_ns = clock::thread_cpu_ns() - self.window.cpu_ns;
         let now_ns = self.clock.now_ns();
@@ -128,12 +132,13 @@ impl Thread<'_> {
         let Some(opened_ns) = self.window.opened_ns else { return self.nothing() };
         let gap_ns = end_ns.saturating_sub(self.window.last_answer_ns);
         let open = self.open_per_lane();
+        self.wait_for_unanswered(end_ns);
         let lanes = self.lanes.into_iter().zip(open).map(|(mut lane, open)| {
             if lane.tally.per_second.iter().sum::<u64>() < lane.tally.requests {
                 lane.tally.second_over();
             }
-            let unanswered = lane.in_flight + lane.overdue(end_ns);
-            LaneYield { tally: lane.tally, unanswered, open, opened: lane.opened }
+            let (in_flight, overdue) = (lane.in_flight, lane.wait_for_overdue(end_ns));
+            LaneYield { tally: lane.tally, in_flight, overdue, open, opened: lane.opened }
         });
         Yield {
             lanes: lanes.collect(),
@@ -148,12 +153,46 @@ impl Thread<'_> {
     fn nothing(self) -> Yield {
         let nothing = |lane: &Lane<'_>| LaneYield {
             tally: Tally::default(),
-            unanswered: 0,
+            in_flight: 0,
+            overdue: 0,
             open: 0,
             opened: lane.opened,
         };
         let lanes = self.lanes.iter().map(nothing).collect();
         Yield { lanes, duration_ns: 0, cpu_ns: 0, longest_gap_ns: 0, watched: None }
+    }
+
+    /// Notes which requests are on their way when the window opens.
+    fn carry(&mut self, now_ns: u64) {
+        for index in 0..self.connections.len() {
+            let lane = usize::from(self.connections[index].lane);
+            for place in 0..self.connections[index].outstanding {
+                let since_ns = now_ns.saturating_sub(self.stamp(index, place).sent_ns);
+                let tally = &mut self.lanes[lane].tally;
+                tally.carried += 1;
+                tally.carried_ns += since_ns;
+            }
+        }
+    }
+
+    /// Counts how long the requests have been waited for that have no answer when the window closes.
+    fn wait_for_unanswered(&mut self, now_ns: u64) {
+        for index in 0..self.connections.len() {
+            let lane = usize::from(self.connections[index].lane);
+            for place in 0..self.connections[index].outstanding {
+                let Stamp { due_ns, sent_ns } = self.stamp(index, place);
+                let (latency_ns, service_ns) =
+                    (now_ns.saturating_sub(due_ns), now_ns.saturating_sub(sent_ns));
+                self.lanes[lane].tally.waited(latency_ns, service_ns);
+            }
+        }
+    }
+
+    /// When a connection's request was sent; `place` counts from the oldest without an answer.
+    fn stamp(&self, index: usize, place: u16) -> Stamp {
+        let depth = usize::from(self.plan.pipeline);
+        let slot = (usize::from(self.connections[index].oldest) + usize::from(place)) % depth;
+        self.stamps[index * depth + slot]
     }
 
     fn open_per_lane(&self) -> Vec<u64> {

@@ -1,12 +1,16 @@
-//! The page for people, in the shape that wrk made familiar.
+//! The page for people: first the shape that wrk made familiar, then what there is to say about it.
 
 use std::fmt;
 
-use crate::histogram::Quantiles;
+use crate::check::Check;
+use crate::figures::{Figure, Support};
 use crate::report::{LaneReport, Report};
 
-/// A clock that runs away faster than this is told of.
-const DRIFT_PPM_MAX: f64 = 50.0;
+/// A gap of so many times the 99th percentile is a stall.
+const STALL: u64 = 10;
+
+/// Shorter gaps are told of, but are no stall.
+const STALL_NS_MIN: u64 = 10_000_000;
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,21 +31,8 @@ impl fmt::Display for Report {
                 duration(self.longest_gap_ns)
             )?;
         }
-        if self.clock_drift_ppm.abs() > DRIFT_PPM_MAX {
-            let drift = self.clock_drift_ppm;
-            writeln!(
-                out,
-                "The clock ran {drift:.0} ppm off the kernel's: trust no digit beyond that."
-            )?;
-        }
-        let open_loop = self.lanes.iter().any(|lane| lane.rate_rps_offered.is_some());
-        let loop_note = if open_loop {
-            "Open loop: latency counts from the time at which a request was to be sent."
-        } else {
-            "Closed loop: nobody asks while a connection waits, so stalls are under-represented; \
-             -R measures what users would see."
-        };
-        writeln!(out, "{loop_note}")?;
+        self.write_checks(out)?;
+        self.write_loop(out)?;
         if self.interrupted {
             writeln!(out, "Interrupted: this is what was counted until then.")?;
         }
@@ -57,14 +48,7 @@ impl Report {
             "  {} connections open, {} made",
             lane.connections_open, lane.connections_opened
         )?;
-        if let (Some(latency), Some(service)) = (lane.latency_ns, lane.service_ns) {
-            let paced = lane.rate_rps_offered.is_some();
-            writeln!(out, "  Latency       {}", heading())?;
-            writeln!(out, "    {:<11} {}", if paced { "intended" } else { "" }, row(latency))?;
-            if paced {
-                writeln!(out, "    {:<11} {}", "from send", row(service))?;
-            }
-        }
+        write_latency(out, lane)?;
         writeln!(
             out,
             "  {} requests, {} received, {} sent",
@@ -82,14 +66,12 @@ impl Report {
         if !faults.is_empty() {
             writeln!(out, "  Errors: {}", faults.join(", "))?;
         }
-        let in_flight = self.connections as u64 * u64::from(self.pipeline);
-        let missing = lane.errors.timeout + lane.unanswered;
-        if missing > in_flight || lane.errors.timeout > 0 {
-            let all = lane.requests + missing;
-            let known = lane.requests * 100 / all;
+        let account = lane.accounting;
+        if account.never_sent + account.shed > 0 {
             writeln!(
                 out,
-                "  {missing} of {all} requests had no answer in time: what is above {known} % is unknown"
+                "  Never sent: {} still waited for a connection, {} were given up",
+                account.never_sent, account.shed
             )?;
         }
         if let Some(cpu_ns) = lane.watched_cpu_ns.filter(|_| lane.requests > 0) {
@@ -107,15 +89,101 @@ impl Report {
         }
         writeln!(out, "Requests/sec: {:10.2}", lane.rate_rps)
     }
+
+    fn write_checks(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let asked = self.checks.iter().filter(|check| check.passed.is_some()).count();
+        let failed: Vec<&Check> =
+            self.checks.iter().filter(|check| check.passed == Some(false)).collect();
+        writeln!(out, "Self-checks: {} of {asked} passed", asked - failed.len())?;
+        for Check { name, lane, value, bound, .. } in failed {
+            let lane = lane.and_then(|lane| self.lanes.get(lane));
+            let whose = lane.map(|lane| format!(" of {}", lane.url)).unwrap_or_default();
+            writeln!(out, "  failed: {name}{whose} is {value:.6}, against {bound}")?;
+        }
+        Ok(())
+    }
+
+    fn write_loop(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.lanes.iter().any(|lane| lane.rate_rps_offered.is_some()) {
+            return writeln!(
+                out,
+                "Open loop: latency counts from the time at which a request was to be sent."
+            );
+        }
+        let p99 = self.latency_ns.map_or(0, |latency| latency.p99);
+        if self.longest_gap_ns > (p99 * STALL).max(STALL_NS_MIN) {
+            return writeln!(
+                out,
+                "Closed loop: a stall is under-represented here. Nothing was answered for {}, which {} \
+                 requests waited through; -R measures what users would see.",
+                duration(self.longest_gap_ns),
+                self.connections * usize::from(self.pipeline)
+            );
+        }
+        writeln!(
+            out,
+            "Closed loop: nobody asks while a connection waits, so stalls are under-represented; -R \
+             measures what users would see."
+        )
+    }
 }
 
-fn heading() -> String {
-    ["mean", "50 %", "90 %", "99 %", "99.9 %", "max"].map(|name| format!("{name:>9}")).join(" ")
+/// Percentiles with their intervals; in the open loop from both starting points.
+fn write_latency(out: &mut fmt::Formatter<'_>, lane: &LaneReport) -> fmt::Result {
+    let (Some(latency), Some(service)) = (lane.latency_ns, lane.service_ns) else { return Ok(()) };
+    let is_paced = lane.rate_rps_offered.is_some();
+    if is_paced {
+        writeln!(
+            out,
+            "  {:<9} {:>12} {:<22} {:>12}",
+            "Latency", "intended", "  95 %", "from send"
+        )?;
+    } else {
+        writeln!(out, "  {:<9} {:>12} {:<22}", "Latency", "", "  95 %")?;
+    }
+    let mut row = |name: &str, value: String, interval: String, service: String| {
+        let service = if is_paced { service } else { String::new() };
+        let line = format!("    {name:<7} {value:>12}   {interval:<20} {service:>12}");
+        writeln!(out, "{}", line.trim_end())
+    };
+    row("mean", duration(latency.mean), String::new(), duration(service.mean))?;
+    for (figure, service) in lane.figures.iter().zip(&lane.service_figures) {
+        if figure.support == Support::None {
+            continue;
+        }
+        let high = figure.high_ns.map_or_else(|| "?".to_owned(), duration);
+        let few = if figure.support == Support::Few { " few" } else { "" };
+        let interval = format!("{} - {high}{few}", duration(figure.low_ns));
+        row(&percent(figure.name), bounded(figure), interval, bounded(service))?;
+    }
+    let max = |answered: u64, waited: u64| {
+        let sign = if waited > answered { ">= " } else { "" };
+        format!("{sign}{}", duration(answered.max(waited)))
+    };
+    let service_max = max(service.max, lane.waited_service_ns_max);
+    row("max", max(latency.max, lane.waited_ns_max), String::new(), service_max)?;
+    if lane.figures.iter().any(|figure| figure.is_lower_bound) {
+        writeln!(
+            out,
+            "  >= is a lower bound: {} requests had no answer in time, and count with the time they waited",
+            lane.accounting.timeouts + lane.unanswered
+        )?;
+    }
+    let untold = lane.figures.iter().find(|figure| figure.support == Support::None);
+    if let Some(figure) = untold {
+        let name = percent(figure.name);
+        writeln!(out, "  {name} and above are not told: fewer than ten answers lie beyond")?;
+    }
+    Ok(())
 }
 
-fn row(figures: Quantiles) -> String {
-    let Quantiles { p50, p90, p99, p999, max, mean, min: _ } = figures;
-    [mean, p50, p90, p99, p999, max].map(|value| format!("{:>9}", duration(value))).join(" ")
+fn percent(name: &str) -> String {
+    format!("{} %", name.trim_start_matches('p'))
+}
+
+fn bounded(figure: &Figure) -> String {
+    let sign = if figure.is_lower_bound { ">= " } else { "" };
+    format!("{sign}{}", duration(figure.value_ns))
 }
 
 fn duration(value_ns: u64) -> String {

@@ -2,6 +2,7 @@
 
 mod counts;
 mod faults;
+mod honesty;
 mod plans;
 mod rotation;
 mod scripted;
