@@ -106,6 +106,11 @@ pub fn set_backlog(listener: impl AsFd, count: u16) -> io::Result<()> {
     Ok(net::listen(listener, i32::from(count))?)
 }
 
+/// Whether other sockets of the same user may listen on this one's port beside it (`SO_REUSEPORT`).
+pub fn is_reuseport(socket: impl AsFd) -> bool {
+    sockopt::socket_reuseport(socket).unwrap_or(false)
+}
+
 /// The endpoint a listener got, which tells the port when zero was asked for.
 ///
 /// # Errors

@@ -46,6 +46,13 @@ impl Census {
         }
     }
 
+    /// Whether these are the ceilings of `limits`.
+    pub(crate) fn is_for(&self, limits: &Limits) -> bool {
+        let per_address_max = self.addresses.as_ref().map_or(0, |addresses| addresses.max);
+        self.connections_max == limits.connections_max
+            && per_address_max == limits.connections_per_address_max
+    }
+
     /// Counts a connection in, over the ceiling too.
     pub(crate) fn enter(&self, socket: BorrowedFd<'_>) -> Seat {
         let before = self.connections.fetch_add(1, Ordering::Relaxed);

@@ -16,4 +16,4 @@ mod worker;
 
 pub use handler::{Contract, Echo, Files, FilesError, Fixed, FortyTwo, Site};
 pub use limits::Limits;
-pub use server::{ListenError, Running, Server, Settings, Words};
+pub use server::{Event, ListenError, ReloadError, Running, Server, Settings, Words};

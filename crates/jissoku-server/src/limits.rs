@@ -36,6 +36,11 @@ pub struct Limits {
     /// what one receive brings and one answer that is copied, this is what a client that does not read can
     /// make us hold: 56 KiB.
     pub output_size_high: usize,
+    /// After a reload: how long the workers of before keep an idle connection for one more request. As long
+    /// as the idle limit, so that no connection ends sooner because of a reload.
+    pub drain_idle_ns: u64,
+    /// After a reload: how long the workers of before may take to answer their last clients.
+    pub drain_ns_max: u64,
     /// After the order to stop: how long an idle connection is kept for a request that may be on its way.
     pub stop_idle_ns: u64,
     /// After the order to stop: how long answers may still take.
@@ -56,6 +61,8 @@ impl Limits {
         linger_size_max: 256 * 1024,
         steps_per_turn_max: 1_000,
         output_size_high: 16 * 1024,
+        drain_idle_ns: 75 * SECOND_NS,
+        drain_ns_max: 300 * SECOND_NS,
         stop_idle_ns: SECOND_NS,
         stop_ns_max: 10 * SECOND_NS,
     };

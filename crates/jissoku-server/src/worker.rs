@@ -17,10 +17,16 @@ use crate::timers::Timers;
 #[derive(Debug, Default)]
 pub(crate) struct Order(AtomicU8);
 
-const DRAIN: u8 = 1;
-const LEAVE: u8 = 2;
+const RETIRE: u8 = 1;
+const DRAIN: u8 = 2;
+const LEAVE: u8 = 3;
 
 impl Order {
+    /// To leave the listeners to others, and to end once the clients have gone.
+    pub(crate) fn retire(&self) {
+        self.0.fetch_max(RETIRE, Ordering::Relaxed);
+    }
+
     /// To stop listening, and to end once what is in flight is answered.
     pub(crate) fn drain(&self) {
         self.0.fetch_max(DRAIN, Ordering::Relaxed);
@@ -36,6 +42,17 @@ impl Order {
     }
 }
 
+/// The way to the end, once it was ordered.
+#[derive(Clone, Copy, Debug)]
+struct Parting {
+    order: u8,
+    since_ns: u64,
+    /// How long an idle connection is kept for a request that may be on its way.
+    idle_ns: u64,
+    /// How long everything may still take.
+    ns_max: u64,
+}
+
 /// Everything a connection needs that is not its own.
 #[derive(Debug)]
 pub(crate) struct Desk {
@@ -47,8 +64,7 @@ pub(crate) struct Desk {
     /// Connections over a ceiling that are still open here.
     refused: usize,
     now_ns: u64,
-    /// When the order to stop came.
-    stop_ns: Option<u64>,
+    parting: Option<Parting>,
 }
 
 impl Desk {
@@ -61,7 +77,7 @@ impl Desk {
             census,
             refused: 0,
             now_ns,
-            stop_ns: None,
+            parting: None,
         }
     }
 
@@ -108,13 +124,13 @@ impl Desk {
 
     #[inline]
     pub(crate) const fn is_stopping(&self) -> bool {
-        self.stop_ns.is_some()
+        self.parting.is_some()
     }
 
     /// Whether the time for answering what was in flight is over.
     pub(crate) const fn stop_is_over(&self) -> bool {
-        match self.stop_ns {
-            Some(stop_ns) => self.now_ns >= stop_ns + self.limits.stop_ns_max,
+        match &self.parting {
+            Some(parting) => self.now_ns - parting.since_ns >= parting.ns_max,
             None => false,
         }
     }
@@ -122,10 +138,10 @@ impl Desk {
     /// Whether stopping has come so far that a connection idle for `idle_ns` can go. A request may be on
     /// its way when the order comes, so it is not at once.
     pub(crate) const fn lets_idle_go(&self, idle_ns: u64) -> bool {
-        match self.stop_ns {
-            Some(stop_ns) => {
-                let grace_ns = self.limits.stop_idle_ns;
-                idle_ns >= grace_ns && self.now_ns >= stop_ns + grace_ns
+        match &self.parting {
+            Some(parting) => {
+                let grace_ns = parting.idle_ns;
+                idle_ns >= grace_ns && self.now_ns - parting.since_ns >= grace_ns
             }
             None => false,
         }
@@ -159,18 +175,33 @@ impl Worker {
             if turn == Turn::Woken {
                 match order.get() {
                     LEAVE => return Ok(()),
-                    DRAIN if !self.desk.is_stopping() => {
-                        driver.stop_listening(&mut self)?;
-                        self.desk.stop_ns = Some(self.desk.now_ns);
-                        self.looks_ns = Some(self.desk.now_ns + self.desk.limits.stop_idle_ns);
-                    }
-                    _ => {}
+                    order => self.obey(order, &mut driver)?,
                 }
             }
             if self.desk.is_stopping() && driver.connections() == 0 {
                 return Ok(());
             }
         }
+    }
+
+    /// Begins to part, or parts faster than before.
+    fn obey(&mut self, order: u8, driver: &mut Driver<Self>) -> io::Result<()> {
+        let given = self.desk.parting.map_or(0, |parting| parting.order);
+        if order <= given {
+            return Ok(());
+        }
+        if given == 0 {
+            driver.stop_listening(self)?;
+        }
+        let limits = self.desk.limits;
+        let (idle_ns, ns_max) = match order {
+            RETIRE => (limits.drain_idle_ns, limits.drain_ns_max),
+            _ => (limits.stop_idle_ns, limits.stop_ns_max),
+        };
+        let since_ns = self.desk.now_ns;
+        self.desk.parting = Some(Parting { order, since_ns, idle_ns, ns_max });
+        self.looks_ns = Some(since_ns.saturating_add(idle_ns));
+        Ok(())
     }
 }
 

@@ -31,4 +31,9 @@ impl Failure {
         let _told = writeln!(io::stderr(), "jissoku serve: {}", self.message);
         self.code
     }
+
+    /// Says why everything stays as it is.
+    pub(super) fn tell_and_go_on(&self) {
+        let _told = writeln!(io::stderr(), "jissoku serve: not reloaded: {}", self.message);
+    }
 }

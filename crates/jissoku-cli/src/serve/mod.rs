@@ -10,7 +10,7 @@ mod listen;
 mod run;
 
 use clap::{ArgGroup, Args};
-use jissoku_server::{Limits, Server, Settings, Site};
+use jissoku_server::{Limits, Settings, Site};
 
 use failure::{FINE, Failure};
 
@@ -35,24 +35,25 @@ pub(crate) struct Serve {
 impl Serve {
     /// Serves until SIGTERM or SIGINT, and says on standard output where.
     pub(crate) fn run(self) -> u8 {
-        match self.prepare().and_then(|(server, site)| run::serve(server, site)) {
+        match run::serve(|| self.prepare()) {
             Ok(()) => FINE,
             Err(failure) => failure.tell(),
         }
     }
 
-    fn prepare(self) -> Result<(Server, Site), Failure> {
+    /// Makes of the flags what a generation of workers needs. Asked again at every reload.
+    fn prepare(&self) -> Result<(Settings, Site), Failure> {
         let crew = self.run.crew()?;
         self.answers.check()?;
         let site = self.answers.site(self.files.load()?);
-        let server = Server::listen(Settings {
-            endpoints: self.listen.listen,
+        let settings = Settings {
+            endpoints: self.listen.listen.clone(),
             workers: crew.workers,
             cores: crew.cores,
             limits: Limits::DEFAULT,
             driver: jissoku_os::driver::Settings::default(),
-        });
-        Ok((server.map_err(|error| Failure::of_input(&error))?, site))
+        };
+        Ok((settings, site))
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{Server, Site, Words};
+use jissoku_server::{Event, Running, Server, Settings, Site, Words};
 
 use super::failure::Failure;
 use crate::units;
@@ -48,14 +48,42 @@ impl Run {
     }
 }
 
-/// Serves until a signal comes, and says on standard output where.
-pub(super) fn serve(server: Server, site: Site) -> Result<(), Failure> {
+/// Serves until a signal comes, and says on standard output where. `prepare` is asked at the start and at
+/// every reload.
+pub(super) fn serve(
+    prepare: impl Fn() -> Result<(Settings, Site), Failure>,
+) -> Result<(), Failure> {
+    let (settings, site) = prepare()?;
+    let server = Server::listen(settings).map_err(|error| Failure::of_input(&error))?;
     // Caught before anybody can know that we listen, so that no signal ends us half-way.
-    let words = Words::listen().map_err(|error| Failure::of_work(&error))?;
+    let mut words = Words::listen().map_err(|error| Failure::of_work(&error))?;
     // With fewer descriptors than hoped for, fewer connections are taken at once, and that is all.
     let _raised = jissoku_os::descriptors::raise_limit();
-    let endpoints = server.endpoints().to_vec();
-    let running = server.start(site).map_err(|error| Failure::of_work(&error))?;
+    let mut running = server.start(site).map_err(|error| Failure::of_work(&error))?;
+    announce(&running.endpoints());
+    loop {
+        match running.wait(&mut words, None).map_err(|error| Failure::of_work(&error))? {
+            Event::Reload => {
+                if let Err(failure) = reload(&mut running, &prepare) {
+                    failure.tell_and_go_on();
+                }
+            }
+            Event::Ended => break,
+            Event::Replace | Event::Stopping | Event::Other | Event::Nothing => {}
+        }
+    }
+    running.join().map_err(|error| Failure::of_work(&error))
+}
+
+fn reload(
+    running: &mut Running,
+    prepare: impl Fn() -> Result<(Settings, Site), Failure>,
+) -> Result<(), Failure> {
+    let (settings, site) = prepare()?;
+    running.reload(&settings, site).map_err(|error| Failure::of_input(&error))
+}
+
+fn announce(endpoints: &[Endpoint]) {
     let mut stdout = io::stdout().lock();
     for endpoint in endpoints {
         let line = match endpoint {
@@ -65,6 +93,4 @@ pub(super) fn serve(server: Server, site: Site) -> Result<(), Failure> {
         // Whoever closed our standard output does not want to know.
         let _told = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
     }
-    drop(stdout);
-    running.wait_for_word(words).map_err(|error| Failure::of_work(&error))
 }

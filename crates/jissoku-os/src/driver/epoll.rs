@@ -144,9 +144,13 @@ impl<H: Handler> Driver<H> {
 
     /// Takes what the kernel has accepted for us, and closes the listeners: the first half of stopping.
     ///
+    /// A listener that somebody else has open too stays one: a connection that comes meanwhile is theirs.
+    ///
     /// # Errors
     /// The error of `epoll_ctl(2)`.
     pub fn stop_listening(&mut self, handler: &mut H) -> io::Result<()> {
+        // In this order, no connection is left for which only this driver was woken.
+        self.gate.unwatch(&self.epoll)?;
         for listener in 0..self.gate.count() {
             let mut before = None;
             while before != Some(self.slots.count()) && !self.gate.is_paused() {

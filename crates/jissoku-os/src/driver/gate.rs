@@ -48,12 +48,13 @@ pub(super) enum Taken {
 pub(super) struct Gate {
     listeners: Vec<Listener>,
     is_open: bool,
+    is_watched: bool,
     opens_again_ns: Option<u64>,
 }
 
 impl Gate {
     pub(super) fn new(listeners: Vec<Listener>, epoll: &Epoll) -> io::Result<Self> {
-        let mut gate = Self { listeners, is_open: false, opens_again_ns: None };
+        let mut gate = Self { listeners, is_open: false, is_watched: false, opens_again_ns: None };
         gate.open(epoll)?;
         Ok(gate)
     }
@@ -89,7 +90,16 @@ impl Gate {
     /// Left watched, a level-triggered listener that cannot be served would wake us without end.
     pub(super) fn pause(&mut self, epoll: &Epoll, now_ns: u64) -> io::Result<()> {
         self.opens_again_ns = Some(now_ns + PAUSE_NS);
-        if std::mem::replace(&mut self.is_open, false) {
+        self.is_open = false;
+        self.unwatch(epoll)
+    }
+
+    /// Is not woken for connections any more, and can still take them.
+    ///
+    /// Closing a listener would not do: the watch lives as long as anybody has the listener open (`epoll(7)`,
+    /// question 6), and who watches and does not take swallows the wake-ups of the others.
+    pub(super) fn unwatch(&mut self, epoll: &Epoll) -> io::Result<()> {
+        if std::mem::replace(&mut self.is_watched, false) {
             self.listeners.iter().try_for_each(|listener| epoll.remove(listener.fd()))?;
         }
         Ok(())
@@ -102,7 +112,8 @@ impl Gate {
 
     pub(super) fn open(&mut self, epoll: &Epoll) -> io::Result<()> {
         self.opens_again_ns = None;
-        if std::mem::replace(&mut self.is_open, true) {
+        self.is_open = true;
+        if std::mem::replace(&mut self.is_watched, true) {
             return Ok(());
         }
         for (listener, token) in self.listeners.iter().zip(TOKENS..) {
@@ -120,7 +131,7 @@ impl Gate {
         self.listeners.len()
     }
 
-    /// Closes the listeners for good.
+    /// Closes the listeners for good; they were unwatched before.
     pub(super) fn close(&mut self) {
         self.listeners.clear();
         self.is_open = false;

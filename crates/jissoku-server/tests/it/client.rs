@@ -78,8 +78,13 @@ impl Target {
         client.answer()
     }
 
+    /// Orders the workers to stop in good order.
+    pub(crate) fn stop(&mut self) {
+        self.running.stop().expect("workers are told");
+    }
+
     /// Ends the server without ceremony.
-    pub(crate) fn end(self) {
+    pub(crate) fn end(mut self) {
         self.running.abandon().expect("workers are told");
         self.running.join().expect("workers end well");
     }
@@ -145,7 +150,7 @@ impl Answer {
 }
 
 impl Client {
-    fn connect(endpoint: &Endpoint) -> io::Result<Self> {
+    pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<Self> {
         let stream = match endpoint {
             Endpoint::Tcp(address) => Stream::Tcp(connect_tcp(*address)?),
             Endpoint::Unix(path) => {

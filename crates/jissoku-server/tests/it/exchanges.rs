@@ -259,7 +259,7 @@ fn several_places_are_listened_on_at_once() {
     let mut settings = Settings { workers: 2, ..Settings::new(free_port()) };
     settings.endpoints.push(Endpoint::Unix(path));
     let server = jissoku_server::Server::listen(settings).expect("places to listen");
-    let endpoints = server.endpoints().to_vec();
+    let endpoints = server.endpoints();
     let running = server.start(contract()).expect("workers start");
     let mut target = Target { running, endpoint: endpoints[0].clone() };
     assert_eq!(target.ask(GET).status, 200);

@@ -6,5 +6,6 @@ mod echo;
 mod exchanges;
 mod files;
 mod limits;
+mod reload;
 mod slow;
 mod stopping;

@@ -23,12 +23,12 @@ fn wait_until_refused(target: &Target) {
 
 #[test]
 fn a_delayed_request_is_answered_while_stopping() {
-    let target = Target::serve(contract());
+    let mut target = Target::serve(contract());
     let mut client = target.connect();
     client.send("GET /delay?ms=300 HTTP/1.1\r\nHost: a\r\n\r\n");
     // Its bytes are with the server when those of a later connection are answered.
     assert_eq!(target.ask(GET).status, 200);
-    target.running.stop().expect("workers are told");
+    target.stop();
     let answer = client.answer();
     assert_eq!((answer.text(), answer.field("Connection")), ("Hello, World!", Some("close")));
     client.expect_end();
@@ -37,11 +37,11 @@ fn a_delayed_request_is_answered_while_stopping() {
 
 #[test]
 fn a_request_that_was_on_its_way_is_answered() {
-    let target = patient();
+    let mut target = patient();
     let mut client = target.connect();
     client.send(GET);
     assert_eq!(client.answer().field("Connection"), None);
-    target.running.stop().expect("workers are told");
+    target.stop();
     wait_until_refused(&target);
     client.send(GET);
     assert_eq!(client.answer().field("Connection"), Some("close"));
@@ -51,11 +51,11 @@ fn a_request_that_was_on_its_way_is_answered() {
 
 #[test]
 fn all_of_a_pipeline_is_answered_while_stopping() {
-    let target = patient();
+    let mut target = patient();
     let mut client = target.connect();
     client.send(GET);
     client.answer();
-    target.running.stop().expect("workers are told");
+    target.stop();
     wait_until_refused(&target);
     client.send(&GET.repeat(5));
     let words: Vec<_> =
@@ -67,10 +67,11 @@ fn all_of_a_pipeline_is_answered_while_stopping() {
 
 #[test]
 fn idle_connections_are_let_go() {
-    let target = Target::start(Settings { workers: 2, ..Settings::new(free_port()) }, contract());
+    let mut target =
+        Target::start(Settings { workers: 2, ..Settings::new(free_port()) }, contract());
     let mut clients: Vec<_> = (0..20).map(|_| target.connect()).collect();
     ask_all(&mut clients);
-    target.running.stop().expect("workers are told");
+    target.stop();
     for client in &mut clients {
         client.expect_end();
     }
@@ -80,11 +81,11 @@ fn idle_connections_are_let_go() {
 #[test]
 fn stopping_does_not_wait_for_ever() {
     let limits = Limits { stop_ns_max: 1, ..Limits::DEFAULT };
-    let target = Target::start(Settings { limits, ..Settings::new(free_port()) }, contract());
+    let mut target = Target::start(Settings { limits, ..Settings::new(free_port()) }, contract());
     let mut client = target.connect();
     client.send("GET /delay?ms=60000 HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(target.ask(GET).status, 200);
-    target.running.stop().expect("workers are told");
+    target.stop();
     client.expect_end();
     target.running.join().expect("workers end well");
 }
@@ -92,9 +93,9 @@ fn stopping_does_not_wait_for_ever() {
 #[test]
 fn a_unix_socket_is_refused_and_gone_after_stopping() {
     let path = fresh_path();
-    let target = Target::start(Settings::new(Endpoint::Unix(path.clone())), contract());
+    let mut target = Target::start(Settings::new(Endpoint::Unix(path.clone())), contract());
     assert_eq!(target.ask(GET).status, 200);
-    target.running.stop().expect("workers are told");
+    target.stop();
     wait_until_refused(&target);
     target.running.join().expect("workers end well");
     assert!(!path.exists());
@@ -115,8 +116,8 @@ fn a_stale_unix_socket_is_taken_over() {
 
 #[test]
 fn a_server_that_was_stopped_refuses() {
-    let target = Target::serve(contract());
-    target.running.stop().expect("workers are told");
+    let mut target = Target::serve(contract());
+    target.stop();
     wait_until_refused(&target);
     let refusal = target.try_connect().err().map(|error| error.kind());
     assert_eq!(refusal, Some(io::ErrorKind::ConnectionRefused));

@@ -1,0 +1,166 @@
+//! The endpoints of a server and their sockets, which outlive the workers that listen on them.
+//!
+//! A socket that was opened stays open until the endpoint is given up: the kernel resets whoever waits on a
+//! listener that closes. So the sockets belong to the server, every generation of workers is dealt
+//! duplicates of the same ones, and when there are fewer workers some have two.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jissoku_os::driver::Listener;
+use jissoku_os::socket::{self, Endpoint, Sharing};
+
+/// A place that cannot be listened on.
+#[derive(Debug)]
+pub struct ListenError {
+    endpoint: Endpoint,
+    error: io::Error,
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.error.kind() == io::ErrorKind::AddrInUse {
+            return write!(formatter, "{} is taken: somebody listens there already", self.endpoint);
+        }
+        write!(formatter, "cannot listen on {}: {}", self.endpoint, self.error)
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+/// One endpoint, as it was asked for and as it was had.
+#[derive(Clone, Debug)]
+struct Door {
+    wanted: Endpoint,
+    bound: Endpoint,
+    sockets: Vec<Arc<OwnedFd>>,
+    /// The file of a Unix socket that is ours to take away.
+    file: Option<SocketFile>,
+}
+
+/// All endpoints of a server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Doors(Vec<Door>);
+
+/// What one worker listens on.
+#[derive(Debug, Default)]
+pub(super) struct Post {
+    /// The first of every endpoint in the order of the endpoints, then what is left over.
+    pub(super) listeners: Vec<Listener>,
+}
+
+impl Doors {
+    /// Opens `endpoints` for so many workers; what of them stands already is kept.
+    ///
+    /// # Errors
+    /// The first endpoint that cannot be had, and why. Nothing has changed then.
+    pub(super) fn open(&self, endpoints: &[Endpoint], workers: usize) -> Result<Self, ListenError> {
+        let mut doors = Vec::new();
+        let mut standing = self.0.clone();
+        for endpoint in endpoints {
+            let mut door = match standing.iter().position(|door| door.is_at(endpoint)) {
+                Some(index) => standing.remove(index),
+                None => Door::open(endpoint)
+                    .map_err(|error| ListenError { endpoint: endpoint.clone(), error })?,
+            };
+            door.grow(workers);
+            doors.push(door);
+        }
+        Ok(Self(doors))
+    }
+
+    /// Where connections come in, with the ports the kernel chose.
+    pub(super) fn endpoints(&self) -> Vec<Endpoint> {
+        self.0.iter().map(|door| door.bound.clone()).collect()
+    }
+
+    /// Duplicates of all sockets, for so many workers.
+    ///
+    /// # Errors
+    /// The error of `dup(2)`: there are no more descriptors.
+    pub(super) fn deal(&self, workers: usize) -> io::Result<Vec<Post>> {
+        let mut posts: Vec<Post> = (0..workers).map(|_| Post::default()).collect();
+        for door in &self.0 {
+            for (index, post) in posts.iter_mut().enumerate() {
+                let socket = door.sockets[index % door.sockets.len()].try_clone()?;
+                let is_shared = door.sockets.len() < workers;
+                let listener = if is_shared { Listener::Shared } else { Listener::Own };
+                post.listeners.push(listener(socket));
+            }
+        }
+        for door in &self.0 {
+            for (index, socket) in door.sockets.iter().enumerate().skip(workers) {
+                posts[index % workers].listeners.push(Listener::Own(socket.try_clone()?));
+            }
+        }
+        Ok(posts)
+    }
+
+    /// Takes away the files of Unix sockets that none of `successors` has.
+    pub(super) fn remove_files(&self, successors: &Self) {
+        for door in &self.0 {
+            let is_kept = successors.0.iter().any(|other| other.bound == door.bound);
+            if let Some(file) = door.file.as_ref().filter(|_| !is_kept) {
+                file.remove();
+            }
+        }
+    }
+}
+
+impl Door {
+    fn open(endpoint: &Endpoint) -> io::Result<Self> {
+        socket::claim(endpoint)?;
+        // Always ready to be shared: a later generation may have more workers.
+        let sharing = match endpoint {
+            Endpoint::Tcp(_) => Sharing::Reuseport,
+            Endpoint::Unix(_) => Sharing::Alone,
+        };
+        let socket = socket::listen(endpoint, sharing)?;
+        let bound = socket::local_endpoint(&socket)?;
+        let file = match &bound {
+            Endpoint::Unix(path) => Some(SocketFile::of(path)?),
+            Endpoint::Tcp(_) => None,
+        };
+        Ok(Self { wanted: endpoint.clone(), bound, sockets: vec![Arc::new(socket)], file })
+    }
+
+    fn is_at(&self, endpoint: &Endpoint) -> bool {
+        self.wanted == *endpoint || self.bound == *endpoint
+    }
+
+    /// Opens a socket for every worker where that is possible. Where it is not, they share those there are:
+    /// a port below 1024 after the privileges were given up, for example.
+    fn grow(&mut self, workers: usize) {
+        let is_shareable =
+            matches!(self.bound, Endpoint::Tcp(_)) && self.sockets.iter().all(socket::is_reuseport);
+        while is_shareable && self.sockets.len() < workers {
+            let Ok(socket) = socket::listen(&self.bound, Sharing::Reuseport) else { return };
+            self.sockets.push(Arc::new(socket));
+        }
+    }
+}
+
+/// The file of a Unix socket. Somebody else may have put theirs in its place since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> io::Result<Self> {
+        let found = std::fs::symlink_metadata(path)?;
+        Ok(Self { path: path.to_owned(), identity: (found.dev(), found.ino()) })
+    }
+
+    fn remove(&self) {
+        if Self::of(&self.path).is_ok_and(|found| found == *self) {
+            // Somebody was faster, or the folder is not ours to change; neither hurts anybody.
+            let _gone = std::fs::remove_file(&self.path);
+        }
+    }
+}

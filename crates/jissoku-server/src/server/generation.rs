@@ -1,0 +1,189 @@
+//! The workers that were started together, for one site and one set of settings.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+
+use jissoku_os::driver::{Driver, Waker};
+
+use super::Settings;
+use super::doors::Post;
+use crate::census::Census;
+use crate::handler::Site;
+use crate::limits::REFUSALS_MAX;
+use crate::worker::{Order, Worker};
+
+/// What the workers of a generation have in common.
+#[derive(Debug)]
+pub(super) struct Served {
+    pub(super) site: Arc<Site>,
+    /// Everybody's connections, those of earlier generations too.
+    pub(super) census: Arc<Census>,
+}
+
+/// Workers that began together and will end together.
+#[derive(Debug)]
+pub(super) struct Generation {
+    order: Arc<Order>,
+    wakers: Vec<Waker>,
+    workers: Vec<JoinHandle<io::Result<()>>>,
+    /// One byte comes for every worker that ends.
+    ended: UnixStream,
+    left: usize,
+}
+
+impl Generation {
+    /// Starts a worker for each of `posts`, and waits until each is ready to take connections.
+    ///
+    /// When some cannot be started the others may have taken connections already, so they are there
+    /// with the error, to be retired or abandoned.
+    ///
+    /// # Errors
+    /// Nothing was started: the error of `socketpair(2)`.
+    pub(super) fn start(
+        settings: &Settings,
+        posts: Vec<Post>,
+        served: &Served,
+    ) -> io::Result<(Self, io::Result<()>)> {
+        let (ended, ending) = UnixStream::pair()?;
+        ended.set_nonblocking(true)?;
+        let order = Arc::default();
+        let mut generation =
+            Self { order, wakers: Vec::new(), workers: Vec::new(), ended, left: 0 };
+        let (sender, receiver) = mpsc::channel();
+        let mut outcome = Ok(());
+        for (index, post) in posts.into_iter().enumerate() {
+            let farewell = ending.try_clone().map(Farewell);
+            let begun = farewell.and_then(|farewell| {
+                let start = Start { post, farewell, ready: sender.clone() };
+                generation.add_worker(index, settings, served, start)
+            });
+            if begun.is_err() {
+                outcome = begun;
+                break;
+            }
+        }
+        drop(sender);
+        for _ in 0..generation.left {
+            let said = receiver.recv();
+            let ready = said.unwrap_or_else(|_| Err(io::Error::other("a worker did not begin")));
+            outcome = outcome.and(ready);
+        }
+        Ok((generation, outcome))
+    }
+
+    fn add_worker(
+        &mut self,
+        index: usize,
+        settings: &Settings,
+        served: &Served,
+        start: Start,
+    ) -> io::Result<()> {
+        let waker = Waker::new()?;
+        self.wakers.push(waker.clone());
+        let Served { site, census } = served;
+        let worker = Worker::new(Arc::clone(site), Arc::clone(census), settings.limits);
+        let order = Arc::clone(&self.order);
+        // Who is over the ceiling is taken to be told so, up to a margin; the kernel keeps the others.
+        let mut driver = settings.driver;
+        driver.connections_max = settings.limits.connections_max.saturating_add(REFUSALS_MAX);
+        let core = settings.cores.get(index % settings.cores.len().max(1)).copied();
+        let thread = thread::Builder::new().name(format!("worker-{index}"));
+        self.workers.push(thread.spawn(move || {
+            let Start { post, farewell: _said_at_the_end, ready } = start;
+            let prepare = || {
+                core.map_or(Ok(()), |core| jissoku_os::core::pin(&[core]))?;
+                // Otherwise the kernel makes every delay some 50 us longer than it has to be.
+                jissoku_os::timer::wake_punctually()?;
+                Driver::new(post.listeners, waker, driver)
+            };
+            let (said, driver) = match prepare() {
+                Ok(driver) => (Ok(()), Some(driver)),
+                Err(error) => (Err(error), None),
+            };
+            // Whoever started us waits for it.
+            let _heard = ready.send(said);
+            drop(ready);
+            driver.map_or(Ok(()), |driver| worker.run(driver, &order))
+        })?);
+        self.left += 1;
+        Ok(())
+    }
+
+    /// Orders the workers to leave the listeners to others, and to end once their clients have gone.
+    pub(super) fn retire(&self) -> io::Result<()> {
+        self.order.retire();
+        self.wake()
+    }
+
+    /// Orders the workers to take no more connections and to end once what is in flight is answered.
+    pub(super) fn drain(&self) -> io::Result<()> {
+        self.order.drain();
+        self.wake()
+    }
+
+    /// Orders the workers to end at once.
+    pub(super) fn leave(&self) -> io::Result<()> {
+        self.order.leave();
+        self.wake()
+    }
+
+    fn wake(&self) -> io::Result<()> {
+        self.wakers.iter().try_for_each(Waker::wake)
+    }
+
+    /// How many workers have ended since the last call; does not wait.
+    pub(super) fn count_ended(&mut self) -> usize {
+        let ended = (&self.ended).read(&mut [0; 64]).unwrap_or(0).min(self.left);
+        self.left -= ended;
+        ended
+    }
+
+    /// Whether no worker is at work any more.
+    pub(super) const fn is_over(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Waits for the workers to end.
+    ///
+    /// # Errors
+    /// The first error that a worker ended with.
+    pub(super) fn join(self) -> io::Result<()> {
+        let mut outcome = Ok(());
+        for worker in self.workers {
+            let ended =
+                worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
+            outcome = outcome.and(ended);
+        }
+        outcome
+    }
+}
+
+impl AsFd for Generation {
+    /// Becomes readable when a worker ends.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+}
+
+/// Where a worker begins, and to whom it says so.
+#[derive(Debug)]
+struct Start {
+    post: Post,
+    farewell: Farewell,
+    ready: Sender<io::Result<()>>,
+}
+
+/// Tells whoever waits that a worker has ended, even if it panicked.
+#[derive(Debug)]
+struct Farewell(UnixStream);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        // If nobody listens for it any more, they know.
+        let _told = self.0.write(&[1]);
+    }
+}

@@ -1,0 +1,246 @@
+//! A server at work: the present generation of workers, and those that are still answering their last
+//! clients.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jissoku_os::epoll::{Epoll, Interest, no_event};
+use jissoku_os::socket::Endpoint;
+
+use super::doors::{Doors, ListenError};
+use super::generation::{Generation, Served};
+use super::words::{Event, Words};
+use super::{Settings, Site};
+use crate::census::Census;
+
+/// Why a server goes on as it was.
+#[derive(Debug)]
+pub enum ReloadError {
+    /// An endpoint cannot be had.
+    Listen(ListenError),
+    /// Workers cannot be started.
+    Work(io::Error),
+}
+
+impl std::fmt::Display for ReloadError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Listen(error) => error.fmt(formatter),
+            Self::Work(error) => write!(formatter, "cannot start new workers: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ReloadError {}
+
+/// A server at work.
+#[derive(Debug)]
+pub struct Running {
+    doors: Doors,
+    current: Generation,
+    retired: Vec<Generation>,
+    census: Arc<Census>,
+    phase: Phase,
+    interrupts: usize,
+    /// The first error that a worker ended with.
+    outcome: io::Result<()>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    /// Stopping, and the owner does not know.
+    Stopping,
+    /// Stopping, and the owner knows.
+    Ending,
+}
+
+impl Running {
+    /// Starts the first generation.
+    pub(super) fn start(settings: &Settings, doors: Doors, site: Site) -> io::Result<Self> {
+        let posts = doors.deal(settings.workers)?;
+        let census = Arc::new(Census::new(&settings.limits));
+        let served = Served { site: Arc::new(site), census: Arc::clone(&census) };
+        let (current, outcome) = Generation::start(settings, posts, &served)?;
+        if let Err(error) = outcome {
+            // This failure is the one to tell.
+            let _ended = current.leave().and_then(|()| current.join());
+            doors.remove_files(&Doors::default());
+            return Err(error);
+        }
+        let retired = Vec::new();
+        let outcome = Ok(());
+        let phase = Phase::Serving;
+        Ok(Self { doors, current, retired, census, phase, interrupts: 0, outcome })
+    }
+
+    /// Where the server listens, with the ports the kernel chose.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        self.doors.endpoints()
+    }
+
+    /// Serves `site` with new workers, and retires the old ones once all of the new are ready.
+    ///
+    /// Endpoints that are wanted still keep their sockets, so nobody who connects meanwhile is refused. The
+    /// old workers answer who is connected to them, say that the connection ends with that answer, and wait
+    /// for the idle as `limits.drain_idle_ns` says.
+    ///
+    /// # Errors
+    /// What of the new is impossible. The old go on, as if nothing had been asked.
+    pub fn reload(&mut self, settings: &Settings, site: Site) -> Result<(), ReloadError> {
+        let doors =
+            self.doors.open(&settings.endpoints, settings.workers).map_err(ReloadError::Listen)?;
+        let posts = doors.deal(settings.workers).map_err(ReloadError::Work)?;
+        if !self.census.is_for(&settings.limits) {
+            // Whoever is connected now is counted out with the workers of before.
+            self.census = Arc::new(Census::new(&settings.limits));
+        }
+        let served = Served { site: Arc::new(site), census: Arc::clone(&self.census) };
+        let started = Generation::start(settings, posts, &served);
+        let (new, outcome) = started.map_err(ReloadError::Work)?;
+        if let Err(error) = outcome {
+            // They may have taken connections, whose requests they answer.
+            new.retire().map_err(ReloadError::Work)?;
+            self.retired.push(new);
+            doors.remove_files(&self.doors);
+            return Err(ReloadError::Work(error));
+        }
+        let old_doors = std::mem::replace(&mut self.doors, doors);
+        let old = std::mem::replace(&mut self.current, new);
+        let told = old.retire();
+        self.retired.push(old);
+        old_doors.remove_files(&self.doors);
+        told.map_err(ReloadError::Work)
+    }
+
+    /// Orders the workers to take no more connections and to end once what is in flight is answered.
+    ///
+    /// # Errors
+    /// The error of waking a worker.
+    pub fn stop(&mut self) -> io::Result<()> {
+        self.doors.remove_files(&Doors::default());
+        // A listener is closed when the last who has it open closes it, and that is to be a worker.
+        self.doors = Doors::default();
+        self.begin_to_stop();
+        self.generations().try_for_each(Generation::drain)
+    }
+
+    /// Leaves everything that comes from now on to another process that listens on the same sockets.
+    ///
+    /// # Errors
+    /// The error of waking a worker.
+    pub fn hand_over(&mut self) -> io::Result<()> {
+        self.doors = Doors::default();
+        self.begin_to_stop();
+        self.generations().try_for_each(Generation::retire)
+    }
+
+    /// Orders the workers to end at once.
+    ///
+    /// # Errors
+    /// The error of waking a worker.
+    pub fn abandon(&mut self) -> io::Result<()> {
+        self.doors.remove_files(&Doors::default());
+        self.doors = Doors::default();
+        self.begin_to_stop();
+        self.generations().try_for_each(Generation::leave)
+    }
+
+    fn begin_to_stop(&mut self) {
+        if self.phase == Phase::Serving {
+            self.phase = Phase::Stopping;
+        }
+    }
+
+    fn generations(&self) -> impl Iterator<Item = &Generation> {
+        self.retired.iter().chain([&self.current])
+    }
+
+    /// Waits until there is something for the owner to do, and obeys the words to stop meanwhile.
+    /// `other` is watched beside, for so long at most.
+    ///
+    /// # Errors
+    /// The error of waiting, or of waking a worker.
+    pub fn wait(
+        &mut self,
+        words: &mut Words,
+        other: Option<(BorrowedFd<'_>, Duration)>,
+    ) -> io::Result<Event> {
+        let deadline_ns =
+            other.map(|(_, patience)| jissoku_os::clock::monotonic_ns() + nanoseconds(patience));
+        loop {
+            if let Some(event) = self.take_event(words)? {
+                return Ok(event);
+            }
+            let epoll = Epoll::new()?;
+            let signals = [&words.terminate, &words.interrupt, &words.reload, &words.replace];
+            signals.into_iter().try_for_each(|signal| epoll.add(signal, 0, Interest::IN))?;
+            self.generations().try_for_each(|workers| epoll.add(workers, 0, Interest::IN))?;
+            if let Some((other, _)) = other {
+                epoll.add(other, 1, Interest::IN)?;
+            }
+            let now_ns = jissoku_os::clock::monotonic_ns();
+            let left = deadline_ns.map(|end_ns| end_ns.saturating_sub(now_ns));
+            let mut events = [no_event(); 8];
+            let count = epoll.wait(&mut events, left.map(Duration::from_nanos))?;
+            if events[..count].iter().any(|event| event.data.u64() == 1) {
+                return Ok(Event::Other);
+            }
+            if count == 0 && left == Some(0) {
+                return Ok(Event::Nothing);
+            }
+        }
+    }
+
+    /// What has happened since the last call; does not wait.
+    fn take_event(&mut self, words: &mut Words) -> io::Result<Option<Event>> {
+        let interrupts = words.interrupt.count();
+        self.interrupts += interrupts;
+        // A worker that ended unasked takes the others along: half a server helps nobody.
+        let has_lost = self.current.count_ended() > 0 && self.phase == Phase::Serving;
+        if self.interrupts > 1 {
+            self.abandon()?;
+        } else if interrupts + words.terminate.count() > 0 || has_lost {
+            self.stop()?;
+        }
+        for mut generation in std::mem::take(&mut self.retired) {
+            generation.count_ended();
+            if generation.is_over() {
+                let ended = generation.join();
+                self.outcome = std::mem::replace(&mut self.outcome, Ok(())).and(ended);
+            } else {
+                self.retired.push(generation);
+            }
+        }
+        let (reloads, replacements) = (words.reload.count(), words.replace.count());
+        Ok(match self.phase {
+            Phase::Stopping => {
+                self.phase = Phase::Ending;
+                Some(Event::Stopping)
+            }
+            Phase::Ending if self.generations().all(Generation::is_over) => Some(Event::Ended),
+            Phase::Serving if replacements > 0 => Some(Event::Replace),
+            Phase::Serving if reloads > 0 => Some(Event::Reload),
+            _ => None,
+        })
+    }
+
+    /// Waits for the workers to end.
+    ///
+    /// # Errors
+    /// The first error that a worker ended with.
+    pub fn join(self) -> io::Result<()> {
+        let mut outcome = self.outcome;
+        for generation in self.retired.into_iter().chain([self.current]) {
+            outcome = outcome.and(generation.join());
+        }
+        outcome
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2)
+}

@@ -1,0 +1,50 @@
+//! What a person or a supervisor says to the process, and what follows from it.
+
+use std::io;
+
+use jissoku_os::signal::{self, Signals};
+
+/// The signals that a server listens to.
+#[derive(Debug)]
+pub struct Words {
+    /// Asks to stop; said again it changes nothing.
+    pub terminate: Signals,
+    /// Asks to stop; said again it means at once.
+    pub interrupt: Signals,
+    /// Asks to read the configuration again.
+    pub reload: Signals,
+    /// Asks to start the program anew, as it is on disk by now.
+    pub replace: Signals,
+}
+
+impl Words {
+    /// Listens to `SIGTERM`, `SIGINT`, `SIGHUP` and `SIGUSR2`, for the whole process and for good.
+    ///
+    /// # Errors
+    /// The error of catching a signal.
+    pub fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: Signals::catch(&[signal::SIGTERM])?,
+            interrupt: Signals::catch(&[signal::SIGINT])?,
+            reload: Signals::catch(&[signal::SIGHUP])?,
+            replace: Signals::catch(&[signal::SIGUSR2])?,
+        })
+    }
+}
+
+/// What happened to a running server that its owner has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A reload is wanted.
+    Reload,
+    /// A successor is wanted.
+    Replace,
+    /// The server has begun to stop.
+    Stopping,
+    /// What the owner was waiting for beside is readable.
+    Other,
+    /// Nothing, for as long as the owner wanted to wait.
+    Nothing,
+    /// The last worker has ended.
+    Ended,
+}

@@ -1,0 +1,215 @@
+//! Reloading: every request is answered by the old workers or the new, and nobody idle is cut off.
+
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use jissoku_os::socket::Endpoint;
+use jissoku_server::{Fixed, Limits, Running, Server, Settings, Site};
+
+use crate::client::{Client, Target, free_port, fresh_path};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const LAST_GET: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
+const CHUNKED: &str = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
+                       Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+
+/// A site that answers with its number.
+fn numbered(number: usize) -> Site {
+    Site::Fixed(Fixed::new(&number.to_string(), Duration::ZERO, 0))
+}
+
+/// A client that asks without a pause until it is told to stop. It panics at the first answer that is
+/// missing, and at a connection that ends without an announcement.
+struct Asker {
+    thread: JoinHandle<()>,
+    answers: Arc<AtomicUsize>,
+}
+
+impl Asker {
+    fn start(endpoint: &Endpoint, request: &'static str, stop: &Arc<AtomicBool>) -> Self {
+        let answers = Arc::<AtomicUsize>::default();
+        let (endpoint, stop, counted) = (endpoint.clone(), Arc::clone(stop), Arc::clone(&answers));
+        let thread = thread::spawn(move || {
+            let mut newest = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let mut client = Client::connect(&endpoint).expect("somebody listens");
+                let mut lives = true;
+                while lives && !stop.load(Ordering::Relaxed) {
+                    client.send(request);
+                    let answer = client.answer();
+                    let number: usize = answer.text().parse().expect("the number of a site");
+                    newest = newest.max(number);
+                    lives = answer.field("Connection") != Some("close");
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+                if !lives {
+                    client.expect_end();
+                }
+            }
+            assert!(newest > 0, "no reload was ever seen");
+        });
+        Self { thread, answers }
+    }
+
+    fn count(&self) -> usize {
+        self.answers.load(Ordering::Relaxed)
+    }
+
+    /// Waits for another answer; at once if the client has failed, which its end will tell.
+    fn wait_for_an_answer(&self) {
+        let before = self.count();
+        while self.count() == before && !self.thread.is_finished() {
+            thread::yield_now();
+        }
+    }
+}
+
+/// A server on TCP and on a Unix socket.
+fn on_both() -> (Settings, Running) {
+    let endpoints = vec![free_port(), Endpoint::Unix(fresh_path())];
+    let settings = Settings { endpoints, workers: 2, ..Settings::new(free_port()) };
+    let server = Server::listen(settings.clone()).expect("places to listen");
+    (settings, server.start(numbered(0)).expect("workers start"))
+}
+
+#[test]
+fn nobody_loses_a_request_while_workers_come_and_go() {
+    let (mut settings, mut running) = on_both();
+    let stop = Arc::<AtomicBool>::default();
+    let requests = [GET, LAST_GET, POST, CHUNKED];
+    let askers: Vec<_> = running
+        .endpoints()
+        .iter()
+        .flat_map(|endpoint| requests.map(|request| Asker::start(endpoint, request, &stop)))
+        .collect();
+    for (number, workers) in [1, 3, 2, 5, 1, 1, 4, 2].into_iter().cycle().take(64).enumerate() {
+        settings.workers = workers;
+        running.reload(&settings, numbered(number + 1)).expect("new workers start");
+        askers.iter().for_each(Asker::wait_for_an_answer);
+    }
+    stop.store(true, Ordering::Relaxed);
+    let endings = askers.into_iter().map(|asker| asker.thread.join());
+    assert_eq!(endings.filter(Result::is_err).count(), 0, "requests were lost");
+    running.abandon().expect("workers are told");
+    running.join().expect("workers end well");
+}
+
+#[test]
+fn an_idle_connection_gets_one_more_answer_and_is_told_that_it_is_the_last() {
+    let (settings, mut running) = on_both();
+    for endpoint in running.endpoints() {
+        let mut idle: Vec<_> =
+            (0..20).map(|_| Client::connect(&endpoint).expect("somebody listens")).collect();
+        for client in &mut idle {
+            client.send(GET);
+            assert_eq!(client.answer().field("Connection"), None);
+        }
+        for number in 1..4 {
+            running.reload(&settings, numbered(number)).expect("new workers start");
+        }
+        for client in &mut idle {
+            client.send(POST);
+            let answer = client.answer();
+            assert_eq!((answer.status, answer.field("Connection")), (200, Some("close")));
+            client.expect_end();
+        }
+    }
+    running.abandon().expect("workers are told");
+    running.join().expect("workers end well");
+}
+
+#[test]
+fn the_drain_window_ends_idle_connections() {
+    let limits = Limits { drain_idle_ns: 1, ..Limits::DEFAULT };
+    let settings = Settings { limits, ..Settings::new(free_port()) };
+    let mut target = Target::start(settings.clone(), numbered(0));
+    let mut idle = target.connect();
+    idle.send(GET);
+    idle.answer();
+    target.running.reload(&settings, numbered(1)).expect("new workers start");
+    idle.expect_end();
+    assert_eq!(target.ask(GET).text(), "1");
+    target.end();
+}
+
+#[test]
+fn a_request_whose_delay_runs_is_answered_after_a_reload() {
+    let settings = Settings::new(free_port());
+    let delayed = Site::Fixed(Fixed::new("0", Duration::from_millis(200), 0));
+    let mut target = Target::start(settings.clone(), delayed);
+    let mut client = target.connect();
+    client.send(GET);
+    // Its bytes are with the server when those of a later connection are answered.
+    assert_eq!(target.ask(GET).text(), "0");
+    client.answer();
+    client.send(GET);
+    target.running.reload(&settings, numbered(1)).expect("new workers start");
+    // For a moment, both generations take connections.
+    while target.ask(GET).text() == "0" {}
+    assert_eq!(client.answer().text(), "0");
+    target.end();
+}
+
+#[test]
+fn an_impossible_reload_changes_nothing() {
+    let (settings, mut running) = on_both();
+    let elsewhere = fresh_path();
+    let stranger = UnixListener::bind(&elsewhere).expect("a socket");
+    let mut wishes = settings;
+    wishes.workers = 5;
+    wishes.endpoints.extend([Endpoint::Unix(fresh_path()), Endpoint::Unix(elsewhere.clone())]);
+    let refusal = running.reload(&wishes, numbered(1)).expect_err("it is taken");
+    assert!(refusal.to_string().contains("is taken"), "{refusal}");
+    for endpoint in running.endpoints() {
+        let mut client = Client::connect(&endpoint).expect("somebody listens");
+        client.send(GET);
+        let answer = client.answer();
+        assert_eq!((answer.text(), answer.field("Connection")), ("0", None));
+    }
+    drop(stranger);
+    std::fs::remove_file(elsewhere).expect("the socket is ours to remove");
+    running.abandon().expect("workers are told");
+    running.join().expect("workers end well");
+}
+
+#[test]
+fn endpoints_come_and_go() {
+    let (mut settings, mut running) = on_both();
+    let before = running.endpoints();
+    let Endpoint::Unix(path) = before[1].clone() else {
+        unreachable!("a Unix socket was asked for")
+    };
+    settings.endpoints[1] = free_port();
+    running.reload(&settings, numbered(1)).expect("new workers start");
+    let after = running.endpoints();
+    assert_eq!(after[0], before[0], "what is wanted still is where it was");
+    assert!(!path.exists(), "the socket that nobody wants is gone");
+    for endpoint in &after {
+        let mut client = Client::connect(endpoint).expect("somebody listens");
+        client.send(GET);
+        assert_eq!(client.answer().status, 200);
+    }
+    settings.endpoints.truncate(1);
+    running.reload(&settings, numbered(2)).expect("new workers start");
+    while Client::connect(&after[1]).is_ok() {}
+    running.abandon().expect("workers are told");
+    running.join().expect("workers end well");
+}
+
+#[test]
+fn stopping_ends_the_workers_of_before_too() {
+    let limits = Limits { stop_idle_ns: 1, ..Limits::DEFAULT };
+    let settings = Settings { limits, ..Settings::new(free_port()) };
+    let mut target = Target::start(settings.clone(), numbered(0));
+    let mut idle = target.connect();
+    idle.send(GET);
+    idle.answer();
+    target.running.reload(&settings, numbered(1)).expect("new workers start");
+    target.stop();
+    idle.expect_end();
+    target.running.join().expect("workers end well");
+}
