@@ -44,6 +44,10 @@ test: build ## Run the tests, Rust and Python.
 race-test: build ## Run the tests that start servers and drive real load (some minutes).
 	$(PYTHON) -m pytest -m race --timeout 300
 
+.PHONY: endurance
+endurance: build ## Try the promises that take minutes: held connections, slow clients, soak.
+	$(PYTHON) -m pytest -m endurance --timeout 8000
+
 .PHONY: golden
 golden: build ## Rewrite the reports that tests compare with; review the diff.
 	$(PYTHON) -m pytest tests/report --golden

@@ -27,7 +27,11 @@ CRATE_MAY_USE = {
     "jissoku-floor": {"jissoku-os"},
     "jissoku-oracle": {"jissoku-os"},  # no protocol code of the server, and none of the stopwatch
     "jissoku-cli": {
-        "jissoku-os", "jissoku-server", "jissoku-load", "jissoku-floor", "jissoku-oracle",
+        "jissoku-os",
+        "jissoku-server",
+        "jissoku-load",
+        "jissoku-floor",
+        "jissoku-oracle",
     },
     "jissoku-python": {"jissoku-cli"},
 }

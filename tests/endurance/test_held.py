@@ -1,0 +1,63 @@
+"""Connections that are held and mostly idle: who waits costs little, and slows nobody down."""
+
+import resource
+import statistics
+
+import pytest
+
+from tests.endurance.conftest import GET, Server, answers, loading, serving, tell
+
+pytestmark = pytest.mark.endurance
+
+# What is held when the limits of this machine allow it, and the least that is worth trying.
+WANTED = 200_000
+LEAST = 10_000
+
+# Ports that one source address has for one destination.
+PER_ADDRESS = 25_000
+
+# Descriptors that both sides need beside the connections.
+SPARE = 200
+
+ROUNDS = 6
+
+
+def room() -> int:
+    return min(WANTED, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE)
+
+
+def p99_us(server: Server) -> float:
+    with loading("-c", "16", "-R", "2k", "--warmup", "500ms", "-d", "5s", server.url) as load:
+        lane = load.report()["lanes"][0]
+    assert not any(lane["errors"].values()), lane["errors"]
+    p99_ns: float = lane["latency_ns"]["p99"]
+    return p99_ns / 1000
+
+
+@pytest.mark.timeout(900)
+def test_idle_connections_cost_little_and_disturb_nobody(request: pytest.FixtureRequest) -> None:
+    count = room()
+    if count < LEAST:
+        pytest.skip(
+            f"this machine allows {count} descriptors, and {LEAST} connections are to be held"
+        )
+    if count < WANTED:
+        tell(request, f"SKIPPED: {WANTED:,} connections, RLIMIT_NOFILE allows {count:,} here")
+    with serving("--fixed", "Hello", "--workers", "1") as server:
+        alone, crowded, sizes = [], [], []
+        for _ in range(ROUNDS):
+            alone.append(p99_us(server))
+            before = server.rss_bytes()
+            held = [server.connect(f"127.0.0.{1 + n // PER_ADDRESS}") for n in range(count)]
+            assert answers(held, GET) == count
+            assert answers(held, GET) == count
+            sizes.append((server.rss_bytes() - before) / count)
+            crowded.append(p99_us(server))
+            for connection in held:
+                connection.close()
+    ratio = statistics.median(c / a for c, a in zip(crowded, alone, strict=True))
+    tell(request, f"{count:,} connections held, each answered twice, {ROUNDS} times over")
+    tell(request, f"resident memory per connection, first time: {sizes[0]:.0f} bytes")
+    tell(request, f"p99 of 2,000 requests/s, microseconds: alone {[round(a) for a in alone]}")
+    tell(request, f"with the others connected {[round(c) for c in crowded]}, ratio {ratio:.2f}")
+    assert sizes[0] <= 2048

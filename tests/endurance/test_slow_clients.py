@@ -1,0 +1,128 @@
+"""Nine hundred clients of every slow kind at once, and an honest one among them."""
+
+import selectors
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.endurance.conftest import Server, loading, serving, tell
+
+pytestmark = pytest.mark.endurance
+
+PER_KIND = 130
+POST = b"POST / HTTP/1.1\r\nHost: a\r\n"
+
+# Kind: what is sent first, what is sent every second, and after how many seconds it has to be over:
+# the default limit and a second.
+KINDS = {
+    "slow head": (b"GET / HTTP/1.1\r\n", b"X-Slow: yes\r\n", 11),
+    "dripped byte": (b"GET / HTTP/1.1\r\nX: ", b"a", 11),
+    "slow body": (POST + b"Content-Length: 100000\r\n\r\n", b"b", 7),
+    "slow chunks": (POST + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nc\r\n", 7),
+    "slow reader": (b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n", b"", 9),
+    "half-open": (b"", b"", 11),
+    "idle": (b"GET /small HTTP/1.1\r\nHost: a\r\n\r\n", b"", 77),
+}
+LONGEST_S = max(limit for _, _, limit in KINDS.values())
+
+HONEST_WORST_NS = 50_000_000
+
+
+@dataclass(slots=True)
+class Attacker:
+    """One slow client."""
+
+    kind: str
+    socket: socket.socket
+    began: float = field(default_factory=time.monotonic)
+    ended: float | None = None
+
+    def drip(self) -> None:
+        """Does what its kind does once a second."""
+        piece = KINDS[self.kind][1]
+        try:
+            if piece:
+                self.socket.send(piece)
+            elif self.kind == "slow reader":
+                self.look(self.socket.recv(1))
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.ended = time.monotonic()
+
+    def look(self, received: bytes) -> None:
+        """Takes note of an end, or of the refusal that precedes it."""
+        if not received or received.startswith(b"HTTP/1.1 408"):
+            self.ended = time.monotonic()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "large").write_bytes(bytes(64 * 1024 * 1024))
+    (tmp_path / "small").write_bytes(b"small")
+    return tmp_path
+
+
+def attackers(server: Server) -> Iterator[Attacker]:
+    for kind, (first, _, _) in KINDS.items():
+        for _ in range(PER_KIND):
+            connection = socket.socket()
+            if kind == "slow reader":
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect(server.address)
+            connection.sendall(first)
+            connection.setblocking(False)  # noqa: FBT003
+            yield Attacker(kind, connection)
+
+
+def attack(crowd: list[Attacker]) -> None:
+    """Drips until all have been dropped, or have had twice the time."""
+    deadline = time.monotonic() + 2 * LONGEST_S
+    with selectors.DefaultSelector() as selector:
+        for attacker in crowd:
+            if attacker.kind != "slow reader":
+                selector.register(attacker.socket, selectors.EVENT_READ, attacker)
+        drips = time.monotonic() + 1
+        while any(a.ended is None for a in crowd) and time.monotonic() < deadline:
+            for key, _ in selector.select(max(0.0, drips - time.monotonic())):
+                try:
+                    key.data.look(key.data.socket.recv(4096))
+                except OSError:
+                    key.data.ended = time.monotonic()
+                if key.data.ended is not None:
+                    selector.unregister(key.fileobj)
+            if time.monotonic() >= drips:
+                drips += 1
+                for attacker in crowd:
+                    if attacker.ended is None:
+                        attacker.drip()
+
+
+@pytest.mark.timeout(400)
+def test_the_slow_are_dropped_and_the_honest_notice_nothing(
+    folder: Path, request: pytest.FixtureRequest
+) -> None:
+    flags = ("-c", "4", "-R", "200", "-d", f"{LONGEST_S + 5}s")
+    with serving(str(folder), "--workers", "1") as server:
+        with loading(*flags, f"{server.url}small") as load:
+            crowd = list(attackers(server))
+            attack(crowd)
+            lane = load.report()["lanes"][0]
+        for attacker in crowd:
+            attacker.socket.close()
+    late = []
+    for kind, (_, _, limit) in KINDS.items():
+        lasted = [a.ended - a.began for a in crowd if a.kind == kind and a.ended is not None]
+        dropped = f"{len(lasted)} of {PER_KIND} dropped"
+        tell(
+            request, f"{kind}: {dropped}, the last after {max(lasted, default=0):.1f} s ({limit} s)"
+        )
+        late += [kind] * (len(lasted) < PER_KIND)
+    worst_ns = lane["latency_ns"]["max"]
+    tell(request, f"honest requests: {lane['requests']:,}, worst {worst_ns / 1e6:.1f} ms")
+    assert not late
+    assert not any(lane["errors"].values()), lane["errors"]
