@@ -6,7 +6,9 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use jissoku_os::clock;
-use jissoku_os::driver::{Arrival, Driver, Due, Handler, Listener, Next, Output, Settings, Waker};
+use jissoku_os::driver::{
+    Arrival, Choice, Driver, Due, Handler, Listener, Next, Output, Settings, Waker,
+};
 use jissoku_os::socket::{self, Endpoint, Sharing};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
@@ -60,14 +62,23 @@ fn echo(client: &mut TcpStream, driver: &mut Driver<Echo>) {
 fn without_descriptors_others_are_served_and_nobody_spins() {
     let limit = Rlimit { current: Some(64), maximum: Some(64) };
     setrlimit(Resource::Nofile, limit).expect("a limit can be lowered");
+    check(Choice::Epoll);
+    if jissoku_os::uring::is_available() {
+        check(Choice::Uring);
+    } else {
+        eprintln!("skipped: this kernel lacks io_uring, or keeps it from us");
+    }
+}
 
+fn check(choice: Choice) {
     let listener = socket::listen(&"127.0.0.1:0".parse().expect("an address"), Sharing::Alone);
     let listener = listener.expect("a place to listen");
     let Ok(Endpoint::Tcp(address)) = socket::local_endpoint(&listener) else {
         unreachable!("it listens on TCP")
     };
     let waker = Waker::new().expect("a waker");
-    let driver = Driver::new(vec![Listener::Own(listener)], waker, Settings::default());
+    let settings = Settings { choice, ..Settings::default() };
+    let driver = Driver::new(vec![Listener::Own(listener)], waker, settings);
     let mut driver = driver.expect("a driver");
     let connect = || {
         let client = TcpStream::connect(address).expect("the kernel accepts");

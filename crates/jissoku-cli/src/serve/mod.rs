@@ -44,6 +44,7 @@ impl Serve {
     /// Makes of the flags what a generation of workers needs. Asked again at every reload.
     fn prepare(&self) -> Result<(Settings, Site), Failure> {
         let crew = self.run.crew()?;
+        let driver = self.run.driver()?;
         self.answers.check()?;
         let site = self.answers.site(self.files.load()?);
         let settings = Settings {
@@ -51,7 +52,7 @@ impl Serve {
             workers: crew.workers,
             cores: crew.cores,
             limits: Limits::DEFAULT,
-            driver: jissoku_os::driver::Settings::default(),
+            driver,
         };
         Ok((settings, site))
     }
@@ -79,6 +80,7 @@ mod tests {
         check_refused(&["--contract", "--listen", "nonsense"]);
         check_refused(&["--contract", "--listen", "unix:/nowhere/at/all"]);
         check_refused(&["--contract", "--cores", "4095"]);
+        check_refused(&["--contract", "--driver", "select"]);
         check_refused(&["--contract", "--fixed", "x"]);
         check_refused(&["--fixed", "x", "."]);
         check_refused(&[".", "--delay", "1s"]);

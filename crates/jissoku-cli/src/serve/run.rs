@@ -2,8 +2,10 @@
 
 use std::io::{self, Write};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use jissoku_os::driver::{self, Choice};
 use jissoku_os::socket::Endpoint;
+use jissoku_os::uring;
 use jissoku_server::{Event, Running, Server, Settings, Site, Words};
 
 use super::failure::Failure;
@@ -22,6 +24,16 @@ pub(super) struct Run {
     /// Cores to keep the workers on, in turn, such as 0,1 or 0-3
     #[arg(long, value_name = "LIST", value_parser = units::cores)]
     cores: Option<CoreList>,
+    /// The kernel interface that moves the bytes; auto is epoll, until a measurement says otherwise
+    #[arg(long, value_enum, default_value = "auto")]
+    driver: DriverChoice,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DriverChoice {
+    Auto,
+    Epoll,
+    Uring,
 }
 
 /// How many workers there are to be, and where.
@@ -45,6 +57,21 @@ impl Run {
         }
         let default_workers = if cores.is_empty() { allowed.len() } else { cores.len() };
         Ok(Crew { workers: self.workers.map_or(default_workers, usize::from), cores })
+    }
+
+    /// Chooses the workers' drivers.
+    pub(super) fn driver(&self) -> Result<driver::Settings, Failure> {
+        let choice = match self.driver {
+            DriverChoice::Auto => Choice::Auto,
+            DriverChoice::Epoll => Choice::Epoll,
+            DriverChoice::Uring => Choice::Uring,
+        };
+        if choice == Choice::Uring && !uring::is_available() {
+            return Err(Failure::of_input(
+                "this kernel lacks io_uring, or keeps it from us: leave --driver away",
+            ));
+        }
+        Ok(driver::Settings { choice, ..driver::Settings::default() })
     }
 }
 

@@ -14,16 +14,17 @@
 //! It knows neither what the bytes mean nor when a client is too slow: the handler is asked once a second.
 
 mod epoll;
-mod gate;
+mod listener;
 mod output;
 mod slots;
 mod tick;
+mod uring;
 mod waker;
 
+use std::io;
 use std::os::fd::BorrowedFd;
 
-pub use epoll::Driver;
-pub use gate::Listener;
+pub use listener::Listener;
 pub use output::Output;
 pub use slots::Key;
 pub use waker::Waker;
@@ -116,16 +117,98 @@ pub trait Handler {
     fn due(&mut self) -> Option<Due>;
 }
 
+/// Which kernel interface moves the bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// The one that is right for most: epoll, until a measurement says otherwise.
+    #[default]
+    Auto,
+    /// Readiness: `epoll(7)`.
+    Epoll,
+    /// Completion: `io_uring(7)`, where [`crate::uring::is_available`].
+    Uring,
+}
+
 /// How a driver is set up.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Connections held at once; at this number no more are taken until one closes.
     pub connections_max: usize,
+    /// The kernel interface.
+    pub choice: Choice,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { connections_max: 65_536 }
+        Self { connections_max: 65_536, choice: Choice::Auto }
+    }
+}
+
+/// Everything that one thread drives.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one driver per thread")]
+pub enum Driver<H: Handler> {
+    /// Over `epoll(7)`.
+    Epoll(epoll::Driver<H>),
+    /// Over `io_uring(7)`.
+    Uring(uring::Driver<H>),
+}
+
+impl<H: Handler> Driver<H> {
+    /// Drives the connections that come through `listeners`, from the next [`Driver::turn`] on; `waker`
+    /// ends its waiting. A driver stays on the thread that made it.
+    ///
+    /// # Errors
+    /// The error of making what it needs of the kernel; `EMFILE` for example. `Unsupported` when
+    /// `io_uring` was asked for by name and is not to be had.
+    pub fn new(listeners: Vec<Listener>, waker: Waker, settings: Settings) -> io::Result<Self> {
+        Ok(match settings.choice {
+            Choice::Auto | Choice::Epoll => {
+                Self::Epoll(epoll::Driver::new(listeners, waker, settings)?)
+            }
+            Choice::Uring => Self::Uring(uring::Driver::new(listeners, waker, settings)?),
+        })
+    }
+
+    /// How many connections there are.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        match self {
+            Self::Epoll(driver) => driver.connections(),
+            Self::Uring(driver) => driver.connections(),
+        }
+    }
+
+    /// Waits for something to happen and deals with all that has.
+    ///
+    /// # Errors
+    /// The error of `epoll_wait(2)` or `io_uring_enter(2)`. What goes wrong with one connection ends that
+    /// connection only.
+    #[inline]
+    pub fn turn(&mut self, handler: &mut H) -> io::Result<Turn> {
+        match self {
+            Self::Epoll(driver) => driver.turn(handler),
+            Self::Uring(driver) => driver.turn(handler),
+        }
+    }
+
+    /// Takes what the kernel has accepted for us, and closes the listeners: the first half of stopping.
+    ///
+    /// # Errors
+    /// The error of `epoll_ctl(2)` or `io_uring_enter(2)`.
+    pub fn stop_listening(&mut self, handler: &mut H) -> io::Result<()> {
+        match self {
+            Self::Epoll(driver) => driver.stop_listening(handler),
+            Self::Uring(driver) => driver.stop_listening(handler),
+        }
+    }
+
+    /// Calls [`Handler::proceed`] for every connection.
+    pub fn proceed_all(&mut self, handler: &mut H) {
+        match self {
+            Self::Epoll(driver) => driver.proceed_all(handler),
+            Self::Uring(driver) => driver.proceed_all(handler),
+        }
     }
 }
 

@@ -8,9 +8,13 @@ use std::sync::Arc;
 
 use crate::file::File;
 use crate::socket;
+use crate::uring::Bytes;
 
 /// Slices in one send; the kernel takes 1,024, and more than a few are rare.
 const SLICES_MAX: usize = 64;
+
+/// The most that one call is offered. The kernel takes a little less than 2 GiB, whatever it is told.
+const OFFER_SIZE_MAX: usize = 1 << 30;
 
 /// What a handler answers with, in order.
 #[derive(Debug, Default)]
@@ -140,6 +144,40 @@ impl Output {
         self.bytes.len()
     }
 
+    /// How many bytes can be copied here without growing.
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Whether any of it is in a file.
+    #[inline]
+    pub(super) fn has_file(&self) -> bool {
+        self.pieces.iter().any(|(_, piece)| matches!(piece, Piece::File(..)))
+    }
+
+    /// What one call can send, for an output without files.
+    #[inline]
+    pub(super) fn offer(&self) -> Bytes<'_> {
+        if self.pieces.is_empty() {
+            let rest = &self.bytes[self.sent..];
+            Bytes::One(&rest[..rest.len().min(OFFER_SIZE_MAX)])
+        } else {
+            Bytes::Many(self.slices())
+        }
+    }
+
+    /// Whether one call can send it all.
+    #[inline]
+    pub(super) fn is_one_offer(&self) -> bool {
+        2 * self.pieces.len() < SLICES_MAX && self.size() <= OFFER_SIZE_MAX
+    }
+
+    /// Takes note that so many bytes have gone.
+    #[inline]
+    pub(super) fn note_sent(&mut self, count: usize) {
+        self.sent += count;
+    }
+
     /// Sends what the kernel will take, in as few calls as that needs, and says whether that was all.
     ///
     /// # Errors
@@ -184,9 +222,14 @@ impl Output {
 
     /// The first slices of what is not sent, up to a file.
     fn slices(&self) -> Vec<IoSlice<'_>> {
+        let mut room = OFFER_SIZE_MAX;
         let memory = self.unsent().map_while(|place| match place {
-            Place::Memory(bytes) => Some(IoSlice::new(bytes)),
-            Place::File(..) => None,
+            Place::Memory(bytes) if room > 0 => {
+                let size = bytes.len().min(room);
+                room -= size;
+                Some(IoSlice::new(&bytes[..size]))
+            }
+            Place::Memory(_) | Place::File(..) => None,
         });
         memory.take(SLICES_MAX).collect()
     }

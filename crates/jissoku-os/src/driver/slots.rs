@@ -1,8 +1,7 @@
 //! Connections by number. A number is used again, but a [`Key`] is not mistaken for the one before.
 
-use std::os::fd::OwnedFd;
-
-use super::{Next, Output};
+/// Generations before a number's first is used again; tokens have three bits to spare for their driver.
+const GENERATIONS: u32 = 1 << 29;
 
 /// Names a connection of one driver. A key outlives its connection harmlessly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,42 +22,14 @@ impl Key {
     }
 }
 
-/// What the kernel may hold for a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inbound {
-    /// Nothing that it would not report.
-    Drained,
-    /// Bytes, or the end, perhaps.
-    Ready,
-    /// Nothing any more: the peer has ended.
-    Ended,
-}
-
-/// A connection and what its driver remembers of it.
-#[derive(Debug)]
-pub(super) struct Slot<C> {
-    pub(super) socket: OwnedFd,
-    pub(super) connection: C,
-    /// What the peer has not taken yet.
-    pub(super) unsent: Option<Box<Output>>,
-    pub(super) next: Next,
-    pub(super) inbound: Inbound,
-    /// The peer was told that we send no more.
-    pub(super) has_finished: bool,
-    /// Waits in the driver's queue.
-    pub(super) is_queued: bool,
-    /// The kernel reports on the socket.
-    pub(super) is_watched: bool,
-}
-
 /// All connections of one driver.
 #[derive(Debug)]
-pub(super) struct Slots<C> {
-    slots: Vec<(u32, Option<Slot<C>>)>,
+pub(super) struct Slots<T> {
+    slots: Vec<(u32, Option<T>)>,
     free: Vec<u32>,
 }
 
-impl<C> Slots<C> {
+impl<T> Slots<T> {
     pub(super) const fn new() -> Self {
         Self { slots: Vec::new(), free: Vec::new() }
     }
@@ -75,7 +46,7 @@ impl<C> Slots<C> {
         Key { index, generation }
     }
 
-    pub(super) fn insert(&mut self, slot: Slot<C>) {
+    pub(super) fn insert(&mut self, slot: T) {
         match self.free.pop() {
             Some(index) => self.slots[index as usize].1 = Some(slot),
             None => self.slots.push((0, Some(slot))),
@@ -83,15 +54,21 @@ impl<C> Slots<C> {
     }
 
     #[inline]
-    pub(super) fn get(&mut self, key: Key) -> Option<&mut Slot<C>> {
+    pub(super) fn get(&mut self, key: Key) -> Option<&mut T> {
         let (generation, slot) = self.slots.get_mut(key.index as usize)?;
         if *generation == key.generation { slot.as_mut() } else { None }
     }
 
-    pub(super) fn remove(&mut self, key: Key) -> Option<Slot<C>> {
+    #[inline]
+    pub(super) fn peek(&self, key: Key) -> Option<&T> {
+        let (generation, slot) = self.slots.get(key.index as usize)?;
+        if *generation == key.generation { slot.as_ref() } else { None }
+    }
+
+    pub(super) fn remove(&mut self, key: Key) -> Option<T> {
         let (generation, slot) = self.slots.get_mut(key.index as usize)?;
         let slot = slot.take_if(|_| *generation == key.generation)?;
-        *generation = generation.wrapping_add(1);
+        *generation = (*generation + 1) % GENERATIONS;
         self.free.push(key.index);
         Some(slot)
     }
@@ -113,35 +90,21 @@ impl<C> Slots<C> {
 mod tests {
     use super::*;
 
-    fn slot(connection: u8) -> Slot<u8> {
-        Slot {
-            socket: rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)
-                .expect("a descriptor can be had"),
-            connection,
-            unsent: None,
-            next: Next::Receive,
-            inbound: Inbound::Drained,
-            has_finished: false,
-            is_queued: false,
-            is_watched: false,
-        }
-    }
-
     #[test]
     fn an_old_key_does_not_open_a_new_connection() {
         let mut slots = Slots::new();
         let old = slots.next_key();
-        slots.insert(slot(1));
+        slots.insert('a');
         assert_eq!(Key::from_token(old.token()), old);
-        assert_eq!(slots.remove(old).map(|slot| slot.connection), Some(1));
+        assert_eq!(slots.remove(old), Some('a'));
         assert_eq!(slots.count(), 0);
 
         let new = slots.next_key();
-        slots.insert(slot(2));
+        slots.insert('b');
         assert_eq!(new.index, old.index);
         assert!(slots.get(old).is_none());
         assert!(slots.remove(old).is_none());
-        assert_eq!(slots.get(new).map(|slot| slot.connection), Some(2));
+        assert_eq!(slots.get(new), Some(&mut 'b'));
         assert_eq!((slots.len(), slots.key_at(0), slots.key_at(1)), (1, Some(new), None));
     }
 }

@@ -52,7 +52,8 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn start(settings: Settings, site: Site) -> Self {
+    pub(crate) fn start(mut settings: Settings, site: Site) -> Self {
+        settings.driver.choice = crate::driver();
         let server = Server::listen(settings).expect("a place to listen");
         let endpoint = server.endpoints()[0].clone();
         Self { running: server.start(site).expect("workers start"), endpoint }

@@ -1,5 +1,7 @@
 //! The server from the outside: real sockets, free ports, and no waiting but for what is to happen.
 
+use jissoku_os::driver::Choice;
+
 mod ceiling;
 mod client;
 mod echo;
@@ -9,3 +11,7 @@ mod limits;
 mod reload;
 mod slow;
 mod stopping;
+
+fn driver() -> Choice {
+    Choice::Epoll
+}

@@ -170,7 +170,7 @@ fn more_bytes_than_the_buffer_holds_all_come() {
 
 #[test]
 fn a_full_house_takes_nobody_until_somebody_leaves() {
-    play_with(Settings { connections_max: 2 }, |stage| {
+    play_with(Settings { connections_max: 2, ..Settings::default() }, |stage| {
         let mut first = stage.connect();
         let mut second = stage.connect();
         let mut third = stage.connect();

@@ -6,9 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::{Arrival, Driver, Due, Handler, Key, Listener, Next, Output, Settings, Waker};
+use super::super::{
+    Arrival, Choice, Driver, Due, Handler, Key, Listener, Next, Output, Settings, Waker,
+};
 use crate::clock;
 use crate::socket::{self, Endpoint, Sharing};
+use crate::uring;
 
 /// More than any socket buffers.
 pub(super) const LARGE: usize = 16 * 1024 * 1024;
@@ -199,12 +202,21 @@ fn fresh_path() -> Endpoint {
     Endpoint::Unix(std::env::temp_dir().join(name))
 }
 
-/// Plays `scene` over TCP and over a Unix socket.
+/// Plays `scene` with every driver, over TCP and over a Unix socket.
 pub(super) fn play(scene: impl Fn(&mut Stage)) {
     play_with(Settings::default(), scene);
 }
 
 pub(super) fn play_with(settings: Settings, scene: impl Fn(&mut Stage)) {
+    play_on(Settings { choice: Choice::Epoll, ..settings }, &scene);
+    if uring::is_available() {
+        play_on(Settings { choice: Choice::Uring, ..settings }, &scene);
+    } else {
+        eprintln!("skipped: this kernel lacks io_uring, or keeps it from us");
+    }
+}
+
+fn play_on(settings: Settings, scene: &impl Fn(&mut Stage)) {
     let tcp = "127.0.0.1:0".parse().expect("an address");
     scene(&mut Stage::new(&tcp, settings));
     let unix = fresh_path();

@@ -4,17 +4,21 @@
 //! and a connection that wants no bytes costs no system call. A new connection is received from before it
 //! is watched, so that one request on it may never need the watch.
 
+mod gate;
+mod slot;
+
 use std::io;
 use std::time::Duration;
 
-use super::gate::{Gate, Listener, Taken};
-use super::slots::{Inbound, Key, Slot, Slots};
+use super::slots::Slots;
 use super::tick::Tick;
-use super::{Arrival, Due, Handler, Next, Output, Settings, Turn, Waker};
+use super::{Arrival, Due, Handler, Key, Listener, Next, Output, Settings, Turn, Waker};
 use crate::clock;
 use crate::epoll::{Epoll, Event, Interest, no_event};
 use crate::socket::{self, Received};
+use gate::{Gate, Taken};
 use rustix::fd::{AsFd, OwnedFd};
+use slot::{Inbound, Slot};
 
 /// What one wake-up can report. Few enough that nobody waits long, enough that waiting is shared.
 const EVENTS: usize = 512;
@@ -38,7 +42,7 @@ pub struct Driver<H: Handler> {
     gate: Gate,
     waker: Waker,
     tick: Tick,
-    slots: Slots<H::Connection>,
+    slots: Slots<Slot<H::Connection>>,
     /// Connections to be called without a report from the kernel.
     queue: Vec<Key>,
     /// The room of the queue before, to be used for the next one.

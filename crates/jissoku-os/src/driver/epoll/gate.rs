@@ -3,35 +3,12 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::io::Errno;
-
+use crate::driver::listener::{Listener, PAUSE_NS, is_shortage};
 use crate::epoll::{Epoll, Interest};
 use crate::socket;
 
 /// Tokens of listeners: no key reaches here, because connections are fewer than 2^31.
 const TOKENS: u64 = 0xffff_ffff_8000_0000;
-
-/// How long the gate stays shut after descriptors ran out, if no connection of ours closes before. They
-/// may be somebody else's.
-const PAUSE_NS: u64 = 100_000_000;
-
-/// A listener, and whether other drivers wait on the very same one.
-#[derive(Debug)]
-pub enum Listener {
-    /// This driver's own.
-    Own(OwnedFd),
-    /// A duplicate of a listener that several drivers have; one of them is woken per connection
-    /// (`EPOLLEXCLUSIVE`).
-    Shared(OwnedFd),
-}
-
-impl Listener {
-    const fn fd(&self) -> &OwnedFd {
-        match self {
-            Self::Own(fd) | Self::Shared(fd) => fd,
-        }
-    }
-}
 
 /// What came of asking a listener.
 #[derive(Debug)]
@@ -137,9 +114,4 @@ impl Gate {
         self.is_open = false;
         self.opens_again_ns = None;
     }
-}
-
-fn is_shortage(error: &io::Error) -> bool {
-    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    shortages.iter().any(|shortage| error.raw_os_error() == Some(shortage.raw_os_error()))
 }

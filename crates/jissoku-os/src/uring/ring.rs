@@ -1,0 +1,312 @@
+//! A ring for a driver: what is asked for is gathered, and goes to the kernel with the next wait.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::time::Duration;
+
+use io_uring::EnterFlags;
+use io_uring::IoUring;
+use io_uring::opcode;
+use io_uring::squeue::{Entry as Request, Flags};
+use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+
+use super::buffers::{Buffers, Filled, GROUP};
+use super::report::{Kind, Report};
+
+/// A send goes as far as it can at once, and is reported only if that is not all the way.
+///
+/// `MSG_DONTWAIT` makes the kernel fail a request that would have to wait, instead of keeping it;
+/// `MSG_WAITALL` makes a short send a failure too, so that it is reported although successes are not.
+const SEND: i32 = libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
+
+/// How often the kernel may say that it has no room for our requests just now.
+const TRIES_MAX: usize = 1000;
+
+/// How long requests that are under way may take to end when the ring is closed.
+const CANCEL_NS_MAX: u32 = 100_000_000;
+
+/// How long to wait for a first report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Not,
+    For(Duration),
+    Long,
+}
+
+/// Bytes for one peer.
+#[derive(Debug)]
+pub(crate) struct Parcel<'a> {
+    pub(crate) socket: BorrowedFd<'a>,
+    pub(crate) bytes: Bytes<'a>,
+    /// What a [`Report::Short`] calls it.
+    pub(crate) index: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Bytes<'a> {
+    One(&'a [u8]),
+    Many(Vec<IoSlice<'a>>),
+}
+
+/// An io_uring, and its receive buffers. It stays on the thread that made it.
+pub(crate) struct Ring {
+    io: IoUring,
+    /// `None` only while the ring is being closed.
+    buffers: Option<Buffers>,
+    /// Requests that found no place in the queue. None of them holds an address.
+    waiting: Vec<Request>,
+    /// The queue may hold addresses of bytes that are gone, so that nothing must be submitted any more.
+    is_broken: bool,
+}
+
+impl fmt::Debug for Ring {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Ring").finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    /// Opens a ring and lends it its buffers.
+    pub(crate) fn new() -> io::Result<Self> {
+        let io = super::open()?;
+        let buffers = Buffers::register(&io.submitter())?;
+        Ok(Self { io, buffers: Some(buffers), waiting: Vec::new(), is_broken: false })
+    }
+
+    /// Takes connections from a listener until told to stop; it is called `number` in reports.
+    pub(crate) fn accept(&mut self, listener: impl AsFd, number: u64) {
+        let accept = opcode::AcceptMulti::new(fd(listener));
+        let accept = accept.flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).build();
+        self.ask(accept.user_data(Kind::Accept.with(number)));
+    }
+
+    /// Receives from a socket until told to stop.
+    pub(crate) fn receive(&mut self, socket: impl AsFd, number: u64) {
+        let receive = opcode::RecvMulti::new(fd(socket), GROUP).build();
+        self.ask(receive.user_data(Kind::Receive.with(number)));
+    }
+
+    /// Reports once when there is room to send, or nobody to send to.
+    pub(crate) fn await_room(&mut self, socket: impl AsFd, number: u64) {
+        let poll = opcode::PollAdd::new(fd(socket), flags(libc::POLLOUT)).build();
+        self.ask(poll.user_data(Kind::Poll.with(number)));
+    }
+
+    /// Reports whenever there is something to read.
+    pub(crate) fn watch(&mut self, source: impl AsFd, number: u64) {
+        let poll = opcode::PollAdd::new(fd(source), flags(libc::POLLIN)).multi(true).build();
+        self.ask(poll.user_data(Kind::Poll.with(number)));
+    }
+
+    /// Ends [`Ring::accept`], which will be reported not to go on.
+    pub(crate) fn cancel_accept(&mut self, number: u64) {
+        self.cancel(Kind::Accept.with(number));
+    }
+
+    /// Ends [`Ring::receive`], which will be reported as cancelled if nothing else ends it first.
+    pub(crate) fn cancel_receive(&mut self, number: u64) {
+        self.cancel(Kind::Receive.with(number));
+    }
+
+    /// Ends [`Ring::await_room`].
+    pub(crate) fn cancel_room(&mut self, number: u64) {
+        self.cancel(Kind::Poll.with(number));
+    }
+
+    fn cancel(&mut self, user_data: u64) {
+        let cancel = opcode::AsyncCancel::new(user_data).build().flags(Flags::SKIP_SUCCESS);
+        self.ask(cancel.user_data(Kind::Silent.with(0)));
+    }
+
+    /// Closes a socket. What is under way for it has to be cancelled before, because it holds it open.
+    pub(crate) fn close(&mut self, socket: OwnedFd) {
+        let close = opcode::Close::new(Fd(socket.into_raw_fd())).build();
+        self.ask(close.flags(Flags::SKIP_SUCCESS).user_data(Kind::Silent.with(0)));
+    }
+
+    /// What a receive has brought.
+    pub(crate) fn bytes(&self, filled: &Filled) -> &[u8] {
+        self.buffers.as_ref().map_or(&[], |buffers| buffers.bytes(filled))
+    }
+
+    /// Lends a buffer to the kernel again, from the next [`Ring::enter`] on.
+    pub(crate) fn give_back(&mut self, filled: Filled) {
+        if let Some(buffers) = &mut self.buffers {
+            buffers.give_back(filled);
+        }
+    }
+
+    /// Hands over all that was asked for, sends what can be sent of each parcel, and waits for something to
+    /// report. The kernel has no use for the parcels' bytes any more when this returns.
+    ///
+    /// # Errors
+    /// The error of `io_uring_enter(2)`. The ring is of no use after one.
+    #[expect(single_use_lifetimes, reason = "an `impl Trait` cannot do without the name")]
+    pub(crate) fn enter<'a>(
+        &mut self,
+        parcels: impl Iterator<Item = Parcel<'a>>,
+        wait: Wait,
+    ) -> io::Result<()> {
+        if let Some(buffers) = &self.buffers {
+            buffers.publish();
+        }
+        for request in std::mem::take(&mut self.waiting) {
+            self.place(&request)?;
+        }
+        // What requests point to, until they are submitted.
+        let mut headers = Vec::new();
+        let mut slices = Vec::new();
+        for Parcel { socket, bytes, index } in parcels {
+            let request = match bytes {
+                Bytes::One(bytes) => {
+                    let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+                    opcode::Send::new(fd(socket), bytes.as_ptr(), size).flags(SEND).build()
+                }
+                Bytes::Many(parts) => {
+                    let header = Box::new(header(&parts));
+                    slices.push(parts);
+                    let send = opcode::SendMsg::new(fd(socket), std::ptr::from_ref(&*header));
+                    headers.push(header);
+                    send.flags(SEND.unsigned_abs()).build()
+                }
+            };
+            let user_data = Kind::Send.with(index);
+            self.place(&request.flags(Flags::SKIP_SUCCESS).user_data(user_data))?;
+        }
+        self.submit(wait)
+    }
+
+    /// Moves all reports to the end of `reports`.
+    pub(crate) fn collect(&mut self, reports: &mut Vec<Report>) {
+        let Some(buffers) = &mut self.buffers else { return };
+        let completions = self.io.completion();
+        reports.extend(completions.filter_map(|completion| Report::read(&completion, buffers)));
+    }
+
+    /// Puts a request without an address into the queue.
+    #[expect(unsafe_code, reason = "the queue takes requests of all kinds")]
+    fn ask(&mut self, request: Request) {
+        // SAFETY: the request holds no address.
+        let pushed = unsafe { self.io.submission().push(&request) };
+        if pushed.is_err() {
+            self.waiting.push(request);
+        }
+    }
+
+    /// Puts a request into the queue, and makes room for it where there is none.
+    #[expect(unsafe_code, reason = "the kernel is handed addresses with a request")]
+    fn place(&mut self, request: &Request) -> io::Result<()> {
+        loop {
+            // SAFETY: what a request from `enter` points to is borrowed or held until `enter` returns. By
+            // then it is submitted, and the kernel does not keep it (`SEND`), or nothing ever will be.
+            if unsafe { self.io.submission().push(request) }.is_ok() {
+                return Ok(());
+            }
+            self.submit(Wait::Not)?;
+        }
+    }
+
+    /// Submits the whole queue.
+    fn submit(&mut self, wait: Wait) -> io::Result<()> {
+        let mut wait = wait;
+        let mut outcome = self.call(wait);
+        for _ in 0..TRIES_MAX {
+            let is_hopeless = match &outcome {
+                Ok(_) => false,
+                Err(error) => !is_passing(error),
+            };
+            if is_hopeless {
+                break;
+            }
+            if self.io.submission().is_empty() {
+                return Ok(());
+            }
+            wait = Wait::Not;
+            outcome = self.call(wait);
+        }
+        self.is_broken = true;
+        Err(outcome.err().unwrap_or_else(|| io::Error::other("the kernel takes no requests")))
+    }
+
+    #[expect(unsafe_code, reason = "the crate has no safe call that only runs task work")]
+    fn call(&mut self, wait: Wait) -> io::Result<usize> {
+        if self.is_broken {
+            return Err(io::Error::other("the ring is broken"));
+        }
+        let submitter = self.io.submitter();
+        match wait {
+            Wait::Long => submitter.submit_and_wait(1),
+            Wait::For(time) => {
+                let time = Timespec::from(time);
+                submitter.submit_with_args(1, &SubmitArgs::new().timespec(&time))
+            }
+            Wait::Not => {
+                let count = u32::try_from(self.io.submission().len()).unwrap_or(u32::MAX);
+                let flags = EnterFlags::GETEVENTS.bits();
+                // SAFETY: so many requests are in the queue, and there is no argument.
+                unsafe { self.io.submitter().enter::<libc::sigset_t>(count, 0, flags, None) }
+            }
+        }
+    }
+}
+
+impl Drop for Ring {
+    /// Ends what is under way, because that would hold sockets open for a while after the ring is gone.
+    fn drop(&mut self) {
+        // Nobody could do anything about a failure; the kernel will clean up in its own time.
+        let _submitted = self.enter(std::iter::empty(), Wait::Not);
+        let submitter = self.io.submitter();
+        let time = Timespec::new().nsec(CANCEL_NS_MAX);
+        let _cancelled = submitter.register_sync_cancel(Some(time), CancelBuilder::any());
+        if let Some(buffers) = self.buffers.take() {
+            buffers.retire(&submitter);
+        }
+    }
+}
+
+/// Whether waiting or trying again is all that an error of `io_uring_enter(2)` asks for.
+fn is_passing(error: &io::Error) -> bool {
+    let passing = [libc::ETIME, libc::EINTR, libc::EAGAIN, libc::EBUSY];
+    error.raw_os_error().is_some_and(|code| passing.contains(&code))
+}
+
+fn fd(source: impl AsFd) -> Fd {
+    Fd(source.as_fd().as_raw_fd())
+}
+
+fn flags(events: i16) -> u32 {
+    u32::from(events.unsigned_abs())
+}
+
+/// The header of a message that consists of `parts`.
+#[expect(unsafe_code, reason = "a structure of the kernel's with padding")]
+fn header(parts: &[IoSlice<'_>]) -> libc::msghdr {
+    // SAFETY: zero is a value for every field of it.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    // The kernel only reads them; an `IoSlice` is guaranteed to have the layout of an `iovec`.
+    header.msg_iov = parts.as_ptr().cast_mut().cast();
+    header.msg_iovlen = parts.len();
+    header
+}
+
+/// Opens a ring and finds out whether the kernel keeps its promises about sends.
+///
+/// # Errors
+/// Whatever is missing.
+pub(super) fn try_out() -> io::Result<()> {
+    let mut ring = Ring::new()?;
+    let (near, far) = std::os::unix::net::UnixStream::pair()?;
+    let more_than_fits = vec![0; 4 * 1024 * 1024];
+    let parcel = |bytes, index| Parcel { socket: near.as_fd(), bytes: Bytes::One(bytes), index };
+    let whole = parcel(&more_than_fits[..1], 1);
+    let short = parcel(&more_than_fits, 2);
+    ring.enter([whole, short].into_iter(), Wait::Not)?;
+    let mut reports = Vec::new();
+    ring.collect(&mut reports);
+    drop(far);
+    match reports[..] {
+        [Report::Short { index: 2, outcome: Ok(1..) }] => Ok(()),
+        _ => Err(io::ErrorKind::Unsupported.into()),
+    }
+}

@@ -1,0 +1,35 @@
+//! The same tests once more, with the other driver.
+
+use std::io::{self, Write};
+
+use jissoku_os::driver::Choice;
+use jissoku_os::uring;
+
+#[path = "../it/ceiling.rs"]
+mod ceiling;
+#[path = "../it/client.rs"]
+mod client;
+#[path = "../it/echo.rs"]
+mod echo;
+#[path = "../it/exchanges.rs"]
+mod exchanges;
+#[path = "../it/files.rs"]
+mod files;
+#[path = "../it/limits.rs"]
+mod limits;
+#[path = "../it/reload.rs"]
+mod reload;
+#[path = "../it/slow.rs"]
+mod slow;
+#[path = "../it/stopping.rs"]
+mod stopping;
+
+fn driver() -> Choice {
+    if uring::is_available() {
+        return Choice::Uring;
+    }
+    let why = "skipped: this kernel lacks io_uring, or keeps it from us";
+    // Whoever closed standard error does not want to know.
+    let _told = writeln!(io::stderr(), "{why}");
+    Choice::Epoll
+}
