@@ -208,8 +208,15 @@ fn learn(endpoint: &Endpoint, request: &[u8]) -> io::Result<usize> {
 fn wait_for(socket: &OwnedFd, interest: Interest) -> io::Result<()> {
     let epoll = Epoll::new()?;
     epoll.add(socket.as_fd(), 0, interest)?;
-    match epoll.wait(&mut [epoll::no_event()], Some(PATIENCE))? {
-        0 => Err(io::ErrorKind::TimedOut.into()),
-        _ => Ok(()),
+    let start_ns = clock::monotonic_ns();
+    loop {
+        // A wait may end early: a ring that this thread once had interrupts it while the kernel cleans up.
+        let spent = Duration::from_nanos(clock::monotonic_ns() - start_ns);
+        let Some(left) = PATIENCE.checked_sub(spent) else {
+            return Err(io::ErrorKind::TimedOut.into());
+        };
+        if epoll.wait(&mut [epoll::no_event()], Some(left))? > 0 {
+            return Ok(());
+        }
     }
 }
