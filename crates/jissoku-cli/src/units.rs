@@ -13,6 +13,19 @@ const UNITS_NS: [(&str, u64); 7] = [
 const MULTIPLES: [(&str, u64); 6] =
     [("k", 1_000), ("K", 1_000), ("M", 1_000_000), ("m", 1_000_000), ("G", 1_000_000_000), ("", 1)];
 
+const SIZES: [(&str, u64); 10] = [
+    ("KiB", 1 << 10),
+    ("K", 1 << 10),
+    ("k", 1 << 10),
+    ("MiB", 1 << 20),
+    ("M", 1 << 20),
+    ("m", 1 << 20),
+    ("GiB", 1 << 30),
+    ("G", 1 << 30),
+    ("g", 1 << 30),
+    ("", 1),
+];
+
 /// `10s`, `300ms`, `1.5m`, or seconds without a unit; the answer is in nanoseconds.
 pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
     scaled(text, &UNITS_NS).ok_or_else(|| "write a duration such as 10s, 300ms or 2m".to_owned())
@@ -21,6 +34,11 @@ pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
 /// `20000`, `20k`, `1.5M`.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     scaled(text, &MULTIPLES).ok_or_else(|| "write a whole number such as 500, 20k or 1M".to_owned())
+}
+
+/// Bytes: `4096`, `64KiB`, `1G`; every multiple is a power of 1,024, as memory is counted.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    scaled(text, &SIZES).ok_or_else(|| "write a size such as 4096, 64KiB or 1G".to_owned())
 }
 
 /// Core numbers and ranges of them: `0`, `0,2`, `1-3`.
@@ -81,6 +99,16 @@ mod tests {
         assert_eq!(count("1.5M"), Ok(1_500_000));
         assert!(count("1.5").is_err());
         assert!(count("-3").is_err());
+    }
+
+    #[test]
+    fn sizes_are_counted_as_memory_is() {
+        assert_eq!(size("64KiB"), Ok(65_536));
+        assert_eq!(size("1536M"), Ok(3 << 29));
+        assert_eq!(size("0"), Ok(0));
+        for text in ["", "-1", "1kb", "1.5", "1.5G", "1 M"] {
+            assert!(size(text).is_err(), "{text:?}");
+        }
     }
 
     #[test]

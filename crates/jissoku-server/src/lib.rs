@@ -14,6 +14,8 @@ mod spin;
 mod timers;
 mod worker;
 
-pub use handler::{Contract, Echo, Files, FilesError, Fixed, FortyTwo, Site};
+pub use handler::{
+    Contract, Echo, Files, FilesError, Fixed, FortyTwo, Options as FilesOptions, Rule, Site,
+};
 pub use limits::Limits;
 pub use server::{Event, ListenError, ReloadError, Running, Server, Settings, Words};

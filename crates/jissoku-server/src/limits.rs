@@ -91,8 +91,9 @@ pub(crate) const RETRY_AFTER_S: u32 = 1;
 /// The longest delay that a request can ask for: each one is remembered until it is over.
 pub(crate) const DELAY_MS_MAX: u64 = 60_000;
 
-/// The most that a folder may hold, because all of it is kept in memory.
-pub(crate) const FOLDER_SIZE_MAX: u64 = 1024 * 1024 * 1024;
+/// Files of at most this size are kept in memory; larger ones are sent from where they are. To send from a
+/// file costs another system call, which counts for less the more there is to send.
+pub(crate) const MEMORY_SIZE_MAX: u64 = 64 * 1024;
 
 /// Bodies of at least this size are sent from where they are; smaller ones are copied behind their head.
 pub(crate) const SHARED_SIZE_MIN: usize = 8 * 1024;

@@ -10,7 +10,7 @@ use jissoku_os::clock;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The statuses that are answered often; others are made when they are needed.
-const KEPT: [u16; 5] = [200, 404, 301, 405, 503];
+const KEPT: [u16; 7] = [200, 304, 206, 404, 301, 405, 503];
 
 /// Opening lines for every status.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jissoku_http::Reject;
 use jissoku_http::response::{self, Answer, Persistence};
 use jissoku_os::driver::Output;
+use jissoku_os::file::File;
 
 use crate::handler::{Plan, Reply};
 use crate::limits::RETRY_AFTER_S;
@@ -13,9 +14,10 @@ use crate::worker::Desk;
 /// Puts out one answer.
 #[inline]
 pub(super) fn write(plan: &Plan, persistence: Persistence, desk: &Desk, output: &mut Output) {
-    let (status, answer, shared) = match desk.service().reply(&plan.page) {
-        Reply::Whole(status, answer) => (status, answer, None),
-        Reply::Split(status, answer, body) => (status, answer, Some(body)),
+    let (status, answer, body) = match desk.service().reply(&plan.page) {
+        Reply::Whole(status, answer) => (status, answer, Elsewhere::Nothing),
+        Reply::Split(status, answer, bytes) => (status, answer, Elsewhere::Memory(bytes)),
+        Reply::File(status, answer, file) => (status, answer, Elsewhere::File(file)),
         Reply::Verbatim { lives, ends } => {
             let answer = if persistence == Persistence::Ends { ends } else { lives };
             output.append(if plan.is_head_only { answer.head() } else { answer.whole() });
@@ -30,14 +32,23 @@ pub(super) fn write(plan: &Plan, persistence: Persistence, desk: &Desk, output: 
     };
     desk.openings().with(status, |opening| output.append(opening));
     output.append(persistence.field());
-    match shared {
-        _ if plan.is_head_only => output.append(answer.head()),
-        None => output.append(answer.whole()),
-        Some(body) => {
-            output.append(answer.whole());
-            output.share(Arc::clone(body));
-        }
+    if plan.is_head_only {
+        output.append(answer.head());
+        return;
     }
+    output.append(answer.whole());
+    match body {
+        Elsewhere::Nothing => {}
+        Elsewhere::Memory(bytes) => output.share(Arc::clone(bytes)),
+        Elsewhere::File(file) => output.file(Arc::clone(file), 0..file.identity().size),
+    }
+}
+
+/// What of a body does not follow its head in memory.
+enum Elsewhere<'a> {
+    Nothing,
+    Memory(&'a Arc<[u8]>),
+    File(&'a Arc<File>),
 }
 
 /// Puts out why a request is refused. The connection ends with it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jissoku_http::Method;
 use jissoku_http::response::Answer;
 
-use super::{Files, Fixed, FortyTwo, Page, Plan, Reply, path_of, plain};
+use super::{Asked, Files, Fixed, FortyTwo, Known, Page, Plan, Reply, plain};
 use crate::limits::DELAY_MS_MAX;
 use crate::spin::Spin;
 
@@ -35,36 +35,40 @@ impl Contract {
     }
 
     #[inline]
-    pub(super) fn plan(&self, method: Method, path_and_query: &[u8]) -> Plan {
-        let is_read = matches!(method, Method::Get | Method::Head);
-        if is_read && path_and_query == b"/" {
-            return self.greeting.plan(method);
+    pub(super) fn plan(&self, known: &mut Known, asked: &Asked<'_>) -> Plan {
+        let method = asked.head.method;
+        match (method, asked.path) {
+            (Method::Get | Method::Head, b"/") => self.greeting.plan(method),
+            (Method::Get | Method::Head, _) => self.plan_other(known, asked),
+            _ => Plan::new(Page::NotFound, method),
         }
-        self.plan_other(method, is_read, path_and_query)
     }
 
-    fn plan_other(&self, method: Method, is_read: bool, path_and_query: &[u8]) -> Plan {
-        let path = path_of(path_and_query);
-        let page = match path {
-            _ if !is_read => Page::NotFound,
-            b"/" => return self.greeting.plan(method),
-            b"/42" => Page::FortyTwo,
-            b"/delay" => return plan_delay(method, &path_and_query[path.len()..]),
-            _ => match (&self.files, path.strip_prefix(b"/files")) {
-                (Some(files), Some(rest)) if rest.starts_with(b"/") => files.find(rest),
-                _ => Page::NotFound,
-            },
+    fn plan_other(&self, known: &mut Known, asked: &Asked<'_>) -> Plan {
+        let page = match (asked.path, &self.files, asked.path.strip_prefix(b"/files")) {
+            (b"/42", ..) => Page::FortyTwo,
+            (b"/delay", ..) => return plan_delay(asked.head.method, asked.query),
+            (_, Some(files), Some(path)) if path.starts_with(b"/") => {
+                files.page(known, &Asked { path, ..*asked })
+            }
+            _ => Page::NotFound,
         };
-        Plan::new(page, method)
+        Plan::new(page, asked.head.method)
+    }
+
+    pub(super) const fn files(&self) -> Option<&Files> {
+        self.files.as_ref()
     }
 
     #[inline]
     pub(super) fn reply<'a>(&'a self, page: &'a Page) -> Reply<'a> {
-        match (page, &self.files) {
-            (Page::Text, _) => self.greeting.reply(),
-            (Page::FortyTwo, _) => self.forty_two.reply(page),
-            (Page::BadRequest, _) => Reply::Whole(400, &self.bad_request),
-            (Page::File(_) | Page::Moved(_), Some(files)) => files.reply(page),
+        match page {
+            Page::Text => self.greeting.reply(),
+            Page::FortyTwo => self.forty_two.reply(page),
+            Page::BadRequest => Reply::Whole(400, &self.bad_request),
+            Page::File(held, choice) => {
+                held.reply(*choice).unwrap_or(Reply::Whole(404, &self.not_found))
+            }
             _ => Reply::Whole(404, &self.not_found),
         }
     }
@@ -92,6 +96,9 @@ fn delay_ms(query: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use jissoku_http::Limits;
+    use jissoku_http::head::HeadReader;
+
     use super::*;
 
     #[test]
@@ -108,19 +115,27 @@ mod tests {
     #[test]
     fn every_part_of_the_contract_is_found() {
         let contract = Contract::new(None, Duration::from_millis(3), 0);
-        let page =
-            |method, path: &str| format!("{:?}", contract.plan(method, path.as_bytes()).page);
-        assert_eq!(page(Method::Get, "/"), "Text");
-        assert_eq!(page(Method::Get, "/?x"), "Text");
-        assert_eq!(page(Method::Head, "/"), "Text");
-        assert_eq!(page(Method::Get, "/42"), "FortyTwo");
-        assert_eq!(page(Method::Get, "/delay?ms=5"), "Text");
-        assert_eq!(page(Method::Get, "/delay"), "BadRequest");
-        assert_eq!(page(Method::Get, "/files/1k.bin"), "NotFound");
-        assert_eq!(page(Method::Post, "/42"), "NotFound");
-        assert_eq!(page(Method::Post, "/"), "NotFound");
-        assert_eq!(contract.plan(Method::Get, b"/").delay_ns, 3_000_000);
-        assert_eq!(contract.plan(Method::Get, b"/42").delay_ns, 0);
-        assert_eq!(contract.plan(Method::Get, b"/delay?ms=5").delay_ns, 5_000_000);
+        let plan = |method: &str, target: &str| {
+            let bytes = format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes();
+            let head = HeadReader::default().read(&bytes, &Limits::DEFAULT).expect("a good head");
+            let head = head.expect("a whole head");
+            let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
+            let (path, query) = (path.as_bytes(), query.as_bytes());
+            let asked = Asked { head: &head, bytes: &bytes, path, query, now_ns: 0 };
+            contract.plan(&mut Known::default(), &asked)
+        };
+        let page = |method: &str, target: &str| format!("{:?}", plan(method, target).page);
+        assert_eq!(page("GET", "/"), "Text");
+        assert_eq!(page("GET", "/?x"), "Text");
+        assert_eq!(page("HEAD", "/"), "Text");
+        assert_eq!(page("GET", "/42"), "FortyTwo");
+        assert_eq!(page("GET", "/delay?ms=5"), "Text");
+        assert_eq!(page("GET", "/delay"), "BadRequest");
+        assert_eq!(page("GET", "/files/1k.bin"), "NotFound");
+        assert_eq!(page("POST", "/42"), "NotFound");
+        assert_eq!(page("POST", "/"), "NotFound");
+        assert_eq!(plan("GET", "/").delay_ns, 3_000_000);
+        assert_eq!(plan("GET", "/42").delay_ns, 0);
+        assert_eq!(plan("GET", "/delay?ms=5").delay_ns, 5_000_000);
     }
 }

@@ -19,7 +19,8 @@ use jissoku_os::file::File;
 
 pub use contract::Contract;
 pub use echo::Echo;
-pub use files::{Files, FilesError};
+use files::{Asked, Choice, Held, Known};
+pub use files::{Files, FilesError, Options, Rule};
 pub use fixed::Fixed;
 pub use forty_two::FortyTwo;
 
@@ -48,10 +49,8 @@ pub(crate) enum Page {
     Text,
     /// The exact bytes of the nine-cores contract.
     FortyTwo,
-    /// A file, by its number.
-    File(u32),
-    /// The way to a folder's proper name, by its number.
-    Moved(u32),
+    /// Something in a folder.
+    File(Arc<Held>, Choice),
     /// The request makes no sense to this site.
     BadRequest,
     /// There is nothing of that name.
@@ -80,7 +79,6 @@ pub(crate) struct Content {
 }
 
 /// Bytes of a body, wherever they are.
-#[expect(dead_code, reason = "no site makes one yet")]
 #[derive(Debug)]
 pub(crate) enum Part {
     Bytes(Vec<u8>),
@@ -112,6 +110,8 @@ pub(crate) enum Reply<'a> {
     Whole(u16, &'a Answer),
     /// A status, header lines, and a body that is sent from where it is.
     Split(u16, &'a Answer, &'a Arc<[u8]>),
+    /// A status, header lines, and a file that is sent from where it is.
+    File(u16, &'a Answer, &'a Arc<File>),
     /// Everything, once for a connection that lives on and once for one that ends.
     Verbatim { lives: &'a Answer, ends: &'a Answer },
     /// Made for this request.
@@ -137,21 +137,34 @@ pub enum Site {
 #[derive(Debug)]
 pub(crate) struct Service {
     site: Arc<Site>,
+    /// What is known of the files that the site may have.
+    known: Known,
 }
 
 impl Service {
-    pub(crate) const fn new(site: Arc<Site>) -> Self {
-        Self { site }
+    pub(crate) fn new(site: Arc<Site>) -> Self {
+        let files = match &*site {
+            Site::Files(files) => Some(files),
+            Site::Contract(contract) => contract.files(),
+            Site::Fixed(_) | Site::FortyTwo(_) | Site::Echo(_) => None,
+        };
+        let known = files.map(Files::known).unwrap_or_default();
+        Self { site, known }
     }
 
     /// What to answer to a request whose head was read from the front of `bytes`, at `now_ns` on the
     /// monotonic clock.
     #[inline]
-    pub(crate) fn plan(&mut self, head: &Head, bytes: &[u8], _now_ns: u64) -> Plan {
+    pub(crate) fn plan(&mut self, head: &Head, bytes: &[u8], now_ns: u64) -> Plan {
+        let asked = || {
+            let path_and_query = head.path_and_query(bytes);
+            let (path, query) = path_and_query.split_at(path_of(path_and_query).len());
+            Asked { head, bytes, path, query, now_ns }
+        };
         match &*self.site {
             Site::Fixed(fixed) => fixed.plan(head.method),
-            Site::Files(files) => files.plan(head.method, path_of(head.path_and_query(bytes))),
-            Site::Contract(contract) => contract.plan(head.method, head.path_and_query(bytes)),
+            Site::Files(files) => files.plan(&mut self.known, &asked()),
+            Site::Contract(contract) => contract.plan(&mut self.known, &asked()),
             Site::FortyTwo(_) => FortyTwo::plan(head.method, head.path_and_query(bytes)),
             Site::Echo(_) => Echo::plan(head, bytes),
         }
@@ -176,9 +189,13 @@ impl Service {
     #[inline]
     pub(crate) fn reply<'a>(&'a self, page: &'a Page) -> Reply<'a> {
         match (&*self.site, page) {
+            (Site::Files(files), Page::File(held, choice)) => {
+                held.reply(*choice).unwrap_or(Reply::Whole(404, files.not_found()))
+            }
             (_, Page::Made(made)) => Reply::Made(made),
             (Site::Fixed(fixed), _) => fixed.reply(),
-            (Site::Files(files), page) => files.reply(page),
+            (Site::Files(files), Page::NotAllowed) => Reply::Whole(405, files.not_allowed()),
+            (Site::Files(files), _) => Reply::Whole(404, files.not_found()),
             (Site::Contract(contract), page) => contract.reply(page),
             (Site::FortyTwo(forty_two), page) => forty_two.reply(page),
             (Site::Echo(echo), _) => echo.reply(),

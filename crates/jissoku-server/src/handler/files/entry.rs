@@ -1,0 +1,148 @@
+//! What is known of one name, and since when.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use jissoku_http::coding::Coding;
+use jissoku_http::response::Answer;
+use jissoku_os::file::Identity;
+
+use super::form::Form;
+use crate::handler::Reply;
+
+/// What an entry and its place in the store take beside what is counted, generously.
+const OVERHEAD: u64 = 512;
+
+/// What a name stands for. Never changed, but for when that was last found true.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) what: What,
+    /// Of every file it was made from, in order.
+    pub(super) sources: Vec<(Option<Coding>, Identity)>,
+    /// Whether equal sources prove that nothing has changed.
+    pub(super) is_settled: bool,
+    /// When it was last compared with the disk, on the monotonic clock.
+    checked_ns: AtomicU64,
+    /// Whether anybody has asked for it since the store last looked for something to forget.
+    is_wanted: AtomicBool,
+}
+
+/// What a name stands for.
+#[derive(Debug)]
+pub(super) enum What {
+    /// A file, or the list of a folder.
+    Forms(Box<Forms>),
+    /// A folder, whose name lacks its slash.
+    Moved { location: String, answer: Answer },
+    /// Something that may not be read.
+    Forbidden(Answer),
+    /// Nothing.
+    Missing,
+}
+
+/// A file as it is, and in the codings in which it lies beside itself.
+#[derive(Debug)]
+pub(super) struct Forms {
+    pub(super) plain: Form,
+    pub(super) coded: Vec<(Coding, Form)>,
+}
+
+impl Forms {
+    pub(super) fn has(&self, coding: Coding) -> bool {
+        self.coded.iter().any(|(other, _)| *other == coding)
+    }
+
+    /// The form in a coding that is there, or the plain one.
+    #[inline]
+    pub(super) fn form(&self, coding: Option<Coding>) -> &Form {
+        let coded = self.coded.iter().find(|(other, _)| Some(*other) == coding);
+        coded.map_or(&self.plain, |(_, form)| form)
+    }
+}
+
+impl Entry {
+    pub(super) fn new(
+        what: What,
+        sources: Vec<(Option<Coding>, Identity)>,
+        is_settled: bool,
+        now_ns: u64,
+    ) -> Self {
+        let checked_ns = AtomicU64::new(now_ns);
+        Self { what, sources, is_settled, checked_ns, is_wanted: AtomicBool::new(false) }
+    }
+
+    /// Whether it may be believed without a look.
+    #[inline]
+    pub(super) fn is_fresh(&self, now_ns: u64, revalidate_ns: u64) -> bool {
+        now_ns.saturating_sub(self.checked_ns.load(Ordering::Relaxed)) < revalidate_ns
+    }
+
+    /// It was found to be true by a look that began at `now_ns` or later.
+    pub(super) fn confirm(&self, now_ns: u64) {
+        self.checked_ns.fetch_max(now_ns, Ordering::Relaxed);
+    }
+
+    /// Takes note that somebody has asked for it. Written once only, so that the line stays shared.
+    #[inline]
+    pub(super) fn want(&self) {
+        if !self.is_wanted.load(Ordering::Relaxed) {
+            self.is_wanted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn take_wanted(&self) -> bool {
+        self.is_wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// What keeping it costs.
+    pub(super) fn charge(&self) -> u64 {
+        let bytes = match &self.what {
+            What::Forms(forms) => {
+                let coded: u64 = forms.coded.iter().map(|(_, form)| form.charge()).sum();
+                forms.plain.charge() + coded
+            }
+            What::Moved { location, answer } => (location.len() + answer.whole().len()) as u64,
+            What::Forbidden(answer) => answer.whole().len() as u64,
+            What::Missing => 0,
+        };
+        OVERHEAD + bytes
+    }
+}
+
+/// An entry as one worker holds it: counting who uses it touches no memory of another worker's.
+#[derive(Debug)]
+pub(crate) struct Held(Arc<Entry>);
+
+/// Which of the answers of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// The one in this coding, whole.
+    Whole(Option<Coding>),
+    /// That the client has the one in this coding.
+    NotModified(Option<Coding>),
+}
+
+impl Held {
+    pub(super) const fn new(entry: Arc<Entry>) -> Self {
+        Self(entry)
+    }
+
+    #[inline]
+    pub(super) const fn entry(&self) -> &Arc<Entry> {
+        &self.0
+    }
+
+    /// The bytes of a choice; `None` for what is not there.
+    #[inline]
+    pub(crate) fn reply(&self, choice: Choice) -> Option<Reply<'_>> {
+        match (&self.0.what, choice) {
+            (What::Forms(forms), Choice::Whole(coding)) => Some(forms.form(coding).reply()),
+            (What::Forms(forms), Choice::NotModified(coding)) => {
+                Some(Reply::Whole(304, &forms.form(coding).not_modified))
+            }
+            (What::Moved { answer, .. }, _) => Some(Reply::Whole(301, answer)),
+            (What::Forbidden(answer), _) => Some(Reply::Whole(403, answer)),
+            (What::Missing, _) => None,
+        }
+    }
+}

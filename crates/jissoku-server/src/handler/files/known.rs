@@ -1,0 +1,64 @@
+//! What one worker knows by the paths it was asked for. A hit costs one look into a map: no lock, no system
+//! call, nothing that another worker writes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::entry::{Entry, Held};
+
+/// Paths that a worker knows. When there would be more, it forgets all: the store knows what they stand for,
+/// so that to learn a path again costs a lock and no system call.
+const PATHS_MAX: usize = 4096;
+
+/// A longer path is not worth remembering.
+const PATH_SIZE_MAX: usize = 1024;
+
+/// What one worker knows.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    held: HashMap<Box<[u8]>, Arc<Held>>,
+    /// What all of it costs.
+    charge: u64,
+}
+
+impl Known {
+    /// What `path` stands for, if that is known and may still be believed.
+    #[inline]
+    pub(super) fn find(&self, path: &[u8], now_ns: u64, revalidate_ns: u64) -> Option<Arc<Held>> {
+        let held = self.held.get(path)?;
+        if !held.entry().is_fresh(now_ns, revalidate_ns) {
+            return None;
+        }
+        held.entry().want();
+        Some(Arc::clone(held))
+    }
+
+    /// Remembers what `path` stands for, as long as all that is remembered costs no more than `charge_max`.
+    pub(super) fn keep(&mut self, path: &[u8], entry: Arc<Entry>, charge_max: u64) -> Arc<Held> {
+        match self.held.get(path) {
+            Some(held) if Arc::ptr_eq(held.entry(), &entry) => return Arc::clone(held),
+            _ => self.forget(path),
+        }
+        let charge = charge(path, &entry);
+        let held = Arc::new(Held::new(entry));
+        if self.held.len() == PATHS_MAX || self.charge + charge > charge_max {
+            self.held.clear();
+            self.charge = 0;
+        }
+        if path.len() <= PATH_SIZE_MAX && charge <= charge_max {
+            self.charge += charge;
+            self.held.insert(path.into(), Arc::clone(&held));
+        }
+        held
+    }
+
+    fn forget(&mut self, path: &[u8]) {
+        if let Some(held) = self.held.remove(path) {
+            self.charge -= charge(path, held.entry());
+        }
+    }
+}
+
+fn charge(path: &[u8], entry: &Entry) -> u64 {
+    path.len() as u64 + entry.charge()
+}

@@ -1,0 +1,105 @@
+//! Files that lie beside themselves in a coding. What is in them is not looked at, so here it is any text.
+
+use std::time::Duration;
+
+use jissoku_server::FilesOptions;
+
+use super::{Folder, bodiless, get, get_with, long_ago};
+use crate::client::{Answer, Target};
+
+fn folder() -> Folder {
+    let folder = Folder::new();
+    for (name, body) in [("app.js", "plain"), ("app.js.gz", "as gzip"), ("app.js.br", "as brotli")]
+    {
+        folder.write(name, body.as_bytes());
+        folder.age(name, long_ago());
+    }
+    folder
+}
+
+fn ask(target: &Target, accepted: &str) -> Answer {
+    get_with(target, "/app.js", &format!("Accept-Encoding: {accepted}\r\n"))
+}
+
+#[test]
+fn the_client_gets_the_coding_that_it_likes_best() {
+    let folder = folder();
+    let target = folder.serve();
+    let check = |accepted: &str, coding: Option<&str>, body: &str| {
+        let answer = ask(&target, accepted);
+        assert_eq!((answer.status, answer.field("Content-Encoding")), (200, coding), "{accepted}");
+        assert_eq!(answer.text(), body);
+        assert_eq!(answer.field("Content-Type"), Some("text/javascript; charset=utf-8"));
+        assert_eq!(answer.field("Vary"), Some("Accept-Encoding"));
+    };
+    check("gzip, deflate, br, zstd", Some("br"), "as brotli");
+    check("gzip;q=1, br;q=0.5", Some("gzip"), "as gzip");
+    check("zstd", None, "plain");
+    check("identity;q=0, zstd", None, "plain");
+    check("", None, "plain");
+    let two_lines = "Accept-Encoding: gzip;q=0.5\r\nAccept-Encoding: br;q=0.4\r\n";
+    assert_eq!(get_with(&target, "/app.js", two_lines).text(), "as gzip");
+    let plain = get(&target, "/app.js");
+    assert_eq!((plain.text(), plain.field("Vary")), ("plain", Some("Accept-Encoding")));
+    assert_eq!(get(&target, "/").field("Vary"), None);
+    target.end();
+}
+
+#[test]
+fn every_coding_has_its_tag_and_its_parts() {
+    let folder = folder();
+    let target = folder.serve();
+    let tag = |accepted| ask(&target, accepted).field("ETag").expect("a tag").to_owned();
+    let (plain, gzip, brotli) = (tag(""), tag("gzip"), tag("br"));
+    assert!(plain != gzip && gzip != brotli && brotli != plain);
+    let known = |accepted: &str, tag: &str| {
+        let lines =
+            format!("Accept-Encoding: {accepted}\r\nIf-None-Match: {tag}\r\nConnection: close\r\n");
+        let mut client = target.connect();
+        client.send(&format!("GET /app.js HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+        let answer = client.head();
+        assert_eq!(answer.field("Vary"), Some("Accept-Encoding"));
+        answer.status
+    };
+    assert_eq!(known("gzip", &gzip), 304);
+    assert_eq!(known("gzip", &brotli), 200);
+    assert_eq!(known("br", &plain), 200);
+    let part = get_with(&target, "/app.js", "Accept-Encoding: br\r\nRange: bytes=3-\r\n");
+    assert_eq!((part.status, part.text()), (206, "brotli"));
+    assert_eq!(part.field("Content-Encoding"), Some("br"));
+    assert_eq!(part.field("Content-Range"), Some("bytes 3-8/9"));
+    target.end();
+}
+
+#[test]
+fn a_coding_that_may_be_of_something_older_is_not_sent() {
+    let folder = folder();
+    folder.age("app.js", long_ago() + Duration::from_secs(1));
+    folder.age("app.js.br", long_ago() + Duration::from_secs(1));
+    let target = folder.serve();
+    assert_eq!(ask(&target, "gzip").text(), "plain");
+    assert_eq!(ask(&target, "br").text(), "as brotli");
+    target.end();
+}
+
+#[test]
+fn codings_can_be_left_alone() {
+    let folder = folder();
+    let target = folder.serve_as(FilesOptions { uses_coded: false, ..FilesOptions::default() });
+    let answer = ask(&target, "br");
+    assert_eq!((answer.text(), answer.field("Vary")), ("plain", None));
+    assert_eq!(get(&target, "/app.js.br").text(), "as brotli");
+    target.end();
+}
+
+#[test]
+fn an_index_has_codings_too() {
+    let folder = folder();
+    folder.write("index.html.zst", b"as zstd");
+    let target = folder.serve();
+    assert_eq!(get_with(&target, "/", "Accept-Encoding: zstd\r\n").text(), "as zstd");
+    let request =
+        "HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAccept-Encoding: zstd\r\n\r\n";
+    assert_eq!(bodiless(&target, request).field("Content-Length"), Some("7"));
+    target.end();
+}

@@ -1,0 +1,153 @@
+//! What the person who serves a folder has a say in.
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use jissoku_os::file::Links;
+use jissoku_server::{Files, FilesError, FilesOptions, Rule};
+
+use super::{Folder, bodiless, get, get_with};
+
+#[test]
+fn dotfiles_are_hidden_but_for_the_well_known() {
+    let folder = Folder::new();
+    for path in [".well-known", ".well-known/.deep", "sub dir/.well-known"] {
+        fs::create_dir(folder.public().join(path)).expect("a folder");
+        folder.write(&format!("{path}/x"), b"x");
+    }
+    let status = |options: FilesOptions, path: &str| {
+        let target = folder.serve_as(options);
+        let status = get(&target, path).status;
+        target.end();
+        status
+    };
+    let shown = || FilesOptions { shows_dotfiles: true, ..FilesOptions::default() };
+    let check = |path: &str, hidden: u16| {
+        assert_eq!(status(FilesOptions::default(), path), hidden, "{path}");
+        assert_eq!(status(shown(), path), 200, "{path}");
+    };
+    check("/.hidden", 404);
+    check("/.well-known/x", 200);
+    check("/.well-known/.deep/x", 404);
+    check("/sub%20dir/.well-known/x", 404);
+}
+
+#[test]
+fn links_are_followed_below_the_root_or_not_at_all() {
+    let folder = Folder::new();
+    let target = folder.serve();
+    assert_eq!(get(&target, "/home.html").status, 200);
+    assert_eq!(get(&target, "/round/round/index.html").status, 200);
+    assert_eq!(get(&target, "/out.txt").status, 404);
+    target.end();
+    let target = folder.serve_as(FilesOptions { links: Links::Never, ..FilesOptions::default() });
+    for path in ["/home.html", "/round/index.html", "/out.txt"] {
+        assert_eq!(get(&target, path).status, 404, "{path}");
+    }
+    assert_eq!(get(&target, "/index.html").status, 200);
+    target.end();
+}
+
+#[test]
+fn a_folder_lists_what_it_serves() {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.public().join("list/sub")).expect("a folder");
+    folder.write("list/<b>&\"x\".txt", b"12345");
+    folder.write("list/a b:c", b"");
+    folder.write("list/.hidden", b"");
+    folder.link("../index.html", "list/link");
+    folder.link("../../secret.txt", "list/out");
+    folder.link("sub", "list/way");
+    let _socket = UnixListener::bind(folder.public().join("list/socket")).expect("a socket");
+    let target = folder.serve_as(FilesOptions { lists_folders: true, ..FilesOptions::default() });
+    let answer = get(&target, "/list/");
+    assert_eq!(answer.field("Content-Type"), Some("text/html; charset=utf-8"));
+    let text = answer.text();
+    let places: Vec<_> = [
+        "<a href=\"../\">../</a>",
+        "<a href=\"./sub/\">sub/</a>",
+        "<a href=\"./way/\">way/</a>",
+        "<a href=\"./%3Cb%3E%26%22x%22.txt\">&lt;b&gt;&amp;&quot;x&quot;.txt</a><td>5<td>",
+        "<a href=\"./a%20b%3Ac\">a b:c</a>",
+        "<a href=\"./link\">link</a><td>7<td>",
+    ]
+    .iter()
+    .map(|row| text.find(row).unwrap_or_else(|| unreachable!("{row} is in {text}")))
+    .collect();
+    assert!(places.is_sorted(), "folders first, then by name");
+    assert_eq!(text.matches("<a ").count(), places.len(), "nothing else: {text}");
+    assert_eq!(get(&target, "/list/%3Cb%3E%26%22x%22.txt").text(), "12345");
+    assert_eq!(get(&target, "/").text(), "<p>home", "an index comes first");
+    let tag = answer.field("ETag").expect("a tag").to_owned();
+    let request = format!(
+        "GET /list/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\nIf-None-Match: {tag}\r\n\r\n"
+    );
+    assert_eq!(bodiless(&target, &request).status, 304);
+    target.end();
+    let target = folder.serve();
+    assert_eq!(get(&target, "/list/").status, 404);
+    target.end();
+}
+
+#[test]
+fn what_is_not_there_may_have_a_page() {
+    let folder = Folder::new();
+    folder.write("sub dir/lost.html", b"<p>lost");
+    let options =
+        |name: &str| FilesOptions { not_found: Some(name.to_owned()), ..FilesOptions::default() };
+    let target = folder.serve_as(options("sub dir/lost.html"));
+    for path in ["/nothing", "/.hidden", "/%zz", "/../x"] {
+        let answer = get_with(&target, path, "If-None-Match: *\r\nRange: bytes=0-0\r\n");
+        assert_eq!((answer.status, answer.text()), (404, "<p>lost"), "{path}");
+        assert_eq!(answer.field("Content-Type"), Some("text/html; charset=utf-8"));
+        assert_eq!(answer.field("ETag"), None);
+    }
+    assert_eq!(get(&target, "/sub%20dir/lost.html").status, 200);
+    target.end();
+    for name in ["nothing.html", "sub dir", "../secret.txt"] {
+        let outcome = Files::open(&folder.public(), options(name));
+        assert!(matches!(outcome, Err(FilesError::NoSuchPage(_))), "{name:?}");
+    }
+}
+
+#[test]
+fn caches_are_told_what_the_first_rule_says() {
+    let folder = Folder::new();
+    let rules = ["*.css=max-age=60", "sub dir/**=no-store", "/*=no-cache"].map(Rule::parse);
+    let rules = rules.into_iter().collect::<Result<_, _>>().expect("rules");
+    let target = folder.serve_as(FilesOptions { cache_control: rules, ..FilesOptions::default() });
+    let told = |path: &str, lines: &str| {
+        let mut client = target.connect();
+        client.send(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+        client.head().field("Cache-Control").map(str::to_owned)
+    };
+    assert_eq!(told("/empty.css", "").as_deref(), Some("max-age=60"));
+    assert_eq!(told("/empty.css", "If-None-Match: *\r\n").as_deref(), Some("max-age=60"));
+    assert_eq!(told("/medium.bin", "Range: bytes=0-0\r\n").as_deref(), Some("no-cache"));
+    assert_eq!(told("/sub%20dir/a+b.txt", "").as_deref(), Some("no-store"));
+    assert_eq!(told("/", "").as_deref(), Some("no-cache"));
+    assert_eq!(told("/nothing", ""), None);
+    target.end();
+}
+
+#[test]
+fn what_is_no_file_is_not_there() {
+    let folder = Folder::new();
+    let _socket = UnixListener::bind(folder.public().join("socket")).expect("a socket");
+    folder.link("/dev/null", "device");
+    let target = folder.serve();
+    for path in ["/socket", "/device", "/index.html/", "/index.html/x"] {
+        assert_eq!(get(&target, path).status, 404, "{path}");
+    }
+    target.end();
+}
+
+#[test]
+fn a_root_that_is_no_folder_is_refused() {
+    let folder = Folder::new();
+    for path in [folder.public().join("index.html"), Path::new("/nowhere").to_owned()] {
+        let outcome = Files::open(&path, FilesOptions::default());
+        assert!(matches!(outcome, Err(FilesError::Unreadable(..))), "{}", path.display());
+    }
+}
