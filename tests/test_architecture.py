@@ -53,7 +53,7 @@ UNSAFE_MAY_LIVE_IN = (
 # A limit may be lowered, never raised.
 LINES_MAX = 400
 
-STAGES = {"design", "targets", "observe", "records", "stats", "report", "calibrate"}
+STAGES = {"calibrate", "conformance", "design", "targets", "observe", "records", "stats", "report"}
 EVERYONE_MAY_USE = {"model", "errors"}
 MAY_ALSO_USE = {
     "cli": STAGES | {"pipeline", "_native"},

@@ -57,6 +57,13 @@ CASES = {
         ["compare", "floor", "jissoku", "--out", "/proc/nowhere"],
         "cannot be written",
     ),
+    "nobody to examine": (["conformance"], "name one target"),
+    "two to examine": (["conformance", "jissoku", "--url", "x=http://a/"], "name one target"),
+    "no such case": (["conformance", "jissoku", "--case", "x*"], "no case has such a name"),
+    "no folder of cases": (
+        ["conformance", "jissoku", "--cases", "/nowhere/at/all"],
+        "cannot be read",
+    ),
     "no run": (["report", "/nowhere/at/all"], "holds no run"),
     "no such target to tell about": (["targets", "nobody"], "there is no target 'nobody'"),
     "nothing to serve": (["serve", "/nowhere/at/all"], "/nowhere/at/all"),
@@ -128,7 +135,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["compare", "report", "targets", "doctor", "serve", "load", "floor"]
+    "verb", ["compare", "conformance", "report", "targets", "doctor", "serve", "load", "floor"]
 )
 def test_every_verb_has_help(verb: str, tmp_path: Path) -> None:
     done = run([verb, "--help"], tmp_path)

@@ -32,10 +32,11 @@ fn check(case: &Table, at: Option<&str>) {
         let count = fill.get("count").and_then(Value::as_integer).expect("a fill has a count");
         text(fill, "text").expect("a fill has a text").repeat(count.try_into().expect("a count"))
     });
-    let bytes = match fill.as_deref().or(at) {
+    let mut bytes = match fill.as_deref().or(at) {
         Some(filling) => latin1(&send.replace('@', filling)),
         None => latin1(send),
     };
+    bytes.extend(latin1(text(case, "then").unwrap_or_default()));
     let seen = read_at_every_split(&bytes);
     let ends = [("idle", Ends::Idle), ("head", Ends::Head), ("body", Ends::Body)];
     let wanted = text(case, "ends").unwrap_or("idle");
@@ -47,6 +48,8 @@ fn check(case: &Table, at: Option<&str>) {
             assert_eq!(Some(format!("{reject:?}").as_str()), text(case, "reject"), "{name}");
             let status = case.get("status").and_then(Value::as_integer);
             assert_eq!(Some(i64::from(reject.status())), status, "{name}");
+            let is_in_body = seen.requests.last().is_some_and(|request| !request.is_whole);
+            assert_eq!(is_in_body, wanted == "body", "{name}: where it is refused");
         }
         (ends, expected) => assert_eq!(Some(ends), expected, "{name}"),
     }

@@ -1,0 +1,198 @@
+"""Protocol cases as data: what is sent, and what a server has to make of it.
+
+The format is told in `conformance/README.md`; the parser's own tests in Rust read the same files.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from jissoku.errors import InputError
+
+OURS = Path(__file__).parent / "cases"
+
+
+class Level(StrEnum):
+    """How much the standard asks of a server here."""
+
+    MUST = "must"
+    SHOULD = "should"
+    CHOICE = "choice"  # it leaves the choice, and this is ours
+
+
+class Ends(StrEnum):
+    """What a server waits for after the last byte of a case."""
+
+    IDLE = "idle"
+    HEAD = "head"
+    BODY = "body"
+
+
+class Also(StrEnum):
+    """What else the standard allows a server to do where ours refuses or answers."""
+
+    ANSWERED = "answered"
+    LAST = "last"  # answered, and the connection ended
+    TWICE = "twice"  # two answers where ours gives one refusal
+    REFUSED = "refused"
+    SILENT = "silent"
+    GARBLED = "garbled"  # an answer that is no HTTP/1.x, as HTTP/0.9 has it
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What must hold of one answer.
+
+    Attributes:
+        index: Which final answer is meant, from 0.
+        when: The rule speaks of these statuses only; of every one when empty.
+        status: The answer has one of these; anything when empty.
+        has: Names of fields that must be there.
+        lacks: Names of fields that must not be there.
+        body: The body, to the byte.
+        interim: The status of an interim answer that must have come before.
+    """
+
+    index: int = 0
+    when: tuple[int, ...] = ()
+    status: tuple[int, ...] = ()
+    has: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    body: str | None = None
+    interim: int | None = None
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A request that a server has to understand."""
+
+    method: str = ""
+    target: str = ""
+    body: str = ""
+    fields: tuple[tuple[str, str], ...] | None = None
+    persists: bool = True
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One case, ready to be sent.
+
+    Attributes:
+        group: The title of the file it stands in.
+        send: The bytes that are sent at once; `then` follows when the server has spoken.
+        requests: What has to be understood, in order.
+        ends: What is waited for afterwards; with a `status`, where the refusal falls.
+        status: Ours when it has to be refused; None when it has to be answered.
+        statuses: Those that the standard names; empty where any refusal does.
+        closes: Whether the connection has to end after the refusal, by the standard.
+    """
+
+    name: str
+    group: str
+    clause: str
+    level: Level
+    send: bytes
+    then: bytes
+    requests: tuple[Request, ...]
+    ends: Ends
+    status: int | None
+    statuses: tuple[int, ...]
+    closes: bool
+    also: frozenset[Also]
+    answers: tuple[Rule, ...]
+
+    @property
+    def whole_count(self) -> int:
+        """How many requests are complete, and so have an answer of their own."""
+        return len(self.requests) - (self.ends is Ends.BODY)
+
+    @property
+    def persists(self) -> bool:
+        """Whether the client can take another answer after the last request."""
+        return not self.requests or self.requests[-1].persists
+
+
+class _Fill(msgspec.Struct, forbid_unknown_fields=True):
+    text: str
+    count: int
+
+
+class _Row(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    name: str
+    clause: str
+    send: str
+    level: Level = Level.MUST
+    then: str = ""
+    fill: _Fill | None = None
+    requests: tuple[Request, ...] = ()
+    ends: Ends = Ends.IDLE
+    status: int | None = None
+    statuses: tuple[int, ...] = ()
+    reject: str = ""
+    closes: bool = False
+    also: frozenset[Also] = frozenset()
+    answers: tuple[Rule, ...] = ()
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    title: str
+    case: list[_Row]
+    at: str | None = None
+
+
+def read_all(folder: Path = OURS) -> tuple[Case, ...]:
+    """Reads every file of a folder, in the order of their names.
+
+    Raises:
+        InputError: A file cannot be read, says something unknown, or a name is there twice.
+    """
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix == ".toml")
+    except OSError as error:
+        raise InputError(f"{folder}: cases cannot be read: {error.strerror}") from error
+    cases = [case for path in paths for case in _read(path)]
+    names = [case.name for case in cases]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two cases are called {name}: rename one of them")
+    if not cases:
+        raise InputError(f"{folder} holds no cases: give a folder with .toml files in it")
+    return tuple(cases)
+
+
+def _read(path: Path) -> list[Case]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        file = msgspec.convert(table, _File)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path.name}: cases cannot be read: {error}") from error
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path.name}: {error}") from error
+    return [_case(row, file, path) for row in file.case]
+
+
+def _case(row: _Row, file: _File, path: Path) -> Case:
+    filling = row.fill.text * row.fill.count if row.fill else file.at
+    send = row.send if filling is None else row.send.replace("@", filling)
+    try:
+        return Case(
+            name=row.name,
+            group=file.title,
+            clause=row.clause,
+            level=row.level,
+            send=send.encode("latin-1"),
+            then=row.then.encode("latin-1"),
+            requests=row.requests,
+            ends=row.ends,
+            status=row.status,
+            statuses=row.statuses,
+            closes=row.closes,
+            also=row.also,
+            answers=row.answers,
+        )
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{path.name}, case {row.name}: write bytes as U+0000 to U+00FF"
+        ) from error
