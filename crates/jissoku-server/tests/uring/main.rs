@@ -13,7 +13,7 @@ mod client;
 mod echo;
 #[path = "../it/exchanges.rs"]
 mod exchanges;
-#[path = "../it/files.rs"]
+#[path = "../it/files/mod.rs"]
 mod files;
 #[path = "../it/limits.rs"]
 mod limits;
