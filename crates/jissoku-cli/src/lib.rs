@@ -30,16 +30,21 @@ enum Verb {
 /// 4 undecided or invalid, 130 interrupted.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = String>) -> u8 {
-    let arguments = match Arguments::try_parse_from(arguments) {
-        Ok(arguments) => arguments,
+    let arguments: Vec<String> = arguments.into_iter().collect();
+    // It reads its own, again and again: at every reload.
+    if arguments.get(1).is_some_and(|verb| verb == "serve") {
+        return serve::run(&arguments[1..]);
+    }
+    let verb = match Arguments::try_parse_from(&arguments) {
+        Ok(Arguments { verb }) => verb,
         Err(refusal) => {
             // Clap's refusals carry the usage; help and version are no refusals and exit with 0.
             let _shown = refusal.print();
             return u8::try_from(refusal.exit_code()).unwrap_or(2);
         }
     };
-    match arguments.verb {
-        Verb::Serve(serve) => serve.run(),
+    match verb {
+        Verb::Serve(_) => serve::run(&arguments[1..]),
         Verb::Load(load) => load.run(),
         Verb::Floor(floor) => floor.run(),
         Verb::Oracle(oracle) => oracle.run(),

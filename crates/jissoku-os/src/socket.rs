@@ -111,6 +111,25 @@ pub fn is_reuseport(socket: impl AsFd) -> bool {
     sockopt::socket_reuseport(socket).unwrap_or(false)
 }
 
+/// Makes a listener that somebody else has opened one of ours, and returns where it listens.
+///
+/// # Errors
+/// `InvalidInput` when it is no listening stream socket, TCP or Unix, and the error of `setsockopt(2)`.
+pub fn adopt(socket: impl AsFd) -> io::Result<Endpoint> {
+    let is_listening = sockopt::socket_acceptconn(&socket) == Ok(true)
+        && sockopt::socket_type(&socket) == Ok(SocketType::STREAM);
+    if !is_listening {
+        let message = "it is no listening stream socket";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    let endpoint = local_endpoint(&socket)?;
+    if matches!(endpoint, Endpoint::Tcp(_)) {
+        send_at_once(&socket)?;
+    }
+    Ok(endpoint)
+}
+
 /// The endpoint a listener got, which tells the port when zero was asked for.
 ///
 /// # Errors

@@ -18,4 +18,4 @@ pub use handler::{
     Contract, Echo, Files, FilesError, Fixed, FortyTwo, Options as FilesOptions, Rule, Site,
 };
 pub use limits::Limits;
-pub use server::{Event, ListenError, ReloadError, Running, Server, Settings, Words};
+pub use server::{Event, ListenError, ReloadError, Running, Server, Settings, Sockets, Words};

@@ -6,7 +6,22 @@ use jissoku_os::socket::Endpoint;
 /// Flags about listeners.
 #[derive(Debug, Args)]
 pub(super) struct Listen {
-    /// Where to listen: HOST:PORT or unix:PATH; may be repeated; port 0 takes a free one
-    #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:8000")]
-    pub(super) listen: Vec<Endpoint>,
+    /// Where to listen: HOST:PORT or unix:PATH; may be repeated; port 0 takes a free one [default:
+    /// the sockets that systemd hands over, or 127.0.0.1:8000]
+    #[arg(long, value_name = "WHERE")]
+    listen: Vec<Endpoint>,
+}
+
+/// Where to listen when nobody says where.
+const DEFAULT: &str = "127.0.0.1:8000";
+
+impl Listen {
+    /// Where to listen; `given` is where somebody else has opened listeners for us.
+    pub(super) fn endpoints(&self, given: &[Endpoint]) -> Vec<Endpoint> {
+        match (&*self.listen, given) {
+            ([], []) => vec![DEFAULT.parse().expect("a numeric address needs no resolver")],
+            ([], given) => given.to_vec(),
+            (wanted, _) => wanted.to_vec(),
+        }
+    }
 }

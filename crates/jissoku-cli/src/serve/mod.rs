@@ -7,10 +7,13 @@ mod edge;
 mod failure;
 mod files;
 mod listen;
+mod process;
 mod run;
+mod surroundings;
 
-use clap::{ArgGroup, Args};
-use jissoku_server::{Limits, Settings, Site};
+use clap::{ArgGroup, Args, Command, FromArgMatches};
+use jissoku_os::socket::Endpoint;
+use jissoku_server::{Settings, Site};
 
 use failure::{FINE, Failure};
 
@@ -32,29 +35,38 @@ pub(crate) struct Serve {
     run: run::Run,
 }
 
+/// Serves until SIGTERM or SIGINT, and says on standard output where. `arguments` begin with the verb.
+pub(crate) fn run(arguments: &[String]) -> u8 {
+    match process::live(arguments) {
+        Ok(()) => FINE,
+        Err(failure) => failure.tell(),
+    }
+}
+
 impl Serve {
-    /// Serves until SIGTERM or SIGINT, and says on standard output where.
-    pub(crate) fn run(self) -> u8 {
-        match run::serve(|| self.prepare()) {
-            Ok(()) => FINE,
-            Err(failure) => failure.tell(),
-        }
+    /// Understands the arguments, at the start and at every reload.
+    fn read(arguments: &[String]) -> Result<Self, Failure> {
+        let command = Self::augment_args(Command::new("serve").bin_name("jissoku serve"));
+        let matches = command.try_get_matches_from(arguments).map_err(Failure::Usage)?;
+        Self::from_arg_matches(&matches).map_err(Failure::Usage)
     }
 
-    /// Makes of the flags what a generation of workers needs. Asked again at every reload.
-    fn prepare(&self) -> Result<(Settings, Site), Failure> {
-        let crew = self.run.crew()?;
-        let driver = self.run.driver()?;
+    /// How a generation of workers is set up; `given` is where somebody else has opened listeners.
+    fn settings(&self, given: &[Endpoint]) -> Result<Settings, Failure> {
         self.answers.check()?;
-        let site = self.answers.site(self.files.load()?);
-        let settings = Settings {
-            endpoints: self.listen.listen.clone(),
+        let crew = self.run.crew()?;
+        Ok(Settings {
+            endpoints: self.listen.endpoints(given),
             workers: crew.workers,
             cores: crew.cores,
-            limits: Limits::DEFAULT,
-            driver,
-        };
-        Ok((settings, site))
+            limits: self.run.limits(),
+            driver: self.run.driver()?,
+        })
+    }
+
+    /// What it serves.
+    fn site(&self) -> Result<Site, Failure> {
+        Ok(self.answers.site(self.files.load()?))
     }
 }
 

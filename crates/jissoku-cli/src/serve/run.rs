@@ -1,15 +1,17 @@
-//! Workers and their cores, and the life of the process from its first listener to its last worker.
+//! Workers, their cores, and the time they get to part.
 
-use std::io::{self, Write};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jissoku_os::driver::{self, Choice};
-use jissoku_os::socket::Endpoint;
 use jissoku_os::uring;
-use jissoku_server::{Event, Running, Server, Settings, Site, Words};
+use jissoku_server::Limits;
 
 use super::failure::Failure;
 use crate::units;
+
+/// Longer than anybody waits for a server to end.
+const DURATION_MAX: Duration = Duration::from_hours(24);
 
 /// One value to clap, which would take a plain vector for a repeated option.
 type CoreList = Vec<usize>;
@@ -27,6 +29,18 @@ pub(super) struct Run {
     /// The kernel interface that moves the bytes; auto is epoll, until a measurement says otherwise
     #[arg(long, value_enum, default_value = "auto")]
     driver: DriverChoice,
+    /// After a reload, how long the workers of before keep an idle connection for one more request
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "75s")]
+    drain_window: Duration,
+    /// After a reload, how long the workers of before may take to answer their last clients
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
+    drain_timeout: Duration,
+    /// After SIGTERM, how long an idle connection is kept for one more request
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    stop_window: Duration,
+    /// After SIGTERM, how long answers may still take
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    stop_timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -73,51 +87,27 @@ impl Run {
         }
         Ok(driver::Settings { choice, ..driver::Settings::default() })
     }
-}
 
-/// Serves until a signal comes, and says on standard output where. `prepare` is asked at the start and at
-/// every reload.
-pub(super) fn serve(
-    prepare: impl Fn() -> Result<(Settings, Site), Failure>,
-) -> Result<(), Failure> {
-    let (settings, site) = prepare()?;
-    let server = Server::listen(settings).map_err(|error| Failure::of_input(&error))?;
-    // Caught before anybody can know that we listen, so that no signal ends us half-way.
-    let mut words = Words::listen().map_err(|error| Failure::of_work(&error))?;
-    // With fewer descriptors than hoped for, fewer connections are taken at once, and that is all.
-    let _raised = jissoku_os::descriptors::raise_limit();
-    let mut running = server.start(site).map_err(|error| Failure::of_work(&error))?;
-    announce(&running.endpoints());
-    loop {
-        match running.wait(&mut words, None).map_err(|error| Failure::of_work(&error))? {
-            Event::Reload => {
-                if let Err(failure) = reload(&mut running, &prepare) {
-                    failure.tell_and_go_on();
-                }
-            }
-            Event::Ended => break,
-            Event::Replace | Event::Stopping | Event::Other | Event::Nothing => {}
+    /// The usual limits, but for how long parting takes.
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            drain_idle_ns: nanoseconds(self.drain_window),
+            drain_ns_max: nanoseconds(self.drain_timeout),
+            stop_idle_ns: nanoseconds(self.stop_window),
+            stop_ns_max: nanoseconds(self.stop_timeout),
+            ..Limits::DEFAULT
         }
     }
-    running.join().map_err(|error| Failure::of_work(&error))
 }
 
-fn reload(
-    running: &mut Running,
-    prepare: impl Fn() -> Result<(Settings, Site), Failure>,
-) -> Result<(), Failure> {
-    let (settings, site) = prepare()?;
-    running.reload(&settings, site).map_err(|error| Failure::of_input(&error))
-}
-
-fn announce(endpoints: &[Endpoint]) {
-    let mut stdout = io::stdout().lock();
-    for endpoint in endpoints {
-        let line = match endpoint {
-            Endpoint::Tcp(address) => format!("listening on http://{address}/"),
-            Endpoint::Unix(path) => format!("listening on unix:{}", path.display()),
-        };
-        // Whoever closed our standard output does not want to know.
-        let _told = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = Duration::from_nanos(units::duration_ns(text)?);
+    if duration > DURATION_MAX {
+        return Err(format!("that is longer than {} h", DURATION_MAX.as_secs() / 3_600));
     }
+    Ok(duration)
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jissoku_os::driver::Listener;
+use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::{self, Endpoint, Sharing};
 
 /// A place that cannot be listened on.
@@ -35,7 +36,8 @@ impl std::error::Error for ListenError {}
 /// One endpoint, as it was asked for and as it was had.
 #[derive(Clone, Debug)]
 struct Door {
-    wanted: Endpoint,
+    /// What it was asked for as, or what somebody else calls it who has opened it.
+    name: String,
     bound: Endpoint,
     sockets: Vec<Arc<OwnedFd>>,
     /// The file of a Unix socket that is ours to take away.
@@ -53,7 +55,42 @@ pub(super) struct Post {
     pub(super) listeners: Vec<Listener>,
 }
 
+/// What the names of our own doors begin with, when they are handed to a successor.
+const OURS: &str = "jissoku=";
+
 impl Doors {
+    /// Sockets that another process has opened.
+    ///
+    /// # Errors
+    /// The name of the first that is no listener, and what it is instead.
+    pub(super) fn adopt(inherited: Vec<Inherited>) -> io::Result<Self> {
+        let mut doors: Vec<Door> = Vec::new();
+        for Inherited { name, fd } in inherited {
+            let bound = socket::adopt(&fd)
+                .map_err(|error| io::Error::other(format!("{name} was handed over: {error}")))?;
+            let is_same = |door: &&mut Door| door.name == name && door.bound == bound;
+            if let Some(door) = doors.iter_mut().find(is_same) {
+                door.sockets.push(Arc::new(fd));
+                continue;
+            }
+            let file = match &bound {
+                Endpoint::Unix(path) if name.starts_with(OURS) => SocketFile::of(path).ok(),
+                _ => None,
+            };
+            doors.push(Door { name, bound, sockets: vec![Arc::new(fd)], file });
+        }
+        Ok(Self(doors))
+    }
+
+    /// Every socket, under the name of its door.
+    pub(super) fn sockets(&self) -> Vec<(String, Arc<OwnedFd>)> {
+        let sockets_of = |door: &Door| {
+            let name = door.name.clone();
+            door.sockets.iter().map(move |socket| (name.clone(), Arc::clone(socket))).collect()
+        };
+        self.0.iter().flat_map(|door| -> Vec<_> { sockets_of(door) }).collect()
+    }
+
     /// Opens `endpoints` for so many workers; what of them stands already is kept.
     ///
     /// # Errors
@@ -69,6 +106,11 @@ impl Doors {
             };
             door.grow(workers);
             doors.push(door);
+        }
+        if let Some(door) = standing.into_iter().find(|door| !door.name.starts_with(OURS)) {
+            // Whoever connects there would wait for ever: the other side keeps it open.
+            let error = io::Error::other("it was handed over, and is not to be listened on");
+            return Err(ListenError { endpoint: door.bound, error });
         }
         Ok(Self(doors))
     }
@@ -125,11 +167,11 @@ impl Door {
             Endpoint::Unix(path) => Some(SocketFile::of(path)?),
             Endpoint::Tcp(_) => None,
         };
-        Ok(Self { wanted: endpoint.clone(), bound, sockets: vec![Arc::new(socket)], file })
+        Ok(Self { name: name_of(endpoint), bound, sockets: vec![Arc::new(socket)], file })
     }
 
     fn is_at(&self, endpoint: &Endpoint) -> bool {
-        self.wanted == *endpoint || self.bound == *endpoint
+        self.name == name_of(endpoint) || self.bound == *endpoint
     }
 
     /// Opens a socket for every worker where that is possible. Where it is not, they share those there are:
@@ -142,6 +184,11 @@ impl Door {
             self.sockets.push(Arc::new(socket));
         }
     }
+}
+
+/// The name of an endpoint of ours. Colons separate the names of `sd_listen_fds(3)`.
+fn name_of(endpoint: &Endpoint) -> String {
+    format!("{OURS}{}", endpoint.to_string().replace(':', "+"))
 }
 
 /// The file of a Unix socket. Somebody else may have put theirs in its place since.

@@ -11,6 +11,7 @@ mod words;
 use std::io;
 
 use jissoku_os::driver;
+use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::Endpoint;
 
 pub use doors::ListenError;
@@ -50,6 +51,26 @@ impl Settings {
     }
 }
 
+/// Listeners that another process has opened.
+#[derive(Debug, Default)]
+pub struct Sockets(Doors);
+
+impl Sockets {
+    /// Takes them over.
+    ///
+    /// # Errors
+    /// The name of the first that is no listener.
+    pub fn adopt(inherited: Vec<Inherited>) -> io::Result<Self> {
+        Ok(Self(Doors::adopt(inherited)?))
+    }
+
+    /// Where they listen.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        self.0.endpoints()
+    }
+}
+
 /// A server whose listeners stand. Connections wait in the kernel until [`Server::start`].
 #[derive(Debug)]
 pub struct Server {
@@ -63,7 +84,17 @@ impl Server {
     /// # Errors
     /// The first endpoint that cannot be had, and why.
     pub fn listen(settings: Settings) -> Result<Self, ListenError> {
-        let doors = Doors::default().open(&settings.endpoints, settings.workers)?;
+        Self::listen_on(settings, &Sockets::default())
+    }
+
+    /// As [`Server::listen`], with sockets that another process has opened already. One that it calls by
+    /// an endpoint's name is what is meant by that endpoint, even if it is elsewhere by now: port 0 was
+    /// asked for, and one was had.
+    ///
+    /// # Errors
+    /// The first endpoint that cannot be had, or the first socket that no endpoint names, and why.
+    pub fn listen_on(settings: Settings, sockets: &Sockets) -> Result<Self, ListenError> {
+        let doors = sockets.0.open(&settings.endpoints, settings.workers)?;
         Ok(Self { settings, doors })
     }
 
@@ -71,6 +102,11 @@ impl Server {
     #[must_use]
     pub fn endpoints(&self) -> Vec<Endpoint> {
         self.doors.endpoints()
+    }
+
+    /// Closes the listeners, and takes the files of Unix sockets away.
+    pub fn close(self) {
+        self.doors.remove_files(&Doors::default());
     }
 
     /// Starts the workers, and returns when all of them are ready.

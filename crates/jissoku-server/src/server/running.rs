@@ -2,7 +2,7 @@
 //! clients.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,6 +80,12 @@ impl Running {
     #[must_use]
     pub fn endpoints(&self) -> Vec<Endpoint> {
         self.doors.endpoints()
+    }
+
+    /// Every listener under its name, for a successor.
+    #[must_use]
+    pub fn sockets(&self) -> Vec<(String, Arc<OwnedFd>)> {
+        self.doors.sockets()
     }
 
     /// Serves `site` with new workers, and retires the old ones once all of the new are ready.

@@ -1,13 +1,16 @@
 //! Reloading: every request is answered by the old workers or the new, and nobody idle is cut off.
 
-use std::os::unix::net::UnixListener;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{Fixed, Limits, Running, Server, Settings, Site};
+use jissoku_server::{Fixed, Limits, Running, Server, Settings, Site, Sockets};
 
 use crate::client::{Client, Target, free_port, fresh_path};
 
@@ -212,4 +215,40 @@ fn stopping_ends_the_workers_of_before_too() {
     target.stop();
     idle.expect_end();
     target.running.join().expect("workers end well");
+}
+
+#[test]
+fn another_server_goes_on_with_the_same_sockets() {
+    let (settings, mut running) = on_both();
+    let before = running.endpoints();
+    let inherited = running
+        .sockets()
+        .into_iter()
+        .map(|(name, fd)| Inherited { name, fd: fd.try_clone().expect("a descriptor") });
+    let sockets = Sockets::adopt(inherited.collect()).expect("they are listeners");
+    let next = Server::listen_on(settings, &sockets).expect("all of them are wanted");
+    drop(sockets);
+    let mut next = next.start(numbered(1)).expect("workers start");
+    assert_eq!(next.endpoints(), before, "port 0 is found again by its name");
+    running.hand_over().expect("workers are told");
+    running.join().expect("workers end well, and leave the socket's file");
+    for endpoint in before {
+        let mut client = Client::connect(&endpoint).expect("somebody listens");
+        client.send(GET);
+        assert_eq!(client.answer().text(), "1");
+    }
+    next.abandon().expect("workers are told");
+    next.join().expect("workers end well");
+}
+
+#[test]
+fn what_was_handed_over_and_nobody_wants_is_refused() {
+    let hand_over = |fd: OwnedFd| Inherited { name: "web".to_owned(), fd };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let sockets = Sockets::adopt(vec![hand_over(listener.into())]).expect("it is a listener");
+    let refusal = Server::listen_on(Settings::new(free_port()), &sockets).expect_err("not wanted");
+    assert!(refusal.to_string().contains("handed over"), "{refusal}");
+    let (stream, _other) = UnixStream::pair().expect("a pair");
+    let refusal = Sockets::adopt(vec![hand_over(stream.into())]).expect_err("no listener");
+    assert!(refusal.to_string().contains("no listening stream socket"), "{refusal}");
 }

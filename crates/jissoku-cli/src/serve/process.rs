@@ -1,0 +1,173 @@
+//! The life of the process: from its first listener to its last worker, and what is said to it between.
+
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use jissoku_os::clock;
+use jissoku_os::socket::Endpoint;
+use jissoku_os::successor::{Image, Said, Successor};
+use jissoku_server::{Event, Running, Server, Words};
+
+use super::Serve;
+use super::failure::{Failure, complain};
+use super::surroundings::{Surroundings, environment};
+
+/// How long a successor may take until it takes connections; then it is ended.
+const SUCCESSOR_PATIENCE: Duration = Duration::from_mins(1);
+
+/// Serves as `arguments` say until a signal ends it.
+pub(super) fn live(arguments: &[String]) -> Result<(), Failure> {
+    let serve = Serve::read(arguments)?;
+    let mut surroundings = Surroundings::read()?;
+    let given = surroundings.sockets.endpoints();
+    let settings = serve.settings(&given)?;
+    let server = Server::listen_on(settings, &surroundings.sockets)
+        .map_err(|error| Failure::of_input(&error))?;
+    // From here on the server alone has them, and can give them up.
+    surroundings.sockets = jissoku_server::Sockets::default();
+    let site = match serve.site() {
+        Ok(site) => site,
+        Err(failure) => {
+            server.close();
+            return Err(failure);
+        }
+    };
+    // Caught before anybody can know that we listen, so that no signal ends us half-way.
+    let words = Words::listen().map_err(|error| Failure::of_work(&error))?;
+    // With fewer descriptors than hoped for, fewer connections are taken at once, and that is all.
+    let _raised = jissoku_os::descriptors::raise_limit();
+    let running = server.start(site).map_err(|error| Failure::of_work(&error))?;
+    let mut life = Life { arguments, given, running, words, surroundings };
+    life.begin();
+    life.go_on()?;
+    life.running.join().map_err(|error| Failure::of_work(&error))
+}
+
+/// A process that serves.
+struct Life<'a> {
+    arguments: &'a [String],
+    /// Where the listeners are that came from outside.
+    given: Vec<Endpoint>,
+    running: Running,
+    words: Words,
+    surroundings: Surroundings,
+}
+
+impl Life<'_> {
+    fn begin(&mut self) {
+        for endpoint in self.running.endpoints() {
+            say(&match endpoint {
+                Endpoint::Tcp(address) => format!("listening on http://{address}/"),
+                Endpoint::Unix(path) => format!("listening on unix:{}", path.display()),
+            });
+        }
+        self.surroundings.relieve_predecessor();
+        self.surroundings.tell_status("READY=1\n", "serving");
+    }
+
+    fn go_on(&mut self) -> Result<(), Failure> {
+        loop {
+            match self.wait(None)? {
+                Event::Reload => self.reload(),
+                Event::Replace => {
+                    if self.replace()? {
+                        self.reload();
+                    }
+                }
+                Event::Stopping => self.surroundings.tell_status("STOPPING=1\n", "stopping"),
+                Event::Ended => return Ok(()),
+                Event::Other | Event::Nothing => {}
+            }
+        }
+    }
+
+    fn wait(&mut self, successor: Option<(&Successor, Duration)>) -> Result<Event, Failure> {
+        let other = successor.map(|(successor, patience)| (successor.as_fd(), patience));
+        self.running.wait(&mut self.words, other).map_err(|error| Failure::of_work(&error))
+    }
+
+    /// Reads everything again, and serves it if it can be served.
+    fn reload(&mut self) {
+        self.announce_reload();
+        let outcome = Serve::read(self.arguments).and_then(|serve| {
+            let settings = serve.settings(&self.given)?;
+            let site = serve.site()?;
+            self.running.reload(&settings, site).map_err(|error| Failure::of_input(&error))
+        });
+        match outcome {
+            Ok(()) => {
+                say("reloaded");
+                self.surroundings.tell_status("READY=1\n", "serving");
+            }
+            Err(failure) => self.go_on_as_before(&format!("not reloaded: {failure}")),
+        }
+    }
+
+    fn announce_reload(&self) {
+        let now_us = clock::monotonic_ns() / 1_000;
+        self.surroundings.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"));
+    }
+
+    fn go_on_as_before(&self, why: &str) {
+        complain(why);
+        self.surroundings.tell_status("READY=1\n", why);
+    }
+
+    /// Starts the program anew, and leaves everything to it once it takes connections. Returns whether a
+    /// reload was asked for meanwhile and is still to be done.
+    fn replace(&mut self) -> Result<bool, Failure> {
+        self.announce_reload();
+        let successor = Image::of_this_process(environment())
+            .and_then(|image| Successor::start(&image, &self.running.sockets()));
+        let successor = match successor {
+            Ok(successor) => successor,
+            Err(error) => {
+                self.go_on_as_before(&format!("not replaced: {error}"));
+                return Ok(false);
+            }
+        };
+        let patience_ns = u64::try_from(SUCCESSOR_PATIENCE.as_nanos()).unwrap_or(u64::MAX / 2);
+        let deadline_ns = clock::monotonic_ns() + patience_ns;
+        let mut wants_reload = false;
+        let why = loop {
+            let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
+            match self.wait(Some((&successor, Duration::from_nanos(left_ns))))? {
+                Event::Reload => wants_reload = true,
+                // One is on its way.
+                Event::Replace => {}
+                Event::Nothing => {
+                    break format!("was not ready within {} s", SUCCESSOR_PATIENCE.as_secs());
+                }
+                Event::Stopping | Event::Ended => {
+                    self.surroundings.tell_status("STOPPING=1\n", "stopping");
+                    let _ended = successor.end();
+                    return Ok(false);
+                }
+                Event::Other if successor.said() == Said::Ready => {
+                    self.hand_over(&successor)?;
+                    return Ok(false);
+                }
+                Event::Other => break "ended before it was ready".to_owned(),
+            }
+        };
+        let pid = successor.pid();
+        let how = successor.end().unwrap_or_else(|error| error.to_string());
+        self.go_on_as_before(&format!("not replaced: process {pid} {why} ({how})"));
+        Ok(wants_reload)
+    }
+
+    fn hand_over(&mut self, successor: &Successor) -> Result<(), Failure> {
+        let pid = successor.pid();
+        self.surroundings.tell(&format!("MAINPID={pid}\nREADY=1"));
+        say(&format!("process {pid} serves from here on"));
+        self.running.hand_over().map_err(|error| Failure::of_work(&error))
+    }
+}
+
+/// Says something on standard output.
+fn say(line: &str) {
+    let mut stdout = io::stdout().lock();
+    // Whoever closed our standard output does not want to know.
+    let _told = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+}
