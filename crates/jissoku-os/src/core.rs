@@ -13,6 +13,30 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect())
 }
 
+/// Of those, the first of every physical core: two threads of one core share what is scarce in it. All of
+/// them where the kernel does not tell (`/sys/devices/system/cpu/`).
+///
+/// # Errors
+/// The error of `sched_getaffinity(2)`.
+pub fn physical() -> io::Result<Vec<usize>> {
+    let siblings_of = |core: usize| {
+        let at = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+        std::fs::read_to_string(at).ok()
+    };
+    Ok(first_of_each(&allowed()?, siblings_of))
+}
+
+fn first_of_each(cores: &[usize], siblings_of: impl Fn(usize) -> Option<String>) -> Vec<usize> {
+    let mut seen = Vec::new();
+    let is_first = |&core: &usize| {
+        let Some(siblings) = siblings_of(core) else { return true };
+        let is_new = !seen.contains(&siblings);
+        seen.push(siblings);
+        is_new
+    };
+    cores.iter().copied().filter(is_first).collect()
+}
+
 /// Keeps the calling thread on `cores`; threads it starts later inherit that.
 ///
 /// # Errors
@@ -36,6 +60,15 @@ mod tests {
         pin(&[last]).expect("an allowed core can be chosen");
         assert_eq!(allowed().expect("affinity can be read"), [last]);
         pin(&home).expect("the way back is open");
+    }
+
+    #[test]
+    fn one_thread_of_every_core_is_chosen() {
+        let pairs = |core: usize| Some(format!("{},{}", core % 4, core % 4 + 4));
+        assert_eq!(first_of_each(&[0, 1, 2, 3, 4, 5, 6, 7], pairs), [0, 1, 2, 3]);
+        assert_eq!(first_of_each(&[1, 5, 6], pairs), [1, 6]);
+        assert_eq!(first_of_each(&[1, 5, 6], |_| None), [1, 5, 6]);
+        assert!(!physical().expect("affinity can be read").is_empty());
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod epoll;
 pub mod file;
 pub mod inherited;
 pub mod notify;
+pub mod privilege;
 pub mod process;
 pub mod signal;
 pub mod socket;

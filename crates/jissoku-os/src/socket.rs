@@ -1,9 +1,11 @@
 //! Stream sockets, TCP and Unix alike, never blocking. The rest of the tree sees [`Endpoint`] and file descriptors.
 
 use std::fmt;
+use std::fs::Permissions;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -72,6 +74,18 @@ pub enum Sharing {
 /// # Errors
 /// The error of `socket(2)`, `bind(2)` or `listen(2)`; `EADDRINUSE` when somebody is there already.
 pub fn listen(endpoint: &Endpoint, sharing: Sharing) -> io::Result<OwnedFd> {
+    listen_with_mode(endpoint, sharing, None)
+}
+
+/// As [`listen`]; `mode` says who may connect to a Unix socket (`chmod(2)`), from its first moment on.
+///
+/// # Errors
+/// As [`listen`], and the error of `chmod(2)`.
+pub fn listen_with_mode(
+    endpoint: &Endpoint,
+    sharing: Sharing,
+    mode: Option<u32>,
+) -> io::Result<OwnedFd> {
     let socket = open(endpoint)?;
     match endpoint {
         Endpoint::Tcp(address) => {
@@ -92,6 +106,9 @@ pub fn listen(endpoint: &Endpoint, sharing: Sharing) -> io::Result<OwnedFd> {
                 std::fs::remove_file(path)?;
             }
             net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+            if let Some(mode) = mode {
+                std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+            }
         }
     }
     net::listen(&socket, BACKLOG)?;

@@ -6,6 +6,7 @@ mod answers;
 mod edge;
 mod failure;
 mod files;
+mod identity;
 mod listen;
 mod process;
 mod run;
@@ -17,10 +18,13 @@ use jissoku_server::{Settings, Site};
 
 use failure::{FINE, Failure};
 
+/// The group of flags that say what is served.
+const WHAT: &str = "what";
+
 /// Serves a folder, a fixed text, or the common contract.
 #[derive(Debug, Args)]
 #[command(group(
-    ArgGroup::new("what").args(["folder", "fixed", "contract"]).required(true).multiple(true)
+    ArgGroup::new(WHAT).args(["folder", "fixed", "contract"]).required(true).multiple(true)
 ))]
 pub(crate) struct Serve {
     #[command(flatten)]
@@ -33,6 +37,8 @@ pub(crate) struct Serve {
     edge: edge::Edge,
     #[command(flatten)]
     run: run::Run,
+    #[command(flatten)]
+    identity: identity::Identity,
 }
 
 /// Serves until SIGTERM or SIGINT, and says on standard output where. `arguments` begin with the verb.
@@ -57,6 +63,7 @@ impl Serve {
         let crew = self.run.crew()?;
         Ok(Settings {
             endpoints: self.listen.endpoints(given),
+            socket_mode: self.listen.socket_mode,
             workers: crew.workers,
             cores: crew.cores,
             limits: self.run.limits(),
@@ -96,6 +103,12 @@ mod tests {
         check_refused(&["--contract", "--fixed", "x"]);
         check_refused(&["--fixed", "x", "."]);
         check_refused(&[".", "--delay", "1s"]);
+        check_refused(&["--contract", "--cores", "0", "--pin"]);
+        check_refused(&["--contract", "--drain-window", "25h"]);
+        check_refused(&["--contract", "--socket-mode", "999"]);
+        check_refused(&["--contract", "--user", "nobody-of-that-name"]);
+        check_refused(&["--contract", "--group", "root"]);
+        check_refused(&["--contract", "--listen", "127.0.0.1:0", "--pid-file", "/nowhere/at/all"]);
     }
 
     #[test]

@@ -7,10 +7,11 @@ use std::time::Duration;
 use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
 use jissoku_os::successor::{Image, Said, Successor};
-use jissoku_server::{Event, Running, Server, Words};
+use jissoku_server::{Event, Running, Server, Sockets, Words};
 
 use super::Serve;
 use super::failure::{Failure, complain};
+use super::identity::PidFile;
 use super::surroundings::{Surroundings, environment};
 
 /// How long a successor may take until it takes connections; then it is ended.
@@ -21,24 +22,30 @@ pub(super) fn live(arguments: &[String]) -> Result<(), Failure> {
     let serve = Serve::read(arguments)?;
     let mut surroundings = Surroundings::read()?;
     let given = surroundings.sockets.endpoints();
-    let settings = serve.settings(&given)?;
-    let server = Server::listen_on(settings, &surroundings.sockets)
+    let user = serve.identity.find()?;
+    let server = Server::listen_on(serve.settings(&given)?, &surroundings.sockets)
         .map_err(|error| Failure::of_input(&error))?;
     // From here on the server alone has them, and can give them up.
-    surroundings.sockets = jissoku_server::Sockets::default();
-    let site = match serve.site() {
-        Ok(site) => site,
+    surroundings.sockets = Sockets::default();
+    // What only root may do is done now, and what is served is read by whom it will be read again.
+    let prepared = serve.identity.pid_file().and_then(|pid_file| {
+        user.map_or(Ok(()), |user| user.assume()).map_err(|error| Failure::of_input(&error))?;
+        Ok((pid_file, serve.site()?))
+    });
+    let (pid_file, site) = match prepared {
+        Ok(prepared) => prepared,
         Err(failure) => {
             server.close();
             return Err(failure);
         }
     };
+    serve.identity.warn(&server.endpoints());
     // Caught before anybody can know that we listen, so that no signal ends us half-way.
     let words = Words::listen().map_err(|error| Failure::of_work(&error))?;
     // With fewer descriptors than hoped for, fewer connections are taken at once, and that is all.
     let _raised = jissoku_os::descriptors::raise_limit();
     let running = server.start(site).map_err(|error| Failure::of_work(&error))?;
-    let mut life = Life { arguments, given, running, words, surroundings };
+    let mut life = Life { arguments, given, running, words, surroundings, pid_file };
     life.begin();
     life.go_on()?;
     life.running.join().map_err(|error| Failure::of_work(&error))
@@ -52,6 +59,7 @@ struct Life<'a> {
     running: Running,
     words: Words,
     surroundings: Surroundings,
+    pid_file: Option<PidFile>,
 }
 
 impl Life<'_> {
@@ -61,6 +69,9 @@ impl Life<'_> {
                 Endpoint::Tcp(address) => format!("listening on http://{address}/"),
                 Endpoint::Unix(path) => format!("listening on unix:{}", path.display()),
             });
+        }
+        if let Some(Err(error)) = self.pid_file.as_mut().map(PidFile::fill) {
+            complain(&format!("cannot write the process id: {error}"));
         }
         self.surroundings.relieve_predecessor();
         self.surroundings.tell_status("READY=1\n", "serving");

@@ -19,7 +19,7 @@ type CoreList = Vec<usize>;
 /// Flags about workers.
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// Threads, each with its own connections [default: one per allowed core]
+    /// Threads, each with its own connections [default: one per physical core]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
         value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
@@ -29,6 +29,9 @@ pub(super) struct Run {
     /// The kernel interface that moves the bytes; auto is epoll, until a measurement says otherwise
     #[arg(long, value_enum, default_value = "auto")]
     driver: DriverChoice,
+    /// Keep every worker on a core of its own, as far as there are enough
+    #[arg(long, conflicts_with = "cores")]
+    pin: bool,
     /// After a reload, how long the workers of before keep an idle connection for one more request
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "75s")]
     drain_window: Duration,
@@ -69,8 +72,15 @@ impl Run {
                 allowed.join(",")
             )));
         }
-        let default_workers = if cores.is_empty() { allowed.len() } else { cores.len() };
-        Ok(Crew { workers: self.workers.map_or(default_workers, usize::from), cores })
+        let physical = jissoku_os::core::physical().map_err(|error| Failure::of_work(&error))?;
+        let default_workers = if cores.is_empty() { physical.len() } else { cores.len() };
+        let workers = self.workers.map_or(default_workers, usize::from);
+        let cores = match self.pin {
+            true if workers <= physical.len() => physical,
+            true => allowed,
+            false => cores,
+        };
+        Ok(Crew { workers, cores })
     }
 
     /// Chooses the workers' drivers.

@@ -15,6 +15,8 @@ use jissoku_os::driver::Listener;
 use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::{self, Endpoint, Sharing};
 
+use super::Settings;
+
 /// A place that cannot be listened on.
 #[derive(Debug)]
 pub struct ListenError {
@@ -91,20 +93,20 @@ impl Doors {
         self.0.iter().flat_map(|door| -> Vec<_> { sockets_of(door) }).collect()
     }
 
-    /// Opens `endpoints` for so many workers; what of them stands already is kept.
+    /// Opens what `settings` want; what of it stands already is kept.
     ///
     /// # Errors
     /// The first endpoint that cannot be had, and why. Nothing has changed then.
-    pub(super) fn open(&self, endpoints: &[Endpoint], workers: usize) -> Result<Self, ListenError> {
+    pub(super) fn open(&self, settings: &Settings) -> Result<Self, ListenError> {
         let mut doors = Vec::new();
         let mut standing = self.0.clone();
-        for endpoint in endpoints {
+        for endpoint in &settings.endpoints {
             let mut door = match standing.iter().position(|door| door.is_at(endpoint)) {
                 Some(index) => standing.remove(index),
-                None => Door::open(endpoint)
+                None => Door::open(endpoint, settings.socket_mode)
                     .map_err(|error| ListenError { endpoint: endpoint.clone(), error })?,
             };
-            door.grow(workers);
+            door.grow(settings.workers);
             doors.push(door);
         }
         if let Some(door) = standing.into_iter().find(|door| !door.name.starts_with(OURS)) {
@@ -154,14 +156,14 @@ impl Doors {
 }
 
 impl Door {
-    fn open(endpoint: &Endpoint) -> io::Result<Self> {
+    fn open(endpoint: &Endpoint, mode: Option<u32>) -> io::Result<Self> {
         socket::claim(endpoint)?;
         // Always ready to be shared: a later generation may have more workers.
         let sharing = match endpoint {
             Endpoint::Tcp(_) => Sharing::Reuseport,
             Endpoint::Unix(_) => Sharing::Alone,
         };
-        let socket = socket::listen(endpoint, sharing)?;
+        let socket = socket::listen_with_mode(endpoint, sharing, mode)?;
         let bound = socket::local_endpoint(&socket)?;
         let file = match &bound {
             Endpoint::Unix(path) => Some(SocketFile::of(path)?),

@@ -27,6 +27,8 @@ use doors::Doors;
 pub struct Settings {
     /// Where to listen; port 0 lets the kernel choose.
     pub endpoints: Vec<Endpoint>,
+    /// Who may connect to a Unix socket, as in `chmod(2)`; `None` leaves that to the umask.
+    pub socket_mode: Option<u32>,
     /// Threads, each with its own driver; at least one.
     pub workers: usize,
     /// Cores to keep the workers on, in turn; empty to leave that to the kernel.
@@ -43,6 +45,7 @@ impl Settings {
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoints: vec![endpoint],
+            socket_mode: None,
             workers: 1,
             cores: Vec::new(),
             limits: Limits::DEFAULT,
@@ -94,7 +97,7 @@ impl Server {
     /// # Errors
     /// The first endpoint that cannot be had, or the first socket that no endpoint names, and why.
     pub fn listen_on(settings: Settings, sockets: &Sockets) -> Result<Self, ListenError> {
-        let doors = sockets.0.open(&settings.endpoints, settings.workers)?;
+        let doors = sockets.0.open(&settings)?;
         Ok(Self { settings, doors })
     }
 

@@ -97,8 +97,7 @@ impl Running {
     /// # Errors
     /// What of the new is impossible. The old go on, as if nothing had been asked.
     pub fn reload(&mut self, settings: &Settings, site: Site) -> Result<(), ReloadError> {
-        let doors =
-            self.doors.open(&settings.endpoints, settings.workers).map_err(ReloadError::Listen)?;
+        let doors = self.doors.open(settings).map_err(ReloadError::Listen)?;
         let posts = doors.deal(settings.workers).map_err(ReloadError::Work)?;
         if !self.census.is_for(&settings.limits) {
             // Whoever is connected now is counted out with the workers of before.
