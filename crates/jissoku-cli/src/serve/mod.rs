@@ -3,6 +3,7 @@
 //! One file per theme holds its flags and what they mean; here they become a server and a site.
 
 mod answers;
+mod config;
 mod edge;
 mod failure;
 mod files;
@@ -39,6 +40,8 @@ pub(crate) struct Serve {
     run: run::Run,
     #[command(flatten)]
     identity: identity::Identity,
+    #[command(flatten)]
+    config: config::Config,
 }
 
 /// Serves until SIGTERM or SIGINT, and says on standard output where. `arguments` begin with the verb.
@@ -53,6 +56,7 @@ impl Serve {
     /// Understands the arguments, at the start and at every reload.
     fn read(arguments: &[String]) -> Result<Self, Failure> {
         let command = Self::augment_args(Command::new("serve").bin_name("jissoku serve"));
+        let arguments = config::merge(&command, arguments)?;
         let matches = command.try_get_matches_from(arguments).map_err(Failure::Usage)?;
         Self::from_arg_matches(&matches).map_err(Failure::Usage)
     }

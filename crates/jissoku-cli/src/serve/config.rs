@@ -1,0 +1,170 @@
+//! `--config FILE.toml`: the flags by their names, in a file that is read again at every reload.
+//!
+//! What the file says is put before the flags of the command line and understood together with them, so
+//! that there is one place that knows what a flag means. A flag that is given wins over the file.
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use clap::builder::ValueHint;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, Id};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::WHAT;
+use super::failure::Failure;
+
+/// The flag that names the file.
+#[derive(Debug, Args)]
+pub(super) struct Config {
+    /// Read flags from a TOML file, by the names they have here; flags that are given win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// The arguments with those of the file among them, if they name one.
+pub(super) fn merge(command: &Command, arguments: &[String]) -> Result<Vec<OsString>, Failure> {
+    // What is required may be in the file.
+    let lenient = command.clone().mut_group(WHAT, |what| what.required(false));
+    let given = lenient.clone().try_get_matches_from(arguments).map_err(Failure::Usage)?;
+    let mut merged: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    if let Some(path) = given.get_one::<PathBuf>("config") {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::of_input(&format!("cannot read {}: {error}", path.display()))
+        })?;
+        let file = File { path, text: &text, command: lenient };
+        merged.splice(1..1, file.arguments(&given)?);
+    }
+    Ok(merged)
+}
+
+/// A file, and what may be in it.
+struct File<'a> {
+    path: &'a Path,
+    text: &'a str,
+    command: Command,
+}
+
+impl File<'_> {
+    /// What the file says, as arguments, without what `given` says already.
+    fn arguments(&self, given: &ArgMatches) -> Result<Vec<OsString>, Failure> {
+        let table = DeTable::parse(self.text).map_err(|error| {
+            let place = error.span().unwrap_or_default();
+            self.refuse(&place, error.message())
+        })?;
+        let mut arguments = Vec::new();
+        for (key, value) in table.get_ref() {
+            let name: &str = key.get_ref();
+            let known = self.command.get_arguments().find(|arg| name_of(arg) == Some(name));
+            let Some(arg) = known else {
+                return Err(self.refuse(&key.span(), &self.unknown(name)));
+            };
+            let found = self.values(arg, value)?;
+            for argument in &found {
+                self.check(argument, &value.span())?;
+            }
+            if !self.is_overruled(arg, given) {
+                arguments.extend(found);
+            }
+        }
+        Ok(arguments)
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let names: Vec<&str> = self.command.get_arguments().filter_map(name_of).collect();
+        format!("there is no key {name:?}; there are {}", names.join(", "))
+    }
+
+    /// What to serve is one decision: a command line that makes it makes all of it.
+    fn is_overruled(&self, arg: &Arg, given: &ArgMatches) -> bool {
+        let is_given = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
+        let what = self.command.get_groups().find(|group| group.get_id() == WHAT);
+        let decides: Vec<&str> =
+            what.into_iter().flat_map(ArgGroup::get_args).map(Id::as_str).collect();
+        let id = arg.get_id().as_str();
+        is_given(id) || (decides.contains(&id) && decides.into_iter().any(is_given))
+    }
+
+    /// The value of a key as arguments: none for a switch that is off, several for a list.
+    fn values(&self, arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<Vec<OsString>, Failure> {
+        let name = name_of(arg).unwrap_or_default();
+        match (arg.get_action(), value.get_ref()) {
+            (ArgAction::SetTrue, DeValue::Boolean(true)) => Ok(vec![format!("--{name}").into()]),
+            (ArgAction::SetTrue, DeValue::Boolean(false)) => Ok(Vec::new()),
+            (ArgAction::SetTrue, _) => Err(self.refuse_type(name, "true or false", value)),
+            (ArgAction::Append, DeValue::Array(values)) => {
+                values.iter().map(|value| self.argument(arg, value)).collect()
+            }
+            _ => Ok(vec![self.argument(arg, value)?]),
+        }
+    }
+
+    fn argument(&self, arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<OsString, Failure> {
+        let name = name_of(arg).unwrap_or_default();
+        let text = match value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) => number.to_string(),
+            DeValue::Float(number) => number.to_string(),
+            _ => {
+                let wanted = match arg.get_action() {
+                    ArgAction::Append => "a string, or a list of strings",
+                    _ => "a string or a number",
+                };
+                return Err(self.refuse_type(name, wanted, value));
+            }
+        };
+        let hints = [ValueHint::AnyPath, ValueHint::FilePath, ValueHint::DirPath];
+        let text = match text.strip_prefix("unix:") {
+            Some(path) if name == "listen" => OsString::from(format!("unix:{}", self.beside(path))),
+            _ if hints.contains(&arg.get_value_hint()) => self.beside(&text).into(),
+            _ => text.into(),
+        };
+        if arg.is_positional() {
+            return Ok(text);
+        }
+        let mut argument = OsString::from(format!("--{name}="));
+        argument.push(text);
+        Ok(argument)
+    }
+
+    /// A path in the file is relative to the file.
+    fn beside(&self, path: &str) -> String {
+        let folder = self.path.parent().unwrap_or_else(|| Path::new(""));
+        let whole = folder.join(path);
+        std::path::absolute(&whole).unwrap_or(whole).to_string_lossy().into_owned()
+    }
+
+    /// Understands one argument on its own, to know the line where it is wrong.
+    fn check(&self, argument: &OsString, place: &Range<usize>) -> Result<(), Failure> {
+        let alone = [OsString::from("serve"), argument.clone()];
+        match self.command.clone().try_get_matches_from(alone) {
+            Err(refusal) if refusal.kind() != ErrorKind::MissingRequiredArgument => {
+                Err(self.refuse(place, &Failure::Usage(refusal).to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn refuse_type(&self, name: &str, wanted: &str, value: &Spanned<DeValue<'_>>) -> Failure {
+        let found = value.get_ref().type_str();
+        self.refuse(&value.span(), &format!("{name} wants {wanted}, not a value of type {found}"))
+    }
+
+    fn refuse(&self, place: &Range<usize>, why: &str) -> Failure {
+        let before = self.text.get(..place.start).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        Failure::of_input(&format!("{}, line {line}: {why}", self.path.display()))
+    }
+}
+
+/// The key of a flag: its long name, or for the folder to serve its own.
+fn name_of(arg: &Arg) -> Option<&str> {
+    let name = arg.get_long().unwrap_or_else(|| arg.get_id().as_str());
+    Some(name).filter(|name| !["config", "help", "version"].contains(name))
+}
+
+#[cfg(test)]
+mod tests;

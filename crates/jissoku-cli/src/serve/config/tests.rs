@@ -1,0 +1,99 @@
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::serve::Serve;
+
+/// A file with `text` in a folder of its own, which is gone afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn with(text: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("jissoku-config-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).expect("a folder");
+        std::fs::write(folder.join("serve.toml"), text).expect("a file");
+        Self(folder)
+    }
+
+    fn read(&self, flags: &[&str]) -> Result<Serve, String> {
+        let file = self.0.join("serve.toml").display().to_string();
+        let all = ["serve", "--config", &file].into_iter().chain(flags.iter().copied());
+        let all: Vec<String> = all.map(str::to_owned).collect();
+        Serve::read(&all).map_err(|failure| failure.to_string())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).expect("the folder is ours");
+    }
+}
+
+/// What the understood flags look like when they are printed.
+fn check(text: &str, flags: &[&str], expected: &[&str]) {
+    let folder = Folder::with(text);
+    let serve = folder.read(flags).expect("all of it makes sense");
+    let shown = format!("{serve:?}");
+    for part in expected {
+        let part = part.replace("{folder}", &folder.0.display().to_string());
+        assert!(shown.contains(&part), "{part} in {shown}");
+    }
+}
+
+#[test]
+fn keys_are_flags() {
+    let text = "contract = true\nworkers = 3\ndrain-window = '2s'\n\
+                listen = ['127.0.0.1:1', '127.0.0.1:2']\npin = false\nsocket-mode = 660\n";
+    let expected =
+        ["contract: true", "workers: Some(3)", "drain_window: 2s", "127.0.0.1:1", "pin: false"];
+    check(text, &[], &expected);
+    check(text, &[], &["127.0.0.1:2", "socket_mode: Some(432)"]);
+    check("contract = true\nlisten = 'unix:/x'", &[], &["listen: [Unix(\"/x\")]"]);
+}
+
+#[test]
+fn flags_win() {
+    let text = "contract = true\nworkers = 3\nlisten = '127.0.0.1:1'\n";
+    let flags = ["--workers", "5", "--listen", "127.0.0.1:9"];
+    check(text, &flags, &["contract: true", "workers: Some(5)", "listen: [Tcp(127.0.0.1:9)]"]);
+    check(text, &["--fixed", "x"], &["contract: false", "fixed: Some(\"x\")"]);
+}
+
+#[test]
+fn paths_are_relative_to_the_file() {
+    let text = "folder = 'public'\nlisten = 'unix:a/b.sock'\npid-file = '/run/x.pid'\n";
+    let expected = ["\"{folder}/public\"", "Unix(\"{folder}/a/b.sock\")", "\"/run/x.pid\""];
+    check(text, &[], &expected);
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line() {
+    let cases = [
+        ("contract = true\nworker = 3\n", "line 2: there is no key \"worker\"; there are folder,"),
+        ("contract = true\n\nworkers = 'x'\n", "line 3: invalid value 'x' for '--workers <N>'"),
+        ("contract = true\nworkers = 0\n", "line 2: invalid value '0' for '--workers <N>'"),
+        ("contract = 'yes'\n", "line 1: contract wants true or false, not a value of type string"),
+        ("contract = true\nworkers = true\n", "line 2: workers wants a string or a number"),
+        ("contract = true\nlisten = [1, {}]\n", "line 2: listen wants a string, or a list"),
+        ("contract = true\n[workers]\n", "workers wants a string or a number, not a value of type"),
+        ("contract = \n", "line 1: "),
+        ("contract = true\ncontract = true\n", "line 2: "),
+        ("config = 'other.toml'\n", "line 1: there is no key \"config\""),
+        ("workers = 1\n", "the following required arguments were not provided"),
+        ("contract = true\nfixed = 'x'\n", "cannot be used with"),
+    ];
+    for (text, expected) in cases {
+        let refusal = Folder::with(text).read(&[]).expect_err("it makes no sense");
+        assert!(refusal.contains(expected), "{text:?}: {refusal}");
+        assert!(!refusal.contains('\n'), "one sentence: {refusal}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let all = ["serve", "--config", "/nowhere/at/all.toml"].map(str::to_owned);
+    let refusal = Serve::read(&all).expect_err("there is no file").to_string();
+    assert!(refusal.contains("/nowhere/at/all.toml"), "{refusal}");
+}
