@@ -1,0 +1,51 @@
+"""`docs/serve.md` leaves nothing out, and its example is one."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.serving.served import COMMAND
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "serve.md").read_text()
+LIMITS = (
+    ROOT / "crates" / "jissoku-http" / "src" / "limits.rs",
+    ROOT / "crates" / "jissoku-server" / "src" / "limits.rs",
+)
+
+
+def flags() -> set[str]:
+    shown = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
+    return set(re.findall(r"^ +(?:-\w, )?(--[a-z][a-z-]*)", shown.stdout, re.MULTILINE)) - {
+        "--help"
+    }
+
+
+def test_the_page_names_every_flag_and_no_other() -> None:
+    every = flags()
+    named = set(re.findall(r"`(--[a-z][a-z-]+)", PAGE))
+    assert len(every) > 10
+    assert named == every
+
+
+@pytest.mark.parametrize("source", LIMITS, ids=lambda path: path.parts[-3])
+def test_the_page_names_every_limit(source: Path) -> None:
+    fields = re.findall(r"^    pub (\w+): (?!jissoku_http)", source.read_text(), re.MULTILINE)
+    assert len(fields) > 5
+    assert [name for name in fields if f"`{name}`" not in PAGE] == []
+
+
+def test_the_example_is_understood(tmp_path: Path) -> None:
+    found = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    assert found
+    example = tomllib.loads(found[1])
+    (tmp_path / "serve.toml").write_text(found[1])
+    # Everything is understood when what goes wrong in the end is the folder to serve.
+    arguments = ["--config", str(tmp_path / "serve.toml"), "--listen", "127.0.0.1:0"]
+    arguments += ["--user", "root", "--pid-file", str(tmp_path / "pid")]
+    run = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert str(tmp_path / example["folder"]) in run.stderr
