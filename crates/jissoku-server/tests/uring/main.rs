@@ -33,3 +33,12 @@ fn driver() -> Choice {
     let _told = writeln!(io::stderr(), "{why}");
     Choice::Epoll
 }
+
+#[test]
+fn no_test_is_left_out() {
+    let themes = |text: &str| {
+        let lines = text.lines().filter(|line| line.starts_with("mod "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(themes(include_str!("main.rs")), themes(include_str!("../it/main.rs")));
+}
