@@ -171,10 +171,18 @@ impl File {
         &self.identity
     }
 
-    /// Whether it is still what it was when it was opened (`fstat(2)`).
+    /// Whether its bytes are still what they were when it was opened, as far as `fstat(2)` tells. That it was
+    /// renamed, or that another took its name, changes nothing about that, though it changes
+    /// [`Identity::ctime_ns`].
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
-        fs::fstat(&self.fd).is_ok_and(|found| Identity::of(&found) == self.identity)
+        self.identity_now().is_some_and(|now| {
+            (now.size, now.mtime_ns) == (self.identity.size, self.identity.mtime_ns)
+        })
+    }
+
+    fn identity_now(&self) -> Option<Identity> {
+        fs::fstat(&self.fd).ok().map(|found| Identity::of(&found))
     }
 
     /// Reads at `offset` without moving anything (`pread(2)`), and returns how many bytes came; fewer
@@ -196,7 +204,8 @@ impl File {
     }
 
     /// Reads the whole file, or `None` if it changed meanwhile. A file that has only just changed is read
-    /// until two readings agree, because its times would not tell of another change.
+    /// twice, because its times would not tell of another change. What this cannot tell is that somebody has
+    /// written half of what he means to write; only who replaces a file by renaming is safe from that.
     ///
     /// # Errors
     /// The error of `pread(2)`.
@@ -215,7 +224,7 @@ impl File {
         let mut bytes = vec![0; size + 1];
         let count = self.read_at(&mut bytes, 0)?;
         bytes.truncate(size);
-        Ok((count == size && self.is_unchanged()).then_some(bytes))
+        Ok((count == size && self.identity_now() == Some(self.identity)).then_some(bytes))
     }
 }
 

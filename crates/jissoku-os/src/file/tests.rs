@@ -113,3 +113,17 @@ fn a_file_settles_when_its_times_would_show_a_change() {
     assert!(!file.identity().is_settled(changed_ns + 2_000_000_000));
     assert!(file.identity().is_settled(changed_ns + 2_000_000_001));
 }
+
+#[test]
+fn the_bytes_of_a_file_that_lost_its_name_are_what_they_were() {
+    let place = Place::new();
+    place.write("a", b"old");
+    place.write("b", b"new");
+    let file = File::open(&place.0.join("a")).expect("the file is there");
+    std::fs::rename(place.0.join("b"), place.0.join("a")).expect("a file can be renamed");
+    assert!(file.is_unchanged());
+    let found = File::open(&place.0.join("a")).expect("the file is there");
+    assert_ne!(found.identity(), file.identity());
+    std::fs::write(place.0.join("a"), b"longer").expect("a file can be written");
+    assert!(!found.is_unchanged());
+}

@@ -238,9 +238,15 @@ impl Client {
     pub(crate) fn answer(&mut self) -> Answer {
         let mut answer = self.head();
         let size = answer.field("Content-Length").expect("a length").parse().expect("a number");
-        answer.body.resize(size, 0);
-        self.stream.read_exact(&mut answer.body).expect("the body comes");
+        answer.body = self.read(size);
         answer
+    }
+
+    /// Just so many bytes.
+    pub(crate) fn read(&mut self, size: usize) -> Vec<u8> {
+        let mut bytes = vec![0; size];
+        self.stream.read_exact(&mut bytes).expect("the bytes come");
+        bytes
     }
 
     /// A status line and header lines: all there is in answer to HEAD, or before a final answer.

@@ -21,6 +21,8 @@ pub(super) struct Entry {
     pub(super) sources: Vec<(Option<Coding>, Identity)>,
     /// Whether equal sources prove that nothing has changed.
     pub(super) is_settled: bool,
+    /// Whether some of its bytes are read when they are sent, and not before.
+    is_on_disk: bool,
     /// When it was last compared with the disk, on the monotonic clock.
     checked_ns: AtomicU64,
     /// Whether anybody has asked for it since the store last looked for something to forget.
@@ -52,6 +54,10 @@ impl Forms {
         self.coded.iter().any(|(other, _)| *other == coding)
     }
 
+    fn all(&self) -> impl Iterator<Item = &Form> {
+        std::iter::once(&self.plain).chain(self.coded.iter().map(|(_, form)| form))
+    }
+
     /// The form in a coding that is there, or the plain one.
     #[inline]
     pub(super) fn form(&self, coding: Option<Coding>) -> &Form {
@@ -67,14 +73,30 @@ impl Entry {
         is_settled: bool,
         now_ns: u64,
     ) -> Self {
-        let checked_ns = AtomicU64::new(now_ns);
-        Self { what, sources, is_settled, checked_ns, is_wanted: AtomicBool::new(false) }
+        Self {
+            is_on_disk: matches!(&what, What::Forms(forms) if forms.all().any(Form::is_on_disk)),
+            what,
+            sources,
+            is_settled,
+            checked_ns: AtomicU64::new(now_ns),
+            is_wanted: AtomicBool::new(false),
+        }
     }
 
-    /// Whether it may be believed without a look.
+    /// Whether it may be believed without a look at its name. Bytes that will be read only now have to be
+    /// those that the head speaks of, so at them there is a look every time.
     #[inline]
     pub(super) fn is_fresh(&self, now_ns: u64, revalidate_ns: u64) -> bool {
-        now_ns.saturating_sub(self.checked_ns.load(Ordering::Relaxed)) < revalidate_ns
+        let age_ns = now_ns.saturating_sub(self.checked_ns.load(Ordering::Relaxed));
+        age_ns < revalidate_ns && (!self.is_on_disk || self.is_intact())
+    }
+
+    #[cold]
+    fn is_intact(&self) -> bool {
+        match &self.what {
+            What::Forms(forms) => forms.all().all(Form::is_intact),
+            _ => true,
+        }
     }
 
     /// It was found to be true by a look that began at `now_ns` or later.
@@ -97,10 +119,7 @@ impl Entry {
     /// What keeping it costs.
     pub(super) fn charge(&self) -> u64 {
         let bytes = match &self.what {
-            What::Forms(forms) => {
-                let coded: u64 = forms.coded.iter().map(|(_, form)| form.charge()).sum();
-                forms.plain.charge() + coded
-            }
+            What::Forms(forms) => forms.all().map(Form::charge).sum(),
             What::Moved { location, answer } => (location.len() + answer.whole().len()) as u64,
             What::Forbidden(answer) => answer.whole().len() as u64,
             What::Missing => 0,

@@ -167,6 +167,18 @@ impl Form {
         }
     }
 
+    pub(super) const fn is_on_disk(&self) -> bool {
+        matches!(self.body, Body::File(_))
+    }
+
+    /// Whether the bytes are those that the head speaks of.
+    pub(super) fn is_intact(&self) -> bool {
+        match &self.body {
+            Body::Inside | Body::Shared(_) => true,
+            Body::File(file) => file.is_unchanged(),
+        }
+    }
+
     pub(super) fn charge(&self) -> u64 {
         let heads = self.fields.len() * 3 + self.content_type.len() + self.whole.whole().len();
         let body = match &self.body {

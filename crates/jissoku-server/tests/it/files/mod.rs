@@ -1,7 +1,9 @@
 //! A folder over the network.
 
 mod coded;
+mod coherence;
 mod conditions;
+mod hostile;
 mod names;
 mod parts;
 mod policies;

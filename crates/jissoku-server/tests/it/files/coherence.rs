@@ -1,0 +1,245 @@
+//! Files that change while they are served: what comes is always something that was there, and soon what is.
+//!
+//! With no time to be believed, every change has to show in the very next answer, so that needs no clock. With
+//! all the time in the world nothing is looked at again. In between, it is waited for.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use jissoku_server::{FilesOptions, Settings, Site};
+
+use super::{Folder, get, large};
+use crate::client::{Answer, Target, free_port};
+
+/// How often it is asked until a change shows: far more than 50 ms of asking.
+const ASKED_MAX: usize = 1_000_000;
+
+fn believing(revalidate: Duration) -> FilesOptions {
+    FilesOptions { revalidate, ..FilesOptions::default() }
+}
+
+/// Bytes that say which version they are of, all along.
+fn version(number: usize, size: usize) -> Vec<u8> {
+    let text = format!("{number:07} ");
+    text.bytes().cycle().take(size).collect()
+}
+
+/// The number of the version, if it is one and whole.
+fn number(body: &[u8], size: usize) -> Option<usize> {
+    let number = str::from_utf8(body.get(..7)?).ok()?.parse().ok()?;
+    (body == version(number, size)).then_some(number)
+}
+
+fn replace(folder: &Folder, name: &str, body: &[u8]) {
+    folder.write("new", body);
+    fs::rename(folder.public().join("new"), folder.public().join(name)).expect("a new name");
+}
+
+/// Behind its head, in memory, and on disk.
+const SIZES: [usize; 3] = [64, 20_000, 200_000];
+
+#[test]
+fn with_no_time_to_be_believed_every_change_shows_at_once() {
+    let folder = Folder::empty();
+    let target = folder.serve_as(believing(Duration::ZERO));
+    let mut client = target.connect();
+    let mut ask = |name: &str| {
+        client.send(&format!("GET /{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        client.answer()
+    };
+    for size in SIZES {
+        for round in 0..50 {
+            let check = |answer: Answer, number: usize, how: &str| {
+                assert_eq!(answer.status, 200, "{how}, {size}");
+                assert!(answer.body == version(number, size), "{how}, {size}");
+            };
+            folder.write("a", &version(round * 10, size));
+            check(ask("a"), round * 10, "written");
+            let file = fs::File::options().write(true).open(folder.public().join("a"));
+            let file = file.expect("it is there");
+            file.write_all_at(&version(round * 10 + 1, size), 0).expect("it can be written");
+            check(ask("a"), round * 10 + 1, "written in place, as large as before");
+            replace(&folder, "a", &version(round * 10 + 2, size));
+            check(ask("a"), round * 10 + 2, "replaced");
+            let file = fs::File::options().write(true).open(folder.public().join("a"));
+            file.and_then(|file| file.set_len(size as u64 / 2)).expect("it can be cut");
+            assert!(ask("a").body == version(round * 10 + 2, size)[..size / 2], "cut, {size}");
+            fs::remove_file(folder.public().join("a")).expect("it can be removed");
+            assert_eq!(ask("a").status, 404);
+            folder.write("b", &version(round * 10 + 3, size));
+            folder.write("c", &version(round * 10 + 4, size));
+            folder.link("b", "a");
+            check(ask("a"), round * 10 + 3, "a link");
+            folder.link("c", "new");
+            fs::rename(folder.public().join("new"), folder.public().join("a")).expect("a new name");
+            check(ask("a"), round * 10 + 4, "another link");
+            fs::remove_file(folder.public().join("a")).expect("it can be removed");
+        }
+    }
+    target.end();
+}
+
+#[test]
+fn with_all_the_time_in_the_world_nothing_is_looked_at_again() {
+    let folder = Folder::empty();
+    folder.write("small", b"old");
+    folder.write("large", &version(1, 200_000));
+    let target = folder.serve_as(believing(Duration::MAX));
+    assert_eq!(get(&target, "/small").text(), "old");
+    assert_eq!(get(&target, "/none").status, 404);
+    assert!(get(&target, "/large").body == version(1, 200_000));
+    folder.write("small", b"new");
+    folder.write("none", b"new");
+    replace(&folder, "large", &version(2, 200_000));
+    assert_eq!(get(&target, "/small").text(), "old");
+    assert_eq!(get(&target, "/none").status, 404);
+    assert!(get(&target, "/large").body == version(1, 200_000), "what it was is still there");
+    target.end();
+}
+
+#[test]
+fn a_head_speaks_of_the_bytes_that_follow_it() {
+    let folder = Folder::empty();
+    folder.write("large", &version(1, 200_000));
+    let target = folder.serve_as(believing(Duration::MAX));
+    assert!(get(&target, "/large").body == version(1, 200_000));
+    // Nothing of what it was is left, so it has to be looked at however long it could be believed.
+    folder.write("large", &version(2, 100_000));
+    assert!(get(&target, "/large").body == version(2, 100_000));
+    folder.write("large", b"small");
+    assert_eq!(get(&target, "/large").text(), "small");
+    target.end();
+}
+
+#[test]
+fn every_change_shows_in_time_and_none_is_undone() {
+    let folder = Folder::empty();
+    folder.write("a", b"0");
+    let settings = Settings { workers: 2, ..Settings::new(free_port()) };
+    let files = folder.open(FilesOptions::default());
+    let target = Target::start(settings, Site::Files(files));
+    let mut clients: Vec<_> = (0..8).map(|_| target.connect()).collect();
+    let mut ask_each = || -> Vec<String> {
+        let asked = clients.iter_mut().map(|client| {
+            client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.answer().text().to_owned()
+        });
+        asked.collect()
+    };
+    for round in 1..20 {
+        let (old, new) = ((round - 1).to_string(), round.to_string());
+        replace(&folder, "a", new.as_bytes());
+        let is_shown = (0..ASKED_MAX).any(|_| {
+            let answers = ask_each();
+            assert!(answers.iter().all(|text| *text == old || *text == new), "{answers:?}");
+            answers.iter().all(|text| *text == new)
+        });
+        assert!(is_shown, "it is there by now");
+    }
+    target.end();
+}
+
+/// Changes a file as fast as it can while it is asked for.
+fn check_under_a_writer(size: usize, change: impl Fn(&Folder, &[u8]) + Sync) {
+    let folder = Folder::empty();
+    folder.write("a", &version(0, size));
+    let settings = Settings { workers: 2, ..Settings::new(free_port()) };
+    let files = folder.open(believing(Duration::from_millis(1)));
+    let target = Target::start(settings, Site::Files(files));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut numbers = 1..9_999_999;
+            while let Some(number) = numbers.next().filter(|_| !is_over.load(Ordering::Relaxed)) {
+                change(&folder, &version(number, size));
+            }
+        });
+        let asked = thread::scope(|asking| {
+            let ask = || {
+                let mut client = target.connect();
+                let mut tags: HashMap<String, usize> = HashMap::new();
+                let mut seen = 0;
+                for _ in 0..500 {
+                    client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+                    let answer = client.answer();
+                    assert!(answer.status == 200 || answer.status == 503, "{}", answer.status);
+                    if answer.status == 503 {
+                        continue;
+                    }
+                    let number = number(&answer.body, size).expect("a version, whole");
+                    assert!(number >= seen, "{number} after {seen}");
+                    seen = number;
+                    let tag = answer.field("ETag").expect("a tag").to_owned();
+                    assert_eq!(*tags.entry(tag).or_insert(number), number, "one tag, one version");
+                }
+                seen
+            };
+            let asked: Vec<_> = (0..4).map(|_| asking.spawn(ask)).collect();
+            asked.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+        });
+        is_over.store(true, Ordering::Relaxed);
+        for seen in asked {
+            assert!(seen.expect("answers are in order") > 0, "something has changed meanwhile");
+        }
+    });
+    target.end();
+}
+
+#[test]
+fn nothing_is_torn_while_a_file_is_replaced() {
+    for size in [64, 20_000] {
+        check_under_a_writer(size, |folder, body| replace(folder, "a", body));
+    }
+}
+
+#[test]
+fn nothing_is_torn_while_a_large_file_is_replaced() {
+    check_under_a_writer(100_000, |folder, body| replace(folder, "a", body));
+}
+
+#[test]
+fn nothing_is_torn_while_a_file_is_written_in_place() {
+    check_under_a_writer(64, |folder, body| {
+        let file = fs::File::options().write(true).open(folder.public().join("a"));
+        file.and_then(|file| file.write_all_at(body, 0)).expect("it can be written");
+    });
+}
+
+#[test]
+fn a_download_goes_on_when_its_file_is_replaced() {
+    let folder = Folder::empty();
+    // More than the sockets between us hold, so that it has to be read from disk afterwards.
+    let body: Vec<u8> = large().repeat(32);
+    folder.write("a", &body);
+    let target = folder.serve();
+    let mut client = target.connect();
+    client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    let head = client.head();
+    replace(&folder, "a", b"new");
+    let size = head.field("Content-Length").expect("a size").parse().expect("a number");
+    assert!(client.read(size) == body, "the bytes differ");
+    target.end();
+}
+
+#[test]
+fn little_memory_is_enough() {
+    let folder = Folder::empty();
+    for number in 0..200 {
+        folder.write(&format!("f{number}"), &version(number, 20_000));
+    }
+    for cache_size in [0, 1, 30_000, 100_000] {
+        let options = FilesOptions { cache_size, ..FilesOptions::default() };
+        let settings = Settings { workers: 2, ..Settings::new(free_port()) };
+        let target = Target::start(settings, Site::Files(folder.open(options)));
+        for at in 0..600 {
+            let wanted = if at % 3 == 0 { 7 } else { at % 200 };
+            let answer = get(&target, &format!("/f{wanted}"));
+            assert_eq!(number(&answer.body, 20_000), Some(wanted), "of {cache_size} bytes");
+        }
+        target.end();
+    }
+}

@@ -1,0 +1,77 @@
+//! Paths that nobody sends by mistake.
+
+use std::cell::RefCell;
+
+use jissoku_server::FilesOptions;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use super::{Folder, get_with};
+use crate::client::{Client, Target};
+
+/// Pieces of which paths are made that look for a way out.
+const PIECES: &str = "(/|//|\\.|\\.\\.|%2e|%2E%2e|%2f|%5c|\\\\|%00|%|%25|%252e|%c0%ae|;|~|:|a|index\\.html|\
+    sub%20dir|round|out\\.txt|secret\\.txt|\\.hidden|home\\.html|\\.well-known|large\\.bin|\\*|etc/passwd){0,9}";
+
+fn check(target: &Target, paths: impl Strategy<Value = String>, cases: u32) {
+    let client: RefCell<Option<Client>> = RefCell::new(None);
+    let mut runner = TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });
+    let outcome = runner.run(&paths, |path| {
+        let mut client = client.borrow_mut();
+        let client = client.get_or_insert_with(|| target.connect());
+        client.send(&format!("GET /{path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let answer = client.answer();
+        prop_assert!(matches!(answer.status, 200 | 301 | 404), "{} for {path:?}", answer.status);
+        prop_assert!(answer.body != b"secret" && answer.body != b"hidden", "{path:?}");
+        let location = answer.field("Location").unwrap_or("./");
+        prop_assert!(location.starts_with("./"), "{path:?} leads to {location:?}");
+        Ok(())
+    });
+    outcome.expect("no path leads out, and none is our fault");
+}
+
+#[test]
+fn no_path_leads_out_and_none_is_our_fault() {
+    let folder = Folder::new();
+    let target = folder.serve();
+    check(&target, PIECES.prop_map(|path| path), 2_000);
+    target.end();
+}
+
+#[test]
+fn lists_and_other_pages_lead_out_no_more() {
+    let folder = Folder::new();
+    let options = FilesOptions {
+        lists_folders: true,
+        not_found: Some("home.html".to_owned()),
+        ..FilesOptions::default()
+    };
+    let target = folder.serve_as(options);
+    check(&target, PIECES.prop_map(|path| path), 1_000);
+    target.end();
+}
+
+#[test]
+fn bytes_that_are_no_text_are_a_name_like_any_other() {
+    let folder = Folder::new();
+    let target = folder.serve();
+    let encoded = prop::collection::vec(any::<u8>(), 0..300)
+        .prop_map(|bytes| bytes.iter().map(|byte| format!("%{byte:02x}")).collect::<String>());
+    check(&target, encoded, 500);
+    target.end();
+}
+
+#[test]
+fn more_names_than_are_remembered_do_no_harm() {
+    let folder = Folder::new();
+    let target = folder.serve();
+    let mut client = target.connect();
+    for number in 0..20_000 {
+        client.send(&format!("GET /no/such/name/{number} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(client.answer().status, 404);
+        if number % 1000 == 0 {
+            assert_eq!(get_with(&target, "/", "").text(), "<p>home");
+        }
+    }
+    target.end();
+}
