@@ -124,6 +124,9 @@ impl fmt::Display for FilesError {
 
 impl std::error::Error for FilesError {}
 
+/// How often a worker looks again because another one has looked meanwhile, before it relies on its own eyes.
+const LOOKS_MAX: usize = 3;
+
 const ALLOW: &str = "Allow: GET, HEAD, OPTIONS\r\n";
 
 impl Files {
@@ -203,17 +206,21 @@ impl Files {
         let Some(name) = path::resolve(path).filter(|name| self.loader.shows(name)) else {
             return Sought::Nothing;
         };
-        let kept = self.store.find(&name);
-        match kept {
-            Some(entry) if entry.is_fresh(now_ns, self.revalidate_ns) => Sought::Entry(entry),
-            kept => match self.loader.load(&name, kept, now_ns) {
-                Ok(Some(entry)) => {
-                    self.store.keep(&name, &entry);
-                    Sought::Entry(entry)
-                }
-                Ok(None) | Err(_) => Sought::Busy,
-            },
+        let is_fresh = |entry: &Arc<Entry>| entry.is_fresh(now_ns, self.revalidate_ns);
+        let mut looked = None;
+        for _ in 0..LOOKS_MAX {
+            let kept = self.store.find(&name);
+            if let Some(entry) = kept.as_ref().filter(|entry| is_fresh(entry)) {
+                return Sought::Entry(Arc::clone(entry));
+            }
+            let Ok(Some(entry)) = self.loader.load(&name, kept.clone(), now_ns) else { break };
+            let known = self.store.keep(&name, Arc::clone(&entry), kept.as_ref());
+            if Arc::ptr_eq(&known, &entry) || is_fresh(&known) {
+                return Sought::Entry(known);
+            }
+            looked = Some(entry);
         }
+        looked.map_or(Sought::Busy, Sought::Entry)
     }
 
     /// The page for what is not there.

@@ -76,11 +76,19 @@ impl Store {
         Some(Arc::clone(&slot.entry))
     }
 
-    /// Keeps `entry` for `name`, instead of what was known before.
-    pub(super) fn keep(&self, name: &[u8], entry: &Arc<Entry>) {
-        let forgotten = self.lock().keep(name, entry);
+    /// Keeps `entry` for `name`, if what is known is still what was `seen` before the look that `entry` comes
+    /// from. Returns what is known now: of two looks at the same time nobody can say which saw more, so the
+    /// first to come back counts, and no worker goes back to what was before.
+    pub(super) fn keep(
+        &self,
+        name: &[u8],
+        entry: Arc<Entry>,
+        seen: Option<&Arc<Entry>>,
+    ) -> Arc<Entry> {
+        let (forgotten, known) = self.lock().keep(name, entry, seen);
         // Freed, or closed, with nobody waiting.
         drop(forgotten);
+        known
     }
 
     /// Between two statements that use it, what it guards is whole; whoever panicked left it so.
@@ -90,17 +98,23 @@ impl Store {
 }
 
 impl Entries {
-    fn keep(&mut self, name: &[u8], entry: &Arc<Entry>) -> Vec<Slot> {
+    fn keep(
+        &mut self,
+        name: &[u8],
+        entry: Arc<Entry>,
+        seen: Option<&Arc<Entry>>,
+    ) -> (Vec<Slot>, Arc<Entry>) {
         let mut forgotten = Vec::new();
         if let Some(&place) = self.places.get(name) {
-            if Arc::ptr_eq(&self.slots[place].entry, entry) {
-                return forgotten;
+            let known = &self.slots[place].entry;
+            if Arc::ptr_eq(known, &entry) || !seen.is_some_and(|seen| Arc::ptr_eq(known, seen)) {
+                return (forgotten, Arc::clone(known));
             }
             forgotten.push(self.take(place));
         }
         let charge = 2 * name.len() as u64 + entry.charge();
         if charge > self.charge_max {
-            return forgotten;
+            return (forgotten, entry);
         }
         while self.charge + charge > self.charge_max || self.slots.len() == ENTRIES_MAX {
             let place = self.least_wanted();
@@ -108,9 +122,9 @@ impl Entries {
         }
         let name: Arc<[u8]> = name.into();
         self.places.insert(Arc::clone(&name), self.slots.len());
-        self.slots.push(Slot { name, entry: Arc::clone(entry), charge });
+        self.slots.push(Slot { name, entry: Arc::clone(&entry), charge });
         self.charge += charge;
-        forgotten
+        (forgotten, entry)
     }
 
     /// Moves the hand to the first entry that nobody has asked for since it last came by.
@@ -136,3 +150,6 @@ impl Entries {
         slot
     }
 }
+
+#[cfg(test)]
+mod tests;
