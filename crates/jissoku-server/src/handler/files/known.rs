@@ -62,3 +62,53 @@ impl Known {
 fn charge(path: &[u8], entry: &Entry) -> u64 {
     path.len() as u64 + entry.charge()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::What;
+    use super::*;
+
+    fn missing() -> Arc<Entry> {
+        Arc::new(Entry::new(What::Missing, Vec::new(), true, 100))
+    }
+
+    #[test]
+    fn what_is_known_is_believed_for_its_time() {
+        let mut known = Known::default();
+        let entry = missing();
+        known.keep(b"/a", Arc::clone(&entry), u64::MAX);
+        assert!(known.find(b"/a", 149, 50).is_some());
+        assert!(known.find(b"/a", 150, 50).is_none());
+        assert!(known.find(b"/a", 100, 0).is_none());
+        assert!(known.find(b"/b", 100, 50).is_none());
+        entry.confirm(120);
+        assert!(known.find(b"/a", 150, 50).is_some());
+    }
+
+    #[test]
+    fn what_is_held_costs_no_more_than_it_may() {
+        let mut known = Known::default();
+        let one = charge(b"/0000", &missing());
+        for number in 0..100 {
+            known.keep(format!("/{number:04}").as_bytes(), missing(), 10 * one);
+            let sum: u64 = known.held.iter().map(|(path, held)| charge(path, held.entry())).sum();
+            assert_eq!(known.charge, sum);
+            assert!(sum <= 10 * one);
+        }
+        known.keep(b"/0099", missing(), 10 * one);
+        assert!(known.find(b"/0099", 100, 50).is_some());
+        known.keep(b"/dear", missing(), one - 1);
+        assert!(known.held.is_empty(), "nothing may be held");
+        known.keep(&[b'/'; PATH_SIZE_MAX + 1], missing(), u64::MAX);
+        assert!(known.held.is_empty(), "a path may be too long");
+    }
+
+    #[test]
+    fn paths_are_forgotten_when_there_are_too_many() {
+        let mut known = Known::default();
+        for number in 0..=PATHS_MAX {
+            known.keep(number.to_string().as_bytes(), missing(), u64::MAX);
+        }
+        assert_eq!(known.held.len(), 1);
+    }
+}
