@@ -25,6 +25,8 @@ pub(super) struct Entry {
     is_on_disk: bool,
     /// When it was last compared with the disk, on the monotonic clock.
     checked_ns: AtomicU64,
+    /// When more forms of it were last looked for, on the monotonic clock.
+    searched_ns: AtomicU64,
     /// Whether anybody has asked for it since the store last looked for something to forget.
     is_wanted: AtomicBool,
 }
@@ -79,6 +81,7 @@ impl Entry {
             sources,
             is_settled,
             checked_ns: AtomicU64::new(now_ns),
+            searched_ns: AtomicU64::new(now_ns),
             is_wanted: AtomicBool::new(false),
         }
     }
@@ -102,6 +105,20 @@ impl Entry {
     /// It was found to be true by a look that began at `now_ns` or later.
     pub(super) fn confirm(&self, now_ns: u64) {
         self.checked_ns.fetch_max(now_ns, Ordering::Relaxed);
+    }
+
+    /// Whether it is longer ago than `ns` that more forms of it were looked for.
+    pub(super) fn was_searched_before(&self, ns: u64) -> bool {
+        self.searched_ns.load(Ordering::Relaxed) <= ns
+    }
+
+    /// More forms were looked for, from `now_ns` on or later, and there are none.
+    pub(super) fn confirm_search(&self, now_ns: u64) {
+        self.searched_ns.fetch_max(now_ns, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_source(&self, coding: Coding) -> bool {
+        self.sources.iter().any(|(other, _)| *other == Some(coding))
     }
 
     /// Takes note that somebody has asked for it. Written once only, so that the line stays shared.

@@ -22,6 +22,9 @@ const INDEX: &[u8] = b"index.html";
 /// How often a file is read that changes while it is read, before whoever asked is told to come again.
 const TRIES: usize = 8;
 
+/// How often a file is looked at for each time that it is looked for files beside it.
+const LOOKS_PER_SEARCH: u64 = 20;
+
 /// The beginning of a large text that is looked at for its charset.
 const SAMPLE_SIZE: usize = 4096;
 
@@ -71,26 +74,41 @@ impl Loader {
         kept: Option<Arc<Entry>>,
         now_ns: u64,
     ) -> io::Result<Option<Arc<Entry>>> {
-        let mut sight = self.look(name)?;
-        if let Some(kept) = kept.filter(|kept| sight.is_what_was(kept)) {
-            kept.confirm(now_ns);
-            return Ok(Some(kept));
+        if let Some(kept) = kept.filter(|kept| kept.is_settled) {
+            let is_search = kept.was_searched_before(now_ns.saturating_sub(self.search_ns()));
+            let looks_for: &dyn Fn(Coding) -> bool =
+                if is_search { &|_| true } else { &|coding| kept.has_source(coding) };
+            if self.look(name, looks_for)?.is_what_was(&kept) {
+                kept.confirm(now_ns);
+                if is_search {
+                    kept.confirm_search(now_ns);
+                }
+                return Ok(Some(kept));
+            }
         }
         for _ in 0..TRIES {
+            let sight = self.look(name, &|_| true)?;
             if let Some(entry) = self.make(name, sight, now_ns)? {
                 return Ok(Some(Arc::new(entry)));
             }
-            sight = self.look(name)?;
         }
         Ok(None)
     }
 
-    fn look(&self, name: &[u8]) -> io::Result<Sight> {
+    /// How long after one search for files beside a file the next one is due. That there is a new one makes
+    /// nothing that was said untrue, so there is time; most files have none, and would pay for three.
+    fn search_ns(&self) -> u64 {
+        let revalidate_ns = u64::try_from(self.options.revalidate.as_nanos()).unwrap_or(u64::MAX);
+        revalidate_ns.saturating_mul(LOOKS_PER_SEARCH)
+    }
+
+    /// What `name` stands for just now, in itself and in the codings that `looks_for` names.
+    fn look(&self, name: &[u8], looks_for: &dyn Fn(Coding) -> bool) -> io::Result<Sight> {
         let is_folder = name.ends_with(b"/");
         let file_name = if is_folder { [name, INDEX].concat() } else { name.to_vec() };
         Ok(match self.found(&file_name)? {
             Found::File(plain) => {
-                let coded = self.coded(&file_name, &plain)?;
+                let coded = self.coded(&file_name, &plain, looks_for)?;
                 Sight::Files { plain, coded }
             }
             Found::Folder(_) if !is_folder => Sight::Moved,
@@ -111,12 +129,17 @@ impl Loader {
     }
 
     /// The files beside `plain` that hold it in a coding, unless they are older and may hold what it was.
-    fn coded(&self, name: &[u8], plain: &File) -> io::Result<Vec<(Coding, File)>> {
+    fn coded(
+        &self,
+        name: &[u8],
+        plain: &File,
+        looks_for: &dyn Fn(Coding) -> bool,
+    ) -> io::Result<Vec<(Coding, File)>> {
         let mut coded = Vec::new();
         if !self.options.uses_coded {
             return Ok(coded);
         }
-        for coding in Coding::ALL {
+        for coding in Coding::ALL.into_iter().filter(|&coding| looks_for(coding)) {
             let suffix: &[u8] = match coding {
                 Coding::Brotli => b".br",
                 Coding::Zstd => b".zst",
@@ -230,9 +253,7 @@ impl Sight {
     /// Whether a new entry would say what `kept` says.
     fn is_what_was(&self, kept: &Entry) -> bool {
         match (self, &kept.what) {
-            (Self::Files { .. }, What::Forms(_)) => {
-                kept.is_settled && self.sources() == kept.sources
-            }
+            (Self::Files { .. }, What::Forms(_)) => self.sources() == kept.sources,
             (Self::Moved, What::Moved { .. })
             | (Self::Forbidden, What::Forbidden(_))
             | (Self::Nothing, What::Missing) => true,

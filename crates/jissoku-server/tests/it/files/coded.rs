@@ -1,5 +1,6 @@
 //! Files that lie beside themselves in a coding. What is in them is not looked at, so here it is any text.
 
+use std::fs;
 use std::time::Duration;
 
 use jissoku_server::FilesOptions;
@@ -101,5 +102,42 @@ fn an_index_has_codings_too() {
     let request =
         "HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAccept-Encoding: zstd\r\n\r\n";
     assert_eq!(bodiless(&target, request).field("Content-Length"), Some("7"));
+    target.end();
+}
+
+#[test]
+fn what_lies_beside_a_file_may_come_and_go() {
+    let folder = folder();
+    let options = FilesOptions { revalidate: Duration::ZERO, ..FilesOptions::default() };
+    let target = folder.serve_as(options);
+    for _ in 0..5 {
+        assert_eq!(ask(&target, "br").text(), "as brotli");
+        fs::remove_file(folder.public().join("app.js.br")).expect("it can be removed");
+        assert_eq!(ask(&target, "br").text(), "plain");
+        folder.write("app.js.br", b"as brotli");
+        assert_eq!(ask(&target, "br").text(), "as brotli");
+        folder.write("app.js", b"new");
+        folder.age("app.js", long_ago() + Duration::from_hours(24 * 365 * 100));
+        assert_eq!(ask(&target, "br").text(), "new", "what is coded is older");
+        folder.write("app.js", b"plain");
+        folder.age("app.js", long_ago());
+    }
+    target.end();
+}
+
+#[test]
+fn a_new_coding_is_found_in_time() {
+    let folder = folder();
+    fs::remove_file(folder.public().join("app.js.br")).expect("it can be removed");
+    let target = folder
+        .serve_as(FilesOptions { revalidate: Duration::from_millis(1), ..FilesOptions::default() });
+    let mut client = target.connect();
+    let mut ask = || {
+        client.send("GET /app.js HTTP/1.1\r\nHost: a\r\nAccept-Encoding: br\r\n\r\n");
+        client.answer()
+    };
+    assert_eq!(ask().text(), "plain");
+    folder.write("app.js.br", b"as brotli");
+    assert!((0..1_000_000).any(|_| ask().text() == "as brotli"), "it is there by now");
     target.end();
 }
