@@ -1,5 +1,7 @@
 //! `jissoku load`: the stopwatch, alone.
 
+mod plan;
+
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -7,22 +9,10 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use jissoku_load::report::Report;
-use jissoku_load::{
-    Address, Control, Edge, Expected, Failure, Idle, LanePlan, Objective, Pace, Plan, Request,
-    Reuse, Shape, Until, Verdict, Verify,
-};
+use jissoku_load::{Address, Control, Edge, Failure, Objective, Verdict};
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
-use jissoku_os::{clock, core};
 
 use crate::units;
-
-const SECOND_NS: u64 = 1_000_000_000;
-
-/// What `-d` is when neither it nor `-n` is given.
-const DURATION_NS: u64 = 10 * SECOND_NS;
-
-/// What `--warmup` is with `-d`.
-const WARMUP_NS: u64 = SECOND_NS / 10 * 3;
 
 /// Asks servers, checks every answer, and measures time.
 #[derive(Debug, clap::Args)]
@@ -43,9 +33,21 @@ pub(crate) struct Load {
     /// Number of requests for each URL, exactly
     #[arg(short = 'n', long, value_parser = units::count, allow_hyphen_values = true)]
     requests: Option<u64>,
-    /// Requests per second for each URL, evenly spaced (open loop); without it, closed loop
-    #[arg(short = 'R', long, value_parser = units::count, allow_hyphen_values = true)]
-    rate: Option<u64>,
+    /// Requests per second for each URL (open loop), or A:B from A to B; without it, closed loop
+    #[arg(short = 'R', long, value_parser = units::rates, allow_hyphen_values = true)]
+    rate: Option<(u64, u64)>,
+    /// How the requests of the open loop lie in time: evenly, or as from many users
+    #[arg(long, value_enum, default_value_t = ArrivalChoice::Constant)]
+    arrival: ArrivalChoice,
+    /// What becomes of a due request while every connection is busy
+    #[arg(long, value_enum, default_value_t = BusyChoice::Queue)]
+    on_busy: BusyChoice,
+    /// Connections for each URL that --on-busy open may come to [default: 10 times -c]
+    #[arg(long, value_name = "N")]
+    max_connections: Option<usize>,
+    /// Give up a due request that has waited so long for a connection
+    #[arg(long, value_parser = units::duration_ns)]
+    deadline: Option<u64>,
     /// Load before the measurement, not counted [default: 300ms with -d, none with -n]
     #[arg(long, value_parser = units::duration_ns)]
     warmup: Option<u64>,
@@ -120,6 +122,19 @@ enum IdleChoice {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+enum ArrivalChoice {
+    Constant,
+    Poisson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BusyChoice {
+    Queue,
+    Open,
+    Drop,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum VerifyChoice {
     None,
     Length,
@@ -169,101 +184,6 @@ impl Load {
             Verdict::Broken(sentence) => complain(&sentence, 3),
             Verdict::Undecided(sentence) => complain(&sentence, 4),
         }
-    }
-
-    /// What is asked for, or the sentence that says what is wrong with it.
-    fn plan(self) -> Result<Plan, String> {
-        if self.watch.len() > self.urls.len() {
-            let (watched, urls) = (self.watch.len(), self.urls.len());
-            return Err(format!("{watched} processes are to be watched behind {urls} URLs"));
-        }
-        if self.unix_socket.is_some() && self.urls.len() > 1 {
-            return Err(
-                "--unix-socket goes with one URL: write unix:/path.sock:/uri for several".into()
-            );
-        }
-        if let Some(status) = self.expect_status.iter().find(|code| !(200..600).contains(*code)) {
-            return Err(format!("{status} is no status that ends an exchange: 200 to 599 are"));
-        }
-        let allowed = core::allowed().map_err(|error| format!("no core may be used: {error}"))?;
-        if let Some(foreign) = self.cores.iter().flatten().find(|core| !allowed.contains(core)) {
-            return Err(format!("core {foreign} is not among those we may use: {allowed:?}"));
-        }
-        let lanes = self.lanes()?;
-        let is_paced_duet = self.rate.is_some() && lanes.len() > 1;
-        let idle = match self.idle {
-            Some(IdleChoice::Spin) => Idle::Spin,
-            None if is_paced_duet => Idle::Spin,
-            Some(IdleChoice::Block) | None => Idle::Block,
-        };
-        let counted = self.requests.is_some();
-        let plan = Plan {
-            lanes,
-            connections: self.connections,
-            threads: self.threads,
-            pipeline: self.pipeline,
-            pace: self.rate.map_or(Pace::Closed, |rate_rps| Pace::Constant { rate_rps }),
-            reuse: self.reuse(),
-            warmup_ns: self.warmup.unwrap_or(if counted { 0 } else { WARMUP_NS }),
-            until: Until {
-                duration_ns: self.duration.or((!counted).then_some(DURATION_NS)),
-                requests: self.requests,
-            },
-            timeout_ns: self.timeout,
-            idle,
-            seed: self.seed.unwrap_or_else(clock::monotonic_ns),
-            cores: self.cores.unwrap_or_default(),
-        };
-        plan.check().map_err(|bad| bad.to_string())?;
-        Ok(plan)
-    }
-
-    fn lanes(&self) -> Result<Vec<LanePlan>, String> {
-        let lane = |(number, address): (usize, &Address)| {
-            let address = match &self.unix_socket {
-                Some(socket) => address.clone().through(socket),
-                None => address.clone(),
-            };
-            let shapes = self.shapes(&address)?;
-            Ok(LanePlan { shapes, watch: self.watch.get(number).copied(), address })
-        };
-        self.urls.iter().enumerate().map(lane).collect()
-    }
-
-    /// What is sent to one URL.
-    fn shapes(&self, address: &Address) -> Result<Vec<Shape>, String> {
-        if self.raw.is_empty() {
-            let request = Request {
-                method: self.method.clone(),
-                fields: self.headers.clone(),
-                body: self.body.clone().unwrap_or_default(),
-            };
-            let wire = request.render(address, self.reuse()).map_err(|bad| bad.to_string())?;
-            let (head_only, expected) = (request.is_head(), self.expected());
-            return Ok(vec![Shape { name: request.method, wire, head_only, expected }]);
-        }
-        let shape = |path: &PathBuf| {
-            let name = path.file_stem().unwrap_or_default().to_string_lossy();
-            let text = fs::read(path)
-                .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-            Shape::raw(&name, &text, address, self.expected()).map_err(|bad| bad.to_string())
-        };
-        self.raw.iter().map(shape).collect()
-    }
-
-    fn expected(&self) -> Expected {
-        let unsaid =
-            if self.expect_body.is_some() { VerifyChoice::All } else { VerifyChoice::Length };
-        let verify = match self.verify.unwrap_or(unsaid) {
-            VerifyChoice::None => Verify::None,
-            VerifyChoice::Length => Verify::Length,
-            VerifyChoice::All => Verify::All,
-        };
-        Expected::new(verify, self.expect_status.clone(), self.expect_body.clone())
-    }
-
-    fn reuse(&self) -> Reuse {
-        if self.no_keepalive { Reuse::Close } else { Reuse::KeepAlive }
     }
 }
 

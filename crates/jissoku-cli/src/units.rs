@@ -41,6 +41,15 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     scaled(text, &SIZES).ok_or_else(|| "write a size such as 4096, 64KiB or 1G".to_owned())
 }
 
+/// A rate, or one that changes into another: `20k`, `1k:50k`.
+pub(crate) fn rates(text: &str) -> Result<(u64, u64), String> {
+    let (from, to) = text.split_once(':').unwrap_or((text, text));
+    match (count(from), count(to)) {
+        (Ok(from), Ok(to)) => Ok((from, to)),
+        _ => Err("write a rate such as 500 or 20k, or one that changes, such as 1k:50k".to_owned()),
+    }
+}
+
 /// Core numbers and ranges of them: `0`, `0,2`, `1-3`.
 pub(crate) fn cores(text: &str) -> Result<Vec<usize>, String> {
     let bad = || "write cores such as 0, 0,2 or 1-3".to_owned();
@@ -108,6 +117,15 @@ mod tests {
         assert_eq!(size("0"), Ok(0));
         for text in ["", "-1", "1kb", "1.5", "1.5G", "1 M"] {
             assert!(size(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn rates_may_change() {
+        assert_eq!(rates("20k"), Ok((20_000, 20_000)));
+        assert_eq!(rates("1k:50k"), Ok((1_000, 50_000)));
+        for text in ["", ":", "1k:", "1:2:3", "fast"] {
+            assert!(rates(text).is_err(), "{text:?}");
         }
     }
 

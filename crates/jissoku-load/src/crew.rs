@@ -14,7 +14,7 @@ use jissoku_os::tsc::Clock;
 
 use crate::lane::Lane;
 use crate::outcome::{Outcome, merge};
-use crate::plan::Plan;
+use crate::plan::{OnBusy, Plan};
 use crate::rotation::Place;
 use crate::run::{Control, Failure};
 use crate::thread::Thread;
@@ -174,7 +174,12 @@ impl<'a> Seat<'a> {
         }
         let thread = Thread::new(plan, self.clock, self.lanes(), self.duty, halt.as_fd());
         let mut thread = thread.map_err(here)?;
-        let connected = thread.connect(share(plan.connections as u64, number, plan.threads));
+        let connections_max = match plan.on_busy {
+            OnBusy::Open { connections_max } => connections_max.max(plan.connections),
+            OnBusy::Queue | OnBusy::Drop => plan.connections,
+        };
+        let ours = |connections: usize| share(connections as u64, number, plan.threads);
+        let connected = thread.connect(ours(plan.connections), ours(connections_max));
         connected.map_err(|(lane, error)| Setback { lane: Some(lane), error })?;
         Ok(thread)
     }

@@ -1,5 +1,6 @@
 //! The life of a connection: it is dialled, it stands, and it is replaced when it ends.
 
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -22,13 +23,19 @@ impl Thread<'_> {
     pub(crate) fn dial_all(&mut self) -> Result<(), (usize, io::Error)> {
         let give_up_ns = self.clock.now_ns().saturating_add(self.plan.timeout_ns);
         let mut events = [epoll::no_event(); DIALS_MAX];
-        let mut next = 0;
+        let mut wanted: VecDeque<usize> = (0..self.connections.len()).collect();
+        for lane in &self.lanes {
+            let dormant: HashSet<usize> =
+                lane.dormant.iter().map(|&index| index as usize).collect();
+            wanted.retain(|index| !dormant.contains(index));
+        }
         loop {
-            while next < self.connections.len() && self.dialling() < DIALS_MAX {
+            while self.dialling() < DIALS_MAX
+                && let Some(next) = wanted.pop_front()
+            {
                 self.dial(next);
-                next += 1;
             }
-            let all = next == self.connections.len();
+            let all = wanted.is_empty();
             let now_ns = self.clock.now_ns();
             if all && (self.dialling() == 0 && self.retries.is_empty() || self.is_hopeless()) {
                 return self.judge();
@@ -80,7 +87,7 @@ impl Thread<'_> {
     }
 
     /// Starts a connection, if there is still something to ask on it.
-    fn dial(&mut self, index: usize) {
+    pub(crate) fn dial(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let lane = &mut self.lanes[usize::from(connection.lane)];
         let wanted = match self.plan.reuse {

@@ -7,80 +7,11 @@ use jissoku_os::socket::{self, Received};
 
 use crate::connection::{Phase, Stamp, short};
 use crate::fault::Fault;
-use crate::plan::{Idle, Pace, Reuse};
+use crate::plan::{Pace, Reuse};
 use crate::reader::{Answer, Progress, Reader};
 use crate::thread::Thread;
 
 impl Thread<'_> {
-    /// Sends what is due at `now_ns` and finds a free connection.
-    ///
-    /// A thread that spins sends one request and looks for answers before the next one, so that neither
-    /// server's answers are kept waiting by a burst of requests.
-    pub(crate) fn send_due(&mut self, now_ns: u64) {
-        if self.plan.pace == Pace::Closed {
-            return;
-        }
-        let mut now_ns = now_ns;
-        while let Some((lane, index)) = self.next_due(now_ns) {
-            let due_ns = self.lanes[lane].take_due();
-            self.send_one(index, Stamp { due_ns, sent_ns: now_ns });
-            if self.plan.idle == Idle::Spin {
-                return;
-            }
-            now_ns = self.clock.now_ns();
-        }
-    }
-
-    /// The lane whose request has been due for longest among those with a free connection, and that
-    /// connection: the one that has been free for longest.
-    fn next_due(&mut self, now_ns: u64) -> Option<(usize, usize)> {
-        let mut lanes: Option<(usize, u64)> = None;
-        for lane in 0..self.lanes.len() {
-            let due_ns = self.lanes[lane].due_ns();
-            if due_ns <= now_ns && lanes.is_none_or(|(_, best_ns)| due_ns < best_ns) {
-                while let Some(&first) = self.lanes[lane].free.front() {
-                    if self.can_send(first as usize) {
-                        lanes = Some((lane, due_ns));
-                        break;
-                    }
-                    self.connections[first as usize].queued = false;
-                    self.lanes[lane].free.pop_front();
-                }
-            }
-        }
-        let (lane, _) = lanes?;
-        let index = self.lanes[lane].free.pop_front()? as usize;
-        self.connections[index].queued = false;
-        Some((lane, index))
-    }
-
-    fn can_send(&self, index: usize) -> bool {
-        let connection = &self.connections[index];
-        let has_room = connection.outstanding < self.plan.pipeline && connection.unsent == 0;
-        connection.phase == Phase::Open && has_room
-    }
-
-    /// Sends one request of the open loop.
-    fn send_one(&mut self, index: usize, stamp: Stamp) {
-        let depth = self.plan.pipeline;
-        let connection = &mut self.connections[index];
-        let slot = (connection.oldest + connection.outstanding) % depth;
-        connection.outstanding += 1;
-        self.stamps[index * usize::from(depth) + usize::from(slot)] = stamp;
-        let lane = &mut self.lanes[usize::from(connection.lane)];
-        lane.tally.lag.record(stamp.sent_ns.saturating_sub(stamp.due_ns));
-        let possible_ns = stamp.due_ns.max(connection.since_ns);
-        lane.tally.lateness.record(stamp.sent_ns.saturating_sub(possible_ns));
-        lane.sends(1, connection);
-        if connection.outstanding < depth {
-            connection.queued = true;
-            connection.since_ns = stamp.sent_ns;
-            lane.free.push_back(short(index));
-        }
-        self.time(index, stamp.sent_ns);
-        self.flush(index);
-    }
-
     /// Sends a pipeline's worth of requests of the closed loop, in one piece.
     fn send_batch(&mut self, index: usize, now_ns: u64) {
         let depth = self.plan.pipeline;

@@ -5,13 +5,10 @@ use std::collections::VecDeque;
 use jissoku_os::socket::Endpoint;
 
 use crate::connection::{Connection, Phase};
-use crate::pace::Schedule;
 use crate::plan::Plan;
 use crate::rotation::{Place, Rotation};
+use crate::schedule::Schedule;
 use crate::tally::Tally;
-
-/// Of more overdue requests than this, neighbours are counted with the same time.
-const OVERDUE_MAX: u64 = 1 << 20;
 
 /// A server as one thread sees it.
 #[derive(Debug)]
@@ -26,11 +23,12 @@ pub(crate) struct Lane<'a> {
     pub(crate) in_flight: u64,
     /// Connections that are being made or have not been given a request yet.
     pub(crate) waiting: u64,
+    /// Places for more connections, if every one is busy.
+    pub(crate) dormant: Vec<u32>,
     pub(crate) last_error: Option<std::io::Error>,
     /// Connections made, from the very start on.
     pub(crate) opened: u64,
     schedule: Option<Schedule>,
-    index: u64,
     due_ns: u64,
 }
 
@@ -45,10 +43,10 @@ impl<'a> Lane<'a> {
             budget: u64::MAX,
             in_flight: 0,
             waiting: 0,
+            dormant: Vec::new(),
             last_error: None,
             opened: 0,
             schedule: None,
-            index: 0,
             due_ns: u64::MAX,
         }
     }
@@ -56,7 +54,7 @@ impl<'a> Lane<'a> {
     /// From now on requests are sent at their due times.
     pub(crate) fn follow(&mut self, schedule: Schedule) {
         self.schedule = Some(schedule);
-        self.find_due();
+        let _never_ns = self.take_due();
     }
 
     /// When the next request is due; never, in the closed loop.
@@ -66,45 +64,47 @@ impl<'a> Lane<'a> {
 
     /// Takes the next request off the schedule, and says when it was due.
     pub(crate) fn take_due(&mut self) -> u64 {
-        let due_ns = self.due_ns;
-        self.index += 1;
-        self.find_due();
-        due_ns
+        let next_ns = self.schedule.as_mut().map_or(u64::MAX, Schedule::take);
+        std::mem::replace(&mut self.due_ns, next_ns)
     }
 
     /// Counts how long requests have waited that should have been sent by now, and says how many they are.
     pub(crate) fn wait_for_overdue(&mut self, now_ns: u64) -> u64 {
-        let count = self.overdue(now_ns);
-        let Some(schedule) = self.schedule else { return 0 };
-        let step = count / OVERDUE_MAX + 1;
-        let mut counted = 0;
-        while counted < count {
-            let alike = step.min(count - counted);
-            let due_ns = schedule.due_ns(self.index + counted);
-            self.tally.waited.record_many(now_ns.saturating_sub(due_ns), alike);
-            counted += alike;
+        let mut count = 0;
+        if let Some((schedule, due_ns)) = self.ahead().filter(|(_, due_ns)| *due_ns <= now_ns) {
+            let waited = &mut self.tally.waited;
+            waited.record(now_ns - due_ns);
+            count = 1;
+            schedule.until(now_ns, self.budget - 1, |due_ns, alike| {
+                waited.record_many(now_ns - due_ns, alike);
+                count += alike;
+            });
         }
         count
     }
 
-    /// Requests that should have been sent by now.
-    pub(crate) fn overdue(&self, now_ns: u64) -> u64 {
-        match self.schedule {
-            Some(schedule) if self.budget > 0 => {
-                let first = self.index;
-                let mut count = 0;
-                // The answer is a count below some bound, and due times only grow: halve the distance.
-                let mut step = 1_u64 << 40;
-                while step > 0 {
-                    if schedule.due_ns(first + count + step - 1) <= now_ns {
-                        count += step;
-                    }
-                    step >>= 1;
-                }
-                count.min(self.budget)
-            }
-            _ => 0,
+    /// Requests that should have been sent by now, up to `limit`.
+    pub(crate) fn overdue(&self, now_ns: u64, limit: u64) -> u64 {
+        let mut count = 0;
+        if let Some((schedule, _)) = self.ahead().filter(|(_, due_ns)| *due_ns <= now_ns) {
+            let limit = limit.min(self.budget);
+            count = limit.min(1);
+            schedule.until(now_ns, limit.saturating_sub(1), |_, alike| count += alike);
         }
+        count
+    }
+
+    /// Gives up the next request, which is due.
+    pub(crate) fn shed(&mut self) {
+        let _due_ns = self.take_due();
+        self.budget -= 1;
+        self.tally.shed += 1;
+    }
+
+    /// What lies behind the next due time, and that time, if requests are to be sent at due times.
+    fn ahead(&self) -> Option<(Schedule, u64)> {
+        let due_ns = self.due_ns();
+        self.schedule.filter(|_| due_ns < u64::MAX).map(|schedule| (schedule, due_ns))
     }
 
     /// Counts the next `count` requests, which leave on `connection` now, and makes them ready.
@@ -129,9 +129,5 @@ impl<'a> Lane<'a> {
             self.waiting -= 1;
         }
         connection.reset();
-    }
-
-    fn find_due(&mut self) {
-        self.due_ns = self.schedule.map_or(u64::MAX, |schedule| schedule.due_ns(self.index));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::address::Address;
-pub use crate::pace::Pace;
+pub use crate::pace::{Arrival, OnBusy, Pace};
 use crate::shape::Shape;
 
 /// More lanes than this are not driven by one loop.
@@ -11,6 +11,9 @@ const LANES_MAX: usize = 64;
 
 /// More requests than this are not sent in rotation.
 const SHAPES_MAX: usize = 1024;
+
+/// Poisson arrivals come no faster.
+const POISSON_RPS_MAX: u64 = 10_000_000;
 
 /// A deeper pipeline would measure little but the buffers in between.
 const PIPELINE_MAX: u16 = 4096;
@@ -66,6 +69,12 @@ pub struct Plan {
     pub pipeline: u16,
     /// When requests are sent.
     pub pace: Pace,
+    /// How the requests of the open loop lie in time.
+    pub arrival: Arrival,
+    /// What becomes of a due request while every connection is busy.
+    pub on_busy: OnBusy,
+    /// A request of the open loop that has waited longer for a connection is given up.
+    pub deadline_ns: Option<u64>,
     /// How long connections live.
     pub reuse: Reuse,
     /// Load before the window, which counts for nothing.
@@ -134,9 +143,7 @@ impl Plan {
         if self.pipeline > 1 && self.reuse == Reuse::Close {
             return no("--pipeline and --no-keepalive exclude each other".to_owned());
         }
-        if self.pace == (Pace::Constant { rate_rps: 0 }) {
-            return no("a rate of zero asks nothing: give -R at least 1".to_owned());
-        }
+        self.check_pace()?;
         if self.until.duration_ns.is_none_or(|duration| duration == 0)
             && self.until.requests.is_none_or(|requests| requests == 0)
         {
@@ -149,5 +156,33 @@ impl Plan {
             return no("a time-out of zero fails every request".to_owned());
         }
         Ok(())
+    }
+
+    fn check_pace(&self) -> Result<(), BadPlan> {
+        let no = |why: &str| Err(BadPlan(why.to_owned()));
+        let Some((from_rps, to_rps)) = self.pace.rates() else {
+            if self.arrival != Arrival::Constant {
+                return no("--arrival goes with -R: the closed loop asks when it was answered");
+            }
+            if self.on_busy != OnBusy::Queue || self.deadline_ns.is_some() {
+                return no("--on-busy and --deadline go with -R: in the closed loop nothing waits");
+            }
+            return Ok(());
+        };
+        if from_rps == 0 || to_rps == 0 {
+            return no("a rate of zero asks nothing: give -R at least 1");
+        }
+        if from_rps != to_rps && self.until.duration_ns.is_none() {
+            return no("a rate that changes does so over the window: give -d");
+        }
+        if self.arrival == Arrival::Poisson && from_rps.max(to_rps) > POISSON_RPS_MAX {
+            return no("Poisson arrivals are drawn one by one: give -R at most 10M");
+        }
+        match self.on_busy {
+            OnBusy::Open { connections_max } if connections_max < self.connections => {
+                no("--max-connections must be at least -c")
+            }
+            OnBusy::Open { .. } | OnBusy::Queue | OnBusy::Drop => Ok(()),
+        }
     }
 }

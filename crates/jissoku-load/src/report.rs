@@ -177,10 +177,9 @@ impl LaneReport {
             errors: tally.faults,
             duration_ns,
             rate_rps: rate(tally.requests, duration_ns),
-            rate_rps_offered: match pace {
-                Pace::Closed => None,
-                Pace::Constant { rate_rps } => Some(float(rate_rps)),
-            },
+            rate_rps_offered: pace
+                .rates()
+                .map(|(from_rps, to_rps)| f64::midpoint(float(from_rps), float(to_rps))),
             latency_ns: tally.latency.quantiles(),
             service_ns: tally.service.quantiles(),
             figures: figures(&tally.latency, &tally.waited),

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::pace::Random;
 use crate::plan::LanePlan;
+use crate::random::Random;
 use crate::reader::Asked;
 use crate::shape::Shape;
 use crate::template::Templates;

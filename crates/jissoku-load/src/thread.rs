@@ -13,11 +13,12 @@ use jissoku_os::epoll::{self, Epoll, Event, Interest};
 use jissoku_os::timer;
 use jissoku_os::tsc::Clock;
 
-use crate::connection::{Connection, Phase, Stamp};
+use crate::connection::{Connection, Phase, Stamp, short};
 use crate::lane::Lane;
-use crate::pace::{Pace, Schedule};
+use crate::pace::{Arrival, OnBusy, Pace};
 use crate::plan::{Idle, Plan};
 use crate::reader::Reader;
+use crate::schedule::{Drawn, Even, Offer, Schedule};
 use crate::tally::Tally;
 use crate::window::{EdgeDuty, Timing, Window, Yield};
 
@@ -87,16 +88,19 @@ impl<'a> Thread<'a> {
     }
 
     /// Opens `count` connections on each lane, and waits until all stand or the time-out has passed.
+    /// There may be up to `max` of them later.
     ///
     /// # Errors
     /// The lane none of whose connections came to stand, and why.
-    pub(crate) fn connect(&mut self, count: u64) -> Result<(), (usize, io::Error)> {
+    pub(crate) fn connect(&mut self, count: u64, max: u64) -> Result<(), (usize, io::Error)> {
         let depth = usize::from(self.plan.pipeline);
-        for (number, lane) in (0..).zip(&self.lanes) {
+        for (number, lane) in (0..).zip(&mut self.lanes) {
             // Connections begin at different shapes, so that all shapes are under way at all times.
             let shapes = (0..lane.rotation.len()).filter_map(|shape| u16::try_from(shape).ok());
-            let firsts = shapes.cycle().zip(0..count);
+            let firsts = shapes.cycle().zip(0..max);
+            let first = self.connections.len() + usize::try_from(count).unwrap_or(usize::MAX);
             self.connections.extend(firsts.map(|(shape, _)| Connection::new(number, shape)));
+            lane.dormant = (first..self.connections.len()).rev().map(short).collect();
         }
         self.stamps = vec![Stamp::default(); depth * self.connections.len()];
         self.dial_all()
@@ -132,10 +136,21 @@ impl<'a> Thread<'a> {
 
     fn start(&mut self, timing: Timing, (thread, threads): (usize, usize)) {
         let lanes = self.lanes.len();
-        if let Pace::Constant { rate_rps } = self.plan.pace {
+        if let Some((from_rps, to_rps)) = self.plan.pace.rates() {
+            let offer = Offer {
+                origin_ns: timing.start_ns,
+                flat_ns: timing.open_ns - timing.start_ns,
+                from_rps,
+                to_rps,
+                ramp_ns: timing.duration_ns,
+            };
             for (lane, share) in self.lanes.iter_mut().enumerate() {
-                let (origin_ns, seed) = (timing.start_ns, self.plan.seed);
-                share.follow(Schedule { origin_ns, rate_rps, lane, lanes, thread, threads, seed });
+                let seed = self.plan.seed;
+                let even = Even { offer, lane, lanes, thread, threads, seed, taken: 0 };
+                share.follow(match self.plan.arrival {
+                    Arrival::Constant => Schedule::Even(even),
+                    Arrival::Poisson => Schedule::Drawn(Drawn::new(offer, &even)),
+                });
             }
         }
         self.started = true;
@@ -159,7 +174,12 @@ impl<'a> Thread<'a> {
         if self.plan.idle == Idle::Spin {
             return Some(Duration::ZERO);
         }
-        let sendable = self.lanes.iter().filter(|lane| !lane.free.is_empty());
+        if self.is_done() {
+            return Some(Duration::ZERO);
+        }
+        // Whoever waits for a connection waits for an event; whoever does not wait, acts in time.
+        let waits = self.plan.on_busy == OnBusy::Queue;
+        let sendable = self.lanes.iter().filter(|lane| !waits || !lane.free.is_empty());
         let due_ns = sendable.map(Lane::due_ns).min().unwrap_or(u64::MAX);
         let until_ns = due_ns.min(self.next_mark_ns);
         let left_ns = || until_ns.saturating_sub(self.clock.now_ns());

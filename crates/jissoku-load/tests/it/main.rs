@@ -3,6 +3,7 @@
 mod counts;
 mod faults;
 mod honesty;
+mod open_loop;
 mod plans;
 mod rotation;
 mod scripted;
@@ -12,8 +13,8 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use jissoku_load::{
-    Control, Expected, Failure, Idle, LanePlan, Outcome, Pace, Plan, Request, Reuse, Shape, Until,
-    Verify, run,
+    Arrival, Control, Expected, Failure, Idle, LanePlan, OnBusy, Outcome, Pace, Plan, Request,
+    Reuse, Shape, Until, Verify, run,
 };
 
 /// A plan for `requests` requests on each of `urls`, over 4 connections and one thread.
@@ -24,6 +25,9 @@ fn plan(urls: &[String], requests: u64) -> Plan {
         threads: 1,
         pipeline: 1,
         pace: Pace::Closed,
+        arrival: Arrival::Constant,
+        on_busy: OnBusy::Queue,
+        deadline_ns: None,
         reuse: Reuse::KeepAlive,
         warmup_ns: 0,
         until: Until { duration_ns: None, requests: Some(requests) },

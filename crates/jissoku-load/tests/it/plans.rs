@@ -1,6 +1,6 @@
 //! A plan that makes no sense is refused before anybody is asked anything.
 
-use jissoku_load::{Pace, Plan, Reuse, Until};
+use jissoku_load::{Arrival, OnBusy, Pace, Plan, Reuse, Until};
 
 use crate::plan;
 
@@ -24,6 +24,16 @@ fn each_refusal_says_what_is_wrong() {
     assert!(refusal(|plan| plan.until = Until::default()).contains("-d or -n"));
     assert!(refusal(|plan| plan.warmup_ns = 1).contains("warm-up"));
     assert!(refusal(|plan| plan.timeout_ns = 0).contains("time-out"));
+    assert!(refusal(|plan| plan.arrival = Arrival::Poisson).contains("--arrival goes with -R"));
+    assert!(refusal(|plan| plan.on_busy = OnBusy::Drop).contains("--on-busy"));
+    assert!(refusal(|plan| plan.deadline_ns = Some(1)).contains("--deadline"));
+    let ramp = Pace::Ramp { from_rps: 1, to_rps: 2 };
+    assert!(refusal(|plan| plan.pace = ramp).contains("give -d"));
+    let few = |plan: &mut Plan| {
+        plan.pace = Pace::Constant { rate_rps: 1 };
+        plan.on_busy = OnBusy::Open { connections_max: 3 };
+    };
+    assert!(refusal(few).contains("--max-connections"));
     let both = |plan: &mut Plan| (plan.pipeline, plan.reuse) = (2, Reuse::Close);
     assert!(refusal(both).contains("exclude each other"));
 }

@@ -1,0 +1,143 @@
+//! From the command line of `load` to a plan.
+
+use std::fs;
+use std::path::PathBuf;
+
+use jissoku_load::{
+    Address, Arrival, Expected, Idle, LanePlan, OnBusy, Pace, Plan, Request, Reuse, Shape, Until,
+    Verify,
+};
+use jissoku_os::{clock, core};
+
+use super::{ArrivalChoice, BusyChoice, IdleChoice, Load, VerifyChoice};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What `-d` is when neither it nor `-n` is given.
+const DURATION_NS: u64 = 10 * SECOND_NS;
+
+/// What `--warmup` is with `-d`.
+const WARMUP_NS: u64 = SECOND_NS / 10 * 3;
+
+impl Load {
+    /// What is asked for, or the sentence that says what is wrong with it.
+    pub(super) fn plan(self) -> Result<Plan, String> {
+        if self.watch.len() > self.urls.len() {
+            let (watched, urls) = (self.watch.len(), self.urls.len());
+            return Err(format!("{watched} processes are to be watched behind {urls} URLs"));
+        }
+        if self.unix_socket.is_some() && self.urls.len() > 1 {
+            return Err(
+                "--unix-socket goes with one URL: write unix:/path.sock:/uri for several".into()
+            );
+        }
+        if let Some(status) = self.expect_status.iter().find(|code| !(200..600).contains(*code)) {
+            return Err(format!("{status} is no status that ends an exchange: 200 to 599 are"));
+        }
+        let allowed = core::allowed().map_err(|error| format!("no core may be used: {error}"))?;
+        if let Some(foreign) = self.cores.iter().flatten().find(|core| !allowed.contains(core)) {
+            return Err(format!("core {foreign} is not among those we may use: {allowed:?}"));
+        }
+        let lanes = self.lanes()?;
+        let is_paced_duet = self.rate.is_some() && lanes.len() > 1;
+        let idle = match self.idle {
+            Some(IdleChoice::Spin) => Idle::Spin,
+            None if is_paced_duet => Idle::Spin,
+            Some(IdleChoice::Block) | None => Idle::Block,
+        };
+        let counted = self.requests.is_some();
+        let plan = Plan {
+            lanes,
+            connections: self.connections,
+            threads: self.threads,
+            pipeline: self.pipeline,
+            pace: self.pace(),
+            arrival: match self.arrival {
+                ArrivalChoice::Constant => Arrival::Constant,
+                ArrivalChoice::Poisson => Arrival::Poisson,
+            },
+            on_busy: self.on_busy()?,
+            deadline_ns: self.deadline,
+            reuse: self.reuse(),
+            warmup_ns: self.warmup.unwrap_or(if counted { 0 } else { WARMUP_NS }),
+            until: Until {
+                duration_ns: self.duration.or((!counted).then_some(DURATION_NS)),
+                requests: self.requests,
+            },
+            timeout_ns: self.timeout,
+            idle,
+            seed: self.seed.unwrap_or_else(clock::monotonic_ns),
+            cores: self.cores.unwrap_or_default(),
+        };
+        plan.check().map_err(|bad| bad.to_string())?;
+        Ok(plan)
+    }
+
+    fn pace(&self) -> Pace {
+        match self.rate {
+            None => Pace::Closed,
+            Some((rate_rps, to_rps)) if rate_rps == to_rps => Pace::Constant { rate_rps },
+            Some((from_rps, to_rps)) => Pace::Ramp { from_rps, to_rps },
+        }
+    }
+
+    fn on_busy(&self) -> Result<OnBusy, String> {
+        if self.max_connections.is_some() && self.on_busy != BusyChoice::Open {
+            return Err("--max-connections goes with --on-busy open".to_owned());
+        }
+        let connections_max = self.max_connections.unwrap_or(self.connections.saturating_mul(10));
+        Ok(match self.on_busy {
+            BusyChoice::Queue => OnBusy::Queue,
+            BusyChoice::Drop => OnBusy::Drop,
+            BusyChoice::Open => OnBusy::Open { connections_max },
+        })
+    }
+
+    fn lanes(&self) -> Result<Vec<LanePlan>, String> {
+        let lane = |(number, address): (usize, &Address)| {
+            let address = match &self.unix_socket {
+                Some(socket) => address.clone().through(socket),
+                None => address.clone(),
+            };
+            let shapes = self.shapes(&address)?;
+            Ok(LanePlan { shapes, watch: self.watch.get(number).copied(), address })
+        };
+        self.urls.iter().enumerate().map(lane).collect()
+    }
+
+    /// What is sent to one URL.
+    fn shapes(&self, address: &Address) -> Result<Vec<Shape>, String> {
+        if self.raw.is_empty() {
+            let request = Request {
+                method: self.method.clone(),
+                fields: self.headers.clone(),
+                body: self.body.clone().unwrap_or_default(),
+            };
+            let wire = request.render(address, self.reuse()).map_err(|bad| bad.to_string())?;
+            let (head_only, expected) = (request.is_head(), self.expected());
+            return Ok(vec![Shape { name: request.method, wire, head_only, expected }]);
+        }
+        let shape = |path: &PathBuf| {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            let text = fs::read(path)
+                .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+            Shape::raw(&name, &text, address, self.expected()).map_err(|bad| bad.to_string())
+        };
+        self.raw.iter().map(shape).collect()
+    }
+
+    fn expected(&self) -> Expected {
+        let unsaid =
+            if self.expect_body.is_some() { VerifyChoice::All } else { VerifyChoice::Length };
+        let verify = match self.verify.unwrap_or(unsaid) {
+            VerifyChoice::None => Verify::None,
+            VerifyChoice::Length => Verify::Length,
+            VerifyChoice::All => Verify::All,
+        };
+        Expected::new(verify, self.expect_status.clone(), self.expect_body.clone())
+    }
+
+    fn reuse(&self) -> Reuse {
+        if self.no_keepalive { Reuse::Close } else { Reuse::KeepAlive }
+    }
+}
