@@ -1,7 +1,7 @@
 """The command line. The only place that prints.
 
-`serve`, `load`, `floor` and `oracle` are native: they run before anything else of the lab is imported, so
-that a server's memory and start-up are its own.
+`serve`, `load`, `floor` and `oracle` are native: they run before anything else of the lab is
+imported, so that a server's memory and start-up are its own.
 """
 
 import signal

@@ -1,0 +1,142 @@
+"""What is checked: set-ups whose truth is known, and what is expected of a report on them."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jissoku.calibrate import document
+from jissoku.errors import InputError
+
+CHECKS = Path(__file__).parent / "checks"
+
+# What is asked of a tool, by name: `connections = 64`.
+Ask = dict[str, Any]
+
+
+class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One thing that should be so.
+
+    Attributes:
+        of: An expression over what the tool reported and the oracle knows; `{each}` stands for each
+            of `each` in turn.
+        equals: The truth, an expression; or one of the two bounds instead.
+        relative: How far `of` may be from the truth, as a part of it.
+        absolute: The same in the figure's unit, an expression; the two add up.
+        says: A regular expression that the tool's report must contain, instead of a figure.
+        required: A tool that does not report the figure fails; else it is not judged by it.
+        graded: False for what is only told.
+        is_timed: Whether it is void where the oracle was late; unsaid, as the check says.
+        why: A sentence for who wonders.
+    """
+
+    of: str = ""
+    each: tuple[str, ...] = ("",)
+    equals: str | None = None
+    at_least: str | None = None
+    at_most: str | None = None
+    relative: float = 0.0
+    absolute: str = "0"
+    says: str | None = None
+    required: bool = False
+    graded: bool = True
+    is_timed: bool | None = None
+    why: str = ""
+
+
+class Disturbance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is done to the tool, or to the clock, while it runs; seconds after its start."""
+
+    stop_at_s: float = 0.0
+    stop_for_s: float = 0.0
+    clock_step_s: float = 0.0
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One run of a tool against one oracle.
+
+    Attributes:
+        oracle: Options of `jissoku oracle`.
+        ask: What the tool must be able to be told; a tool that cannot is not graded.
+        wish: What it is told if it can be.
+        long: Replaces parts of `ask` when there is time.
+        share_of: Name of an earlier set-up of this check: the rate asked is `share` of what the
+            oracle saw there.
+        closed: Nobody listens.
+        disturb: What happens meanwhile.
+        expect: What should be so.
+    """
+
+    name: str
+    oracle: dict[str, Any] = {}
+    ask: Ask
+    wish: Ask = {}
+    long: Ask = {}
+    share_of: str = ""
+    share: float = 0.0
+    closed: bool = False
+    disturb: Disturbance | None = None
+    expect: tuple[Expectation, ...] = ()
+
+    def seconds(self) -> float:
+        """How long it will take, roughly."""
+        asked = self.ask | self.wish
+        return float(asked.get("duration_s") or asked.get("about_s") or 3.0)
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One claim about a load generator.
+
+    Attributes:
+        id: As in `C7`.
+        why: What goes wrong where it does not hold, and how that is found.
+        is_timed: Figures are void where the oracle itself was late. A count does not care.
+        needs: `clock` for a check that steps the machine's clock.
+    """
+
+    id: str
+    title: str
+    why: str
+    is_timed: bool = True
+    needs: str = ""
+    setup: tuple[Setup, ...]
+
+    def times(self, expectation: Expectation) -> bool:
+        """Whether an expectation is void where the oracle was late."""
+        return self.is_timed if expectation.is_timed is None else expectation.is_timed
+
+    def lengthened(self) -> "Check":
+        """The same with long samples."""
+        longer = (
+            msgspec.structs.replace(it, ask=it.ask | it.long, oracle=it.oracle) for it in self.setup
+        )
+        return msgspec.structs.replace(self, setup=tuple(longer))
+
+
+def read_checks(folder: Path = CHECKS) -> tuple[Check, ...]:
+    """Every check, in the order of their numbers."""
+    found = [document.read(path, Check) for path in folder.glob("*.toml")]
+    return tuple(sorted(found, key=lambda check: _order(check.id)))
+
+
+def pick(checks: tuple[Check, ...], wanted: str) -> tuple[Check, ...]:
+    """Those that a list such as `C1,C6-C9` names.
+
+    Raises:
+        InputError: It is no such list, or it names nothing that is there.
+    """
+    numbers: set[str] = set()
+    for part in wanted.upper().replace(" ", "").split(","):
+        first, _, last = part.partition("-")
+        ids = [check.id.upper() for check in checks]
+        if first not in ids or (last or first) not in ids:
+            raise InputError(
+                f"{part!r} is no check: they are C1 to {checks[-1].id}, as in C1,C6-C9"
+            )
+        numbers |= set(ids[ids.index(first) : ids.index(last or first) + 1])
+    return tuple(check for check in checks if check.id.upper() in numbers)
+
+
+def _order(name: str) -> tuple[int, str]:
+    digits = "".join(sign for sign in name if sign.isdigit())
+    return int(digits or 0), name

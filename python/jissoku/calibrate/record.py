@@ -1,0 +1,95 @@
+"""What is kept of a calibration: one JSON file for each tool, rewritten after each check."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jissoku.errors import InputError
+
+SCHEMA = "jissoku.calibration/1"
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was expected, and what was reported instead."""
+
+    setup: str
+    what: str
+    expected: str
+    got: str
+    grade: str
+    tolerance: str = ""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of the tool: enough to judge it once more."""
+
+    setup: str
+    oracle: dict[str, Any]
+    command: str
+    exit_code: int | None
+    account: dict[str, Any]
+    figures: dict[str, float]
+    report: str
+
+
+class Score(msgspec.Struct, frozen=True, kw_only=True):
+    """One check's result; `sentence` says why where there is no grade, or qualifies one."""
+
+    check: str
+    title: str
+    grade: str
+    sentence: str = ""
+    evidence: tuple[Evidence, ...] = ()
+    runs: tuple[Run, ...] = ()
+
+
+class Scorecard(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything known about one tool."""
+
+    schema: str = SCHEMA
+    tool: str
+    about: str
+    version: str
+    jissoku: str
+    started_utc: str
+    mode: str
+    machine: str
+    is_finished: bool
+    scores: tuple[Score, ...] = ()
+
+
+def write_card(folder: Path, card: Scorecard) -> Path:
+    """Writes the card so that a reader finds the old one or the new one, never half of one.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+    path = folder / f"{card.tool}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(".new")
+        new.write_bytes(msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n")
+        new.replace(path)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
+    return path
+
+
+def read_cards(folder: Path) -> tuple[Scorecard, ...]:
+    """Every card in a folder, by the tool's name.
+
+    Raises:
+        InputError: A file is no card, or of a schema that this version does not know.
+    """
+    return tuple(_read(path) for path in sorted(folder.glob("*.json")))
+
+
+def _read(path: Path) -> Scorecard:
+    try:
+        card = msgspec.json.decode(path.read_bytes(), type=Scorecard)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise InputError(f"{path} is no scorecard: {error}") from error
+    if card.schema != SCHEMA:
+        raise InputError(f"{path}: schema {card.schema!r}; this version reads {SCHEMA!r}")
+    return card

@@ -1,0 +1,261 @@
+"""One run: an oracle, a tool held against it, and what both of them say afterwards."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from jissoku.calibrate import reading, truth
+from jissoku.calibrate.check import Ask, Disturbance, Setup
+from jissoku.calibrate.tool import Found
+from jissoku.errors import JissokuError
+
+# What a tool may take beyond what was asked of it; one that waits for time-outs takes a while.
+GRACE_S = 25.0
+
+# Starting an oracle, which takes memory for two million requests first.
+START_S = 20.0
+
+# What the oracle's bodies are made of, and how long they are unless it is told.
+PATTERN = "".join(map(chr, range(ord(" "), ord("~") + 1)))
+BODY_SIZE = 13
+
+# The end of a report that is kept.
+REPORT_CHARACTERS = 4000
+
+
+class CalibrationError(JissokuError):
+    """The oracle did not do its part, so nothing was learned about the tool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a set-up.
+
+    Attributes:
+        names: Every figure that is known, by its dotted name.
+        command: The tool's command line, without anything that belongs to this machine.
+        report: The end of what the tool printed.
+        code: How it exited; None when it had to be killed.
+        account: The oracle's own account; empty where nobody listened.
+    """
+
+    setup: str
+    names: Mapping[str, float]
+    command: str
+    report: str
+    code: int | None
+    account: Mapping[str, Any]
+
+    @property
+    def is_void(self) -> bool:
+        """Whether the oracle itself was late."""
+        return bool(self.account.get("is_void", False))
+
+
+class Bench:
+    """Runs set-ups for one tool."""
+
+    def __init__(
+        self,
+        found: Found,
+        oracle_cores: tuple[int, ...],
+        waits_for: Callable[[subprocess.Popen[Any]], object],
+    ) -> None:
+        """`waits_for` is handed each process of the tool, so that an interruption can end it."""
+        self.found = found
+        self._cores = ",".join(map(str, oracle_cores))
+        self._waits_for = waits_for
+
+    def run(self, setup: Setup, ask: Ask) -> Outcome:
+        """Runs the tool once, told `ask`, against the oracle of the set-up.
+
+        Raises:
+            CalibrationError: The oracle broke.
+        """
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            if setup.closed:
+                report, code, command = self._tool(setup, ask, _nobody(), folder)
+                names: dict[str, float] = {}
+                account: dict[str, Any] = {}
+            else:
+                oracle = _Oracle(setup, folder, self._cores)
+                with oracle:
+                    report, code, command = self._tool(setup, ask, oracle.values, folder)
+                    account = oracle.end()
+                entries = truth.read(folder / "log")
+                names = truth.figures(entries, account, float(ask.get("timeout_s", 1e9)))
+                account = {k: v for k, v in account.items() if k not in ("arrivals", "in_flight")}
+        names |= {f"asked.{k}": float(v) for k, v in ask.items() if isinstance(v, int | float)}
+        figures = reading.figures(self.found.tool.read, report)
+        names |= {f"tool.{name}": number for name, number in figures.items()}
+        names |= {
+            "tool.exit": float(-1 if code is None else code),
+            "tool.hung": float(code is None),
+        }
+        return Outcome(
+            setup=setup.name,
+            names=names,
+            command=command,
+            report=report[-REPORT_CHARACTERS:],
+            code=code,
+            account=account,
+        )
+
+    def _tool(
+        self, setup: Setup, ask: Ask, where: Mapping[str, str], folder: Path
+    ) -> tuple[str, int | None, str]:
+        """Runs the tool; returns its report, its exit code and its command line."""
+        tool = self.found.tool
+        values = dict(where) | {
+            "program": self.found.program,
+            "python": sys.executable,
+            "folder": str(folder),
+            "body": _body(int(setup.oracle.get("body", BODY_SIZE))),
+        }
+        for name, text in tool.ask.files.items():
+            (folder / name).write_text(text.replace("{url}", where["url"]), encoding="utf-8")
+        words = tool.command(ask, values)
+        limit_s = float(ask.get("duration_s") or ask.get("about_s") or 60) + GRACE_S
+        code = self._one(words, folder, limit_s, setup.disturb)
+        if tool.ask.then and code == 0:
+            code = self._one([w.format_map(values) for w in tool.ask.then], folder, GRACE_S, None)
+        report = (folder / "report").read_text(encoding="utf-8", errors="replace")
+        scrubbed = {value: f"{{{name}}}" for name, value in values.items() if len(value) > 4}
+        scrubbed[self.found.program] = tool.name
+        scrubbed[sys.executable] = "python"
+        line = " ".join(words)
+        for value, hole in scrubbed.items():
+            line = line.replace(value, hole)
+            report = report.replace(value, hole)
+        return report, code, line
+
+    def _one(
+        self, words: list[str], folder: Path, limit_s: float, disturb: Disturbance | None
+    ) -> int | None:
+        """Runs one command to its end; its output is the file `report`. None if it was killed."""
+        with (folder / "report").open("wb") as report:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=report,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                start_new_session=True,
+            )
+            try:
+                self._waits_for(process)
+                if disturb is not None:
+                    _disturb(process, disturb)
+                return process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                return None
+            finally:
+                _end(process)
+
+
+class _Oracle:
+    """An oracle that runs, as a context manager."""
+
+    def __init__(self, setup: Setup, folder: Path, cores: str) -> None:
+        self._log = folder / "log"
+        socket_path = folder / "socket"
+        is_unix = bool(setup.ask.get("unix"))
+        listen = f"unix:{socket_path}" if is_unix else "127.0.0.1:0"
+        words = [sys.executable, "-m", "jissoku", "oracle", "--until-eof"]
+        words += ["--listen", listen, "--cores", cores, "--log", str(self._log)]
+        for option, value in setup.oracle.items():
+            values = value if isinstance(value, list) else [value]
+            for one in values:
+                words += [f"--{option}"] if one is True else [f"--{option}", str(one)]
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().strip()
+        if not line.startswith("listening on "):
+            raise CalibrationError(f"the oracle did not start: {self._last_words()}")
+        self.values = _values(line.removeprefix("listening on ").rstrip("/"), socket_path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()  # It has ended long ago, unless something went wrong here.
+        self._process.communicate()
+
+    def end(self) -> dict[str, Any]:
+        """Ends it, and returns its account."""
+        told, complaint = self._process.communicate(timeout=START_S)
+        try:
+            account: dict[str, Any] = msgspec.json.decode(told)
+        except msgspec.DecodeError:
+            raise CalibrationError(f"the oracle told nothing: {complaint.strip()}") from None
+        return account
+
+    def _last_words(self) -> str:
+        self._process.kill()
+        return self._process.communicate()[1].strip()
+
+
+def _values(url: str, socket_path: Path) -> dict[str, str]:
+    """What the holes of a tool's command line are filled with."""
+    if url.startswith("unix:"):
+        return {"url": "http://localhost/", "socket": str(socket_path), "host": "", "port": ""}
+    host, _, port = url.removeprefix("http://").rpartition(":")
+    return {"url": f"{url}/", "host": host, "port": port, "socket": ""}
+
+
+def _body(size: int) -> str:
+    return (PATTERN * (size // len(PATTERN) + 1))[:size]
+
+
+def _nobody() -> dict[str, str]:
+    """A port that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    return _values(f"http://127.0.0.1:{port}", Path())
+
+
+def _disturb(process: subprocess.Popen[Any], what: Disturbance) -> None:
+    if what.stop_for_s:
+        _pass(process, what.stop_at_s)
+        os.killpg(process.pid, signal.SIGSTOP)
+        time.sleep(what.stop_for_s)
+        os.killpg(process.pid, signal.SIGCONT)
+    if what.clock_step_s:
+        _pass(process, what.stop_at_s)
+        start = time.monotonic()
+        before = time.clock_gettime(time.CLOCK_REALTIME)
+        time.clock_settime(time.CLOCK_REALTIME, before + what.clock_step_s)
+        try:
+            _pass(process, what.stop_at_s)
+        finally:
+            time.clock_settime(time.CLOCK_REALTIME, before + time.monotonic() - start)
+
+
+def _pass(process: subprocess.Popen[Any], seconds: float) -> None:
+    """Lets time pass, less of it when the tool ends before."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
+    """Ends what is left of a tool, its children too: its session is its own."""
+    with suppress(ProcessLookupError):  # It is gone, as it should be.
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

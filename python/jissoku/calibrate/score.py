@@ -1,0 +1,143 @@
+"""From figures to grades: pure, so that any grade can be had again from what was recorded."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+import msgspec
+
+from jissoku.calibrate.check import Check, Expectation
+from jissoku.calibrate.expression import Unknown, value
+from jissoku.calibrate.record import Evidence
+from jissoku.calibrate.run import Outcome
+
+# A deviation up to so many tolerances is a B.
+B_TOLERANCES = 3
+
+
+class Grade(StrEnum):
+    """What a check, or one expectation of it, comes to."""
+
+    A = "A"
+    B = "B"
+    F = "F"
+    VOID = "void"
+    NOT_OFFERED = "not offered"
+    NOT_HERE = "not testable here"
+    TOLD = "told"
+
+
+WORST_FIRST = (Grade.F, Grade.VOID, Grade.B, Grade.A, Grade.TOLD)
+
+
+def score(check: Check, outcomes: Mapping[str, Outcome]) -> tuple[Grade, tuple[Evidence, ...]]:
+    """Judges a tool by the outcomes of a check's set-ups, by their names.
+
+    An outcome that is not there was not offered by the tool.
+    """
+    evidence: list[Evidence] = []
+    for setup in check.setup:
+        outcome = outcomes.get(setup.name)
+        for expectation in setup.expect if outcome else ():
+            assert outcome is not None
+            found = judge(expectation, outcome)
+            if outcome.is_void and check.times(expectation):
+                found = [msgspec.structs.replace(it, grade=Grade.VOID) for it in found]
+            evidence += found
+    return worst(Grade(found.grade) for found in evidence), tuple(evidence)
+
+
+def worst(grades: Iterable[Grade]) -> Grade:
+    """The worst of some; nothing to judge by is not offered."""
+    there = set(grades)
+    return next((grade for grade in WORST_FIRST if grade in there), Grade.NOT_OFFERED)
+
+
+def judge(expectation: Expectation, outcome: Outcome) -> list[Evidence]:
+    """The evidence of one expectation: none where the tool does not report the figure."""
+    if expectation.says is not None:
+        return [_says(expectation, outcome)]
+    found = (_one(expectation, outcome, each) for each in expectation.each)
+    return [evidence for evidence in found if evidence is not None]
+
+
+def _says(expectation: Expectation, outcome: Outcome) -> Evidence:
+    assert expectation.says is not None
+    match = re.search(expectation.says, outcome.report)
+    return Evidence(
+        setup=outcome.setup,
+        what=expectation.why or "the report says so",
+        expected="said",
+        got=f"said: {match[0][:80]}" if match else "not said",
+        grade=Grade.A if match else Grade.F,
+    )
+
+
+def _one(expectation: Expectation, outcome: Outcome, each: str) -> Evidence | None:
+    what = expectation.of.replace("{each}", each)
+    try:
+        bound = _bound(expectation, outcome.names, each)
+    except Unknown:
+        return None  # The oracle has no such figure: nothing was answered at all.
+    try:
+        got = value(what, outcome.names)
+    except Unknown as missing:
+        if not expectation.required:
+            return None
+        return Evidence(
+            setup=outcome.setup,
+            what=what,
+            expected=_shown(bound.truth, what),
+            got=f"{missing} is not reported",
+            grade=Grade.F,
+        )
+    grade = bound.grade(got) if expectation.graded else Grade.TOLD
+    return Evidence(
+        setup=outcome.setup,
+        what=what,
+        expected=f"{bound.sign}{_shown(bound.truth, what)}",
+        tolerance=_shown(bound.tolerance, what) if bound.tolerance else "",
+        got=_shown(got, what),
+        grade=grade,
+    )
+
+
+class _Bound:
+    """A truth, how far one may be from it, and on which side."""
+
+    def __init__(self, truth: float, tolerance: float, sign: str) -> None:
+        self.truth, self.tolerance, self.sign = truth, tolerance, sign
+
+    def grade(self, got: float) -> Grade:
+        """A within the tolerance, B within three of them."""
+        off = got - self.truth
+        if self.sign == "at least ":
+            off = max(0.0, -off)
+        elif self.sign == "at most ":
+            off = max(0.0, off)
+        # A count may be exact to the last digit of a float, and a sum of floats is not.
+        slack = 1e-9 * max(1.0, abs(self.truth))
+        if abs(off) <= self.tolerance + slack:
+            return Grade.A
+        return Grade.B if abs(off) <= B_TOLERANCES * self.tolerance else Grade.F
+
+
+def _bound(expectation: Expectation, names: Mapping[str, float], each: str) -> _Bound:
+    sides = {"": expectation.equals, "at least ": expectation.at_least}
+    sides["at most "] = expectation.at_most
+    sign, text = next((sign, text) for sign, text in sides.items() if text is not None)
+    truth = value(text.replace("{each}", each), names)
+    absolute = value(expectation.absolute.replace("{each}", each), names)
+    return _Bound(truth, absolute + expectation.relative * abs(truth), sign)
+
+
+def _shown(number: float, what: str) -> str:
+    """A figure for people: times in milliseconds, everything else as it is."""
+    if math.isnan(number):
+        return "none"
+    if what.rstrip(")").endswith("_ns"):
+        return f"{number / 1e6:,.3f} ms"
+    if float(number).is_integer() and abs(number) < 1e15:
+        return f"{int(number):,}"
+    return f"{number:,.4g}" if abs(number) < 1000 else f"{number:,.1f}"

@@ -1,0 +1,171 @@
+"""A load generator: how to get it, how to ask it, how to read its report."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jissoku.calibrate import document
+from jissoku.calibrate.check import Ask
+from jissoku.calibrate.reading import Figure
+from jissoku.errors import InputError
+
+TOOLS = Path(__file__).parent / "tools"
+
+# Asking a program for its version takes no longer than this.
+VERSION_S = 20
+
+
+class Get(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to get it.
+
+    Attributes:
+        program: Its name on the search path, or where it lies in the folder of tools.
+        how: What a person types to have it.
+        version: The command that tells its version, which is the proof that it runs.
+        pattern: Finds the version, as its first group.
+    """
+
+    program: str
+    how: str
+    version: tuple[str, ...]
+    pattern: str
+
+
+class Asking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to ask it.
+
+    Attributes:
+        always: The command's beginning.
+        say: Words for each thing that can be asked, in this order; `reuse` is asked unless each
+            request is to have a connection of its own (`one_shot`).
+        last: The command's end.
+        then: A second command whose output is the report.
+        requires: Things without which it cannot be asked at all.
+        excludes: Pairs of things that it cannot do together.
+        files: Written into the run's folder before it starts.
+    """
+
+    always: tuple[str, ...]
+    say: dict[str, tuple[str, ...]]
+    last: tuple[str, ...]
+    then: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    excludes: tuple[tuple[str, str], ...] = ()
+    files: dict[str, str] = {}
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One load generator.
+
+    Attributes:
+        about: What it is, for a person who meets it here.
+        read: Where its report has each figure.
+        lacks: Why something cannot be asked of it or is not in its report.
+        deviates: Its own documents say so: by a check's id, a sentence. Such a failure is a B.
+    """
+
+    name: str
+    about: str
+    get: Get
+    ask: Asking
+    read: dict[str, Figure]
+    lacks: dict[str, str] = {}
+    deviates: dict[str, str] = {}
+
+    def unable(self, ask: Ask) -> str | None:
+        """Why this cannot be asked of it; None if it can."""
+        for thing in ask:
+            if thing not in self.ask.say and thing not in ("about_s", "unix"):
+                return self.lacks.get(thing, f"{self.name} has no way to be told {thing}")
+        if "unix" in ask and "unix" not in self.ask.say:
+            return self.lacks.get("unix", f"{self.name} has no Unix sockets")
+        for thing in self.ask.requires:
+            if thing not in ask:
+                return self.lacks.get(f"without {thing}", f"{self.name} needs to be told {thing}")
+        for one, other in self.ask.excludes:
+            if one in ask and other in ask:
+                return f"{self.name} cannot be told {one} and {other} together"
+        return None
+
+    def command(self, ask: Ask, values: Mapping[str, str]) -> list[str]:
+        """The command line for what is asked; `values` fill the holes."""
+        everything = dict(values) | _spelled(ask)
+        if "one_shot" not in ask:
+            ask = ask | {"reuse": True}
+        words = list(self.ask.always)
+        for thing, spelling in self.ask.say.items():
+            if thing in ask:
+                words += spelling
+        words += self.ask.last
+        return [word.format_map(everything) for word in words]
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that is here."""
+
+    tool: Tool
+    program: str
+    version: str
+
+
+def read_tools(folder: Path = TOOLS) -> dict[str, Tool]:
+    """Every tool that is described, by name."""
+    found = [document.read(path, Tool) for path in sorted(folder.glob("*.toml"))]
+    return {tool.name: tool for tool in found}
+
+
+def find(tool: Tool, home: Path) -> Found:
+    """Finds a tool on the search path, or in the folder where its own ways of getting put it.
+
+    Raises:
+        InputError: It is not here, or does not tell its version.
+    """
+    places = [str(home / "bin"), os.environ.get("PATH", os.defpath)]
+    beside = home / tool.get.program
+    program = (
+        str(beside)
+        if beside.is_file()
+        else shutil.which(tool.get.program, path=os.pathsep.join(places))
+    )
+    if tool.get.program == "{python}":
+        program = sys.executable
+    how = tool.get.how.format(tools=home)
+    if program is None:
+        raise InputError(f"{tool.name} is not here: {how}")
+    words = [word.format(program=program, python=sys.executable) for word in tool.get.version]
+    try:
+        told = subprocess.run(words, capture_output=True, text=True, timeout=VERSION_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"{tool.name} does not run here: {error}") from error
+    version = re.search(tool.get.pattern, told.stdout + told.stderr)
+    if version is None:
+        raise InputError(f"{tool.name} does not tell its version here, so it may not be it: {how}")
+    return Found(tool=tool, program=program, version=version[1])
+
+
+def _spelled(ask: Ask) -> dict[str, Any]:
+    """What is asked, in the units that tools want."""
+    words = dict(ask)
+    for thing in ("duration_s", "timeout_s"):
+        if thing in ask:
+            words[thing] = _plain(float(ask[thing]))
+            words[thing.replace("_s", "_whole_s")] = max(1, round(float(ask[thing])))
+            words[thing.replace("_s", "_ms")] = round(float(ask[thing]) * 1000)
+    if "rate" in ask:
+        words["rate"] = round(float(ask["rate"]))
+        words["rate_per_connection"] = _plain(float(ask["rate"]) / ask.get("connections", 1))
+        if "duration_s" in ask:
+            words["rate_times_duration"] = round(float(ask["rate"]) * float(ask["duration_s"]))
+    return words
+
+
+def _plain(number: float) -> str:
+    """Without a needless fraction: some tools refuse `3.0`."""
+    return f"{number:g}"

@@ -1,0 +1,151 @@
+"""`jissoku calibrate`: does a load generator tell the truth?"""
+
+from pathlib import Path
+from typing import Any, Self
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+from jissoku.calibrate import Check, Scorecard, find, read_cards, read_checks, read_tools, to_html
+from jissoku.calibrate.check import pick
+from jissoku.calibrate.page import evidence, tally
+from jissoku.calibrate.record import Score
+from jissoku.cli import exits
+from jissoku.cli.version import version_line
+from jissoku.errors import InputError
+from jissoku.observe import cores
+from jissoku.pipeline.calibration import Plan, calibrate as run_calibration
+from jissoku.targets.place import default_cache
+
+COLOURS = {"A": "green", "B": "yellow", "F": "bold red"}
+
+
+@click.command()
+@click.argument("tool", required=False)
+@click.option(
+    "--quick/--long", default=True, help="Ten minutes (the default), or samples five times as long."
+)
+@click.option("--checks", metavar="LIST", help="Only these, as in C1,C6-C9.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs/calibrate"),
+    show_default=True,
+    help="Folder for records and the scorecard; what is there of other tools stays.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the tool's record as JSON.")
+@click.option("--allow-clock", is_flag=True, help="C19 may step this machine's clock, as root.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def calibrate(tool: str | None, **given: Any) -> int:
+    """Score a load generator, TOOL, against a server whose every act is known.
+
+    Without TOOL, those that are described are listed, and how to get them.
+
+    Exit codes: 0 every grade is an A or B, 2 bad input, 3 a check failed, 4 void or nothing graded,
+    130 interrupted.
+    """
+    known = read_tools()
+    home = default_cache() / "tools"
+    if tool is None:
+        _list(home)
+        return exits.FINE
+    if tool not in known:
+        raise InputError(f"no tool is called {tool!r}: there are {', '.join(known)}")
+    checks = read_checks()
+    wanted = pick(checks, given["checks"]) if given["checks"] else checks
+    if not given["quick"]:
+        wanted = tuple(check.lengthened() for check in wanted)
+    plan = Plan(
+        found=find(known[tool], home),
+        checks=wanted,
+        mode="quick" if given["quick"] else "long",
+        cores=cores.split(cores.allowed()),
+        folder=given["out"],
+        version=version_line(),
+        allows=frozenset({"clock"} if given["allow_clock"] else ()),
+    )
+    with _Show(quiet=given["quiet"] or given["as_json"]) as show:
+        card = run_calibration(plan, show)
+    page = given["out"] / "scorecard.html"
+    page.write_text(to_html(checks, read_cards(given["out"])), encoding="utf-8")
+    if given["as_json"]:
+        click.echo(msgspec.json.encode(card).decode())
+    else:
+        Console(highlight=False).print(_table(card))
+        click.echo(f"{card.tool} {card.version}: {tally(card)}. Scorecard: {page}")
+    return _code(card)
+
+
+def _code(card: Scorecard) -> int:
+    grades = {score.grade for score in card.scores}
+    if not card.is_finished:
+        return exits.INTERRUPTED
+    if "F" in grades:
+        return exits.BOUND_BROKEN
+    return exits.UNDECIDED if "void" in grades or not grades & {"A", "B"} else exits.FINE
+
+
+def _table(card: Scorecard) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("", "check", "grade", "because"):
+        table.add_column(heading)
+    for score in card.scores:
+        colour = COLOURS.get(score.grade, "dim")
+        grade = f"[{colour}]{score.grade}[/]"
+        table.add_row(score.check, score.title, grade, evidence(score))
+    return table
+
+
+def _list(home: Path) -> None:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("tool", "here", "what it is"):
+        table.add_column(heading)
+    for name, tool in read_tools().items():
+        try:
+            here = f"[green]{find(tool, home).version}[/]"
+        except InputError as error:
+            here = str(error)
+        table.add_row(name, here, " ".join(tool.about.split()))
+    Console(highlight=False).print(table)
+
+
+class _Show:
+    """A bar on a terminal, a line for each check where there is none."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._quiet = quiet
+        self._bar = Progress(
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed}/{task.total} checks, {task.fields[left]} left"),
+            TextColumn("[dim]{task.description}[/]"),
+            console=self._console,
+            transient=True,
+            disable=quiet or not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=None, left="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def begins(self, check: Check, done: int, total: int, seconds_left: float) -> None:
+        """Moves the bar."""
+        minutes = f"{seconds_left / 60:.0f} min"
+        left = minutes if seconds_left >= 90 else f"{seconds_left:.0f} s"
+        doing = f"{check.id} {check.title}"
+        self._bar.update(self._task, completed=done, total=total, left=left, description=doing)
+        if self._bar.disable and not self._quiet:
+            self._console.print(f"{doing} ({left} left)", style="dim")
+
+    def scored(self, score: Score) -> None:
+        """Tells a grade as soon as it is known."""
+        if not self._quiet:
+            colour = COLOURS.get(score.grade, "dim")
+            self._console.print(f"{score.check:5}[{colour}]{score.grade}[/] {evidence(score)}")

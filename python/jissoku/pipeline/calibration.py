@@ -1,0 +1,192 @@
+"""A calibration: every check on one tool, kept as it goes, until the end or an interruption."""
+
+import dataclasses
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from jissoku.calibrate import Bench, Check, Outcome, score, write_card
+from jissoku.calibrate.check import Ask, Setup
+from jissoku.calibrate.record import Run, Score, Scorecard
+from jissoku.calibrate.score import Grade
+from jissoku.calibrate.tool import Found
+from jissoku.interruption import Interrupted, Interruption
+from jissoku.model import Cores
+from jissoku.observe.cores import pinned
+from jissoku.observe.machine import machine
+
+# A run in which the oracle itself was late is repeated so often; the machine may have been busy.
+ATTEMPTS = 2
+
+# Starting and ending both sides of a run.
+OVERHEAD_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be calibrated.
+
+    Attributes:
+        folder: Where the tool's card goes.
+        allows: What checks may do that somebody must ask for, such as `clock`.
+    """
+
+    found: Found
+    checks: tuple[Check, ...]
+    mode: str
+    cores: Cores
+    folder: Path
+    version: str
+    allows: frozenset[str] = frozenset()
+
+
+class Listener(Protocol):
+    """Hears of progress."""
+
+    def begins(self, check: Check, done: int, total: int, seconds_left: float) -> None:
+        """Hears of a check that begins."""
+
+    def scored(self, score: Score) -> None:
+        """Hears of a check that has ended."""
+
+
+def calibrate(plan: Plan, listener: Listener) -> Scorecard:
+    """Runs every check; the card on disk has each one as soon as it has ended.
+
+    Raises:
+        InputError: The folder cannot be written.
+        CalibrationError: The oracle broke.
+    """
+    card = Scorecard(
+        tool=plan.found.tool.name,
+        about=plan.found.tool.about,
+        version=plan.found.version,
+        jissoku=plan.version,
+        started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        mode=plan.mode,
+        machine=_machine(),
+        is_finished=False,
+    )
+    with Interruption() as interruption, pinned(plan.cores.stopwatch):
+        bench = Bench(plan.found, plan.cores.server, interruption.waits_for)
+        session = _Session(plan, bench, interruption)
+        left = [session.seconds(check) for check in plan.checks]
+        try:
+            for number, check in enumerate(plan.checks):
+                listener.begins(check, number, len(plan.checks), sum(left[number:]))
+                found = session.check(check)
+                listener.scored(found)
+                card = msgspec.structs.replace(card, scores=(*card.scores, found))
+                write_card(plan.folder, card)
+        except Interrupted:
+            return card
+    card = msgspec.structs.replace(card, is_finished=True)
+    write_card(plan.folder, card)
+    return card
+
+
+class _Session:
+    """Runs set-ups, each only once: checks that ask for the same share its outcome."""
+
+    def __init__(self, plan: Plan, bench: Bench, interruption: Interruption) -> None:
+        self._plan = plan
+        self._tool = plan.found.tool
+        self._bench = bench
+        self._interruption = interruption
+        self._known: dict[bytes, Outcome] = {}
+
+    def seconds(self, check: Check) -> float:
+        """How long a check will take, roughly."""
+        if check.needs and check.needs not in self._plan.allows:
+            return 0.0
+        able = [s for s in check.setup if not self._tool.unable(s.ask)]
+        return sum(setup.seconds() + OVERHEAD_S for setup in able)
+
+    def check(self, check: Check) -> Score:
+        """Runs what a check needs, and grades it."""
+        if check.needs and check.needs not in self._plan.allows:
+            sentence = f"it needs leave to touch the machine's {check.needs}: --allow-{check.needs}"
+            return _ungraded(check, Grade.NOT_HERE, sentence)
+        outcomes: dict[str, Outcome] = {}
+        reasons: list[str] = []
+        for setup in check.setup:
+            reason = self._tool.unable(setup.ask)
+            if reason is not None:
+                reasons.append(reason)
+                continue
+            ask = self._asked(setup, outcomes)
+            if ask is not None:
+                try:
+                    is_timed = any(check.times(it) for it in setup.expect)
+                    outcomes[setup.name] = self._outcome(setup, ask, is_timed=is_timed)
+                except PermissionError as error:
+                    return _ungraded(check, Grade.NOT_HERE, f"the kernel refuses: {error.strerror}")
+        grade, evidence = score(check, outcomes)
+        sentence = reasons[0] if reasons else ""
+        if grade is Grade.NOT_OFFERED and not sentence:
+            sentence = self._tool.lacks.get(check.id, "its report has none of the figures")
+        if grade is Grade.F and check.id in self._tool.deviates:
+            grade, sentence = Grade.B, f"documented: {self._tool.deviates[check.id]}"
+        if grade is Grade.VOID:
+            sentence = "the oracle itself was late: the machine was busy with something else"
+        runs = tuple(_run(setup, outcomes) for setup in check.setup if setup.name in outcomes)
+        return Score(
+            check=check.id,
+            title=check.title,
+            grade=grade,
+            sentence=sentence,
+            evidence=evidence,
+            runs=runs,
+        )
+
+    def _asked(self, setup: Setup, outcomes: Mapping[str, Outcome]) -> Ask | None:
+        """What the tool is told, with the wishes it can be told, too."""
+        wishes = {
+            k: v for k, v in setup.wish.items() if self._tool.unable(setup.ask | {k: v}) is None
+        }
+        ask = setup.ask | wishes
+        if not setup.share_of:
+            return ask
+        earlier = outcomes.get(setup.share_of)
+        capacity = earlier.names.get("oracle.rate_rps") if earlier else None
+        return None if capacity is None else ask | {"rate": max(1, round(setup.share * capacity))}
+
+    def _outcome(self, setup: Setup, ask: Ask, *, is_timed: bool) -> Outcome:
+        key = msgspec.json.encode((setup.oracle, ask, setup.closed, setup.disturb), order="sorted")
+        found = self._known.get(key)
+        attempts = ATTEMPTS if is_timed else 1
+        for _ in range(attempts):
+            self._interruption.check()
+            if found is not None and not (is_timed and found.is_void):
+                break
+            found = self._bench.run(setup, ask)
+            self._interruption.check()
+        assert found is not None
+        self._known[key] = found
+        return dataclasses.replace(found, setup=setup.name)
+
+
+def _ungraded(check: Check, grade: Grade, sentence: str) -> Score:
+    return Score(check=check.id, title=check.title, grade=grade, sentence=sentence)
+
+
+def _run(setup: Setup, outcomes: Mapping[str, Outcome]) -> Run:
+    outcome = outcomes[setup.name]
+    return Run(
+        setup=setup.name,
+        oracle=setup.oracle,
+        command=outcome.command,
+        exit_code=outcome.code,
+        account=dict(outcome.account),
+        figures=dict(outcome.names),
+        report=outcome.report,
+    )
+
+
+def _machine() -> str:
+    here = machine()
+    return f"{here.cpu_model}, kernel {here.kernel}"

@@ -1,0 +1,140 @@
+"""A whole calibration, of a generator written here whose faults are known."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jissoku.calibrate import read_cards, read_checks, to_html
+from jissoku.calibrate.check import Check, Expectation, Setup
+from jissoku.calibrate.reading import Figure
+from jissoku.calibrate.record import Score
+from jissoku.calibrate.tool import Asking, Found, Get, Tool
+from jissoku.model import Cores
+from jissoku.observe.cores import allowed
+from jissoku.pipeline.calibration import Plan, calibrate
+
+# It asks one time less than it was told, like a tool that rounds.
+GENERATOR = """
+import http.client, sys
+host, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+connection, right = http.client.HTTPConnection(host, port, timeout=20), 0
+try:
+    for _ in range(count - 1):
+        connection.request("GET", "/")
+        right += connection.getresponse().read() != b""
+except OSError as error:
+    print("error", error)
+print("right", right)
+"""
+COUNTED = Check(
+    id="C3",
+    title="As many as asked",
+    why="A test.",
+    is_timed=False,
+    setup=(
+        Setup(
+            name="20 requests",
+            oracle={"delay": "constant:1ms", "entries": 1000},
+            ask={"connections": 1, "count": 20},
+            expect=(
+                Expectation(of="oracle.requests", equals="asked.count"),
+                Expectation(of="tool.requests", equals="oracle.right"),
+            ),
+        ),
+        Setup(
+            name="nobody",
+            closed=True,
+            ask={"connections": 1, "count": 20},
+            expect=(Expectation(of="tool.requests", equals="0"),),
+        ),
+        Setup(name="a rate", ask={"connections": 1, "rate": 20}),
+    ),
+)
+CLOCK = Check(
+    id="C19",
+    title="Clock",
+    why="A test.",
+    needs="clock",
+    setup=(Setup(name="clock", ask={"connections": 1, "count": 1}),),
+)
+
+
+class Heard:
+    """Collects what is told."""
+
+    def __init__(self) -> None:
+        self.grades: list[str] = []
+
+    def begins(self, check: Check, done: int, total: int, seconds_left: float) -> None:
+        assert check.title
+        assert done < total
+        assert seconds_left >= 0
+
+    def scored(self, score: Score) -> None:
+        self.grades.append(score.grade)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    script = tmp_path / "generator.py"
+    script.write_text(GENERATOR)
+    tool = Tool(
+        name="made-up",
+        about="A test.",
+        get=Get(program="{python}", how="", version=("{python}", "--version"), pattern="(.*)"),
+        ask=Asking(
+            always=("{python}", str(script), "{host}", "{port}"),
+            say={"connections": (), "count": ("{count}",)},
+            last=(),
+        ),
+        read={"requests": Figure(pattern=r"right (\d+)")},
+    )
+    return Plan(
+        found=Found(tool=tool, program=sys.executable, version="1"),
+        checks=(COUNTED, CLOCK),
+        mode="quick",
+        cores=Cores(server=allowed(), stopwatch=allowed(), shared=True),
+        folder=tmp_path / "out",
+        version="jissoku test",
+    )
+
+
+def test_a_generator_is_graded_by_what_really_happened(plan: Plan) -> None:
+    heard = Heard()
+    card = calibrate(plan, heard)
+    assert heard.grades == ["F", "not testable here"]
+    assert card.is_finished
+    assert read_cards(plan.folder) == (card,)
+    score = card.scores[0]
+    assert [found.grade for found in score.evidence] == ["F", "A", "A"]
+    assert (score.evidence[0].expected, score.evidence[0].got) == ("20", "19")
+    assert score.sentence == "made-up has no way to be told rate"
+    account = score.runs[0].account
+    assert (account["requests"], account["connections_opened"]) == (19, 1)
+    assert "error" in score.runs[1].report
+    assert sys.executable not in score.runs[0].command
+
+
+def test_the_page_shows_every_tool_and_needs_nothing_else(plan: Plan) -> None:
+    card = calibrate(plan, Heard())
+    page = to_html(read_checks(), [card])
+    assert page == to_html(read_checks(), [card])
+    assert "made-up" in page
+    assert "not testable here" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "<script" not in page
+
+
+def test_the_verb_refuses_what_makes_no_sense() -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "jissoku", "calibrate", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=25, check=False)
+
+    unknown = run("no-such-tool")
+    assert unknown.returncode == 2
+    assert "there are ab," in unknown.stderr
+    wrong = run("jissoku", "--checks", "C99")
+    assert wrong.returncode == 2
+    assert "'C99' is no check" in wrong.stderr
