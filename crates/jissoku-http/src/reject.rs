@@ -6,7 +6,8 @@
 pub enum Reject {
     /// The method is not a token (RFC 9110 section 9.1).
     MethodInvalid,
-    /// The method asks for a tunnel, which is not offered (RFC 9110 section 9.3.6).
+    /// The method asks for a tunnel, or for the request to be sent back with whatever secrets it holds;
+    /// neither is offered (RFC 9110 sections 9.3.6 and 9.3.8).
     MethodUnsupported,
     /// The request target has none of the four forms of RFC 9112 section 3.2.
     TargetInvalid,

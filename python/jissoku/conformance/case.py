@@ -52,7 +52,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         has: Names of fields that must be there.
         lacks: Names of fields that must not be there.
         body: The body, to the byte.
-        interim: The status of an interim answer that must have come before.
+        like: Another answer, whose Content-Length and Content-Type are to be found here, too.
+        interim: The status of an interim answer that must have come before it; 0: none may.
     """
 
     index: int = 0
@@ -61,6 +62,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     has: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     body: str | None = None
+    like: int | None = None
     interim: int | None = None
 
 
@@ -105,13 +107,19 @@ class Case:
 
     @property
     def whole_count(self) -> int:
-        """How many requests are complete, and so have an answer of their own."""
-        return len(self.requests) - (self.ends is Ends.BODY)
+        """How many requests are to be answered.
+
+        That is every one that is complete, up to the first that ends the connection: what a client
+        sends after it is not for anybody to process (RFC 9112 section 9.6).
+        """
+        complete = len(self.requests) - (self.ends is Ends.BODY)
+        last = (i for i, request in enumerate(self.requests) if not request.persists)
+        return min(complete, next(last, complete) + 1)
 
     @property
     def persists(self) -> bool:
         """Whether the client can take another answer after the last request."""
-        return not self.requests or self.requests[-1].persists
+        return all(request.persists for request in self.requests)
 
 
 class _Fill(msgspec.Struct, forbid_unknown_fields=True):

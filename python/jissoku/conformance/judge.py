@@ -51,7 +51,9 @@ def judge(case: Case, seen: Seen, *, echoes: bool = False) -> Judgement:
     else:
         found = [_unfinished(case, seen)]
     if seen.garbled and case.status is None:
-        found.append(_broken(f"sends what is no answer: {seen.garbled}"))
+        reason = f"sends what is no answer: {seen.garbled}"
+        allowed = Also.GARBLED in case.also
+        found = [Judgement(verdict=Verdict.LENIENT, reason=reason) if allowed else _broken(reason)]
     found += _rules(case, seen)
     if echoes:
         found += _understood(case, seen)
@@ -182,10 +184,19 @@ def _rules(case: Case, seen: Seen) -> Iterator[Judgement]:
         if rule.index >= len(seen.answers):
             continue
         answer = seen.answers[rule.index]
+        if rule.like is not None and rule.like < len(seen.answers):
+            yield from _unlike(case, answer, seen.answers[rule.like])
         if not rule.when or answer.status in rule.when:
             yield from (
                 _by_level(case, reason, Verdict.LENIENT) for reason in _breaches(rule, answer, seen)
             )
+
+
+def _unlike(case: Case, answer: Answer, other: Answer) -> Iterator[Judgement]:
+    for name in ("Content-Length", "Content-Type"):
+        ours, theirs = answer.value(name), other.value(name)
+        if answer.status == other.status and answer.has(name) and ours != theirs:
+            yield _by_level(case, f"answers with {name} {ours} and not {theirs}", Verdict.LENIENT)
 
 
 def _breaches(rule: Rule, answer: Answer, seen: Seen) -> Iterator[str]:
@@ -200,7 +211,7 @@ def _breaches(rule: Rule, answer: Answer, seen: Seen) -> Iterator[str]:
     if rule.body is not None and answer.body != rule.body.encode("latin-1"):
         yield f"answers with the body {answer.body[:40]!r}"
     interims = [status for status, before in seen.interims if before == rule.index]
-    if rule.interim and rule.interim not in interims and answer.status < 400:
+    if rule.interim and rule.interim not in interims:
         yield f"sends no {rule.interim} before its answer"
     if rule.interim == 0 and interims:
         yield f"sends {interims[0]} before its answer"

@@ -58,9 +58,8 @@ fn read_method(line: &[u8]) -> Result<Option<(Method, usize)>, Reject> {
         b"PUT" => Method::Put,
         b"DELETE" => Method::Delete,
         b"OPTIONS" => Method::Options,
-        b"TRACE" => Method::Trace,
         b"PATCH" => Method::Patch,
-        b"CONNECT" => return Err(Reject::MethodUnsupported),
+        b"CONNECT" | b"TRACE" => return Err(Reject::MethodUnsupported),
         _ => Method::Other,
     };
     Ok(Some((method, size)))

@@ -47,8 +47,6 @@ pub enum Method {
     Delete,
     /// `OPTIONS`.
     Options,
-    /// `TRACE`.
-    Trace,
     /// `PATCH`.
     Patch,
     /// Another token; [`Head::method_name`] has it.
