@@ -52,6 +52,21 @@ endurance: build ## Try the promises that take minutes: held connections, slow c
 golden: build ## Rewrite the reports that tests compare with; review the diff.
 	$(PYTHON) -m pytest tests/report --golden
 
+FUZZ_TARGETS := head chunked exchange
+# How long each target is fuzzed; FUZZ='-runs=70000000' counts executions instead of seconds.
+FUZZ ?= -max_total_time=20
+FUZZ_FLAGS := -max_len=1024 -dict=http.dict -print_final_stats=1 -verbosity=0
+
+.PHONY: fuzz
+fuzz: ## Fuzz the protocol, 20 s a target; needs cargo-fuzz and a nightly Rust, see fuzz/README.md.
+	cd fuzz && cargo run --quiet --example seed
+	cd fuzz && cargo +nightly fuzz build --sanitizer none
+	@cd fuzz && mkdir -p artifacts && for target in $(FUZZ_TARGETS); do \
+	  if cargo +nightly fuzz run --sanitizer none $$target -- $(FUZZ) $(FUZZ_FLAGS) >artifacts/$$target.log 2>&1; \
+	  then echo "$$target: $$(sed -n 's/^stat::number_of_executed_units: //p' artifacts/$$target.log) executions"; \
+	  else cat artifacts/$$target.log; exit 1; fi; \
+	done
+
 .PHONY: format
 format: $(VENV)/.packages ## Format Rust and Python.
 	cargo fmt --all

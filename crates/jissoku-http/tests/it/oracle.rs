@@ -1,34 +1,8 @@
-//! Agreement with `httparse`, which others wrote: where both accept a head, they read the same.
-//!
-//! We refuse more than it does: it leaves framing and Host to its caller, and forgives bare LF.
+//! Heads on which our reading and that of `httparse` are compared: good ones, cut ones, damaged ones.
 
-use jissoku_http::Limits;
-use jissoku_http::head::HeadReader;
 use proptest::prelude::*;
 
-fn check(bytes: &[u8]) {
-    let ours = HeadReader::default().read(bytes, &Limits::DEFAULT);
-    let mut fields = [httparse::EMPTY_HEADER; 128];
-    let mut theirs = httparse::Request::new(&mut fields);
-    let outcome = theirs.parse(bytes);
-    match ours {
-        // A later minor version is read as the latest we know (RFC 9110 section 2.5); httparse refuses it.
-        Ok(Some(head)) if outcome == Err(httparse::Error::Version) => {
-            let line = &bytes[..head.target.of(bytes).len() + head.method_name.of(bytes).len() + 9];
-            assert!(line.ends_with(b" HTTP/1."), "{:?}", String::from_utf8_lossy(bytes));
-        }
-        Ok(Some(head)) => {
-            assert_eq!(outcome, Ok(httparse::Status::Complete(head.size as usize)));
-            assert_eq!(theirs.method.map(str::as_bytes), Some(head.method_name.of(bytes)));
-            assert_eq!(theirs.path.map(str::as_bytes), Some(head.target.of(bytes)));
-            let theirs = theirs.headers.iter().map(|field| (field.name.as_bytes(), field.value));
-            assert!(theirs.eq(head.fields(bytes)), "{:?}", String::from_utf8_lossy(bytes));
-        }
-        // Here we want more; it must not have refused, nor be done.
-        Ok(None) => assert_eq!(outcome, Ok(httparse::Status::Partial)),
-        Err(_) => {}
-    }
-}
+use crate::agreement::check;
 
 #[test]
 fn a_browsers_request_reads_the_same() {

@@ -33,9 +33,17 @@ pub(crate) enum Ends {
 
 /// Reads `pieces` as they would come from the network, one after the other.
 pub(crate) fn read(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Transcript {
+    read_within(&Limits::DEFAULT, pieces)
+}
+
+/// As [`read`], with other limits.
+pub(crate) fn read_within(
+    limits: &Limits,
+    pieces: impl IntoIterator<Item = impl AsRef<[u8]>>,
+) -> Transcript {
     let mut reader = Reader::default();
     for piece in pieces {
-        if let Err(reject) = reader.take(piece.as_ref()) {
+        if let Err(reject) = reader.take(piece.as_ref(), limits) {
             reader.transcript.ends = Ends::Refused(reject);
             return reader.transcript;
         }
@@ -56,10 +64,10 @@ struct Reader {
 }
 
 impl Reader {
-    fn take(&mut self, piece: &[u8]) -> Result<(), Reject> {
+    fn take(&mut self, piece: &[u8], limits: &Limits) -> Result<(), Reject> {
         self.rest.extend_from_slice(piece);
         loop {
-            let step = self.exchange.step(&self.rest, &Limits::DEFAULT)?;
+            let step = self.exchange.step(&self.rest, limits)?;
             match step.event {
                 Event::Partial => {
                     self.rest.drain(..step.used);

@@ -1,0 +1,42 @@
+//! Writes the cases of `conformance/cases` as seeds, one file each, below `corpus/`.
+
+use std::path::Path;
+use std::{fs, io};
+
+use toml::{Table, Value};
+
+fn main() -> io::Result<()> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for target in ["head", "chunked", "exchange"] {
+        fs::create_dir_all(here.join("corpus").join(target))?;
+    }
+    for entry in fs::read_dir(here.join("../conformance/cases"))? {
+        let file: Table = fs::read_to_string(entry?.path())?.parse().map_err(io::Error::other)?;
+        let at = file.get("at").and_then(Value::as_str);
+        for case in file.get("case").and_then(Value::as_array).into_iter().flatten() {
+            write(&here.join("corpus"), case, at)?;
+        }
+    }
+    Ok(())
+}
+
+fn write(corpus: &Path, case: &Value, at: Option<&str>) -> io::Result<()> {
+    let text = |key| case.get(key).and_then(Value::as_str);
+    let (Some(name), Some(send)) = (text("name"), text("send")) else {
+        return Err(io::Error::other("a case has a name and sends something"));
+    };
+    // A long fill is cut: what it tries is a limit, and the fuzzer's inputs are shorter than that.
+    let fill = case.get("fill").and_then(|fill| fill.get("text")).and_then(Value::as_str);
+    let filled = send.replace('@', fill.or(at).unwrap_or("@"));
+    let bytes = latin1(&(filled + text("then").unwrap_or_default()))?;
+    fs::write(corpus.join("head").join(name), &bytes)?;
+    fs::write(corpus.join("exchange").join(name), [&b"."[..], &bytes].concat())?;
+    if let Some(body) = send.strip_prefix('@').filter(|_| at.is_some()) {
+        fs::write(corpus.join("chunked").join(name), latin1(body)?)?;
+    }
+    Ok(())
+}
+
+fn latin1(text: &str) -> io::Result<Vec<u8>> {
+    text.chars().map(|letter| u8::try_from(letter).map_err(io::Error::other)).collect()
+}
