@@ -185,6 +185,20 @@ impl File {
         fs::fstat(&self.fd).ok().map(|found| Identity::of(&found))
     }
 
+    /// Whether it still holds the bytes that it held when it was opened, as far as its times tell.
+    ///
+    /// Unlike [`File::is_unchanged`], this is true of a file that was replaced: its time of change moves
+    /// when its last name goes, and that is no change of its bytes.
+    #[must_use]
+    pub fn holds_its_bytes(&self) -> bool {
+        let Ok(stat) = fs::fstat(&self.fd) else { return false };
+        let mut found = Identity::of(&stat);
+        if stat.st_nlink == 0 {
+            found.ctime_ns = self.identity.ctime_ns;
+        }
+        found == self.identity
+    }
+
     /// Reads at `offset` without moving anything (`pread(2)`), and returns how many bytes came; fewer
     /// than asked for only at the end.
     ///

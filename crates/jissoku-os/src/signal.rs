@@ -6,6 +6,17 @@ use std::os::unix::net::UnixStream;
 
 pub use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
+/// Makes sending to a peer that has gone an error, for the whole process and for good, where it would end the
+/// process otherwise (`SIGPIPE`).
+///
+/// Sends have a flag for that, but `sendfile(2)` has none. Programs in Rust and in Python begin like this,
+/// but one that embeds us need not.
+#[expect(unsafe_code, reason = "nobody offers this as a safe call")]
+pub fn outlive_broken_pipes() {
+    // SAFETY: to ignore a signal installs no handler of ours, and the number is a signal's.
+    let _before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
 /// Turns some signals into readiness.
 #[derive(Debug)]
 pub struct Signals {

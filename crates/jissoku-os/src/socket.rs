@@ -289,7 +289,7 @@ pub fn send_slices(socket: impl AsFd, slices: &[IoSlice<'_>], more: More) -> io:
 }
 
 /// Sends up to `size` bytes of `file` from `offset` on (`sendfile(2)`), and returns how many went. The
-/// process has to ignore `SIGPIPE`, because this call knows no other way.
+/// process has to [`crate::signal::outlive_broken_pipes`], because this call knows no other way.
 ///
 /// # Errors
 /// The error of `sendfile(2)`, as for [`send`]; `UnexpectedEof` when the file is shorter than that.

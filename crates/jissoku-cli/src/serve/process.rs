@@ -42,6 +42,7 @@ pub(super) fn live(arguments: &[String]) -> Result<(), Failure> {
     serve.identity.warn(&server.endpoints());
     // Caught before anybody can know that we listen, so that no signal ends us half-way.
     let words = Words::listen().map_err(|error| Failure::of_work(&error))?;
+    jissoku_os::signal::outlive_broken_pipes();
     // With fewer descriptors than hoped for, fewer connections are taken at once, and that is all.
     let _raised = jissoku_os::descriptors::raise_limit();
     let running = server.start(site).map_err(|error| Failure::of_work(&error))?;

@@ -1,5 +1,7 @@
 //! Bytes on their way to one peer: copied ones, and large ones that are only referred to.
 
+mod piece;
+
 use std::io::{self, IoSlice};
 use std::iter;
 use std::ops::Range;
@@ -9,12 +11,24 @@ use std::sync::Arc;
 use crate::file::File;
 use crate::socket;
 use crate::uring::Bytes;
+use piece::{Piece, Place, length};
 
 /// Slices in one send; the kernel takes 1,024, and more than a few are rare.
 const SLICES_MAX: usize = 64;
 
-/// The most that one call is offered. The kernel takes a little less than 2 GiB, whatever it is told.
-const OFFER_SIZE_MAX: usize = 1 << 30;
+/// The most that is sent to one peer at a stretch. Others wait meanwhile, and a peer that reads as fast as
+/// we send could keep us for as long as a file is large.
+const TURN_SIZE_MAX: usize = 2 * 1024 * 1024;
+
+/// How far a send has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    All,
+    /// The rest has to wait for the peer.
+    NoRoom,
+    /// There may be room for more, but it is the turn of others.
+    Enough,
+}
 
 /// What a handler answers with, in order.
 #[derive(Debug, Default)]
@@ -24,66 +38,6 @@ pub struct Output {
     pieces: Vec<(usize, Piece)>,
     size: usize,
     sent: usize,
-}
-
-/// Bytes that are kept elsewhere.
-#[derive(Debug)]
-enum Piece {
-    Shared(Arc<[u8]>, Range<usize>),
-    File(Arc<File>, Range<u64>),
-}
-
-/// Bytes of an output where they are.
-#[derive(Debug)]
-enum Place<'a> {
-    Memory(&'a [u8]),
-    File(&'a File, Range<u64>),
-}
-
-impl Piece {
-    fn size(&self) -> usize {
-        match self {
-            Self::Shared(_, range) => range.len(),
-            Self::File(_, range) => length(range),
-        }
-    }
-
-    fn place(&self) -> Place<'_> {
-        match self {
-            Self::Shared(bytes, range) => Place::Memory(&bytes[range.clone()]),
-            Self::File(file, range) => Place::File(file, range.clone()),
-        }
-    }
-
-    /// Takes `count` bytes off the front.
-    fn skip(&mut self, count: usize) {
-        match self {
-            Self::Shared(_, range) => range.start += count,
-            Self::File(_, range) => range.start += count as u64,
-        }
-    }
-}
-
-impl Place<'_> {
-    fn size(&self) -> usize {
-        match self {
-            Self::Memory(bytes) => bytes.len(),
-            Self::File(_, range) => length(range),
-        }
-    }
-
-    /// The rest of it after `count` bytes.
-    fn after(self, count: usize) -> Self {
-        match self {
-            Self::Memory(bytes) => Self::Memory(&bytes[count..]),
-            Self::File(file, range) => Self::File(file, range.start + count as u64..range.end),
-        }
-    }
-}
-
-/// The bytes in a range of a file; one that does not fit into memory's counting is sent in parts.
-fn length(range: &Range<u64>) -> usize {
-    usize::try_from(range.end - range.start).unwrap_or(usize::MAX)
 }
 
 impl Output {
@@ -160,7 +114,7 @@ impl Output {
     pub(super) fn offer(&self) -> Bytes<'_> {
         if self.pieces.is_empty() {
             let rest = &self.bytes[self.sent..];
-            Bytes::One(&rest[..rest.len().min(OFFER_SIZE_MAX)])
+            Bytes::One(&rest[..rest.len().min(TURN_SIZE_MAX)])
         } else {
             Bytes::Many(self.slices())
         }
@@ -169,7 +123,7 @@ impl Output {
     /// Whether one call can send it all.
     #[inline]
     pub(super) fn is_one_offer(&self) -> bool {
-        2 * self.pieces.len() < SLICES_MAX && self.size() <= OFFER_SIZE_MAX
+        2 * self.pieces.len() < SLICES_MAX && self.size() <= TURN_SIZE_MAX
     }
 
     /// Takes note that so many bytes have gone.
@@ -178,12 +132,16 @@ impl Output {
         self.sent += count;
     }
 
-    /// Sends what the kernel will take, in as few calls as that needs, and says whether that was all.
+    /// Sends what the kernel will take, up to a limit, in as few calls as that needs.
     ///
     /// # Errors
     /// The error of the sending call, or `InvalidData` for a file that has changed.
-    pub(super) fn send(&mut self, socket: impl AsFd) -> io::Result<bool> {
+    pub(super) fn send(&mut self, socket: impl AsFd) -> io::Result<Sent> {
+        let mut turn_size = 0;
         while !self.is_empty() {
+            if turn_size >= TURN_SIZE_MAX {
+                return Ok(Sent::Enough);
+            }
             let (sent, offered) = if self.pieces.is_empty() {
                 let rest = &self.bytes[self.sent..];
                 (socket::send(&socket, rest)?, rest.len())
@@ -191,11 +149,12 @@ impl Output {
                 self.send_next(&socket)?
             };
             self.sent += sent;
+            turn_size += sent;
             if sent < offered {
-                return Ok(false);
+                return Ok(Sent::NoRoom);
             }
         }
-        Ok(true)
+        Ok(Sent::All)
     }
 
     /// Sends the first places that one call can send; how much went, and how much might have gone.
@@ -203,16 +162,17 @@ impl Output {
         let slices = self.slices();
         if !slices.is_empty() {
             let offered = slices.iter().map(|slice| slice.len()).sum();
+            // A head and the beginning of its file may share a segment.
             let is_all = offered == self.size();
             let more = if is_all { socket::More::No } else { socket::More::Follows };
             return Ok((socket::send_slices(&socket, &slices, more)?, offered));
         }
         match self.unsent().next() {
             Some(Place::File(file, range)) => {
-                if !file.is_unchanged() {
+                if !file.holds_its_bytes() {
                     return Err(io::ErrorKind::InvalidData.into());
                 }
-                let offered = length(&range);
+                let offered = length(&range).min(TURN_SIZE_MAX);
                 let sent = socket::send_file(&socket, file, range.start, offered)?;
                 Ok((sent, offered))
             }
@@ -222,7 +182,7 @@ impl Output {
 
     /// The first slices of what is not sent, up to a file.
     fn slices(&self) -> Vec<IoSlice<'_>> {
-        let mut room = OFFER_SIZE_MAX;
+        let mut room = TURN_SIZE_MAX;
         let memory = self.unsent().map_while(|place| match place {
             Place::Memory(bytes) if room > 0 => {
                 let size = bytes.len().min(room);
@@ -300,46 +260,4 @@ impl Output {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn unsent(output: &Output) -> Vec<u8> {
-        let memory = output.unsent().flat_map(|place| match place {
-            Place::Memory(bytes) => bytes.to_vec(),
-            Place::File(..) => Vec::new(),
-        });
-        memory.collect()
-    }
-
-    fn sample() -> Output {
-        let mut output = Output::default();
-        output.share(Arc::from(*b"01"));
-        output.append(b"23");
-        output.append(b"4");
-        output.share(Arc::from(*b"567"));
-        output.share(Arc::from(*b"8"));
-        output.append(b"9");
-        output
-    }
-
-    #[test]
-    fn pieces_keep_their_order() {
-        assert_eq!(unsent(&sample()), b"0123456789");
-        assert_eq!(sample().size(), 10);
-        assert_eq!(sample().copied_size(), 4);
-    }
-
-    #[test]
-    fn whatever_was_sent_the_rest_is_the_rest() {
-        for sent in 0..=10 {
-            let mut output = sample();
-            output.sent = sent;
-            let offered: Vec<u8> = output.slices().iter().flat_map(|s| s.to_vec()).collect();
-            assert_eq!(offered, b"0123456789"[sent..]);
-            let rest = output.take_unsent();
-            assert_eq!(unsent(&rest), b"0123456789"[sent..], "after {sent} bytes");
-            assert_eq!(rest.size(), 10 - sent);
-            assert!(output.is_empty());
-        }
-    }
-}
+mod tests;

@@ -1,8 +1,8 @@
 //! What is done with one connection: calls of its handler, and what they lead to.
 
-use super::Buffers;
-use super::Driver;
 use super::slot::Inbound;
+use super::{Buffers, Driver};
+use crate::driver::output::Sent;
 use crate::driver::{Handler, Key, Next};
 use crate::epoll::Interest;
 use crate::socket::{self, Received};
@@ -100,8 +100,8 @@ impl<H: Handler> Driver<H> {
                 return;
             }
             match output.send(&slot.socket) {
-                Ok(true) => output.clear(),
-                Ok(false) => {
+                Ok(Sent::All) => output.clear(),
+                Ok(Sent::NoRoom | Sent::Enough) => {
                     slot.unsent = Some(Box::new(output.take_unsent()));
                     if slot.is_watched
                         && self.epoll.modify(&slot.socket, key.token(), interest(true)).is_err()
@@ -124,14 +124,20 @@ impl<H: Handler> Driver<H> {
         let Some(slot) = self.slots.get(key) else { return };
         let Some(unsent) = &mut slot.unsent else { return };
         match unsent.send(&slot.socket) {
-            Ok(true) => {
+            Ok(Sent::All) => {
                 slot.unsent = None;
                 match self.epoll.modify(&slot.socket, key.token(), interest(false)) {
                     Ok(()) => self.arrange(handler, key),
                     Err(_) => self.close(handler, key),
                 }
             }
-            Ok(false) => {}
+            Ok(Sent::NoRoom) => {}
+            Ok(Sent::Enough) => {
+                // Said again, it is reported again, room being there already.
+                if self.epoll.modify(&slot.socket, key.token(), interest(true)).is_err() {
+                    self.close(handler, key);
+                }
+            }
             Err(_) => self.close(handler, key),
         }
     }

@@ -1,9 +1,12 @@
 //! One suite for every driver: what [`super`] promises, over real sockets. The client and the driver take
 //! turns on one thread, so nothing is waited for but the kernel.
 
+mod files;
+mod paper;
 mod stage;
 
 use super::*;
+pub(super) use paper::Paper;
 use stage::{LARGE, TURNS_MAX, play, play_with};
 
 #[test]

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::super::{
     Arrival, Choice, Driver, Due, Handler, Key, Listener, Next, Output, Settings, Waker,
 };
+use super::Paper;
 use crate::clock;
 use crate::socket::{self, Endpoint, Sharing};
 use crate::uring;
@@ -28,6 +29,8 @@ pub(super) struct Puppet {
     pub(super) opened: usize,
     pub(super) closed: usize,
     pub(super) largest: usize,
+    /// Where `F` and `S` come from; whoever was held gets it too.
+    pub(super) paper: Option<Paper>,
 }
 
 pub(super) struct Strings {
@@ -49,6 +52,11 @@ impl Handler for Puppet {
         for byte in bytes {
             match byte {
                 b'L' => output.share(Arc::from(vec![b'l'; LARGE])),
+                b'F' | b'S' => {
+                    let paper = self.paper.as_ref().expect("the scene has a file");
+                    let size = if *byte == b'S' { 1 } else { paper.size() };
+                    output.file(Arc::clone(&paper.file), 0..size);
+                }
                 b'p' => connection.next = Next::Proceed,
                 b'c' => connection.next = Next::Close,
                 b'a' => connection.next = Next::Abort,
@@ -76,6 +84,9 @@ impl Handler for Puppet {
                 connection.next = Next::Receive;
             }
             Next::Hold if self.released => {
+                if let Some(paper) = &self.paper {
+                    output.file(Arc::clone(&paper.file), 0..paper.size());
+                }
                 output.append(b"H");
                 connection.next = Next::Receive;
             }
@@ -179,6 +190,20 @@ impl Stage {
                 Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
             }
             bytes.len() == size
+        });
+        bytes
+    }
+
+    /// Reads whatever comes until the connection ends.
+    pub(super) fn read_all(&mut self, client: &mut dyn Client) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut buffer = vec![0; 1024 * 1024];
+        self.turn_until("the connection ends", |_| match client.read(&mut buffer) {
+            Ok(count) => {
+                bytes.extend_from_slice(&buffer[..count]);
+                count == 0
+            }
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
         });
         bytes
     }

@@ -3,6 +3,7 @@
 use super::Driver;
 use super::outbox::{Letter, Outbox};
 use super::slot::{End, Receiver, Slot};
+use crate::driver::output::Sent;
 use crate::driver::slots::Slots;
 use crate::driver::{Handler, Key, Next, Output};
 use crate::socket;
@@ -126,8 +127,8 @@ impl<H: Handler> Driver<H> {
             let key = letter.key;
             let Some(slot) = self.slots.get(key) else { continue };
             match letter.output.send(&slot.socket) {
-                Ok(true) => {}
-                Ok(false) => {
+                Ok(Sent::All) => {}
+                Ok(Sent::NoRoom | Sent::Enough) => {
                     let unsent = std::mem::take(&mut letter.output);
                     slot.letter = None;
                     self.keep(key, unsent);
@@ -173,11 +174,11 @@ impl<H: Handler> Driver<H> {
         let Some(slot) = self.slots.get(key) else { return };
         let Some(unsent) = &mut slot.unsent else { return };
         match unsent.send(&slot.socket) {
-            Ok(true) => {
+            Ok(Sent::All) => {
                 slot.unsent = None;
                 self.arrange(handler, key);
             }
-            Ok(false) => self.ring.await_room(&slot.socket, key.token()),
+            Ok(Sent::NoRoom | Sent::Enough) => self.ring.await_room(&slot.socket, key.token()),
             Err(_) => self.close(handler, key),
         }
     }
