@@ -141,15 +141,20 @@ def test_no_report_has_no_figures() -> None:
 
 
 def test_paths_lead_through_json() -> None:
-    text = 'noise\n{"lanes": [{"n": 5}], "errors": {"a": 1, "b": 2}, "name": "x"}'
+    text = 'noise\n{"lanes": [{"n": 5}], "errors": {"a": 1, "b": 2}, "name": "x",'
+    text += ' "list": [{"n": "p9", "v": 9}]}'
     wanted = {
         "n": Figure(path="lanes/0/n"),
         "errors": Figure(path="errors"),
         "two": Figure(path=("errors/a", "lanes/0/n"), scale=2),
         "gone": Figure(path="lanes/3/n"),
         "text": Figure(path="name"),
+        "found": Figure(path="list/n=p9/v"),
+        "not found": Figure(path="list/n=p8/v"),
+        "highest": Figure(path=("errors/a", "lanes/0/n", "gone"), highest=True),
     }
-    assert figures(wanted, text) == {"n": 5, "errors": 3, "two": 12}
+    found = figures(wanted, text)
+    assert found == {"n": 5, "errors": 3, "two": 12, "found": 9, "highest": 5}
 
 
 def test_histograms_are_asked_for_quantiles() -> None:

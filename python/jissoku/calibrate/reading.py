@@ -20,7 +20,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         pattern: The first group is a number, a second one its unit. Every match is added up.
         path: Names and numbers through JSON, as in `lanes/0/errors/timeout`; several are added up,
-            and so are the numbers of an object.
+            and so are the numbers of an object. `name=p99` finds it in a list of objects.
+        highest: Of several paths, the highest counts instead of their sum.
         quantile: What is at `path` is a histogram (HdrHistogram V2, base64); this of it, or -1 for
             how many samples it has.
         scale: What the number is multiplied with.
@@ -30,6 +31,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pattern: str = ""
     path: str | tuple[str, ...] = ""
     quantile: float | None = None
+    highest: bool = False
     scale: float = 1.0
     absent: float | None = None
 
@@ -65,13 +67,18 @@ def _by_path(figure: Figure, tree: Any) -> float | None:
     paths = (figure.path,) if isinstance(figure.path, str) else figure.path
     numbers = [_at(tree, path, figure.quantile) for path in paths]
     there = [number for number in numbers if number is not None]
-    return sum(there) if there else None
+    if not there:
+        return None
+    return max(there) if figure.highest else sum(there)
 
 
 def _at(tree: Any, path: str, quantile: float | None) -> float | None:
     for step in path.split("/"):
+        key, is_search, wanted = step.partition("=")
         if isinstance(tree, list) and step.isdigit() and int(step) < len(tree):
             tree = tree[int(step)]
+        elif isinstance(tree, list) and is_search:
+            tree = next((it for it in tree if it.get(key) == wanted), None)
         elif isinstance(tree, dict):
             tree = tree.get(step)
         else:
