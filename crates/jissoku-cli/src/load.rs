@@ -4,12 +4,13 @@ mod plan;
 
 use std::fs;
 use std::io::{self, Write as _};
+use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use jissoku_load::report::Report;
-use jissoku_load::{Address, Control, Edge, Failure, Objective, Verdict};
+use jissoku_load::{Address, Control, Edge, Failure, Objective, Think, Verdict};
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 
 use crate::units;
@@ -62,11 +63,26 @@ pub(crate) struct Load {
     body: Option<Bytes>,
     /// Files of whole requests, sent in rotation on each connection; {PATH} and {HOST} are the URL's
     #[arg(long, value_name = "FILE,...", value_delimiter = ',',
-          conflicts_with_all = ["method", "headers", "body"])]
+          conflicts_with_all = ["method", "headers", "body", "http_1_0"])]
     raw: Vec<PathBuf>,
     /// Requests in flight on one connection
     #[arg(long, value_name = "N", default_value_t = 1)]
     pipeline: u16,
+    /// Requests on one connection; then another takes its place
+    #[arg(short = 'r', long, value_name = "N", conflicts_with = "no_keepalive")]
+    requests_per_conn: Option<u32>,
+    /// Wait between an answer and the next request (closed loop): always as long, or exp:5ms on average
+    #[arg(long, value_name = "TIME", value_parser = units::think)]
+    think: Option<Think>,
+    /// Spread the first requests of all connections over so long (closed loop)
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "0")]
+    ramp_up: u64,
+    /// Ask in HTTP/1.0
+    #[arg(long = "http1.0")]
+    http_1_0: bool,
+    /// Connect from these addresses in turn; each has some 28,000 ports, and all of 127.0.0.0/8 is ours
+    #[arg(long, value_name = "IP,...", value_delimiter = ',')]
+    local_addr: Vec<IpAddr>,
     /// One connection for each request
     #[arg(long, visible_alias = "disable-keepalive")]
     no_keepalive: bool,

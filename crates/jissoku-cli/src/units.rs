@@ -1,5 +1,7 @@
 //! Durations and counts as people write them.
 
+use jissoku_load::Think;
+
 const UNITS_NS: [(&str, u64); 7] = [
     ("ns", 1),
     ("us", 1_000),
@@ -47,6 +49,14 @@ pub(crate) fn rates(text: &str) -> Result<(u64, u64), String> {
     match (count(from), count(to)) {
         (Ok(from), Ok(to)) => Ok((from, to)),
         _ => Err("write a rate such as 500 or 20k, or one that changes, such as 1k:50k".to_owned()),
+    }
+}
+
+/// Think time: `5ms` always, `exp:5ms` on average.
+pub(crate) fn think(text: &str) -> Result<Think, String> {
+    match text.strip_prefix("exp:") {
+        Some(mean) => Ok(Think::Exponential { mean_ns: duration_ns(mean)? }),
+        None => Ok(Think::Constant { think_ns: duration_ns(text)? }),
     }
 }
 
@@ -127,6 +137,13 @@ mod tests {
         for text in ["", ":", "1k:", "1:2:3", "fast"] {
             assert!(rates(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn people_think_equally_long_or_not() {
+        assert_eq!(think("5ms"), Ok(Think::Constant { think_ns: 5_000_000 }));
+        assert_eq!(think("exp:5ms"), Ok(Think::Exponential { mean_ns: 5_000_000 }));
+        assert!(think("exp:").is_err() && think("long").is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use crate::outcome::{LaneOutcome, Outcome};
-use crate::plan::{Idle, Pace, Plan, Reuse};
+use crate::plan::{Idle, Pace, Plan, Reuse, Think};
 
 /// Requests under way, told from latencies, may differ so much from the connections there were.
 const LITTLE_MAX: f64 = 0.02;
@@ -90,6 +90,7 @@ fn little(plan: &Plan, duration_ns: u64, number: usize, lane: &LaneOutcome) -> C
     let applies = plan.pace == Pace::Closed
         && plan.pipeline == 1
         && plan.reuse == Reuse::KeepAlive
+        && (plan.think, plan.ramp_up_ns) == (Think::Never, 0)
         && plan.until.requests.is_none()
         && tally.faults.total() == 0
         && tally.requests >= LITTLE_REQUESTS_MIN;

@@ -43,6 +43,8 @@ pub(crate) struct Connection {
     pub(crate) next: u16,
     /// The shape of the oldest request without an answer.
     pub(crate) asked: u16,
+    /// Requests that may still be sent on it.
+    pub(crate) left: u32,
     /// When connecting or ending began, or when it came to stand in line for a request.
     pub(crate) since_ns: u64,
     /// Bytes of the requests in flight that the kernel would not take yet.
@@ -77,6 +79,7 @@ impl Connection {
             oldest: 0,
             next,
             asked: next,
+            left: u32::MAX,
             since_ns: 0,
             unsent: 0,
             unsent_end: 0,
@@ -91,6 +94,12 @@ impl Connection {
             Phase::Open | Phase::Ending => self.socket.as_ref(),
             Phase::Closed | Phase::Connecting => None,
         }
+    }
+
+    /// Whether another request may be sent, with up to `depth` in flight.
+    #[inline]
+    pub(crate) fn can_take(&self, depth: u16) -> bool {
+        self.outstanding < depth && self.left > 0
     }
 
     /// Drops the socket and everything that was under way on it.

@@ -91,7 +91,7 @@ impl Thread<'_> {
         let connection = &mut self.connections[index];
         let lane = &mut self.lanes[usize::from(connection.lane)];
         let wanted = match self.plan.reuse {
-            Reuse::KeepAlive => lane.budget > 0,
+            Reuse::KeepAlive | Reuse::Requests(_) => lane.budget > 0,
             // Each of them takes one request, so there are never more of them than requests.
             Reuse::Close => lane.budget > lane.waiting,
         };
@@ -99,11 +99,17 @@ impl Thread<'_> {
             return;
         }
         lane.waiting += 1;
+        connection.left = match self.plan.reuse {
+            Reuse::KeepAlive => u32::MAX,
+            Reuse::Close => 1,
+            Reuse::Requests(count) => count,
+        };
         connection.phase = Phase::Connecting;
         connection.since_ns = self.clock.now_ns();
         let since_ns = connection.since_ns;
         let interest = Interest::IN | Interest::OUT | Interest::RDHUP | Interest::ET;
-        let dialled = socket::connect(lane.endpoint).and_then(|fd| {
+        let local = self.plan.local.get(index % self.plan.local.len().max(1)).copied();
+        let dialled = socket::connect_from(lane.endpoint, local).and_then(|fd| {
             self.epoll.add(&fd, index as u64, interest)?;
             Ok(fd)
         });
@@ -127,7 +133,7 @@ impl Thread<'_> {
             return self.fail_to_connect(index, error);
         }
         let lane = &mut self.lanes[usize::from(connection.lane)];
-        if self.plan.reuse == Reuse::KeepAlive {
+        if self.plan.reuse != Reuse::Close {
             // On Unix sockets every read of the server's would report that there is room again.
             let interest = Interest::IN | Interest::RDHUP | Interest::ET;
             if let Err(error) = self.epoll.modify(fd, index as u64, interest) {
@@ -136,8 +142,9 @@ impl Thread<'_> {
         }
         connection.phase = Phase::Open;
         lane.opened += 1;
+        let now_ns = self.clock.now_ns();
+        lane.connect.record(now_ns.saturating_sub(connection.since_ns));
         if self.started {
-            let now_ns = self.clock.now_ns();
             self.go_on(index, now_ns);
         }
     }
@@ -173,7 +180,7 @@ impl Thread<'_> {
     pub(crate) fn replace(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let lane = &mut self.lanes[usize::from(connection.lane)];
-        if self.plan.reuse == Reuse::Close
+        if self.plan.reuse != Reuse::KeepAlive
             && let Some(fd) = &connection.socket
         {
             // If this fails, the port stays taken for a minute; nothing else depends on it.

@@ -7,17 +7,18 @@ use jissoku_os::socket::{self, Received};
 
 use crate::connection::{Phase, Stamp, short};
 use crate::fault::Fault;
-use crate::plan::{Pace, Reuse};
+use crate::plan::Pace;
 use crate::reader::{Answer, Progress, Reader};
 use crate::thread::Thread;
 
 impl Thread<'_> {
     /// Sends a pipeline's worth of requests of the closed loop, in one piece.
-    fn send_batch(&mut self, index: usize, now_ns: u64) {
+    pub(crate) fn send_batch(&mut self, index: usize, now_ns: u64) {
         let depth = self.plan.pipeline;
         let connection = &mut self.connections[index];
         let lane = &mut self.lanes[usize::from(connection.lane)];
-        let count = u16::try_from(lane.budget).map_or(depth, |budget| budget.min(depth));
+        let most = lane.budget.min(u64::from(connection.left));
+        let count = u16::try_from(most).map_or(depth, |most| most.min(depth));
         if count == 0 {
             return;
         }
@@ -118,7 +119,9 @@ impl Thread<'_> {
                 Progress::Whole(answer, size) => {
                     self.count(index, answer.fault, now_ns);
                     rest = &rest[size..];
-                    if !answer.keeps_alive || self.plan.reuse == Reuse::Close {
+                    let connection = &self.connections[index];
+                    let is_spent = connection.left == 0 && connection.outstanding == 0;
+                    if !answer.keeps_alive || is_spent {
                         return self.part(index, answer, now_ns);
                     }
                 }
@@ -197,10 +200,10 @@ impl Thread<'_> {
             return;
         }
         if self.plan.pace == Pace::Closed {
-            if connection.outstanding == 0 {
+            if connection.outstanding == 0 && !connection.queued && !self.think(index, now_ns) {
                 self.send_batch(index, now_ns);
             }
-        } else if !connection.queued && connection.outstanding < self.plan.pipeline {
+        } else if !connection.queued && connection.can_take(self.plan.pipeline) {
             connection.queued = true;
             connection.since_ns = now_ns;
             self.lanes[usize::from(connection.lane)].free.push_back(short(index));

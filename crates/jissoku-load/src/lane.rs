@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use jissoku_os::socket::Endpoint;
 
 use crate::connection::{Connection, Phase};
+use crate::histogram::Histogram;
 use crate::plan::Plan;
 use crate::rotation::{Place, Rotation};
 use crate::schedule::Schedule;
@@ -26,6 +27,8 @@ pub(crate) struct Lane<'a> {
     /// Places for more connections, if every one is busy.
     pub(crate) dormant: Vec<u32>,
     pub(crate) last_error: Option<std::io::Error>,
+    /// From the first step of each handshake to its end.
+    pub(crate) connect: Histogram,
     /// Connections made, from the very start on.
     pub(crate) opened: u64,
     schedule: Option<Schedule>,
@@ -45,6 +48,7 @@ impl<'a> Lane<'a> {
             waiting: 0,
             dormant: Vec::new(),
             last_error: None,
+            connect: Histogram::new(),
             opened: 0,
             schedule: None,
             due_ns: u64::MAX,
@@ -113,6 +117,7 @@ impl<'a> Lane<'a> {
         let range = self.rotation.prepare(usize::from(connection.next), count);
         (connection.unsent, connection.unsent_end) = (range.len(), range.end);
         connection.next = self.rotation.after(connection.next, count);
+        connection.left = connection.left.saturating_sub(u32::from(count));
         let count = u64::from(count);
         self.budget -= count;
         self.in_flight += count;

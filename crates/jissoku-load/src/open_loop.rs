@@ -88,7 +88,7 @@ impl Thread<'_> {
 
     fn can_send(&self, index: usize) -> bool {
         let connection = &self.connections[index];
-        let has_room = connection.outstanding < self.plan.pipeline && connection.unsent == 0;
+        let has_room = connection.can_take(self.plan.pipeline) && connection.unsent == 0;
         connection.phase == Phase::Open && has_room
     }
 
@@ -104,7 +104,7 @@ impl Thread<'_> {
         let possible_ns = stamp.due_ns.max(connection.since_ns);
         lane.tally.lateness.record(stamp.sent_ns.saturating_sub(possible_ns));
         lane.sends(1, connection);
-        if connection.outstanding < depth {
+        if connection.can_take(depth) {
             connection.queued = true;
             connection.since_ns = stamp.sent_ns;
             lane.free.push_back(short(index));

@@ -1,5 +1,6 @@
 //! What was counted, over all threads.
 
+use crate::histogram::Histogram;
 use crate::plan::Plan;
 use crate::tally::Tally;
 use crate::watch::{Used, Watch};
@@ -37,6 +38,8 @@ pub struct LaneOutcome {
     pub open: u64,
     /// Connections made since the start.
     pub opened: u64,
+    /// How long the handshakes took, those before the window included.
+    pub connect: Histogram,
     /// What the watched server used meanwhile.
     pub used: Option<Used>,
 }
@@ -66,6 +69,7 @@ pub(crate) fn merge(plan: &Plan, yields: Vec<Yield>, watch: &Watch) -> Outcome {
             lane.in_flight += theirs.in_flight;
             lane.open += theirs.open;
             lane.opened += theirs.opened;
+            lane.connect.add(&theirs.connect);
         }
         if let Some((open, close)) = part.watched {
             for (lane, used) in lanes.iter_mut().zip(watch.used(&open, &close)) {

@@ -1,6 +1,7 @@
 //! What is to be measured, as asked for, and whether it makes sense.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use crate::address::Address;
 pub use crate::pace::{Arrival, OnBusy, Pace};
@@ -25,6 +26,8 @@ pub enum Reuse {
     KeepAlive,
     /// For one request.
     Close,
+    /// For so many requests.
+    Requests(u32),
 }
 
 /// What a thread does when nothing is to be done.
@@ -34,6 +37,23 @@ pub enum Idle {
     Block,
     /// It keeps looking, so that nobody has to wake it.
     Spin,
+}
+
+/// How long a connection of the closed loop waits between an answer and its next request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Think {
+    /// Not at all.
+    Never,
+    /// Always equally long.
+    Constant {
+        /// So long.
+        think_ns: u64,
+    },
+    /// Exponentially distributed.
+    Exponential {
+        /// On average.
+        mean_ns: u64,
+    },
 }
 
 /// When the measurement ends: at whichever comes first.
@@ -77,6 +97,12 @@ pub struct Plan {
     pub deadline_ns: Option<u64>,
     /// How long connections live.
     pub reuse: Reuse,
+    /// Between an answer and the next request of the closed loop.
+    pub think: Think,
+    /// The closed loop's connections ask their first request spread over so long.
+    pub ramp_up_ns: u64,
+    /// Connections come from these addresses in turn; none means from wherever the kernel likes.
+    pub local: Vec<IpAddr>,
     /// Load before the window, which counts for nothing.
     pub warmup_ns: u64,
     /// When it ends.
@@ -143,6 +169,9 @@ impl Plan {
         if self.pipeline > 1 && self.reuse == Reuse::Close {
             return no("--pipeline and --no-keepalive exclude each other".to_owned());
         }
+        if self.reuse == Reuse::Requests(0) {
+            return no("a connection for no request is none: give -r at least 1".to_owned());
+        }
         self.check_pace()?;
         if self.until.duration_ns.is_none_or(|duration| duration == 0)
             && self.until.requests.is_none_or(|requests| requests == 0)
@@ -160,6 +189,10 @@ impl Plan {
 
     fn check_pace(&self) -> Result<(), BadPlan> {
         let no = |why: &str| Err(BadPlan(why.to_owned()));
+        let paused = self.think != Think::Never || self.ramp_up_ns > 0;
+        if paused && self.pace != Pace::Closed {
+            return no("--think and --ramp-up are of the closed loop: -R says itself when to ask");
+        }
         let Some((from_rps, to_rps)) = self.pace.rates() else {
             if self.arrival != Arrival::Constant {
                 return no("--arrival goes with -R: the closed loop asks when it was answered");

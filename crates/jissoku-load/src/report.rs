@@ -95,6 +95,8 @@ pub struct LaneReport {
     /// Of the latencies: `HdrHistogram` V2, deflated, in base64.
     pub histogram: String,
     pub per_second: Vec<u64>,
+    /// From the first step of a handshake to its end, those before the window included.
+    pub connect_ns: Option<Quantiles>,
     pub connections_open: u64,
     pub connections_opened: u64,
     pub bytes_received: u64,
@@ -194,6 +196,7 @@ impl LaneReport {
             lateness_ns_max: lateness.map(|lateness| lateness.max),
             histogram: tally.latency.export(),
             per_second: tally.per_second.clone(),
+            connect_ns: lane.connect.quantiles(),
             connections_open: lane.open,
             connections_opened: lane.opened,
             bytes_received: tally.bytes_received,

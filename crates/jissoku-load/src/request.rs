@@ -13,13 +13,29 @@ pub struct Request {
     pub method: String,
     /// Fields as (name, value), in order. `Host`, `Connection` and `Content-Length` replace our own.
     pub fields: Vec<(String, String)>,
+    /// The version that the request names.
+    pub version: Version,
     /// Sent after the head; empty means that no body is sent.
     pub body: Vec<u8>,
 }
 
+/// A version of HTTP/1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// Connections close after an answer unless both sides ask for another.
+    Http10,
+    /// Connections stay open unless a side says otherwise.
+    Http11,
+}
+
 impl Default for Request {
     fn default() -> Self {
-        Self { method: "GET".to_owned(), fields: Vec::new(), body: Vec::new() }
+        Self {
+            method: "GET".to_owned(),
+            fields: Vec::new(),
+            version: Version::Http11,
+            body: Vec::new(),
+        }
     }
 }
 
@@ -56,15 +72,22 @@ impl Request {
         if !is_token(&self.method) || self.method == "CONNECT" {
             return Err(BadRequest(format!("{:?} is no method to load with", self.method)));
         }
-        let mut text = format!("{} {} HTTP/1.1\r\n", self.method, address.target());
+        let minor = if self.version == Version::Http10 { '0' } else { '1' };
+        let mut text = format!("{} {} HTTP/1.{minor}\r\n", self.method, address.target());
         let mut add = |name: &str, value: &str| {
             text.extend([name, ": ", value, "\r\n"]);
         };
         if !self.has("host") {
             add("Host", address.authority());
         }
-        if reuse == Reuse::Close && !self.has("connection") {
-            add("Connection", "close");
+        let connection = match (self.version, reuse) {
+            (Version::Http11, Reuse::Close) => Some("close"),
+            (Version::Http10, Reuse::KeepAlive | Reuse::Requests(_)) => Some("keep-alive"),
+            (Version::Http11, Reuse::KeepAlive | Reuse::Requests(_))
+            | (Version::Http10, Reuse::Close) => None,
+        };
+        if let Some(connection) = connection.filter(|_| !self.has("connection")) {
+            add("Connection", connection);
         }
         let owns_framing = self.has("content-length") || self.has("transfer-encoding");
         if !self.body.is_empty() && !owns_framing {
@@ -113,11 +136,21 @@ mod tests {
     }
 
     #[test]
+    fn the_older_version_asks_to_be_kept() {
+        let request = Request { version: Version::Http10, ..Request::default() };
+        let kept = "GET /x?y HTTP/1.0\r\nHost: 127.0.0.1:8000\r\nConnection: keep-alive\r\n\r\n";
+        assert_eq!(render(&request, Reuse::KeepAlive), kept);
+        let closed = "GET /x?y HTTP/1.0\r\nHost: 127.0.0.1:8000\r\n\r\n";
+        assert_eq!(render(&request, Reuse::Close), closed);
+    }
+
+    #[test]
     fn a_body_is_announced_and_a_close_too() {
         let request = Request {
             method: "POST".to_owned(),
             fields: vec![("host".to_owned(), "a".to_owned())],
             body: b"42".to_vec(),
+            ..Request::default()
         };
         let text =
             "POST /x?y HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\nhost: a\r\n\r\n42";
@@ -138,7 +171,7 @@ mod tests {
             [("GE T", "a", "b"), ("", "a", "b"), ("GET", "a b", "c"), ("GET", "a", "b\r\nc: d")]
         {
             let fields = vec![(name.to_owned(), value.to_owned())];
-            let request = Request { method: method.to_owned(), fields, body: Vec::new() };
+            let request = Request { method: method.to_owned(), fields, ..Request::default() };
             assert!(request.render(&address, Reuse::KeepAlive).is_err());
         }
     }

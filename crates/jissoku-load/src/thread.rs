@@ -4,7 +4,8 @@
 //! ready with it. Sockets are registered once, edge-triggered. `exchange.rs` holds what happens to a
 //! request, `dial.rs` what happens to a connection, `deadline.rs` and `window.rs` what the clock asks for.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::connection::{Connection, Phase, Stamp, short};
 use crate::lane::Lane;
 use crate::pace::{Arrival, OnBusy, Pace};
 use crate::plan::{Idle, Plan};
+use crate::random::Random;
 use crate::reader::Reader;
 use crate::schedule::{Drawn, Even, Offer, Schedule};
 use crate::tally::Tally;
@@ -27,6 +29,9 @@ const EVENTS: usize = 512;
 
 /// The shared read buffer; larger ones fall out of the cache.
 const BUFFER_SIZE: usize = 64 * 1024;
+
+/// Threads draw from seeds that have little in common.
+const THREAD_APART: u64 = 0xff51_afd7_ed55_8ccd;
 
 /// The token of the descriptor that ends everything.
 const HALT: u64 = u64::MAX;
@@ -46,6 +51,10 @@ pub(crate) struct Thread<'a> {
     pub(crate) checks: VecDeque<(u64, u32)>,
     /// Connections to be tried anew, and when.
     pub(crate) retries: VecDeque<(u64, u32)>,
+    /// Connections that are to ask later, and when.
+    pub(crate) later: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Draws think times.
+    pub(crate) random: Random,
     /// Nothing but answers and due requests happens before this time.
     pub(crate) next_mark_ns: u64,
     /// What the kernel would not take of requests that differ from each other.
@@ -78,6 +87,8 @@ impl<'a> Thread<'a> {
             spare: None,
             checks: VecDeque::new(),
             retries: VecDeque::new(),
+            later: BinaryHeap::new(),
+            random: Random::new(plan.seed),
             next_mark_ns: 0,
             spills: HashMap::new(),
             started: false,
@@ -136,6 +147,7 @@ impl<'a> Thread<'a> {
 
     fn start(&mut self, timing: Timing, (thread, threads): (usize, usize)) {
         let lanes = self.lanes.len();
+        self.random = Random::new(self.plan.seed ^ (thread as u64).wrapping_mul(THREAD_APART));
         if let Some((from_rps, to_rps)) = self.plan.pace.rates() {
             let offer = Offer {
                 origin_ns: timing.start_ns,
@@ -158,9 +170,20 @@ impl<'a> Thread<'a> {
             self.open(timing);
         }
         self.plan_marks(timing);
-        for index in 0..self.connections.len() {
-            let now_ns = self.clock.now_ns();
-            self.go_on(index, now_ns);
+        let count = self.connections.len();
+        for index in 0..count {
+            if self.plan.ramp_up_ns == 0 {
+                let now_ns = self.clock.now_ns();
+                self.go_on(index, now_ns);
+            } else {
+                // Threads take turns, as they do with everything else.
+                let place = (index * threads + thread) as u64;
+                let all = (count * threads) as u64;
+                let step_ns =
+                    u128::from(self.plan.ramp_up_ns) * u128::from(place) / u128::from(all);
+                let after_ns = u64::try_from(step_ns).unwrap_or(u64::MAX);
+                self.put_off(index, timing.start_ns.saturating_add(after_ns));
+            }
         }
     }
 

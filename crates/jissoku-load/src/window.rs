@@ -1,9 +1,12 @@
 //! The window: what lies between its edges is counted, exactly that, and the CPU times of the servers and
 //! of the stopwatch itself are read in the moments at which it opens and closes.
 
+use std::cmp::Reverse;
+
 use jissoku_os::clock;
 
 use crate::connection::{Phase, Stamp};
+use crate::histogram::Histogram;
 use crate::lane::Lane;
 use crate::tally::Tally;
 use crate::thread::Thread;
@@ -58,6 +61,7 @@ pub(crate) struct LaneYield {
     pub(crate) overdue: u64,
     pub(crate) open: u64,
     pub(crate) opened: u64,
+    pub(crate) connect: Histogram,
 }
 
 /// The window as it is being measured.
@@ -87,6 +91,7 @@ impl Thread<'_> {
         }
         self.check_times(now_ns);
         self.retry(now_ns);
+        self.take_up(now_ns);
         self.plan_marks(timing);
         false
     }
@@ -98,7 +103,8 @@ impl Thread<'_> {
         };
         let check = self.checks.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
         let retry = self.retries.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
-        self.next_mark_ns = edge.min(check).min(retry);
+        let later = self.later.peek().map_or(u64::MAX, |Reverse((at_ns, _))| *at_ns);
+        self.next_mark_ns = edge.min(check).min(retry).min(later);
     }
 
     /// Opens the window: counting begins anew, at the moment at which CPU times are read.
@@ -138,7 +144,8 @@ impl Thread<'_> {
                 lane.tally.second_over();
             }
             let (in_flight, overdue) = (lane.in_flight, lane.wait_for_overdue(end_ns));
-            LaneYield { tally: lane.tally, in_flight, overdue, open, opened: lane.opened }
+            let Lane { tally, opened, connect, .. } = lane;
+            LaneYield { tally, in_flight, overdue, open, opened, connect }
         });
         Yield {
             lanes: lanes.collect(),
@@ -157,6 +164,7 @@ impl Thread<'_> {
             overdue: 0,
             open: 0,
             opened: lane.opened,
+            connect: lane.connect.clone(),
         };
         let lanes = self.lanes.iter().map(nothing).collect();
         Yield { lanes, duration_ns: 0, cpu_ns: 0, longest_gap_ns: 0, watched: None }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::Permissions;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -188,7 +188,19 @@ pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
 /// # Errors
 /// The error of `socket(2)` or `connect(2)`, other than "in progress".
 pub fn connect(endpoint: &Endpoint) -> io::Result<OwnedFd> {
+    connect_from(endpoint, None)
+}
+
+/// As [`connect`], from a local address. Each has its own 28,000 ports; which one is taken is decided
+/// when the other side is known (`IP_BIND_ADDRESS_NO_PORT`), so one port serves several other sides.
+///
+/// # Errors
+/// As for [`connect`], and the error of `bind(2)`: `EADDRNOTAVAIL` when the address is not ours.
+pub fn connect_from(endpoint: &Endpoint, local: Option<IpAddr>) -> io::Result<OwnedFd> {
     let socket = open(endpoint)?;
+    if let (Endpoint::Tcp(_), Some(local)) = (endpoint, local) {
+        bind_address(&socket, local)?;
+    }
     let outcome = match endpoint {
         Endpoint::Tcp(address) => {
             send_at_once(&socket)?;
@@ -327,6 +339,21 @@ pub fn claim(endpoint: &Endpoint) -> io::Result<()> {
     let socket = open(endpoint)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     Ok(net::bind(&socket, address)?)
+}
+
+#[expect(unsafe_code, reason = "the option has no safe wrapper")]
+fn bind_address(socket: &OwnedFd, local: IpAddr) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    let size = libc::socklen_t::try_from(size_of_val(&on)).unwrap_or(0);
+    let (level, option) = (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
+    // SAFETY: `on` outlives the call, which reads its size in bytes and keeps no pointer.
+    let status = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), size)
+    };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(net::bind(socket, &SocketAddr::new(local, 0))?)
 }
 
 fn open(endpoint: &Endpoint) -> io::Result<OwnedFd> {

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use jissoku_load::{
-    Address, Arrival, Expected, Idle, LanePlan, OnBusy, Pace, Plan, Request, Reuse, Shape, Until,
-    Verify,
+    Address, Arrival, Expected, Idle, LanePlan, OnBusy, Pace, Plan, Request, Reuse, Shape, Think,
+    Until, Verify, Version,
 };
 use jissoku_os::{clock, core};
 
@@ -59,6 +59,8 @@ impl Load {
             on_busy: self.on_busy()?,
             deadline_ns: self.deadline,
             reuse: self.reuse(),
+            think: self.think.unwrap_or(Think::Never),
+            ramp_up_ns: self.ramp_up,
             warmup_ns: self.warmup.unwrap_or(if counted { 0 } else { WARMUP_NS }),
             until: Until {
                 duration_ns: self.duration.or((!counted).then_some(DURATION_NS)),
@@ -67,6 +69,7 @@ impl Load {
             timeout_ns: self.timeout,
             idle,
             seed: self.seed.unwrap_or_else(clock::monotonic_ns),
+            local: self.local_addr,
             cores: self.cores.unwrap_or_default(),
         };
         plan.check().map_err(|bad| bad.to_string())?;
@@ -111,6 +114,7 @@ impl Load {
             let request = Request {
                 method: self.method.clone(),
                 fields: self.headers.clone(),
+                version: if self.http_1_0 { Version::Http10 } else { Version::Http11 },
                 body: self.body.clone().unwrap_or_default(),
             };
             let wire = request.render(address, self.reuse()).map_err(|bad| bad.to_string())?;
@@ -138,6 +142,10 @@ impl Load {
     }
 
     fn reuse(&self) -> Reuse {
-        if self.no_keepalive { Reuse::Close } else { Reuse::KeepAlive }
+        match self.requests_per_conn {
+            _ if self.no_keepalive => Reuse::Close,
+            Some(count) => Reuse::Requests(count),
+            None => Reuse::KeepAlive,
+        }
     }
 }

@@ -45,8 +45,15 @@ impl Report {
         writeln!(out, "{} for {:.2} s", lane.url, self.duration_s)?;
         writeln!(
             out,
-            "  {} connections open, {} made",
-            lane.connections_open, lane.connections_opened
+            "  {} connections open, {} made{}",
+            lane.connections_open,
+            lane.connections_opened,
+            lane.connect_ns.map_or_else(String::new, |connect| format!(
+                " in {} (50 %), {} (99 %), {} (max)",
+                duration(connect.p50),
+                duration(connect.p99),
+                duration(connect.max)
+            ))
         )?;
         write_latency(out, lane)?;
         writeln!(

@@ -120,7 +120,7 @@ fn a_body_larger_than_any_socket_buffer_arrives_whole() {
     let server = polite();
     let mut plan = plan(&[server.url()], 6);
     let body = vec![b'x'; 8 << 20];
-    let request = Request { method: "POST".to_owned(), fields: Vec::new(), body };
+    let request = Request { method: "POST".to_owned(), body, ..Request::default() };
     plan.lanes = vec![lane(&server.url(), &request)];
     let outcome = measure(&plan);
     assert_eq!(outcome.lanes[0].tally.requests, 6);
@@ -160,7 +160,7 @@ fn an_answer_before_the_request_has_left_does_not_cut_the_request_short() {
             (0..5).for_each(|_| answer_before_reading(&stream, BODY_SIZE));
         });
         let body = vec![b'x'; BODY_SIZE];
-        let request = Request { method: "POST".to_owned(), fields: Vec::new(), body };
+        let request = Request { method: "POST".to_owned(), body, ..Request::default() };
         let mut plan = plan(std::slice::from_ref(&url), 5);
         plan.lanes = vec![lane(&url, &request)];
         (plan.connections, plan.pace) = (1, pace);

@@ -1,5 +1,6 @@
 //! The whole stopwatch against servers whose every act is known: it must recover what was planted.
 
+mod closed_loop;
 mod counts;
 mod faults;
 mod honesty;
@@ -14,7 +15,7 @@ use std::os::unix::net::UnixStream;
 
 use jissoku_load::{
     Arrival, Control, Expected, Failure, Idle, LanePlan, OnBusy, Outcome, Pace, Plan, Request,
-    Reuse, Shape, Until, Verify, run,
+    Reuse, Shape, Think, Until, Verify, run,
 };
 
 /// A plan for `requests` requests on each of `urls`, over 4 connections and one thread.
@@ -29,6 +30,9 @@ fn plan(urls: &[String], requests: u64) -> Plan {
         on_busy: OnBusy::Queue,
         deadline_ns: None,
         reuse: Reuse::KeepAlive,
+        think: Think::Never,
+        ramp_up_ns: 0,
+        local: Vec::new(),
         warmup_ns: 0,
         until: Until { duration_ns: None, requests: Some(requests) },
         timeout_ns: 10_000_000_000,

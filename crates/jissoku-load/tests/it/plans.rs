@@ -27,6 +27,12 @@ fn each_refusal_says_what_is_wrong() {
     assert!(refusal(|plan| plan.arrival = Arrival::Poisson).contains("--arrival goes with -R"));
     assert!(refusal(|plan| plan.on_busy = OnBusy::Drop).contains("--on-busy"));
     assert!(refusal(|plan| plan.deadline_ns = Some(1)).contains("--deadline"));
+    assert!(refusal(|plan| plan.reuse = Reuse::Requests(0)).contains("-r"));
+    let pause = |plan: &mut Plan| {
+        plan.pace = Pace::Constant { rate_rps: 1 };
+        plan.ramp_up_ns = 1;
+    };
+    assert!(refusal(pause).contains("--ramp-up"));
     let ramp = Pace::Ramp { from_rps: 1, to_rps: 2 };
     assert!(refusal(|plan| plan.pace = ramp).contains("give -d"));
     let few = |plan: &mut Plan| {

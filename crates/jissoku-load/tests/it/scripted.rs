@@ -1,7 +1,7 @@
 //! A server that does what a test tells it to, and counts what it was asked.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -56,6 +56,7 @@ pub(crate) struct Server {
     door: Door,
     accepting: Option<JoinHandle<()>>,
     heard: Receiver<Heard>,
+    peers: Option<Receiver<IpAddr>>,
 }
 
 enum Door {
@@ -67,11 +68,16 @@ impl Server {
     pub(crate) fn new(script: impl Fn(Place) -> Act + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let door = Door::Tcp(listener.local_addr().expect("it is bound"));
-        Self::start(door, script, move || {
-            let (stream, _) = listener.accept().expect("somebody comes");
+        let (come, peers) = channel();
+        let mut server = Self::start(door, script, move || {
+            let (stream, peer) = listener.accept().expect("somebody comes");
             stream.set_nodelay(true).expect("TCP can do that");
+            // A test that has ended does not listen any more.
+            let _heard = come.send(peer.ip());
             stream
-        })
+        });
+        server.peers = Some(peers);
+        server
     }
 
     pub(crate) fn on_path(
@@ -108,7 +114,7 @@ impl Server {
                 thread.join().expect("scripts do not panic");
             }
         });
-        Self { counters, door, accepting: Some(accepting), heard }
+        Self { counters, door, accepting: Some(accepting), heard, peers: None }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -145,6 +151,11 @@ impl Server {
     /// Each request's target and last six bytes.
     pub(crate) fn ends_heard(&self) -> Vec<(String, String)> {
         self.heard.try_iter().map(|heard| (heard.target, heard.end)).collect()
+    }
+
+    /// Where connections came from that nobody has asked about yet; TCP alone can tell.
+    pub(crate) fn peers(&self) -> Vec<IpAddr> {
+        self.peers.iter().flat_map(Receiver::try_iter).collect()
     }
 
     pub(crate) fn body_bytes(&self) -> u64 {

@@ -1,0 +1,89 @@
+//! The closed loop's variations: short-lived connections, pauses, other addresses.
+
+use std::net::IpAddr;
+
+use jissoku_load::{Faults, Pace, Reuse, Think, Until};
+
+use crate::scripted::{Act, HELLO, Server};
+use crate::{measure, plan};
+
+const MILLISECOND_NS: u64 = 1_000_000;
+
+fn polite() -> Server {
+    Server::new(|_| Act::Say(HELLO.to_owned()))
+}
+
+#[test]
+fn a_connection_is_replaced_after_its_share_of_requests() {
+    for (pipeline, pace) in [
+        (1, Pace::Closed),
+        (3, Pace::Closed),
+        (1, Pace::Constant { rate_rps: 1_000_000 }),
+        (3, Pace::Constant { rate_rps: 1_000_000 }),
+    ] {
+        let server = polite();
+        let mut plan = plan(&[server.url()], 100);
+        (plan.reuse, plan.connections) = (Reuse::Requests(7), 1);
+        (plan.pipeline, plan.pace) = (pipeline, pace);
+        let outcome = measure(&plan);
+        let lane = &outcome.lanes[0];
+        assert_eq!((lane.tally.requests, lane.tally.faults), (100, Faults::default()));
+        assert_eq!((lane.opened, server.connections()), (15, 15));
+        assert_eq!(lane.connect.count(), 15);
+        assert_eq!(server.requests(), 100);
+    }
+}
+
+#[test]
+fn whoever_thinks_asks_less_often() {
+    for think in [
+        Think::Constant { think_ns: 20 * MILLISECOND_NS },
+        Think::Exponential { mean_ns: 20 * MILLISECOND_NS },
+    ] {
+        let server = polite();
+        let mut plan = plan(&[server.url()], 1);
+        plan.think = think;
+        plan.until = Until { duration_ns: Some(200 * MILLISECOND_NS), requests: None };
+        let outcome = measure(&plan);
+        let tally = &outcome.lanes[0].tally;
+        // Four connections with pauses of 20 ms cannot ask more than 40 times and their first; chance
+        // may shorten the pauses, yet hardly to a fifth.
+        let most = if matches!(think, Think::Constant { .. }) { 44 } else { 200 };
+        assert!((1..=most).contains(&tally.requests), "{}", tally.requests);
+        assert_eq!(tally.faults, Faults::default());
+    }
+}
+
+#[test]
+fn a_count_with_pauses_ends() {
+    let server = polite();
+    let mut plan = plan(&[server.url()], 20);
+    plan.think = Think::Constant { think_ns: MILLISECOND_NS };
+    (plan.ramp_up_ns, plan.threads) = (10 * MILLISECOND_NS, 2);
+    assert_eq!(measure(&plan).lanes[0].tally.requests, 20);
+}
+
+#[test]
+fn a_ramp_up_spreads_the_first_requests() {
+    // Nobody is answered, so each connection that has begun has one request under way.
+    let server = Server::new(|_| Act::Ignore);
+    let mut plan = plan(&[server.url()], 1);
+    plan.ramp_up_ns = 3_600_000 * MILLISECOND_NS;
+    plan.until = Until { duration_ns: Some(20 * MILLISECOND_NS), requests: None };
+    assert_eq!(measure(&plan).lanes[0].in_flight, 1);
+}
+
+#[test]
+fn connections_come_from_the_addresses_they_were_given() {
+    let server = polite();
+    let mut plan = plan(&[server.url()], 40);
+    plan.local = vec![IpAddr::from([127, 0, 0, 2]), IpAddr::from([127, 0, 0, 3])];
+    let outcome = measure(&plan);
+    assert_eq!(outcome.lanes[0].tally.requests, 40);
+    let mut peers = server.peers();
+    peers.sort();
+    assert_eq!(
+        peers,
+        [[127, 0, 0, 2], [127, 0, 0, 2], [127, 0, 0, 3], [127, 0, 0, 3]].map(IpAddr::from)
+    );
+}
