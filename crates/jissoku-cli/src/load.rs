@@ -1,19 +1,24 @@
 //! `jissoku load`: the stopwatch, alone.
 
+mod output;
 mod plan;
+mod progress;
 
 use std::fs;
 use std::io::{self, Write as _};
+use std::mem;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use jissoku_load::report::Report;
-use jissoku_load::{Address, Control, Edge, Failure, Objective, Think, Verdict};
+use jissoku_load::report::{Format, Report};
+use jissoku_load::{Address, Control, Edge, Failure, Objective, Outcome, Second, Think, Verdict};
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 
 use crate::units;
+use output::Output;
+use progress::Progress;
 
 /// Asks servers, checks every answer, and measures time.
 #[derive(Debug, clap::Args)]
@@ -98,9 +103,18 @@ pub(crate) struct Load {
     /// Exit with 4 if a self-check fails
     #[arg(long)]
     strict: bool,
-    /// Write one JSON object
+    /// human, json, csv, openmetrics, benchstat, github or quiet, to stdout or to =FILE; several may be given
+    #[arg(long, value_name = "FORMAT[=FILE]", value_parser = output::output)]
+    format: Vec<Output>,
+    /// Write one JSON object, as --format json
     #[arg(long)]
     json: bool,
+    /// Write the latencies as the percentile text of the `HdrHistogram` plotter
+    #[arg(long, value_name = "FILE")]
+    hdr: Option<PathBuf>,
+    /// Write a line of JSON for each second of the window
+    #[arg(long, value_name = "FILE")]
+    timeseries: Option<PathBuf>,
     /// Decides whose turn comes first in each round of a duet [default: from the clock]
     #[arg(long)]
     seed: Option<u64>,
@@ -158,9 +172,8 @@ enum VerifyChoice {
 }
 
 impl Load {
-    pub(crate) fn run(self) -> u8 {
-        let (json, events, strict) = (self.json, self.events, self.strict);
-        let objective = self.slo.clone();
+    pub(crate) fn run(mut self) -> u8 {
+        let wishes = self.wishes();
         let plan = match self.plan() {
             Ok(plan) => plan,
             Err(refusal) => return complain(&refusal, 2),
@@ -169,13 +182,18 @@ impl Load {
             Ok(signals) => signals,
             Err(error) => return complain(&format!("signals cannot be caught: {error}"), 1),
         };
-        let on_edge = move |edge| {
-            if events {
+        let on_edge = |edge| {
+            if wishes.events {
                 tell(edge);
             }
         };
-        let control = Control { interrupt: signals.as_fd(), on_edge: &on_edge };
-        let outcome = match jissoku_load::run(&plan, control) {
+        let progress = Progress::new(&plan, wishes.timeseries.is_some(), !wishes.events);
+        let hear = |second: &Second| progress.hear(second);
+        let on_second = progress.is_wanted().then_some(&hear as &dyn Fn(&Second));
+        let control = Control { interrupt: signals.as_fd(), on_edge: &on_edge, on_second };
+        let outcome = jissoku_load::run(&plan, control);
+        let rows = progress.finish();
+        let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(failure @ Failure::NoSuchProcess { .. }) => {
                 return complain(&failure.to_string(), 2);
@@ -183,22 +201,69 @@ impl Load {
             Err(failure) => return complain(&failure.to_string(), 1),
         };
         let report = Report::new(&plan, &outcome);
-        if let Err(error) = print(&report, json) {
-            return complain(&format!("the report cannot be written: {error}"), 1);
+        if let Err(refusal) = wishes.write(&report, &outcome, &rows) {
+            return complain(&format!("the report cannot be written: {refusal}"), 1);
         }
         if outcome.interrupted {
             return 130;
         }
+        wishes.judge(&report)
+    }
+
+    /// What is to be done with the outcome.
+    fn wishes(&mut self) -> Wishes {
+        let mut outputs = mem::take(&mut self.format);
+        if self.json {
+            outputs.push(Output::plain(Format::Json));
+        }
+        if outputs.is_empty() {
+            outputs.push(Output::plain(Format::Human));
+        }
+        Wishes {
+            outputs,
+            events: self.events,
+            strict: self.strict,
+            objective: self.slo.take(),
+            hdr: self.hdr.take(),
+            timeseries: self.timeseries.take(),
+        }
+    }
+}
+
+/// What becomes of an outcome.
+struct Wishes {
+    outputs: Vec<Output>,
+    events: bool,
+    strict: bool,
+    objective: Option<Objective>,
+    hdr: Option<PathBuf>,
+    timeseries: Option<PathBuf>,
+}
+
+impl Wishes {
+    fn write(&self, report: &Report, outcome: &Outcome, rows: &str) -> Result<(), String> {
+        if let Some(file) = &self.hdr {
+            output::write_hgrm(file, outcome)?;
+        }
+        if let Some(file) = &self.timeseries {
+            output::write_file(file, rows)?;
+        }
+        self.outputs.iter().try_for_each(|output| output.write(report))
+    }
+
+    /// The exit code that the report deserves.
+    fn judge(&self, report: &Report) -> u8 {
         if let Some(sentence) = report.nothing_measured() {
             return complain(&sentence, 1);
         }
-        if strict && report.is_doubtful() {
+        if self.strict && report.is_doubtful() {
             return complain("a self-check failed, so the figures are not to be trusted", 4);
         }
-        match objective.map_or(Verdict::Met, |objective| objective.judge(&report.lanes)) {
-            Verdict::Met => 0,
-            Verdict::Broken(sentence) => complain(&sentence, 3),
-            Verdict::Undecided(sentence) => complain(&sentence, 4),
+        let verdict = self.objective.as_ref().map(|objective| objective.judge(&report.lanes));
+        match verdict {
+            None | Some(Verdict::Met) => 0,
+            Some(Verdict::Broken(sentence)) => complain(&sentence, 3),
+            Some(Verdict::Undecided(sentence)) => complain(&sentence, 4),
         }
     }
 }
@@ -222,17 +287,6 @@ fn tell(edge: Edge) {
     };
     // Whoever does not listen misses it; the measurement does not depend on it.
     let _written = io::stderr().write_all(line.as_bytes());
-}
-
-fn print(report: &Report, json: bool) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    if json {
-        serde_json::to_writer(&mut out, report)?;
-        writeln!(out)?;
-    } else {
-        write!(out, "{report}")?;
-    }
-    out.flush()
 }
 
 fn complain(sentence: &str, code: u8) -> u8 {

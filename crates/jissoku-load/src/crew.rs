@@ -17,6 +17,7 @@ use crate::outcome::{Outcome, merge};
 use crate::plan::{OnBusy, Plan};
 use crate::rotation::Place;
 use crate::run::{Control, Failure};
+use crate::second::{Gatherer, Part, Teller};
 use crate::thread::Thread;
 use crate::watch::Watch;
 use crate::window::{EdgeDuty, Timing, Yield};
@@ -27,6 +28,9 @@ const HEAD_START_NS: u64 = 2_000_000;
 /// Watched processes are looked up so long before the window opens.
 const LOOK_UP_NS: u64 = 100_000_000;
 
+/// Whoever watches is told of a second at most so late.
+const LOOK_FOR_SECONDS: Duration = Duration::from_millis(50);
+
 /// The threads, from the outside.
 pub(crate) struct Crew<'scope> {
     plan: &'scope Plan,
@@ -34,6 +38,7 @@ pub(crate) struct Crew<'scope> {
     ready: Receiver<Result<(), Setback>>,
     go: Vec<Sender<Timing>>,
     threads: Vec<ScopedJoinHandle<'scope, io::Result<Option<Yield>>>>,
+    seconds: Receiver<Part>,
     /// Readable as soon as all threads have ended.
     ended: UnixStream,
     /// Dropping it ends all threads.
@@ -46,11 +51,12 @@ impl<'scope> Crew<'scope> {
         plan: &'scope Plan,
         endpoints: &'scope [Endpoint],
         duty: EdgeDuty<'scope>,
-        clock: Clock,
+        (clock, wants_seconds): (Clock, bool),
     ) -> io::Result<Self> {
         let (halt, halted) = UnixStream::pair()?;
         let (ended, running) = UnixStream::pair()?;
         let (report, ready) = channel();
+        let (second, seconds) = channel();
         let (mut go, mut threads) = (Vec::new(), Vec::new());
         for number in 0..plan.threads {
             let (sender, timing) = channel();
@@ -59,12 +65,13 @@ impl<'scope> Crew<'scope> {
             let report = report.clone();
             let duty = (number == 0).then_some(duty);
             let seat = Seat { plan, endpoints, number, duty, clock };
+            let teller = wants_seconds.then(|| Teller::new(second.clone()));
             threads.push(scope.spawn(move || {
                 let _running = running;
-                work(seat, &halted, &report, &timing)
+                work(seat, teller, &halted, (&report, &timing))
             }));
         }
-        Ok(Self { plan, clock, ready, go, threads, ended, halt })
+        Ok(Self { plan, clock, ready, go, threads, seconds, ended, halt })
     }
 
     pub(crate) fn measure(self, watch: &Watch, control: Control<'_>) -> Result<Outcome, Failure> {
@@ -81,11 +88,12 @@ impl<'scope> Crew<'scope> {
             }
         }
         let timing = self.timing(watch);
+        let mut gatherer = Gatherer::new(self.plan.threads);
         for go in &self.go {
             // A thread that is no longer there has panicked, which is passed on below.
             let _sent = go.send(timing);
         }
-        let interrupted = self.attend(timing, watch, control)?;
+        let interrupted = self.attend(timing, (watch, &mut gatherer), control)?;
         drop(self.halt);
         let mut yields = Vec::new();
         for thread in self.threads {
@@ -94,6 +102,7 @@ impl<'scope> Crew<'scope> {
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
+        tell_seconds(&self.seconds, &mut gatherer, control);
         let mut outcome = merge(self.plan, yields, watch);
         (outcome.clock, outcome.drift_ppm) = (self.clock.name(), self.clock.drift_ppm());
         outcome.interrupted = interrupted;
@@ -111,7 +120,12 @@ impl<'scope> Crew<'scope> {
     }
 
     /// Waits for the end; true when it was asked for from outside.
-    fn attend(&self, timing: Timing, watch: &Watch, control: Control<'_>) -> io::Result<bool> {
+    fn attend(
+        &self,
+        timing: Timing,
+        (watch, gatherer): (&Watch, &mut Gatherer),
+        control: Control<'_>,
+    ) -> io::Result<bool> {
         let epoll = Epoll::new()?;
         epoll.add(control.interrupt, 0, Interest::IN)?;
         epoll.add(&self.ended, 1, Interest::IN)?;
@@ -122,18 +136,28 @@ impl<'scope> Crew<'scope> {
             if watch.is_asked() {
                 watch.look_up();
             }
-            while epoll.wait(&mut event, None)? == 0 {}
+            let patience = control.on_second.map(|_| LOOK_FOR_SECONDS);
+            while epoll.wait(&mut event, patience)? == 0 {
+                tell_seconds(&self.seconds, gatherer, control);
+            }
         }
         Ok(event[0].data.u64() == 0)
+    }
+}
+
+/// Passes on which seconds are over.
+fn tell_seconds(parts: &Receiver<Part>, gatherer: &mut Gatherer, control: Control<'_>) {
+    for second in parts.try_iter().filter_map(|part| gatherer.take(&part)) {
+        control.on_second.iter().for_each(|tell| tell(&second));
     }
 }
 
 /// What a thread does, from its first to its last moment.
 fn work(
     seat: Seat<'_>,
+    teller: Option<Teller>,
     halt: &UnixStream,
-    report: &Sender<Result<(), Setback>>,
-    timing: &Receiver<Timing>,
+    (report, timing): (&Sender<Result<(), Setback>>, &Receiver<Timing>),
 ) -> io::Result<Option<Yield>> {
     let (thread, ready) = match seat.prepare(halt) {
         Ok(thread) => (Some(thread), Ok(())),
@@ -142,7 +166,8 @@ fn work(
     // Nobody listens any more when another thread has failed before; then there is nothing to do.
     let _heard = report.send(ready);
     match (thread, timing.recv()) {
-        (Some(thread), Ok(timing)) => {
+        (Some(mut thread), Ok(timing)) => {
+            thread.teller = teller;
             thread.run(timing, (seat.number, seat.plan.threads)).map(Some)
         }
         _ => Ok(None),

@@ -74,6 +74,13 @@ impl Histogram {
         }
     }
 
+    /// What was counted since an earlier state of this histogram, as values and their counts.
+    pub(crate) fn since(&self, earlier: &Self) -> Vec<(u64, u64)> {
+        let pairs = self.bins.iter().zip(&earlier.bins).enumerate();
+        let grown = pairs.filter(|(_, (now, then))| now > then);
+        grown.map(|(bin, (now, then))| (largest(bin), now - then)).collect()
+    }
+
     /// Adds what another one counted.
     pub fn add(&mut self, other: &Self) {
         for (ours, theirs) in self.bins.iter_mut().zip(&other.bins) {

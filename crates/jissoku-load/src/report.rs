@@ -1,9 +1,13 @@
 //! What is written about a measurement: one JSON object, or a page for people.
 
 mod accounting;
+mod format;
+pub mod hgrm;
 mod human;
+mod openmetrics;
 
 pub use accounting::Accounting;
+pub use format::Format;
 
 use serde::Serialize;
 
@@ -94,6 +98,13 @@ pub struct LaneReport {
     pub lateness_ns_max: Option<u64>,
     /// Of the latencies: `HdrHistogram` V2, deflated, in base64.
     pub histogram: String,
+    /// The bins of both distributions, for formats that hold them; JSON has them in `histogram`.
+    #[serde(skip)]
+    pub latency_bins: Vec<(u64, u64)>,
+    #[serde(skip)]
+    pub service_bins: Vec<(u64, u64)>,
+    pub latency_sum_ns: u64,
+    pub service_sum_ns: u64,
     pub per_second: Vec<u64>,
     /// From the first step of a handshake to its end, those before the window included.
     pub connect_ns: Option<Quantiles>,
@@ -195,6 +206,10 @@ impl LaneReport {
             lateness_ns_p99: lateness.map(|lateness| lateness.p99),
             lateness_ns_max: lateness.map(|lateness| lateness.max),
             histogram: tally.latency.export(),
+            latency_bins: tally.latency.bins().collect(),
+            service_bins: tally.service.bins().collect(),
+            latency_sum_ns: tally.latency.sum_ns(),
+            service_sum_ns: tally.service.sum_ns(),
             per_second: tally.per_second.clone(),
             connect_ns: lane.connect.quantiles(),
             connections_open: lane.open,

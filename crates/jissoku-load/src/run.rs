@@ -11,6 +11,7 @@ use jissoku_os::tsc::Clock;
 use crate::crew::Crew;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
+use crate::second::Second;
 use crate::watch::Watch;
 use crate::window::{Edge, EdgeDuty};
 
@@ -21,6 +22,8 @@ pub struct Control<'a> {
     pub interrupt: BorrowedFd<'a>,
     /// Called by the first thread when the window opens and closes.
     pub on_edge: &'a (dyn Fn(Edge) + Sync),
+    /// Called soon after each second of the window, for each lane.
+    pub on_second: Option<&'a dyn Fn(&Second)>,
 }
 
 impl fmt::Debug for Control<'_> {
@@ -104,7 +107,7 @@ pub fn run(plan: &Plan, control: Control<'_>) -> Result<Outcome, Failure> {
             plan,
             &endpoints,
             EdgeDuty { watch: &watch, on_edge: control.on_edge },
-            clock,
+            (clock, control.on_second.is_some()),
         )?;
         crew.measure(&watch, control)
     })

@@ -21,6 +21,7 @@ use crate::plan::{Idle, Plan};
 use crate::random::Random;
 use crate::reader::Reader;
 use crate::schedule::{Drawn, Even, Offer, Schedule};
+use crate::second::Teller;
 use crate::tally::Tally;
 use crate::window::{EdgeDuty, Timing, Window, Yield};
 
@@ -62,6 +63,8 @@ pub(crate) struct Thread<'a> {
     pub(crate) started: bool,
     pub(crate) window: Window,
     pub(crate) duty: Option<EdgeDuty<'a>>,
+    /// Tells of each second, if anybody listens.
+    pub(crate) teller: Option<Teller>,
     /// What the window will be counted in.
     pub(crate) fresh: Vec<Tally>,
 }
@@ -94,6 +97,7 @@ impl<'a> Thread<'a> {
             started: false,
             window: Window::default(),
             duty,
+            teller: None,
             fresh,
         })
     }

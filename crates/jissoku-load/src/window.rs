@@ -83,7 +83,7 @@ impl Thread<'_> {
             self.open(timing);
         }
         while self.window.opened_ns.is_some() && now_ns >= self.window.next_second_ns {
-            self.lanes.iter_mut().for_each(|lane| lane.tally.second_over());
+            self.end_second();
             self.window.next_second_ns += SECOND_NS;
         }
         if self.window.opened_ns.is_some() && now_ns >= self.window.closes_ns {
@@ -94,6 +94,15 @@ impl Thread<'_> {
         self.take_up(now_ns);
         self.plan_marks(timing);
         false
+    }
+
+    fn end_second(&mut self) {
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
+            lane.tally.second_over();
+            if let Some(teller) = &mut self.teller {
+                teller.tell(number, &lane.tally);
+            }
+        }
     }
 
     pub(crate) fn plan_marks(&mut self, timing: Timing) {
@@ -119,6 +128,9 @@ impl Thread<'_> {
         self.window.cpu_ns = clock::thread_cpu_ns();
         let now_ns = self.clock.now_ns();
         self.carry(now_ns);
+        if let Some(teller) = &mut self.teller {
+            teller.begin(self.lanes.len());
+        }
         self.window.opened_ns = Some(now_ns);
         self.window.closes_ns = now_ns.saturating_add(timing.duration_ns);
         self.window.next_second_ns = now_ns + SECOND_NS;

@@ -188,7 +188,7 @@ fn percent(name: &str) -> String {
     format!("{} %", name.trim_start_matches('p'))
 }
 
-fn bounded(figure: &Figure) -> String {
+pub(super) fn bounded(figure: &Figure) -> String {
     let sign = if figure.is_lower_bound { ">= " } else { "" };
     format!("{sign}{}", duration(figure.value_ns))
 }

@@ -1,12 +1,13 @@
 //! Windows open and close at their edges, and what is watched is watched between them.
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jissoku_load::report::Report;
-use jissoku_load::{Control, Edge, Pace, Until, run};
+use jissoku_load::{Control, Edge, Pace, Second, Until, run};
 
 use crate::scripted::{Act, HELLO, Server};
 use crate::{measure, plan};
@@ -35,7 +36,7 @@ fn the_warm_up_counts_for_nothing_and_the_window_is_as_long_as_asked() {
         }
     };
     let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
-    let control = Control { interrupt: interrupt.as_fd(), on_edge: &on_edge };
+    let control = Control { interrupt: interrupt.as_fd(), on_edge: &on_edge, on_second: None };
     let outcome = run(&plan, control).expect("it can be measured");
     assert_eq!((opened.into_inner(), closed.into_inner()), (1, 1));
     assert!(outcome.duration_ns >= 30 * MILLISECOND_NS);
@@ -72,7 +73,7 @@ fn an_interrupt_keeps_what_was_counted() {
         let mut plan = plan(&[server.url()], 1);
         plan.pace = pace;
         plan.until = Until { duration_ns: Some(3_600_000 * MILLISECOND_NS), requests: None };
-        let control = Control { interrupt: interrupt.as_fd(), on_edge: &|_| {} };
+        let control = Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, on_second: None };
         let outcome = run(&plan, control).expect("it can be measured");
         assert!(outcome.interrupted);
         assert_eq!(outcome.lanes[0].tally.faults.total(), 0);
@@ -100,4 +101,27 @@ fn the_report_holds_what_was_counted() {
     let page = report.to_string();
     assert!(page.contains("50 requests") && page.contains("Closed loop"), "{page}");
     assert_eq!(report.nothing_measured(), None);
+}
+
+#[test]
+fn whoever_watches_hears_of_each_second_and_they_add_up() {
+    let server = polite();
+    let mut plan = plan(&[server.url(), server.url()], 1);
+    plan.threads = 2;
+    plan.until = Until { duration_ns: Some(2_000 * MILLISECOND_NS), requests: None };
+    let heard = RefCell::new(Vec::new());
+    let listen = |second: &Second| heard.borrow_mut().push(second.clone());
+    let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
+    let on_second = Some(&listen as &dyn Fn(&Second));
+    let control = Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, on_second };
+    let outcome = run(&plan, control).expect("it can be measured");
+    let heard = heard.into_inner();
+    for (number, lane) in outcome.lanes.iter().enumerate() {
+        let seconds: Vec<_> = heard.iter().filter(|second| second.lane == number).collect();
+        assert_eq!(seconds.iter().map(|second| second.number).collect::<Vec<_>>(), [0, 1]);
+        for (second, &counted) in seconds.iter().zip(&lane.tally.per_second) {
+            assert_eq!((second.requests, second.latency.count()), (counted, counted));
+            assert_eq!(second.errors, 0);
+        }
+    }
 }

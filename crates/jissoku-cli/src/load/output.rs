@@ -1,0 +1,96 @@
+//! Where reports go, and in which shapes.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use jissoku_load::report::{Format, Report, hgrm};
+use jissoku_load::{Outcome, Second};
+
+/// Where GitHub wants the summary of a step.
+const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+
+/// A format, and the file it goes to; none means stdout.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    format: Format,
+    file: Option<PathBuf>,
+}
+
+/// `json`, `json=run.json`.
+pub(crate) fn output(text: &str) -> Result<Output, String> {
+    let (name, file) = match text.split_once('=') {
+        Some((_, "")) => return Err(format!("{text} names no file: write it as json=run.json")),
+        Some((name, file)) => (name, Some(file.into())),
+        None => (text, None),
+    };
+    Ok(Output { format: name.parse()?, file })
+}
+
+impl Output {
+    pub(super) fn plain(format: Format) -> Self {
+        Self { format, file: None }
+    }
+
+    /// Writes the report where it belongs.
+    pub(super) fn write(&self, report: &Report) -> Result<(), String> {
+        let text =
+            report.write_as(self.format).map_err(|error| format!("it has no JSON: {error}"))?;
+        let summary = std::env::var_os(SUMMARY).filter(|_| self.format == Format::Github);
+        match (&self.file, summary) {
+            (Some(file), _) => write_file(file, &text),
+            (None, Some(summary)) => append(Path::new(&summary), &text),
+            (None, None) => {
+                let mut out = io::stdout().lock();
+                let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+                written.map_err(|error| format!("stdout takes nothing: {error}"))
+            }
+        }
+    }
+}
+
+/// Writes the latencies of all lanes together as percentile text.
+pub(super) fn write_hgrm(file: &Path, outcome: &Outcome) -> Result<(), String> {
+    let mut all = jissoku_load::Histogram::new();
+    outcome.lanes.iter().for_each(|lane| all.add(&lane.tally.latency));
+    write_file(file, &hgrm::percentiles(&all))
+}
+
+/// One row for each second and lane, in JSON, each a line.
+pub(super) fn row(second: &Second) -> String {
+    let figures = second.latency.quantiles();
+    let row = serde_json::json!({
+        "second": second.number,
+        "lane": second.lane,
+        "requests": second.requests,
+        "errors": second.errors,
+        "latency_ns": figures,
+    });
+    format!("{row}\n")
+}
+
+pub(super) fn write_file(file: &Path, text: &str) -> Result<(), String> {
+    fs::write(file, text).map_err(|error| format!("{} cannot be written: {error}", file.display()))
+}
+
+fn append(file: &Path, text: &str) -> Result<(), String> {
+    let opened = OpenOptions::new().append(true).create(true).open(file);
+    opened
+        .and_then(|mut opened| opened.write_all(text.as_bytes()))
+        .map_err(|error| format!("{} cannot be written: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_may_have_a_file() {
+        assert!(output("json").expect("it is one").file.is_none());
+        let to_file = output("csv=a=b.csv").expect("it is one");
+        assert_eq!((to_file.format, to_file.file), (Format::Csv, Some("a=b.csv".into())));
+        for text in ["", "xml", "json=", "=x"] {
+            assert!(output(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The percentile text that the HdrHistogram plotter reads: values in milliseconds, ever finer towards
+//! the end, five steps to each halving of what is left.
+
+use std::fmt::Write as _;
+
+use crate::histogram::Histogram;
+
+/// Steps to each halving of the distance to the last value.
+const STEPS: u64 = 5;
+
+/// `Value Percentile TotalCount 1/(1-Percentile)`, with the summary at its end.
+#[must_use]
+pub fn percentiles(histogram: &Histogram) -> String {
+    let mut out = format!(
+        "{:>12} {:>14} {:>10} {:>14}\n\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    );
+    let count = histogram.count();
+    let (mut below, mut wanted, mut step) = (0_u64, 0.0, 1.0 / float(2 * STEPS));
+    for (value, here) in histogram.bins() {
+        below += here;
+        let reached = ratio(below, count);
+        if reached < wanted && below < count {
+            continue;
+        }
+        let value = ms(value.min(histogram.max_ns()));
+        if below < count {
+            let inverse = 1.0 / (1.0 - reached);
+            let _infallible =
+                writeln!(out, "{value:>12.3} {reached:>14.12} {below:>10} {inverse:>14.2}");
+        } else {
+            let _infallible = writeln!(out, "{value:>12.3} {reached:>14.12} {below:>10}");
+        }
+        while wanted <= reached && reached < 1.0 {
+            // Half of the way is done in `STEPS` steps; then steps are half as long.
+            if 1.0 - wanted <= step * float(STEPS) {
+                step /= 2.0;
+            }
+            wanted += step;
+        }
+    }
+    let (mean, deviation) = moments(histogram);
+    let max = ms(histogram.max_ns());
+    let _infallible =
+        writeln!(out, "#[Mean    = {mean:>12.3}, StdDeviation   = {deviation:>12.3}]");
+    let _infallible = writeln!(out, "#[Max     = {max:>12.3}, Total count    = {count:>12}]");
+    out.push_str("#[Buckets =           33, SubBuckets     =         2048]\n");
+    out
+}
+
+fn moments(histogram: &Histogram) -> (f64, f64) {
+    if histogram.count() == 0 {
+        return (0.0, 0.0);
+    }
+    let mean = float(histogram.sum_ns()) / float(histogram.count()) / 1e6;
+    let square = |(value, count): (u64, u64)| (ms(value) - mean).powi(2) * float(count);
+    let squares: f64 = histogram.bins().map(square).sum();
+    (mean, (squares / float(histogram.count())).sqrt())
+}
+
+fn ms(value_ns: u64) -> f64 {
+    float(value_ns) / 1e6
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    float(part) / float(whole)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds stay below 2^53 for months")]
+fn float(value: u64) -> f64 {
+    value as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_grows_finer_and_ends_with_everything() {
+        let mut histogram = Histogram::new();
+        (1..=100_000_u64).for_each(|value| histogram.record(value * 1_000));
+        let text = percentiles(&histogram);
+        let rows: Vec<Vec<f64>> = text
+            .lines()
+            .skip(2)
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| line.split_whitespace().filter_map(|cell| cell.parse().ok()).collect())
+            .collect();
+        assert!((30..200).contains(&rows.len()), "{}", rows.len());
+        assert!(rows.windows(2).all(|pair| pair[0][1] < pair[1][1] && pair[0][0] < pair[1][0]));
+        let last = rows.last().expect("there are rows");
+        assert_eq!((last[1], last[2], last.len()), (1.0, 100_000.0, 3));
+        // Values are uniform up to 100 ms, so each stands at its percentile.
+        assert!(rows.iter().all(|row| (row[0] / 100.0 - row[1]).abs() < 0.002), "{text}");
+        assert!(text.contains("Total count    =       100000]"), "{text}");
+    }
+
+    #[test]
+    fn nothing_has_no_rows() {
+        assert_eq!(percentiles(&Histogram::new()).lines().count(), 5);
+    }
+}

@@ -1,0 +1,97 @@
+//! The report as `OpenMetrics` text. The histogram's edges are bins of the stopwatch's own, so that the
+//! counts are exact; they lie a quarter of a power of two apart.
+
+use std::fmt::Write as _;
+
+use crate::report::{LaneReport, Report};
+
+/// The first edge is 2 to the power of this, in nanoseconds.
+const FIRST_BIT: u32 = 10;
+
+/// The last edge is 2 to the power of this: 137 seconds.
+const LAST_BIT: u32 = 37;
+
+pub(super) fn write(report: &Report) -> String {
+    let mut out = String::new();
+    for (name, unit, help) in [
+        ("jissoku_latency_seconds", "seconds", "From the intended sending to the last byte."),
+        ("jissoku_service_seconds", "seconds", "From the sending to the last byte."),
+    ] {
+        let _infallible = write!(out, "# TYPE {name} histogram\n# UNIT {name} {unit}\n");
+        let _infallible = writeln!(out, "# HELP {name} {help}");
+        for lane in &report.lanes {
+            let bins =
+                if name.contains("latency") { &lane.latency_bins } else { &lane.service_bins };
+            histogram(&mut out, name, lane, bins);
+        }
+    }
+    out.push_str("# TYPE jissoku_requests counter\n# HELP jissoku_requests How requests ended.\n");
+    for lane in &report.lanes {
+        let account = lane.accounting;
+        for (outcome, count) in [
+            ("ok", account.ok),
+            ("http_error", account.http_errors),
+            ("io_error", account.io_errors),
+            ("timeout", account.timeouts),
+            ("unanswered", account.unanswered),
+            ("never_sent", account.never_sent),
+            ("shed", account.shed),
+        ] {
+            let url = escaped(&lane.url);
+            let _infallible = writeln!(
+                out,
+                "jissoku_requests_total{{url=\"{url}\",outcome=\"{outcome}\"}} {count}"
+            );
+        }
+    }
+    out.push_str("# EOF\n");
+    out
+}
+
+fn histogram(out: &mut String, name: &str, lane: &LaneReport, bins: &[(u64, u64)]) {
+    let url = escaped(&lane.url);
+    let (mut below, mut next) = (0, 0);
+    for bit in FIRST_BIT..LAST_BIT {
+        for quarter in 0..4 {
+            // The largest value of a bin is one below the edge.
+            let edge_ns = (1_u64 << bit) + quarter * (1 << (bit - 2));
+            while let Some(&(value, count)) = bins.get(next).filter(|(value, _)| *value < edge_ns) {
+                debug_assert!(value < edge_ns);
+                below += count;
+                next += 1;
+            }
+            let edge = seconds(edge_ns);
+            let _infallible = writeln!(out, "{name}_bucket{{url=\"{url}\",le=\"{edge}\"}} {below}");
+        }
+    }
+    let count: u64 = bins.iter().map(|(_, count)| count).sum();
+    let sum_ns = if name.contains("latency") { lane.latency_sum_ns } else { lane.service_sum_ns };
+    let sum = seconds(sum_ns);
+    let _infallible = writeln!(out, "{name}_bucket{{url=\"{url}\",le=\"+Inf\"}} {count}");
+    let _infallible = writeln!(out, "{name}_count{{url=\"{url}\"}} {count}");
+    let _infallible = writeln!(out, "{name}_sum{{url=\"{url}\"}} {sum}");
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// Nanoseconds as decimal seconds, exactly.
+fn seconds(value_ns: u64) -> String {
+    let (whole, rest) = (value_ns / 1_000_000_000, value_ns % 1_000_000_000);
+    let text = format!("{whole}.{rest:09}");
+    let short = text.trim_end_matches('0');
+    if short.ends_with('.') { format!("{short}0") } else { short.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_exact() {
+        assert_eq!(seconds(1_024), "0.000001024");
+        assert_eq!(seconds(2_500_000_000), "2.5");
+        assert_eq!(seconds(3_000_000_000), "3.0");
+    }
+}
