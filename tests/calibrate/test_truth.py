@@ -65,6 +65,14 @@ def test_who_was_slower_than_the_patience_is_counted() -> None:
     assert found["oracle.answered"] == 98
 
 
+def test_only_connections_with_requests_are_used() -> None:
+    log = entries(np.arange(1, 1001) * 1_000_000, np.ones(1000))
+    log["connection"] = np.arange(1000) % 3 * 2
+    found = figures(log, ACCOUNT, 2)
+    assert found["oracle.connections_used"] == 3
+    assert found["oracle.fairness"] == pytest.approx(334 / 333)
+
+
 def test_faults_are_counted_by_kind() -> None:
     log = entries(np.arange(1, 6) * 1_000_000, np.ones(5))
     log["fault"] = [0, 1, 1, 4, 2]

@@ -71,6 +71,8 @@ def _times(entries: Entries, written: NDArray[np.bool_]) -> dict[str, float]:
     }
     steady = (first + EDGE * (last - first), last - EDGE * (last - first))
     found["oracle.in_flight"] = _in_flight(answered, *steady)
+    inside = (entries["arrival"] >= steady[0]) & (entries["arrival"] <= steady[1])
+    found["oracle.connections_used"] = float(len(np.unique(entries["connection"][inside])))
     counts = np.bincount(answered["connection"])
     counts = counts[counts > 0]
     found["oracle.fairness"] = float(counts.max() / counts.min())
