@@ -171,32 +171,21 @@ impl File {
         &self.identity
     }
 
-    /// Whether its bytes are still what they were when it was opened, as far as `fstat(2)` tells. That it was
-    /// renamed, or that another took its name, changes nothing about that, though it changes
+    /// Whether its bytes are still what they were when it was opened, as far as the times of `fstat(2)`
+    /// tell. That another file took its name is no change of its bytes, though its last name's going moves
     /// [`Identity::ctime_ns`].
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
-        self.identity_now().is_some_and(|now| {
-            (now.size, now.mtime_ns) == (self.identity.size, self.identity.mtime_ns)
-        })
+        let Ok(found) = fs::fstat(&self.fd) else { return false };
+        let mut now = Identity::of(&found);
+        if found.st_nlink == 0 {
+            now.ctime_ns = self.identity.ctime_ns;
+        }
+        now == self.identity
     }
 
     fn identity_now(&self) -> Option<Identity> {
         fs::fstat(&self.fd).ok().map(|found| Identity::of(&found))
-    }
-
-    /// Whether it still holds the bytes that it held when it was opened, as far as its times tell.
-    ///
-    /// Unlike [`File::is_unchanged`], this is true of a file that was replaced: its time of change moves
-    /// when its last name goes, and that is no change of its bytes.
-    #[must_use]
-    pub fn holds_its_bytes(&self) -> bool {
-        let Ok(stat) = fs::fstat(&self.fd) else { return false };
-        let mut found = Identity::of(&stat);
-        if stat.st_nlink == 0 {
-            found.ctime_ns = self.identity.ctime_ns;
-        }
-        found == self.identity
     }
 
     /// Reads at `offset` without moving anything (`pread(2)`), and returns how many bytes came; fewer

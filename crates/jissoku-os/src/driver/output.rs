@@ -169,7 +169,7 @@ impl Output {
         }
         match self.unsent().next() {
             Some(Place::File(file, range)) => {
-                if !file.holds_its_bytes() {
+                if !file.is_unchanged() {
                     return Err(io::ErrorKind::InvalidData.into());
                 }
                 let offered = length(&range).min(TURN_SIZE_MAX);

@@ -115,7 +115,6 @@ fn a_file_settles_when_its_times_would_show_a_change() {
 }
 
 #[test]
-<<<<<<< HEAD
 fn the_bytes_of_a_file_that_lost_its_name_are_what_they_were() {
     let place = Place::new();
     place.write("a", b"old");
@@ -127,17 +126,4 @@ fn the_bytes_of_a_file_that_lost_its_name_are_what_they_were() {
     assert_ne!(found.identity(), file.identity());
     std::fs::write(place.0.join("a"), b"longer").expect("a file can be written");
     assert!(!found.is_unchanged());
-=======
-fn a_file_that_was_replaced_still_holds_its_bytes() {
-    let place = Place::new();
-    place.write("a", b"abc");
-    let file = File::open(&place.0.join("a")).expect("the file is there");
-    assert!(file.holds_its_bytes());
-    place.write("b", b"ABC");
-    std::fs::rename(place.0.join("b"), place.0.join("a")).expect("it can be renamed");
-    assert!(file.holds_its_bytes());
-    let file = File::open(&place.0.join("a")).expect("the file is there");
-    place.write("a", b"ABCD");
-    assert!(!file.holds_its_bytes());
->>>>>>> 83d1d26 (Send files by turns, and never half of one state and half of another)
 }
