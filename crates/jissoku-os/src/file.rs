@@ -51,7 +51,7 @@ pub enum Found {
     Forbidden,
 }
 
-/// Which file this is, and in what state: two that are equal hold the same bytes, as far as the file
+/// Which file or folder this is, and in what state: two that are equal hold the same, as far as the file
 /// system's clock can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
@@ -121,7 +121,7 @@ impl Root {
         let found = fs::fstat(&fd)?;
         Ok(match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile => Found::File(File { fd, identity: Identity::of(&found) }),
-            FileType::Directory => Found::Folder(Folder::new(fd)),
+            FileType::Directory => Found::Folder(Folder::new(fd, Identity::of(&found))),
             _ => Found::Nothing,
         })
     }

@@ -7,10 +7,13 @@ use std::os::unix::ffi::OsStringExt;
 
 use rustix::fs::{self, AtFlags, Dir, FileType};
 
+use super::Identity;
+
 /// A folder, open for reading.
 #[derive(Debug)]
 pub struct Folder {
     fd: OwnedFd,
+    identity: Identity,
 }
 
 /// One name in a folder.
@@ -40,8 +43,15 @@ pub enum Kind {
 }
 
 impl Folder {
-    pub(super) const fn new(fd: OwnedFd) -> Self {
-        Self { fd }
+    pub(super) const fn new(fd: OwnedFd, identity: Identity) -> Self {
+        Self { fd, identity }
+    }
+
+    /// What it was when it was opened. Another one means that names have come or gone; that a file in it has
+    /// changed does not show here.
+    #[must_use]
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// The names in it, in no order, but for `.` and `..`; those of `count_max` at most. What vanishes

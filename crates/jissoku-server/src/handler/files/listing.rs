@@ -6,7 +6,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 use jissoku_http::date;
-use jissoku_os::file::{Entry, Folder, Found, Kind};
+pub(super) use jissoku_os::file::Entry;
+use jissoku_os::file::{Folder, Found, Kind};
 
 use super::escape;
 
@@ -16,17 +17,15 @@ const ENTRIES_MAX: usize = 10_000;
 /// What the page is.
 pub(super) const TYPE: &str = "text/html; charset=utf-8";
 
-/// The page for the folder `name`, which ends in a slash. `find` says what an entry leads to if it is served
-/// at all; what cannot be asked for is not shown.
+/// The page for the folder `name`, which ends in a slash. `follow` makes of an entry what is shown, if it is.
 pub(super) fn page(
     name: &[u8],
     folder: &Folder,
-    find: impl Fn(&OsStr) -> Option<Found>,
+    follow: impl Fn(Entry) -> Option<Entry>,
 ) -> io::Result<Vec<u8>> {
     let found = folder.entries(ENTRIES_MAX + 1)?;
     let is_cut = found.len() > ENTRIES_MAX;
-    let mut entries: Vec<Entry> =
-        found.into_iter().take(ENTRIES_MAX).filter_map(|entry| follow(entry, &find)).collect();
+    let mut entries: Vec<Entry> = found.into_iter().take(ENTRIES_MAX).filter_map(follow).collect();
     entries.sort_by(|one, other| order(one).cmp(&order(other)));
     let title = escape::html(name);
     let mut page = format!(
@@ -45,17 +44,16 @@ pub(super) fn page(
     Ok((page + &notice.unwrap_or_default()).into_bytes())
 }
 
-/// The entry as it is shown; `None` if it is not.
-fn follow(entry: Entry, find: impl Fn(&OsStr) -> Option<Found>) -> Option<Entry> {
-    match (entry.kind, find(&entry.name)?) {
-        (Kind::File, Found::File(_)) | (Kind::Folder, Found::Folder(_)) => Some(entry),
-        (Kind::Link, Found::Folder(_)) => Some(Entry { kind: Kind::Folder, ..entry }),
-        (Kind::Link, Found::File(file)) => {
+/// A link, shown as what it leads to; `None` if that is nothing to be served.
+pub(super) fn at_the_end_of(link: Entry, found: Found) -> Option<Entry> {
+    match found {
+        Found::Folder(_) => Some(Entry { kind: Kind::Folder, ..link }),
+        Found::File(file) => {
             let identity = file.identity();
             let modified_s = u64::try_from(identity.mtime_ns / 1_000_000_000).unwrap_or(0);
-            Some(Entry { kind: Kind::File, size: identity.size, modified_s, ..entry })
+            Some(Entry { kind: Kind::File, size: identity.size, modified_s, ..link })
         }
-        _ => None,
+        Found::Nothing | Found::Forbidden => None,
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jissoku_http::coding::Coding;
 use jissoku_http::response::Answer;
 use jissoku_os::clock;
-use jissoku_os::file::{File, Folder, Found, Identity, Root};
+use jissoku_os::file::{File, Folder, Found, Identity, Kind, Root};
 
 use super::entry::{Entry, Forms, What};
 use super::form::{About, Form, is_final};
@@ -78,7 +78,7 @@ impl Loader {
             let is_search = kept.was_searched_before(now_ns.saturating_sub(self.search_ns()));
             let looks_for: &dyn Fn(Coding) -> bool =
                 if is_search { &|_| true } else { &|coding| kept.has_source(coding) };
-            if self.look(name, looks_for)?.is_what_was(&kept) {
+            if self.look(name, looks_for)?.is_what_was(&kept, is_search) {
                 kept.confirm(now_ns);
                 if is_search {
                     kept.confirm_search(now_ns);
@@ -96,7 +96,8 @@ impl Loader {
     }
 
     /// How long after one search for files beside a file the next one is due. That there is a new one makes
-    /// nothing that was said untrue, so there is time; most files have none, and would pay for three.
+    /// nothing that was said untrue, so there is time; most files have none, and would pay for three. A list
+    /// shows at once what has come and gone, and what else has changed as late.
     fn search_ns(&self) -> u64 {
         let revalidate_ns = u64::try_from(self.options.revalidate.as_nanos()).unwrap_or(u64::MAX);
         revalidate_ns.saturating_mul(LOOKS_PER_SEARCH)
@@ -170,7 +171,7 @@ impl Loader {
                 What::Moved { location, answer: Answer::new(&fields, b"Moved Permanently\n") }
             }
             Sight::Listing(folder) => {
-                let page = listing::page(name, &folder, |entry| self.shown(name, entry))?;
+                let page = listing::page(name, &folder, |entry| self.follow(name, entry))?;
                 let plain = Form::in_memory(page, None, &self.about(name, listing::TYPE, wall_ns));
                 What::Forms(Box::new(Forms { plain, coded: Vec::new() }))
             }
@@ -205,10 +206,17 @@ impl Loader {
         About { content_type, coding: None, varies: false, cache_control, now_ns }
     }
 
-    /// What a link in the folder `name` leads to, if that is served.
-    fn shown(&self, name: &[u8], entry: &OsStr) -> Option<Found> {
-        let name = [name, entry.as_bytes()].concat();
-        self.shows(&name).then(|| self.found(&name).ok()).flatten()
+    /// An entry of the folder `name` as it is shown; `None` if it is not, because it would not be served.
+    fn follow(&self, name: &[u8], entry: listing::Entry) -> Option<listing::Entry> {
+        let full_name = [name, entry.name.as_bytes()].concat();
+        if !self.shows(&full_name) {
+            return None;
+        }
+        match entry.kind {
+            Kind::File | Kind::Folder => Some(entry),
+            Kind::Link => listing::at_the_end_of(entry, self.found(&full_name).ok()?),
+            Kind::Other => None,
+        }
     }
 }
 
@@ -245,14 +253,20 @@ impl Bytes {
 
 impl Sight {
     fn sources(&self) -> Vec<(Option<Coding>, Identity)> {
-        let Self::Files { plain, coded } = self else { return Vec::new() };
+        let (plain, coded) = match self {
+            Self::Files { plain, coded } => (plain, coded),
+            Self::Listing(folder) => return vec![(None, *folder.identity())],
+            Self::Moved | Self::Forbidden | Self::Nothing => return Vec::new(),
+        };
         let coded = coded.iter().map(|(coding, file)| (Some(*coding), *file.identity()));
         std::iter::once((None, *plain.identity())).chain(coded).collect()
     }
 
-    /// Whether a new entry would say what `kept` says.
-    fn is_what_was(&self, kept: &Entry) -> bool {
+    /// Whether a new entry would say what `kept` says. If this `is_search`, a list is made anew: the sizes
+    /// in it change and the folder does not tell.
+    fn is_what_was(&self, kept: &Entry, is_search: bool) -> bool {
         match (self, &kept.what) {
+            (Self::Listing(_), What::Forms(_)) => !is_search && self.sources() == kept.sources,
             (Self::Files { .. }, What::Forms(_)) => self.sources() == kept.sources,
             (Self::Moved, What::Moved { .. })
             | (Self::Forbidden, What::Forbidden(_))

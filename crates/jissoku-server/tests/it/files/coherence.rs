@@ -84,6 +84,33 @@ fn with_no_time_to_be_believed_every_change_shows_at_once() {
 }
 
 #[test]
+fn folders_that_change_places_show_at_once() {
+    let folder = Folder::empty();
+    for name in ["one", "other"] {
+        fs::create_dir(folder.public().join(name)).expect("a folder");
+        folder.write(&format!("{name}/index.html"), name.as_bytes());
+    }
+    let target = folder.serve_as(believing(Duration::ZERO));
+    let path = |name: &str| folder.public().join(name);
+    for _ in 0..20 {
+        folder.link("one", "way");
+        assert_eq!(get(&target, "/way/").text(), "one");
+        folder.link("other", "new");
+        fs::rename(path("new"), path("way")).expect("a new name");
+        assert_eq!(get(&target, "/way/").text(), "other");
+        fs::rename(path("one"), path("aside")).expect("a new name");
+        assert_eq!(get(&target, "/one/").status, 404);
+        fs::rename(path("other"), path("one")).expect("a new name");
+        assert_eq!(get(&target, "/one/index.html").text(), "other");
+        assert_eq!(get(&target, "/way/").status, 404);
+        fs::rename(path("one"), path("other")).expect("a new name");
+        fs::rename(path("aside"), path("one")).expect("a new name");
+        fs::remove_file(path("way")).expect("it can be removed");
+    }
+    target.end();
+}
+
+#[test]
 fn with_all_the_time_in_the_world_nothing_is_looked_at_again() {
     let folder = Folder::empty();
     folder.write("small", b"old");

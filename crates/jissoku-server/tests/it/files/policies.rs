@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use jissoku_os::file::Links;
 use jissoku_server::{Files, FilesError, FilesOptions, Rule};
@@ -132,12 +134,44 @@ fn caches_are_told_what_the_first_rule_says() {
 }
 
 #[test]
+fn a_list_follows_its_folder() {
+    let folder = Folder::new();
+    fs::create_dir(folder.public().join("list")).expect("a folder");
+    let options = FilesOptions {
+        lists_folders: true,
+        revalidate: Duration::from_millis(1),
+        ..FilesOptions::default()
+    };
+    let target = folder.serve_as(options);
+    let mut client = target.connect();
+    let mut comes = |text: &str| {
+        let mut ask = || {
+            client.send("GET /list/ HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.answer().text().contains(text)
+        };
+        assert!((0..1_000_000).any(|_| ask()), "{text} is to be seen by now");
+    };
+    folder.write("list/a", b"12345");
+    comes("<a href=\"./a\">a</a><td>5<td>");
+    folder.write("list/a", b"1234567");
+    comes("<a href=\"./a\">a</a><td>7<td>");
+    fs::remove_file(folder.public().join("list/a")).expect("it can be removed");
+    comes("<tr><td><a href=\"../\">../</a><td><td>\n</table>");
+    folder.write("list/index.html", b"index");
+    comes("index");
+    target.end();
+}
+
+#[test]
 fn what_is_no_file_is_not_there() {
     let folder = Folder::new();
+    // Nobody writes into it: who waited for that would wait for ever.
+    let made = Command::new("mkfifo").arg(folder.public().join("queue")).status();
+    assert!(made.expect("mkfifo runs").success());
     let _socket = UnixListener::bind(folder.public().join("socket")).expect("a socket");
     folder.link("/dev/null", "device");
     let target = folder.serve();
-    for path in ["/socket", "/device", "/index.html/", "/index.html/x"] {
+    for path in ["/socket", "/queue", "/device", "/index.html/", "/index.html/x"] {
         assert_eq!(get(&target, path).status, 404, "{path}");
     }
     target.end();
