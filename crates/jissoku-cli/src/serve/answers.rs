@@ -1,9 +1,10 @@
 //! Answers that come from no folder: a fixed text, the common contract, and what they cost on purpose.
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use jissoku_server::{Contract, Files, Fixed, Site};
+use jissoku_server::{Contract, Echo, Files, Fixed, FortyTwo, Site};
 
 use super::failure::Failure;
 use crate::units;
@@ -20,9 +21,13 @@ pub(super) struct Answers {
     /// Answer every request with TEXT
     #[arg(long, value_name = "TEXT", conflicts_with = "contract")]
     fixed: Option<String>,
-    /// Serve what every target of a race serves: /, /42, /delay?ms=N and /files/NAME
+    /// Serve what every target of a race serves: /, /42, /delay?ms=N and /files/NAME; `--contract e5`
+    /// serves 42 at / and nothing else
     #[arg(long)]
     contract: bool,
+    /// Say what was understood of each request: POST gives the body back, /echo the fields, /json everything
+    #[arg(long, conflicts_with_all = ["contract", "fixed", "folder"])]
+    echo: bool,
     /// Answer TEXT, or / of the contract, no sooner than this after the request (10ms, 2s)
     #[arg(long, value_name = "TIME", value_parser = delay, allow_hyphen_values = true, default_value = "0s")]
     delay: Duration,
@@ -33,18 +38,32 @@ pub(super) struct Answers {
 }
 
 impl Answers {
+    /// Whether it is 42 that is served, and not a folder of that name, which is written `./e5`.
+    pub(super) fn is_forty_two(&self, folder: Option<&Path>) -> bool {
+        self.contract && folder == Some(Path::new("e5"))
+    }
+
     /// Refuses what makes no sense together, before anything is read or opened.
-    pub(super) fn check(&self) -> Result<(), Failure> {
+    pub(super) fn check(&self, folder: Option<&Path>) -> Result<(), Failure> {
         let has_cost = !self.delay.is_zero() || self.busy_ns > 0;
         if has_cost && self.fixed.is_none() && !self.contract {
             return Err(Failure::of_input("--delay and --busy-ns need --fixed or --contract"));
         }
+        if has_cost && self.is_forty_two(folder) {
+            return Err(Failure::of_input("--delay and --busy-ns do not go with --contract e5"));
+        }
         Ok(())
+    }
+
+    /// 42 at / and nothing else.
+    pub(super) fn forty_two() -> Site {
+        Site::FortyTwo(FortyTwo::new())
     }
 
     /// What is served: these answers, or else the files.
     pub(super) fn site(&self, files: Option<Files>) -> Site {
         match (&self.fixed, files) {
+            _ if self.echo => Site::Echo(Echo::new()),
             (Some(text), _) => Site::Fixed(Fixed::new(text, self.delay, self.busy_ns)),
             (None, Some(files)) if !self.contract => Site::Files(files),
             (None, files) => Site::Contract(Contract::new(files, self.delay, self.busy_ns)),

@@ -1,6 +1,6 @@
 //! The folder that is served, and how.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -59,6 +59,11 @@ enum Precompressed {
 }
 
 impl FileArgs {
+    /// The folder as it was written.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
     /// Opens the folder, if one is to be served.
     pub(super) fn load(&self) -> Result<Option<Files>, Failure> {
         let open = |folder: &PathBuf| Files::open(folder, self.options());

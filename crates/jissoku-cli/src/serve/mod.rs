@@ -1,4 +1,4 @@
-//! `jissoku serve`: a folder, a fixed text, or the common contract, until a signal comes.
+//! `jissoku serve`: a folder, a fixed text, the common contract or an echo, until a signal comes.
 //!
 //! One file per theme holds its flags and what they mean; here they become a server and a site.
 
@@ -8,6 +8,7 @@ mod edge;
 mod failure;
 mod files;
 mod identity;
+mod limits;
 mod listen;
 mod process;
 mod run;
@@ -22,10 +23,10 @@ use failure::{FINE, Failure};
 /// The group of flags that say what is served.
 const WHAT: &str = "what";
 
-/// Serves a folder, a fixed text, or the common contract.
+/// Serves a folder, a fixed text, the common contract or an echo.
 #[derive(Debug, Args)]
 #[command(group(
-    ArgGroup::new(WHAT).args(["folder", "fixed", "contract"]).required(true).multiple(true)
+    ArgGroup::new(WHAT).args(["folder", "fixed", "contract", "echo"]).required(true).multiple(true)
 ))]
 pub(crate) struct Serve {
     #[command(flatten)]
@@ -42,6 +43,9 @@ pub(crate) struct Serve {
     identity: identity::Identity,
     #[command(flatten)]
     config: config::Config,
+    // Last, because its heading goes on to the end.
+    #[command(flatten)]
+    limits: limits::LimitArgs,
 }
 
 /// Serves until SIGTERM or SIGINT, and says on standard output where. `arguments` begin with the verb.
@@ -63,20 +67,23 @@ impl Serve {
 
     /// How a generation of workers is set up; `given` is where somebody else has opened listeners.
     fn settings(&self, given: &[Endpoint]) -> Result<Settings, Failure> {
-        self.answers.check()?;
+        self.answers.check(self.files.folder())?;
         let crew = self.run.crew()?;
         Ok(Settings {
             endpoints: self.listen.endpoints(given),
             socket_mode: self.listen.socket_mode,
             workers: crew.workers,
             cores: crew.cores,
-            limits: self.run.limits(),
+            limits: self.limits.over(self.run.limits()),
             driver: self.run.driver()?,
         })
     }
 
     /// What it serves.
     fn site(&self) -> Result<Site, Failure> {
+        if self.answers.is_forty_two(self.files.folder()) {
+            return Ok(answers::Answers::forty_two());
+        }
         Ok(self.answers.site(self.files.load()?))
     }
 }
@@ -113,6 +120,13 @@ mod tests {
         check_refused(&["--contract", "--user", "nobody-of-that-name"]);
         check_refused(&["--contract", "--group", "root"]);
         check_refused(&["--contract", "--listen", "127.0.0.1:0", "--pid-file", "/nowhere/at/all"]);
+        check_refused(&["--echo", "--delay", "1s"]);
+        check_refused(&["--echo", "."]);
+        check_refused(&["--echo", "--contract"]);
+        check_refused(&["e5", "--contract", "--delay", "1s"]);
+        check_refused(&["--echo", "--connections-max", "0"]);
+        check_refused(&["--echo", "--body-size-max", "lots"]);
+        check_refused(&["--echo", "--idle-time-max", "-1s"]);
     }
 
     #[test]

@@ -1,0 +1,165 @@
+//! How much a client may ask for, hold and take, each limit by the name it has in the server.
+
+use clap::Args;
+use jissoku_server::Limits;
+
+use crate::units;
+
+/// Flags about limits. `-h` names those that a person sets; `--help` names all.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+pub(super) struct LimitArgs {
+    /// Bytes of a request's body; beyond it 413
+    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "1MiB")]
+    body_size_max: u64,
+    /// Bytes of a request line; beyond it 414
+    #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "8KiB",
+        hide_short_help = true)]
+    request_line_size_max: u32,
+    /// Bytes of one header line; beyond it 431
+    #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "8KiB",
+        hide_short_help = true)]
+    field_size_max: u32,
+    /// Bytes of all header lines; beyond it 431
+    #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "32KiB",
+        hide_short_help = true)]
+    fields_size_max: u32,
+    /// Header lines; beyond it 431
+    #[arg(long, value_name = "N", default_value = "100", hide_short_help = true)]
+    fields_count_max: u32,
+    /// Bytes of chunk extensions in one body; beyond it 400
+    #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "4KiB",
+        hide_short_help = true)]
+    extensions_size_max: u32,
+    /// Connections held at once; beyond it 503
+    #[arg(long, value_name = "N", value_parser = connections, default_value = "65536",
+        allow_hyphen_values = true)]
+    connections_max: usize,
+    /// Connections held at once from one address; beyond it 503; 0 for any number
+    #[arg(long, value_name = "N", default_value = "0")]
+    connections_per_address_max: u32,
+    /// Time for a head to come whole; then 408
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "10s",
+        allow_hyphen_values = true)]
+    head_time_max: u64,
+    /// Time between two requests; then the connection ends
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "75s",
+        allow_hyphen_values = true)]
+    idle_time_max: u64,
+    /// Time in which a body may come, or an answer be taken, at any pace
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "5s",
+        allow_hyphen_values = true, hide_short_help = true)]
+    pace_grace: u64,
+    /// Bytes per second that it takes after that; 0 for any pace
+    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "240",
+        hide_short_help = true)]
+    pace_min: u64,
+    /// Time that a client has to read a refusal
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "2s",
+        allow_hyphen_values = true, hide_short_help = true)]
+    linger_time_max: u64,
+    /// Bytes that a client may send meanwhile
+    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "256KiB",
+        hide_short_help = true)]
+    linger_size_max: u64,
+    /// Requests of one connection, and pieces of bodies, dealt with before others have their turn
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
+        default_value = "1000", hide_short_help = true)]
+    steps_per_turn_max: u32,
+    /// Bytes of answers after which the next request of a connection waits until they have gone
+    #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "16KiB",
+        hide_short_help = true)]
+    output_size_high: u32,
+}
+
+impl LimitArgs {
+    /// `limits` with what these flags ask for. Those on parting are `run`'s.
+    pub(super) fn over(&self, limits: Limits) -> Limits {
+        let mut limits = Limits {
+            connections_max: self.connections_max,
+            connections_per_address_max: self.connections_per_address_max,
+            head_ns_max: self.head_time_max,
+            idle_ns_max: self.idle_time_max,
+            pace_grace_ns: self.pace_grace,
+            pace_min_bps: self.pace_min,
+            linger_ns_max: self.linger_time_max,
+            linger_size_max: self.linger_size_max,
+            steps_per_turn_max: self.steps_per_turn_max,
+            output_size_high: self.output_size_high as usize,
+            ..limits
+        };
+        limits.request.body_size_max = self.body_size_max;
+        limits.request.request_line_size_max = self.request_line_size_max;
+        limits.request.field_size_max = self.field_size_max;
+        limits.request.fields_size_max = self.fields_size_max;
+        limits.request.fields_count_max = self.fields_count_max;
+        limits.request.extensions_size_max = self.extensions_size_max;
+        limits
+    }
+}
+
+/// A size that has to be held in memory whole.
+fn size_u32(text: &str) -> Result<u32, String> {
+    units::size(text)?.try_into().map_err(|_| "nothing larger than 4 GiB is held whole".to_owned())
+}
+
+fn connections(text: &str) -> Result<usize, String> {
+    let count = units::count(text)?.try_into().ok().filter(|&count: &usize| count > 0);
+    count.ok_or_else(|| "somebody has to be let in: write at least 1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Only {
+        #[command(flatten)]
+        limits: LimitArgs,
+    }
+
+    #[test]
+    fn nothing_asked_for_is_the_default() {
+        let only = Only::try_parse_from(["x"]).expect("no flag is needed");
+        assert_eq!(only.limits.over(Limits::DEFAULT), Limits::DEFAULT);
+    }
+
+    #[test]
+    fn every_limit_has_its_flag() {
+        let names = [
+            ("request-line-size-max", "9"),
+            ("field-size-max", "9"),
+            ("fields-size-max", "9"),
+            ("fields-count-max", "9"),
+            ("body-size-max", "9"),
+            ("extensions-size-max", "9"),
+            ("connections-max", "9"),
+            ("connections-per-address-max", "9"),
+            ("head-time-max", "9ns"),
+            ("idle-time-max", "9ns"),
+            ("pace-grace", "9ns"),
+            ("pace-min", "9"),
+            ("linger-time-max", "9ns"),
+            ("linger-size-max", "9"),
+            ("steps-per-turn-max", "9"),
+            ("output-size-high", "9"),
+        ];
+        let flags = names.map(|(name, value)| format!("--{name}={value}"));
+        let only = Only::try_parse_from(["x".to_owned()].into_iter().chain(flags));
+        // Parting has its flags elsewhere.
+        let parting = Limits {
+            drain_idle_ns: 9,
+            drain_ns_max: 9,
+            stop_idle_ns: 9,
+            stop_ns_max: 9,
+            ..Limits::DEFAULT
+        };
+        let limits = only.expect("all flags are known").limits.over(parting);
+        // Nothing but nines: no limit was forgotten.
+        let told = format!("{limits:?}");
+        let digits: String = told.chars().filter(char::is_ascii_digit).collect();
+        assert_eq!(digits, "9".repeat(names.len() + 4), "{told}");
+    }
+}
