@@ -138,14 +138,21 @@ impl Answer {
     /// The header lines and the empty line: the answer to HEAD.
     #[must_use]
     #[inline]
-    pub fn head(&self) -> &[u8] {
-        &self.bytes[..self.head_size]
+    pub const fn head(&self) -> &[u8] {
+        self.bytes.split_at(self.head_size).0
+    }
+
+    /// What follows the empty line.
+    #[must_use]
+    #[inline]
+    pub const fn body(&self) -> &[u8] {
+        self.bytes.split_at(self.head_size).1
     }
 
     /// The header lines, the empty line and the body.
     #[must_use]
     #[inline]
-    pub fn whole(&self) -> &[u8] {
+    pub const fn whole(&self) -> &[u8] {
         &self.bytes
     }
 }

@@ -230,6 +230,14 @@ pub fn send_at_once(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(socket, true)?)
 }
 
+/// Turns Nagle's algorithm on for a TCP socket: a small segment waits until the one before is acknowledged.
+///
+/// # Errors
+/// The error of `setsockopt(2)`; there is no such option on a Unix socket.
+pub fn send_together(socket: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_tcp_nodelay(socket, false)?)
+}
+
 /// Closes a connection so that no `TIME_WAIT` stays behind (`SO_LINGER` of zero: a reset).
 ///
 /// # Errors

@@ -1,9 +1,12 @@
 //! One connection: bytes in, answers out, and how long it has been waiting for what.
 
 mod pace;
+mod phase;
 #[cfg(test)]
 mod tests;
 mod write;
+
+use std::os::fd::OwnedFd;
 
 use jissoku_http::framing::Body;
 use jissoku_http::response::{self, Persistence};
@@ -11,11 +14,11 @@ use jissoku_http::{Event, Exchange, Head, Reject};
 use jissoku_os::driver::{Key, Next, Output};
 
 use crate::census::Seat;
-use crate::handler::Plan;
 use crate::worker::Desk;
 
 use pace::Stall;
-use write::{write, write_refusal, write_turned_away};
+use phase::{Burden, Phase, Request};
+use write::{Extent, write, write_refusal, write_turned_away};
 
 /// What is remembered of a connection between two calls.
 #[derive(Debug)]
@@ -35,44 +38,8 @@ pub(crate) struct Connection {
     stash: Vec<u8>,
     /// What the peer has left lying of its answers.
     stall: Stall,
-}
-
-/// What the connection waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// The first byte of all.
-    Fresh,
-    /// To be told that there is no room for it.
-    Refused,
-    /// The first byte of another request.
-    Idle,
-    /// The rest of a head.
-    Head,
-    /// The rest of a body, of which so many bytes have come.
-    Body(u64),
-    /// The end of a delay.
-    Delay { due_ns: u64 },
-    /// Its next turn: the stash holds more requests.
-    Turn,
-    /// The client, to read a refusal; so many bytes have been read past it.
-    Linger(u64),
-    /// Its end.
-    Closing,
-}
-
-/// A request that was understood and is not answered yet.
-#[derive(Debug)]
-struct Request {
-    plan: Plan,
-    version: jissoku_http::Version,
-    keeps_alive: bool,
-}
-
-impl Request {
-    #[inline]
-    const fn new(head: &Head, plan: Plan) -> Self {
-        Self { plan, version: head.version, keeps_alive: head.keeps_alive }
-    }
+    /// What a planted cause needs.
+    burden: Burden,
 }
 
 impl Connection {
@@ -87,12 +54,18 @@ impl Connection {
             request: None,
             stash: Vec::new(),
             stall: Stall::default(),
+            burden: Burden::default(),
         }
     }
 
     /// What it is counted under.
     pub(crate) const fn seat(&self) -> Seat {
         self.seat
+    }
+
+    /// Gives it the socket that a planted cause asks for its peer.
+    pub(crate) fn burden(&mut self, peer: Option<OwnedFd>) {
+        self.burden.peer = peer;
     }
 
     /// Bytes have come.
@@ -122,7 +95,7 @@ impl Connection {
     /// The client will send no more. It may still wait for the answer to what it has sent.
     pub(crate) fn end(&mut self) -> Next {
         match self.phase {
-            Phase::Delay { .. } | Phase::Turn => {}
+            Phase::Delay { .. } | Phase::Split | Phase::Turn => {}
             _ => self.phase = Phase::Closing,
         }
         self.next()
@@ -137,12 +110,12 @@ impl Connection {
         }
         match self.phase {
             Phase::Delay { due_ns } if due_ns <= desk.now_ns() => {
-                let is_last = self.stash.is_empty();
-                self.answer(is_last, desk, output);
-                match self.phase {
-                    Phase::Idle if !is_last => self.enter(Phase::Turn, desk),
-                    _ => {}
-                }
+                self.answer(self.stash.is_empty(), desk, output);
+                self.go_on(desk);
+            }
+            Phase::Split if unsent == 0 => {
+                self.answer_rest(desk, output);
+                self.go_on(desk);
             }
             Phase::Turn if unsent == 0 => self.read_stash(desk, output),
             Phase::Refused => self.turn_away(desk, output),
@@ -180,14 +153,17 @@ impl Connection {
                 Next::Receive
             }
             Phase::Delay { .. } => Next::Hold,
-            Phase::Turn => Next::Proceed,
+            Phase::Split | Phase::Turn => Next::Proceed,
             Phase::Linger(_) => Next::Finish,
             Phase::Closing => Next::Close,
         }
     }
 
     fn read_stash(&mut self, desk: &mut Desk, output: &mut Output) {
-        if !matches!(self.phase, Phase::Closing | Phase::Linger(_) | Phase::Delay { .. }) {
+        if !matches!(
+            self.phase,
+            Phase::Closing | Phase::Linger(_) | Phase::Delay { .. } | Phase::Split
+        ) {
             let mut stash = std::mem::take(&mut self.stash);
             let used = self.read(&stash, desk, output);
             if used < stash.len() {
@@ -236,7 +212,7 @@ impl Connection {
                 }
             }
             match self.phase {
-                Phase::Delay { .. } => return used,
+                Phase::Delay { .. } | Phase::Split => return used,
                 Phase::Idle | Phase::Closing if is_last => return used,
                 Phase::Closing => {
                     // The client has sent more than it may expect an answer to. Closing on unread bytes
@@ -298,14 +274,46 @@ impl Connection {
                 return;
             }
         }
-        let lives = request.keeps_alive && !(is_last && desk.is_stopping());
-        let persistence = Persistence::new(request.version, lives);
         if plan.is_busy {
             desk.service().burn();
         }
-        write(plan, persistence, desk, output);
+        let mut lives = request.keeps_alive && !(is_last && desk.is_stopping());
+        if let Some(planted) = desk.planted_mut() {
+            self.burden.requests += 1;
+            planted.cost(self.burden.peer.as_ref());
+            lives = lives && !planted.ends_with(self.burden.requests);
+            if planted.splits() && !plan.is_head_only {
+                write(plan, Persistence::new(request.version, lives), Extent::Head, desk, output);
+                self.request = Some(Request { keeps_alive: lives, ..request });
+                self.phase = Phase::Split;
+                return;
+            }
+        }
+        let extent = if plan.is_head_only { Extent::Head } else { Extent::Whole };
+        write(plan, Persistence::new(request.version, lives), extent, desk, output);
+        self.conclude(lives, desk);
+    }
+
+    /// Puts out the body of an answer whose head has gone.
+    #[cold]
+    fn answer_rest(&mut self, desk: &Desk, output: &mut Output) {
+        let Some(Request { plan, version, keeps_alive }) = self.request.take() else { return };
+        let persistence = Persistence::new(version, keeps_alive);
+        write(&plan, persistence, Extent::Body, desk, output);
+        self.conclude(keeps_alive, desk);
+    }
+
+    #[inline]
+    fn conclude(&mut self, lives: bool, desk: &Desk) {
         self.phase = if lives { Phase::Idle } else { Phase::Closing };
         self.since_ns = desk.now_ns();
+    }
+
+    /// After an answer that had to wait: requests behind it have their turn.
+    fn go_on(&mut self, desk: &Desk) {
+        if self.phase == Phase::Idle && !self.stash.is_empty() {
+            self.enter(Phase::Turn, desk);
+        }
     }
 
     #[cold]

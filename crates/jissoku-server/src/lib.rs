@@ -4,6 +4,7 @@
 //! mean), `handler` (which says what to answer), and back to the driver as bytes. Between two requests
 //! there is no state but the connection's.
 
+mod causes;
 mod census;
 mod connection;
 mod handler;
@@ -14,6 +15,7 @@ mod spin;
 mod timers;
 mod worker;
 
+pub use causes::{BadCause, Cause};
 pub use handler::{
     Contract, Echo, Files, FilesError, Fixed, FortyTwo, Options as FilesOptions, Rule, Site,
 };

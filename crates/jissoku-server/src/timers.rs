@@ -33,7 +33,6 @@ pub(crate) enum Timers {
     /// What everybody should use.
     Wheel(Box<Wheel<Key>>),
     /// A planted cause.
-    #[cfg_attr(not(test), expect(dead_code, reason = "until causes can be planted"))]
     Linear(Linear<Key>),
 }
 

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use jissoku_os::driver::{Arrival, Driver, Due, Handler, Key, Next, Output, Turn};
 
+use crate::causes::{Cause, Planted};
 use crate::census::Census;
 use crate::connection::Connection;
 use crate::handler::{Service, Site};
 use crate::limits::{Limits, REFUSALS_MAX};
 use crate::openings::Openings;
-use crate::timers::Timers;
+use crate::timers::{Linear, Timers};
 
 /// What the outside wants of the workers.
 #[derive(Debug, Default)]
@@ -63,6 +64,7 @@ pub(crate) struct Desk {
     census: Arc<Census>,
     /// Connections over a ceiling that are still open here.
     refused: usize,
+    planted: Option<Box<Planted>>,
     now_ns: u64,
     parting: Option<Parting>,
 }
@@ -76,6 +78,7 @@ impl Desk {
             timers: Timers::default(),
             census,
             refused: 0,
+            planted: None,
             now_ns,
             parting: None,
         }
@@ -116,6 +119,12 @@ impl Desk {
     /// Whether a connection over a ceiling is waited for, so that it can read why.
     pub(crate) const fn waits_for_refused(&self) -> bool {
         self.refused <= REFUSALS_MAX
+    }
+
+    /// What makes us slow on purpose.
+    #[inline]
+    pub(crate) fn planted_mut(&mut self) -> Option<&mut Planted> {
+        self.planted.as_deref_mut()
     }
 
     pub(crate) fn call_at(&mut self, due_ns: u64, key: Key) {
@@ -163,6 +172,18 @@ impl Worker {
         let now_ns = jissoku_os::clock::monotonic_ns();
         let desk = Desk::new(Service::new(site), census, limits, now_ns);
         Self { desk, turned_away: Vec::new(), looks_ns: None }
+    }
+
+    /// Makes it slow on purpose.
+    ///
+    /// # Errors
+    /// The error of making what a cause needs.
+    pub(crate) fn plant(&mut self, causes: &[Cause]) -> io::Result<()> {
+        self.desk.planted = Planted::new(causes)?;
+        if causes.contains(&Cause::LinearTimers) {
+            self.desk.timers = Timers::Linear(Linear::default());
+        }
+        Ok(())
     }
 
     /// Runs until ordered to stop and done with that.
@@ -214,7 +235,11 @@ impl Handler for Worker {
             self.desk.refused += 1;
             self.turned_away.push(arrival.key);
         }
-        Connection::new(arrival.key, seat, self.desk.now_ns)
+        let mut connection = Connection::new(arrival.key, seat, self.desk.now_ns);
+        if let Some(planted) = &self.desk.planted {
+            connection.burden(planted.open(arrival.socket));
+        }
+        connection
     }
 
     #[inline]

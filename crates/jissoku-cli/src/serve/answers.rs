@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use jissoku_server::{Contract, Echo, Files, Fixed, FortyTwo, Site};
+use jissoku_server::{Cause, Contract, Echo, Files, Fixed, FortyTwo, Site};
 
 use super::failure::Failure;
 use crate::units;
@@ -35,9 +35,22 @@ pub(super) struct Answers {
     #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true,
         value_parser = clap::value_parser!(u64).range(..=BUSY_NS_MAX))]
     busy_ns: u64,
+    /// Be slow on purpose, to see whether a laboratory finds out; may be repeated. peername[=N]: ask N times
+    /// per request who the peer is. open[=N]: open a file N times per request. split: send head and body
+    /// apart. split-delayed: with Nagle's algorithm on too, so that the body waits for a delayed
+    /// acknowledgement. close-after=N: end a connection after N requests. single-worker: give one worker all
+    /// connections. linear-timers: go through all delays each time. herd: wake all workers for each
+    /// connection. log: write a line per request
+    #[arg(long, value_name = "NAME[=N]", hide_short_help = true)]
+    cause: Vec<Cause>,
 }
 
 impl Answers {
+    /// What makes the server slow on purpose.
+    pub(super) fn causes(&self) -> Vec<Cause> {
+        self.cause.clone()
+    }
+
     /// Whether it is 42 that is served, and not a folder of that name, which is written `./e5`.
     pub(super) fn is_forty_two(&self, folder: Option<&Path>) -> bool {
         self.contract && folder == Some(Path::new("e5"))

@@ -76,6 +76,7 @@ impl Serve {
             cores: crew.cores,
             limits: self.limits.over(self.run.limits()),
             driver: self.run.driver()?,
+            causes: self.answers.causes(),
         })
     }
 
@@ -121,6 +122,8 @@ mod tests {
         check_refused(&["--contract", "--group", "root"]);
         check_refused(&["--contract", "--listen", "127.0.0.1:0", "--pid-file", "/nowhere/at/all"]);
         check_refused(&["--echo", "--delay", "1s"]);
+        check_refused(&["--echo", "--cause", "magic"]);
+        check_refused(&["--echo", "--cause", "open=0"]);
         check_refused(&["--echo", "."]);
         check_refused(&["--echo", "--contract"]);
         check_refused(&["e5", "--contract", "--delay", "1s"]);

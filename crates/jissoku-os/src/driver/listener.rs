@@ -17,12 +17,15 @@ pub enum Listener {
     /// A duplicate of a listener that several drivers have; one of them is woken per connection
     /// (`EPOLLEXCLUSIVE`).
     Shared(OwnedFd),
+    /// As [`Listener::Shared`], but all drivers over epoll are woken per connection, and one of them gets it.
+    /// Only a laboratory wants that. In io_uring one request to accept is taken per connection, always.
+    Herd(OwnedFd),
 }
 
 impl Listener {
     pub(super) const fn fd(&self) -> &OwnedFd {
         match self {
-            Self::Own(fd) | Self::Shared(fd) => fd,
+            Self::Own(fd) | Self::Shared(fd) | Self::Herd(fd) => fd,
         }
     }
 }

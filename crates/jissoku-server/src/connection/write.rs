@@ -5,50 +5,67 @@ use std::sync::Arc;
 use jissoku_http::Reject;
 use jissoku_http::response::{self, Answer, Persistence};
 use jissoku_os::driver::Output;
-use jissoku_os::file::File;
 
 use crate::handler::{Plan, Reply};
 use crate::limits::RETRY_AFTER_S;
 use crate::worker::Desk;
 
-/// Puts out one answer.
-#[inline]
-pub(super) fn write(plan: &Plan, persistence: Persistence, desk: &Desk, output: &mut Output) {
-    let (status, answer, body) = match desk.service().reply(&plan.page) {
-        Reply::Whole(status, answer) => (status, answer, Elsewhere::Nothing),
-        Reply::Split(status, answer, bytes) => (status, answer, Elsewhere::Memory(bytes)),
-        Reply::File(status, answer, file) => (status, answer, Elsewhere::File(file)),
-        Reply::Verbatim { lives, ends } => {
-            let answer = if persistence == Persistence::Ends { ends } else { lives };
-            output.append(if plan.is_head_only { answer.head() } else { answer.whole() });
-            return;
+/// How much of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    Whole,
+    Head,
+    Body,
+}
+
+impl Extent {
+    const fn of(self, answer: &Answer) -> &[u8] {
+        match self {
+            Self::Whole => answer.whole(),
+            Self::Head => answer.head(),
+            Self::Body => answer.body(),
         }
-        Reply::Made(made) => {
-            desk.openings().with(made.status, |opening| output.append(opening));
-            output.append(persistence.field());
-            made.write(plan.is_head_only, output);
-            return;
-        }
-    };
-    desk.openings().with(status, |opening| output.append(opening));
-    output.append(persistence.field());
-    if plan.is_head_only {
-        output.append(answer.head());
-        return;
-    }
-    output.append(answer.whole());
-    match body {
-        Elsewhere::Nothing => {}
-        Elsewhere::Memory(bytes) => output.share(Arc::clone(bytes)),
-        Elsewhere::File(file) => output.file(Arc::clone(file), 0..file.identity().size),
     }
 }
 
-/// What of a body does not follow its head in memory.
-enum Elsewhere<'a> {
-    Nothing,
-    Memory(&'a Arc<[u8]>),
-    File(&'a Arc<File>),
+/// Puts out one answer, or the part of it that is asked for.
+#[inline]
+pub(super) fn write(
+    plan: &Plan,
+    persistence: Persistence,
+    extent: Extent,
+    desk: &Desk,
+    output: &mut Output,
+) {
+    let reply = desk.service().reply(&plan.page);
+    let status = match reply {
+        Reply::Verbatim { lives, ends } => {
+            let answer = if persistence == Persistence::Ends { ends } else { lives };
+            return output.append(extent.of(answer));
+        }
+        Reply::Whole(status, _) | Reply::Split(status, ..) | Reply::File(status, ..) => status,
+        Reply::Made(made) => made.status,
+    };
+    if extent != Extent::Body {
+        desk.openings().with(status, |opening| output.append(opening));
+        output.append(persistence.field());
+    }
+    match reply {
+        Reply::Whole(_, answer) | Reply::Split(_, answer, _) | Reply::File(_, answer, _) => {
+            output.append(extent.of(answer));
+        }
+        Reply::Made(made) if extent != Extent::Body => output.append(&made.head),
+        Reply::Made(_) | Reply::Verbatim { .. } => {}
+    }
+    if extent == Extent::Head {
+        return;
+    }
+    match reply {
+        Reply::Split(_, _, bytes) => output.share(Arc::clone(bytes)),
+        Reply::File(_, _, file) => output.file(Arc::clone(file), 0..file.identity().size),
+        Reply::Made(made) => made.write_body(output),
+        Reply::Whole(..) | Reply::Verbatim { .. } => {}
+    }
 }
 
 /// Puts out why a request is refused. The connection ends with it.

@@ -87,12 +87,8 @@ pub(crate) enum Part {
 }
 
 impl Made {
-    /// Puts out the header lines and the empty line, and unless `is_head_only` the body.
-    pub(crate) fn write(&self, is_head_only: bool, output: &mut Output) {
-        output.append(&self.head);
-        if is_head_only {
-            return;
-        }
+    /// Puts out the body.
+    pub(crate) fn write_body(&self, output: &mut Output) {
         for part in &self.content.parts {
             match part {
                 Part::Bytes(bytes) => output.append(bytes),

@@ -16,6 +16,7 @@ use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::{self, Endpoint, Sharing};
 
 use super::Settings;
+use super::dealing::Dealing;
 
 /// A place that cannot be listened on.
 #[derive(Debug)]
@@ -106,7 +107,7 @@ impl Doors {
                 None => Door::open(endpoint, settings.socket_mode)
                     .map_err(|error| ListenError { endpoint: endpoint.clone(), error })?,
             };
-            door.grow(settings.workers);
+            door.grow(settings.dealing().sockets());
             doors.push(door);
         }
         if let Some(door) = standing.into_iter().find(|door| !door.name.starts_with(OURS)) {
@@ -122,23 +123,28 @@ impl Doors {
         self.0.iter().map(|door| door.bound.clone()).collect()
     }
 
-    /// Duplicates of all sockets, for so many workers.
+    /// Duplicates of all sockets, for the workers of `dealing`.
     ///
     /// # Errors
     /// The error of `dup(2)`: there are no more descriptors.
-    pub(super) fn deal(&self, workers: usize) -> io::Result<Vec<Post>> {
-        let mut posts: Vec<Post> = (0..workers).map(|_| Post::default()).collect();
+    pub(super) fn deal(&self, dealing: Dealing) -> io::Result<Vec<Post>> {
+        let listening = dealing.listening();
+        let mut posts: Vec<Post> = (0..dealing.workers()).map(|_| Post::default()).collect();
         for door in &self.0 {
-            for (index, post) in posts.iter_mut().enumerate() {
+            for (index, post) in posts.iter_mut().enumerate().take(listening) {
                 let socket = door.sockets[index % door.sockets.len()].try_clone()?;
-                let is_shared = door.sockets.len() < workers;
-                let listener = if is_shared { Listener::Shared } else { Listener::Own };
+                let is_shared = door.sockets.len() < listening;
+                let listener = match dealing {
+                    Dealing::Herd(_) => Listener::Herd,
+                    _ if is_shared => Listener::Shared,
+                    _ => Listener::Own,
+                };
                 post.listeners.push(listener(socket));
             }
         }
         for door in &self.0 {
-            for (index, socket) in door.sockets.iter().enumerate().skip(workers) {
-                posts[index % workers].listeners.push(Listener::Own(socket.try_clone()?));
+            for (index, socket) in door.sockets.iter().enumerate().skip(listening) {
+                posts[index % listening].listeners.push(Listener::Own(socket.try_clone()?));
             }
         }
         Ok(posts)
@@ -176,12 +182,12 @@ impl Door {
         self.name == name_of(endpoint) || self.bound == *endpoint
     }
 
-    /// Opens a socket for every worker where that is possible. Where it is not, they share those there are:
+    /// Opens so many sockets where that is possible. Where it is not, they share those there are:
     /// a port below 1024 after the privileges were given up, for example.
-    fn grow(&mut self, workers: usize) {
+    fn grow(&mut self, count: usize) {
         let is_shareable =
             matches!(self.bound, Endpoint::Tcp(_)) && self.sockets.iter().all(socket::is_reuseport);
-        while is_shareable && self.sockets.len() < workers {
+        while is_shareable && self.sockets.len() < count {
             let Ok(socket) = socket::listen(&self.bound, Sharing::Reuseport) else { return };
             self.sockets.push(Arc::new(socket));
         }

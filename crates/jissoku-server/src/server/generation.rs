@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
-use jissoku_os::driver::{Driver, Waker};
+use jissoku_os::driver::{self, Driver, Waker};
 
 use super::Settings;
 use super::doors::Post;
+use crate::causes::Cause;
 use crate::census::Census;
 use crate::handler::Site;
 use crate::limits::REFUSALS_MAX;
@@ -85,11 +86,16 @@ impl Generation {
         let waker = Waker::new()?;
         self.wakers.push(waker.clone());
         let Served { site, census } = served;
-        let worker = Worker::new(Arc::clone(site), Arc::clone(census), settings.limits);
+        let mut worker = Worker::new(Arc::clone(site), Arc::clone(census), settings.limits);
+        worker.plant(&settings.causes)?;
         let order = Arc::clone(&self.order);
         // Who is over the ceiling is taken to be told so, up to a margin; the kernel keeps the others.
         let mut driver = settings.driver;
         driver.connections_max = settings.limits.connections_max.saturating_add(REFUSALS_MAX);
+        if settings.causes.contains(&Cause::Herd) {
+            // The only driver that has one.
+            driver.choice = driver::Choice::Epoll;
+        }
         let core = settings.cores.get(index % settings.cores.len().max(1)).copied();
         let thread = thread::Builder::new().name(format!("worker-{index}"));
         self.workers.push(thread.spawn(move || {

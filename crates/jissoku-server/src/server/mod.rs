@@ -3,6 +3,7 @@
 //! `doors` has the sockets, `generation` the workers that listen on them, `running` the order in which
 //! both come and go, and `words` what is said to the process from outside.
 
+mod dealing;
 mod doors;
 mod generation;
 mod running;
@@ -18,8 +19,10 @@ pub use doors::ListenError;
 pub use running::{ReloadError, Running};
 pub use words::{Event, Words};
 
+use crate::causes::Cause;
 use crate::handler::Site;
 use crate::limits::Limits;
+use dealing::Dealing;
 use doors::Doors;
 
 /// How a server is set up.
@@ -37,6 +40,8 @@ pub struct Settings {
     pub limits: Limits,
     /// What the drivers may do, but for the number of connections: that is [`Limits::connections_max`].
     pub driver: driver::Settings,
+    /// What makes the server slow on purpose.
+    pub causes: Vec<Cause>,
 }
 
 impl Settings {
@@ -50,6 +55,17 @@ impl Settings {
             cores: Vec::new(),
             limits: Limits::DEFAULT,
             driver: driver::Settings::default(),
+            causes: Vec::new(),
+        }
+    }
+
+    /// Which workers listen on what.
+    fn dealing(&self) -> Dealing {
+        let has = |cause| self.causes.contains(&cause);
+        match self.workers {
+            workers if has(Cause::SingleWorker) => Dealing::First(workers),
+            workers if has(Cause::Herd) => Dealing::Herd(workers),
+            workers => Dealing::Each(workers),
         }
     }
 }

@@ -60,7 +60,7 @@ enum Phase {
 impl Running {
     /// Starts the first generation.
     pub(super) fn start(settings: &Settings, doors: Doors, site: Site) -> io::Result<Self> {
-        let posts = doors.deal(settings.workers)?;
+        let posts = doors.deal(settings.dealing())?;
         let census = Arc::new(Census::new(&settings.limits));
         let served = Served { site: Arc::new(site), census: Arc::clone(&census) };
         let (current, outcome) = Generation::start(settings, posts, &served)?;
@@ -98,7 +98,7 @@ impl Running {
     /// What of the new is impossible. The old go on, as if nothing had been asked.
     pub fn reload(&mut self, settings: &Settings, site: Site) -> Result<(), ReloadError> {
         let doors = self.doors.open(settings).map_err(ReloadError::Listen)?;
-        let posts = doors.deal(settings.workers).map_err(ReloadError::Work)?;
+        let posts = doors.deal(settings.dealing()).map_err(ReloadError::Work)?;
         if !self.census.is_for(&settings.limits) {
             // Whoever is connected now is counted out with the workers of before.
             self.census = Arc::new(Census::new(&settings.limits));

@@ -95,7 +95,7 @@ impl Gate {
         }
         for (listener, token) in self.listeners.iter().zip(TOKENS..) {
             let interest = match listener {
-                Listener::Own(_) => Interest::IN,
+                Listener::Own(_) | Listener::Herd(_) => Interest::IN,
                 Listener::Shared(_) => Interest::IN | Interest::EXCLUSIVE,
             };
             epoll.add(listener.fd(), token, interest)?;
