@@ -159,13 +159,15 @@ impl Output {
 
     /// Sends the first places that one call can send; how much went, and how much might have gone.
     fn send_next(&self, socket: impl AsFd) -> io::Result<(usize, usize)> {
-        let slices = self.slices();
+        let mut room = [IoSlice::new(&[]); SLICES_MAX];
+        let count = self.fill(&mut room);
+        let slices = &room[..count];
         if !slices.is_empty() {
             let offered = slices.iter().map(|slice| slice.len()).sum();
             // A head and the beginning of its file may share a segment.
             let is_all = offered == self.size();
             let more = if is_all { socket::More::No } else { socket::More::Follows };
-            return Ok((socket::send_slices(&socket, &slices, more)?, offered));
+            return Ok((socket::send_slices(&socket, slices, more)?, offered));
         }
         match self.unsent().next() {
             Some(Place::File(file, range)) => {
@@ -182,6 +184,13 @@ impl Output {
 
     /// The first slices of what is not sent, up to a file.
     fn slices(&self) -> Vec<IoSlice<'_>> {
+        let mut room = [IoSlice::new(&[]); SLICES_MAX];
+        let count = self.fill(&mut room);
+        room[..count].to_vec()
+    }
+
+    /// As [`Output::slices`], into a place that exists already; returns how many.
+    fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES_MAX]) -> usize {
         let mut room = TURN_SIZE_MAX;
         let memory = self.unsent().map_while(|place| match place {
             Place::Memory(bytes) if room > 0 => {
@@ -191,7 +200,7 @@ impl Output {
             }
             Place::Memory(_) | Place::File(..) => None,
         });
-        memory.take(SLICES_MAX).collect()
+        slices.iter_mut().zip(memory).map(|(slice, found)| *slice = found).count()
     }
 
     /// What is not sent, in order.

@@ -1,0 +1,240 @@
+//! What a request costs in memory: nothing in steady state, and little for a client that does not read.
+//!
+//! A binary of its own, because an allocator belongs to a whole process. It counts what every thread does but
+//! the client's: the workers' in effect.
+
+mod counting;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jissoku_os::driver::Choice;
+use jissoku_os::socket::Endpoint;
+use jissoku_os::uring;
+use jissoku_server::{
+    Contract, Echo, Files, FilesOptions, Fixed, FortyTwo, Running, Server, Settings, Site,
+};
+
+/// Longer than anything here takes; it turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Clients that do not read, and how long each waits until it takes for certain that nobody reads its
+/// requests either.
+const STALLED: u64 = 5;
+const LULL: Duration = Duration::from_millis(200);
+
+/// Rounds until everything has the room that it needs, and rounds that are counted.
+const ROUNDS_BEFORE: usize = 100;
+const ROUNDS: usize = 1_000;
+
+/// What a browser sends.
+const BROWSER: &str = "Host: localhost:8000\r\nConnection: keep-alive\r\nCache-Control: max-age=0\r\n\
+    sec-ch-ua: \"Chromium\";v=\"130\", \"Not?A_Brand\";v=\"99\"\r\nsec-ch-ua-mobile: ?0\r\n\
+    sec-ch-ua-platform: \"Linux\"\r\nUpgrade-Insecure-Requests: 1\r\nUser-Agent: Mozilla/5.0 (X11; Linux \
+    x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36\r\nAccept: text/html,\
+    application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8\r\nSec-Fetch-Site: none\r\n\
+    Sec-Fetch-Mode: navigate\r\nSec-Fetch-User: ?1\r\nSec-Fetch-Dest: document\r\nAccept-Language: \
+    en-GB,en;q=0.9\r\nCookie: session=0123456789abcdef0123456789abcdef; theme=dark\r\n\r\n";
+
+/// A worker, and one connection to it.
+struct Scene {
+    running: Running,
+    client: TcpStream,
+}
+
+impl Scene {
+    fn new(site: Site, choice: Choice) -> Self {
+        let mut settings = Settings::new("127.0.0.1:0".parse().expect("an address"));
+        settings.driver.choice = choice;
+        settings.limits.pace_grace_ns = u64::MAX;
+        let server = Server::listen(settings).expect("a place to listen");
+        let Some(Endpoint::Tcp(address)) = server.endpoints().pop() else {
+            unreachable!("it listens on TCP");
+        };
+        let running = server.start(site).expect("the worker starts");
+        Self { running, client: connect(address) }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.client.peer_addr().expect("it is connected")
+    }
+
+    /// Sends `request` and reads an answer of so many bytes, without allocating.
+    fn ask(&mut self, request: &[u8], mut left: usize) {
+        self.client.write_all(request).expect("room to send");
+        let mut buffer = [0; 16 * 1024];
+        while left > 0 {
+            let most = left.min(buffer.len());
+            match self.client.read(&mut buffer[..most]) {
+                // A read with a timeout is not begun again by the kernel (`signal(7)`).
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => {
+                    let size = read.expect("the answer comes");
+                    assert!(size > 0, "the connection ended");
+                    left -= size;
+                }
+            }
+        }
+    }
+
+    /// How long the answer to `request` is: what comes before the answer to a last one.
+    fn measure(&self, request: &[u8]) -> usize {
+        let last = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        self.measure_all(&[request, last].concat()) - self.measure_all(last)
+    }
+
+    /// How much comes in answer to `requests`, of which the last ends the connection.
+    fn measure_all(&self, requests: &[u8]) -> usize {
+        let mut client = connect(self.address());
+        client.write_all(requests).expect("room to send");
+        let mut answers = Vec::new();
+        client.read_to_end(&mut answers).expect("the answers come");
+        answers.len()
+    }
+
+    fn end(mut self) {
+        self.running.abandon().expect("the worker is told");
+        self.running.join().expect("the worker ends well");
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let client = TcpStream::connect(address).expect("the server listens");
+    client.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    client.set_nodelay(true).expect("small segments may leave");
+    client
+}
+
+/// Requests in every shape that is answered from memory.
+fn requests(paths: &[&str]) -> Vec<Vec<u8>> {
+    let mut requests = Vec::new();
+    for path in paths {
+        let get = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        requests.push(get.repeat(16));
+        requests.push(get);
+        requests.push(format!("GET {path} HTTP/1.1\r\n{BROWSER}"));
+        requests.push(format!("HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        requests.push(format!("GET {path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
+        requests.push(format!("GET http://a{path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let post = format!("POST {path} HTTP/1.1\r\nHost: a\r\n");
+        requests.push(format!("{post}Content-Length: 5\r\n\r\nhello"));
+        requests
+            .push(format!("{post}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nT: u\r\n\r\n"));
+    }
+    requests.into_iter().map(String::into_bytes).collect()
+}
+
+/// How often memory is asked for while `request` is answered again and again.
+fn count(scene: &mut Scene, request: &[u8]) -> u64 {
+    let size = scene.measure(request);
+    (0..ROUNDS_BEFORE).for_each(|_| scene.ask(request, size));
+    let before = counting::allocations();
+    (0..ROUNDS).for_each(|_| scene.ask(request, size));
+    counting::allocations() - before
+}
+
+fn check(what: &str, site: Site, choice: Choice, paths: &[&str]) {
+    let mut scene = Scene::new(site, choice);
+    for request in requests(paths) {
+        let count = count(&mut scene, &request);
+        let request = String::from_utf8_lossy(&request);
+        assert_eq!(count, 0, "allocations in {ROUNDS} rounds with {what}, {choice:?}: {request:?}");
+    }
+    scene.end();
+}
+
+/// Clients that ask and do not read, until the server takes no more from them: what it holds for each.
+fn hold(site: Site, choice: Choice) -> u64 {
+    let scene = Scene::new(site, choice);
+    let before = counting::held_since(0);
+    let requests = "GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(10_000);
+    let clients: Vec<_> = (0..STALLED)
+        .map(|_| {
+            let mut client = connect(scene.address());
+            client.set_write_timeout(Some(LULL)).expect("a timeout can be set");
+            while client.write_all(requests.as_bytes()).is_ok() {}
+            client
+        })
+        .collect();
+    let held = counting::held_since(before) / STALLED;
+    drop(clients);
+    scene.end();
+    held
+}
+
+/// A folder with a small and a large file.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("jissoku-hot-{}", std::process::id()));
+        std::fs::create_dir(&path).expect("a folder can be made");
+        std::fs::write(path.join("small.html"), "small").expect("a file can be written");
+        std::fs::write(path.join("large.bin"), vec![b'x'; 20_000]).expect("a file can be written");
+        Self(path)
+    }
+
+    fn site(&self) -> Site {
+        // Looking at the disk again is not part of a request in steady state.
+        let options =
+            FilesOptions { revalidate: Duration::from_hours(1), ..FilesOptions::default() };
+        Site::Files(Files::open(&self.0, options).expect("the folder can be read"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// One test, because several would count each other's.
+#[test]
+fn requests_allocate_nothing_in_steady_state() {
+    counting::leave_this_thread_out();
+    let none = Duration::ZERO;
+    let folder = Folder::new();
+    for choice in drivers() {
+        let fixed = |text: &str| Site::Fixed(Fixed::new(text, none, 0));
+        check("a fixed text", fixed("Hello"), choice, &["/"]);
+        let contract = Site::Contract(Contract::new(None, none, 0));
+        check("the contract", contract, choice, &["/", "/42", "/nothing", "/delay?ms=0"]);
+        check("42", Site::FortyTwo(FortyTwo::new()), choice, &["/"]);
+        check("files", folder.site(), choice, &["/small.html", "/nothing"]);
+        if choice == Choice::Epoll {
+            // A body that is sent from where it is takes a list of places, which a ring needs until the
+            // kernel has seen it.
+            check("a large fixed text", fixed(&"x".repeat(20_000)), choice, &["/"]);
+            check("large files", folder.site(), choice, &["/large.bin"]);
+            for text in ["Hello", &"x".repeat(8_000)] {
+                let (size, held) = (text.len(), hold(fixed(text), choice));
+                assert!(
+                    held <= 64 * 1024,
+                    "{held} bytes for who does not read {size} bytes a time"
+                );
+            }
+        }
+        let contract = Site::Contract(Contract::new(None, Duration::from_micros(20), 0));
+        // Only one at a time: requests behind a delayed one have to be kept until it is answered.
+        let mut scene = Scene::new(contract, choice);
+        assert_eq!(count(&mut scene, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), 0, "delays allocate");
+        scene.end();
+        // What makes an answer for each request cannot do without, so there is something to count.
+        let mut scene = Scene::new(Site::Echo(Echo::new()), choice);
+        let count = count(&mut scene, b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(count >= ROUNDS as u64, "{count} allocations were noticed");
+        scene.end();
+    }
+}
+
+fn drivers() -> Vec<Choice> {
+    if uring::is_available() {
+        return vec![Choice::Epoll, Choice::Uring];
+    }
+    let why = "skipped for io_uring: this kernel lacks it, or keeps it from us";
+    // Whoever closed standard error does not want to know.
+    let _told = writeln!(std::io::stderr(), "{why}");
+    vec![Choice::Epoll]
+}
