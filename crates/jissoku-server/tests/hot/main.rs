@@ -22,12 +22,12 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Clients that do not read, and how long each waits until it takes for certain that nobody reads its
 /// requests either.
-const STALLED: u64 = 5;
+const STALLED: u64 = 2;
 const LULL: Duration = Duration::from_millis(200);
 
 /// Rounds until everything has the room that it needs, and rounds that are counted.
-const ROUNDS_BEFORE: usize = 100;
-const ROUNDS: usize = 1_000;
+const ROUNDS_BEFORE: usize = 50;
+const ROUNDS: usize = 300;
 
 /// What a browser sends.
 const BROWSER: &str = "Host: localhost:8000\r\nConnection: keep-alive\r\nCache-Control: max-age=0\r\n\
