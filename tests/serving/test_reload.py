@@ -3,19 +3,21 @@
 import itertools
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.serving.served import PATIENCE_S, Load, Served, Start, ask, connect
+from tests.serving.served import COMMAND, PATIENCE_S, Load, Served, Start, ask, connect
 
 
 class Site:
     """A configuration that can be changed, and a server that has read it."""
 
-    def __init__(self, folder: Path, start: Start) -> None:
+    def __init__(self, folder: Path, start: Start, driver: str) -> None:
+        self.driver = driver
         self.file = folder / "serve.toml"
         self.socket = folder / "web.sock"
         self.write(text="0", workers=2)
@@ -25,7 +27,8 @@ class Site:
 
     def write(self, *, text: str, workers: int) -> None:
         self.file.write_text(
-            f"fixed = {text!r}\nworkers = {workers}\nlisten = ['127.0.0.1:0', 'unix:web.sock']\n"
+            f"fixed = {text!r}\nworkers = {workers}\ndriver = {self.driver!r}\n"
+            "listen = ['127.0.0.1:0', 'unix:web.sock']\n"
         )
 
     def check(self, text: str) -> None:
@@ -36,9 +39,22 @@ class Site:
                 assert time.monotonic() < deadline, f"{where} never answered {text}"
 
 
-@pytest.fixture
-def site(tmp_path: Path, start: Start) -> Site:
-    return Site(tmp_path, start)
+@pytest.fixture(params=["auto"])
+def site(tmp_path: Path, start: Start, request: pytest.FixtureRequest) -> Site:
+    return Site(tmp_path, start, request.param)
+
+
+def can_uring() -> bool:
+    """Whether this kernel has io_uring, and lets us use it."""
+    arguments = ["--fixed", "x", "--driver", "uring", "--listen", "unix:/nowhere/at/all"]
+    run = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
+    return "io_uring" not in run.stderr
+
+
+URING = pytest.param(
+    "uring", marks=pytest.mark.skipif(not can_uring(), reason="this kernel keeps io_uring from us")
+)
+on_both_drivers = pytest.mark.parametrize("site", ["epoll", URING], indirect=True)
 
 
 def reload_often(site: Site, count: int) -> None:
@@ -52,11 +68,13 @@ def reload_often(site: Site, count: int) -> None:
     site.check(str(count))
 
 
+@on_both_drivers
 def test_no_request_is_lost_in_reloads(site: Site) -> None:
     reload_often(site, 20)
 
 
 @pytest.mark.race
+@on_both_drivers
 def test_no_request_is_lost_in_two_hundred_reloads(site: Site) -> None:
     reload_often(site, 200)
 
@@ -71,6 +89,7 @@ def replace_often(site: Site, count: int) -> None:
     site.check(str(count))
 
 
+@on_both_drivers
 def test_no_request_is_lost_when_a_new_process_takes_over(site: Site) -> None:
     replace_often(site, 3)
     assert site.served.process.wait(PATIENCE_S) == 0, "the first process ends in order"
@@ -81,6 +100,7 @@ def test_no_request_is_lost_when_a_new_process_takes_over(site: Site) -> None:
 
 
 @pytest.mark.race
+@on_both_drivers
 def test_no_request_is_lost_when_twenty_processes_take_over(site: Site) -> None:
     replace_often(site, 20)
 
@@ -121,15 +141,10 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_configuration_leaves_the_old_one_serving(case: str, site: Site) -> None:
     text, reason = BROKEN[case]
-    with Load(site.port, site.socket):
-        # The Unix socket is listened on, and no TCP port may have its place.
-        taken = connect(site.port)
-        taken.connect()
-        port = taken.sock.getsockname()[1]
-        site.file.write_text(text.format(port=port))
+    with Load(site.port, site.socket), socket.create_server(("127.0.0.1", 0)) as somebody:
+        site.file.write_text(text.format(port=somebody.getsockname()[1]))
         site.served.tell(signal.SIGHUP)
         site.served.wait_for(f"not reloaded: .*{reason}")
-        taken.close()
     site.check("0")
     site.write(text="1", workers=1)
     site.served.reload()

@@ -74,7 +74,8 @@ impl Asker {
 /// A server on TCP and on a Unix socket.
 fn on_both() -> (Settings, Running) {
     let endpoints = vec![free_port(), Endpoint::Unix(fresh_path())];
-    let settings = Settings { endpoints, workers: 2, ..Settings::new(free_port()) };
+    let mut settings = Settings { endpoints, workers: 2, ..Settings::new(free_port()) };
+    settings.driver.choice = crate::driver();
     let server = Server::listen(settings.clone()).expect("places to listen");
     (settings, server.start(numbered(0)).expect("workers start"))
 }
@@ -104,22 +105,21 @@ fn nobody_loses_a_request_while_workers_come_and_go() {
 #[test]
 fn an_idle_connection_gets_one_more_answer_and_is_told_that_it_is_the_last() {
     let (settings, mut running) = on_both();
-    for endpoint in running.endpoints() {
-        let mut idle: Vec<_> =
-            (0..20).map(|_| Client::connect(&endpoint).expect("somebody listens")).collect();
-        for client in &mut idle {
-            client.send(GET);
-            assert_eq!(client.answer().field("Connection"), None);
-        }
-        for number in 1..4 {
-            running.reload(&settings, numbered(number)).expect("new workers start");
-        }
-        for client in &mut idle {
-            client.send(POST);
-            let answer = client.answer();
-            assert_eq!((answer.status, answer.field("Connection")), (200, Some("close")));
-            client.expect_end();
-        }
+    let endpoints = running.endpoints();
+    let connect = |number: usize| Client::connect(&endpoints[number % 2]).expect("a listener");
+    let mut idle: Vec<_> = (0..40).map(connect).collect();
+    for client in &mut idle {
+        client.send(GET);
+        assert_eq!(client.answer().field("Connection"), None);
+    }
+    for number in 1..4 {
+        running.reload(&settings, numbered(number)).expect("new workers start");
+    }
+    for client in &mut idle {
+        client.send(POST);
+        let answer = client.answer();
+        assert_eq!((answer.status, answer.field("Connection")), (200, Some("close")));
+        client.expect_end();
     }
     running.abandon().expect("workers are told");
     running.join().expect("workers end well");
