@@ -121,6 +121,9 @@ pub(crate) struct Load {
     /// Cores for the threads, such as 1 or 0,2-3
     #[arg(long, value_name = "LIST", value_parser = units::cores)]
     cores: Option<CoreList>,
+    /// How threads learn what has come; auto is epoll
+    #[arg(long, value_enum, default_value_t = DriverChoice::Auto)]
+    driver: DriverChoice,
     /// What to do between events [default: spin in a paced duet, else block]
     #[arg(long, value_enum)]
     idle: Option<IdleChoice>,
@@ -144,6 +147,13 @@ pub(crate) struct Load {
 // Clap would take a bare `Vec` for an argument that may be given several times.
 type Bytes = Vec<u8>;
 type CoreList = Vec<usize>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DriverChoice {
+    Auto,
+    Epoll,
+    Uring,
+}
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum IdleChoice {

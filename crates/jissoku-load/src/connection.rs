@@ -43,6 +43,8 @@ pub(crate) struct Connection {
     pub(crate) next: u16,
     /// The shape of the oldest request without an answer.
     pub(crate) asked: u16,
+    /// Which of the connections that were in this place.
+    pub(crate) generation: u16,
     /// Requests that may still be sent on it.
     pub(crate) left: u32,
     /// When connecting or ending began, or when it came to stand in line for a request.
@@ -79,6 +81,7 @@ impl Connection {
             oldest: 0,
             next,
             asked: next,
+            generation: 0,
             left: u32::MAX,
             since_ns: 0,
             unsent: 0,
@@ -105,6 +108,7 @@ impl Connection {
     /// Drops the socket and everything that was under way on it.
     pub(crate) fn reset(&mut self) {
         self.socket = None;
+        self.generation = self.generation.wrapping_add(1);
         self.phase = Phase::Closed;
         self.armed = false;
         self.used = false;

@@ -132,15 +132,20 @@ impl Thread<'_> {
         if let Err(error) = socket::connect_outcome(fd) {
             return self.fail_to_connect(index, error);
         }
-        let lane = &mut self.lanes[usize::from(connection.lane)];
-        if self.plan.reuse != Reuse::Close {
+        if self.outbox.is_some() {
+            if let Err(error) = self.order_answers(index) {
+                return self.fail_to_connect(index, error);
+            }
+        } else if self.plan.reuse != Reuse::Close {
             // On Unix sockets every read of the server's would report that there is room again.
             let interest = Interest::IN | Interest::RDHUP | Interest::ET;
             if let Err(error) = self.epoll.modify(fd, index as u64, interest) {
                 return self.fail_to_connect(index, error);
             }
         }
+        let connection = &mut self.connections[index];
         connection.phase = Phase::Open;
+        let lane = &mut self.lanes[usize::from(connection.lane)];
         lane.opened += 1;
         let now_ns = self.clock.now_ns();
         lane.connect.record(now_ns.saturating_sub(connection.since_ns));
@@ -178,6 +183,7 @@ impl Thread<'_> {
 
     /// Closes a connection and opens another one in its place.
     pub(crate) fn replace(&mut self, index: usize) {
+        self.order_silence(index);
         let connection = &mut self.connections[index];
         let lane = &mut self.lanes[usize::from(connection.lane)];
         if self.plan.reuse != Reuse::KeepAlive

@@ -29,7 +29,17 @@ impl Thread<'_> {
         let stamp = Stamp { due_ns: now_ns, sent_ns: now_ns };
         self.stamps[first..first + usize::from(count)].fill(stamp);
         self.time(index, now_ns);
-        self.flush(index);
+        self.dispatch(index);
+    }
+
+    /// Sends what a connection has to send: at once, or with the next wait.
+    #[inline]
+    pub(crate) fn dispatch(&mut self, index: usize) {
+        if self.outbox.is_some() {
+            self.post(index);
+        } else {
+            self.flush(index);
+        }
     }
 
     /// Hands the kernel what it has not taken yet.
@@ -53,25 +63,28 @@ impl Thread<'_> {
             }
         }
         let wanted = connection.unsent > 0;
-        if wanted != armed {
-            connection.armed = wanted;
-            if wanted && lane.rotation.changes() {
-                // Their place will hold other requests when the kernel takes bytes again.
-                let end = connection.unsent_end;
-                let rest = &lane.rotation.bytes()[end - connection.unsent..end];
-                self.spills.insert(short(index), rest.to_vec());
-            } else {
-                self.spills.remove(&short(index));
+        connection.armed = wanted;
+        if self.outbox.is_some() {
+            if wanted {
+                return self.order_room(index);
             }
+        } else if wanted != armed {
             let writable = if wanted { Interest::OUT } else { Interest::empty() };
             let interest = Interest::IN | Interest::RDHUP | Interest::ET | writable;
             if self.epoll.modify(fd, index as u64, interest).is_err() {
                 return self.lose(index, Fault::Write);
             }
-            if !wanted {
-                let now_ns = self.clock.now_ns();
-                self.go_on(index, now_ns);
-            }
+        }
+        if wanted && !armed && lane.rotation.changes() {
+            // Their place will hold other requests when the kernel takes bytes again.
+            let end = connection.unsent_end;
+            let rest = &lane.rotation.bytes()[end - connection.unsent..end];
+            self.spills.insert(short(index), rest.to_vec());
+        }
+        if armed && !wanted {
+            self.spills.remove(&short(index));
+            let now_ns = self.clock.now_ns();
+            self.go_on(index, now_ns);
         }
     }
 
@@ -100,7 +113,7 @@ impl Thread<'_> {
     }
 
     /// Takes bytes that came at `now_ns`.
-    fn take(&mut self, index: usize, bytes: &[u8], now_ns: u64) {
+    pub(crate) fn take(&mut self, index: usize, bytes: &[u8], now_ns: u64) {
         let lane = usize::from(self.connections[index].lane);
         self.lanes[lane].tally.bytes_received += bytes.len() as u64;
         let mut rest = bytes;
@@ -223,7 +236,7 @@ impl Thread<'_> {
     }
 
     /// The server has closed its side.
-    fn end(&mut self, index: usize) {
+    pub(crate) fn end(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         if connection.outstanding > 0 {
             let rotation = &self.lanes[usize::from(connection.lane)].rotation;

@@ -6,6 +6,7 @@
 mod address;
 mod check;
 mod chunked;
+mod completion;
 mod connection;
 mod crew;
 mod deadline;
@@ -46,7 +47,7 @@ pub use figures::{Figure, Support};
 pub use histogram::{Histogram, Quantiles};
 pub use objective::{BadObjective, Objective, Verdict};
 pub use outcome::{LaneOutcome, Outcome, ThreadOutcome};
-pub use plan::{Arrival, BadPlan, Idle, LanePlan, OnBusy, Pace, Plan, Reuse, Think, Until};
+pub use plan::{Arrival, BadPlan, Driver, Idle, LanePlan, OnBusy, Pace, Plan, Reuse, Think, Until};
 pub use request::{BadRequest, Request, Version};
 pub use run::{Control, Failure, run};
 pub use second::Second;

@@ -110,6 +110,6 @@ impl Thread<'_> {
             lane.free.push_back(short(index));
         }
         self.time(index, stamp.sent_ns);
-        self.flush(index);
+        self.dispatch(index);
     }
 }

@@ -30,6 +30,15 @@ pub enum Reuse {
     Requests(u32),
 }
 
+/// How threads learn what has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// By readiness (`epoll(7)`): a receive and a send for each request.
+    Epoll,
+    /// By completion (`io_uring(7)`): one call for all that a turn brings.
+    Uring,
+}
+
 /// What a thread does when nothing is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
@@ -109,6 +118,8 @@ pub struct Plan {
     pub until: Until,
     /// After so long without its whole answer, a request has failed.
     pub timeout_ns: u64,
+    /// How threads learn what has come.
+    pub driver: Driver,
     /// What to do between events.
     pub idle: Idle,
     /// Decides the order of lanes in each round.

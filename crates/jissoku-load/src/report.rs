@@ -16,7 +16,7 @@ use crate::fault::Faults;
 use crate::figures::{Figure, figures};
 use crate::histogram::Quantiles;
 use crate::outcome::{LaneOutcome, Outcome};
-use crate::plan::{Idle, LanePlan, Pace, Plan};
+use crate::plan::{Driver, Idle, LanePlan, Pace, Plan};
 use crate::tally::Tally;
 
 /// Name and version of the JSON's shape.
@@ -43,6 +43,7 @@ pub struct Report {
     pub seed: u64,
     pub clock: &'static str,
     pub clock_drift_ppm: f64,
+    pub driver: &'static str,
     pub idle: &'static str,
     pub interrupted: bool,
     /// Whether the stopwatch's own account holds.
@@ -149,6 +150,7 @@ impl Report {
             seed: plan.seed,
             clock: outcome.clock,
             clock_drift_ppm: outcome.drift_ppm,
+            driver: if plan.driver == Driver::Uring { "uring" } else { "epoll" },
             idle: if plan.idle == Idle::Spin { "spin" } else { "block" },
             interrupted: outcome.interrupted,
             checks: checks(plan, outcome),

@@ -2,7 +2,8 @@
 //!
 //! In the steady state a request costs one receive and one send, and a wait is shared by all that is
 //! ready with it. Sockets are registered once, edge-triggered. `exchange.rs` holds what happens to a
-//! request, `dial.rs` what happens to a connection, `deadline.rs` and `window.rs` what the clock asks for.
+//! request, `dial.rs` what happens to a connection, `deadline.rs`, `later.rs` and `window.rs` what the clock
+//! asks for. `completion.rs` is the same loop over completions.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -13,11 +14,14 @@ use std::time::Duration;
 use jissoku_os::epoll::{self, Epoll, Event, Interest};
 use jissoku_os::timer;
 use jissoku_os::tsc::Clock;
+use jissoku_os::uring::Client;
+
+use crate::completion::Outbox;
 
 use crate::connection::{Connection, Phase, Stamp, short};
 use crate::lane::Lane;
 use crate::pace::{Arrival, OnBusy, Pace};
-use crate::plan::{Idle, Plan};
+use crate::plan::{Driver, Idle, Plan};
 use crate::random::Random;
 use crate::reader::Reader;
 use crate::schedule::{Drawn, Even, Offer, Schedule};
@@ -35,7 +39,7 @@ const BUFFER_SIZE: usize = 64 * 1024;
 const THREAD_APART: u64 = 0xff51_afd7_ed55_8ccd;
 
 /// The token of the descriptor that ends everything.
-const HALT: u64 = u64::MAX;
+pub(crate) const HALT: u64 = u64::MAX;
 
 /// A thread with its connections.
 pub(crate) struct Thread<'a> {
@@ -58,6 +62,9 @@ pub(crate) struct Thread<'a> {
     pub(crate) random: Random,
     /// Nothing but answers and due requests happens before this time.
     pub(crate) next_mark_ns: u64,
+    /// What leaves with the next wait, if that is how it leaves.
+    pub(crate) outbox: Option<Outbox>,
+    ring: Option<Client>,
     /// What the kernel would not take of requests that differ from each other.
     pub(crate) spills: HashMap<u32, Vec<u8>>,
     pub(crate) started: bool,
@@ -79,6 +86,7 @@ impl<'a> Thread<'a> {
     ) -> io::Result<Self> {
         let epoll = Epoll::new()?;
         epoll.add(halt, HALT, Interest::IN)?;
+        let ring = (plan.driver == Driver::Uring).then(Client::new).transpose()?;
         let fresh = lanes.iter().map(|lane| Tally::new(lane.rotation.len())).collect();
         Ok(Self {
             plan,
@@ -93,6 +101,8 @@ impl<'a> Thread<'a> {
             later: BinaryHeap::new(),
             random: Random::new(plan.seed),
             next_mark_ns: 0,
+            outbox: ring.is_some().then(Outbox::default),
+            ring,
             spills: HashMap::new(),
             started: false,
             window: Window::default(),
@@ -123,15 +133,12 @@ impl<'a> Thread<'a> {
 
     /// Loads until the window closes, and says what was counted in it.
     pub(crate) fn run(mut self, timing: Timing, place: (usize, usize)) -> io::Result<Yield> {
+        if let Some(ring) = self.ring.take() {
+            return self.run_over(ring, timing, place);
+        }
         let mut events = [epoll::no_event(); EVENTS];
         let mut buffer = vec![0; BUFFER_SIZE];
-        if self.plan.idle == Idle::Block && self.plan.pace != Pace::Closed {
-            timer::wake_punctually()?;
-        }
-        while self.clock.now_ns() < timing.start_ns {
-            std::hint::spin_loop();
-        }
-        self.start(timing, place);
+        self.begin(timing, place)?;
         loop {
             let now_ns = self.clock.now_ns();
             if now_ns >= self.next_mark_ns && self.mark(now_ns, timing) || self.is_done() {
@@ -147,6 +154,18 @@ impl<'a> Thread<'a> {
                 self.ready(event, &mut buffer);
             }
         }
+    }
+
+    /// Waits for the start, and sends the first requests.
+    pub(crate) fn begin(&mut self, timing: Timing, place: (usize, usize)) -> io::Result<()> {
+        if self.plan.idle == Idle::Block && self.plan.pace != Pace::Closed {
+            timer::wake_punctually()?;
+        }
+        while self.clock.now_ns() < timing.start_ns {
+            std::hint::spin_loop();
+        }
+        self.start(timing, place);
+        Ok(())
     }
 
     fn start(&mut self, timing: Timing, (thread, threads): (usize, usize)) {
@@ -197,7 +216,7 @@ impl<'a> Thread<'a> {
     }
 
     /// How long nothing needs to be done but what events ask for.
-    fn patience(&self) -> Option<Duration> {
+    pub(crate) fn patience(&self) -> Option<Duration> {
         if self.plan.idle == Idle::Spin {
             return Some(Duration::ZERO);
         }

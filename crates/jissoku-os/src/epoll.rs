@@ -1,7 +1,7 @@
 //! Readiness: a thin, safe wrapper of `epoll(7)`. A token is the caller's, and comes back unchanged.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::epoll;
@@ -65,6 +65,13 @@ impl Epoll {
             Err(Errno::INTR) => Ok(0),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+impl AsFd for Epoll {
+    /// It is readable while it has something to report.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

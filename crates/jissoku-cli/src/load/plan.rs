@@ -4,12 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use jissoku_load::{
-    Address, Arrival, Expected, Idle, LanePlan, OnBusy, Pace, Plan, Request, Reuse, Shape, Think,
-    Until, Verify, Version,
+    Address, Arrival, Driver, Expected, Idle, LanePlan, OnBusy, Pace, Plan, Request, Reuse, Shape,
+    Think, Until, Verify, Version,
 };
-use jissoku_os::{clock, core};
+use jissoku_os::{clock, core, uring};
 
-use super::{ArrivalChoice, BusyChoice, IdleChoice, Load, VerifyChoice};
+use super::{ArrivalChoice, BusyChoice, DriverChoice, IdleChoice, Load, VerifyChoice};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -37,6 +37,9 @@ impl Load {
         let allowed = core::allowed().map_err(|error| format!("no core may be used: {error}"))?;
         if let Some(foreign) = self.cores.iter().flatten().find(|core| !allowed.contains(core)) {
             return Err(format!("core {foreign} is not among those we may use: {allowed:?}"));
+        }
+        if self.driver == DriverChoice::Uring && !uring::is_available() {
+            return Err("this kernel gives us no io_uring: leave --driver out".to_owned());
         }
         let lanes = self.lanes()?;
         let is_paced_duet = self.rate.is_some() && lanes.len() > 1;
@@ -67,6 +70,10 @@ impl Load {
                 requests: self.requests,
             },
             timeout_ns: self.timeout,
+            driver: match self.driver {
+                DriverChoice::Auto | DriverChoice::Epoll => Driver::Epoll,
+                DriverChoice::Uring => Driver::Uring,
+            },
             idle,
             seed: self.seed.unwrap_or_else(clock::monotonic_ns),
             local: self.local_addr,

@@ -1,11 +1,12 @@
 //! Completion: `io_uring(7)` as we use it. [`answer`] is a whole server for those who answer with constant
-//! bytes; [`Ring`] is what the driver for everybody else stands on.
+//! bytes; [`Client`] is for those who ask; [`Ring`] is what the driver for everybody else stands on.
 //!
 //! Multishot accepts and receives, a small ring of receive buffers, sends whose success is not reported,
 //! and task work deferred to the one call per turn that submits and waits. Needs Linux 6.1.
 
 mod answer;
 mod buffers;
+mod client;
 mod report;
 mod ring;
 
@@ -15,6 +16,7 @@ use io_uring::IoUring;
 
 pub use answer::answer;
 pub(crate) use buffers::Filled;
+pub use client::{Client, Event, Letter, Patience};
 pub(crate) use report::{Received, Report};
 pub(crate) use ring::{Bytes, Parcel, Ring, Wait};
 
