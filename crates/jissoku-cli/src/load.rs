@@ -1,24 +1,28 @@
 //! `jissoku load`: the stopwatch, alone.
 
+pub(crate) mod errand;
 mod output;
 mod plan;
 mod progress;
+mod search;
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::mem;
 use std::net::IpAddr;
-use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use jissoku_load::report::{Format, Report};
-use jissoku_load::{Address, Control, Edge, Failure, Objective, Outcome, Second, Think, Verdict};
-use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
+use jissoku_load::{Address, Objective, Think, Verdict};
 
 use crate::units;
+use errand::{Curiosity, Find};
 use output::Output;
-use progress::Progress;
+use search::Search;
+
+/// How long each rate is tried, unless -d says so.
+const SEARCH_STEP_NS: u64 = 3_000_000_000;
 
 /// Asks servers, checks every answer, and measures time.
 #[derive(Debug, clap::Args)]
@@ -100,6 +104,9 @@ pub(crate) struct Load {
     /// What is expected, such as 'p99<5ms,errors<0.1%': exit with 3 if it is broken
     #[arg(long, value_name = "OBJECTIVE")]
     slo: Option<Objective>,
+    /// Look for the highest rate that meets an objective, from -R on, trying each for -d [default: 3s]
+    #[arg(long, value_name = "OBJECTIVE", value_parser = objective, conflicts_with_all = ["slo", "requests", "format", "hdr", "timeseries", "events", "strict"])]
+    search: Option<String>,
     /// Exit with 4 if a self-check fails
     #[arg(long)]
     strict: bool,
@@ -184,40 +191,40 @@ enum VerifyChoice {
 impl Load {
     pub(crate) fn run(mut self) -> u8 {
         let wishes = self.wishes();
+        let search = self.search();
         let plan = match self.plan() {
             Ok(plan) => plan,
             Err(refusal) => return complain(&refusal, 2),
         };
-        let signals = match Signals::catch(&[SIGINT, SIGTERM]) {
+        let signals = match errand::catch() {
             Ok(signals) => signals,
-            Err(error) => return complain(&format!("signals cannot be caught: {error}"), 1),
+            Err(code) => return code,
         };
-        let on_edge = |edge| {
-            if wishes.events {
-                tell(edge);
-            }
+        if let Some(search) = search {
+            return search.run(plan, &signals);
+        }
+        let curiosity = Curiosity { events: wishes.events, rows: wishes.timeseries.is_some() };
+        let find = match errand::carry_out(&plan, &signals, curiosity) {
+            Ok(find) => find,
+            Err(code) => return code,
         };
-        let progress = Progress::new(&plan, wishes.timeseries.is_some(), !wishes.events);
-        let hear = |second: &Second| progress.hear(second);
-        let on_second = progress.is_wanted().then_some(&hear as &dyn Fn(&Second));
-        let control = Control { interrupt: signals.as_fd(), on_edge: &on_edge, on_second };
-        let outcome = jissoku_load::run(&plan, control);
-        let rows = progress.finish();
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(failure @ Failure::NoSuchProcess { .. }) => {
-                return complain(&failure.to_string(), 2);
-            }
-            Err(failure) => return complain(&failure.to_string(), 1),
-        };
-        let report = Report::new(&plan, &outcome);
-        if let Err(refusal) = wishes.write(&report, &outcome, &rows) {
+        if let Err(refusal) = wishes.write(&find) {
             return complain(&format!("the report cannot be written: {refusal}"), 1);
         }
-        if outcome.interrupted {
+        if find.outcome.interrupted {
             return 130;
         }
-        wishes.judge(&report)
+        wishes.judge(&find.report)
+    }
+
+    /// What is to be looked for; the plan is one for its first step.
+    fn search(&mut self) -> Option<Search> {
+        let text = self.search.take()?;
+        let objective = text.parse().ok()?;
+        let first_rps = self.rate.map(|(from_rps, _)| from_rps);
+        self.rate.get_or_insert((1, 1));
+        self.duration.get_or_insert(SEARCH_STEP_NS);
+        Some(Search { objective, text, first_rps, json: self.json })
     }
 
     /// What is to be done with the outcome.
@@ -251,7 +258,7 @@ struct Wishes {
 }
 
 impl Wishes {
-    fn write(&self, report: &Report, outcome: &Outcome, rows: &str) -> Result<(), String> {
+    fn write(&self, Find { report, outcome, rows }: &Find) -> Result<(), String> {
         if let Some(file) = &self.hdr {
             output::write_hgrm(file, outcome)?;
         }
@@ -290,16 +297,11 @@ fn text_or_file(text: &str) -> Result<Bytes, String> {
     }
 }
 
-fn tell(edge: Edge) {
-    let line = match edge {
-        Edge::Open => "window open\n",
-        Edge::Close => "window close\n",
-    };
-    // Whoever does not listen misses it; the measurement does not depend on it.
-    let _written = io::stderr().write_all(line.as_bytes());
+fn objective(text: &str) -> Result<String, String> {
+    text.parse::<Objective>().map(|_| text.to_owned()).map_err(|bad| bad.to_string())
 }
 
-fn complain(sentence: &str, code: u8) -> u8 {
+pub(crate) fn complain(sentence: &str, code: u8) -> u8 {
     // There is nowhere left to say that stderr is closed.
     let _written = writeln!(io::stderr(), "jissoku load: {sentence}");
     code

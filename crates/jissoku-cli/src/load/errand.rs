@@ -1,0 +1,63 @@
+//! A measurement from a plan to its outcome, with Ctrl-C as its early end.
+
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+
+use jissoku_load::report::Report;
+use jissoku_load::{Control, Edge, Failure, Outcome, Plan, Second};
+use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
+
+use super::progress::Progress;
+use crate::load::complain;
+
+/// What somebody who waits for it wants to see meanwhile.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Curiosity {
+    /// A line on stderr when the window opens and closes; without the line of progress.
+    pub(crate) events: bool,
+    /// A row for each second.
+    pub(crate) rows: bool,
+}
+
+/// What an errand brought.
+#[derive(Debug)]
+pub(crate) struct Find {
+    pub(crate) report: Report,
+    pub(crate) outcome: Outcome,
+    pub(crate) rows: String,
+}
+
+/// Where Ctrl-C and its kin arrive from now on.
+pub(crate) fn catch() -> Result<Signals, u8> {
+    Signals::catch(&[SIGINT, SIGTERM])
+        .map_err(|error| complain(&format!("signals cannot be caught: {error}"), 1))
+}
+
+/// Carries a plan out. What went wrong has been told, and the exit code says it.
+pub(crate) fn carry_out(plan: &Plan, signals: &Signals, curiosity: Curiosity) -> Result<Find, u8> {
+    let on_edge = |edge| {
+        if curiosity.events {
+            tell(edge);
+        }
+    };
+    let progress = Progress::new(plan, curiosity.rows, !curiosity.events);
+    let hear = |second: &Second| progress.hear(second);
+    let on_second = progress.is_wanted().then_some(&hear as &dyn Fn(&Second));
+    let control = Control { interrupt: signals.as_fd(), on_edge: &on_edge, on_second };
+    let outcome = jissoku_load::run(plan, control);
+    let rows = progress.finish();
+    match outcome {
+        Ok(outcome) => Ok(Find { report: Report::new(plan, &outcome), outcome, rows }),
+        Err(failure @ Failure::NoSuchProcess { .. }) => Err(complain(&failure.to_string(), 2)),
+        Err(failure) => Err(complain(&failure.to_string(), 1)),
+    }
+}
+
+fn tell(edge: Edge) {
+    let line = match edge {
+        Edge::Open => "window open\n",
+        Edge::Close => "window close\n",
+    };
+    // Whoever does not listen misses it; the measurement does not depend on it.
+    let _written = io::stderr().write_all(line.as_bytes());
+}
