@@ -7,7 +7,13 @@ from jissoku.calibrate.score import Grade, judge, score
 
 def outcome(names: dict[str, float], *, report: str = "", void: bool = False) -> Outcome:
     return Outcome(
-        setup="s", names=names, command="", report=report, code=0, account={"is_void": void}
+        setup="s",
+        names=names,
+        command="",
+        report=report,
+        code=0,
+        account={"is_void": void},
+        foreign=0.0,
     )
 
 

@@ -22,7 +22,12 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the tool: enough to judge it once more."""
+    """One run of the tool: enough to judge it once more.
+
+    Attributes:
+        foreign: The share of the cores' time that others used meanwhile.
+        report: The beginning and the end of what the tool printed.
+    """
 
     setup: str
     oracle: dict[str, Any]
@@ -30,6 +35,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None
     account: dict[str, Any]
     figures: dict[str, float]
+    foreign: float
     report: str
 
 

@@ -17,8 +17,10 @@ import msgspec
 
 from jissoku.calibrate import reading, truth
 from jissoku.calibrate.check import Ask, Disturbance, Setup
+from jissoku.calibrate.quiet import FOREIGN_MAX, Watch
 from jissoku.calibrate.tool import Found
 from jissoku.errors import JissokuError
+from jissoku.model import Cores
 
 # What a tool may take beyond what was asked of it; one that waits for time-outs takes a while.
 GRACE_S = 25.0
@@ -29,9 +31,6 @@ START_S = 20.0
 # What the oracle's bodies are made of, and how long they are unless it is told.
 PATTERN = "".join(map(chr, range(ord(" "), ord("~") + 1)))
 BODY_SIZE = 13
-
-# The end of a report that is kept.
-REPORT_CHARACTERS = 4000
 
 
 class CalibrationError(JissokuError):
@@ -48,6 +47,7 @@ class Outcome:
         report: The end of what the tool printed.
         code: How it exited; None when it had to be killed.
         account: The oracle's own account; empty where nobody listened.
+        foreign: The share of the cores' time that others used meanwhile.
     """
 
     setup: str
@@ -56,11 +56,16 @@ class Outcome:
     report: str
     code: int | None
     account: Mapping[str, Any]
+    foreign: float = 0.0
 
     @property
-    def is_void(self) -> bool:
-        """Whether the oracle itself was late."""
-        return bool(self.account.get("is_void", False))
+    def void(self) -> str:
+        """Why times mean nothing here; empty when they do."""
+        if self.foreign > FOREIGN_MAX:
+            return f"others used {self.foreign:.0%} of the cores meanwhile"
+        if self.account.get("is_void", False):
+            return "the oracle itself was late"
+        return ""
 
 
 class Bench:
@@ -69,12 +74,12 @@ class Bench:
     def __init__(
         self,
         found: Found,
-        oracle_cores: tuple[int, ...],
+        cores: Cores,
         waits_for: Callable[[subprocess.Popen[Any]], object],
     ) -> None:
         """`waits_for` is handed each process of the tool, so that an interruption can end it."""
         self.found = found
-        self._cores = ",".join(map(str, oracle_cores))
+        self._cores = cores
         self._waits_for = waits_for
 
     def run(self, setup: Setup, ask: Ask) -> Outcome:
@@ -85,15 +90,18 @@ class Bench:
         """
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
             folder = Path(name)
+            watch = Watch(tuple({*self._cores.server, *self._cores.stopwatch}))
             if setup.closed:
                 report, code, command = self._tool(setup, ask, _nobody(), folder)
                 names: dict[str, float] = {}
                 account: dict[str, Any] = {}
+                foreign = watch.foreign()
             else:
-                oracle = _Oracle(setup, folder, self._cores)
+                oracle = _Oracle(setup, folder, self._cores.server)
                 with oracle:
                     report, code, command = self._tool(setup, ask, oracle.values, folder)
                     account = oracle.end()
+                foreign = watch.foreign()
                 entries = truth.read(folder / "log")
                 names = truth.figures(entries, account, float(ask.get("timeout_s", 1e9)))
                 account = {k: v for k, v in account.items() if k not in ("arrivals", "in_flight")}
@@ -108,9 +116,10 @@ class Bench:
             setup=setup.name,
             names=names,
             command=command,
-            report=report[-REPORT_CHARACTERS:],
+            report=report,
             code=code,
             account=account,
+            foreign=foreign,
         )
 
     def _tool(
@@ -168,13 +177,13 @@ class Bench:
 class _Oracle:
     """An oracle that runs, as a context manager."""
 
-    def __init__(self, setup: Setup, folder: Path, cores: str) -> None:
+    def __init__(self, setup: Setup, folder: Path, cores: tuple[int, ...]) -> None:
         self._log = folder / "log"
         socket_path = folder / "socket"
         is_unix = bool(setup.ask.get("unix"))
         listen = f"unix:{socket_path}" if is_unix else "127.0.0.1:0"
         words = [sys.executable, "-m", "jissoku", "oracle", "--until-eof"]
-        words += ["--listen", listen, "--cores", cores, "--log", str(self._log)]
+        words += ["--listen", listen, "--cores", ",".join(map(str, cores)), "--log", str(self._log)]
         for option, value in setup.oracle.items():
             values = value if isinstance(value, list) else [value]
             for one in values:

@@ -42,7 +42,7 @@ def score(check: Check, outcomes: Mapping[str, Outcome]) -> tuple[Grade, tuple[E
         for expectation in setup.expect if outcome else ():
             assert outcome is not None
             found = judge(expectation, outcome)
-            if outcome.is_void and check.times(expectation):
+            if outcome.void and check.times(expectation):
                 found = [msgspec.structs.replace(it, grade=Grade.VOID) for it in found]
             evidence += found
     return worst(Grade(found.grade) for found in evidence), tuple(evidence)

@@ -22,6 +22,9 @@ from jissoku.observe.machine import machine
 # A run in which the oracle itself was late is repeated so often; the machine may have been busy.
 ATTEMPTS = 2
 
+# Of each end of a report so much is kept.
+REPORT_CHARACTERS = 2000
+
 # Starting and ending both sides of a run.
 OVERHEAD_S = 1.0
 
@@ -72,7 +75,7 @@ def calibrate(plan: Plan, listener: Listener) -> Scorecard:
         is_finished=False,
     )
     with Interruption() as interruption, pinned(plan.cores.stopwatch):
-        bench = Bench(plan.found, plan.cores.server, interruption.waits_for)
+        bench = Bench(plan.found, plan.cores, interruption.waits_for)
         session = _Session(plan, bench, interruption)
         left = [session.seconds(check) for check in plan.checks]
         try:
@@ -132,7 +135,7 @@ class _Session:
         if grade is Grade.F and check.id in self._tool.deviates:
             grade, sentence = Grade.B, f"documented: {self._tool.deviates[check.id]}"
         if grade is Grade.VOID:
-            sentence = "the oracle itself was late: the machine was busy with something else"
+            sentence = next((it.void for it in outcomes.values() if it.void), sentence)
         runs = tuple(_run(setup, outcomes) for setup in check.setup if setup.name in outcomes)
         return Score(
             check=check.id,
@@ -161,7 +164,7 @@ class _Session:
         attempts = ATTEMPTS if is_timed else 1
         for _ in range(attempts):
             self._interruption.check()
-            if found is not None and not (is_timed and found.is_void):
+            if found is not None and not (is_timed and found.void):
                 break
             found = self._bench.run(setup, ask)
             self._interruption.check()
@@ -183,8 +186,16 @@ def _run(setup: Setup, outcomes: Mapping[str, Outcome]) -> Run:
         exit_code=outcome.code,
         account=dict(outcome.account),
         figures=dict(outcome.names),
-        report=outcome.report,
+        foreign=round(outcome.foreign, 4),
+        report=_short(outcome.report),
     )
+
+
+def _short(report: str) -> str:
+    """A report without its middle, where histograms are."""
+    if len(report) <= 2 * REPORT_CHARACTERS:
+        return report
+    return f"{report[:REPORT_CHARACTERS]} ... {report[-REPORT_CHARACTERS:]}"
 
 
 def _machine() -> str:
