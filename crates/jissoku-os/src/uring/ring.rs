@@ -256,11 +256,15 @@ impl Drop for Ring {
     fn drop(&mut self) {
         // Nobody could do anything about a failure; the kernel will clean up in its own time.
         let _submitted = self.enter(std::iter::empty(), Wait::Not);
-        let submitter = self.io.submitter();
         let time = Timespec::new().nsec(CANCEL_NS_MAX);
-        let _cancelled = submitter.register_sync_cancel(Some(time), CancelBuilder::any());
+        let every = CancelBuilder::any();
+        let _cancelled = self.io.submitter().register_sync_cancel(Some(time), every);
+        // What was cancelled lets go of its socket when the ring is entered once more.
+        let _let_go = self.enter(std::iter::empty(), Wait::Not);
+        // A connection that was taken meanwhile is closed with its report.
+        self.collect(&mut Vec::new());
         if let Some(buffers) = self.buffers.take() {
-            buffers.retire(&submitter);
+            buffers.retire(&self.io.submitter());
         }
     }
 }

@@ -9,6 +9,9 @@ use super::*;
 pub(super) use paper::Paper;
 use stage::{LARGE, TURNS_MAX, play, play_with};
 
+/// More than a ring takes requests, or has buffers, and than epoll reports events at once.
+const MANY: usize = 1_100;
+
 #[test]
 fn bytes_come_and_answers_go() {
     play(|stage| {
@@ -34,6 +37,49 @@ fn connections_do_not_mix() {
         drop(clients);
         stage.turn_until("all are gone", |stage| stage.driver.connections() == 0);
         assert_eq!((stage.puppet.opened, stage.puppet.closed), (100, 100));
+    });
+}
+
+#[test]
+fn more_clients_than_any_queue_holds_are_answered() {
+    // The limit is the process's; other tests do not mind a higher one.
+    let limit = crate::descriptors::raise_limit().expect("a limit can be raised");
+    if limit.is_some_and(|limit| limit < 6 * MANY as u64) {
+        eprintln!("skipped: {MANY} clients need more descriptors than we may have");
+        return;
+    }
+    play(|stage| {
+        let mut clients = Vec::new();
+        for _ in 0..MANY {
+            clients.push(stage.connect());
+            // A listener may queue fewer than there are clients.
+            let count = clients.len();
+            stage.turn_until("it is taken", |stage| stage.driver.connections() == count);
+        }
+        for (round, number) in [b"1", b"2"].into_iter().zip(1..) {
+            for client in &mut clients {
+                client.write_all(round).expect("room to send");
+            }
+            let size = number * MANY;
+            stage.turn_until("all are heard", |stage| stage.puppet.received == size);
+            for client in &mut clients {
+                assert_eq!(stage.read(&mut **client, 1), round);
+            }
+        }
+    });
+}
+
+#[test]
+fn nothing_is_left_behind_by_a_driver_that_is_gone() {
+    play(|stage| {
+        let mut client = stage.connect();
+        client.write_all(b"1").expect("room to send");
+        assert_eq!(stage.read(&mut *client, 1), b"1");
+        let mut late = stage.connect();
+        stage.replace_driver();
+        assert!(stage.try_connect().is_err(), "somebody still listens");
+        client.expect_end();
+        late.expect_end();
     });
 }
 

@@ -5,6 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::super::{
     Arrival, Choice, Driver, Due, Handler, Key, Listener, Next, Output, Settings, Waker,
@@ -16,6 +17,9 @@ use crate::uring;
 
 /// More than any socket buffers.
 pub(super) const LARGE: usize = 16 * 1024 * 1024;
+
+/// Longer than anything here takes; it turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Far more turns than any test needs; beyond it something is lost, and the test fails instead of hanging.
 pub(super) const TURNS_MAX: usize = 20_000;
@@ -29,6 +33,7 @@ pub(super) struct Puppet {
     pub(super) opened: usize,
     pub(super) closed: usize,
     pub(super) largest: usize,
+    pub(super) received: usize,
     /// Where `F` and `S` come from; whoever was held gets it too.
     pub(super) paper: Option<Paper>,
 }
@@ -49,6 +54,7 @@ impl Handler for Puppet {
     fn receive(&mut self, connection: &mut Strings, bytes: &[u8], output: &mut Output) -> Next {
         assert!(matches!(connection.next, Next::Receive | Next::Finish), "receives unasked");
         self.largest = self.largest.max(bytes.len());
+        self.received += bytes.len();
         for byte in bytes {
             match byte {
                 b'L' => output.share(Arc::from(vec![b'l'; LARGE])),
@@ -116,17 +122,45 @@ impl Handler for Puppet {
 
 pub(super) trait Client: Read + Write {
     fn finish(&self);
+
+    /// Whatever sees the end of the connection has to happen without the driver.
+    fn expect_end(&mut self);
 }
 
 impl Client for TcpStream {
     fn finish(&self) {
         self.shutdown(Shutdown::Write).expect("the connection stands");
     }
+
+    fn expect_end(&mut self) {
+        self.set_nonblocking(false).expect("a socket has modes");
+        self.set_read_timeout(Some(PATIENCE)).expect("a socket has options");
+        check_end(self);
+    }
 }
 
 impl Client for UnixStream {
     fn finish(&self) {
         self.shutdown(Shutdown::Write).expect("the connection stands");
+    }
+
+    fn expect_end(&mut self) {
+        self.set_nonblocking(false).expect("a socket has modes");
+        self.set_read_timeout(Some(PATIENCE)).expect("a socket has options");
+        check_end(self);
+    }
+}
+
+fn check_end(client: &mut dyn Client) {
+    loop {
+        match client.read(&mut [0; 1]) {
+            Ok(count) => return assert_eq!(count, 0, "more bytes come"),
+            // The kernel interrupts a thread whose ring it cleans up.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                return assert_ne!(error.kind(), io::ErrorKind::WouldBlock, "it does not end");
+            }
+        }
     }
 }
 
@@ -167,6 +201,13 @@ impl Stage {
 
     pub(super) fn connect(&self) -> Box<dyn Client> {
         self.try_connect().expect("somebody listens")
+    }
+
+    /// Ends the driver, with all that it has, and has another that listens nowhere.
+    pub(super) fn replace_driver(&mut self) {
+        let settings = Settings { choice: Choice::Epoll, ..Settings::default() };
+        let driver = Driver::new(Vec::new(), self.waker.clone(), settings);
+        self.driver = driver.expect("a driver");
     }
 
     pub(super) fn turn_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
