@@ -20,7 +20,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     Load(Box<load::Load>),
     Floor(floor::Floor),
     Oracle(oracle::Oracle),
