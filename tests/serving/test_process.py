@@ -67,6 +67,7 @@ def test_all_threads_become_another_user(tmp_path: Path, start: Start) -> None:
         assert status["Groups"].split() == ["12346"]
         assert int(status["CapEff"], 16) == 0
     assert ask(port) == (200, b"x")
+    assert pid_file.stat().st_uid == 12345, "a successor can write it"
 
 
 def test_the_pid_file_names_whoever_serves(tmp_path: Path, start: Start) -> None:
@@ -135,6 +136,11 @@ def check_what_is_told(manager: Manager, tmp_path: Path, start: Start) -> None:
     served.replace()
     told = [manager.hear() for _ in range(3)]
     assert {"MAINPID": str(served.successors[0]), "READY": "1"} in told
+    assert served.process.wait(PATIENCE_S) == 0
+    manager.socket.settimeout(0)
+    with pytest.raises(BlockingIOError):
+        manager.hear()
+    manager.socket.settimeout(PATIENCE_S)
     served.tell(signal.SIGTERM)
     while manager.hear().get("STOPPING") != "1":
         pass

@@ -2,7 +2,10 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
+use std::os::fd::AsFd;
 use std::ptr;
+
+use rustix::process::{Gid, Uid};
 
 /// Room for an entry of the user database and all its texts; more than any sane one needs.
 const ENTRY_SIZE: usize = 64 * 1024;
@@ -37,6 +40,17 @@ impl Identity {
             }
         };
         Ok(Self { uid, gid, name })
+    }
+
+    /// Makes a file its own, unless we are no root: then it is ours already, or never will be its.
+    ///
+    /// # Errors
+    /// The error of `fchown(2)`.
+    pub fn own(&self, file: impl AsFd) -> io::Result<()> {
+        if !is_root() {
+            return Ok(());
+        }
+        Ok(rustix::fs::fchown(file, Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)))?)
     }
 
     /// Becomes it, with all threads and for good; nothing happens if that is who we are already.

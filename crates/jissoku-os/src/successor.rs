@@ -42,7 +42,8 @@ impl Image {
     /// is what is started.
     ///
     /// # Errors
-    /// The error of reading `/proc`, or `NotFound` when there is no such program any more.
+    /// The error of reading `/proc`, or `NotFound` when there is no such program any more, or not for
+    /// this user.
     pub fn of_this_process(environment: Vec<(OsString, OsString)>) -> io::Result<Self> {
         let line = std::fs::read("/proc/self/cmdline")?;
         let line = line.strip_suffix(b"\0").unwrap_or(&line);
@@ -51,7 +52,7 @@ impl Image {
         let name = arguments.first().map_or_else(|| Path::new(""), Path::new);
         let path = environment.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value);
         let program = find(name, path).ok_or_else(|| {
-            let message = format!("there is no program {} any more", name.display());
+            let message = format!("this user cannot execute {}", name.display());
             io::Error::new(io::ErrorKind::NotFound, message)
         })?;
         Ok(Self { program, arguments, environment })

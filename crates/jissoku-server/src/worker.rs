@@ -165,13 +165,21 @@ pub(crate) struct Worker {
     turned_away: Vec<Key>,
     /// When everybody is to be looked at because we are stopping.
     looks_ns: Option<u64>,
+    /// Which endpoint each of the driver's listeners belongs to.
+    places: Vec<usize>,
 }
 
 impl Worker {
     pub(crate) fn new(site: Arc<Site>, census: Arc<Census>, limits: Limits) -> Self {
         let now_ns = jissoku_os::clock::monotonic_ns();
         let desk = Desk::new(Service::new(site), census, limits, now_ns);
-        Self { desk, turned_away: Vec::new(), looks_ns: None }
+        Self { desk, turned_away: Vec::new(), looks_ns: None, places: Vec::new() }
+    }
+
+    /// Says which endpoint each of the driver's listeners belongs to.
+    pub(crate) fn at(mut self, places: Vec<usize>) -> Self {
+        self.places = places;
+        self
     }
 
     /// Makes it slow on purpose.
@@ -230,6 +238,9 @@ impl Handler for Worker {
     type Connection = Connection;
 
     fn open(&mut self, arrival: &Arrival<'_>) -> Connection {
+        // From here on it is the endpoint that counts.
+        let listener = self.places.get(arrival.listener).copied().unwrap_or_default();
+        let arrival = &Arrival { listener, ..*arrival };
         let seat = self.desk.census.enter(arrival.socket);
         if seat.is_over {
             self.desk.refused += 1;

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -71,6 +72,12 @@ impl PidFile {
     pub(super) fn fill(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         writeln!(self.file, "{}", std::process::id())
+    }
+}
+
+impl AsFd for PidFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

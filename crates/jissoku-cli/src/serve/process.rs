@@ -29,7 +29,10 @@ pub(super) fn live(arguments: &[String]) -> Result<(), Failure> {
     surroundings.sockets = Sockets::default();
     // What only root may do is done now, and what is served is read by whom it will be read again.
     let prepared = serve.identity.pid_file().and_then(|pid_file| {
-        user.map_or(Ok(()), |user| user.assume()).map_err(|error| Failure::of_input(&error))?;
+        if let Some(user) = user {
+            let given = pid_file.as_ref().map_or(Ok(()), |file| user.own(file));
+            given.and_then(|()| user.assume()).map_err(|error| Failure::of_input(&error))?;
+        }
         Ok((pid_file, serve.site()?))
     });
     let (pid_file, site) = match prepared {
@@ -171,7 +174,7 @@ impl Life<'_> {
 
     fn hand_over(&mut self, successor: &Successor) -> Result<(), Failure> {
         let pid = successor.pid();
-        self.surroundings.tell(&format!("MAINPID={pid}\nREADY=1"));
+        self.surroundings.tell_last(&format!("MAINPID={pid}\nREADY=1"));
         say(&format!("process {pid} serves from here on"));
         self.running.hand_over().map_err(|error| Failure::of_work(&error))
     }

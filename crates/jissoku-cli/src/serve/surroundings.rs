@@ -49,6 +49,12 @@ impl Surroundings {
         }
     }
 
+    /// As [`Surroundings::tell`], and nothing after that: somebody else speaks for the service.
+    pub(super) fn tell_last(&mut self, lines: &str) {
+        self.tell(lines);
+        self.notifier = None;
+    }
+
     /// As [`Surroundings::tell`], about a sentence that is for people.
     pub(super) fn tell_status(&self, prefix: &str, status: &str) {
         self.tell(&format!("{prefix}STATUS={}", status.replace('\n', " ")));

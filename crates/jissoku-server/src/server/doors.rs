@@ -54,8 +54,9 @@ pub(super) struct Doors(Vec<Door>);
 /// What one worker listens on.
 #[derive(Debug, Default)]
 pub(super) struct Post {
-    /// The first of every endpoint in the order of the endpoints, then what is left over.
     pub(super) listeners: Vec<Listener>,
+    /// For each of them, which endpoint it belongs to: a worker may have two of one.
+    pub(super) places: Vec<usize>,
 }
 
 /// What the names of our own doors begin with, when they are handed to a successor.
@@ -99,8 +100,21 @@ impl Doors {
     /// # Errors
     /// The first endpoint that cannot be had, and why. Nothing has changed then.
     pub(super) fn open(&self, settings: &Settings) -> Result<Self, ListenError> {
-        let mut doors = Vec::new();
-        let mut standing = self.0.clone();
+        let mut doors = Self::default();
+        match doors.open_all(settings, self.0.clone()) {
+            Ok(()) => Ok(doors),
+            Err(error) => {
+                doors.remove_files(self);
+                Err(error)
+            }
+        }
+    }
+
+    fn open_all(
+        &mut self,
+        settings: &Settings,
+        mut standing: Vec<Door>,
+    ) -> Result<(), ListenError> {
         for endpoint in &settings.endpoints {
             let mut door = match standing.iter().position(|door| door.is_at(endpoint)) {
                 Some(index) => standing.remove(index),
@@ -108,14 +122,16 @@ impl Doors {
                     .map_err(|error| ListenError { endpoint: endpoint.clone(), error })?,
             };
             door.grow(settings.dealing().sockets());
-            doors.push(door);
+            self.0.push(door);
         }
-        if let Some(door) = standing.into_iter().find(|door| !door.name.starts_with(OURS)) {
-            // Whoever connects there would wait for ever: the other side keeps it open.
-            let error = io::Error::other("it was handed over, and is not to be listened on");
-            return Err(ListenError { endpoint: door.bound, error });
+        match standing.into_iter().find(|door| !door.name.starts_with(OURS)) {
+            Some(door) => {
+                // Whoever connects there would wait for ever: the other side keeps it open.
+                let error = io::Error::other("it was handed over, and is not to be listened on");
+                Err(ListenError { endpoint: door.bound, error })
+            }
+            None => Ok(()),
         }
-        Ok(Self(doors))
     }
 
     /// Where connections come in, with the ports the kernel chose.
@@ -130,7 +146,7 @@ impl Doors {
     pub(super) fn deal(&self, dealing: Dealing) -> io::Result<Vec<Post>> {
         let listening = dealing.listening();
         let mut posts: Vec<Post> = (0..dealing.workers()).map(|_| Post::default()).collect();
-        for door in &self.0 {
+        for (place, door) in self.0.iter().enumerate() {
             for (index, post) in posts.iter_mut().enumerate().take(listening) {
                 let socket = door.sockets[index % door.sockets.len()].try_clone()?;
                 let is_shared = door.sockets.len() < listening;
@@ -140,11 +156,14 @@ impl Doors {
                     _ => Listener::Own,
                 };
                 post.listeners.push(listener(socket));
+                post.places.push(place);
             }
         }
-        for door in &self.0 {
+        for (place, door) in self.0.iter().enumerate() {
             for (index, socket) in door.sockets.iter().enumerate().skip(listening) {
-                posts[index % listening].listeners.push(Listener::Own(socket.try_clone()?));
+                let post = &mut posts[index % listening];
+                post.listeners.push(Listener::Own(socket.try_clone()?));
+                post.places.push(place);
             }
         }
         Ok(posts)

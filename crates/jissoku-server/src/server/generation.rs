@@ -113,7 +113,7 @@ impl Generation {
             // Whoever started us waits for it.
             let _heard = ready.send(said);
             drop(ready);
-            driver.map_or(Ok(()), |driver| worker.run(driver, &order))
+            driver.map_or(Ok(()), |driver| worker.at(post.places).run(driver, &order))
         })?);
         self.left += 1;
         Ok(())
