@@ -1,6 +1,7 @@
 """Reloading a whole process, again and again, under load: no request is lost, and none idle."""
 
 import itertools
+import os
 import shutil
 import signal
 import socket
@@ -163,6 +164,52 @@ def test_a_successor_that_cannot_begin_leaves_the_old_process_serving(site: Site
     site.write(text="1", workers=1)
     site.served.replace()
     site.check("1")
+
+
+def children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]
+
+
+def test_a_successor_that_hangs_ends_with_the_server(site: Site) -> None:
+    site.file.unlink()
+    # Whoever reads it waits for a writer that never comes.
+    os.mkfifo(site.file)
+    site.served.tell(signal.SIGUSR2)
+    deadline = time.monotonic() + PATIENCE_S
+    while not (successors := children(site.served.process.pid)):
+        assert time.monotonic() < deadline, "no successor was started"
+    site.check("0")
+    site.served.tell(signal.SIGTERM)
+    assert site.served.process.wait(PATIENCE_S) == 0
+    for pid in successors:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert not site.socket.exists()
+
+
+def test_a_second_interrupt_means_at_once(start: Start) -> None:
+    served = start("--contract", "--listen", "127.0.0.1:0", "--stop-timeout", "1h")
+    port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
+    waiting = connect(port)
+    waiting.request("GET", "/delay?ms=60000")
+    assert ask(port) == (200, b"Hello, World!")
+    served.tell(signal.SIGINT)
+    deadline = time.monotonic() + PATIENCE_S
+    while listens(port):
+        assert time.monotonic() < deadline, "the server still listens"
+    assert served.process.poll() is None, "somebody waits for an answer"
+    served.tell(signal.SIGINT)
+    assert served.process.wait(PATIENCE_S) == 0
+    waiting.close()
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
 
 
 def test_requests_in_flight_are_answered_while_stopping(start: Start) -> None:
