@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 fn main() -> io::Result<()> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for target in ["head", "chunked", "exchange"] {
+    for target in ["head", "chunked", "exchange", "scan"] {
         fs::create_dir_all(here.join("corpus").join(target))?;
     }
     for entry in fs::read_dir(here.join("../conformance/cases"))? {
@@ -30,6 +30,7 @@ fn write(corpus: &Path, case: &Value, at: Option<&str>) -> io::Result<()> {
     let filled = send.replace('@', fill.or(at).unwrap_or("@"));
     let bytes = latin1(&(filled + text("then").unwrap_or_default()))?;
     fs::write(corpus.join("head").join(name), &bytes)?;
+    fs::write(corpus.join("scan").join(name), &bytes)?;
     fs::write(corpus.join("exchange").join(name), [&b"."[..], &bytes].concat())?;
     if let Some(body) = send.strip_prefix('@').filter(|_| at.is_some()) {
         fs::write(corpus.join("chunked").join(name), latin1(body)?)?;

@@ -1,10 +1,14 @@
 //! Where does a run of allowed bytes end? The innermost loops of the parser, and what bytes are allowed.
 //!
-//! Everything here is safe code; eight bytes at a time is as wide as it goes. A wider path needs a
-//! record that it pays, and `swar.rs` stays beside it as its twin.
+//! Wherever it runs, `swar.rs` is right and safe. A wider path has to pay, and stands beside it as its twin.
 
-mod swar;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+mod sse2;
+pub(crate) mod swar;
 
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+pub(crate) use sse2::{target_end, value_end};
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
 pub(crate) use swar::{target_end, value_end};
 
 /// One bit per set a byte can belong to.

@@ -14,8 +14,10 @@ fn every_byte_at_every_place_is_judged_as_the_grammar_says() {
             bytes[place] = byte;
             let value = matches!(byte, b'\t' | b' '..=b'~' | 0x80..);
             assert_eq!(value_end(&bytes) == 20, value, "value byte {byte:#x} at {place}");
+            assert_eq!(swar::value_end(&bytes) == 20, value, "value byte {byte:#x} at {place}");
             let target = matches!(byte, b'!'..=b'~');
             assert_eq!(target_end(&bytes) == 20, target, "target byte {byte:#x} at {place}");
+            assert_eq!(swar::target_end(&bytes) == 20, target, "target byte {byte:#x} at {place}");
         }
     }
 }
@@ -33,17 +35,19 @@ fn tokens_and_hosts_are_those_of_the_grammar() {
 proptest! {
     #[test]
     fn wide_and_narrow_agree(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-        let value = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
-        prop_assert_eq!(value_end(&bytes), naive(&bytes, value));
-        prop_assert_eq!(target_end(&bytes), naive(&bytes, |byte| (b'!'..=b'~').contains(&byte)));
+        let value = naive(&bytes, |byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
+        prop_assert_eq!((value_end(&bytes), swar::value_end(&bytes)), (value, value));
+        let target = naive(&bytes, |byte| (b'!'..=b'~').contains(&byte));
+        prop_assert_eq!((target_end(&bytes), swar::target_end(&bytes)), (target, target));
     }
 
     #[test]
     fn wide_and_narrow_agree_on_long_runs(
         bytes in prop::collection::vec(prop_oneof![40 => b'!'..=b'~', 1 => any::<u8>()], 0..300),
     ) {
-        let value = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
-        prop_assert_eq!(value_end(&bytes), naive(&bytes, value));
-        prop_assert_eq!(target_end(&bytes), naive(&bytes, |byte| (b'!'..=b'~').contains(&byte)));
+        let value = naive(&bytes, |byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
+        prop_assert_eq!((value_end(&bytes), swar::value_end(&bytes)), (value, value));
+        let target = naive(&bytes, |byte| (b'!'..=b'~').contains(&byte));
+        prop_assert_eq!((target_end(&bytes), swar::target_end(&bytes)), (target, target));
     }
 }
