@@ -1,16 +1,19 @@
 """A whole calibration, of a generator written here whose faults are known."""
 
-import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from jissoku.calibrate import read_cards, read_checks, to_html
 from jissoku.calibrate.check import Check, Expectation, Setup
 from jissoku.calibrate.reading import Figure
 from jissoku.calibrate.record import Score
 from jissoku.calibrate.tool import Asking, Found, Get, Tool
+from jissoku.cli.calibrate import calibrate as verb
+from jissoku.errors import InputError
 from jissoku.model import Cores
 from jissoku.observe.cores import allowed
 from jissoku.pipeline.calibration import Plan, calibrate
@@ -117,6 +120,17 @@ def test_a_generator_is_graded_by_what_really_happened(plan: Plan) -> None:
     assert sys.executable not in score.runs[0].command
 
 
+def test_checks_of_another_time_stay_on_the_card(plan: Plan) -> None:
+    first = calibrate(replace(plan, checks=(CLOCK,)), Heard())
+    calibrate(replace(plan, checks=(COUNTED,)), Heard())
+    [card] = read_cards(plan.folder)
+    assert [score.check for score in card.scores] == ["C3", "C19"]
+    assert card.scores[1] == first.scores[0]
+    calibrate(replace(plan, checks=(CLOCK,), version="jissoku newer"), Heard())
+    [card] = read_cards(plan.folder)
+    assert [score.check for score in card.scores] == ["C19"]
+
+
 def test_the_page_shows_every_tool_and_needs_nothing_else(plan: Plan) -> None:
     card = calibrate(plan, Heard())
     page = to_html(read_checks(), [card])
@@ -127,14 +141,13 @@ def test_the_page_shows_every_tool_and_needs_nothing_else(plan: Plan) -> None:
     assert "<script" not in page
 
 
-def test_the_verb_refuses_what_makes_no_sense() -> None:
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "jissoku", "calibrate", *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=25, check=False)
-
-    unknown = run("no-such-tool")
-    assert unknown.returncode == 2
-    assert "there are ab," in unknown.stderr
-    wrong = run("jissoku", "--checks", "C99")
-    assert wrong.returncode == 2
-    assert "'C99' is no check" in wrong.stderr
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["no-such-tool"], "no tool is called 'no-such-tool': there are ab, "),
+        (["jissoku", "--checks", "C99"], "'C99' is no check"),
+    ],
+)
+def test_the_verb_refuses_what_makes_no_sense(words: list[str], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        CliRunner().invoke(verb, words, catch_exceptions=False)

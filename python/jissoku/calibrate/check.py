@@ -116,7 +116,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def read_checks(folder: Path = CHECKS) -> tuple[Check, ...]:
     """Every check, in the order of their numbers."""
     found = [document.read(path, Check) for path in folder.glob("*.toml")]
-    return tuple(sorted(found, key=lambda check: _order(check.id)))
+    return tuple(sorted(found, key=lambda check: order(check.id)))
 
 
 def pick(checks: tuple[Check, ...], wanted: str) -> tuple[Check, ...]:
@@ -137,6 +137,7 @@ def pick(checks: tuple[Check, ...], wanted: str) -> tuple[Check, ...]:
     return tuple(check for check in checks if check.id.upper() in numbers)
 
 
-def _order(name: str) -> tuple[int, str]:
+def order(name: str) -> tuple[int, str]:
+    """Where a check of this id stands among the others: C11b comes after C11."""
     digits = "".join(sign for sign in name if sign.isdigit())
     return int(digits or 0), name

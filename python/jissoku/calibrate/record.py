@@ -82,6 +82,19 @@ def write_card(folder: Path, card: Scorecard) -> Path:
     return path
 
 
+def carried(folder: Path, card: Scorecard) -> tuple[Score, ...]:
+    """What an earlier card of the same tool, in the same version and mode, has to say.
+
+    A card of something else, or one that cannot be read any more, has nothing to say.
+    """
+    try:
+        before = _read(folder / f"{card.tool}.json")
+    except InputError:
+        return ()
+    same = [(it.version, it.jissoku, it.mode, it.machine) for it in (before, card)]
+    return before.scores if same[0] == same[1] else ()
+
+
 def read_cards(folder: Path) -> tuple[Scorecard, ...]:
     """Every card in a folder, by the tool's name.
 

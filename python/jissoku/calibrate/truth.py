@@ -75,6 +75,7 @@ def _times(entries: Entries, written: NDArray[np.bool_]) -> dict[str, float]:
     found["oracle.connections_used"] = float(len(np.unique(entries["connection"][inside])))
     counts = np.bincount(answered["connection"])
     counts = counts[counts > 0]
+    found["oracle.connections_served"] = float(len(counts))
     found["oracle.fairness"] = float(counts.max() / counts.min())
     return found
 

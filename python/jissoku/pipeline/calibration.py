@@ -10,8 +10,8 @@ from typing import Protocol
 import msgspec
 
 from jissoku.calibrate import Bench, Check, Outcome, score, write_card
-from jissoku.calibrate.check import Ask, Setup
-from jissoku.calibrate.record import Run, Score, Scorecard
+from jissoku.calibrate.check import Ask, Setup, order
+from jissoku.calibrate.record import Run, Score, Scorecard, carried
 from jissoku.calibrate.score import Grade
 from jissoku.calibrate.tool import Found
 from jissoku.interruption import Interrupted, Interruption
@@ -60,6 +60,11 @@ class Listener(Protocol):
 def calibrate(plan: Plan, listener: Listener) -> Scorecard:
     """Runs every check; the card on disk has each one as soon as it has ended.
 
+    What the folder has of earlier checks of the same tool stays on the card.
+
+    Returns:
+        The card with the checks of this time only.
+
     Raises:
         InputError: The folder cannot be written.
         CalibrationError: The oracle broke.
@@ -74,22 +79,30 @@ def calibrate(plan: Plan, listener: Listener) -> Scorecard:
         machine=_machine(),
         is_finished=False,
     )
+    earlier = carried(plan.folder, card)
     with Interruption() as interruption, pinned(plan.cores.stopwatch):
         bench = Bench(plan.found, plan.cores, interruption.waits_for)
         session = _Session(plan, bench, interruption)
-        left = [session.seconds(check) for check in plan.checks]
+        left = session.seconds()
         try:
             for number, check in enumerate(plan.checks):
                 listener.begins(check, number, len(plan.checks), sum(left[number:]))
                 found = session.check(check)
                 listener.scored(found)
                 card = msgspec.structs.replace(card, scores=(*card.scores, found))
-                write_card(plan.folder, card)
+                write_card(plan.folder, _together(earlier, card))
         except Interrupted:
             return card
     card = msgspec.structs.replace(card, is_finished=True)
-    write_card(plan.folder, card)
+    write_card(plan.folder, _together(earlier, card))
     return card
+
+
+def _together(earlier: tuple[Score, ...], card: Scorecard) -> Scorecard:
+    """A card with earlier scores, where there is no newer one, in the order of the checks."""
+    scores = {score.check: score for score in (*earlier, *card.scores)}
+    ordered = sorted(scores.values(), key=lambda score: order(score.check))
+    return msgspec.structs.replace(card, scores=tuple(ordered))
 
 
 class _Session:
@@ -102,16 +115,25 @@ class _Session:
         self._interruption = interruption
         self._known: dict[bytes, Outcome] = {}
 
-    def seconds(self, check: Check) -> float:
-        """How long a check will take, roughly."""
-        if check.needs and check.needs not in self._plan.allows:
+    def seconds(self) -> list[float]:
+        """How long each check will take, roughly, with what earlier ones leave for it."""
+        seen: set[bytes] = set()
+        return [self._seconds(check, seen) for check in self._plan.checks]
+
+    def _seconds(self, check: Check, seen: set[bytes]) -> float:
+        if self._forbidden(check):
             return 0.0
         able = [s for s in check.setup if not self._tool.unable(s.ask)]
-        return sum(setup.seconds() + OVERHEAD_S for setup in able)
+        new = [setup for setup in able if _key(setup, self._told(setup)) not in seen]
+        seen |= {_key(setup, self._told(setup)) for setup in able}
+        return sum(setup.seconds() + OVERHEAD_S for setup in new)
+
+    def _forbidden(self, check: Check) -> bool:
+        return bool(check.needs) and check.needs not in self._plan.allows
 
     def check(self, check: Check) -> Score:
         """Runs what a check needs, and grades it."""
-        if check.needs and check.needs not in self._plan.allows:
+        if self._forbidden(check):
             sentence = f"it needs leave to touch the machine's {check.needs}: --allow-{check.needs}"
             return _ungraded(check, Grade.NOT_HERE, sentence)
         outcomes: dict[str, Outcome] = {}
@@ -147,19 +169,21 @@ class _Session:
         )
 
     def _asked(self, setup: Setup, outcomes: Mapping[str, Outcome]) -> Ask | None:
-        """What the tool is told, with the wishes it can be told, too."""
-        wishes = {
-            k: v for k, v in setup.wish.items() if self._tool.unable(setup.ask | {k: v}) is None
-        }
-        ask = setup.ask | wishes
+        """What the tool is told; None where that depends on what was not measured."""
+        ask = self._told(setup)
         if not setup.share_of:
             return ask
         earlier = outcomes.get(setup.share_of)
         capacity = earlier.names.get("oracle.rate_rps") if earlier else None
         return None if capacity is None else ask | {"rate": max(1, round(setup.share * capacity))}
 
+    def _told(self, setup: Setup) -> Ask:
+        """What is asked, with the wishes that the tool can be told, too."""
+        able = {k: v for k, v in setup.wish.items() if not self._tool.unable(setup.ask | {k: v})}
+        return setup.ask | able
+
     def _outcome(self, setup: Setup, ask: Ask, *, is_timed: bool) -> Outcome:
-        key = msgspec.json.encode((setup.oracle, ask, setup.closed, setup.disturb), order="sorted")
+        key = _key(setup, ask)
         found = self._known.get(key)
         attempts = ATTEMPTS if is_timed else 1
         for _ in range(attempts):
@@ -171,6 +195,12 @@ class _Session:
         assert found is not None
         self._known[key] = found
         return dataclasses.replace(found, setup=setup.name)
+
+
+def _key(setup: Setup, ask: Ask) -> bytes:
+    """The same for set-ups that are the same but for their names."""
+    parts = (setup.oracle, ask, setup.share_of and setup.share, setup.closed, setup.disturb)
+    return msgspec.json.encode(parts, order="sorted")
 
 
 def _ungraded(check: Check, grade: Grade, sentence: str) -> Score:
