@@ -11,30 +11,21 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
-
-import msgspec
+from typing import Any
 
 from jissoku.calibrate import reading, truth
 from jissoku.calibrate.check import Ask, Disturbance, Setup
+from jissoku.calibrate.oracle import Oracle, holes
 from jissoku.calibrate.quiet import FOREIGN_MAX, Watch
 from jissoku.calibrate.tool import Found
-from jissoku.errors import JissokuError
 from jissoku.model import Cores
 
 # What a tool may take beyond what was asked of it; one that waits for time-outs takes a while.
 GRACE_S = 25.0
 
-# Starting an oracle, which takes memory for two million requests first.
-START_S = 20.0
-
 # What the oracle's bodies are made of, and how long they are unless it is told.
 PATTERN = "".join(map(chr, range(ord(" "), ord("~") + 1)))
 BODY_SIZE = 13
-
-
-class CalibrationError(JissokuError):
-    """The oracle did not do its part, so nothing was learned about the tool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +53,7 @@ class Outcome:
     def void(self) -> str:
         """Why times mean nothing here; empty when they do."""
         if self.foreign > FOREIGN_MAX:
-            return f"others used {self.foreign:.0%} of the cores meanwhile"
+            return f"others used {self.foreign * 100:.0f} % of the cores meanwhile"
         if self.account.get("is_void", False):
             return "the oracle itself was late"
         return ""
@@ -97,9 +88,9 @@ class Bench:
                 account: dict[str, Any] = {}
                 foreign = watch.foreign()
             else:
-                oracle = _Oracle(setup, folder, self._cores.server)
+                oracle = Oracle(setup, folder, self._cores.server)
                 with oracle:
-                    report, code, command = self._tool(setup, ask, oracle.values, folder)
+                    report, code, command = self._tool(setup, ask, oracle.holes, folder)
                     account = oracle.end()
                 foreign = watch.foreign()
                 entries = truth.read(folder / "log")
@@ -127,7 +118,7 @@ class Bench:
     ) -> tuple[str, int | None, str]:
         """Runs the tool; returns its report, its exit code and its command line."""
         tool = self.found.tool
-        values = dict(where) | {
+        filled = dict(where) | {
             "program": self.found.program,
             "python": sys.executable,
             "folder": str(folder),
@@ -135,13 +126,13 @@ class Bench:
         }
         for name, text in tool.ask.files.items():
             (folder / name).write_text(text.replace("{url}", where["url"]), encoding="utf-8")
-        words = tool.command(ask, values)
+        words = tool.command(ask, filled)
         limit_s = float(ask.get("duration_s") or ask.get("about_s") or 60) + GRACE_S
         code = self._one(words, folder, limit_s, setup.disturb)
         if tool.ask.then and code == 0:
-            code = self._one([w.format_map(values) for w in tool.ask.then], folder, GRACE_S, None)
+            code = self._one([w.format_map(filled) for w in tool.ask.then], folder, GRACE_S, None)
         report = (folder / "report").read_text(encoding="utf-8", errors="replace")
-        scrubbed = {value: f"{{{name}}}" for name, value in values.items() if len(value) > 4}
+        scrubbed = {value: f"{{{name}}}" for name, value in filled.items() if len(value) > 4}
         scrubbed[self.found.program] = tool.name
         scrubbed[sys.executable] = "python"
         line = " ".join(words)
@@ -174,58 +165,6 @@ class Bench:
                 _end(process)
 
 
-class _Oracle:
-    """An oracle that runs, as a context manager."""
-
-    def __init__(self, setup: Setup, folder: Path, cores: tuple[int, ...]) -> None:
-        self._log = folder / "log"
-        socket_path = folder / "socket"
-        is_unix = bool(setup.ask.get("unix"))
-        listen = f"unix:{socket_path}" if is_unix else "127.0.0.1:0"
-        words = [sys.executable, "-m", "jissoku", "oracle", "--until-eof"]
-        words += ["--listen", listen, "--cores", ",".join(map(str, cores)), "--log", str(self._log)]
-        for option, value in setup.oracle.items():
-            values = value if isinstance(value, list) else [value]
-            for one in values:
-                words += [f"--{option}"] if one is True else [f"--{option}", str(one)]
-        self._process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline().strip()
-        if not line.startswith("listening on "):
-            raise CalibrationError(f"the oracle did not start: {self._last_words()}")
-        self.values = _values(line.removeprefix("listening on ").rstrip("/"), socket_path)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()  # It has ended long ago, unless something went wrong here.
-        self._process.communicate()
-
-    def end(self) -> dict[str, Any]:
-        """Ends it, and returns its account."""
-        told, complaint = self._process.communicate(timeout=START_S)
-        try:
-            account: dict[str, Any] = msgspec.json.decode(told)
-        except msgspec.DecodeError:
-            raise CalibrationError(f"the oracle told nothing: {complaint.strip()}") from None
-        return account
-
-    def _last_words(self) -> str:
-        self._process.kill()
-        return self._process.communicate()[1].strip()
-
-
-def _values(url: str, socket_path: Path) -> dict[str, str]:
-    """What the holes of a tool's command line are filled with."""
-    if url.startswith("unix:"):
-        return {"url": "http://localhost/", "socket": str(socket_path), "host": "", "port": ""}
-    host, _, port = url.removeprefix("http://").rpartition(":")
-    return {"url": f"{url}/", "host": host, "port": port, "socket": ""}
-
-
 def _body(size: int) -> str:
     return (PATTERN * (size // len(PATTERN) + 1))[:size]
 
@@ -235,7 +174,7 @@ def _nobody() -> dict[str, str]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    return _values(f"http://127.0.0.1:{port}", Path())
+    return holes(f"http://127.0.0.1:{port}", Path())
 
 
 def _disturb(process: subprocess.Popen[Any], what: Disturbance) -> None:

@@ -1,0 +1,85 @@
+"""The oracle's process: started, asked where it listens, and at last what it knows."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from jissoku.calibrate.check import Setup
+from jissoku.errors import JissokuError
+
+# Starting one, which takes memory for two million requests first.
+START_S = 20.0
+
+# Ending one, which writes its log and sorts all times first.
+END_S = 60.0
+
+
+class CalibrationError(JissokuError):
+    """The oracle did not do its part, so nothing was learned about the tool."""
+
+
+class Oracle:
+    """An oracle that runs, as a context manager."""
+
+    def __init__(self, setup: Setup, folder: Path, cores: tuple[int, ...]) -> None:
+        self._log = folder / "log"
+        socket_path = folder / "socket"
+        is_unix = bool(setup.ask.get("unix"))
+        listen = f"unix:{socket_path}" if is_unix else "127.0.0.1:0"
+        words = [sys.executable, "-m", "jissoku", "oracle", "--until-eof"]
+        words += ["--listen", listen, "--cores", ",".join(map(str, cores)), "--log", str(self._log)]
+        for option, value in setup.oracle.items():
+            values = value if isinstance(value, list) else [value]
+            for one in values:
+                words += [f"--{option}"] if one is True else [f"--{option}", str(one)]
+        # A session of its own: Ctrl-C is for us, and what the oracle knows then is still wanted.
+        self._process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        watchdog = threading.Timer(START_S, self._process.kill)
+        watchdog.start()
+        line = self._process.stdout.readline().strip()
+        watchdog.cancel()
+        if not line.startswith("listening on "):
+            raise CalibrationError(f"the oracle did not start: {self._last_words()}")
+        self.holes = holes(line.removeprefix("listening on ").rstrip("/"), socket_path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()  # It has ended long ago, unless something went wrong here.
+        self._process.communicate()
+
+    def end(self) -> dict[str, Any]:
+        """Ends it, and returns its account."""
+        try:
+            told, _ = self._process.communicate(timeout=END_S)
+            account: dict[str, Any] = msgspec.json.decode(told)
+        except subprocess.TimeoutExpired as error:
+            raise CalibrationError(f"the oracle did not end within {END_S:.0f} s") from error
+        except msgspec.DecodeError as error:
+            raise CalibrationError(f"the oracle told nothing: {self._last_words()}") from error
+        return account
+
+    def _last_words(self) -> str:
+        self._process.kill()
+        return self._process.communicate()[1].strip()
+
+
+def holes(url: str, socket_path: Path) -> dict[str, str]:
+    """What the holes of a tool's command line are filled with."""
+    if url.startswith("unix:"):
+        return {"url": "http://localhost/", "socket": str(socket_path), "host": "", "port": ""}
+    host, _, port = url.removeprefix("http://").rpartition(":")
+    return {"url": f"{url}/", "host": host, "port": port, "socket": ""}
