@@ -1,10 +1,11 @@
-//! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`. One definition, used by the binary
-//! and, through `jissoku-python`, by the installed command.
+//! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, and the load in the
+//! shapes of `wrk` and `ab`. One definition, used by the binary and, through `jissoku-python`, by the installed command.
 
 mod floor;
 mod load;
 mod oracle;
 mod serve;
+mod shapes;
 mod units;
 
 use std::process::ExitCode;
@@ -24,6 +25,8 @@ enum Verb {
     Load(Box<load::Load>),
     Floor(floor::Floor),
     Oracle(oracle::Oracle),
+    Wrk(shapes::wrk::Wrk),
+    Ab(shapes::ab::Ab),
 }
 
 /// Runs `jissoku VERB …` and returns the exit code: 0 fine, 1 the work failed, 2 bad input,
@@ -48,6 +51,8 @@ pub fn run(arguments: impl IntoIterator<Item = String>) -> u8 {
         Verb::Load(load) => load.run(),
         Verb::Floor(floor) => floor.run(),
         Verb::Oracle(oracle) => oracle.run(),
+        Verb::Wrk(wrk) => wrk.run(),
+        Verb::Ab(ab) => ab.run(),
     }
 }
 

@@ -25,6 +25,8 @@ NATIVE = {
     "load": "Send load, and tell the truth about the answers.",
     "floor": "The least server and the least client.",
     "oracle": "A server whose every act is known beforehand and written down.",
+    "wrk": "Send load with wrk's flags, and report in its shape.",
+    "ab": "Send load with ab's flags, and report in its shape.",
 }
 
 

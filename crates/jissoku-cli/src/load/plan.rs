@@ -21,7 +21,7 @@ const WARMUP_NS: u64 = SECOND_NS / 10 * 3;
 
 impl Load {
     /// What is asked for, or the sentence that says what is wrong with it.
-    pub(super) fn plan(self) -> Result<Plan, String> {
+    pub(crate) fn plan(self) -> Result<Plan, String> {
         if self.watch.len() > self.urls.len() {
             let (watched, urls) = (self.watch.len(), self.urls.len());
             return Err(format!("{watched} processes are to be watched behind {urls} URLs"));

@@ -3,7 +3,7 @@
 //! The rate doubles until the objective is broken, and then the gap between the highest rate that met it
 //! and the lowest that did not is halved, in proportion, until it is narrow enough. A rate counts as met
 //! only if the requests were really sent: offered and never sent is not served. What cannot be decided,
-//! for want of answers, is not met.
+//! for want of answers, is not met either; before anything was met, it ends the search.
 
 use std::io::{self, Write as _};
 
@@ -57,9 +57,12 @@ impl Search {
             if find.outcome.interrupted {
                 return 130;
             }
-            let verdict = self.judge(&find.report);
-            let (is_met, why) = match verdict {
+            let (is_met, why) = match self.judge(&find.report) {
                 Verdict::Met => (true, "met".to_owned()),
+                // A lower rate would tell even less.
+                Verdict::Undecided(why) if gap.met_rps.is_none() => {
+                    return complain(&format!("{why}: give a longer -d or a higher -R"), 4);
+                }
                 Verdict::Broken(why) | Verdict::Undecided(why) => (false, why),
             };
             if !self.json {

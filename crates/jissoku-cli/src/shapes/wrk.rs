@@ -1,0 +1,209 @@
+//! `jissoku wrk`: the flags of wrk 4 and wrk2, and the shape of their report.
+
+use std::io::{self, Write as _};
+
+use jissoku_load::Histogram;
+use jissoku_load::report::LaneReport;
+
+use super::{float, measure, notes};
+use crate::load::complain;
+use crate::load::errand::Find;
+
+/// Takes the flags of wrk and wrk2, and reports in their shape.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Wrk {
+    /// Where to, as `http://HOST:PORT/PATH`
+    url: String,
+    /// Connections in all
+    #[arg(short, long, default_value_t = 10)]
+    connections: usize,
+    /// Threads
+    #[arg(short, long, default_value_t = 2)]
+    threads: usize,
+    /// Length of the measurement
+    #[arg(short, long, default_value = "10s")]
+    duration: String,
+    /// Requests per second (wrk2)
+    #[arg(short = 'R', long)]
+    rate: Option<String>,
+    /// Header field 'Name: value'; may be given several times
+    #[arg(short = 'H', long = "header")]
+    headers: Vec<String>,
+    /// Print the distribution of latencies
+    #[arg(short = 'L', long)]
+    latency: bool,
+    /// Time-out of a request
+    #[arg(long, default_value = "2s")]
+    timeout: String,
+    /// A script in Lua, which is not run here
+    #[arg(short, long)]
+    script: Option<String>,
+}
+
+impl Wrk {
+    pub(crate) fn run(self) -> u8 {
+        if let Some(script) = &self.script {
+            let refusal = format!(
+                "{script} is a script for wrk, and no Lua is run here: see --raw of jissoku load"
+            );
+            return complain(&refusal, 2);
+        }
+        let find = match measure(&self.translate()) {
+            Ok((_, find)) => find,
+            Err(code) => return code,
+        };
+        let page = self.page(&find);
+        if io::stdout().write_all(page.as_bytes()).is_err() {
+            return 1;
+        }
+        match (find.outcome.interrupted, find.report.nothing_measured()) {
+            (true, _) => 130,
+            (false, Some(sentence)) => complain(&sentence, 1),
+            (false, None) => 0,
+        }
+    }
+
+    fn translate(&self) -> Vec<String> {
+        let mut arguments = vec![
+            format!("--connections={}", self.connections),
+            format!("--threads={}", self.threads),
+            format!("--duration={}", self.duration),
+            format!("--timeout={}", self.timeout),
+            "--warmup=0".to_owned(),
+            "--verify=none".to_owned(),
+        ];
+        arguments.extend(self.rate.iter().map(|rate| format!("--rate={rate}")));
+        arguments.extend(self.headers.iter().map(|header| format!("--header={header}")));
+        arguments.push(self.url.clone());
+        arguments
+    }
+
+    fn page(&self, find: &Find) -> String {
+        let (Some(lane), Some(counted)) = (find.report.lanes.first(), find.outcome.lanes.first())
+        else {
+            return String::new();
+        };
+        let mut page = vec![format!(
+            "Running {} test @ {}\n  {} threads and {} connections\n",
+            self.duration, self.url, self.threads, self.connections
+        )];
+        page.push("  Thread Stats   Avg      Stdev     Max   +/- Stdev\n".to_owned());
+        let latencies = Spread::of(counted.tally.latency.bins());
+        page.push(latencies.row("Latency", time));
+        let threads = self.threads as u64;
+        let rates = counted.tally.per_second.iter().map(|count| (count / threads, 1));
+        page.push(Spread::of(rates).row("Req/Sec", |value| metric(value, 1000.0, "")));
+        if self.latency {
+            page.push(distribution(&counted.tally.latency));
+        }
+        let read = metric(float(lane.bytes_received), 1024.0, "B");
+        let seconds = find.report.duration_s;
+        page.push(format!("  {} requests in {seconds:.2}s, {read} read\n", lane.requests));
+        page.push(complaints(lane));
+        page.push(format!("Requests/sec: {:>10.2}\n", lane.rate_rps));
+        let transfer = float(lane.bytes_received) / seconds.max(f64::MIN_POSITIVE);
+        page.push(format!("Transfer/sec: {:>12}\n", metric(transfer, 1024.0, "B")));
+        page.push(notes(&find.report));
+        page.concat()
+    }
+}
+
+fn distribution(latency: &Histogram) -> String {
+    let mut text = vec!["  Latency Distribution\n".to_owned()];
+    for percent in [50, 75, 90, 99] {
+        let value = if latency.count() == 0 { 0 } else { latency.quantile(percent * 10) };
+        text.push(format!("    {percent}%  {:>7}\n", time(float(value))));
+    }
+    text.concat()
+}
+
+fn complaints(lane: &LaneReport) -> String {
+    let faults = lane.errors;
+    let mut text = Vec::new();
+    let reads = faults.read + faults.closed + faults.malformed;
+    if faults.connect + reads + faults.write + faults.timeout > 0 {
+        text.push(format!(
+            "  Socket errors: connect {}, read {reads}, write {}, timeout {}\n",
+            faults.connect, faults.write, faults.timeout
+        ));
+    }
+    if faults.status > 0 {
+        text.push(format!("  Non-2xx or 3xx responses: {}\n", faults.status));
+    }
+    text.concat()
+}
+
+/// Mean, deviation, maximum, and the part of all values within one deviation.
+struct Spread {
+    mean: f64,
+    deviation: f64,
+    max: f64,
+    within_percent: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = (u64, u64)>) -> Self {
+        let values: Vec<(f64, f64)> =
+            values.map(|(value, count)| (float(value), float(count))).collect();
+        let count = values.iter().map(|(_, count)| count).sum::<f64>().max(1.0);
+        let mean = values.iter().map(|(value, count)| value * count).sum::<f64>() / count;
+        let square = |(value, count): &(f64, f64)| (value - mean).powi(2) * count;
+        let deviation = (values.iter().map(square).sum::<f64>() / count).sqrt();
+        let near = values.iter().filter(|(value, _)| (value - mean).abs() <= deviation);
+        let within_percent = near.map(|(_, count)| count).sum::<f64>() / count * 100.0;
+        let max = values.iter().map(|(value, _)| *value).fold(0.0, f64::max);
+        Self { mean, deviation, max, within_percent }
+    }
+
+    fn row(&self, name: &str, show: impl Fn(f64) -> String) -> String {
+        let (mean, deviation, max) = (show(self.mean), show(self.deviation), show(self.max));
+        let within = self.within_percent;
+        format!("    {name:<10}{mean:>8} {deviation:>9} {max:>8} {within:>8.2}%\n")
+    }
+}
+
+/// Nanoseconds, in wrk's units.
+fn time(value_ns: f64) -> String {
+    match value_ns {
+        ..1e6 => format!("{:.2}us", value_ns / 1e3),
+        1e6..1e9 => format!("{:.2}ms", value_ns / 1e6),
+        _ => format!("{:.2}s", value_ns / 1e9),
+    }
+}
+
+/// A number with the multiple that leaves the fewest digits.
+fn metric(value: f64, base: f64, unit: &str) -> String {
+    let signs = if base < 1024.0 { ["", "k", "M", "G"] } else { ["", "K", "M", "G"] };
+    let mut value = value;
+    let mut sign = signs[0];
+    for next in &signs[1..] {
+        if value < base {
+            break;
+        }
+        value /= base;
+        sign = next;
+    }
+    format!("{value:.2}{sign}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_as_wrk_shows_them() {
+        assert_eq!(time(635_910.0), "635.91us");
+        assert_eq!(time(12_920_000.0), "12.92ms");
+        assert_eq!(metric(56_200.0, 1000.0, ""), "56.20k");
+        assert_eq!(metric(1024.0 * 1024.0 * 2.5, 1024.0, "B"), "2.50MB");
+        assert_eq!(metric(12.0, 1024.0, "B"), "12.00B");
+    }
+
+    #[test]
+    fn a_spread_is_that_of_its_values() {
+        let spread = Spread::of([(10, 2), (20, 2)].into_iter());
+        assert_eq!((spread.mean, spread.deviation, spread.max), (15.0, 5.0, 20.0));
+        let row = spread.row("Req/Sec", |value| metric(value, 1000.0, ""));
+        assert_eq!(row, "    Req/Sec      15.00      5.00    20.00   100.00%\n");
+    }
+}
