@@ -149,6 +149,12 @@ impl Answer {
         self.bytes.split_at(self.head_size).1
     }
 
+    /// How much of the body is kept here.
+    #[must_use]
+    pub const fn body_size(&self) -> u64 {
+        (self.bytes.len() - self.head_size) as u64
+    }
+
     /// The header lines, the empty line and the body.
     #[must_use]
     #[inline]

@@ -165,8 +165,13 @@ pub fn local_endpoint(socket: impl AsFd) -> io::Result<Endpoint> {
 /// socket, and for a peer that has gone.
 #[must_use]
 pub fn peer_address(socket: impl AsFd) -> Option<IpAddr> {
-    let address = net::getpeername(socket).ok()??;
-    SocketAddr::try_from(address).ok().map(|address| address.ip())
+    peer(socket).map(|address| address.ip())
+}
+
+/// As [`peer_address`], with the port.
+#[must_use]
+pub fn peer(socket: impl AsFd) -> Option<SocketAddr> {
+    SocketAddr::try_from(net::getpeername(socket).ok()??).ok()
 }
 
 /// Takes one waiting connection, or `None` when there is none.

@@ -1,5 +1,6 @@
 //! One connection: bytes in, answers out, and how long it has been waiting for what.
 
+mod note;
 mod pace;
 mod phase;
 #[cfg(test)]
@@ -14,6 +15,8 @@ use jissoku_http::{Event, Exchange, Head, Reject};
 use jissoku_os::driver::{Key, Next, Output};
 
 use crate::census::Seat;
+use crate::metrics::Figure;
+use crate::observer::Visit;
 use crate::worker::Desk;
 
 use pace::Stall;
@@ -40,6 +43,7 @@ pub(crate) struct Connection {
     stall: Stall,
     /// What a planted cause needs.
     burden: Burden,
+    visit: Visit,
 }
 
 impl Connection {
@@ -55,6 +59,7 @@ impl Connection {
             stash: Vec::new(),
             stall: Stall::default(),
             burden: Burden::default(),
+            visit: None,
         }
     }
 
@@ -103,7 +108,9 @@ impl Connection {
 
     /// Time has passed, answers have gone, or the order to stop has come.
     pub(crate) fn proceed(&mut self, unsent: usize, desk: &mut Desk, output: &mut Output) -> Next {
-        if self.stall.is_too_long(unsent, desk) || desk.stop_is_over() {
+        let is_stalled = self.stall.is_too_long(unsent, desk);
+        if is_stalled || desk.stop_is_over() {
+            desk.observer().count(Figure::WriteDeadline, u64::from(is_stalled));
             self.phase = Phase::Closing;
             // What the client has not taken by now it will not get.
             return Next::Abort;
@@ -125,24 +132,38 @@ impl Connection {
     }
 
     /// Ends what takes too long. What has not begun is closed without a word; what has begun is told.
-    fn keep_time(&mut self, desk: &Desk, output: &mut Output) {
-        let limits = desk.limits();
+    fn keep_time(&mut self, desk: &mut Desk, output: &mut Output) {
+        let limits = *desk.limits();
         let elapsed_ns = desk.now_ns() - self.since_ns;
         match self.phase {
             Phase::Fresh | Phase::Idle if desk.lets_idle_go(elapsed_ns) => {
                 self.phase = Phase::Closing;
             }
-            Phase::Fresh if elapsed_ns > limits.head_ns_max => self.phase = Phase::Closing,
-            Phase::Idle if elapsed_ns > limits.idle_ns_max => self.phase = Phase::Closing,
+            Phase::Fresh if elapsed_ns > limits.head_ns_max => {
+                self.expire(Figure::HeadDeadline, desk);
+            }
+            Phase::Idle if elapsed_ns > limits.idle_ns_max => {
+                self.expire(Figure::IdleDeadline, desk);
+            }
             Phase::Head if elapsed_ns > limits.head_ns_max => {
-                self.refuse(Reject::Timeout, desk, output);
+                desk.observer().count(Figure::HeadDeadline, 1);
+                let begun = std::mem::take(&mut self.stash);
+                self.refuse(Reject::Timeout, &begun, desk, output);
             }
             Phase::Body(size) if limits.is_too_slow(size, elapsed_ns) => {
-                self.refuse(Reject::Timeout, desk, output);
+                desk.observer().count(Figure::BodyDeadline, 1);
+                self.refuse(Reject::Timeout, &[], desk, output);
             }
-            Phase::Linger(_) if elapsed_ns > limits.linger_ns_max => self.phase = Phase::Closing,
+            Phase::Linger(_) if elapsed_ns > limits.linger_ns_max => {
+                self.expire(Figure::LingerDeadline, desk);
+            }
             _ => {}
         }
+    }
+
+    fn expire(&mut self, kind: Figure, desk: &mut Desk) {
+        desk.observer().count(kind, 1);
+        self.phase = Phase::Closing;
     }
 
     /// What the phase asks of the driver.
@@ -182,7 +203,7 @@ impl Connection {
             let step = match self.exchange.step(&bytes[used..], &desk.limits().request) {
                 Ok(step) => step,
                 Err(reject) => {
-                    self.refuse(reject, desk, output);
+                    self.refuse(reject, &bytes[used..], desk, output);
                     return bytes.len();
                 }
             };
@@ -194,6 +215,7 @@ impl Connection {
                     let now_ns = desk.now_ns();
                     let plan = desk.service_mut().plan(&head, &bytes[start..], now_ns);
                     self.request = Some(Request::new(&head, plan));
+                    self.note_head(&head, &bytes[start..], desk);
                     match head.body {
                         Body::Empty => self.answer(is_last, desk, output),
                         _ => self.await_body(&head, desk, output),
@@ -291,15 +313,17 @@ impl Connection {
         }
         let extent = if plan.is_head_only { Extent::Head } else { Extent::Whole };
         write(plan, Persistence::new(request.version, lives), extent, desk, output);
+        self.note_answer(plan, desk);
         self.conclude(lives, desk);
     }
 
     /// Puts out the body of an answer whose head has gone.
     #[cold]
-    fn answer_rest(&mut self, desk: &Desk, output: &mut Output) {
+    fn answer_rest(&mut self, desk: &mut Desk, output: &mut Output) {
         let Some(Request { plan, version, keeps_alive }) = self.request.take() else { return };
         let persistence = Persistence::new(version, keeps_alive);
         write(&plan, persistence, Extent::Body, desk, output);
+        self.note_answer(&plan, desk);
         self.conclude(keeps_alive, desk);
     }
 
@@ -317,8 +341,9 @@ impl Connection {
     }
 
     #[cold]
-    fn refuse(&mut self, reject: Reject, desk: &Desk, output: &mut Output) {
-        write_refusal(reject, desk, output);
+    fn refuse(&mut self, reject: Reject, bytes: &[u8], desk: &mut Desk, output: &mut Output) {
+        let body_size = write_refusal(reject, desk, output);
+        self.note_refusal(reject.status(), body_size, bytes, desk);
         self.stash = Vec::new();
         self.request = None;
         self.enter(Phase::Linger(0), desk);
@@ -326,8 +351,9 @@ impl Connection {
 
     /// Says that there is no room. So many are waited for until they have read it, and no more.
     #[cold]
-    fn turn_away(&mut self, desk: &Desk, output: &mut Output) {
+    fn turn_away(&mut self, desk: &mut Desk, output: &mut Output) {
         write_turned_away(desk, output);
+        desk.observer().count(Figure::Refused, 1);
         let phase = if desk.waits_for_refused() { Phase::Linger(0) } else { Phase::Closing };
         self.enter(phase, desk);
     }

@@ -9,6 +9,9 @@ mod census;
 mod connection;
 mod handler;
 mod limits;
+mod log;
+mod metrics;
+mod observer;
 mod openings;
 mod server;
 mod spin;
@@ -20,4 +23,7 @@ pub use handler::{
     Contract, Echo, Files, FilesError, Fixed, FortyTwo, Options as FilesOptions, Rule, Site,
 };
 pub use limits::Limits;
+pub use log::{AccessLog, BadFormat, Format, LogError, LogSink, Say};
+pub use metrics::Metrics;
+pub use observer::Observation;
 pub use server::{Event, ListenError, ReloadError, Running, Server, Settings, Sockets, Words};

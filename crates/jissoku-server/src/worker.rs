@@ -11,7 +11,10 @@ use crate::census::Census;
 use crate::connection::Connection;
 use crate::handler::{Service, Site};
 use crate::limits::{Limits, REFUSALS_MAX};
+use crate::metrics::Figure;
+use crate::observer::Observer;
 use crate::openings::Openings;
+use crate::server::Settings;
 use crate::timers::{Linear, Timers};
 
 /// What the outside wants of the workers.
@@ -61,6 +64,7 @@ pub(crate) struct Desk {
     limits: Limits,
     openings: Openings,
     timers: Timers,
+    observer: Observer,
     census: Arc<Census>,
     /// Connections over a ceiling that are still open here.
     refused: usize,
@@ -76,6 +80,7 @@ impl Desk {
             limits,
             openings: Openings::new(now_ns),
             timers: Timers::default(),
+            observer: Observer::default(),
             census,
             refused: 0,
             planted: None,
@@ -127,6 +132,11 @@ impl Desk {
         self.planted.as_deref_mut()
     }
 
+    #[inline]
+    pub(crate) const fn observer(&mut self) -> &mut Observer {
+        &mut self.observer
+    }
+
     pub(crate) fn call_at(&mut self, due_ns: u64, key: Key) {
         self.timers.add(due_ns, key);
     }
@@ -170,9 +180,10 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(site: Arc<Site>, census: Arc<Census>, limits: Limits) -> Self {
+    pub(crate) fn new(site: Arc<Site>, census: Arc<Census>, settings: &Settings) -> Self {
         let now_ns = jissoku_os::clock::monotonic_ns();
-        let desk = Desk::new(Service::new(site), census, limits, now_ns);
+        let mut desk = Desk::new(Service::new(site), census, settings.limits, now_ns);
+        desk.observer = settings.observation.observer();
         Self { desk, turned_away: Vec::new(), looks_ns: None, places: Vec::new() }
     }
 
@@ -246,7 +257,9 @@ impl Handler for Worker {
             self.desk.refused += 1;
             self.turned_away.push(arrival.key);
         }
-        let mut connection = Connection::new(arrival.key, seat, self.desk.now_ns);
+        let visit = self.desk.observer.open(arrival.socket);
+        let connection = Connection::new(arrival.key, seat, self.desk.now_ns);
+        let mut connection = connection.seen_by(visit);
         if let Some(planted) = &self.desk.planted {
             connection.burden(planted.open(arrival.socket));
         }
@@ -255,7 +268,11 @@ impl Handler for Worker {
 
     #[inline]
     fn receive(&mut self, connection: &mut Connection, bytes: &[u8], output: &mut Output) -> Next {
-        connection.receive(bytes, &mut self.desk, output)
+        let before = output.size();
+        let next = connection.receive(bytes, &mut self.desk, output);
+        self.desk.observer.count(Figure::ReceivedBytes, bytes.len() as u64);
+        self.desk.observer.count(Figure::SentBytes, (output.size() - before) as u64);
+        next
     }
 
     fn end(&mut self, connection: &mut Connection, _: &mut Output) -> Next {
@@ -263,27 +280,31 @@ impl Handler for Worker {
     }
 
     fn proceed(&mut self, connection: &mut Connection, unsent: usize, output: &mut Output) -> Next {
-        connection.proceed(unsent, &mut self.desk, output)
+        let before = output.size();
+        let next = connection.proceed(unsent, &mut self.desk, output);
+        self.desk.observer.count(Figure::SentBytes, (output.size() - before) as u64);
+        next
     }
 
     fn close(&mut self, connection: Connection) {
         let seat = connection.seat();
         self.desk.refused -= usize::from(seat.is_over);
         self.desk.census.leave(seat);
+        self.desk.observer.close(connection.into_visit());
     }
 
     #[inline]
     fn wake(&mut self, now_ns: u64) {
         self.desk.now_ns = now_ns;
         self.desk.openings.refresh(now_ns);
+        self.desk.observer.wake(now_ns);
     }
 
     #[inline]
     fn deadline_ns(&self) -> Option<u64> {
-        match (self.desk.timers.earliest_ns(), self.looks_ns) {
-            (Some(timer_ns), Some(looks_ns)) => Some(timer_ns.min(looks_ns)),
-            (timer_ns, looks_ns) => timer_ns.or(looks_ns),
-        }
+        let Desk { timers, observer, .. } = &self.desk;
+        let deadlines = [timers.earliest_ns(), self.looks_ns, observer.deadline_ns()];
+        deadlines.into_iter().flatten().min()
     }
 
     #[inline]

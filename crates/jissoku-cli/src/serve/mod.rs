@@ -77,6 +77,7 @@ impl Serve {
             limits: self.limits.over(self.run.limits()),
             driver: self.run.driver()?,
             causes: self.answers.causes(),
+            observation: jissoku_server::Observation::default(),
         })
     }
 

@@ -4,6 +4,7 @@
 
 mod contract;
 mod echo;
+mod figures;
 mod files;
 mod fixed;
 mod forty_two;
@@ -23,6 +24,8 @@ use files::{Asked, Choice, Held, Known};
 pub use files::{Files, FilesError, Options, Rule};
 pub use fixed::Fixed;
 pub use forty_two::FortyTwo;
+
+use crate::metrics::Metrics;
 
 /// What one request will be answered with, and when.
 #[derive(Debug)]
@@ -114,6 +117,38 @@ pub(crate) enum Reply<'a> {
     Made(&'a Made),
 }
 
+impl Reply<'_> {
+    /// What it answers with.
+    pub(crate) const fn status(&self) -> u16 {
+        match self {
+            Self::Whole(status, _) | Self::Split(status, ..) | Self::File(status, ..) => *status,
+            // The one exact answer there is.
+            Self::Verbatim { .. } => 200,
+            Self::Made(made) => made.status,
+        }
+    }
+
+    /// Bytes of the body, were it not for HEAD.
+    pub(crate) fn body_size(&self) -> u64 {
+        match self {
+            Self::Whole(_, answer) | Self::Verbatim { lives: answer, .. } => answer.body_size(),
+            Self::Split(_, _, body) => body.len() as u64,
+            Self::File(_, _, file) => file.identity().size,
+            Self::Made(made) => made.content.parts.iter().map(Part::size).sum(),
+        }
+    }
+}
+
+impl Part {
+    fn size(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Shared(_, range) => range.len() as u64,
+            Self::File(_, range) => range.end - range.start,
+        }
+    }
+}
+
 /// What a server serves: shared by its workers, and never changed.
 #[derive(Debug)]
 pub enum Site {
@@ -127,6 +162,8 @@ pub enum Site {
     FortyTwo(FortyTwo),
     /// What was understood of each request.
     Echo(Echo),
+    /// The server's own numbers, at `/metrics`.
+    Metrics(Arc<Metrics>),
 }
 
 /// A site as one worker serves it, with what that worker remembers for it.
@@ -142,7 +179,7 @@ impl Service {
         let files = match &*site {
             Site::Files(files) => Some(files),
             Site::Contract(contract) => contract.files(),
-            Site::Fixed(_) | Site::FortyTwo(_) | Site::Echo(_) => None,
+            Site::Fixed(_) | Site::FortyTwo(_) | Site::Echo(_) | Site::Metrics(_) => None,
         };
         let known = files.map(Files::known).unwrap_or_default();
         Self { site, known }
@@ -163,6 +200,9 @@ impl Service {
             Site::Contract(contract) => contract.plan(&mut self.known, &asked()),
             Site::FortyTwo(_) => FortyTwo::plan(head.method, head.path_and_query(bytes)),
             Site::Echo(_) => Echo::plan(head, bytes),
+            Site::Metrics(metrics) => {
+                figures::plan(metrics, head.method, head.path_and_query(bytes))
+            }
         }
     }
 
@@ -195,6 +235,7 @@ impl Service {
             (Site::Contract(contract), page) => contract.reply(page),
             (Site::FortyTwo(forty_two), page) => forty_two.reply(page),
             (Site::Echo(echo), _) => echo.reply(),
+            (Site::Metrics(_), _) => unreachable!("its pages are made"),
         }
     }
 
@@ -204,7 +245,7 @@ impl Service {
         let spin = match &*self.site {
             Site::Fixed(fixed) => fixed.spin(),
             Site::Contract(contract) => contract.spin(),
-            Site::Files(_) | Site::FortyTwo(_) | Site::Echo(_) => None,
+            Site::Files(_) | Site::FortyTwo(_) | Site::Echo(_) | Site::Metrics(_) => None,
         };
         if let Some(spin) = spin {
             spin.run();

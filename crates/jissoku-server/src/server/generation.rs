@@ -86,7 +86,7 @@ impl Generation {
         let waker = Waker::new()?;
         self.wakers.push(waker.clone());
         let Served { site, census } = served;
-        let mut worker = Worker::new(Arc::clone(site), Arc::clone(census), settings.limits);
+        let mut worker = Worker::new(Arc::clone(site), Arc::clone(census), settings);
         worker.plant(&settings.causes)?;
         let order = Arc::clone(&self.order);
         // Who is over the ceiling is taken to be told so, up to a margin; the kernel keeps the others.

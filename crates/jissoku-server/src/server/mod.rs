@@ -22,6 +22,7 @@ pub use words::{Event, Words};
 use crate::causes::Cause;
 use crate::handler::Site;
 use crate::limits::Limits;
+use crate::observer::Observation;
 use dealing::Dealing;
 use doors::Doors;
 
@@ -42,6 +43,8 @@ pub struct Settings {
     pub driver: driver::Settings,
     /// What makes the server slow on purpose.
     pub causes: Vec<Cause>,
+    /// What is noted besides answering.
+    pub observation: Observation,
 }
 
 impl Settings {
@@ -55,6 +58,7 @@ impl Settings {
             cores: Vec::new(),
             limits: Limits::DEFAULT,
             driver: driver::Settings::default(),
+            observation: Observation::default(),
             causes: Vec::new(),
         }
     }

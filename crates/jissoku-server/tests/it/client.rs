@@ -23,6 +23,16 @@ pub(crate) fn free_port() -> Endpoint {
     "127.0.0.1:0".parse().expect("an address")
 }
 
+/// Waits until `is_so`, and fails when that takes longer than anything here does.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin_ns = jissoku_os::clock::monotonic_ns();
+    while !is_so() {
+        let waited = Duration::from_nanos(jissoku_os::clock::monotonic_ns() - begin_ns);
+        assert!(waited < PATIENCE, "in vain: {what}");
+        std::thread::yield_now();
+    }
+}
+
 /// The common contract without files.
 pub(crate) fn contract() -> Site {
     Site::Contract(Contract::new(None, Duration::ZERO, 0))

@@ -8,6 +8,8 @@ mod echo;
 mod exchanges;
 mod files;
 mod limits;
+mod log;
+mod metrics;
 mod reload;
 mod slow;
 mod stopping;

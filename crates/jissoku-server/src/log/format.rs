@@ -1,0 +1,247 @@
+//! How a record reads, one line each. What a client sent never ends a line or a quotation.
+
+use std::fmt;
+use std::io::Write;
+use std::str::FromStr;
+
+use jissoku_http::date;
+
+use super::record::{Record, Texts};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// The Common Log Format of old.
+    Common,
+    /// The same with referer and user agent, as Apache and nginx write it.
+    #[default]
+    Combined,
+    /// One JSON object per line.
+    Json,
+}
+
+/// A format that nobody knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadFormat(String);
+
+impl fmt::Display for BadFormat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?} is no log format: write common, combined or json", self.0)
+    }
+}
+
+impl std::error::Error for BadFormat {}
+
+impl FromStr for Format {
+    type Err = BadFormat;
+
+    fn from_str(text: &str) -> Result<Self, BadFormat> {
+        match text {
+            "common" => Ok(Self::Common),
+            "combined" => Ok(Self::Combined),
+            "json" => Ok(Self::Json),
+            _ => Err(BadFormat(text.to_owned())),
+        }
+    }
+}
+
+impl Format {
+    /// Appends the line of one record that came at `wall_ns` since 1970.
+    pub(super) fn write(
+        self,
+        lines: &mut Vec<u8>,
+        record: &Record,
+        texts: Texts<'_>,
+        wall_ns: u64,
+    ) {
+        match self {
+            Self::Json => write_json(lines, record, texts, wall_ns),
+            Self::Common | Self::Combined => write_common(lines, record, texts, wall_ns),
+        }
+        if self == Self::Combined {
+            for text in [texts.referer, texts.agent] {
+                lines.push(b' ');
+                quote(lines, text.unwrap_or(b"-"));
+            }
+        }
+        lines.push(b'\n');
+    }
+}
+
+fn write_common(lines: &mut Vec<u8>, record: &Record, texts: Texts<'_>, wall_ns: u64) {
+    match record.peer {
+        Some(peer) => put(lines, format_args!("{}", peer.ip())),
+        None => lines.extend_from_slice(b"unix:"),
+    }
+    let date = date::imf_fixdate(wall_ns / SECOND_NS);
+    lines.extend_from_slice(b" - - [");
+    for (place, end) in [(5..7, b"/"), (8..11, b"/"), (12..16, b":"), (17..25, b" ")] {
+        lines.extend_from_slice(&date[place]);
+        lines.extend_from_slice(end);
+    }
+    lines.extend_from_slice(b"+0000] ");
+    quote(lines, texts.line);
+    put(lines, format_args!(" {} {}", record.status, record.body_size));
+}
+
+fn write_json(lines: &mut Vec<u8>, record: &Record, texts: Texts<'_>, wall_ns: u64) {
+    lines.extend_from_slice(b"{\"time\":\"");
+    write_rfc3339(lines, wall_ns);
+    lines.push(b'"');
+    if let Some(peer) = record.peer {
+        put(lines, format_args!(",\"peer\":\"{}\",\"port\":{}", peer.ip(), peer.port()));
+    }
+    let parts: Vec<&[u8]> = texts.line.split(|&byte| byte == b' ').collect();
+    match parts[..] {
+        [method, target, version] if version.starts_with(b"HTTP/") => {
+            write_field(lines, "method", method);
+            write_field(lines, "target", target);
+            write_field(lines, "version", version);
+        }
+        // What was refused need not have these parts.
+        _ => write_field(lines, "line", texts.line),
+    }
+    let Record { status, body_size, duration_ns, .. } = record;
+    put(
+        lines,
+        format_args!(
+            ",\"status\":{status},\"body_size\":{body_size},\"duration_ns\":{duration_ns}"
+        ),
+    );
+    for (name, text) in [("referer", texts.referer), ("user_agent", texts.agent)] {
+        if let Some(text) = text {
+            write_field(lines, name, text);
+        }
+    }
+    lines.push(b'}');
+}
+
+/// As in `2026-11-21T08:49:37.123456Z` (RFC 3339).
+fn write_rfc3339(lines: &mut Vec<u8>, wall_ns: u64) {
+    const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
+    let date = date::imf_fixdate(wall_ns / SECOND_NS);
+    let month = MONTHS.chunks(3).position(|name| *name == date[8..11]);
+    let month = month.expect("a date has a month") + 1;
+    lines.extend_from_slice(&date[12..16]);
+    put(lines, format_args!("-{month:02}-"));
+    lines.extend_from_slice(&date[5..7]);
+    lines.push(b'T');
+    lines.extend_from_slice(&date[17..25]);
+    put(lines, format_args!(".{:06}Z", wall_ns % SECOND_NS / 1000));
+}
+
+/// Appends `text` in quotation marks; a byte that is not printable ASCII, a quotation mark or a backslash
+/// becomes `\xHH`, as nginx has it.
+fn quote(lines: &mut Vec<u8>, text: &[u8]) {
+    lines.push(b'"');
+    for &byte in text {
+        match byte {
+            b'"' | b'\\' | ..=0x1f | 0x7f.. => put(lines, format_args!("\\x{byte:02X}")),
+            _ => lines.push(byte),
+        }
+    }
+    lines.push(b'"');
+}
+
+/// Appends `,"name":"text"`. JSON has no bytes that are not Unicode: such a byte becomes the four
+/// characters `\xHH`.
+fn write_field(lines: &mut Vec<u8>, name: &str, text: &[u8]) {
+    put(lines, format_args!(",\"{name}\":\""));
+    for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '"' | '\\' => put(lines, format_args!("\\{character}")),
+                // Control characters of either kind would act on a terminal.
+                _ if character.is_control() => {
+                    put(lines, format_args!("\\u{:04x}", u32::from(character)));
+                }
+                _ => put(lines, format_args!("{character}")),
+            }
+        }
+        for byte in chunk.invalid() {
+            put(lines, format_args!("\\\\x{byte:02X}"));
+        }
+    }
+    lines.push(b'"');
+}
+
+fn put(lines: &mut Vec<u8>, text: fmt::Arguments<'_>) {
+    lines.write_fmt(text).expect("memory takes everything");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::record::Entry;
+
+    use proptest::prelude::*;
+
+    const CAME_NS: u64 = 784_111_777_123_456_789;
+
+    fn line(format: Format, texts: Texts<'_>) -> Vec<u8> {
+        let peer = "192.0.2.7:1234".parse().ok();
+        let mut record = Entry::new().record;
+        (record.peer, record.status, record.body_size, record.duration_ns) = (peer, 404, 10, 5);
+        let mut lines = Vec::new();
+        format.write(&mut lines, &record, texts, CAME_NS);
+        lines
+    }
+
+    fn check(format: Format, texts: Texts<'_>, expected: &str) {
+        assert_eq!(String::from_utf8_lossy(&line(format, texts)), expected);
+    }
+
+    #[test]
+    fn a_plain_request_reads_as_people_expect() {
+        let texts =
+            Texts { line: b"GET /a HTTP/1.1", referer: None, agent: Some(b"curl/7.88 (\"x\")") };
+        let common = "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a HTTP/1.1\" 404 10";
+        check(Format::Common, texts, &format!("{common}\n"));
+        check(Format::Combined, texts, &format!("{common} \"-\" \"curl/7.88 (\\x22x\\x22)\"\n"));
+        let json = r#"{"time":"1994-11-06T08:49:37.123456Z","peer":"192.0.2.7","port":1234,"#;
+        let json = format!(r#"{json}"method":"GET","target":"/a","version":"HTTP/1.1","#);
+        let json = format!(r#"{json}"status":404,"body_size":10,"duration_ns":5,"#);
+        check(Format::Json, texts, &format!("{json}\"user_agent\":\"curl/7.88 (\\\"x\\\")\"}}\n"));
+    }
+
+    #[test]
+    fn nothing_breaks_out() {
+        let texts = Texts { line: b"a\n\"\\\x1b[2J\xff\xc3\xa9", referer: None, agent: None };
+        check(
+            Format::Common,
+            texts,
+            "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"a\\x0A\\x22\\x5C\\x1B[2J\\xFF\\xC3\\xA9\" 404 10\n",
+        );
+        let json = String::from_utf8(line(Format::Json, texts)).expect("JSON is Unicode");
+        assert!(json.contains(r#""line":"a\u000a\"\\\u001b[2J\\xFF"#), "{json}");
+        assert!(json.contains('\u{e9}'), "{json}");
+    }
+
+    proptest! {
+        #[test]
+        fn one_record_is_one_line_of_printable_text(
+            text in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
+            for format in [Format::Common, Format::Combined, Format::Json] {
+                let texts = Texts { line: &text, referer: Some(&text), agent: Some(&text) };
+                let found = String::from_utf8(line(format, texts)).expect("text");
+                let found = found.strip_suffix('\n').expect("a line");
+                prop_assert!(!found.chars().any(char::is_control), "{found:?}");
+                if format == Format::Json {
+                    let value: serde_json::Value = serde_json::from_str(found).expect("JSON");
+                    prop_assert!(value["referer"].is_string());
+                } else {
+                    prop_assert_eq!(found.matches('"').count() % 2, 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn formats_have_names() {
+        assert_eq!("json".parse(), Ok(Format::Json));
+        assert!("xml".parse::<Format>().is_err_and(|error| error.to_string().contains("combined")));
+    }
+}

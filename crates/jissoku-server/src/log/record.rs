@@ -1,0 +1,178 @@
+//! What is logged of a request, as it travels from a worker to the writer.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::SyncSender;
+
+/// What a header line that was not sent is counted as.
+const ABSENT: u32 = u32::MAX;
+
+/// Texts after which a batch counts as full.
+const TEXTS_SIZE_HIGH: usize = 64 * 1024;
+
+/// Records after which a batch counts as full.
+const RECORDS_MAX: usize = 1024;
+
+/// The numbers of one request, and how its texts are to be cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    /// Who asked; `None` behind a Unix socket.
+    pub(super) peer: Option<SocketAddr>,
+    /// When its bytes came, on the monotonic clock.
+    pub(super) came_ns: u64,
+    pub(super) duration_ns: u64,
+    pub(super) body_size: u64,
+    pub(super) status: u16,
+    line_size: u32,
+    referer_size: u32,
+    agent_size: u32,
+}
+
+/// The request that one connection is about: its texts are copied while they are there, its numbers come
+/// with the answer.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(super) record: Record,
+    texts: Vec<u8>,
+    /// Whether a request is waiting for its answer.
+    pub(super) is_begun: bool,
+}
+
+impl Entry {
+    pub(super) const fn new() -> Self {
+        let record = Record {
+            peer: None,
+            came_ns: 0,
+            duration_ns: 0,
+            body_size: 0,
+            status: 0,
+            line_size: 0,
+            referer_size: ABSENT,
+            agent_size: ABSENT,
+        };
+        Self { record, texts: Vec::new(), is_begun: false }
+    }
+
+    /// Starts over, with the request line as it came.
+    pub(super) fn begin(&mut self, came_ns: u64, line: &[u8]) {
+        self.texts.clear();
+        self.is_begun = true;
+        let line_size = append(&mut self.texts, line);
+        self.record = Record { peer: self.record.peer, came_ns, line_size, ..Self::new().record };
+    }
+
+    /// The values of two header lines, if they were sent.
+    pub(super) fn describe(&mut self, referer: Option<&[u8]>, agent: Option<&[u8]>) {
+        let mut add =
+            |text: Option<&[u8]>| text.map_or(ABSENT, |text| append(&mut self.texts, text));
+        self.record.referer_size = add(referer);
+        self.record.agent_size = add(agent);
+    }
+
+    /// Gives the room of its texts back if it is more than `size`.
+    pub(super) fn shrink(&mut self, size: usize) {
+        if self.texts.capacity() > size {
+            self.texts = Vec::new();
+        }
+    }
+}
+
+fn append(texts: &mut Vec<u8>, text: &[u8]) -> u32 {
+    texts.extend_from_slice(text);
+    u32::try_from(text.len()).expect("a head is shorter than 4 GiB")
+}
+
+/// The three texts of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Texts<'a> {
+    /// The request line without its end, or what came of it.
+    pub(super) line: &'a [u8],
+    pub(super) referer: Option<&'a [u8]>,
+    pub(super) agent: Option<&'a [u8]>,
+}
+
+/// Records on their way to the writer.
+#[derive(Debug)]
+pub(super) struct Batch {
+    records: Vec<Record>,
+    texts: Vec<u8>,
+    /// Where the writer sends the empty batch.
+    pub(super) home: SyncSender<Self>,
+}
+
+impl Batch {
+    pub(super) fn new(home: SyncSender<Self>) -> Self {
+        let texts = Vec::with_capacity(TEXTS_SIZE_HIGH);
+        Self { records: Vec::with_capacity(RECORDS_MAX), texts, home }
+    }
+
+    pub(super) fn add(&mut self, entry: &Entry) {
+        self.records.push(entry.record);
+        self.texts.extend_from_slice(&entry.texts);
+    }
+
+    pub(super) const fn count(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(super) const fn is_full(&self) -> bool {
+        self.records.len() >= RECORDS_MAX || self.texts.len() >= TEXTS_SIZE_HIGH
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.records.clear();
+        self.texts.clear();
+    }
+
+    /// All records in order, each with its texts.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Record, Texts<'_>)> {
+        let mut rest = &self.texts[..];
+        self.records.iter().map(move |record| {
+            let mut take = |size: u32| {
+                let (text, after) = rest.split_at(size as usize);
+                rest = after;
+                text
+            };
+            let mut take_some = |size: u32| (size != ABSENT).then(|| take(size));
+            let line = take_some(record.line_size).unwrap_or_default();
+            let referer = take_some(record.referer_size);
+            (record, Texts { line, referer, agent: take_some(record.agent_size) })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_come_out_as_they_went_in() {
+        let (home, _) = std::sync::mpsc::sync_channel(1);
+        let mut batch = Batch::new(home);
+        let mut entry = Entry::new();
+        let all = [
+            (&b"GET / HTTP/1.1"[..], Some(&b"http://a/"[..]), Some(&b"curl"[..])),
+            (b"", None, Some(b"")),
+            (b"GET /b HTTP/1.0", None, None),
+        ];
+        for (line, referer, agent) in all {
+            entry.begin(0, line);
+            entry.describe(referer, agent);
+            batch.add(&entry);
+        }
+        let found: Vec<_> = batch.iter().map(|(_, texts)| texts).collect();
+        assert_eq!(found, all.map(|(line, referer, agent)| Texts { line, referer, agent }));
+    }
+
+    #[test]
+    fn a_request_without_fields_forgets_those_of_the_one_before() {
+        let (home, _) = std::sync::mpsc::sync_channel(1);
+        let mut batch = Batch::new(home);
+        let mut entry = Entry::new();
+        entry.begin(0, b"first");
+        entry.describe(Some(b"x"), Some(b"y"));
+        entry.begin(0, b"second");
+        batch.add(&entry);
+        let texts = Texts { line: b"second", referer: None, agent: None };
+        assert_eq!(batch.iter().map(|(_, texts)| texts).collect::<Vec<_>>(), [texts]);
+    }
+}

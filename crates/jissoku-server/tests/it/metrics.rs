@@ -1,0 +1,135 @@
+//! The server's own numbers, over a socket, as strictly read as OpenMetrics is written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jissoku_server::{Limits, Metrics, Observation, Settings, Site};
+
+use crate::client::{Target, contract, free_port, wait_until};
+
+/// A server that is counted, and one that tells.
+struct Pair {
+    target: Target,
+    teller: Target,
+}
+
+impl Pair {
+    fn start(limits: Limits) -> Self {
+        let metrics = Metrics::new(None);
+        let observation = Observation { log: None, metrics: Some(Arc::clone(&metrics)) };
+        let settings = Settings { observation, workers: 2, limits, ..Settings::new(free_port()) };
+        Self {
+            target: Target::start(settings, contract()),
+            teller: Target::serve(Site::Metrics(metrics)),
+        }
+    }
+
+    fn read(&self) -> BTreeMap<String, u64> {
+        let answer = self.teller.ask("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(answer.status, 200);
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        assert_eq!(answer.field("Content-Type"), Some(kind));
+        parse(answer.text())
+    }
+
+    /// Reads until `name` is `value`: a worker counts a connection's end when it hears of it.
+    fn wait_for(&self, name: &str, value: u64) {
+        wait_until(name, || self.read()[name] == value);
+    }
+
+    fn end(self) {
+        self.target.end();
+        self.teller.end();
+    }
+}
+
+/// Reads the text by the rules of OpenMetrics 1.0 that concern counters and gauges: a family's lines
+/// stand together, type and help come first and once, a counter's samples end in `_total`, a unit ends
+/// the name, no sample comes twice, and the end is said.
+fn parse(text: &str) -> BTreeMap<String, u64> {
+    let body = text.strip_suffix("# EOF\n").expect("the end is said");
+    let mut samples = BTreeMap::new();
+    let mut families: Vec<(String, String)> = Vec::new();
+    for line in body.split_terminator('\n') {
+        if let Some(meta) = line.strip_prefix("# ") {
+            let mut words = meta.splitn(3, ' ');
+            let mut word = || words.next().expect("three parts");
+            let (what, name, value) = (word(), word(), word());
+            match what {
+                "TYPE" => {
+                    assert!(["counter", "gauge"].contains(&value), "{line}");
+                    assert!(families.iter().all(|(known, _)| known != name), "{name} comes twice");
+                    families.push((name.to_owned(), value.to_owned()));
+                }
+                "UNIT" => assert!(name.ends_with(&format!("_{value}")), "{line}"),
+                _ => {
+                    assert_eq!(what, "HELP", "{line}");
+                    assert!(value.ends_with('.') && !value.contains('\\'), "{line}");
+                }
+            }
+            assert_eq!(families.last().map(|(last, _)| last.as_str()), Some(name), "{line}");
+            continue;
+        }
+        let (name, value) = line.rsplit_once(' ').expect("a sample has a value");
+        let bare = name.split('{').next().expect("a sample has a name");
+        let (family, kind) = families.last().expect("a type comes first");
+        let expected = if kind == "counter" { format!("{family}_total") } else { family.clone() };
+        assert_eq!(bare, expected);
+        assert!(bare.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{line}");
+        let value = value.parse().expect("a number");
+        assert_eq!(samples.insert(name.to_owned(), value), None, "{name} comes twice");
+    }
+    samples
+}
+
+#[test]
+fn requests_and_connections_are_counted_over_all_workers() {
+    let pair = Pair::start(Limits::DEFAULT);
+    let mut clients: Vec<_> = (0..6).map(|_| pair.target.connect()).collect();
+    crate::client::ask_all(&mut clients);
+    clients[0].send("GET /none HTTP/1.1\r\nHost: a\r\n\r\n");
+    clients[0].answer();
+    clients[1].send("nonsense\r\n\r\n");
+    clients[1].answer();
+    let found = pair.read();
+    assert_eq!(found["jissoku_requests_total{status=\"2xx\"}"], 6);
+    assert_eq!(found["jissoku_requests_total{status=\"4xx\"}"], 2);
+    assert_eq!(found["jissoku_connections_accepted_total"], 6);
+    assert_eq!(found["jissoku_workers"], 2);
+    assert!(found["jissoku_sent_bytes_total"] > 6 * 100);
+    let requests = 6 * "GET / HTTP/1.1\r\nHost: a\r\n\r\n".len() as u64;
+    assert!(found["jissoku_received_bytes_total"] > requests);
+    assert!(found["process_start_time_seconds"] > 1_600_000_000);
+    drop(clients);
+    pair.wait_for("jissoku_connections_open", 0);
+    pair.end();
+}
+
+#[test]
+fn who_was_too_slow_is_counted_by_what() {
+    let limits = Limits { head_ns_max: 1, idle_ns_max: 1, linger_ns_max: 1, ..Limits::DEFAULT };
+    let pair = Pair::start(limits);
+    let mut client = pair.target.connect();
+    client.send("GET / HT");
+    assert_eq!(client.answer().status, 408);
+    // Who has asked once has the time of an idle connection; who never has, that of a head.
+    let mut idle = pair.target.connect();
+    idle.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    idle.answer();
+    idle.expect_end();
+    pair.target.connect().expect_end();
+    pair.wait_for("jissoku_deadlines_total{kind=\"head\"}", 2);
+    pair.wait_for("jissoku_deadlines_total{kind=\"idle\"}", 1);
+    pair.wait_for("jissoku_deadlines_total{kind=\"linger\"}", 1);
+    pair.end();
+}
+
+#[test]
+fn only_the_one_page_is_there_and_only_to_be_read() {
+    let teller = Target::serve(Site::Metrics(Metrics::new(None)));
+    let status = |request: &str| teller.ask(&format!("{request} HTTP/1.0\r\n\r\n")).status;
+    assert_eq!(status("GET /"), 404);
+    assert_eq!(status("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nX:"), 405);
+    assert_eq!(status("GET /metrics?x=y"), 200);
+    teller.end();
+}
