@@ -69,6 +69,8 @@ pub enum Reject {
     ChunkExtensionsTooLong,
     /// Chunk data not followed by CRLF.
     ChunkUnterminated,
+    /// The request came in the clear where TLS is spoken. Decided by whoever has the keys.
+    TlsMissing,
     /// The client took too long. Decided by whoever has the clock.
     Timeout,
 }
@@ -107,7 +109,8 @@ impl Reject {
             | Self::ChunkSizeInvalid
             | Self::ChunkExtensionInvalid
             | Self::ChunkExtensionsTooLong
-            | Self::ChunkUnterminated => 400,
+            | Self::ChunkUnterminated
+            | Self::TlsMissing => 400,
         }
     }
 }

@@ -174,6 +174,12 @@ pub fn peer(socket: impl AsFd) -> Option<SocketAddr> {
     SocketAddr::try_from(net::getpeername(socket).ok()??).ok()
 }
 
+/// Whether this is a socket of the network, rather than one of the file system.
+#[must_use]
+pub fn is_tcp(socket: impl AsFd) -> bool {
+    sockopt::socket_domain(socket).is_ok_and(|domain| domain != AddressFamily::UNIX)
+}
+
 /// Takes one waiting connection, or `None` when there is none.
 ///
 /// Small answers leave at once: a TCP connection has `TCP_NODELAY` from its listener.

@@ -97,6 +97,25 @@ impl Connection {
         self.next()
     }
 
+    /// What has come over a TCP connection that should be TLS is a request in the clear.
+    pub(crate) fn refuse_plain(
+        &mut self,
+        bytes: &[u8],
+        desk: &mut Desk,
+        output: &mut Output,
+    ) -> Next {
+        self.refuse(Reject::TlsMissing, bytes, desk, output);
+        self.next()
+    }
+
+    /// Waits for the client to read what it was told outside of any answer.
+    pub(crate) fn linger(&mut self, desk: &Desk) -> Next {
+        self.stash = Vec::new();
+        self.request = None;
+        self.enter(Phase::Linger(0), desk);
+        self.next()
+    }
+
     /// The client will send no more. It may still wait for the answer to what it has sent.
     pub(crate) fn end(&mut self) -> Next {
         match self.phase {

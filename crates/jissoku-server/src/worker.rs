@@ -5,17 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use jissoku_os::driver::{Arrival, Driver, Due, Handler, Key, Next, Output, Turn};
+use jissoku_os::socket;
 
 use crate::causes::{Cause, Planted};
 use crate::census::Census;
 use crate::connection::Connection;
 use crate::handler::{Service, Site};
 use crate::limits::{Limits, REFUSALS_MAX};
+use crate::link::Link;
 use crate::metrics::Figure;
 use crate::observer::Observer;
 use crate::openings::Openings;
 use crate::server::Settings;
 use crate::timers::{Linear, Timers};
+use crate::tls::{Session, Tls};
 
 /// What the outside wants of the workers.
 #[derive(Debug, Default)]
@@ -65,6 +68,8 @@ pub(crate) struct Desk {
     openings: Openings,
     timers: Timers,
     observer: Observer,
+    /// Room for what is about to be encrypted.
+    plain: Output,
     census: Arc<Census>,
     /// Connections over a ceiling that are still open here.
     refused: usize,
@@ -81,6 +86,7 @@ impl Desk {
             openings: Openings::new(now_ns),
             timers: Timers::default(),
             observer: Observer::default(),
+            plain: Output::default(),
             census,
             refused: 0,
             planted: None,
@@ -137,6 +143,16 @@ impl Desk {
         &mut self.observer
     }
 
+    /// An empty output with room.
+    pub(crate) fn take_plain(&mut self) -> Output {
+        std::mem::take(&mut self.plain)
+    }
+
+    /// Takes the room back; `plain` is empty.
+    pub(crate) fn keep_plain(&mut self, plain: Output) {
+        self.plain = plain;
+    }
+
     pub(crate) fn call_at(&mut self, due_ns: u64, key: Key) {
         self.timers.add(due_ns, key);
     }
@@ -177,6 +193,8 @@ pub(crate) struct Worker {
     looks_ns: Option<u64>,
     /// Which endpoint each of the driver's listeners belongs to.
     places: Vec<usize>,
+    /// What clients over TCP speak, if it is TLS.
+    tls: Option<Tls>,
 }
 
 impl Worker {
@@ -184,7 +202,13 @@ impl Worker {
         let now_ns = jissoku_os::clock::monotonic_ns();
         let mut desk = Desk::new(Service::new(site), census, settings.limits, now_ns);
         desk.observer = settings.observation.observer();
-        Self { desk, turned_away: Vec::new(), looks_ns: None, places: Vec::new() }
+        Self {
+            desk,
+            turned_away: Vec::new(),
+            looks_ns: None,
+            tls: settings.tls.clone(),
+            places: Vec::new(),
+        }
     }
 
     /// Says which endpoint each of the driver's listeners belongs to.
@@ -246,9 +270,9 @@ impl Worker {
 }
 
 impl Handler for Worker {
-    type Connection = Connection;
+    type Connection = Link;
 
-    fn open(&mut self, arrival: &Arrival<'_>) -> Connection {
+    fn open(&mut self, arrival: &Arrival<'_>) -> Link {
         // From here on it is the endpoint that counts.
         let listener = self.places.get(arrival.listener).copied().unwrap_or_default();
         let arrival = &Arrival { listener, ..*arrival };
@@ -263,30 +287,36 @@ impl Handler for Worker {
         if let Some(planted) = &self.desk.planted {
             connection.burden(planted.open(arrival.socket));
         }
-        connection
+        match &self.tls {
+            Some(tls) if socket::is_tcp(arrival.socket) => {
+                Link::Secure(Box::new(Session::new(tls, connection, self.desk.now_ns)))
+            }
+            _ => Link::Plain(connection),
+        }
     }
 
     #[inline]
-    fn receive(&mut self, connection: &mut Connection, bytes: &[u8], output: &mut Output) -> Next {
+    fn receive(&mut self, link: &mut Link, bytes: &[u8], output: &mut Output) -> Next {
         let before = output.size();
-        let next = connection.receive(bytes, &mut self.desk, output);
+        let next = link.receive(bytes, &mut self.desk, output);
         self.desk.observer.count(Figure::ReceivedBytes, bytes.len() as u64);
         self.desk.observer.count(Figure::SentBytes, (output.size() - before) as u64);
         next
     }
 
-    fn end(&mut self, connection: &mut Connection, _: &mut Output) -> Next {
-        connection.end()
+    fn end(&mut self, link: &mut Link, output: &mut Output) -> Next {
+        link.end(&mut self.desk, output)
     }
 
-    fn proceed(&mut self, connection: &mut Connection, unsent: usize, output: &mut Output) -> Next {
+    fn proceed(&mut self, link: &mut Link, unsent: usize, output: &mut Output) -> Next {
         let before = output.size();
-        let next = connection.proceed(unsent, &mut self.desk, output);
+        let next = link.proceed(unsent, &mut self.desk, output);
         self.desk.observer.count(Figure::SentBytes, (output.size() - before) as u64);
         next
     }
 
-    fn close(&mut self, connection: Connection) {
+    fn close(&mut self, link: Link) {
+        let connection = link.into_connection();
         let seat = connection.seat();
         self.desk.refused -= usize::from(seat.is_over);
         self.desk.census.leave(seat);

@@ -78,6 +78,7 @@ impl Serve {
             driver: self.run.driver()?,
             causes: self.answers.causes(),
             observation: jissoku_server::Observation::default(),
+            tls: None,
         })
     }
 

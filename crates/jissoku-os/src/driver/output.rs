@@ -1,6 +1,7 @@
 //! Bytes on their way to one peer: copied ones, and large ones that are only referred to.
 
 mod piece;
+mod take;
 
 use std::io::{self, IoSlice};
 use std::iter;

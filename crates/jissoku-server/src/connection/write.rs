@@ -71,19 +71,24 @@ pub(super) fn write(
 /// Puts out why a request is refused, and returns the size of the body. The connection ends with it.
 #[cold]
 pub(super) fn write_refusal(reject: Reject, desk: &Desk, output: &mut Output) -> u64 {
-    write_last(reject.status(), "", desk, output)
+    let text = match reject {
+        Reject::TlsMissing => "This port speaks TLS: write https:// instead.",
+        reject => response::reason(reject.status()),
+    };
+    write_last(reject.status(), "", text, desk, output)
 }
 
 /// Puts out that there is no room for another connection.
 #[cold]
 pub(super) fn write_turned_away(desk: &Desk, output: &mut Output) {
-    write_last(503, &format!("Retry-After: {RETRY_AFTER_S}\r\n"), desk, output);
+    let fields = format!("Retry-After: {RETRY_AFTER_S}\r\n");
+    write_last(503, &fields, response::reason(503), desk, output);
 }
 
-fn write_last(status: u16, fields: &str, desk: &Desk, output: &mut Output) -> u64 {
+fn write_last(status: u16, fields: &str, text: &str, desk: &Desk, output: &mut Output) -> u64 {
     desk.openings().with(status, |opening| output.append(opening));
     output.append(Persistence::Ends.field());
-    let body = format!("{}\n", response::reason(status));
+    let body = format!("{text}\n");
     let fields = format!("{fields}Content-Type: text/plain\r\n");
     output.append(Answer::new(&fields, body.as_bytes()).whole());
     body.len() as u64

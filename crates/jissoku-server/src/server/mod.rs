@@ -23,6 +23,7 @@ use crate::causes::Cause;
 use crate::handler::Site;
 use crate::limits::Limits;
 use crate::observer::Observation;
+use crate::tls::Tls;
 use dealing::Dealing;
 use doors::Doors;
 
@@ -45,6 +46,8 @@ pub struct Settings {
     pub causes: Vec<Cause>,
     /// What is noted besides answering.
     pub observation: Observation,
+    /// What clients over TCP have to speak, if it is TLS; those over Unix sockets never do.
+    pub tls: Option<Tls>,
 }
 
 impl Settings {
@@ -59,6 +62,7 @@ impl Settings {
             limits: Limits::DEFAULT,
             driver: driver::Settings::default(),
             observation: Observation::default(),
+            tls: None,
             causes: Vec::new(),
         }
     }

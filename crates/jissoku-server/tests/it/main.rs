@@ -13,6 +13,7 @@ mod metrics;
 mod reload;
 mod slow;
 mod stopping;
+mod tls;
 
 fn driver() -> Choice {
     Choice::Epoll

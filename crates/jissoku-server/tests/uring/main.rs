@@ -17,12 +17,18 @@ mod exchanges;
 mod files;
 #[path = "../it/limits.rs"]
 mod limits;
+#[path = "../it/log.rs"]
+mod log;
+#[path = "../it/metrics.rs"]
+mod metrics;
 #[path = "../it/reload.rs"]
 mod reload;
 #[path = "../it/slow.rs"]
 mod slow;
 #[path = "../it/stopping.rs"]
 mod stopping;
+#[path = "../it/tls.rs"]
+mod tls;
 
 fn driver() -> Choice {
     if uring::is_available() {
