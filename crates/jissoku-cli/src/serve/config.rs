@@ -118,8 +118,11 @@ impl File<'_> {
         };
         let hints = [ValueHint::AnyPath, ValueHint::FilePath, ValueHint::DirPath];
         let text = match text.strip_prefix("unix:") {
-            Some(path) if name == "listen" => OsString::from(format!("unix:{}", self.beside(path))),
-            _ if hints.contains(&arg.get_value_hint()) => self.beside(&text).into(),
+            Some(path) if ["listen", "metrics"].contains(&name) => {
+                OsString::from(format!("unix:{}", self.beside(path)))
+            }
+            // A dash is no file, but standard output.
+            _ if hints.contains(&arg.get_value_hint()) && text != "-" => self.beside(&text).into(),
             _ => text.into(),
         };
         if arg.is_positional() {

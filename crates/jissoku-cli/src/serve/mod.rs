@@ -16,7 +16,7 @@ mod surroundings;
 
 use clap::{ArgGroup, Args, Command, FromArgMatches};
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{Settings, Site};
+use jissoku_server::{Observation, Settings, Site};
 
 use failure::{FINE, Failure};
 
@@ -66,7 +66,7 @@ impl Serve {
     }
 
     /// How a generation of workers is set up; `given` is where somebody else has opened listeners.
-    fn settings(&self, given: &[Endpoint]) -> Result<Settings, Failure> {
+    fn settings(&self, given: &[Endpoint], observation: &Observation) -> Result<Settings, Failure> {
         self.answers.check(self.files.folder())?;
         let crew = self.run.crew()?;
         Ok(Settings {
@@ -77,8 +77,8 @@ impl Serve {
             limits: self.limits.over(self.run.limits()),
             driver: self.run.driver()?,
             causes: self.answers.causes(),
-            observation: jissoku_server::Observation::default(),
-            tls: None,
+            observation: observation.clone(),
+            tls: self.edge.tls()?,
         })
     }
 
@@ -122,6 +122,12 @@ mod tests {
         check_refused(&["--contract", "--socket-mode", "999"]);
         check_refused(&["--contract", "--user", "nobody-of-that-name"]);
         check_refused(&["--contract", "--group", "root"]);
+        check_refused(&["--contract", "--tls-cert", "/nowhere/at/all"]);
+        check_refused(&["--contract", "--tls-key", "/nowhere/at/all"]);
+        check_refused(&["--contract", "--tls-cert", "/dev/null", "--tls-key", "/dev/null"]);
+        check_refused(&["--contract", "--access-log", "/nowhere/at/all"]);
+        check_refused(&["--contract", "--log-format", "xml"]);
+        check_refused(&["--contract", "--metrics", "nonsense"]);
         check_refused(&["--contract", "--listen", "127.0.0.1:0", "--pid-file", "/nowhere/at/all"]);
         check_refused(&["--echo", "--delay", "1s"]);
         check_refused(&["--echo", "--cause", "magic"]);
@@ -140,5 +146,6 @@ mod tests {
         let address = somebody.local_addr().expect("an address").to_string();
         check_refused(&["--contract", "--listen", &address]);
         check_refused(&["--contract", "--workers", "2", "--listen", &address]);
+        check_refused(&["--contract", "--metrics", &address]);
     }
 }

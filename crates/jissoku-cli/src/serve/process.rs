@@ -10,6 +10,7 @@ use jissoku_os::successor::{Image, Said, Successor};
 use jissoku_server::{Event, Running, Server, Sockets, Words};
 
 use super::Serve;
+use super::edge::Notes;
 use super::failure::{Failure, complain};
 use super::identity::PidFile;
 use super::surroundings::{Surroundings, environment};
@@ -21,9 +22,12 @@ const SUCCESSOR_PATIENCE: Duration = Duration::from_mins(1);
 pub(super) fn live(arguments: &[String]) -> Result<(), Failure> {
     let serve = Serve::read(arguments)?;
     let mut surroundings = Surroundings::read()?;
+    let notes = serve.edge.open(&mut surroundings.sockets)?;
     let given = surroundings.sockets.endpoints();
     let user = serve.identity.find()?;
-    let server = Server::listen_on(serve.settings(&given)?, &surroundings.sockets)
+    let settings = serve.settings(&given, notes.observation())?;
+    let is_secure = settings.tls.is_some();
+    let server = Server::listen_on(settings, &surroundings.sockets)
         .map_err(|error| Failure::of_input(&error))?;
     // From here on the server alone has them, and can give them up.
     surroundings.sockets = Sockets::default();
@@ -49,10 +53,12 @@ pub(super) fn live(arguments: &[String]) -> Result<(), Failure> {
     // With fewer descriptors than hoped for, fewer connections are taken at once, and that is all.
     let _raised = jissoku_os::descriptors::raise_limit();
     let running = server.start(site).map_err(|error| Failure::of_work(&error))?;
-    let mut life = Life { arguments, given, running, words, surroundings, pid_file };
-    life.begin();
+    let mut life = Life { arguments, given, running, words, surroundings, pid_file, notes };
+    life.notes.start()?;
+    life.begin(is_secure);
     life.go_on()?;
-    life.running.join().map_err(|error| Failure::of_work(&error))
+    let ended = life.running.join().map_err(|error| Failure::of_work(&error));
+    ended.and(life.notes.finish())
 }
 
 /// A process that serves.
@@ -64,14 +70,22 @@ struct Life<'a> {
     words: Words,
     surroundings: Surroundings,
     pid_file: Option<PidFile>,
+    notes: Notes,
 }
 
 impl Life<'_> {
-    fn begin(&mut self) {
+    fn begin(&mut self, is_secure: bool) {
         for endpoint in self.running.endpoints() {
             say(&match endpoint {
+                Endpoint::Tcp(address) if is_secure => format!("listening on https://{address}/"),
                 Endpoint::Tcp(address) => format!("listening on http://{address}/"),
                 Endpoint::Unix(path) => format!("listening on unix:{}", path.display()),
+            });
+        }
+        for endpoint in self.notes.teller().map(|teller| teller.endpoints()).unwrap_or_default() {
+            say(&match endpoint {
+                Endpoint::Tcp(address) => format!("metrics on http://{address}/metrics"),
+                Endpoint::Unix(path) => format!("metrics on unix:{}", path.display()),
             });
         }
         if let Some(Err(error)) = self.pid_file.as_mut().map(PidFile::fill) {
@@ -90,6 +104,7 @@ impl Life<'_> {
                         self.reload();
                     }
                 }
+                Event::Reopen => self.notes.reopen(),
                 Event::Stopping => self.surroundings.tell_status("STOPPING=1\n", "stopping"),
                 Event::Ended => return Ok(()),
                 Event::Other | Event::Nothing => {}
@@ -106,7 +121,7 @@ impl Life<'_> {
     fn reload(&mut self) {
         self.announce_reload();
         let outcome = Serve::read(self.arguments).and_then(|serve| {
-            let settings = serve.settings(&self.given)?;
+            let settings = serve.settings(&self.given, self.notes.observation())?;
             let site = serve.site()?;
             self.running.reload(&settings, site).map_err(|error| Failure::of_input(&error))
         });
@@ -133,8 +148,11 @@ impl Life<'_> {
     /// reload was asked for meanwhile and is still to be done.
     fn replace(&mut self) -> Result<bool, Failure> {
         self.announce_reload();
+        let mut sockets = self.running.sockets();
+        // Last, where a successor looks for them.
+        sockets.extend(self.notes.teller().map(|teller| teller.sockets()).unwrap_or_default());
         let successor = Image::of_this_process(environment())
-            .and_then(|image| Successor::start(&image, &self.running.sockets()));
+            .and_then(|image| Successor::start(&image, &sockets));
         let successor = match successor {
             Ok(successor) => successor,
             Err(error) => {
@@ -149,6 +167,7 @@ impl Life<'_> {
             let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
             match self.wait(Some((&successor, Duration::from_nanos(left_ns))))? {
                 Event::Reload => wants_reload = true,
+                Event::Reopen => self.notes.reopen(),
                 // One is on its way.
                 Event::Replace => {}
                 Event::Nothing => {
@@ -176,7 +195,8 @@ impl Life<'_> {
         let pid = successor.pid();
         self.surroundings.tell_last(&format!("MAINPID={pid}\nREADY=1"));
         say(&format!("process {pid} serves from here on"));
-        self.running.hand_over().map_err(|error| Failure::of_work(&error))
+        let told = self.notes.teller().map_or(Ok(()), Running::hand_over);
+        told.and(self.running.hand_over()).map_err(|error| Failure::of_work(&error))
     }
 }
 

@@ -86,6 +86,12 @@ impl Doors {
         Ok(Self(doors))
     }
 
+    /// Takes out the last door at `endpoint`, if there is one.
+    pub(super) fn split_off(&mut self, endpoint: &Endpoint) -> Self {
+        let index = self.0.iter().rposition(|door| door.is_at(endpoint));
+        Self(index.map(|index| self.0.remove(index)).into_iter().collect())
+    }
+
     /// Every socket, under the name of its door.
     pub(super) fn sockets(&self) -> Vec<(String, Arc<OwnedFd>)> {
         let sockets_of = |door: &Door| {

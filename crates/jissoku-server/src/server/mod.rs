@@ -96,6 +96,12 @@ impl Sockets {
     pub fn endpoints(&self) -> Vec<Endpoint> {
         self.0.endpoints()
     }
+
+    /// Takes out those that stand for `endpoint`, the last ones that do; possibly none.
+    #[must_use]
+    pub fn split_off(&mut self, endpoint: &Endpoint) -> Self {
+        Self(self.0.split_off(endpoint))
+    }
 }
 
 /// A server whose listeners stand. Connections wait in the kernel until [`Server::start`].

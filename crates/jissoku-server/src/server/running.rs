@@ -181,7 +181,8 @@ impl Running {
                 return Ok(event);
             }
             let epoll = Epoll::new()?;
-            let signals = [&words.terminate, &words.interrupt, &words.reload, &words.replace];
+            let Words { terminate, interrupt, reload, replace, reopen } = &*words;
+            let signals = [terminate, interrupt, reload, replace, reopen];
             signals.into_iter().try_for_each(|signal| epoll.add(signal, 0, Interest::IN))?;
             self.generations().try_for_each(|workers| epoll.add(workers, 0, Interest::IN))?;
             if let Some((other, _)) = other {
@@ -219,6 +220,9 @@ impl Running {
             } else {
                 self.retired.push(generation);
             }
+        }
+        if words.reopen.count() > 0 {
+            return Ok(Some(Event::Reopen));
         }
         let (reloads, replacements) = (words.reload.count(), words.replace.count());
         Ok(match self.phase {

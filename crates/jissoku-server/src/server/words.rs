@@ -15,10 +15,12 @@ pub struct Words {
     pub reload: Signals,
     /// Asks to start the program anew, as it is on disk by now.
     pub replace: Signals,
+    /// Asks to open the access log anew.
+    pub reopen: Signals,
 }
 
 impl Words {
-    /// Listens to `SIGTERM`, `SIGINT`, `SIGHUP` and `SIGUSR2`, for the whole process and for good.
+    /// Listens to `SIGTERM`, `SIGINT`, `SIGHUP`, `SIGUSR1` and `SIGUSR2`, for the whole process and for good.
     ///
     /// # Errors
     /// The error of catching a signal.
@@ -28,6 +30,7 @@ impl Words {
             interrupt: Signals::catch(&[signal::SIGINT])?,
             reload: Signals::catch(&[signal::SIGHUP])?,
             replace: Signals::catch(&[signal::SIGUSR2])?,
+            reopen: Signals::catch(&[signal::SIGUSR1])?,
         })
     }
 }
@@ -39,6 +42,8 @@ pub enum Event {
     Reload,
     /// A successor is wanted.
     Replace,
+    /// The access log is to be opened anew.
+    Reopen,
     /// The server has begun to stop.
     Stopping,
     /// What the owner was waiting for beside is readable.
