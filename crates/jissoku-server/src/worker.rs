@@ -305,7 +305,10 @@ impl Handler for Worker {
     }
 
     fn end(&mut self, link: &mut Link, output: &mut Output) -> Next {
-        link.end(&mut self.desk, output)
+        let before = output.size();
+        let next = link.end(&mut self.desk, output);
+        self.desk.observer.count(Figure::SentBytes, (output.size() - before) as u64);
+        next
     }
 
     fn proceed(&mut self, link: &mut Link, unsent: usize, output: &mut Output) -> Next {

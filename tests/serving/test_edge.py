@@ -1,0 +1,144 @@
+"""What stands between clients and what is served: certificates, the access log, the numbers."""
+
+import json
+import re
+import shutil
+import signal
+import ssl
+import subprocess
+from http.client import HTTPConnection, HTTPSConnection
+from pathlib import Path
+
+import pytest
+
+from tests.serving.served import COMMAND, PATIENCE_S, Start, ask
+
+OPENSSL = shutil.which("openssl")
+needs_openssl = pytest.mark.skipif(OPENSSL is None, reason="openssl makes the certificates")
+
+
+def make_papers(folder: Path, name: str) -> tuple[Path, Path]:
+    """A certificate for `localhost` by that name, and its key."""
+    paths = folder / f"{name}.crt", folder / f"{name}.key"
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    subject = ["-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost"]
+    files = ["-keyout", str(paths[1]), "-out", str(paths[0])]
+    command = [str(OPENSSL), "req", "-x509", *curve, *subject, *files]
+    subprocess.run(command, check=True, capture_output=True)
+    return paths
+
+
+def ask_securely(port: int, certificate: Path) -> tuple[int, bytes]:
+    """Status and body of one answer, from whoever has exactly this certificate."""
+    context = ssl.create_default_context(cafile=str(certificate))
+    connection = HTTPSConnection("localhost", port, timeout=PATIENCE_S, context=context)
+    try:
+        connection.request("GET", "/", headers={"Connection": "close"})
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+@needs_openssl
+def test_a_reload_takes_the_new_certificate_and_leaves_a_bad_one(
+    tmp_path: Path, start: Start
+) -> None:
+    old, old_key = make_papers(tmp_path, "old")
+    new, new_key = make_papers(tmp_path, "new")
+    used, used_key = tmp_path / "used.crt", tmp_path / "used.key"
+    shutil.copy(old, used)
+    shutil.copy(old_key, used_key)
+    flags = ["--tls-cert", str(used), "--tls-key", str(used_key)]
+    served = start("--fixed", "x", "--listen", "127.0.0.1:0", *flags)
+    port = int(served.wait_for(r"^listening on https://127\.0\.0\.1:([0-9]+)/$")[1])
+    assert ask_securely(port, old) == (200, b"x")
+
+    shutil.copy(new, used)
+    served.tell(signal.SIGHUP)
+    served.wait_for("not reloaded: the key in .* does not belong to the certificate in ")
+    assert ask_securely(port, old) == (200, b"x")
+
+    shutil.copy(new_key, used_key)
+    served.reload()
+    assert ask_securely(port, new) == (200, b"x")
+    with pytest.raises(ssl.SSLCertVerificationError):
+        ask_securely(port, old)
+
+
+@needs_openssl
+def test_bad_papers_are_one_sentence_and_exit_2(tmp_path: Path) -> None:
+    certificate, _ = make_papers(tmp_path, "one")
+    _, key = make_papers(tmp_path, "other")
+    flags = ["--tls-cert", str(certificate), "--tls-key", str(key)]
+    arguments = [*COMMAND, "--fixed", "x", "--listen", "127.0.0.1:0", *flags]
+    run = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == (
+        f"jissoku serve: the key in {key} does not belong to the certificate in {certificate}\n"
+    )
+
+
+def test_the_log_is_opened_again_and_written_to_the_end(tmp_path: Path, start: Start) -> None:
+    log, moved = tmp_path / "access.log", tmp_path / "access.log.1"
+    flags = ["--access-log", str(log), "--log-format", "json"]
+    served = start("--fixed", "x", "--listen", "127.0.0.1:0", *flags)
+    port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
+    ask(port, "/before")
+    log.rename(moved)
+    served.tell(signal.SIGUSR1)
+    # The one sign that it was opened is that it is there; until then lines may go to the old one.
+    asked = 0
+    while not log.exists():
+        ask(port, "/between")
+        asked += 1
+        assert asked < 10_000
+    served.reload()
+    ask(port, "/after")
+    served.process.terminate()
+    assert served.process.wait(PATIENCE_S) == 0
+    texts = [path.read_text() for path in (moved, log)]
+    lines = [json.loads(line) for text in texts for line in text.splitlines()]
+    # Each worker hands over its own lines, so they come in no common order.
+    targets = sorted(line["target"] for line in lines)
+    assert targets == ["/after", "/before", *["/between"] * asked]
+    assert "/after" in texts[1]
+
+
+def test_standard_output_can_be_the_log(start: Start) -> None:
+    served = start("--fixed", "x", "--listen", "127.0.0.1:0", "--access-log", "-")
+    port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
+    ask(port, "/seen")
+    served.wait_for(r'^127\.0\.0\.1 - - \[.*\] "GET /seen HTTP/1\.1" 200 1 "-" "-"$')
+
+
+def read_metrics(port: int) -> tuple[str, dict[str, float]]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    try:
+        connection.request("GET", "/metrics", headers={"Connection": "close"})
+        response = connection.getresponse()
+        kind, text = response.getheader("Content-Type", ""), response.read().decode()
+    finally:
+        connection.close()
+    samples = re.findall(r"^([a-z_]+(?:\{.*\})?) ([0-9]+)$", text, re.MULTILINE)
+    return kind, {name: float(value) for name, value in samples}
+
+
+def test_the_numbers_go_on_over_a_reload_and_begin_again_in_a_successor(start: Start) -> None:
+    served = start("--fixed", "x", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
+    port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
+    metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/metrics")[1])
+    answered = 'jissoku_requests_total{status="2xx"}'
+    ask(port)
+    served.reload()
+    ask(port)
+    kind, samples = read_metrics(metrics)
+    assert kind.startswith("application/openmetrics-text; version=1.0.0")
+    assert samples[answered] == 2
+
+    served.replace()
+    # The same ports, and what is read may still come from the old process once.
+    ask(port)
+    served.process.wait(PATIENCE_S)
+    _, samples = read_metrics(metrics)
+    assert samples[answered] >= 1
