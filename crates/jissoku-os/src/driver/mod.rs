@@ -16,6 +16,7 @@
 mod epoll;
 mod listener;
 mod output;
+mod round;
 mod slots;
 mod tick;
 mod uring;
@@ -200,14 +201,6 @@ impl<H: Handler> Driver<H> {
         match self {
             Self::Epoll(driver) => driver.stop_listening(handler),
             Self::Uring(driver) => driver.stop_listening(handler),
-        }
-    }
-
-    /// Calls [`Handler::proceed`] for every connection.
-    pub fn proceed_all(&mut self, handler: &mut H) {
-        match self {
-            Self::Epoll(driver) => driver.proceed_all(handler),
-            Self::Uring(driver) => driver.proceed_all(handler),
         }
     }
 }

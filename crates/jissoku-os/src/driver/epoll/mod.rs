@@ -11,6 +11,7 @@ mod slot;
 use std::io;
 use std::time::Duration;
 
+use super::round::Round;
 use super::slots::Slots;
 use super::tick::Tick;
 use super::{Arrival, Due, Handler, Key, Listener, Next, Output, Settings, Turn, Waker};
@@ -48,6 +49,8 @@ pub struct Driver<H: Handler> {
     queue: Vec<Key>,
     /// The room of the queue before, to be used for the next one.
     last_queue: Vec<Key>,
+    /// The way round everybody that the tick asks for.
+    round: Round,
     settings: Settings,
     buffers: Buffers,
     now_ns: u64,
@@ -85,6 +88,7 @@ impl<H: Handler> Driver<H> {
             slots: Slots::new(),
             queue: Vec::new(),
             last_queue: Vec::new(),
+            round: Round::default(),
             settings,
             buffers: Buffers {
                 events: vec![no_event(); EVENTS].into(),
@@ -135,14 +139,15 @@ impl<H: Handler> Driver<H> {
         }
         self.last_queue = queue;
         if has_ticked {
-            self.proceed_all(handler);
+            self.round.begin(self.slots.len());
         }
         while let Some(due) = handler.due() {
             match due {
                 Due::One(key) => self.proceed(handler, key),
-                Due::All => self.proceed_all(handler),
+                Due::All => self.round.begin(self.slots.len()),
             }
         }
+        self.go_round(handler);
         self.open_gate_again()?;
         Ok(turn)
     }
@@ -167,10 +172,10 @@ impl<H: Handler> Driver<H> {
         Ok(())
     }
 
-    /// Calls [`Handler::proceed`] for every connection.
-    pub fn proceed_all(&mut self, handler: &mut H) {
-        for index in 0..self.slots.len() {
-            if let Some(key) = self.slots.key_at(index) {
+    /// Calls [`Handler::proceed`] for the next few, if everybody is to be called.
+    fn go_round(&mut self, handler: &mut H) {
+        for number in self.round.step(self.slots.len()) {
+            if let Some(key) = self.slots.key_at(number) {
                 self.proceed(handler, key);
             }
         }
@@ -178,7 +183,7 @@ impl<H: Handler> Driver<H> {
 
     /// How long the next wait may last.
     fn timeout(&self, handler: &H) -> Option<Duration> {
-        if !self.queue.is_empty() {
+        if !self.queue.is_empty() || self.round.is_under_way() {
             return Some(Duration::ZERO);
         }
         let deadlines = [handler.deadline_ns(), self.gate.opens_again_ns()];

@@ -13,6 +13,7 @@ use std::io;
 use std::time::Duration;
 
 use super::listener::is_shortage;
+use super::round::Round;
 use super::slots::Slots;
 use super::tick::Tick;
 use super::{Arrival, Due, Handler, Key, Listener, Settings, Turn, Waker};
@@ -42,6 +43,8 @@ pub struct Driver<H: Handler> {
     queue: Vec<Key>,
     /// The room of the queue before, to be used for the next one.
     last_queue: Vec<Key>,
+    /// The way round everybody that the tick asks for.
+    round: Round,
     reports: Vec<Report>,
     settings: Settings,
     now_ns: u64,
@@ -76,6 +79,7 @@ impl<H: Handler> Driver<H> {
             outbox: Outbox::default(),
             queue: Vec::new(),
             last_queue: Vec::new(),
+            round: Round::default(),
             reports: Vec::new(),
             settings,
             now_ns: clock::monotonic_ns(),
@@ -132,14 +136,15 @@ impl<H: Handler> Driver<H> {
         }
         self.last_queue = queue;
         if has_ticked {
-            self.proceed_all(handler);
+            self.round.begin(self.slots.len());
         }
         while let Some(due) = handler.due() {
             match due {
                 Due::One(key) => self.proceed(handler, key),
-                Due::All => self.proceed_all(handler),
+                Due::All => self.round.begin(self.slots.len()),
             }
         }
+        self.go_round(handler);
         self.open_gate_again(handler);
         Ok(turn)
     }
@@ -167,9 +172,10 @@ impl<H: Handler> Driver<H> {
         Ok(())
     }
 
-    pub(super) fn proceed_all(&mut self, handler: &mut H) {
-        for index in 0..self.slots.len() {
-            if let Some(key) = self.slots.key_at(index) {
+    /// Calls [`Handler::proceed`] for the next few, if everybody is to be called.
+    fn go_round(&mut self, handler: &mut H) {
+        for number in self.round.step(self.slots.len()) {
+            if let Some(key) = self.slots.key_at(number) {
                 self.proceed(handler, key);
             }
         }
@@ -177,7 +183,8 @@ impl<H: Handler> Driver<H> {
 
     /// How long the next wait may last.
     fn wait(&self, handler: &H) -> Wait {
-        if !self.queue.is_empty() || !self.reports.is_empty() || self.outbox.is_urgent {
+        let has_queue = !self.queue.is_empty() || self.round.is_under_way();
+        if has_queue || !self.reports.is_empty() || self.outbox.is_urgent {
             return Wait::Not;
         }
         let deadlines = [handler.deadline_ns(), self.gate.opens_again_ns()];
