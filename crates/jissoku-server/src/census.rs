@@ -53,7 +53,8 @@ impl Census {
             && per_address_max == limits.connections_per_address_max
     }
 
-    /// Counts a connection in, over the ceiling too.
+    /// Counts a connection in, if there is room. Who is turned away is not counted while it lingers:
+    /// otherwise a crowd that comes again and again would keep the room that others have left.
     pub(crate) fn enter(&self, socket: BorrowedFd<'_>) -> Seat {
         let before = self.connections.fetch_add(1, Ordering::Relaxed);
         let mut seat = Seat { counters: None, is_over: before >= self.connections_max };
@@ -61,14 +62,23 @@ impl Census {
             && let Some(address) = socket::peer_address(socket)
         {
             let counters = addresses.counters(address);
-            seat.counters = Some(counters);
             seat.is_over |= addresses.add(counters) >= addresses.max;
+            seat.counters = Some(counters);
+        }
+        if seat.is_over {
+            self.count_out(seat);
         }
         seat
     }
 
-    /// Counts a connection out.
+    /// Counts a connection out, if it was counted in.
     pub(crate) fn leave(&self, seat: Seat) {
+        if !seat.is_over {
+            self.count_out(seat);
+        }
+    }
+
+    fn count_out(&self, seat: Seat) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
         if let (Some(addresses), Some(counters)) = (&self.addresses, seat.counters) {
             addresses.remove(counters);

@@ -352,3 +352,22 @@ impl Handler for Worker {
         turned_away.or_else(|| self.desk.timers.take_due(now_ns)).map(Due::One)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::handler::Contract;
+
+    #[test]
+    fn timers_are_a_list_only_where_that_is_planted() {
+        let site = Arc::new(Site::Contract(Contract::new(None, Duration::ZERO, 0)));
+        let census = Arc::new(Census::new(&Limits::DEFAULT));
+        let mut worker = Worker::new(site, census, Limits::DEFAULT);
+        worker.plant(&[Cause::Split]).expect("nothing can fail");
+        assert!(matches!(worker.desk.timers, Timers::Wheel(_)));
+        worker.plant(&[Cause::LinearTimers]).expect("nothing can fail");
+        assert!(matches!(worker.desk.timers, Timers::Linear(_)));
+    }
+}

@@ -61,8 +61,17 @@ fn a_crowd_over_the_ceiling_costs_nobody_else_anything() {
     let limits = Limits { connections_max: 5, linger_ns_max: u64::MAX, ..Limits::DEFAULT };
     let target = serve(limits, 2);
     let mut clients = fill(&target, 5);
-    let mut crowd: Vec<_> = (0..400).map(|_| target.connect()).collect();
-    crowd.iter_mut().take(60).for_each(|client| assert_eq!(client.answer().status, 503));
+    let mut crowd: Vec<_> = (0..60).map(|_| target.connect()).collect();
+    for client in &mut crowd {
+        assert_eq!(client.answer().status, 503);
+    }
+    ask_all(&mut clients);
+    // Those who were turned away and stay take no room.
+    drop(clients.pop());
+    clients.push(wait_for_room(&target));
+    ask_all(&mut clients);
+    // More than the margin: the kernel keeps them, and those who are served do not notice.
+    crowd.extend((0..400).map(|_| target.connect()));
     ask_all(&mut clients);
     drop(crowd);
     drop(clients.pop());
