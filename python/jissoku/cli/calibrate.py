@@ -6,7 +6,7 @@ from typing import Any, Self
 import click
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
 from jissoku.calibrate import Check, Scorecard, find, read_cards, read_checks, read_tools, to_html
@@ -124,9 +124,11 @@ class _Show:
             TextColumn("[dim]{task.description}[/]"),
             console=self._console,
             transient=True,
+            # Drawing it ten times a second takes a hundredth of a core that is being measured on.
+            auto_refresh=False,
             disable=quiet or not self._console.is_terminal,
         )
-        self._task = self._bar.add_task("", total=None, left="")
+        self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -140,7 +142,10 @@ class _Show:
         minutes = f"{seconds_left / 60:.0f} min"
         left = minutes if seconds_left >= 90 else f"{seconds_left:.0f} s"
         doing = f"{check.id} {check.title}"
+        if self._task is None:
+            self._task = self._bar.add_task(doing, total=total, left=left)
         self._bar.update(self._task, completed=done, total=total, left=left, description=doing)
+        self._bar.refresh()
         if self._bar.disable and not self._quiet:
             self._console.print(f"{doing} ({left} left)", style="dim")
 
