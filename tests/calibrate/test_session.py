@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from jissoku.calibrate import read_cards, read_checks, to_html
-from jissoku.calibrate.check import Check, Expectation, Setup
+from jissoku.calibrate.check import Check, Disturbance, Expectation, Setup
 from jissoku.calibrate.reading import Figure
 from jissoku.calibrate.record import Score
 from jissoku.calibrate.tool import Asking, Found, Get, Tool
@@ -118,6 +118,19 @@ def test_a_generator_is_graded_by_what_really_happened(plan: Plan) -> None:
     assert (account["requests"], account["connections_opened"]) == (19, 1)
     assert "error" in score.runs[1].report
     assert sys.executable not in score.runs[0].command
+
+
+def test_who_ends_before_being_stopped_is_left_in_peace(plan: Plan) -> None:
+    setup = Setup(
+        name="nobody",
+        closed=True,
+        ask={"connections": 1, "count": 20},
+        disturb=Disturbance(stop_at_s=10, stop_for_s=0.1),
+        expect=(Expectation(of="tool.requests", equals="0"), Expectation(says="refused")),
+    )
+    stopped = Check(id="C17", title="Stopped", why="A test.", is_timed=False, setup=(setup,))
+    card = calibrate(replace(plan, checks=(stopped,)), Heard())
+    assert card.scores[0].grade == "A"
 
 
 def test_checks_of_another_time_stay_on_the_card(plan: Plan) -> None:

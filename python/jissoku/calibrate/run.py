@@ -180,9 +180,10 @@ def _nobody() -> dict[str, str]:
 def _disturb(process: subprocess.Popen[Any], what: Disturbance) -> None:
     if what.stop_for_s:
         _pass(process, what.stop_at_s)
-        os.killpg(process.pid, signal.SIGSTOP)
-        time.sleep(what.stop_for_s)
-        os.killpg(process.pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):  # Whoever has ended cannot be stopped.
+            os.killpg(process.pid, signal.SIGSTOP)
+            time.sleep(what.stop_for_s)
+            os.killpg(process.pid, signal.SIGCONT)
     if what.clock_step_s:
         _pass(process, what.stop_at_s)
         start = time.monotonic()
