@@ -59,13 +59,13 @@ def test_all_threads_become_another_user(tmp_path: Path, start: Start) -> None:
     arguments = ["--fixed", "x", "--listen", "127.0.0.1:0", "--workers", "3"]
     served = start(*arguments, "--user", "12345", "--group", "12346", "--pid-file", str(pid_file))
     port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
-    served.reload()
     for thread in Path(f"/proc/{served.process.pid}/task").iterdir():
         status = dict(line.split(":\t", 1) for line in (thread / "status").read_text().splitlines())
         assert status["Uid"].split() == ["12345"] * 4
         assert status["Gid"].split() == ["12346"] * 4
         assert status["Groups"].split() == ["12346"]
         assert int(status["CapEff"], 16) == 0
+    served.reload()
     assert ask(port) == (200, b"x")
     assert pid_file.stat().st_uid == 12345, "a successor can write it"
 

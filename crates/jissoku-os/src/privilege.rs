@@ -95,7 +95,10 @@ impl Identity {
     /// Whether every thread of the process is this user and group in every respect.
     fn is_everywhere(&self) -> io::Result<bool> {
         for thread in std::fs::read_dir("/proc/self/task")? {
-            let status = std::fs::read_to_string(thread?.path().join("status"))?;
+            // A thread may end between the listing and the reading; then it is nobody any more.
+            let Ok(status) = std::fs::read_to_string(thread?.path().join("status")) else {
+                continue;
+            };
             if !is_all(&status, "Uid:", self.uid) || !is_all(&status, "Gid:", self.gid) {
                 return Ok(false);
             }

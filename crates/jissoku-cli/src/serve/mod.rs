@@ -16,7 +16,7 @@ mod surroundings;
 
 use clap::{ArgGroup, Args, Command, FromArgMatches};
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{Observation, Settings, Site};
+use jissoku_server::{Limits, Observation, Settings, Site};
 
 use failure::{FINE, Failure};
 
@@ -74,7 +74,7 @@ impl Serve {
             socket_mode: self.listen.socket_mode,
             workers: crew.workers,
             cores: crew.cores,
-            limits: self.limits.over(self.run.limits()),
+            limits: self.run.parting(self.limits.over(Limits::DEFAULT)),
             driver: self.run.driver()?,
             causes: self.answers.causes(),
             observation: observation.clone(),

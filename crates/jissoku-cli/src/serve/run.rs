@@ -33,8 +33,9 @@ pub(super) struct Run {
     #[arg(long, conflicts_with = "cores")]
     pin: bool,
     /// After a reload, how long the workers of before keep an idle connection for one more request
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "75s")]
-    drain_window: Duration,
+    /// [default: --idle-time-max]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    drain_window: Option<Duration>,
     /// After a reload, how long the workers of before may take to answer their last clients
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
     drain_timeout: Duration,
@@ -98,14 +99,15 @@ impl Run {
         Ok(driver::Settings { choice, ..driver::Settings::default() })
     }
 
-    /// The usual limits, but for how long parting takes.
-    pub(super) fn limits(&self) -> Limits {
+    /// These limits, but for how long parting takes. Unless told otherwise, no idle connection ends sooner
+    /// because of a reload.
+    pub(super) fn parting(&self, limits: Limits) -> Limits {
         Limits {
-            drain_idle_ns: nanoseconds(self.drain_window),
+            drain_idle_ns: self.drain_window.map_or(limits.idle_ns_max, nanoseconds),
             drain_ns_max: nanoseconds(self.drain_timeout),
             stop_idle_ns: nanoseconds(self.stop_window),
             stop_ns_max: nanoseconds(self.stop_timeout),
-            ..Limits::DEFAULT
+            ..limits
         }
     }
 }

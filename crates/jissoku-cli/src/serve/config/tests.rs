@@ -46,11 +46,27 @@ fn check(text: &str, flags: &[&str], expected: &[&str]) {
 fn keys_are_flags() {
     let text = "contract = true\nworkers = 3\ndrain-window = '2s'\n\
                 listen = ['127.0.0.1:1', '127.0.0.1:2']\npin = false\nsocket-mode = 660\n";
-    let expected =
-        ["contract: true", "workers: Some(3)", "drain_window: 2s", "127.0.0.1:1", "pin: false"];
+    let expected = [
+        "contract: true",
+        "workers: Some(3)",
+        "drain_window: Some(2s)",
+        "127.0.0.1:1",
+        "pin: false",
+    ];
     check(text, &[], &expected);
     check(text, &[], &["127.0.0.1:2", "socket_mode: Some(432)"]);
     check("contract = true\nlisten = 'unix:/x'", &[], &["listen: [Unix(\"/x\")]"]);
+}
+
+#[test]
+fn a_reload_ends_no_idle_connection_sooner_unless_told_so() {
+    let window = |text: &str| {
+        let serve = Folder::with(text).read(&[]).expect("all of it makes sense");
+        serve.settings(&[]).expect("it can be had").limits.drain_idle_ns / 1_000_000_000
+    };
+    assert_eq!(window("contract = true"), 75);
+    assert_eq!(window("contract = true\nidle-time-max = '2m'"), 120);
+    assert_eq!(window("contract = true\nidle-time-max = '2m'\ndrain-window = '3s'"), 3);
 }
 
 #[test]
