@@ -200,6 +200,27 @@ fn an_impossible_reload_changes_nothing() {
 }
 
 #[test]
+fn workers_that_cannot_begin_leave_the_old_ones_serving() {
+    let (settings, mut running) = on_both();
+    // Every second worker is to go where nobody can.
+    let here = jissoku_os::core::allowed().expect("affinity can be read")[0];
+    let wishes = Settings { cores: vec![here, 4095], workers: 4, ..settings.clone() };
+    for number in 1..6 {
+        let refusal = running.reload(&wishes, numbered(number)).expect_err("there is no such core");
+        assert!(refusal.to_string().starts_with("cannot start new workers"), "{refusal}");
+        for endpoint in running.endpoints() {
+            let mut client = Client::connect(&endpoint).expect("somebody listens");
+            client.send(GET);
+            // Those that could begin may have taken it, and leave no one without an answer.
+            assert_eq!(client.answer().status, 200);
+        }
+    }
+    running.reload(&settings, numbered(9)).expect("new workers start");
+    running.stop().expect("workers are told");
+    running.join().expect("workers end well");
+}
+
+#[test]
 fn endpoints_come_and_go() {
     let (mut settings, mut running) = on_both();
     let before = running.endpoints();
