@@ -77,6 +77,18 @@ CASES = {
         ["load", "http://127.0.0.1:1/", "-c", "1", "-t", "2", "-d", "1s"],
         "-t",
     ),
+    "a raw request that is none": (
+        ["load", "http://127.0.0.1:1/", "--raw", "/dev/null"],
+        "is not one HTTP request",
+    ),
+    "load by chance in a closed loop": (
+        ["load", "http://127.0.0.1:1/", "--arrival", "poisson"],
+        "--arrival goes with -R",
+    ),
+    "a rate into nothing": (["load", "http://127.0.0.1:1/", "-R", "1k:"], "1k:50k"),
+    "an objective without a bound": (["load", "http://127.0.0.1:1/", "--slo", "p99"], "p99<5ms"),
+    "a format of nobody": (["load", "http://127.0.0.1:1/", "--format", "xml"], "openmetrics"),
+    "a script in another language": (["wrk", "-s", "x.lua", "http://127.0.0.1:1/"], "no Lua"),
 }
 
 
@@ -135,7 +147,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["compare", "conformance", "report", "targets", "doctor", "serve", "load", "floor"]
+    "verb", ["compare", "conformance", "report", "targets", "doctor", "serve", "load", "floor", "wrk", "ab"]
 )
 def test_every_verb_has_help(verb: str, tmp_path: Path) -> None:
     done = run([verb, "--help"], tmp_path)

@@ -38,7 +38,7 @@ pub(crate) struct Load {
     #[arg(short, long, default_value_t = 1)]
     threads: usize,
     /// Length of the measurement [default: 10s]
-    #[arg(short, long, value_parser = units::duration_ns, allow_hyphen_values = true)]
+    #[arg(short, visible_short_alias = 'z', long, value_parser = units::duration_ns, allow_hyphen_values = true)]
     duration: Option<u64>,
     /// Number of requests for each URL, exactly
     #[arg(short = 'n', long, value_parser = units::count, allow_hyphen_values = true)]
@@ -68,14 +68,14 @@ pub(crate) struct Load {
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
     headers: Vec<(String, String)>,
     /// Request body, or @FILE
-    #[arg(long, value_parser = text_or_file)]
+    #[arg(short, long, value_parser = text_or_file)]
     body: Option<Bytes>,
     /// Files of whole requests, sent in rotation on each connection; {PATH} and {HOST} are the URL's
     #[arg(long, value_name = "FILE,...", value_delimiter = ',',
           conflicts_with_all = ["method", "headers", "body", "http_1_0"])]
     raw: Vec<PathBuf>,
     /// Requests in flight on one connection
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
     pipeline: u16,
     /// Requests on one connection; then another takes its place
     #[arg(short = 'r', long, value_name = "N", conflicts_with = "no_keepalive")]

@@ -30,9 +30,8 @@ impl Thread<'_> {
             wanted.retain(|index| !dormant.contains(index));
         }
         loop {
-            while self.dialling() < DIALS_MAX
-                && let Some(next) = wanted.pop_front()
-            {
+            let room = DIALS_MAX.saturating_sub(self.dialling()).min(wanted.len());
+            for next in wanted.drain(..room) {
                 self.dial(next);
             }
             let all = wanted.is_empty();

@@ -4,11 +4,15 @@ use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 
 use jissoku_load::report::Report;
-use jissoku_load::{Control, Edge, Failure, Outcome, Plan, Second};
+use jissoku_load::{Control, Edge, Failure, OnBusy, Outcome, Plan, Second};
+use jissoku_os::descriptors;
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 
 use super::progress::Progress;
 use crate::load::complain;
+
+/// Descriptors for everything but connections.
+const SPARE_DESCRIPTORS: usize = 64;
 
 /// What somebody who waits for it wants to see meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +39,7 @@ pub(crate) fn catch() -> Result<Signals, u8> {
 
 /// Carries a plan out. What went wrong has been told, and the exit code says it.
 pub(crate) fn carry_out(plan: &Plan, signals: &Signals, curiosity: Curiosity) -> Result<Find, u8> {
+    has_descriptors_enough(plan)?;
     let on_edge = |edge| {
         if curiosity.events {
             tell(edge);
@@ -50,6 +55,26 @@ pub(crate) fn carry_out(plan: &Plan, signals: &Signals, curiosity: Curiosity) ->
         Ok(outcome) => Ok(Find { report: Report::new(plan, &outcome), outcome, rows }),
         Err(failure @ Failure::NoSuchProcess { .. }) => Err(complain(&failure.to_string(), 2)),
         Err(failure) => Err(complain(&failure.to_string(), 1)),
+    }
+}
+
+/// Asks the system for as many descriptors as it gives, and says so if those are too few.
+fn has_descriptors_enough(plan: &Plan) -> Result<(), u8> {
+    let each = match plan.on_busy {
+        OnBusy::Open { connections_max } => connections_max.max(plan.connections),
+        OnBusy::Queue | OnBusy::Drop => plan.connections,
+    };
+    let wanted = (each * plan.lanes.len() + SPARE_DESCRIPTORS) as u64;
+    match descriptors::raise_limit() {
+        Ok(Some(limit)) if limit < wanted => {
+            let refusal = format!(
+                "{each} connections need {wanted} descriptors, and this process may have {limit}: raise \
+                 its hard limit (ulimit -Hn), or give a smaller -c"
+            );
+            Err(complain(&refusal, 2))
+        }
+        // If the limit cannot be raised, the lack is met and told when a connection fails.
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 
