@@ -357,6 +357,8 @@ impl Handler for Worker {
 mod tests {
     use std::time::Duration;
 
+    use jissoku_os::socket::Endpoint;
+
     use super::*;
     use crate::handler::Contract;
 
@@ -364,7 +366,8 @@ mod tests {
     fn timers_are_a_list_only_where_that_is_planted() {
         let site = Arc::new(Site::Contract(Contract::new(None, Duration::ZERO, 0)));
         let census = Arc::new(Census::new(&Limits::DEFAULT));
-        let mut worker = Worker::new(site, census, Limits::DEFAULT);
+        let nowhere = Endpoint::Tcp(([127, 0, 0, 1], 0).into());
+        let mut worker = Worker::new(site, census, &Settings::new(nowhere));
         worker.plant(&[Cause::Split]).expect("nothing can fail");
         assert!(matches!(worker.desk.timers, Timers::Wheel(_)));
         worker.plant(&[Cause::LinearTimers]).expect("nothing can fail");
