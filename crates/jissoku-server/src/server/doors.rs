@@ -122,22 +122,21 @@ impl Doors {
         mut standing: Vec<Door>,
     ) -> Result<(), ListenError> {
         for endpoint in &settings.endpoints {
-            let mut door = match standing.iter().position(|door| door.is_at(endpoint)) {
+            let door = match standing.iter().position(|door| door.is_at(endpoint)) {
                 Some(index) => standing.remove(index),
                 None => Door::open(endpoint, settings.socket_mode)
                     .map_err(|error| ListenError { endpoint: endpoint.clone(), error })?,
             };
-            door.grow(settings.dealing().sockets());
             self.0.push(door);
         }
-        match standing.into_iter().find(|door| !door.name.starts_with(OURS)) {
-            Some(door) => {
-                // Whoever connects there would wait for ever: the other side keeps it open.
-                let error = io::Error::other("it was handed over, and is not to be listened on");
-                Err(ListenError { endpoint: door.bound, error })
-            }
-            None => Ok(()),
+        if let Some(door) = standing.into_iter().find(|door| !door.name.starts_with(OURS)) {
+            // Whoever connects there would wait for ever: the other side keeps it open.
+            let error = io::Error::other("it was handed over, and is not to be listened on");
+            return Err(ListenError { endpoint: door.bound, error });
         }
+        // Last, because clients come to these sockets at once, and would be lost if they closed again.
+        self.0.iter_mut().for_each(|door| door.grow(settings.dealing().sockets()));
+        Ok(())
     }
 
     /// Where connections come in, with the ports the kernel chose.

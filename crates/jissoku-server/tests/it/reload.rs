@@ -83,6 +83,8 @@ fn on_both() -> (Settings, Running) {
 #[test]
 fn nobody_loses_a_request_while_workers_come_and_go() {
     let (mut settings, mut running) = on_both();
+    let stranger = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = Endpoint::Tcp(stranger.local_addr().expect("an address"));
     let stop = Arc::<AtomicBool>::default();
     let requests = [GET, LAST_GET, POST, CHUNKED];
     let askers: Vec<_> = running
@@ -91,6 +93,9 @@ fn nobody_loses_a_request_while_workers_come_and_go() {
         .flat_map(|endpoint| requests.map(|request| Asker::start(endpoint, request, &stop)))
         .collect();
     for (number, workers) in [1, 3, 2, 5, 1, 1, 4, 2].into_iter().cycle().take(64).enumerate() {
+        let mut impossible = Settings { workers: 6, ..settings.clone() };
+        impossible.endpoints.push(taken.clone());
+        running.reload(&impossible, numbered(0)).expect_err("somebody listens there already");
         settings.workers = workers;
         running.reload(&settings, numbered(number + 1)).expect("new workers start");
         askers.iter().for_each(Asker::wait_for_an_answer);
