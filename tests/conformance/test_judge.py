@@ -162,7 +162,7 @@ def test_rules_hold_the_answers_they_speak_of() -> None:
 
 
 def test_an_echo_shows_what_was_understood() -> None:
-    case = dataclasses.replace(ANSWERED, requests=(Request(method="POST", body="hi"),))
+    case = dataclasses.replace(ANSWERED, requests=(Request(method="POST", target="/", body="hi"),))
     assert judge(case, kept(200), echoes=False).verdict is Verdict.HOLDS
     assert judge(case, kept(200), echoes=True).verdict is Verdict.BROKEN
     (answer,) = answers(200)

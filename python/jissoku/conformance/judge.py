@@ -226,8 +226,11 @@ def _understood(case: Case, seen: Seen) -> Iterator[Judgement]:
 
 
 def _echo(request: Request) -> bytes | None:
-    """What an echoing target answers: a POST's body, and at /echo the fields as they came."""
-    if request.method == "POST":
+    """What an echoing target answers: a POST's body, and at /echo the fields as they came.
+
+    A request without a target says nothing of its body.
+    """
+    if request.method == "POST" and request.target:
         return request.body.encode("latin-1")
     if request.target == "/echo" and request.method == "GET" and request.fields is not None:
         lines = [f"{name}: {value}\n" for name, value in request.fields]
