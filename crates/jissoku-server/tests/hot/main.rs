@@ -14,7 +14,8 @@ use jissoku_os::driver::Choice;
 use jissoku_os::socket::Endpoint;
 use jissoku_os::uring;
 use jissoku_server::{
-    Contract, Echo, Files, FilesOptions, Fixed, FortyTwo, Running, Server, Settings, Site,
+    AccessLog, Contract, Echo, Files, FilesOptions, Fixed, Format, FortyTwo, Metrics, Observation,
+    Running, Server, Settings, Site,
 };
 
 /// Longer than anything here takes; it turns a hang into a failure.
@@ -46,8 +47,13 @@ struct Scene {
 
 impl Scene {
     fn new(site: Site, choice: Choice) -> Self {
+        Self::observed(site, choice, Observation::default())
+    }
+
+    fn observed(site: Site, choice: Choice, observation: Observation) -> Self {
         let mut settings = Settings::new("127.0.0.1:0".parse().expect("an address"));
         settings.driver.choice = choice;
+        settings.observation = observation;
         settings.limits.pace_grace_ns = u64::MAX;
         let server = Server::listen(settings).expect("a place to listen");
         let Some(Endpoint::Tcp(address)) = server.endpoints().pop() else {
@@ -145,6 +151,23 @@ fn check(what: &str, site: Site, choice: Choice, paths: &[&str]) {
     scene.end();
 }
 
+/// With a log and numbers, memory is asked for by the batch of records, and only until there are enough
+/// batches to go round.
+fn check_observed(choice: Choice) {
+    let path = std::env::temp_dir().join(format!("jissoku-hot-{}.log", std::process::id()));
+    let log = AccessLog::open(&path, Format::Combined, |_| ()).expect("a log can be opened");
+    let observation =
+        Observation { log: Some(log.sink().clone()), metrics: Some(Metrics::new(None)) };
+    let site = Site::Fixed(Fixed::new("Hello", Duration::ZERO, 0));
+    let mut scene = Scene::observed(site, choice, observation);
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nReferer: b\r\nUser-Agent: c\r\n\r\n".repeat(16);
+    let count = count(&mut scene, request.as_bytes());
+    assert!(count < ROUNDS as u64 / 4, "{count} allocations in {ROUNDS} rounds, {choice:?}");
+    scene.end();
+    assert!(log.finish(PATIENCE).is_some());
+    std::fs::remove_file(&path).expect("it was made here");
+}
+
 /// Clients that ask and do not read, until the server takes no more from them: what it holds for each.
 fn hold(site: Site, choice: Choice) -> u64 {
     let scene = Scene::new(site, choice);
@@ -197,6 +220,7 @@ fn requests_allocate_nothing_in_steady_state() {
     let none = Duration::ZERO;
     let folder = Folder::new();
     for choice in drivers() {
+        check_observed(choice);
         let fixed = |text: &str| Site::Fixed(Fixed::new(text, none, 0));
         check("a fixed text", fixed("Hello"), choice, &["/"]);
         let contract = Site::Contract(Contract::new(None, none, 0));
