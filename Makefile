@@ -52,7 +52,7 @@ endurance: build ## Try the promises that take minutes: held connections, slow c
 golden: build ## Rewrite the reports that tests compare with; review the diff.
 	$(PYTHON) -m pytest tests/report --golden
 
-FUZZ_TARGETS := head chunked exchange scan
+FUZZ_TARGETS := head chunked exchange scan answer
 # How long each target is fuzzed; FUZZ='-runs=70000000' counts executions instead of seconds.
 FUZZ ?= -max_total_time=20
 FUZZ_FLAGS := -max_len=1024 -dict=http.dict -print_final_stats=1 -verbosity=0

@@ -5,10 +5,23 @@ use std::{fs, io};
 
 use toml::{Table, Value};
 
+/// One answer for each way in which one can end.
+const ANSWERS: [&[u8]; 6] = [
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nHe\r\n3;a=b\r\nllo\r\n0\r\nA: b\r\n\r\n",
+    b"HTTP/1.0 200 OK\r\n\r\nHello",
+    b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nHello",
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+    b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\nConnection: close\r\n\r\n",
+];
+
 fn main() -> io::Result<()> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for target in ["head", "chunked", "exchange", "scan"] {
+    for target in ["head", "chunked", "exchange", "scan", "answer"] {
         fs::create_dir_all(here.join("corpus").join(target))?;
+    }
+    for (number, answer) in ANSWERS.iter().enumerate() {
+        fs::write(here.join(format!("corpus/answer/{number}")), [&b"."[..], answer].concat())?;
     }
     for entry in fs::read_dir(here.join("../conformance/cases"))? {
         let file: Table = fs::read_to_string(entry?.path())?.parse().map_err(io::Error::other)?;

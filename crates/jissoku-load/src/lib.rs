@@ -15,6 +15,8 @@ mod exchange;
 mod expect;
 mod fault;
 mod figures;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod histogram;
 mod lane;
 mod later;
