@@ -21,7 +21,7 @@ pub struct Accounting {
     pub timeouts: u64,
     /// On their way when the window closed.
     pub unanswered: u64,
-    /// Due, and still waiting for a connection when the window closed.
+    /// Due, and not sent yet when the window closed.
     pub never_sent: u64,
     /// Due, and given up for want of a connection.
     pub shed: u64,

@@ -77,7 +77,7 @@ impl Report {
         if account.never_sent + account.shed > 0 {
             writeln!(
                 out,
-                "  Never sent: {} still waited for a connection, {} were given up",
+                "  Never sent: {} were still to be sent at the end, {} were given up",
                 account.never_sent, account.shed
             )?;
         }
