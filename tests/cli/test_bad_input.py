@@ -147,7 +147,19 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["compare", "conformance", "report", "targets", "doctor", "serve", "load", "floor", "wrk", "ab"]
+    "verb",
+    [
+        "compare",
+        "conformance",
+        "report",
+        "targets",
+        "doctor",
+        "serve",
+        "load",
+        "floor",
+        "wrk",
+        "ab",
+    ],
 )
 def test_every_verb_has_help(verb: str, tmp_path: Path) -> None:
     done = run([verb, "--help"], tmp_path)
