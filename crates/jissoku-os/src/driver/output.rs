@@ -112,12 +112,12 @@ impl Output {
 
     /// What one call can send, for an output without files.
     #[inline]
-    pub(super) fn offer(&self) -> Bytes<'_> {
+    pub(super) fn offer(&self) -> Bytes<'_, impl Iterator<Item = &[u8]>> {
         if self.pieces.is_empty() {
             let rest = &self.bytes[self.sent..];
             Bytes::One(&rest[..rest.len().min(TURN_SIZE_MAX)])
         } else {
-            Bytes::Many(self.slices())
+            Bytes::Many(self.memory())
         }
     }
 
@@ -161,7 +161,8 @@ impl Output {
     /// Sends the first places that one call can send; how much went, and how much might have gone.
     fn send_next(&self, socket: impl AsFd) -> io::Result<(usize, usize)> {
         let mut room = [IoSlice::new(&[]); SLICES_MAX];
-        let count = self.fill(&mut room);
+        let places = room.iter_mut().zip(self.memory());
+        let count = places.map(|(slice, bytes)| *slice = IoSlice::new(bytes)).count();
         let slices = &room[..count];
         if !slices.is_empty() {
             let offered = slices.iter().map(|slice| slice.len()).sum();
@@ -183,25 +184,18 @@ impl Output {
         }
     }
 
-    /// The first slices of what is not sent, up to a file.
-    fn slices(&self) -> Vec<IoSlice<'_>> {
-        let mut room = [IoSlice::new(&[]); SLICES_MAX];
-        let count = self.fill(&mut room);
-        room[..count].to_vec()
-    }
-
-    /// As [`Output::slices`], into a place that exists already; returns how many.
-    fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES_MAX]) -> usize {
+    /// The first places of what is not sent, up to a file: what one call can send.
+    fn memory(&self) -> impl Iterator<Item = &[u8]> {
         let mut room = TURN_SIZE_MAX;
-        let memory = self.unsent().map_while(|place| match place {
+        let memory = self.unsent().map_while(move |place| match place {
             Place::Memory(bytes) if room > 0 => {
                 let size = bytes.len().min(room);
                 room -= size;
-                Some(IoSlice::new(&bytes[..size]))
+                Some(&bytes[..size])
             }
             Place::Memory(_) | Place::File(..) => None,
         });
-        slices.iter_mut().zip(memory).map(|(slice, found)| *slice = found).count()
+        memory.take(SLICES_MAX)
     }
 
     /// What is not sent, in order.

@@ -133,7 +133,7 @@ impl Client {
     ) -> io::Result<()> {
         let parcels = letters.map(|Letter { socket, bytes, number }| Parcel {
             socket,
-            bytes: Bytes::One(bytes),
+            bytes: Bytes::whole(bytes),
             index: number,
         });
         let wait = match patience {

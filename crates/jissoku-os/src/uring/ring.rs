@@ -1,7 +1,9 @@
 //! A ring for a driver: what is asked for is gathered, and goes to the kernel with the next wait.
 
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::io;
+use std::iter;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -36,17 +38,35 @@ pub(crate) enum Wait {
 
 /// Bytes for one peer.
 #[derive(Debug)]
-pub(crate) struct Parcel<'a> {
+pub(crate) struct Parcel<'a, P> {
     pub(crate) socket: BorrowedFd<'a>,
-    pub(crate) bytes: Bytes<'a>,
+    pub(crate) bytes: Bytes<'a, P>,
     /// What a [`Report::Short`] calls it.
     pub(crate) index: u64,
 }
 
+/// Where they are: in one place, or in several.
 #[derive(Debug)]
-pub(crate) enum Bytes<'a> {
+pub(crate) enum Bytes<'a, P> {
     One(&'a [u8]),
-    Many(Vec<IoSlice<'a>>),
+    Many(P),
+}
+
+impl<'a> Bytes<'a, iter::Empty<&'a [u8]>> {
+    /// For a ring whose parcels are all in one place each.
+    pub(crate) const fn whole(bytes: &'a [u8]) -> Self {
+        Self::One(bytes)
+    }
+}
+
+/// Parcels in several places, as the kernel wants to be told of them. What is left here of an earlier
+/// [`Ring::enter`] nobody looks at.
+#[derive(Default)]
+struct Messages {
+    /// Of each: its socket, its number, and its slices.
+    parcels: Vec<(Fd, u64, Range<usize>)>,
+    slices: Vec<libc::iovec>,
+    headers: Vec<libc::msghdr>,
 }
 
 /// An io_uring, and its receive buffers. It stays on the thread that made it.
@@ -56,6 +76,7 @@ pub(crate) struct Ring {
     buffers: Option<Buffers>,
     /// Requests that found no place in the queue. None of them holds an address.
     waiting: Vec<Request>,
+    messages: Messages,
     /// The queue may hold addresses of bytes that are gone, so that nothing must be submitted any more.
     is_broken: bool,
 }
@@ -71,7 +92,13 @@ impl Ring {
     pub(crate) fn new() -> io::Result<Self> {
         let io = super::open()?;
         let buffers = Buffers::register(&io.submitter())?;
-        Ok(Self { io, buffers: Some(buffers), waiting: Vec::new(), is_broken: false })
+        Ok(Self {
+            io,
+            buffers: Some(buffers),
+            waiting: Vec::new(),
+            messages: Messages::default(),
+            is_broken: false,
+        })
     }
 
     /// Takes connections from a listener until told to stop; it is called `number` in reports.
@@ -81,7 +108,15 @@ impl Ring {
         self.ask(accept.user_data(Kind::Accept.with(number)));
     }
 
-    /// Receives from a socket until told to stop.
+    /// Receives from a socket once: what is there, or comes first, as far as a buffer holds it.
+    pub(crate) fn receive_once(&mut self, socket: impl AsFd, number: u64) {
+        // The length is the buffer's.
+        let receive = opcode::Recv::new(fd(socket), std::ptr::null_mut(), 0).buf_group(GROUP);
+        let receive = receive.build().flags(Flags::BUFFER_SELECT);
+        self.ask(receive.user_data(Kind::Receive.with(number)));
+    }
+
+    /// Receives from a socket until told to stop. A peer may fill all buffers before anybody can.
     pub(crate) fn receive(&mut self, socket: impl AsFd, number: u64) {
         let receive = opcode::RecvMulti::new(fd(socket), GROUP).build();
         self.ask(receive.user_data(Kind::Receive.with(number)));
@@ -142,10 +177,9 @@ impl Ring {
     ///
     /// # Errors
     /// The error of `io_uring_enter(2)`. The ring is of no use after one.
-    #[expect(single_use_lifetimes, reason = "an `impl Trait` cannot do without the name")]
-    pub(crate) fn enter<'a>(
+    pub(crate) fn enter<'a, P: Iterator<Item = &'a [u8]>>(
         &mut self,
-        parcels: impl Iterator<Item = Parcel<'a>>,
+        parcels: impl Iterator<Item = Parcel<'a, P>>,
         wait: Wait,
     ) -> io::Result<()> {
         if let Some(buffers) = &self.buffers {
@@ -154,27 +188,39 @@ impl Ring {
         for request in std::mem::take(&mut self.waiting) {
             self.place(&request)?;
         }
-        // What requests point to, until they are submitted.
-        let mut headers = Vec::new();
-        let mut slices = Vec::new();
+        let mut messages = std::mem::take(&mut self.messages);
+        messages.parcels.clear();
+        messages.slices.clear();
         for Parcel { socket, bytes, index } in parcels {
-            let request = match bytes {
+            match bytes {
                 Bytes::One(bytes) => {
                     let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-                    opcode::Send::new(fd(socket), bytes.as_ptr(), size).flags(SEND).build()
+                    let send = opcode::Send::new(fd(socket), bytes.as_ptr(), size).flags(SEND);
+                    self.place(&quiet(send.build(), index))?;
                 }
                 Bytes::Many(parts) => {
-                    let header = Box::new(header(&parts));
-                    slices.push(parts);
-                    let send = opcode::SendMsg::new(fd(socket), std::ptr::from_ref(&*header));
-                    headers.push(header);
-                    send.flags(SEND.unsigned_abs()).build()
+                    let start = messages.slices.len();
+                    messages.slices.extend(parts.map(slice));
+                    messages.parcels.push((fd(socket), index, start..messages.slices.len()));
                 }
-            };
-            let user_data = Kind::Send.with(index);
-            self.place(&request.flags(Flags::SKIP_SUCCESS).user_data(user_data))?;
+            }
         }
-        self.submit(wait)
+        let Messages { parcels, slices, headers } = &mut messages;
+        // Neither list moves from here on.
+        headers.clear();
+        headers.extend(parcels.iter().map(|(.., range)| header(&slices[range.clone()])));
+        for ((socket, index, _), header) in parcels.iter().zip(headers) {
+            let send = opcode::SendMsg::new(*socket, std::ptr::from_ref(header));
+            self.place(&quiet(send.flags(SEND.unsigned_abs()).build(), *index))?;
+        }
+        let outcome = self.submit(wait);
+        self.messages = messages;
+        outcome
+    }
+
+    /// As [`Ring::enter`] without parcels.
+    pub(crate) fn enter_idle(&mut self, wait: Wait) -> io::Result<()> {
+        self.enter(iter::empty::<Parcel<'_, iter::Empty<&[u8]>>>(), wait)
     }
 
     /// Moves all reports to the end of `reports`.
@@ -198,8 +244,8 @@ impl Ring {
     #[expect(unsafe_code, reason = "the kernel is handed addresses with a request")]
     fn place(&mut self, request: &Request) -> io::Result<()> {
         loop {
-            // SAFETY: what a request from `enter` points to is borrowed or held until `enter` returns. By
-            // then it is submitted, and the kernel does not keep it (`SEND`), or nothing ever will be.
+            // SAFETY: what a request from `enter` points to is borrowed or held until `submit` returns. By
+            // then the kernel has seen it and does not keep it (`SEND`), or nothing will ever be submitted.
             if unsafe { self.io.submission().push(request) }.is_ok() {
                 return Ok(());
             }
@@ -255,12 +301,12 @@ impl Drop for Ring {
     /// Ends what is under way, because that would hold sockets open for a while after the ring is gone.
     fn drop(&mut self) {
         // Nobody could do anything about a failure; the kernel will clean up in its own time.
-        let _submitted = self.enter(std::iter::empty(), Wait::Not);
+        let _submitted = self.enter_idle(Wait::Not);
         let time = Timespec::new().nsec(CANCEL_NS_MAX);
         let every = CancelBuilder::any();
         let _cancelled = self.io.submitter().register_sync_cancel(Some(time), every);
         // What was cancelled lets go of its socket when the ring is entered once more.
-        let _let_go = self.enter(std::iter::empty(), Wait::Not);
+        let _let_go = self.enter_idle(Wait::Not);
         // A connection that was taken meanwhile is closed with its report.
         self.collect(&mut Vec::new());
         if let Some(buffers) = self.buffers.take() {
@@ -283,14 +329,23 @@ fn flags(events: i16) -> u32 {
     u32::from(events.unsigned_abs())
 }
 
-/// The header of a message that consists of `parts`.
+/// A send that is reported only if it falls short.
+fn quiet(send: Request, index: u64) -> Request {
+    send.flags(Flags::SKIP_SUCCESS).user_data(Kind::Send.with(index))
+}
+
+/// The kernel only reads it.
+fn slice(bytes: &[u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+}
+
+/// The header of a message that consists of `slices`.
 #[expect(unsafe_code, reason = "a structure of the kernel's with padding")]
-fn header(parts: &[IoSlice<'_>]) -> libc::msghdr {
+fn header(slices: &[libc::iovec]) -> libc::msghdr {
     // SAFETY: zero is a value for every field of it.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    // The kernel only reads them; an `IoSlice` is guaranteed to have the layout of an `iovec`.
-    header.msg_iov = parts.as_ptr().cast_mut().cast();
-    header.msg_iovlen = parts.len();
+    header.msg_iov = slices.as_ptr().cast_mut();
+    header.msg_iovlen = slices.len();
     header
 }
 
@@ -302,9 +357,9 @@ pub(super) fn try_out() -> io::Result<()> {
     let mut ring = Ring::new()?;
     let (near, far) = std::os::unix::net::UnixStream::pair()?;
     let more_than_fits = vec![0; 4 * 1024 * 1024];
-    let parcel = |bytes, index| Parcel { socket: near.as_fd(), bytes: Bytes::One(bytes), index };
-    let whole = parcel(&more_than_fits[..1], 1);
-    let short = parcel(&more_than_fits, 2);
+    let parcel = |bytes, index| Parcel { socket: near.as_fd(), bytes, index };
+    let whole = parcel(Bytes::One(&more_than_fits[..1]), 1);
+    let short = parcel(Bytes::Many(iter::once(&more_than_fits[..])), 2);
     ring.enter([whole, short].into_iter(), Wait::Not)?;
     let mut reports = Vec::new();
     ring.collect(&mut reports);

@@ -84,7 +84,7 @@ proptest! {
         output.note_sent(sent);
         prop_assert_eq!(output.size(), bytes.len() - sent);
         prop_assert_eq!(unsent(&output), &bytes[sent..]);
-        let offered: Vec<u8> = output.slices().iter().flat_map(|slice| slice.to_vec()).collect();
+        let offered: Vec<u8> = output.memory().flatten().copied().collect();
         prop_assert!(bytes[sent..].starts_with(&offered));
         prop_assert!(output.has_file() || offered.len() == bytes.len() - sent);
         let rest = output.take_unsent();

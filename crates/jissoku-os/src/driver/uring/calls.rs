@@ -2,7 +2,7 @@
 
 use super::Driver;
 use super::outbox::{Letter, Outbox};
-use super::slot::{End, Receiver, Slot};
+use super::slot::{End, Slot};
 use crate::driver::output::Sent;
 use crate::driver::slots::Slots;
 use crate::driver::{Handler, Key, Next, Output};
@@ -12,11 +12,9 @@ use crate::uring::{Bytes, Filled, Received};
 impl<H: Handler> Driver<H> {
     /// Deals with what a receive reports.
     #[inline]
-    pub(super) fn received(&mut self, handler: &mut H, key: Key, what: Received, goes_on: bool) {
-        if let Some(slot) = self.slots.get(key)
-            && !goes_on
-        {
-            slot.receiver = Receiver::Off;
+    pub(super) fn received(&mut self, handler: &mut H, key: Key, what: Received) {
+        if let Some(slot) = self.slots.get(key) {
+            slot.is_receiving = false;
         }
         match what {
             Received::Bytes(filled) => {
@@ -34,9 +32,7 @@ impl<H: Handler> Driver<H> {
             Received::Starved | Received::Cancelled => {}
             Received::Failed => return self.close(handler, key),
         }
-        if !goes_on {
-            self.receive(key);
-        }
+        self.receive(key);
     }
 
     fn take_bytes(&mut self, handler: &mut H, key: Key, filled: &Filled) {
@@ -50,10 +46,6 @@ impl<H: Handler> Driver<H> {
             return self.settle(handler, key, next);
         }
         slot.stash.extend_from_slice(bytes);
-        if slot.receiver == Receiver::On {
-            slot.receiver = Receiver::Ending;
-            self.ring.cancel_receive(key.token());
-        }
     }
 
     fn tell_end(&mut self, handler: &mut H, key: Key) {
@@ -118,6 +110,8 @@ impl<H: Handler> Driver<H> {
         let Some(place) = slot.letter else { return self.arrange(handler, key) };
         outbox.is_urgent |= slot.has_sequel();
         outbox.check(place);
+        // The answer to these bytes may bring the next ones.
+        self.receive(key);
     }
 
     /// Sends the letters that the ring cannot.
@@ -147,7 +141,7 @@ impl<H: Handler> Driver<H> {
         let sent = match short {
             None => match output.offer() {
                 Bytes::One(bytes) => bytes.len(),
-                Bytes::Many(slices) => slices.iter().map(|slice| slice.len()).sum(),
+                Bytes::Many(places) => places.map(<[u8]>::len).sum(),
             },
             Some(Ok(size)) => size,
             Some(Err(_)) => return self.close(handler, key),
@@ -212,13 +206,17 @@ impl<H: Handler> Driver<H> {
         }
     }
 
-    /// Has the kernel receive from a connection that wants bytes, unless it does so already.
+    /// Has the kernel receive once from a connection that wants bytes, unless it is about to.
+    ///
+    /// A receive that goes on by itself would spare this, but a client could then fill every buffer between
+    /// two turns, and what its connection does not want yet would have to be kept: a megabyte, where this
+    /// keeps one buffer's worth.
     pub(super) fn receive(&mut self, key: Key) {
         let Some(slot) = self.slots.get(key) else { return };
-        let is_possible = slot.receiver == Receiver::Off && slot.end == End::Ahead;
+        let is_possible = !slot.is_receiving && slot.end == End::Ahead;
         if is_possible && slot.wants_bytes() && slot.stash.is_empty() {
-            slot.receiver = Receiver::On;
-            self.ring.receive(&slot.socket, key.token());
+            slot.is_receiving = true;
+            self.ring.receive_once(&slot.socket, key.token());
         }
     }
 
@@ -229,7 +227,7 @@ impl<H: Handler> Driver<H> {
             // Its descriptor may soon be somebody else's.
             self.outbox.output(Some(place)).clear();
         }
-        if slot.receiver == Receiver::On {
+        if slot.is_receiving {
             self.ring.cancel_receive(key.token());
         }
         if slot.unsent.is_some() {

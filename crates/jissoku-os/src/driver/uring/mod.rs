@@ -1,8 +1,7 @@
 //! The driver over `io_uring(7)`.
 //!
-//! Connections are taken, and bytes received, without being asked for each time; answers gather during a
-//! turn and leave with the next wait, so that a turn is one system call however many clients it serves.
-//! What a client sends while it is not wanted is set aside, and no more is received from it then.
+//! Connections are taken without being asked for each time; receives and answers gather during a turn and
+//! leave with the next wait, so that a turn is one system call however many clients it serves.
 
 mod calls;
 mod gate;
@@ -29,7 +28,7 @@ const WAKER: u64 = (1 << 61) - 1;
 const TICK: u64 = WAKER - 1;
 
 /// How long the kernel may think about a cancelled accept before it is asked again.
-const SHUT_NS_MAX: Duration = Duration::from_millis(100);
+const SHUT_MAX: Duration = Duration::from_millis(100);
 
 /// Everything that one thread drives.
 pub struct Driver<H: Handler> {
@@ -106,8 +105,8 @@ impl<H: Handler> Driver<H> {
         let mut has_ticked = false;
         for report in reports.drain(..) {
             match report {
-                Report::Received { number, what, goes_on } => {
-                    self.received(handler, Key::from_token(number), what, goes_on);
+                Report::Received { number, what, .. } => {
+                    self.received(handler, Key::from_token(number), what);
                 }
                 Report::Accepted { listener, outcome, goes_on } => {
                     self.accepted(handler, listener, outcome, goes_on);
@@ -152,7 +151,7 @@ impl<H: Handler> Driver<H> {
     pub(super) fn stop_listening(&mut self, handler: &mut H) -> io::Result<()> {
         self.gate.begin_to_close(&mut self.ring);
         while !self.gate.is_shut() {
-            self.ring.enter(std::iter::empty(), Wait::For(SHUT_NS_MAX))?;
+            self.ring.enter_idle(Wait::For(SHUT_MAX))?;
             let mut reports = Vec::new();
             self.ring.collect(&mut reports);
             for report in reports {
