@@ -8,6 +8,7 @@ mod answer;
 mod buffers;
 mod client;
 mod report;
+mod request;
 mod ring;
 
 use std::io;

@@ -1,10 +1,11 @@
 //! A ring for a driver: what is asked for is gathered, and goes to the kernel with the next wait.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::iter;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use io_uring::EnterFlags;
@@ -14,13 +15,8 @@ use io_uring::squeue::{Entry as Request, Flags};
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 
 use super::buffers::{Buffers, Filled, GROUP};
-use super::report::{Kind, Report};
-
-/// A send goes as far as it can at once, and is reported only if that is not all the way.
-///
-/// `MSG_DONTWAIT` makes the kernel fail a request that would have to wait, instead of keeping it;
-/// `MSG_WAITALL` makes a short send a failure too, so that it is reported although successes are not.
-const SEND: i32 = libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
+use super::report::{Kind, Received, Report};
+use super::request::{LIMIT, SEND, fd, flags, header, limited, quiet, slice};
 
 /// How often the kernel may say that it has no room for our requests just now.
 const TRIES_MAX: usize = 1000;
@@ -77,6 +73,8 @@ pub(crate) struct Ring {
     /// Requests that found no place in the queue. None of them holds an address.
     waiting: Vec<Request>,
     messages: Messages,
+    /// Whether a receive that goes on can be given a limit.
+    knows_limit: bool,
     /// The queue may hold addresses of bytes that are gone, so that nothing must be submitted any more.
     is_broken: bool,
 }
@@ -90,6 +88,18 @@ impl fmt::Debug for Ring {
 impl Ring {
     /// Opens a ring and lends it its buffers.
     pub(crate) fn new() -> io::Result<Self> {
+        static KNOWS_LIMIT: OnceLock<bool> = OnceLock::new();
+        let mut ring = Self::open()?;
+        if let Some(&known) = KNOWS_LIMIT.get() {
+            ring.knows_limit = known;
+        } else {
+            let known = Self::open()?.try_limit()?;
+            ring.knows_limit = *KNOWS_LIMIT.get_or_init(|| known);
+        }
+        Ok(ring)
+    }
+
+    fn open() -> io::Result<Self> {
         let io = super::open()?;
         let buffers = Buffers::register(&io.submitter())?;
         Ok(Self {
@@ -97,8 +107,23 @@ impl Ring {
             buffers: Some(buffers),
             waiting: Vec::new(),
             messages: Messages::default(),
+            knows_limit: true,
             is_broken: false,
         })
+    }
+
+    /// Whether the kernel ends a receive at its limit. One that does not know of it refuses.
+    fn try_limit(mut self) -> io::Result<bool> {
+        let (near, mut far) = std::os::unix::net::UnixStream::pair()?;
+        far.write_all(&[0; LIMIT as usize + 1])?;
+        self.receive_some(&near, 0);
+        self.enter_idle(Wait::Not)?;
+        let mut reports = Vec::new();
+        self.collect(&mut reports);
+        Ok(matches!(
+            reports.last(),
+            Some(Report::Received { what: Received::Bytes(_), goes_on: false, .. })
+        ))
     }
 
     /// Takes connections from a listener until told to stop; it is called `number` in reports.
@@ -108,11 +133,16 @@ impl Ring {
         self.ask(accept.user_data(Kind::Accept.with(number)));
     }
 
-    /// Receives from a socket once: what is there, or comes first, as far as a buffer holds it.
-    pub(crate) fn receive_once(&mut self, socket: impl AsFd, number: u64) {
-        // The length is the buffer's.
-        let receive = opcode::Recv::new(fd(socket), std::ptr::null_mut(), 0).buf_group(GROUP);
-        let receive = receive.build().flags(Flags::BUFFER_SELECT);
+    /// Receives from a socket until told to stop, or until [`LIMIT`] bytes have come: what a peer can make
+    /// us hold before anybody can stop it. A kernel without such a limit (before Linux 6.18) receives once.
+    pub(crate) fn receive_some(&mut self, socket: impl AsFd, number: u64) {
+        let receive = if self.knows_limit {
+            limited(opcode::RecvMulti::new(fd(socket), GROUP).build())
+        } else {
+            // The length is the buffer's.
+            let receive = opcode::Recv::new(fd(socket), std::ptr::null_mut(), 0).buf_group(GROUP);
+            receive.build().flags(Flags::BUFFER_SELECT)
+        };
         self.ask(receive.user_data(Kind::Receive.with(number)));
     }
 
@@ -319,34 +349,6 @@ impl Drop for Ring {
 fn is_passing(error: &io::Error) -> bool {
     let passing = [libc::ETIME, libc::EINTR, libc::EAGAIN, libc::EBUSY];
     error.raw_os_error().is_some_and(|code| passing.contains(&code))
-}
-
-fn fd(source: impl AsFd) -> Fd {
-    Fd(source.as_fd().as_raw_fd())
-}
-
-fn flags(events: i16) -> u32 {
-    u32::from(events.unsigned_abs())
-}
-
-/// A send that is reported only if it falls short.
-fn quiet(send: Request, index: u64) -> Request {
-    send.flags(Flags::SKIP_SUCCESS).user_data(Kind::Send.with(index))
-}
-
-/// The kernel only reads it.
-fn slice(bytes: &[u8]) -> libc::iovec {
-    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
-}
-
-/// The header of a message that consists of `slices`.
-#[expect(unsafe_code, reason = "a structure of the kernel's with padding")]
-fn header(slices: &[libc::iovec]) -> libc::msghdr {
-    // SAFETY: zero is a value for every field of it.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = slices.as_ptr().cast_mut();
-    header.msg_iovlen = slices.len();
-    header
 }
 
 /// Opens a ring and finds out whether the kernel keeps its promises about sends.

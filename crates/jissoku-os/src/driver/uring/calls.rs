@@ -2,7 +2,7 @@
 
 use super::Driver;
 use super::outbox::{Letter, Outbox};
-use super::slot::{End, Slot};
+use super::slot::{End, Receiver, Slot};
 use crate::driver::output::Sent;
 use crate::driver::slots::Slots;
 use crate::driver::{Handler, Key, Next, Output};
@@ -12,9 +12,11 @@ use crate::uring::{Bytes, Filled, Received};
 impl<H: Handler> Driver<H> {
     /// Deals with what a receive reports.
     #[inline]
-    pub(super) fn received(&mut self, handler: &mut H, key: Key, what: Received) {
-        if let Some(slot) = self.slots.get(key) {
-            slot.is_receiving = false;
+    pub(super) fn received(&mut self, handler: &mut H, key: Key, what: Received, goes_on: bool) {
+        if let Some(slot) = self.slots.get(key)
+            && !goes_on
+        {
+            slot.receiver = Receiver::Off;
         }
         match what {
             Received::Bytes(filled) => {
@@ -32,7 +34,9 @@ impl<H: Handler> Driver<H> {
             Received::Starved | Received::Cancelled => {}
             Received::Failed => return self.close(handler, key),
         }
-        self.receive(key);
+        if !goes_on {
+            self.receive(key);
+        }
     }
 
     fn take_bytes(&mut self, handler: &mut H, key: Key, filled: &Filled) {
@@ -46,6 +50,10 @@ impl<H: Handler> Driver<H> {
             return self.settle(handler, key, next);
         }
         slot.stash.extend_from_slice(bytes);
+        if slot.receiver == Receiver::On {
+            slot.receiver = Receiver::Ending;
+            self.ring.cancel_receive(key.token());
+        }
     }
 
     fn tell_end(&mut self, handler: &mut H, key: Key) {
@@ -206,17 +214,13 @@ impl<H: Handler> Driver<H> {
         }
     }
 
-    /// Has the kernel receive once from a connection that wants bytes, unless it is about to.
-    ///
-    /// A receive that goes on by itself would spare this, but a client could then fill every buffer between
-    /// two turns, and what its connection does not want yet would have to be kept: a megabyte, where this
-    /// keeps one buffer's worth.
+    /// Has the kernel receive from a connection that wants bytes, unless it does so already.
     pub(super) fn receive(&mut self, key: Key) {
         let Some(slot) = self.slots.get(key) else { return };
-        let is_possible = !slot.is_receiving && slot.end == End::Ahead;
+        let is_possible = slot.receiver == Receiver::Off && slot.end == End::Ahead;
         if is_possible && slot.wants_bytes() && slot.stash.is_empty() {
-            slot.is_receiving = true;
-            self.ring.receive_once(&slot.socket, key.token());
+            slot.receiver = Receiver::On;
+            self.ring.receive_some(&slot.socket, key.token());
         }
     }
 
@@ -227,7 +231,7 @@ impl<H: Handler> Driver<H> {
             // Its descriptor may soon be somebody else's.
             self.outbox.output(Some(place)).clear();
         }
-        if slot.is_receiving {
+        if slot.receiver == Receiver::On {
             self.ring.cancel_receive(key.token());
         }
         if slot.unsent.is_some() {

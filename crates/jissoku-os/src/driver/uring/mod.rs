@@ -105,8 +105,8 @@ impl<H: Handler> Driver<H> {
         let mut has_ticked = false;
         for report in reports.drain(..) {
             match report {
-                Report::Received { number, what, .. } => {
-                    self.received(handler, Key::from_token(number), what);
+                Report::Received { number, what, goes_on } => {
+                    self.received(handler, Key::from_token(number), what, goes_on);
                 }
                 Report::Accepted { listener, outcome, goes_on } => {
                     self.accepted(handler, listener, outcome, goes_on);

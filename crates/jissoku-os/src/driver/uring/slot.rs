@@ -4,6 +4,17 @@ use std::os::fd::OwnedFd;
 
 use crate::driver::{Next, Output};
 
+/// The receive that goes on until it is cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Receiver {
+    /// Not asked for, or over.
+    Off,
+    /// The kernel reports what comes.
+    On,
+    /// Cancelled, which is not reported yet.
+    Ending,
+}
+
 /// The end of what the peer sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -23,9 +34,8 @@ pub(super) struct Slot<C> {
     /// What the peer has not taken yet. The kernel is asked to report when there is room.
     pub(super) unsent: Option<Box<Output>>,
     pub(super) next: Next,
-    /// The kernel will report what comes next.
-    pub(super) is_receiving: bool,
-    /// Bytes that came when the connection did not want any more: a receive's at most.
+    pub(super) receiver: Receiver,
+    /// Bytes that came when the connection did not want any more: what one turn brings at most.
     pub(super) stash: Vec<u8>,
     pub(super) end: End,
     /// The peer was told that we send no more.
@@ -43,7 +53,7 @@ impl<C> Slot<C> {
             letter: None,
             unsent: None,
             next: Next::Receive,
-            is_receiving: false,
+            receiver: Receiver::Off,
             stash: Vec::new(),
             end: End::Ahead,
             has_finished: false,
