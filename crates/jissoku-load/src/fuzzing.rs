@@ -1,5 +1,6 @@
 //! What a fuzzer may ask of the reader of answers; no part of the stopwatch.
 
+use crate::date;
 use crate::expect::{Expected, Verify};
 use crate::fault::Fault;
 use crate::reader::{Answer, Asked, Progress, Reader};
@@ -35,7 +36,7 @@ pub fn read(bytes: &[u8], step: usize, head_only: bool) -> Reading {
                 Progress::Broken => return Reading { is_broken: true, ..reading },
                 Progress::Whole(answer, used) => {
                     if starts {
-                        agree(rest, answer, used);
+                        agree(rest, asked, answer, used);
                     }
                     reading.answers.push((answer.fault, answer.keeps_alive));
                     rest = &rest[used..];
@@ -50,8 +51,8 @@ pub fn read(bytes: &[u8], step: usize, head_only: bool) -> Reading {
     reading
 }
 
-/// What was learned from an answer must recognise it, and nothing that is shorter.
-fn agree(bytes: &[u8], answer: Answer, size: usize) {
+/// What was learned from an answer must recognise it, with another date too, and nothing that is shorter.
+fn agree(bytes: &[u8], asked: Asked<'_>, answer: Answer, size: usize) {
     let mut templates = Templates::default();
     templates.learn(&bytes[..size], answer);
     if answer.fault.is_none() && size > 0 {
@@ -59,12 +60,34 @@ fn agree(bytes: &[u8], answer: Answer, size: usize) {
             assert_eq!(found, (answer, size));
         }
         assert_eq!(templates.recognise(&bytes[..size - 1]), None);
+        let later = one_later(&bytes[..size]);
+        assert_eq!(templates.recognise(&later), Some((answer, size)));
+        assert_eq!(Reader::default().feed(&later, asked), Progress::Whole(answer, size));
     }
+}
+
+/// The same answer, with each digit of its date one further, if it has a date.
+fn one_later(answer: &[u8]) -> Vec<u8> {
+    let mut later = answer.to_vec();
+    if let Some(at) = date::find(answer) {
+        for byte in later[at..].iter_mut().take(29).filter(|byte| byte.is_ascii_digit()) {
+            *byte = b'0' + (*byte - b'0' + 1) % 10;
+        }
+    }
+    later
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_date_makes_no_difference() {
+        let wire = b"HTTP/1.1 200 OK\r\nDate: Sat, 21 Nov 2026 01:02:03 GMT\r\n\
+            Content-Length: 5\r\n\r\nHello";
+        assert_ne!(one_later(wire), wire);
+        assert_eq!(read(wire, wire.len(), false).answers, [(None, true)]);
+    }
 
     #[test]
     fn pieces_make_no_difference() {

@@ -9,6 +9,7 @@ mod chunked;
 mod completion;
 mod connection;
 mod crew;
+mod date;
 mod deadline;
 mod dial;
 mod exchange;

@@ -13,7 +13,7 @@ use crate::fault::Fault;
 const HEAD_SIZE_MAX: usize = 64 * 1024;
 
 /// A head with more fields is refused.
-const FIELDS_MAX: usize = 100;
+pub(crate) const FIELDS_MAX: usize = 100;
 
 /// What was asked, as far as the answer's meaning depends on it.
 #[derive(Clone, Copy, Debug)]

@@ -2,9 +2,10 @@
 //!
 //! A template is a whole answer that was read strictly and found right. Reading is a function of the
 //! bytes alone, so equal bytes have the same outcome; anything else takes the strict path, and becomes
-//! the new template if it is right. A new `Date` costs one strict reading a second. Two are kept,
-//! since two workers of a server may disagree on the second for a moment.
+//! the new template if it is right. The digits of a `Date` may be any (see `date.rs`), so that a steady
+//! server is never read strictly again. Two are kept, for servers that take turns between two answers.
 
+use crate::date::{self, Block};
 use crate::reader::Answer;
 
 /// A longer answer is read strictly each time.
@@ -20,6 +21,8 @@ pub(crate) struct Templates {
 #[derive(Debug, Default)]
 struct Template {
     bytes: Vec<u8>,
+    /// Where a date begins whose digits may be others.
+    date: Option<usize>,
     keeps_alive: bool,
 }
 
@@ -43,6 +46,7 @@ impl Templates {
         std::mem::swap(&mut self.recent, &mut self.other);
         self.recent.bytes.clear();
         self.recent.bytes.extend_from_slice(bytes);
+        self.recent.date = date::find(bytes);
         self.recent.keeps_alive = answer.keeps_alive;
     }
 }
@@ -51,9 +55,28 @@ impl Template {
     #[inline]
     fn recognise(&self, bytes: &[u8]) -> Option<(Answer, usize)> {
         let size = self.bytes.len();
-        let found = size > 0 && bytes.get(..size) == Some(&self.bytes[..]);
+        let found = size > 0 && self.is_like(bytes.get(..size)?);
         found.then_some((Answer { fault: None, keeps_alive: self.keeps_alive }, size))
     }
+
+    /// Whether an answer of the same size is the same one, but for its date.
+    #[inline]
+    fn is_like(&self, bytes: &[u8]) -> bool {
+        let Some((ours, theirs)) =
+            self.date.and_then(|at| cut(&self.bytes, at).zip(cut(bytes, at)))
+        else {
+            return bytes == self.bytes;
+        };
+        date::is_alike(ours.1, theirs.1) && ours.0 == theirs.0 && ours.2 == theirs.2
+    }
+}
+
+/// What lies before a date, the date, and what lies behind it.
+#[inline]
+fn cut(bytes: &[u8], at: usize) -> Option<(&[u8], &Block, &[u8])> {
+    let (before, rest) = bytes.split_at_checked(at)?;
+    let (date, after) = rest.split_first_chunk()?;
+    Some((before, date, after))
 }
 
 #[cfg(test)]
