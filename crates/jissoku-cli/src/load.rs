@@ -5,6 +5,7 @@ mod output;
 mod plan;
 mod progress;
 mod search;
+mod tls;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -20,6 +21,7 @@ use crate::units;
 use errand::{Curiosity, Find};
 use output::Output;
 use search::Search;
+use tls::TlsFlags;
 
 /// How long each rate is tried, unless -d says so.
 const SEARCH_STEP_NS: u64 = 3_000_000_000;
@@ -28,7 +30,7 @@ const SEARCH_STEP_NS: u64 = 3_000_000_000;
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Load {
-    /// `http://HOST:PORT/PATH` or `unix:/PATH.sock:/URI`; several are driven side by side, as a duet
+    /// `http(s)://HOST:PORT/PATH` or `unix:/PATH.sock:/URI`; several are driven side by side, as a duet
     #[arg(value_name = "URL", required = true)]
     urls: Vec<Address>,
     /// Open connections for each URL
@@ -98,6 +100,8 @@ pub(crate) struct Load {
     /// Connect to this Unix socket, whatever host the URL names
     #[arg(long, value_name = "PATH")]
     unix_socket: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsFlags,
     /// After so long without its whole answer, a request has failed
     #[arg(long, value_parser = units::duration_ns, default_value = "2s")]
     timeout: u64,

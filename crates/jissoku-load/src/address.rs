@@ -7,13 +7,14 @@ use std::str::FromStr;
 
 use jissoku_os::socket::Endpoint;
 
-/// `http://HOST[:PORT]/PATH` or `unix:/PATH.sock:/URI`, taken apart.
+/// `http://HOST[:PORT]/PATH`, the same with `https`, or `unix:/PATH.sock:/URI`, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     text: String,
     authority: String,
     target: String,
     unix: Option<Box<Path>>,
+    is_secure: bool,
 }
 
 /// A URL that cannot be used, and why.
@@ -49,11 +50,13 @@ impl FromStr for Address {
                 authority: "localhost".to_owned(),
                 target: without_fragment(target),
                 unix: Some(Path::new(path).into()),
+                is_secure: false,
             });
         }
+        let is_secure = text.starts_with("https://");
         let rest = text
-            .strip_prefix("http://")
-            .ok_or_else(|| bad("write http://host:port/path or unix:/path.sock:/uri"))?;
+            .strip_prefix(if is_secure { "https://" } else { "http://" })
+            .ok_or_else(|| bad("write http(s)://host:port/path or unix:/path.sock:/uri"))?;
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let (host, port) = host_and_port(authority);
@@ -66,6 +69,7 @@ impl FromStr for Address {
             authority: authority.to_owned(),
             target: without_fragment(&format!("{slash}{path}")),
             unix: None,
+            is_secure,
         })
     }
 }
@@ -83,6 +87,18 @@ impl Address {
         &self.authority
     }
 
+    /// Whether requests go through TLS.
+    #[must_use]
+    pub const fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
+    /// The name or address of the server, without brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        host_and_port(&self.authority).0.trim_start_matches('[').trim_end_matches(']')
+    }
+
     /// Path and query, as they stand in the request line.
     #[must_use]
     pub fn target(&self) -> &str {
@@ -97,10 +113,11 @@ impl Address {
         if let Some(path) = &self.unix {
             return Ok(Endpoint::Unix(path.to_path_buf()));
         }
-        let (host, port) = host_and_port(&self.authority);
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let port = port.unwrap_or(80);
-        let found = (host, port).to_socket_addrs()?.min_by_key(std::net::SocketAddr::is_ipv6);
+        let (_, port) = host_and_port(&self.authority);
+        let usual = if self.is_secure { 443 } else { 80 };
+        let port = port.ok().flatten().unwrap_or(usual);
+        let found =
+            (self.host(), port).to_socket_addrs()?.min_by_key(std::net::SocketAddr::is_ipv6);
         found.map(Endpoint::Tcp).ok_or_else(|| std::io::ErrorKind::NotFound.into())
     }
 }
@@ -111,17 +128,17 @@ impl fmt::Display for Address {
     }
 }
 
-/// The host, in brackets if it had them, and the port, 80 if none is given.
-fn host_and_port(authority: &str) -> (&str, Result<u16, ()>) {
+/// The host, in brackets if it had them, and the port, if one is given.
+fn host_and_port(authority: &str) -> (&str, Result<Option<u16>, ()>) {
     let after_host = authority.rfind(']').map_or(0, |bracket| bracket + 1);
     match authority[after_host..].rfind(':') {
         Some(colon) => {
             let (host, port) = authority.split_at(after_host + colon);
             let digits = &port[1..];
             let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-            (host, if plain { digits.parse().map_err(drop) } else { Err(()) })
+            (host, if plain { digits.parse().map(Some).map_err(drop) } else { Err(()) })
         }
-        None => (authority, Ok(80)),
+        None => (authority, Ok(None)),
     }
 }
 
@@ -157,6 +174,18 @@ mod tests {
     }
 
     #[test]
+    fn a_secure_url_has_another_port() {
+        for (text, port) in [("https://[::1]/", 443), ("https://127.0.0.1:8443", 8443)] {
+            let address: Address = text.parse().expect("it is a URL");
+            let Ok(Endpoint::Tcp(tcp)) = address.endpoint() else { panic!("{text} is TCP") };
+            assert_eq!((tcp.port(), address.is_secure()), (port, true));
+            assert!(["::1", "127.0.0.1"].contains(&address.host()));
+        }
+        let plain: Address = "http://localhost".parse().expect("it is a URL");
+        assert_eq!((plain.host(), plain.is_secure()), ("localhost", false));
+    }
+
+    #[test]
     fn a_unix_socket_has_two_spellings() {
         let short: Address = "unix:/run/a.sock:/x?u=http://y".parse().expect("it is a URL");
         assert_eq!(short.target(), "/x?u=http://y");
@@ -172,7 +201,8 @@ mod tests {
         for text in [
             "",
             "localhost",
-            "https://localhost/",
+            "ftp://localhost/",
+            "https://",
             "http://",
             "http://:80/",
             "http://a:b/",

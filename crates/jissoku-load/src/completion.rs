@@ -105,12 +105,14 @@ impl Thread<'_> {
         let Some(outbox) = &mut self.outbox else { return };
         let connection = &self.connections[index];
         let rotation = &self.lanes[usize::from(connection.lane)].rotation;
+        let session = self.sessions.get(index).and_then(Option::as_ref);
         let mut range = connection.unsent_end - connection.unsent..connection.unsent_end;
-        let is_copy = rotation.changes();
+        let is_copy = session.is_some() || rotation.changes();
         let Mail { posts, satchel } = &mut outbox.mail;
         if is_copy {
             let start = satchel.len();
-            satchel.extend_from_slice(&rotation.bytes()[range]);
+            let bytes = session.map_or_else(|| rotation.bytes(), |session| session.records());
+            satchel.extend_from_slice(&bytes[range]);
             range = start..satchel.len();
         }
         posts.push(Post { index, number: number(index, connection), range, is_copy });
@@ -215,7 +217,7 @@ impl Thread<'_> {
                 if !goes_on {
                     self.order(Order::Receive(number));
                 }
-                self.take(index, bytes, now_ns);
+                self.arrive(index, bytes, now_ns);
                 self.go_on(index, now_ns);
             }
             Event::End { number } => {

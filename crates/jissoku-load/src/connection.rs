@@ -11,6 +11,8 @@ pub(crate) enum Phase {
     Closed,
     /// A socket is on its way to the server.
     Connecting,
+    /// The socket stands, and hands are shaken (TLS).
+    Shaking,
     /// Requests can be sent.
     Open,
     /// The last answer is whole, and the server's end is awaited.
@@ -95,7 +97,7 @@ impl Connection {
     pub(crate) fn readable(&self) -> Option<&OwnedFd> {
         match self.phase {
             Phase::Open | Phase::Ending => self.socket.as_ref(),
-            Phase::Closed | Phase::Connecting => None,
+            Phase::Closed | Phase::Connecting | Phase::Shaking => None,
         }
     }
 

@@ -49,7 +49,7 @@ impl Thread<'_> {
         let connection = &self.connections[index];
         match connection.phase {
             Phase::Closed => None,
-            Phase::Connecting | Phase::Ending => Some(connection.since_ns),
+            Phase::Connecting | Phase::Shaking | Phase::Ending => Some(connection.since_ns),
             Phase::Open if connection.outstanding == 0 => None,
             Phase::Open => {
                 let first = index * usize::from(self.plan.pipeline);
@@ -60,7 +60,7 @@ impl Thread<'_> {
 
     fn give_up(&mut self, index: usize) {
         match self.connections[index].phase {
-            Phase::Connecting => {
+            Phase::Connecting | Phase::Shaking => {
                 self.fail_to_connect(index, io::ErrorKind::TimedOut.into());
             }
             Phase::Open | Phase::Ending | Phase::Closed => self.lose(index, Fault::Timeout),

@@ -56,7 +56,10 @@ impl Thread<'_> {
     }
 
     fn dialling(&self) -> usize {
-        self.connections.iter().filter(|found| found.phase == Phase::Connecting).count()
+        self.connections
+            .iter()
+            .filter(|found| matches!(found.phase, Phase::Connecting | Phase::Shaking))
+            .count()
     }
 
     /// Whether some lane's server refused every connection. A full queue (`EAGAIN`) is no refusal.
@@ -125,12 +128,26 @@ impl Thread<'_> {
     pub(crate) fn settle(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let Some(fd) = connection.socket.as_ref() else { return };
-        if connection.phase != Phase::Connecting {
-            return;
+        match connection.phase {
+            Phase::Connecting => {}
+            Phase::Shaking => return self.shake(index),
+            Phase::Closed | Phase::Open | Phase::Ending => return,
         }
         if let Err(error) = socket::connect_outcome(fd) {
             return self.fail_to_connect(index, error);
         }
+        let lane = &mut self.lanes[usize::from(connection.lane)];
+        let now_ns = self.clock.now_ns();
+        lane.connect.record(now_ns.saturating_sub(connection.since_ns));
+        match lane.tls {
+            Some(tls) => self.greet(index, tls, now_ns),
+            None => self.stand(index),
+        }
+    }
+
+    /// From now on requests can be sent on a connection.
+    pub(crate) fn stand(&mut self, index: usize) {
+        let Some(fd) = self.connections[index].socket.as_ref() else { return };
         if self.outbox.is_some() {
             if let Err(error) = self.order_answers(index) {
                 return self.fail_to_connect(index, error);
@@ -146,15 +163,15 @@ impl Thread<'_> {
         connection.phase = Phase::Open;
         let lane = &mut self.lanes[usize::from(connection.lane)];
         lane.opened += 1;
-        let now_ns = self.clock.now_ns();
-        lane.connect.record(now_ns.saturating_sub(connection.since_ns));
         if self.started {
+            let now_ns = self.clock.now_ns();
             self.go_on(index, now_ns);
         }
     }
 
     /// Counts a connection that did not come about, and tries again after a while.
     pub(crate) fn fail_to_connect(&mut self, index: usize, error: io::Error) {
+        self.forget(index);
         let connection = &mut self.connections[index];
         let lane = &mut self.lanes[usize::from(connection.lane)];
         lane.drop(connection);
@@ -183,6 +200,7 @@ impl Thread<'_> {
     /// Closes a connection and opens another one in its place.
     pub(crate) fn replace(&mut self, index: usize) {
         self.order_silence(index);
+        self.forget(index);
         let connection = &mut self.connections[index];
         let lane = &mut self.lanes[usize::from(connection.lane)];
         if self.plan.reuse != Reuse::KeepAlive

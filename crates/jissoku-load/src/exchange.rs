@@ -35,6 +35,9 @@ impl Thread<'_> {
     /// Sends what a connection has to send: at once, or with the next wait.
     #[inline]
     pub(crate) fn dispatch(&mut self, index: usize) {
+        if !self.sessions.is_empty() {
+            self.seal(index);
+        }
         if self.outbox.is_some() {
             self.post(index);
         } else {
@@ -49,7 +52,9 @@ impl Thread<'_> {
         let Some(fd) = &connection.socket else { return };
         let armed = connection.armed;
         while connection.unsent > 0 {
-            let mut bytes = &lane.rotation.bytes()[..connection.unsent_end];
+            let session = self.sessions.get(index).and_then(Option::as_ref);
+            let all = session.map_or_else(|| lane.rotation.bytes(), |session| session.records());
+            let mut bytes = &all[..connection.unsent_end];
             if armed && let Some(spill) = self.spills.get(&short(index)) {
                 bytes = spill;
             }
@@ -75,7 +80,8 @@ impl Thread<'_> {
                 return self.lose(index, Fault::Write);
             }
         }
-        if wanted && !armed && lane.rotation.changes() {
+        let is_plain = self.sessions.get(index).is_none_or(Option::is_none);
+        if wanted && !armed && is_plain && lane.rotation.changes() {
             // Their place will hold other requests when the kernel takes bytes again.
             let end = connection.unsent_end;
             let rest = &lane.rotation.bytes()[end - connection.unsent..end];
@@ -96,7 +102,7 @@ impl Thread<'_> {
             match socket::receive(fd, buffer) {
                 Ok(Received::Bytes(count)) => {
                     let now_ns = self.clock.now_ns();
-                    self.take(index, &buffer[..count], now_ns);
+                    self.arrive(index, &buffer[..count], now_ns);
                     if ends {
                         continue;
                     }
@@ -112,10 +118,21 @@ impl Thread<'_> {
         }
     }
 
-    /// Takes bytes that came at `now_ns`.
-    pub(crate) fn take(&mut self, index: usize, bytes: &[u8], now_ns: u64) {
+    /// Bytes have come off a socket at `now_ns`.
+    #[inline]
+    pub(crate) fn arrive(&mut self, index: usize, bytes: &[u8], now_ns: u64) {
         let lane = usize::from(self.connections[index].lane);
         self.lanes[lane].tally.bytes_received += bytes.len() as u64;
+        if self.sessions.is_empty() {
+            self.take(index, bytes, now_ns);
+        } else {
+            self.unseal(index, bytes, now_ns);
+        }
+    }
+
+    /// Takes the bytes of answers that came at `now_ns`.
+    pub(crate) fn take(&mut self, index: usize, bytes: &[u8], now_ns: u64) {
+        let lane = usize::from(self.connections[index].lane);
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.connections[index].outstanding == 0 {
@@ -237,13 +254,16 @@ impl Thread<'_> {
 
     /// The server has closed its side.
     pub(crate) fn end(&mut self, index: usize) {
+        let is_cut = self.is_cut(index);
         let connection = &mut self.connections[index];
         if connection.outstanding > 0 {
             let rotation = &self.lanes[usize::from(connection.lane)].rotation;
             let asked = rotation.asked(usize::from(connection.asked));
             let mut reader: Box<Reader> = connection.reader.take().unwrap_or_default();
             let now_ns = self.clock.now_ns();
-            let fault = reader.end(asked).map_or_else(Some, |answer| answer.fault);
+            // A body that only the end of the connection ends may have been cut short by anybody.
+            let cut = is_cut.then_some(Fault::Length);
+            let fault = reader.end(asked).map_or_else(Some, |answer| answer.fault.or(cut));
             self.count(index, fault, now_ns);
         }
         self.lose(index, Fault::Closed);

@@ -10,11 +10,14 @@ use crate::plan::Plan;
 use crate::rotation::{Place, Rotation};
 use crate::schedule::Schedule;
 use crate::tally::Tally;
+use crate::tls::Tls;
 
 /// A server as one thread sees it.
 #[derive(Debug)]
 pub(crate) struct Lane<'a> {
     pub(crate) endpoint: &'a Endpoint,
+    /// How its server is spoken to, if not in the clear.
+    pub(crate) tls: Option<&'a Tls>,
     pub(crate) rotation: Rotation<'a>,
     pub(crate) tally: Tally,
     /// Connections that can take a request; who has waited longest stands in front.
@@ -27,8 +30,12 @@ pub(crate) struct Lane<'a> {
     /// Places for more connections, if every one is busy.
     pub(crate) dormant: Vec<u32>,
     pub(crate) last_error: Option<std::io::Error>,
-    /// From the first step of each handshake to its end.
+    /// From the first step of each connection to its standing, before any handshake of TLS.
     pub(crate) connect: Histogram,
+    /// From there to the end of each handshake of TLS.
+    pub(crate) handshake: Histogram,
+    /// How many of them resumed an earlier session.
+    pub(crate) resumed: u64,
     /// Connections made, from the very start on.
     pub(crate) opened: u64,
     schedule: Option<Schedule>,
@@ -40,6 +47,7 @@ impl<'a> Lane<'a> {
         let lane = &plan.lanes[number];
         Self {
             endpoint,
+            tls: lane.tls.as_ref(),
             rotation: Rotation::new(lane, plan.pipeline, place),
             tally: Tally::new(lane.shapes.len()),
             free: VecDeque::new(),
@@ -49,6 +57,8 @@ impl<'a> Lane<'a> {
             dormant: Vec::new(),
             last_error: None,
             connect: Histogram::new(),
+            handshake: Histogram::new(),
+            resumed: 0,
             opened: 0,
             schedule: None,
             due_ns: u64::MAX,

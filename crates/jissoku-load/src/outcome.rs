@@ -38,8 +38,12 @@ pub struct LaneOutcome {
     pub open: u64,
     /// Connections made since the start.
     pub opened: u64,
-    /// How long the handshakes took, those before the window included.
+    /// How long connecting took, before the window too.
     pub connect: Histogram,
+    /// How long the handshakes of TLS took from there on.
+    pub handshake: Histogram,
+    /// How many of them resumed an earlier session.
+    pub resumed: u64,
     /// What the watched server used meanwhile.
     pub used: Option<Used>,
 }
@@ -70,6 +74,8 @@ pub(crate) fn merge(plan: &Plan, yields: Vec<Yield>, watch: &Watch) -> Outcome {
             lane.open += theirs.open;
             lane.opened += theirs.opened;
             lane.connect.add(&theirs.connect);
+            lane.handshake.add(&theirs.handshake);
+            lane.resumed += theirs.resumed;
         }
         if let Some((open, close)) = part.watched {
             for (lane, used) in lanes.iter_mut().zip(watch.used(&open, &close)) {

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use crate::address::Address;
 pub use crate::pace::{Arrival, OnBusy, Pace};
 use crate::shape::Shape;
+use crate::tls::Tls;
 
 /// More lanes than this are not driven by one loop.
 const LANES_MAX: usize = 64;
@@ -79,6 +80,8 @@ pub struct Until {
 pub struct LanePlan {
     /// Where it is.
     pub address: Address,
+    /// How it is spoken to; none means in the clear.
+    pub tls: Option<Tls>,
     /// What is sent, in rotation on each connection.
     pub shapes: Vec<Shape>,
     /// Root of the processes whose CPU time is measured along.
@@ -154,6 +157,11 @@ impl Plan {
         let rotation_fits = |lane: &LanePlan| (1..=SHAPES_MAX).contains(&lane.shapes.len());
         if !self.lanes.iter().all(rotation_fits) {
             return no(format!("between 1 and {SHAPES_MAX} requests can be sent in rotation"));
+        }
+        if let Some(lane) =
+            self.lanes.iter().find(|lane| lane.address.is_secure() != lane.tls.is_some())
+        {
+            return no(format!("{} and TLS must be asked for together", lane.address));
         }
         if connections == 0 {
             return no("zero connections measure nothing: give -c at least 1".to_owned());

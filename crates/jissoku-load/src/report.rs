@@ -107,8 +107,12 @@ pub struct LaneReport {
     pub latency_sum_ns: u64,
     pub service_sum_ns: u64,
     pub per_second: Vec<u64>,
-    /// From the first step of a handshake to its end, those before the window included.
+    /// From the first step of connecting to the socket's standing, before the window too.
     pub connect_ns: Option<Quantiles>,
+    /// From there to the end of the handshake of TLS.
+    pub handshake_ns: Option<Quantiles>,
+    /// How many of them resumed an earlier session.
+    pub handshakes_resumed: u64,
     pub connections_open: u64,
     pub connections_opened: u64,
     pub bytes_received: u64,
@@ -214,6 +218,8 @@ impl LaneReport {
             service_sum_ns: tally.service.sum_ns(),
             per_second: tally.per_second.clone(),
             connect_ns: lane.connect.quantiles(),
+            handshake_ns: lane.handshake.quantiles(),
+            handshakes_resumed: lane.resumed,
             connections_open: lane.open,
             connections_opened: lane.opened,
             bytes_received: tally.bytes_received,

@@ -128,7 +128,7 @@ mod tests {
             expected: Expected::new(Verify::None, Vec::new(), None),
         };
         let address = "http://127.0.0.1/".parse().expect("it is a URL");
-        LanePlan { address, shapes: texts.iter().map(shape).collect(), watch: None }
+        LanePlan { address, tls: None, shapes: texts.iter().map(shape).collect(), watch: None }
     }
 
     const ALONE: Place = Place { thread: 0, threads: 1, seed: 1 };

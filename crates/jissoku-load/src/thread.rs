@@ -26,6 +26,7 @@ use crate::random::Random;
 use crate::reader::Reader;
 use crate::schedule::{Drawn, Even, Offer, Schedule};
 use crate::second::Teller;
+use crate::session::Session;
 use crate::tally::Tally;
 use crate::window::{EdgeDuty, Timing, Window, Yield};
 
@@ -50,6 +51,10 @@ pub(crate) struct Thread<'a> {
     pub(crate) connections: Vec<Connection>,
     /// As many for each connection as a pipeline holds.
     pub(crate) stamps: Vec<Stamp>,
+    /// Keys of connections behind TLS; empty where nobody is.
+    pub(crate) sessions: Vec<Option<Box<Session>>>,
+    /// What records held, in the clear.
+    pub(crate) plain: Vec<u8>,
     /// A reader without work.
     pub(crate) spare: Option<Box<Reader>>,
     /// Connections to be looked at for time-outs, and when.
@@ -95,6 +100,8 @@ impl<'a> Thread<'a> {
             lanes,
             connections: Vec::new(),
             stamps: Vec::new(),
+            sessions: Vec::new(),
+            plain: Vec::new(),
             spare: None,
             checks: VecDeque::new(),
             retries: VecDeque::new(),
@@ -128,6 +135,9 @@ impl<'a> Thread<'a> {
             lane.dormant = (first..self.connections.len()).rev().map(short).collect();
         }
         self.stamps = vec![Stamp::default(); depth * self.connections.len()];
+        if self.lanes.iter().any(|lane| lane.tls.is_some()) {
+            self.sessions.resize_with(self.connections.len(), || None);
+        }
         self.dial_all()
     }
 
@@ -236,7 +246,7 @@ impl<'a> Thread<'a> {
         let Ok(index) = usize::try_from(event.data.u64()) else { return };
         let flags = event.flags;
         match self.connections.get(index).map(|connection| connection.phase) {
-            Some(Phase::Connecting) => self.settle(index),
+            Some(Phase::Connecting | Phase::Shaking) => self.settle(index),
             Some(Phase::Open | Phase::Ending) => {
                 if flags.contains(Interest::OUT) && self.connections[index].unsent > 0 {
                     self.flush(index);

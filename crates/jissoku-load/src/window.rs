@@ -62,6 +62,8 @@ pub(crate) struct LaneYield {
     pub(crate) open: u64,
     pub(crate) opened: u64,
     pub(crate) connect: Histogram,
+    pub(crate) handshake: Histogram,
+    pub(crate) resumed: u64,
 }
 
 /// The window as it is being measured.
@@ -156,8 +158,8 @@ impl Thread<'_> {
                 lane.tally.second_over();
             }
             let (in_flight, overdue) = (lane.in_flight, lane.wait_for_overdue(end_ns));
-            let Lane { tally, opened, connect, .. } = lane;
-            LaneYield { tally, in_flight, overdue, open, opened, connect }
+            let Lane { tally, opened, connect, handshake, resumed, .. } = lane;
+            LaneYield { tally, in_flight, overdue, open, opened, connect, handshake, resumed }
         });
         Yield {
             lanes: lanes.collect(),
@@ -177,6 +179,8 @@ impl Thread<'_> {
             open: 0,
             opened: lane.opened,
             connect: lane.connect.clone(),
+            handshake: lane.handshake.clone(),
+            resumed: lane.resumed,
         };
         let lanes = self.lanes.iter().map(nothing).collect();
         Yield { lanes, duration_ns: 0, cpu_ns: 0, longest_gap_ns: 0, watched: None }

@@ -34,6 +34,7 @@ impl Load {
         if let Some(status) = self.expect_status.iter().find(|code| !(200..600).contains(*code)) {
             return Err(format!("{status} is no status that ends an exchange: 200 to 599 are"));
         }
+        self.tls.check(&self.urls)?;
         let allowed = core::allowed().map_err(|error| format!("no core may be used: {error}"))?;
         if let Some(foreign) = self.cores.iter().flatten().find(|core| !allowed.contains(core)) {
             return Err(format!("core {foreign} is not among those we may use: {allowed:?}"));
@@ -110,7 +111,8 @@ impl Load {
                 None => address.clone(),
             };
             let shapes = self.shapes(&address)?;
-            Ok(LanePlan { shapes, watch: self.watch.get(number).copied(), address })
+            let tls = self.tls.towards(&address)?;
+            Ok(LanePlan { tls, shapes, watch: self.watch.get(number).copied(), address })
         };
         self.urls.iter().enumerate().map(lane).collect()
     }

@@ -55,6 +55,14 @@ impl Report {
                 duration(connect.max)
             ))
         )?;
+        if let Some(shake) = lane.handshake_ns {
+            let (p50, p99) = (duration(shake.p50), duration(shake.p99));
+            let (max, resumed) = (duration(shake.max), lane.handshakes_resumed);
+            writeln!(
+                out,
+                "  TLS handshakes in {p50} (50 %), {p99} (99 %), {max} (max); {resumed} resumed a session"
+            )?;
+        }
         write_latency(out, lane)?;
         writeln!(
             out,

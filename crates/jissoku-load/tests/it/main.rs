@@ -9,6 +9,7 @@ mod plans;
 mod rotation;
 mod scripted;
 mod setting;
+mod tls;
 mod windows;
 
 use jissoku_load::Driver;

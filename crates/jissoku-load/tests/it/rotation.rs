@@ -13,7 +13,8 @@ fn rotation(url: &str, targets: &[&str]) -> LanePlan {
         let expected = Expected::new(Verify::All, Vec::new(), None);
         Shape::raw(target, text.as_bytes(), &address, expected).expect("it is one request")
     };
-    LanePlan { shapes: targets.iter().map(shape).collect(), watch: None, address: address.clone() }
+    let shapes = targets.iter().map(shape).collect();
+    LanePlan { tls: None, shapes, watch: None, address: address.clone() }
 }
 
 fn rotating(server: &Server, targets: &[&str], requests: u64) -> Plan {

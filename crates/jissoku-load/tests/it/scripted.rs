@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
 /// The answer that tests hold others against.
 pub(crate) const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
 
@@ -61,6 +63,7 @@ pub(crate) struct Server {
 
 enum Door {
     Tcp(SocketAddr),
+    Secure(SocketAddr),
     Unix(PathBuf),
 }
 
@@ -78,6 +81,21 @@ impl Server {
         });
         server.peers = Some(peers);
         server
+    }
+
+    pub(crate) fn secure(
+        config: &Arc<ServerConfig>,
+        script: impl Fn(Place) -> Act + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let door = Door::Secure(listener.local_addr().expect("it is bound"));
+        let config = Arc::clone(config);
+        Self::start(door, script, move || {
+            let (stream, _) = listener.accept().expect("somebody comes");
+            stream.set_nodelay(true).expect("TCP can do that");
+            let tls = ServerConnection::new(Arc::clone(&config)).expect("it can be set up");
+            StreamOwned::new(tls, stream)
+        })
     }
 
     pub(crate) fn on_path(
@@ -120,6 +138,7 @@ impl Server {
     pub(crate) fn url(&self) -> String {
         match &self.door {
             Door::Tcp(address) => format!("http://{address}/"),
+            Door::Secure(address) => format!("https://{address}/"),
             Door::Unix(path) => format!("unix:{}:/", path.display()),
         }
     }
@@ -167,7 +186,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.counters.stopping.store(true, Ordering::SeqCst);
         match &self.door {
-            Door::Tcp(address) => drop(TcpStream::connect(address)),
+            Door::Tcp(address) | Door::Secure(address) => drop(TcpStream::connect(address)),
             Door::Unix(path) => drop(UnixStream::connect(path)),
         }
         if let Some(thread) = self.accepting.take() {

@@ -42,7 +42,7 @@ pub(crate) fn lane(url: &str, request: &Request) -> LanePlan {
         head_only: request.is_head(),
         expected: hello(),
     };
-    LanePlan { shapes: vec![shape], watch: None, address }
+    LanePlan { tls: None, shapes: vec![shape], watch: None, address }
 }
 
 /// The driver under test, if this kernel has it.

@@ -18,6 +18,8 @@ mod rotation;
 mod scripted;
 #[path = "../it/setting.rs"]
 mod setting;
+#[path = "../it/tls.rs"]
+mod tls;
 #[path = "../it/windows.rs"]
 mod windows;
 
