@@ -109,7 +109,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "OBJECTIVE")]
     slo: Option<Objective>,
     /// Look for the highest rate that meets an objective, from -R on, trying each for -d [default: 3s]
-    #[arg(long, value_name = "OBJECTIVE", value_parser = objective, conflicts_with_all = ["slo", "requests", "format", "hdr", "timeseries", "events", "strict"])]
+    #[arg(long, value_name = "OBJECTIVE", value_parser = objective, conflicts_with_all = ["slo", "requests", "format", "hdr", "timeseries", "raw_log", "events", "strict"])]
     search: Option<String>,
     /// Exit with 4 if a self-check fails
     #[arg(long)]
@@ -126,6 +126,9 @@ pub(crate) struct Load {
     /// Write a line of JSON for each second of the window
     #[arg(long, value_name = "FILE")]
     timeseries: Option<PathBuf>,
+    /// Write every request as a line of CSV: when it was to be sent, was sent, was answered, and how
+    #[arg(long, value_name = "FILE")]
+    raw_log: Option<PathBuf>,
     /// Decides whose turn comes first in each round of a duet [default: from the clock]
     #[arg(long)]
     seed: Option<u64>,
@@ -246,6 +249,7 @@ impl Load {
             strict: self.strict,
             objective: self.slo.take(),
             hdr: self.hdr.take(),
+            raw_log: self.raw_log.clone(),
             timeseries: self.timeseries.take(),
         }
     }
@@ -258,6 +262,7 @@ struct Wishes {
     strict: bool,
     objective: Option<Objective>,
     hdr: Option<PathBuf>,
+    raw_log: Option<PathBuf>,
     timeseries: Option<PathBuf>,
 }
 
@@ -265,6 +270,9 @@ impl Wishes {
     fn write(&self, Find { report, outcome, rows }: &Find) -> Result<(), String> {
         if let Some(file) = &self.hdr {
             output::write_hgrm(file, outcome)?;
+        }
+        if let Some(file) = &self.raw_log {
+            output::write_raw(file, outcome)?;
         }
         if let Some(file) = &self.timeseries {
             output::write_file(file, rows)?;

@@ -7,6 +7,7 @@ use jissoku_os::socket::{self, Received};
 
 use crate::connection::{Phase, Stamp, short};
 use crate::fault::Fault;
+use crate::ledger::Kind;
 use crate::plan::Pace;
 use crate::reader::{Answer, Progress, Reader};
 use crate::thread::Thread;
@@ -143,11 +144,11 @@ impl Thread<'_> {
             match self.read(index, rest) {
                 Progress::More => return,
                 Progress::Broken => {
-                    self.count(index, Some(Fault::Malformed), now_ns);
+                    self.count(index, (0, Some(Fault::Malformed)), now_ns);
                     return self.lose(index, Fault::Closed);
                 }
                 Progress::Whole(answer, size) => {
-                    self.count(index, answer.fault, now_ns);
+                    self.count(index, (answer.status, answer.fault), now_ns);
                     rest = &rest[size..];
                     let connection = &self.connections[index];
                     let is_spent = connection.left == 0 && connection.outstanding == 0;
@@ -189,9 +190,9 @@ impl Thread<'_> {
         progress
     }
 
-    /// Counts the answer to a connection's oldest request.
+    /// Counts the answer to a connection's oldest request, of which status and fault are known.
     #[inline]
-    fn count(&mut self, index: usize, fault: Option<Fault>, now_ns: u64) {
+    fn count(&mut self, index: usize, (status, fault): (u16, Option<Fault>), now_ns: u64) {
         let depth = self.plan.pipeline;
         let connection = &mut self.connections[index];
         let stamp = self.stamps[index * usize::from(depth) + usize::from(connection.oldest)];
@@ -207,7 +208,12 @@ impl Thread<'_> {
         let service_ns = now_ns.saturating_sub(stamp.sent_ns);
         let latency_ns = now_ns.saturating_sub(stamp.due_ns);
         let late = service_ns > self.plan.timeout_ns;
-        match fault.or(late.then_some(Fault::Timeout)) {
+        let fault = fault.or(late.then_some(Fault::Timeout));
+        if let Some(ledger) = &mut self.ledger {
+            let kind = fault.map_or(Kind::Ok, Kind::Failed);
+            ledger.note(connection.lane, stamp, now_ns, (status, kind));
+        }
+        match fault {
             None => lane.tally.answered(shape, latency_ns, service_ns),
             Some(fault) => {
                 lane.tally.failed(fault, 1);
@@ -263,8 +269,11 @@ impl Thread<'_> {
             let now_ns = self.clock.now_ns();
             // A body that only the end of the connection ends may have been cut short by anybody.
             let cut = is_cut.then_some(Fault::Length);
-            let fault = reader.end(asked).map_or_else(Some, |answer| answer.fault.or(cut));
-            self.count(index, fault, now_ns);
+            let found = match reader.end(asked) {
+                Ok(answer) => (answer.status, answer.fault.or(cut)),
+                Err(fault) => (0, Some(fault)),
+            };
+            self.count(index, found, now_ns);
         }
         self.lose(index, Fault::Closed);
     }
@@ -273,7 +282,7 @@ impl Thread<'_> {
     pub(crate) fn lose(&mut self, index: usize, fault: Fault) {
         let now_ns = self.clock.now_ns();
         while self.connections[index].outstanding > 0 {
-            self.count(index, Some(fault), now_ns);
+            self.count(index, (0, Some(fault)), now_ns);
         }
         self.replace(index);
     }

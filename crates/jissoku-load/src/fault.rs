@@ -25,6 +25,24 @@ pub enum Fault {
     Closed,
 }
 
+impl Fault {
+    /// What reports call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Timeout => "timeout",
+            Self::Status => "status",
+            Self::Length => "length",
+            Self::Body => "body",
+            Self::Malformed => "malformed",
+            Self::Closed => "closed",
+        }
+    }
+}
+
 /// How often each kind of fault occurred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "each field is explained at the kind of its name")]

@@ -1,6 +1,7 @@
 //! What was counted, over all threads.
 
 use crate::histogram::Histogram;
+use crate::ledger::Entry;
 use crate::plan::Plan;
 use crate::tally::Tally;
 use crate::watch::{Used, Watch};
@@ -13,6 +14,8 @@ pub struct Outcome {
     pub lanes: Vec<LaneOutcome>,
     /// One for each thread.
     pub threads: Vec<ThreadOutcome>,
+    /// Every request, if the plan wanted them; those of each thread in the order of their ends.
+    pub entries: Vec<Entry>,
     /// Length of the window, as the first thread measured it.
     pub duration_ns: u64,
     /// The longest time in which some thread saw no answer.
@@ -60,11 +63,12 @@ pub struct ThreadOutcome {
 /// Adds up what the threads brought back.
 pub(crate) fn merge(plan: &Plan, yields: Vec<Yield>, watch: &Watch) -> Outcome {
     let mut lanes: Vec<LaneOutcome> = plan.lanes.iter().map(|_| LaneOutcome::default()).collect();
-    let mut threads = Vec::new();
+    let (mut threads, mut entries) = (Vec::new(), Vec::new());
     let (mut duration_ns, mut longest_gap_ns) = (None, 0);
     for part in yields {
         let (part_ns, cpu_ns) = (part.duration_ns, part.cpu_ns);
         duration_ns = duration_ns.or(Some(part_ns));
+        entries.extend(part.entries);
         longest_gap_ns = longest_gap_ns.max(part.longest_gap_ns);
         threads.push(ThreadOutcome { cpu_ns, duration_ns: part_ns });
         for (lane, theirs) in lanes.iter_mut().zip(part.lanes) {
@@ -85,5 +89,14 @@ pub(crate) fn merge(plan: &Plan, yields: Vec<Yield>, watch: &Watch) -> Outcome {
     }
     let duration_ns = duration_ns.unwrap_or(0);
     let (clock, drift_ppm) = ("monotonic", 0.0);
-    Outcome { lanes, threads, duration_ns, longest_gap_ns, clock, drift_ppm, interrupted: false }
+    Outcome {
+        lanes,
+        threads,
+        entries,
+        duration_ns,
+        longest_gap_ns,
+        clock,
+        drift_ppm,
+        interrupted: false,
+    }
 }

@@ -123,6 +123,8 @@ pub struct Plan {
     pub timeout_ns: u64,
     /// How threads learn what has come.
     pub driver: Driver,
+    /// Whether every single request is kept, for a log of them all.
+    pub keeps_entries: bool,
     /// What to do between events.
     pub idle: Idle,
     /// Decides the order of lanes in each round.

@@ -26,6 +26,7 @@ pub(crate) struct Asked<'a> {
 /// A whole answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
+    pub(crate) status: u16,
     /// Why it is not the right one.
     pub(crate) fault: Option<Fault>,
     /// Whether the server takes another request on this connection.
@@ -162,7 +163,7 @@ impl Reader {
 impl Content {
     fn judge(self, expected: &Expected) -> Answer {
         let fault = self.body.judge(self.status, expected);
-        Answer { fault, keeps_alive: self.keeps_alive }
+        Answer { status: self.status, fault, keeps_alive: self.keeps_alive }
     }
 }
 

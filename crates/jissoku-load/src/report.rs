@@ -5,6 +5,7 @@ mod format;
 pub mod hgrm;
 mod human;
 mod openmetrics;
+pub mod raw;
 
 pub use accounting::Accounting;
 pub use format::Format;

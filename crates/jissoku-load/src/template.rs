@@ -23,6 +23,7 @@ struct Template {
     bytes: Vec<u8>,
     /// Where a date begins whose digits may be others.
     date: Option<usize>,
+    status: u16,
     keeps_alive: bool,
 }
 
@@ -47,7 +48,7 @@ impl Templates {
         self.recent.bytes.clear();
         self.recent.bytes.extend_from_slice(bytes);
         self.recent.date = date::find(bytes);
-        self.recent.keeps_alive = answer.keeps_alive;
+        (self.recent.status, self.recent.keeps_alive) = (answer.status, answer.keeps_alive);
     }
 }
 
@@ -56,7 +57,8 @@ impl Template {
     fn recognise(&self, bytes: &[u8]) -> Option<(Answer, usize)> {
         let size = self.bytes.len();
         let found = size > 0 && self.is_like(bytes.get(..size)?);
-        found.then_some((Answer { fault: None, keeps_alive: self.keeps_alive }, size))
+        let Self { status, keeps_alive, .. } = *self;
+        found.then_some((Answer { status, fault: None, keeps_alive }, size))
     }
 
     /// Whether an answer of the same size is the same one, but for its date.

@@ -20,6 +20,7 @@ use crate::completion::Outbox;
 
 use crate::connection::{Connection, Phase, Stamp, short};
 use crate::lane::Lane;
+use crate::ledger::Ledger;
 use crate::pace::{Arrival, OnBusy, Pace};
 use crate::plan::{Driver, Idle, Plan};
 use crate::random::Random;
@@ -77,6 +78,8 @@ pub(crate) struct Thread<'a> {
     pub(crate) duty: Option<EdgeDuty<'a>>,
     /// Tells of each second, if anybody listens.
     pub(crate) teller: Option<Teller>,
+    /// Every request, if they are wanted.
+    pub(crate) ledger: Option<Ledger>,
     /// What the window will be counted in.
     pub(crate) fresh: Vec<Tally>,
 }
@@ -115,6 +118,7 @@ impl<'a> Thread<'a> {
             window: Window::default(),
             duty,
             teller: None,
+            ledger: None,
             fresh,
         })
     }
@@ -199,6 +203,7 @@ impl<'a> Thread<'a> {
             }
         }
         self.started = true;
+        self.ledger = self.plan.keeps_entries.then(|| Ledger::new(timing.start_ns));
         if timing.open_ns <= timing.start_ns {
             self.open(timing);
         }

@@ -8,6 +8,7 @@ use jissoku_os::clock;
 use crate::connection::{Phase, Stamp};
 use crate::histogram::Histogram;
 use crate::lane::Lane;
+use crate::ledger::{Entry, Kind, Ledger};
 use crate::tally::Tally;
 use crate::thread::Thread;
 use crate::watch::{Reading, Watch};
@@ -44,6 +45,7 @@ pub(crate) struct EdgeDuty<'a> {
 #[derive(Debug)]
 pub(crate) struct Yield {
     pub(crate) lanes: Vec<LaneYield>,
+    pub(crate) entries: Vec<Entry>,
     pub(crate) duration_ns: u64,
     pub(crate) cpu_ns: u64,
     pub(crate) longest_gap_ns: u64,
@@ -133,6 +135,7 @@ impl Thread<'_> {
         if let Some(teller) = &mut self.teller {
             teller.begin(self.lanes.len());
         }
+        self.ledger.iter_mut().for_each(Ledger::open);
         self.window.opened_ns = Some(now_ns);
         self.window.closes_ns = now_ns.saturating_add(timing.duration_ns);
         self.window.next_second_ns = now_ns + SECOND_NS;
@@ -153,6 +156,7 @@ impl Thread<'_> {
         let gap_ns = end_ns.saturating_sub(self.window.last_answer_ns);
         let open = self.open_per_lane();
         self.wait_for_unanswered(end_ns);
+        let entries = self.ledger.take().map(Ledger::into_entries);
         let lanes = self.lanes.into_iter().zip(open).map(|(mut lane, open)| {
             if lane.tally.per_second.iter().sum::<u64>() < lane.tally.requests {
                 lane.tally.second_over();
@@ -163,6 +167,7 @@ impl Thread<'_> {
         });
         Yield {
             lanes: lanes.collect(),
+            entries: entries.unwrap_or_default(),
             duration_ns: end_ns.saturating_sub(opened_ns),
             cpu_ns,
             longest_gap_ns: self.window.longest_gap_ns.max(gap_ns),
@@ -183,7 +188,14 @@ impl Thread<'_> {
             resumed: lane.resumed,
         };
         let lanes = self.lanes.iter().map(nothing).collect();
-        Yield { lanes, duration_ns: 0, cpu_ns: 0, longest_gap_ns: 0, watched: None }
+        Yield {
+            lanes,
+            entries: Vec::new(),
+            duration_ns: 0,
+            cpu_ns: 0,
+            longest_gap_ns: 0,
+            watched: None,
+        }
     }
 
     /// Notes which requests are on their way when the window opens.
@@ -208,6 +220,10 @@ impl Thread<'_> {
                 let (latency_ns, service_ns) =
                     (now_ns.saturating_sub(due_ns), now_ns.saturating_sub(sent_ns));
                 self.lanes[lane].tally.waited(latency_ns, service_ns);
+                if let Some(ledger) = &mut self.ledger {
+                    let (stamp, lane) = (Stamp { due_ns, sent_ns }, self.connections[index].lane);
+                    ledger.note(lane, stamp, now_ns, (0, Kind::Unanswered));
+                }
             }
         }
     }

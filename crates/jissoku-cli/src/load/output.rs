@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use jissoku_load::report::{Format, Report, hgrm};
+use jissoku_load::report::{Format, Report, hgrm, raw};
 use jissoku_load::{Outcome, Second};
 
 /// Where GitHub wants the summary of a step.
@@ -54,6 +54,13 @@ pub(super) fn write_hgrm(file: &Path, outcome: &Outcome) -> Result<(), String> {
     let mut all = jissoku_load::Histogram::new();
     outcome.lanes.iter().for_each(|lane| all.add(&lane.tally.latency));
     write_file(file, &hgrm::percentiles(&all))
+}
+
+/// Writes every request down.
+pub(super) fn write_raw(file: &Path, outcome: &Outcome) -> Result<(), String> {
+    let written =
+        fs::File::create(file).and_then(|out| raw::write(outcome, &mut io::BufWriter::new(out)));
+    written.map_err(|error| format!("{} cannot be written: {error}", file.display()))
 }
 
 /// One row for each second and lane, in JSON, each a line.

@@ -75,6 +75,7 @@ impl Load {
                 DriverChoice::Auto | DriverChoice::Epoll => Driver::Epoll,
                 DriverChoice::Uring => Driver::Uring,
             },
+            keeps_entries: self.raw_log.is_some(),
             idle,
             seed: self.seed.unwrap_or_else(clock::monotonic_ns),
             local: self.local_addr,

@@ -46,11 +46,12 @@ fn hello() -> Expected {
     Expected::new(Verify::All, Vec::new(), Some(b"Hello".to_vec()))
 }
 
-const GOOD: Answer = Answer { fault: None, keeps_alive: true };
-const LAST: Answer = Answer { fault: None, keeps_alive: false };
+const GOOD: Answer = Answer { status: 200, fault: None, keeps_alive: true };
+const LAST: Answer = Answer { status: 200, fault: None, keeps_alive: false };
 
 fn bad(fault: Fault) -> Answer {
-    Answer { fault: Some(fault), keeps_alive: true }
+    let status = if fault == Fault::Status { 404 } else { 200 };
+    Answer { status, fault: Some(fault), keeps_alive: true }
 }
 
 fn check(wire: &str, answers: &[Answer], rest: Rest) {
@@ -110,10 +111,12 @@ fn a_connection_lives_on_or_not() {
 #[test]
 fn some_answers_have_no_body_whatever_they_announce() {
     let expected = Expected::new(Verify::Length, Vec::new(), None);
-    for head in ["204 No Content\r\n", "304 Not Modified\r\nContent-Length: 5\r\n"] {
+    let bodiless =
+        [(204, "204 No Content\r\n"), (304, "304 Not Modified\r\nContent-Length: 5\r\n")];
+    for (status, head) in bodiless {
         let wire = format!("HTTP/1.1 {head}\r\n");
         let seen = read(&[wire.as_bytes()], &expected, false);
-        assert_eq!(seen, Seen::Answers(vec![GOOD], Rest::Nothing), "{head:?}");
+        assert_eq!(seen, Seen::Answers(vec![Answer { status, ..GOOD }], Rest::Nothing), "{head:?}");
     }
     let wire = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let seen = read(&[wire, wire], &expected, true);

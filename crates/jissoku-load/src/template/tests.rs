@@ -24,7 +24,7 @@ fn the_same_bytes_are_recognised_and_others_are_not() {
     let expected = Expected::new(Verify::All, Vec::new(), None);
     let mut templates = learned(WIRE, &expected);
     let twice = WIRE.repeat(2);
-    let answer = Answer { fault: None, keeps_alive: true };
+    let answer = Answer { status: 200, fault: None, keeps_alive: true };
     assert_eq!(templates.recognise(WIRE), Some((answer, WIRE.len())));
     assert_eq!(templates.recognise(&twice), Some((answer, WIRE.len())));
     assert_eq!(templates.recognise(&WIRE[..WIRE.len() - 1]), None);
@@ -92,7 +92,7 @@ fn two_answers_are_remembered_and_the_older_one_goes() {
     };
     let expected = Expected::new(Verify::All, Vec::new(), None);
     let mut templates = learned(&at(1), &expected);
-    let answer = Answer { fault: None, keeps_alive: true };
+    let answer = Answer { status: 200, fault: None, keeps_alive: true };
     templates.learn(&at(2), answer);
     assert!(templates.recognise(&at(1)).is_some());
     assert!(templates.recognise(&at(2)).is_some());

@@ -4,6 +4,7 @@ mod closed_loop;
 mod counts;
 mod faults;
 mod honesty;
+mod ledger;
 mod open_loop;
 mod plans;
 mod rotation;

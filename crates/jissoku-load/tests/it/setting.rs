@@ -28,6 +28,7 @@ pub(crate) fn plan(urls: &[String], requests: u64) -> Plan {
         until: Until { duration_ns: None, requests: Some(requests) },
         timeout_ns: 10_000_000_000,
         driver: driver(),
+        keeps_entries: false,
         idle: Idle::Block,
         seed: 1,
         cores: Vec::new(),

@@ -8,6 +8,8 @@ mod counts;
 mod faults;
 #[path = "../it/honesty.rs"]
 mod honesty;
+#[path = "../it/ledger.rs"]
+mod ledger;
 #[path = "../it/open_loop.rs"]
 mod open_loop;
 #[path = "../it/plans.rs"]
