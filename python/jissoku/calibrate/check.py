@@ -1,7 +1,7 @@
 """What is checked: set-ups whose truth is known, and what is expected of a report on them."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -62,6 +62,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         long: Replaces parts of `ask` when there is time.
         share_of: Name of an earlier set-up of this check: the rate asked is `share` of what the
             oracle saw there.
+        when: `quick` and `long` are of one kind of session only, where a longer sample has other
+            figures.
         closed: Nobody listens.
         disturb: What happens meanwhile.
         expect: What should be so.
@@ -74,6 +76,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     long: Ask = {}
     share_of: str = ""
     share: float = 0.0
+    when: Literal["always", "quick", "long"] = "always"
     closed: bool = False
     disturb: Disturbance | None = None
     expect: tuple[Expectation, ...] = ()
@@ -108,9 +111,16 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def lengthened(self) -> "Check":
         """The same with long samples."""
         longer = (
-            msgspec.structs.replace(it, ask=it.ask | it.long, oracle=it.oracle) for it in self.setup
+            msgspec.structs.replace(it, ask=it.ask | it.long)
+            for it in self.setup
+            if it.when != "quick"
         )
         return msgspec.structs.replace(self, setup=tuple(longer))
+
+    def shortened(self) -> "Check":
+        """The same without what takes long."""
+        quick = tuple(it for it in self.setup if it.when != "long")
+        return msgspec.structs.replace(self, setup=quick)
 
 
 def read_checks(folder: Path = CHECKS) -> tuple[Check, ...]:

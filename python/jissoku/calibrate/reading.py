@@ -20,7 +20,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         pattern: The first group is a number, a second one its unit. Every match is added up.
         path: Names and numbers through JSON, as in `lanes/0/errors/timeout`; several are added up,
-            and so are the numbers of an object. `name=p99` finds it in a list of objects.
+            and so are the numbers of an object or of a list. `name=p99` finds it in a list of
+            objects.
         highest: Of several paths, the highest counts instead of their sum.
         quantile: What is at `path` is a histogram (HdrHistogram V2, base64); this of it, or -1 for
             how many samples it has.
@@ -89,7 +90,9 @@ def _at(tree: Any, path: str, quantile: float | None) -> float | None:
             return float(histogram.get_total_count()) if quantile == COUNT else None
         return float(histogram.get_value_at_percentile(quantile * 100))
     if isinstance(tree, dict):
-        return float(sum(number for number in tree.values() if isinstance(number, int | float)))
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        return float(sum(number for number in tree if isinstance(number, int | float)))
     return float(tree) if isinstance(tree, int | float) else None
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jissoku.calibrate import reading, truth
+from jissoku.calibrate import reading, samples, truth
 from jissoku.calibrate.check import Ask, Disturbance, Setup
 from jissoku.calibrate.oracle import Oracle, holes
 from jissoku.calibrate.quiet import FOREIGN_MAX, Watch
@@ -96,8 +96,9 @@ class Bench:
                 entries = truth.read(folder / "log")
                 names = truth.figures(entries, account, float(ask.get("timeout_s", 1e9)))
                 account = {k: v for k, v in account.items() if k not in ("arrivals", "in_flight")}
+            raw = samples.figures(self.found.tool.samples, folder)
         names |= {f"asked.{k}": float(v) for k, v in ask.items() if isinstance(v, int | float)}
-        figures = reading.figures(self.found.tool.read, report)
+        figures = reading.figures(self.found.tool.read, report) | raw
         names |= {f"tool.{name}": number for name, number in figures.items()}
         names |= {
             "tool.exit": float(-1 if code is None else code),

@@ -14,6 +14,7 @@ import msgspec
 from jissoku.calibrate import document
 from jissoku.calibrate.check import Ask
 from jissoku.calibrate.reading import Figure
+from jissoku.calibrate.samples import Samples
 from jissoku.errors import InputError
 
 TOOLS = Path(__file__).parent / "tools"
@@ -67,6 +68,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     Attributes:
         about: What it is, for a person who meets it here.
         read: Where its report has each figure.
+        samples: Where it writes every request down, if it can be told to.
         lacks: Why something cannot be asked of it or is not in its report.
         deviates: Its own documents say so: by a check's id, a sentence. Such a failure is a B.
     """
@@ -76,6 +78,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     get: Get
     ask: Asking
     read: dict[str, Figure]
+    samples: Samples | None = None
     lacks: dict[str, str] = {}
     deviates: dict[str, str] = {}
 

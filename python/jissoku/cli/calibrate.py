@@ -56,8 +56,7 @@ def calibrate(tool: str | None, **given: Any) -> int:
         raise InputError(f"no tool is called {tool!r}: there are {', '.join(known)}")
     checks = read_checks()
     wanted = pick(checks, given["checks"]) if given["checks"] else checks
-    if not given["quick"]:
-        wanted = tuple(check.lengthened() for check in wanted)
+    wanted = tuple(check.shortened() if given["quick"] else check.lengthened() for check in wanted)
     plan = Plan(
         found=find(known[tool], home),
         checks=wanted,
