@@ -2,6 +2,7 @@
 //! flags become ours, and the report has their shape with a few notes below it.
 
 pub(crate) mod ab;
+mod spread;
 pub(crate) mod wrk;
 
 use clap::Parser;

@@ -36,6 +36,12 @@ impl Expected {
         expected
     }
 
+    /// The length of a right body, as given or learned; none, if nobody looked at lengths.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        self.length.get().copied()
+    }
+
     fn accepts(&self, status: u16) -> bool {
         if self.statuses.is_empty() {
             (200..400).contains(&status)

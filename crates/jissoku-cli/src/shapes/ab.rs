@@ -3,8 +3,10 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use jissoku_load::{Address, Histogram};
+use jissoku_load::report::LaneReport;
+use jissoku_load::{Address, Histogram, LaneOutcome, Plan};
 
+use super::spread::Spread;
 use super::{float, measure, notes};
 use crate::load::complain;
 use crate::load::errand::Find;
@@ -55,11 +57,11 @@ pub(crate) struct Ab {
 
 impl Ab {
     pub(crate) fn run(self) -> u8 {
-        let find = match measure(&self.translate()) {
-            Ok((_, find)) => find,
+        let (plan, find) = match measure(&self.translate()) {
+            Ok(measured) => measured,
             Err(code) => return code,
         };
-        let page = self.page(&find);
+        let page = self.page(&plan, &find);
         if io::stdout().write_all(page.as_bytes()).is_err() {
             return 1;
         }
@@ -100,37 +102,62 @@ impl Ab {
                 arguments.push(format!("--body=@{}", file.display()));
             }
         }
+        if self.url.is_secure() {
+            // ab believes every certificate.
+            arguments.push("--insecure".to_owned());
+        }
         arguments.push(self.url.to_string());
         arguments
     }
 
-    fn page(&self, find: &Find) -> String {
+    fn page(&self, plan: &Plan, find: &Find) -> String {
         let (Some(lane), Some(counted)) = (find.report.lanes.first(), find.outcome.lanes.first())
         else {
             return String::new();
         };
+        let length = plan.lanes[0].shapes[0].expected.length().filter(|_| !self.any_length);
+        let mut page = vec![self.document(length), self.counts(find, lane, length)];
+        page.push(times(counted));
+        page.push(served(&counted.tally.latency));
+        page.push(notes(&find.report));
+        page.concat()
+    }
+
+    /// Who was asked, and for what.
+    fn document(&self, length: Option<u64>) -> String {
+        let usual = if self.url.is_secure() { "443" } else { "80" };
+        let (host, port) = match self.url.authority().rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port),
+            _ => (self.url.authority(), usual),
+        };
+        let length = length.map_or_else(|| "Variable".to_owned(), |size| format!("{size} bytes"));
+        let server = lines(&[("Server Hostname:", host.into()), ("Server Port:", port.into())]);
+        let document = lines(&[
+            ("Document Path:", self.url.target().to_owned()),
+            ("Document Length:", length),
+        ]);
+        format!("{server}\n{document}\n")
+    }
+
+    fn counts(&self, find: &Find, lane: &LaneReport, length: Option<u64>) -> String {
         let seconds = find.report.duration_s;
         let complete = lane.requests + lane.accounting.http_errors;
-        let failed = lane.errors.total();
         let kept = if self.keeps_alive { complete } else { 0 };
-        let (host, port) = match self.url.authority().rsplit_once(':') {
-            Some((host, port)) => (host, port),
-            None => (self.url.authority(), "80"),
-        };
         let mean_ms = find.report.latency_ns.map_or(0.0, |latency| float(latency.mean) / 1e6);
         let each_ms = seconds * 1e3 / float(complete.max(1));
         let kilobytes = float(lane.bytes_received) / 1024.0 / seconds.max(f64::MIN_POSITIVE);
-        let mut page = Vec::new();
-        for (name, value) in [
-            ("Server Hostname:", host.to_owned()),
-            ("Server Port:", port.to_owned()),
-            ("Document Path:", self.url.target().to_owned()),
+        let mut rows = vec![
             ("Concurrency Level:", self.concurrency.to_string()),
             ("Time taken for tests:", format!("{seconds:.3} seconds")),
             ("Complete requests:", complete.to_string()),
-            ("Failed requests:", failed.to_string()),
+            ("Failed requests:", lane.errors.total().to_string()),
             ("Keep-Alive requests:", kept.to_string()),
             ("Total transferred:", format!("{} bytes", lane.bytes_received)),
+        ];
+        // Of right answers, which are all of the same length.
+        let bodies = length.map(|length| format!("{} bytes", length * lane.requests));
+        rows.extend(bodies.map(|size| ("HTML transferred:", size)));
+        rows.extend([
             ("Requests per second:", format!("{:.2} [#/sec] (mean)", lane.rate_rps)),
             ("Time per request:", format!("{mean_ms:.3} [ms] (mean)")),
             (
@@ -138,13 +165,36 @@ impl Ab {
                 format!("{each_ms:.3} [ms] (mean, across all concurrent requests)"),
             ),
             ("Transfer rate:", format!("{kilobytes:.2} [Kbytes/sec] received")),
-        ] {
-            page.push(format!("{name:<24}{value}\n"));
-        }
-        page.push(served(&counted.tally.latency));
-        page.push(notes(&find.report));
-        page.concat()
+        ]);
+        lines(&rows)
     }
+}
+
+fn lines(rows: &[(&str, String)]) -> String {
+    let rows: Vec<String> =
+        rows.iter().map(|(name, value)| format!("{name:<24}{value}\n")).collect();
+    rows.concat()
+}
+
+/// Of connections and of answers. What ab calls waiting, to the first byte, is not measured here, and
+/// neither is a request together with its connection.
+fn times(counted: &LaneOutcome) -> String {
+    let row = |name: &str, histogram: &Histogram| {
+        let Spread { min, mean, deviation, max, .. } = Spread::of(histogram.bins());
+        let median = if histogram.count() == 0 { 0 } else { histogram.quantile(500) };
+        let cells = [min, mean, deviation, float(median), max].map(|value_ns| value_ns / 1e6);
+        let [min, mean, deviation, median, max] = cells;
+        format!("{name:<12}{min:>9.3} {mean:>9.3} {deviation:>9.3} {median:>9.3} {max:>9.3}\n")
+    };
+    let tally = &counted.tally;
+    if tally.service.count() == 0 {
+        return String::new();
+    }
+    let [min, mean, deviation, median, max] = ["min", "mean", "[+/-sd]", "median", "max"];
+    let head = format!("{:<12}{min:>9} {mean:>9} {deviation:>9} {median:>9} {max:>9}\n", "");
+    let (connect, processing) =
+        (row("Connect:", &counted.connect), row("Processing:", &tally.service));
+    ["\nConnection Times (ms)\n", &head, &connect, &processing].concat()
 }
 
 fn served(latency: &Histogram) -> String {
@@ -166,6 +216,29 @@ fn served(latency: &Histogram) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn connections_and_answers_have_their_times() {
+        let mut counted = LaneOutcome::default();
+        assert_eq!(times(&counted), "");
+        counted.connect.record_many(1_000_000, 4);
+        counted.tally.service.record_many(2_000_000, 5);
+        counted.tally.service.record_many(4_000_000, 5);
+        let text = times(&counted);
+        let rows: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[1], ["Connection", "Times", "(ms)"]);
+        assert_eq!(rows[2], ["min", "mean", "[+/-sd]", "median", "max"]);
+        assert_eq!(rows[3][0], "Connect:");
+        let near = |cell: &str, wanted: f64| {
+            let value: f64 = cell.parse().expect("it is a number");
+            assert!((value - wanted).abs() <= wanted / 500.0, "{cell} for {wanted}");
+        };
+        assert_eq!(rows[4][0], "Processing:");
+        for (cell, wanted) in rows[4][1..].iter().zip([2.0, 3.0, 1.0, 2.0, 4.0]) {
+            near(cell, wanted);
+        }
+    }
+
     fn ab(words: &str) -> Vec<String> {
         #[derive(clap::Parser)]
         struct Line {
@@ -186,6 +259,8 @@ mod tests {
         assert!(ours.contains(&"--verify=none".to_owned()));
         assert!(ours.contains(&"--no-keepalive".to_owned()));
         assert!(!ours.iter().any(|word| word.starts_with("--requests")));
+        assert!(!ours.iter().any(|word| word == "--insecure"));
+        assert!(ab("https://127.0.0.1:1/").contains(&"--insecure".to_owned()));
         let ours = ab("-p body.json -T application/json http://127.0.0.1:1/");
         assert!(ours.contains(&"--body=@body.json".to_owned()), "{ours:?}");
     }

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use jissoku_load::Histogram;
 use jissoku_load::report::LaneReport;
 
+use super::spread::Spread;
 use super::{float, measure, notes};
 use crate::load::complain;
 use crate::load::errand::Find;
@@ -74,6 +75,10 @@ impl Wrk {
         ];
         arguments.extend(self.rate.iter().map(|rate| format!("--rate={rate}")));
         arguments.extend(self.headers.iter().map(|header| format!("--header={header}")));
+        if self.url.starts_with("https:") {
+            // wrk believes every certificate.
+            arguments.push("--insecure".to_owned());
+        }
         arguments.push(self.url.clone());
         arguments
     }
@@ -89,10 +94,10 @@ impl Wrk {
         )];
         page.push("  Thread Stats   Avg      Stdev     Max   +/- Stdev\n".to_owned());
         let latencies = Spread::of(counted.tally.latency.bins());
-        page.push(latencies.row("Latency", time));
+        page.push(row("Latency", latencies, time));
         let threads = self.threads as u64;
         let rates = counted.tally.per_second.iter().map(|count| (count / threads, 1));
-        page.push(Spread::of(rates).row("Req/Sec", |value| metric(value, 1000.0, "")));
+        page.push(row("Req/Sec", Spread::of(rates), |value| metric(value, 1000.0, "")));
         if self.latency {
             page.push(distribution(&counted.tally.latency));
         }
@@ -133,33 +138,11 @@ fn complaints(lane: &LaneReport) -> String {
     text.concat()
 }
 
-/// Mean, deviation, maximum, and the part of all values within one deviation.
-struct Spread {
-    mean: f64,
-    deviation: f64,
-    max: f64,
-    within_percent: f64,
-}
-
-impl Spread {
-    fn of(values: impl Iterator<Item = (u64, u64)>) -> Self {
-        let values: Vec<(f64, f64)> =
-            values.map(|(value, count)| (float(value), float(count))).collect();
-        let count = values.iter().map(|(_, count)| count).sum::<f64>().max(1.0);
-        let mean = values.iter().map(|(value, count)| value * count).sum::<f64>() / count;
-        let square = |(value, count): &(f64, f64)| (value - mean).powi(2) * count;
-        let deviation = (values.iter().map(square).sum::<f64>() / count).sqrt();
-        let near = values.iter().filter(|(value, _)| (value - mean).abs() <= deviation);
-        let within_percent = near.map(|(_, count)| count).sum::<f64>() / count * 100.0;
-        let max = values.iter().map(|(value, _)| *value).fold(0.0, f64::max);
-        Self { mean, deviation, max, within_percent }
-    }
-
-    fn row(&self, name: &str, show: impl Fn(f64) -> String) -> String {
-        let (mean, deviation, max) = (show(self.mean), show(self.deviation), show(self.max));
-        let within = self.within_percent;
-        format!("    {name:<10}{mean:>8} {deviation:>9} {max:>8} {within:>8.2}%\n")
-    }
+/// A line of the table on top.
+fn row(name: &str, spread: Spread, show: impl Fn(f64) -> String) -> String {
+    let Spread { mean, deviation, max, within_percent: within, .. } = spread;
+    let (mean, deviation, max) = (show(mean), show(deviation), show(max));
+    format!("    {name:<10}{mean:>8} {deviation:>9} {max:>8} {within:>8.2}%\n")
 }
 
 /// Nanoseconds, in wrk's units.
@@ -200,10 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn a_spread_is_that_of_its_values() {
+    fn a_row_has_the_columns_of_wrk() {
         let spread = Spread::of([(10, 2), (20, 2)].into_iter());
-        assert_eq!((spread.mean, spread.deviation, spread.max), (15.0, 5.0, 20.0));
-        let row = spread.row("Req/Sec", |value| metric(value, 1000.0, ""));
+        let row = row("Req/Sec", spread, |value| metric(value, 1000.0, ""));
         assert_eq!(row, "    Req/Sec      15.00      5.00    20.00   100.00%\n");
     }
 }
