@@ -6,13 +6,14 @@ use std::{fs, io};
 use toml::{Table, Value};
 
 /// One answer for each way in which one can end.
-const ANSWERS: [&[u8]; 6] = [
+const ANSWERS: [&[u8]; 7] = [
     b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nHe\r\n3;a=b\r\nllo\r\n0\r\nA: b\r\n\r\n",
     b"HTTP/1.0 200 OK\r\n\r\nHello",
     b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nHello",
     b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
     b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\nConnection: close\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nDate: Sat, 21 Nov 2026 01:02:03 GMT\r\nContent-Length: 5\r\n\r\nHello",
 ];
 
 fn main() -> io::Result<()> {

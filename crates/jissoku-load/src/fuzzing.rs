@@ -58,11 +58,11 @@ fn agree(bytes: &[u8], asked: Asked<'_>, answer: Answer, size: usize) {
     if answer.fault.is_none() && size > 0 {
         if let Some(found) = templates.recognise(bytes) {
             assert_eq!(found, (answer, size));
+            let later = one_later(&bytes[..size]);
+            assert_eq!(templates.recognise(&later), Some((answer, size)));
+            assert_eq!(Reader::default().feed(&later, asked), Progress::Whole(answer, size));
         }
         assert_eq!(templates.recognise(&bytes[..size - 1]), None);
-        let later = one_later(&bytes[..size]);
-        assert_eq!(templates.recognise(&later), Some((answer, size)));
-        assert_eq!(Reader::default().feed(&later, asked), Progress::Whole(answer, size));
     }
 }
 
