@@ -54,7 +54,17 @@ UNSAFE_MAY_LIVE_IN = (
 # A limit may be lowered, never raised.
 LINES_MAX = 400
 
-STAGES = {"calibrate", "conformance", "design", "targets", "observe", "records", "stats", "report"}
+STAGES = {
+    "calibrate",
+    "conformance",
+    "design",
+    "explain",
+    "targets",
+    "observe",
+    "records",
+    "stats",
+    "report",
+}
 EVERYONE_MAY_USE = {"model", "errors"}
 MAY_ALSO_USE = {
     "cli": STAGES | {"pipeline", "_native"},
@@ -62,7 +72,7 @@ MAY_ALSO_USE = {
     "__main__": {"cli"},
 }
 
-PURE_STAGES = {"model", "design", "stats", "report"}
+PURE_STAGES = {"model", "design", "stats", "explain", "report"}
 IMPURE = {"asyncio", "multiprocessing", "os", "signal", "socket", "subprocess", "threading", "time"}
 
 

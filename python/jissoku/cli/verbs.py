@@ -12,6 +12,7 @@ from jissoku.errors import InputError, JissokuError
 # A verb's module is imported when the verb is used: the statistics alone take a second.
 LAB = {
     "compare": "Race targets: same workload, randomised blocks, verdicts with intervals.",
+    "explain": "Find out why a target is as fast as it is, with evidence.",
     "conformance": "Hold a server to HTTP/1.1, clause by clause.",
     "report": "Rebuild every report of a run from its records.",
     "calibrate": "Score a load generator against known truth.",

@@ -1,0 +1,185 @@
+"""What was seen of a target from outside: its answers, calls, threads and memory, never its flags.
+
+Each part comes from a trial of its own; a part that could not be had is None, and `lost` says why.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """What could not be looked at, why, and how to get it back."""
+
+    probe: str
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """What one client saw that asked one thing at a time, over one connection after the other.
+
+    Attributes:
+        latency_ns: Of each answer, from sending the request to the answer's last byte.
+        latency_ns_acknowledged: The same from a client that acknowledges every segment at once;
+            empty over a Unix socket.
+        segments: Data segments that each answer came in (tcp(7), TCP_INFO); empty over a Unix
+            socket.
+        segment_size: The most that a segment can carry here; 0 over a Unix socket.
+        answer_size: Bytes of head and body together.
+        answers_until_close: How many answers a connection gave before it ended; None when it was
+            still open after `answers_asked`.
+    """
+
+    latency_ns: tuple[int, ...]
+    latency_ns_acknowledged: tuple[int, ...] = ()
+    segments: tuple[int, ...] = ()
+    segment_size: int = 0
+    answer_size: int
+    answers_until_close: int | None
+    answers_asked: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calls:
+    """System calls of all threads while a known number of requests was answered.
+
+    Attributes:
+        requests: Answered on connections that were open before the trace began.
+        connections: Those that had to be opened meanwhile, because the target had closed others.
+        counts: Calls by name.
+        again: Those of them that found nothing (EAGAIN), by name.
+        waits_empty: Waits that ended with no event.
+        opened: Successful opens by path.
+        looked_up: Other questions about a path (stat and its like), by path.
+        logged: Writes to a file, by its path.
+        hops: Connections that the target opened itself.
+        lone: Connections that came one at a time, each when all was quiet, in a second trace.
+        vain: Wake-ups in that trace that found that somebody else had taken the connection.
+        slowdown: How many times longer the requests took under the trace.
+    """
+
+    requests: int
+    connections: int
+    counts: dict[str, int]
+    again: dict[str, int] = field(default_factory=dict)
+    waits_empty: int = 0
+    opened: dict[str, int] = field(default_factory=dict)
+    looked_up: dict[str, int] = field(default_factory=dict)
+    logged: dict[str, int] = field(default_factory=dict)
+    hops: int = 0
+    lone: int = 0
+    vain: int = 0
+    slowdown: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thread:
+    """What a thread did under load.
+
+    Attributes:
+        wait_ns: How long it was ready to run, and did not (run-queue delay).
+        core: Where it ran last.
+    """
+
+    pid: int
+    tid: int
+    name: str
+    cpu_ns: int
+    wait_ns: int
+    switches_voluntary: int
+    switches_involuntary: int
+    core: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What a process runs.
+
+    Attributes:
+        executable: The program's path.
+        arguments: As it was started.
+        libraries: Paths of the files with code that it has mapped.
+    """
+
+    pid: int
+    executable: str
+    arguments: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What the stopwatch and the kernel counted while the target had much to do.
+
+    Attributes:
+        cores: How many the target might run on.
+        duration_ns: Of the window in which `requests` and `cpu_ns` were counted.
+        threads_ns: The longer time over which the threads were watched.
+        cpu_user_fraction: None when too little time was used to say.
+    """
+
+    connections: int
+    cores: int
+    requests: int
+    duration_ns: int
+    cpu_ns: int | None
+    cpu_user_fraction: float | None
+    latency_ns_p50: int
+    latency_ns_p99: int
+    rate_rps_offered: float | None
+    generator_busy_fraction: float
+    tcp_retransmits: int | None
+    listen_overflows: int | None
+    threads: tuple[Thread, ...] = ()
+    threads_ns: int = 0
+    programs: tuple[Program, ...] = ()
+
+    @property
+    def cpu_ns_per_request(self) -> float | None:
+        """CPU time of all the target's processes, by the answers given meanwhile."""
+        return self.cpu_ns / self.requests if self.cpu_ns is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timers:
+    """What waiting costs: the same load beside many idle connections, and beside as many that wait.
+
+    Attributes:
+        waiting: How many.
+        cpu_ns_idle: CPU time per request of the load beside the idle ones.
+        late_ns: How much later than asked for a lone delayed answer came, at the median.
+    """
+
+    waiting: int
+    cpu_ns_idle: float
+    cpu_ns_waiting: float
+    late_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Resident memory with no connection, and with many idle ones that asked once."""
+
+    connections: int
+    rss_bytes_before: int
+    rss_bytes_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """All of it.
+
+    Attributes:
+        floor_cpu_ns: CPU time per request of the floor, under the same load.
+        prices_ns: What a call of some name costs here, from a program that does nothing else.
+    """
+
+    wire: Wire | None = None
+    calls: Calls | None = None
+    load: Load | None = None
+    timers: Timers | None = None
+    memory: Memory | None = None
+    floor_cpu_ns: float | None = None
+    prices_ns: dict[str, float] = field(default_factory=dict)
+    lost: tuple[Lost, ...] = ()

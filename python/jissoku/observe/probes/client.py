@@ -1,0 +1,159 @@
+"""A client that asks one thing at a time, and looks closely at how the answer comes."""
+
+import http.client
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic_ns
+from typing import Self
+
+from jissoku.errors import JissokuError
+
+# How long one answer may take.
+ANSWER_LIMIT_S = 5.0
+
+# A target with fewer workers than this, each with time for one connection, lets the others wait.
+SPARE_LIMIT_S = 1.0
+
+
+class ProbeError(JissokuError):
+    """A probe saw nothing; the message says why.
+
+    Attributes:
+        remedy: How to get it back.
+    """
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        """Keeps what to do beside what happened."""
+        super().__init__(message)
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """How to reach a target, and what to ask it.
+
+    Attributes:
+        connect: Opens a connection within so many seconds.
+        request: From its first byte to its last.
+    """
+
+    connect: Callable[[float], socket.socket]
+    request: bytes
+    method: str = "GET"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """When an answer had come whole, how long it was, and whether it was the connection's last."""
+
+    latency_ns: int
+    size: int
+    is_last: bool
+
+
+class Client:
+    """One connection at a time; a new one is opened when the target has closed the last."""
+
+    def __init__(self, asking: Asking, limit_s: float = ANSWER_LIMIT_S) -> None:
+        """Nothing is opened yet."""
+        self._asking = asking
+        self._limit_s = limit_s
+        self.socket: socket.socket | None = None
+        self.opened = 0
+
+    def __enter__(self) -> Self:
+        """Returns itself; the connection is closed at the end."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connection, if there is one."""
+        if self.socket is not None:
+            self.socket.close()
+            self.socket = None
+
+    def open(self) -> socket.socket:
+        """The connection, opened if there is none."""
+        if self.socket is None:
+            self.socket = self._asking.connect(self._limit_s)
+            self.socket.settimeout(self._limit_s)
+            self.opened += 1
+        return self.socket
+
+    def send(self) -> None:
+        """Sends the request; over a new connection if the last one has ended meanwhile."""
+        try:
+            self.open().sendall(self._asking.request)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close()
+            self.open().sendall(self._asking.request)
+
+    def receive(self) -> tuple[int, bool]:
+        """Reads an answer; its size without the framing's own bytes, and whether it is the last."""
+        connection = self.open()
+        reader = http.client.HTTPResponse(connection, method=self._asking.method)
+        try:
+            reader.begin()
+            fields = sum(len(name) + len(value) + 4 for name, value in reader.getheaders())
+            size = len("HTTP/1.1 200 \r\n\r\n") + len(reader.reason) + fields + len(reader.read())
+            is_last = reader.will_close
+        finally:
+            reader.close()
+        if is_last:
+            self.close()
+        return size, is_last
+
+    def ask(self) -> Reply:
+        """Sends the request and waits for the answer.
+
+        Raises:
+            OSError: The connection failed.
+            http.client.HTTPException: What came is no answer.
+        """
+        self.open()
+        started = monotonic_ns()
+        self.send()
+        size, is_last = self.receive()
+        return Reply(monotonic_ns() - started, size, is_last)
+
+    def ask_again(self) -> Reply:
+        """The same, over a new connection where the target ended the last without a word."""
+        try:
+            return self.ask()
+        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            self.close()
+            return self.ask()
+
+
+def crowd(asking: Asking, size: int) -> list[Client]:
+    """Opens up to `size` connections and asks once on each; fewer where one has to wait.
+
+    Raises:
+        ProbeError: Not even one was answered.
+    """
+    clients: list[Client] = []
+    for _ in range(size):
+        client = Client(asking, ANSWER_LIMIT_S if not clients else SPARE_LIMIT_S)
+        try:
+            client.ask()
+        except TimeoutError:
+            client.close()
+            break
+        except (OSError, http.client.HTTPException) as error:
+            client.close()
+            disperse(clients)
+            raise ProbeError(f"no answer: {error}") from error
+        clients.append(client)
+    if not clients:
+        raise ProbeError("no answer within the limit")
+    return clients
+
+
+def disperse(clients: list[Client]) -> None:
+    """Closes all connections of a crowd."""
+    for client in clients:
+        client.close()

@@ -1,0 +1,142 @@
+"""An explanation in words: what a request costs, the causes, and what could not be looked at."""
+
+import statistics
+from collections.abc import Iterator
+
+import msgspec
+
+from jissoku.model.finding import About, Explanation, Finding
+from jissoku.model.observed import Calls, Load, Observed, Wire
+
+# Calls rarer than this per request are the connections' or the ticks'.
+CALLS_MIN = 0.01
+
+
+def to_text(explanation: Explanation) -> str:
+    """The report for a terminal, line by line."""
+    return "\n".join(_lines(explanation)) + "\n"
+
+
+def to_json(explanation: Explanation) -> str:
+    """Everything that was seen and found, as one JSON object."""
+    return msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode() + "\n"
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    causes = [f for f in explanation.findings if f.about is About.SERVER]
+    others = [f for f in explanation.findings if f.about is About.MEASUREMENT]
+    name = f"{explanation.target} ({explanation.version}) at {explanation.path}"
+    yield f"{name}: {_count(len(causes), 'cause')} found."
+    yield ""
+    yield from _seen(explanation.observed)
+    for finding in causes:
+        yield from _finding(finding)
+    if others:
+        yield ""
+        yield "About the measurement, not the target:"
+        for finding in others:
+            yield from _finding(finding)
+    if explanation.changes:
+        yield ""
+        yield "What the causes would change in the configuration, not proven yet:"
+        yield explanation.changes.rstrip("\n")
+    for lost in explanation.observed.lost:
+        how = f" To get it back: {lost.remedy}." if lost.remedy else ""
+        yield ""
+        yield f"Not looked at: {lost.probe}, because {lost.reason}.{how}"
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    yield ""
+    yield f"{finding.name}: {finding.cause}"
+    for index, sentence in enumerate(finding.evidence):
+        yield f"  {'evidence:' if index == 0 else '         '}  {sentence}"
+    yield f"  effect:    {finding.effect}"
+    yield f"  remedy:    {finding.remedy}"
+    yield f"  refuted by {finding.refuted_by}"
+
+
+def _seen(observed: Observed) -> Iterator[str]:
+    if observed.load is not None:
+        yield from _load(observed.load, observed.floor_cpu_ns)
+    if observed.calls is not None:
+        yield from _calls(observed.calls)
+    if observed.wire is not None:
+        yield from _wire(observed.wire)
+    if observed.memory is not None and observed.memory.connections:
+        memory = observed.memory
+        each = (memory.rss_bytes_after - memory.rss_bytes_before) / memory.connections
+        yield f"Memory: {each / 1024:,.1f} KiB for each idle connection."
+    if observed.timers is not None:
+        timers = observed.timers
+        yield (
+            f"Timers: {timers.cpu_ns_idle / 1e3:,.1f} µs per request beside {timers.waiting:,} "
+            f"idle connections, {timers.cpu_ns_waiting / 1e3:,.1f} µs beside as many that wait; "
+            f"a lone delay came {timers.late_ns / 1e6:.2f} ms late."
+        )
+
+
+def _load(load: Load, floor_ns: float | None) -> Iterator[str]:
+    cost = load.cpu_ns_per_request
+    if cost is None:
+        yield "CPU time per request: not known, its processes cannot be found."
+    else:
+        split = ""
+        if load.cpu_user_fraction is not None:
+            split = f", {load.cpu_user_fraction:.0%} of it outside the kernel"
+        yield f"CPU time per request: {cost / 1e3:,.1f} µs at a glance{split}."
+        if floor_ns:
+            yield (
+                f"  {cost / floor_ns:.1f} times the floor: {floor_ns / 1e3:,.1f} µs are the "
+                f"kernel's and unavoidable, {max(0.0, cost - floor_ns) / 1e3:,.1f} µs are its own."
+            )
+    busy = sorted((t for t in load.threads if t.cpu_ns), key=lambda t: -t.cpu_ns)[:4]
+    if busy:
+        shares = ", ".join(
+            f"{thread.name} {thread.cpu_ns / load.threads_ns:.0%} on core {thread.core}"
+            for thread in busy
+        )
+        pids = len({thread.pid for thread in load.threads})
+        switches = sum(t.switches_voluntary + t.switches_involuntary for t in load.threads)
+        waited = sum(thread.wait_ns for thread in load.threads)
+        yield (
+            f"{_count(pids, 'process', 'es')}, {_count(len(load.threads), 'thread')}, "
+            f"{_count(load.cores, 'core')}; busiest: {shares}."
+        )
+        yield (
+            f"  {switches:,} context switches and {waited / 1e6:,.0f} ms ready without a core, "
+            f"in {load.threads_ns / 1e9:.1f} s."
+        )
+    if load.tcp_retransmits:
+        yield f"  {load.tcp_retransmits:,} segments were sent again, on the whole machine."
+
+
+def _calls(calls: Calls) -> Iterator[str]:
+    rates = {name: count / calls.requests for name, count in calls.counts.items()}
+    told = [
+        f"{rate:.2f} {name}"
+        for name, rate in sorted(rates.items(), key=lambda item: -item[1])
+        if rate >= CALLS_MIN
+    ]
+    yield f"System calls per request: {', '.join(told) or 'none that can be seen'}."
+    yield (
+        f"  {calls.waits_empty:,} waits that found nothing in {calls.requests:,} requests; the "
+        f"trace made them {calls.slowdown:.1f} times slower."
+    )
+
+
+def _wire(wire: Wire) -> Iterator[str]:
+    segments = ""
+    if wire.segments:
+        segments = f" in {_count(round(statistics.median(wire.segments)), 'segment')}"
+    end = f"open after {wire.answers_asked:,} answers"
+    if wire.answers_until_close is not None:
+        end = f"ended after {_count(wire.answers_until_close, 'answer')}"
+    yield (
+        f"A lone answer: {wire.answer_size:,} bytes{segments}, "
+        f"{statistics.median(wire.latency_ns) / 1e3:,.0f} µs; the connection was {end}."
+    )
+
+
+def _count(number: int, noun: str, plural: str = "s") -> str:
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
