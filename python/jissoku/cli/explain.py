@@ -9,7 +9,6 @@ import click
 from jissoku.cli import exits
 from jissoku.cli.contestants import FLOOR, place
 from jissoku.errors import InputError, TargetError
-from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import Missing, Workload
 from jissoku.pipeline.explain import Question, explain as look
 from jissoku.report.explanation import to_json, to_text
@@ -86,17 +85,13 @@ def explain(**given: Any) -> int:
         floor=_floor(options, where),
         seed=options.seed,
     )
-    with Interruption() as interruption:
-        try:
-            explanation = look(question, _note, interruption)
-        except Interrupted:
-            return exits.INTERRUPTED
-        except TargetError as error:
-            interrupted = interruption.asked
-            if interrupted:
-                return exits.INTERRUPTED
-            detail = f"\n{error.stderr}" if error.stderr else ""
-            raise TargetError(f"{error}{detail}") from error
+    try:
+        explanation = look(question, _note)
+    except TargetError as error:
+        detail = f"\n{error.stderr}" if error.stderr else ""
+        raise TargetError(f"{error}{detail}") from error
+    if explanation is None:
+        return exits.INTERRUPTED
     click.echo((to_json if options.as_json else to_text)(explanation), nl=False)
     seen = explanation.observed
     is_blind = seen.wire is None and seen.calls is None and seen.load is None

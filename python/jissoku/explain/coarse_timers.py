@@ -5,7 +5,7 @@ from jissoku.model.finding import Finding
 from jissoku.model.observed import Observed
 
 # A wait in whole milliseconds is late by one, and a busy machine by another.
-LATE_NS_MAX = 4_000_000
+LATE_NS_MAX = 5_000_000
 
 
 def find(observed: Observed) -> Finding | None:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from jissoku.errors import TargetError
 from jissoku.explain import diff, findings
-from jissoku.interruption import Interruption
+from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import Cores, Part, Transport, Workload
 from jissoku.model.finding import Explanation
 from jissoku.model.observed import Load, Lost, Observed, Timers
@@ -49,16 +49,24 @@ class Question:
     seed: int = 0
 
 
-def explain(
-    question: Question, note: Callable[[str], None], interruption: Interruption
-) -> Explanation:
+def explain(question: Question, note: Callable[[str], None]) -> Explanation | None:
     """Looks at a target in every way there is, and names the causes that were found.
+
+    Returns:
+        None if somebody interrupted it; nothing that was started is left.
 
     Raises:
         TargetError: It cannot be started, dies, or gives no good answer.
-        Interrupted: Somebody asked for it; nothing that was started is left.
     """
-    observed = _Observer(question, note, interruption).look()
+    with Interruption() as interruption:
+        try:
+            observed = _Observer(question, note, interruption).look()
+        except Interrupted:
+            return None
+        except TargetError:
+            if interruption.asked:
+                return None
+            raise
     found = findings(observed)
     prepared = question.prepared
     settings = [setting for finding in found for setting in finding.settings]

@@ -85,10 +85,12 @@ def _load(load: Load, floor_ns: float | None) -> Iterator[str]:
         if load.cpu_user_fraction is not None:
             split = f", {load.cpu_user_fraction:.0%} of it outside the kernel"
         yield f"CPU time per request: {cost / 1e3:,.1f} µs at a glance{split}."
-        if floor_ns:
+        if floor_ns and cost <= floor_ns:
+            yield f"  The floor's is {floor_ns / 1e3:,.1f} µs: no difference at a glance."
+        elif floor_ns:
             yield (
                 f"  {cost / floor_ns:.1f} times the floor: {floor_ns / 1e3:,.1f} µs are the "
-                f"kernel's and unavoidable, {max(0.0, cost - floor_ns) / 1e3:,.1f} µs are its own."
+                f"kernel's and unavoidable, {(cost - floor_ns) / 1e3:,.1f} µs are its own."
             )
     busy = sorted((t for t in load.threads if t.cpu_ns), key=lambda t: -t.cpu_ns)[:4]
     if busy:
