@@ -14,6 +14,7 @@ LAB = {
     "compare": "Race targets: same workload, randomised blocks, verdicts with intervals.",
     "explain": "Find out why a target is as fast as it is, with evidence.",
     "conformance": "Hold a server to HTTP/1.1, clause by clause.",
+    "tune": "Try a target's knobs, and prove those that pay.",
     "report": "Rebuild every report of a run from its records.",
     "calibrate": "Score a load generator against known truth.",
     "targets": "List what can be raced here, what is missing, and how to get it.",

@@ -1,6 +1,7 @@
 """The nouns that every stage shares. Values only: no I/O, no decisions."""
 
 from jissoku.model.arm import Arm, Missing, Origin
+from jissoku.model.knob import Change, Knob, Moves, What
 from jissoku.model.recipe import Config, Listen, Part, Recipe, Start, Step, Version
 from jissoku.model.run import Cores, Machine, Mode, Run
 from jissoku.model.summary import (
@@ -32,6 +33,7 @@ from jissoku.model.trial import (
     Stage,
     Trial,
 )
+from jissoku.model.tuning import Counts, Decision, Remedy, Tuning
 from jissoku.model.workload import Reuse, Shape, Transport, Workload
 
 __all__ = [
@@ -40,28 +42,34 @@ __all__ = [
     "Arm",
     "Bound",
     "Breakdown",
+    "Change",
     "Comparison",
     "Conditions",
     "Config",
     "Consequence",
     "Cores",
+    "Counts",
+    "Decision",
     "Dot",
     "Estimate",
     "Failure",
     "Flag",
     "Gate",
     "Kind",
+    "Knob",
     "Lane",
     "Latency",
     "Listen",
     "Machine",
     "Missing",
     "Mode",
+    "Moves",
     "Origin",
     "Part",
     "Percentile",
     "Point",
     "Recipe",
+    "Remedy",
     "Reuse",
     "Run",
     "Shape",
@@ -74,8 +82,10 @@ __all__ = [
     "Summary",
     "Transport",
     "Trial",
+    "Tuning",
     "Verdict",
     "Version",
     "Weight",
+    "What",
     "Workload",
 ]

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from jissoku.model.knob import Knob
+
 
 class Part(StrEnum):
     """A part of the common contract that every target serves, as far as it can."""
@@ -73,6 +75,7 @@ class Recipe:
             a Python module.
         needs: Programs that must be on the PATH, for getting ready too.
         modules: Python modules that must be importable.
+        knob: What can be switched, for `jissoku tune`.
     """
 
     name: str
@@ -89,3 +92,4 @@ class Recipe:
     modules: tuple[str, ...] = ()
     prepare: tuple[Step, ...] = ()
     config: tuple[Config, ...] = ()
+    knob: tuple[Knob, ...] = ()

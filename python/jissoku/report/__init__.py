@@ -4,5 +4,14 @@ from jissoku.report.html import to_html
 from jissoku.report.json import to_json
 from jissoku.report.markdown import to_markdown
 from jissoku.report.text import renderable, to_text
+from jissoku.report.tuning import tuning_to_json, tuning_to_text
 
-__all__ = ["renderable", "to_html", "to_json", "to_markdown", "to_text"]
+__all__ = [
+    "renderable",
+    "to_html",
+    "to_json",
+    "to_markdown",
+    "to_text",
+    "tuning_to_json",
+    "tuning_to_text",
+]

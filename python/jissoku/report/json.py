@@ -17,17 +17,16 @@ def to_json(summary: Summary) -> str:
     Fields stand in the order in which the nouns define them. A figure that does not exist is null.
     """
     plain = msgspec.to_builtins(scrubbed(summary))
-    text = msgspec.json.format(
-        msgspec.json.encode(_rounded(plain), order="deterministic"), indent=2
-    )
+    text = msgspec.json.format(msgspec.json.encode(rounded(plain), order="deterministic"), indent=2)
     return text.decode() + "\n"
 
 
-def _rounded(value: object) -> object:
+def rounded(value: object) -> object:
+    """Plain values with every figure cut to as many digits as all machines agree on."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _rounded(inner) for key, inner in value.items()}
+        return {key: rounded(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(inner) for inner in value]
+        return [rounded(inner) for inner in value]
     return value

@@ -33,7 +33,7 @@ def summarise(run: Run, trials: Sequence[Trial]) -> Summary:
     """
     trials = tuple(sorted(trials, key=lambda trial: trial.index))
     counts = {arm.name: count(trials, arm.name) for arm in run.arms}
-    evidence = Evidence(run, readings(trials), _barred(run, trials, counts))
+    evidence = Evidence(run, readings(trials), barred(run, trials))
     twin = noise(evidence)
     if twin is not None and twin.proven and twin.ratio is not None:
         # Nothing smaller than what equal servers showed today is worth a verdict.
@@ -59,11 +59,10 @@ def summarise(run: Run, trials: Sequence[Trial]) -> Summary:
     )
 
 
-def _barred(
-    run: Run, trials: Sequence[Trial], counts: Mapping[str, Count]
-) -> dict[str, tuple[Verdict, str]]:
+def barred(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict, str]]:
     """Arms about which nothing may be said, and why."""
     found = {}
+    counts = {arm.name: count(trials, arm.name) for arm in run.arms}
     noisy = campaign.too_noisy(trials)
     uneven = campaign.unevenly_rejected(trials, [arm.name for arm in run.arms])
     for name, known in counts.items():

@@ -4,13 +4,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from jissoku.model import Recipe
+from jissoku.model import Recipe, What
 from jissoku.targets import document
 from jissoku.targets.document import Keys
 from jissoku.targets.placeholder import MEANINGS, holes
 
 # Known before a target is started: all that getting ready and asking for the version may use.
 EARLY = frozenset(MEANINGS) - {"port", "socket", "listen", "workers", "files", "run"}
+
+# Where a directive can be put that stands nowhere yet.
+BLOCKS = ("main", "events", "http")
 
 
 def read(path: Path) -> Recipe:
@@ -34,6 +37,7 @@ def _nonsense(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
         path = Path(config.name)
         if path.is_absolute() or not path.name or ".." in path.parts:
             yield ("config", index, "name"), "must be a path below {run}"
+    yield from _knobs(recipe)
 
 
 def _empty(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
@@ -55,6 +59,25 @@ def _empty(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
     for keys, words in commands:
         if not words:
             yield keys, "must not be empty"
+
+
+def _knobs(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
+    names: set[str] = set()
+    for index, knob in enumerate(recipe.knob):
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", knob.name) or knob.name in names:
+            yield ("knob", index, "name"), "must be small letters, digits and _, and no other's"
+        names.add(knob.name)
+        for key in ("why", "counter"):
+            if not getattr(knob, key).strip():
+                yield ("knob", index, key), "must not be empty"
+        if not knob.change:
+            yield ("knob", index, "change"), "must hold at least one change"
+        for change in knob.change:
+            if (change.what is What.WORDS) is bool(change.name):
+                yield ("knob", index, "change"), "names what it changes, and words have no name"
+            if change.where not in BLOCKS:
+                allowed = ", ".join(BLOCKS)
+                yield ("knob", index, "change"), f"is made in one of these blocks: {allowed}"
 
 
 def _pattern(pattern: str) -> Iterator[tuple[Keys, str]]:

@@ -1,0 +1,51 @@
+"""Which combinations of knobs are tried: none, each alone, all, and all but each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+AS_IT_IS = "as it is"
+ALL = "all"
+PROVEN = "proven"
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """An arm's name and the knobs that are switched in it."""
+
+    name: str
+    knobs: tuple[str, ...]
+
+
+def alone(knobs: Sequence[str]) -> tuple[Combination, ...]:
+    """As it is, which is the baseline, then each knob alone, then all of them together."""
+    found = [Combination(AS_IT_IS, ())]
+    found += [Combination(name_alone(knob), (knob,)) for knob in knobs]
+    if len(knobs) > 1:
+        found.append(Combination(ALL, tuple(knobs)))
+    return tuple(found)
+
+
+def without(knobs: Sequence[str]) -> tuple[Combination, ...]:
+    """All together, which is the baseline, then all but each; nothing for a single knob."""
+    if len(knobs) < 2:
+        return ()
+    found = [Combination(ALL, tuple(knobs))]
+    for left_out in knobs:
+        rest = tuple(knob for knob in knobs if knob != left_out)
+        found.append(Combination(name_without(left_out), rest))
+    return tuple(found)
+
+
+def proof(knobs: Sequence[str]) -> tuple[Combination, ...]:
+    """As it is against the accepted ones together: on blocks that chose nothing."""
+    return (Combination(AS_IT_IS, ()), Combination(PROVEN, tuple(knobs)))
+
+
+def name_alone(knob: str) -> str:
+    """Name of the arm with this knob only."""
+    return f"with {knob}"
+
+
+def name_without(knob: str) -> str:
+    """Name of the arm with every knob but this one."""
+    return f"all but {knob}"

@@ -1,0 +1,53 @@
+"""A knob: one thing about a target that can be switched, and what switching it should bring."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class What(StrEnum):
+    """What a change changes."""
+
+    DIRECTIVE = "directive"  # sets a directive of an nginx configuration, wherever it stands
+    APPEND = "append"  # adds words to a directive of an nginx configuration that has them not yet
+    ENVIRONMENT = "environment"  # sets a variable of the target's environment
+    WORDS = "words"  # adds words to the end of the command that starts the target
+
+
+class Moves(StrEnum):
+    """Where a counter goes when a knob does what it is for."""
+
+    FALLS = "falls"
+    RISES = "rises"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of a knob.
+
+    Attributes:
+        name: Of the directive or the variable; empty for words.
+        where: The block that a directive is set in when it stands nowhere yet: main, events, http.
+    """
+
+    what: What
+    value: str
+    name: str = ""
+    where: str = "http"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knob:
+    """A knob, as a recipe describes it.
+
+    Attributes:
+        why: What it saves, and what is given up for it.
+        counter: What should move with it, per request: a system call by its name, or one of
+            `connections`, `segments` and `bytes`.
+        change: All that is changed together.
+    """
+
+    name: str
+    why: str
+    counter: str
+    change: tuple[Change, ...]
+    moves: Moves = Moves.FALLS

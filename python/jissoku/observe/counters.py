@@ -1,0 +1,235 @@
+"""What requests make a server do: system calls by name, connections and segments, per request.
+
+Counted in trials of their own: watching every call slows a server several times over, so nothing is
+timed here. The requests go out one at a time from a client of our own, so their number is exact.
+"""
+
+import http.client
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic_ns
+
+import psutil
+
+from jissoku.model import Counts
+
+REQUESTS = 400
+CONNECTIONS = 4
+ASK_LIMIT_S = 5.0
+ATTACH_LIMIT_NS = 10_000_000_000
+DETACH_LIMIT_S = 10.0
+
+# struct tcp_info of linux/tcp.h: data segments that came in, and bytes received.
+SEGMENTS_AT = 152
+BYTES_AT = 128
+TCP_INFO_BYTES = 160
+
+# A row of `strace -c`: % time, seconds, usecs/call, calls, errors (or nothing), name.
+ROW = re.compile(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?([a-z_]\w*)$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked, and where.
+
+    Attributes:
+        address: Host and port, or the path of a Unix socket.
+        target: Path and query.
+    """
+
+    address: tuple[str, int] | str
+    target: str
+    fields: tuple[tuple[str, str], ...] = ()
+    method: str = "GET"
+    body: bytes = b""
+
+
+class CannotAsk(Exception):  # noqa: N818 - caught by the one who drives the probe
+    """The server did not answer the probe's requests; the message says what came instead."""
+
+
+def count(root: int, asked: Asked) -> Counts:
+    """Asks a running server some hundred times, and counts what its processes did meanwhile.
+
+    Args:
+        root: Its first process; all its descendants are watched.
+
+    Raises:
+        CannotAsk: A request was not answered.
+    """
+    client = _Client(asked)
+    # What is done once only, such as a first look at a file, is not counted.
+    client.ask(CONNECTIONS)
+    client.forget()
+    program = shutil.which("strace")
+    if program is None:
+        return _counts(client, None, "strace is not installed, so no system call was counted")
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "table"
+        watch = _Watch(program, table, _family(root))
+        try:
+            reason = watch.attached()
+            client.ask(REQUESTS)
+        finally:
+            watch.detach()
+        if reason:
+            return _counts(client, None, reason)
+        return _counts(client, table.read_text(), "")
+
+
+def calls(table: str) -> dict[str, int]:
+    """Reads the table that `strace -c` writes: calls by name."""
+    rows = (ROW.match(line) for line in table.splitlines())
+    return {row[2]: int(row[1]) for row in rows if row and row[2] != "total"}
+
+
+def _counts(client: "_Client", table: str | None, reason: str) -> Counts:
+    found = Counter(calls(table)) if table is not None else Counter[str]()
+    per_request = {name: number / REQUESTS for name, number in sorted(found.items())}
+    for name, number in client.seen().items():
+        per_request[name] = number / REQUESTS
+    if table is not None and not found:
+        reason = "strace counted no call at all, which cannot be: it was not let watch"
+    return Counts(requests=REQUESTS, per_request=per_request, calls_reason=reason)
+
+
+def _family(root: int) -> list[int]:
+    try:
+        first = psutil.Process(root)
+        return [root, *(child.pid for child in first.children(recursive=True))]
+    except psutil.NoSuchProcess as error:
+        raise CannotAsk("it died before it was watched") from error
+
+
+class _Watch:
+    """strace beside a server's processes, from attaching to detaching."""
+
+    def __init__(self, program: str, table: Path, pids: Sequence[int]) -> None:
+        attach = [word for pid in pids for word in ("-p", str(pid))]
+        self._wanted = len(pids)
+        self._process = subprocess.Popen(  # unbuffered, since select knows of no buffer
+            [program, "-f", "-c", "-o", str(table), *attach],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+        )
+
+    def attached(self) -> str:
+        """Waits until every process is watched; the reason why not, or nothing."""
+        stderr = self._process.stderr
+        assert stderr is not None, "it is a pipe"
+        said, deadline = b"", monotonic_ns() + ATTACH_LIMIT_NS
+        while said.count(b" attached") < self._wanted:
+            rest_s = (deadline - monotonic_ns()) / 1e9
+            if rest_s <= 0 or not select.select([stderr], [], [], rest_s)[0]:
+                return f"strace did not attach within {ATTACH_LIMIT_NS / 1e9:g} s"
+            piece = stderr.read(4096)
+            if not piece:
+                return f"strace cannot watch: {said.decode(errors='replace').strip()}"
+            said += piece
+        return ""
+
+    def detach(self) -> None:
+        """Ends strace, which then writes its table."""
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.communicate(timeout=DETACH_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+
+
+class _Client:
+    """Asks one request after the other, in turn over a few connections that it keeps open."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._open: list[_Connection] = []
+        self._turn = 0
+        self._seen: Counter[str] = Counter()
+
+    def ask(self, requests: int) -> None:
+        """Asks so many times; the server decides when a connection ends."""
+        for _ in range(requests):
+            if len(self._open) < CONNECTIONS:
+                self._open.append(_Connection(self._asked.address))
+            connection = self._open[self._turn % len(self._open)]
+            self._turn += 1
+            try:
+                self._one(connection)
+            except (OSError, http.client.HTTPException) as error:
+                raise CannotAsk(f"{self._asked.target} was not answered: {error}") from error
+
+    def _one(self, connection: "_Connection") -> None:
+        if connection.sock is None:
+            connection.connect()
+            self._seen["connections"] += 1
+        asked = self._asked
+        segments, received = connection.arrived()
+        connection.request(asked.method, asked.target, asked.body or None, dict(asked.fields))
+        # Kept, since the answer that ends a connection takes the socket with it.
+        keep = connection.sock.dup() if connection.sock is not None else None
+        response = connection.getresponse()
+        response.read()
+        if keep is not None:
+            now_segments, now_received = _arrived(keep)
+            keep.close()
+            self._seen["segments"] += now_segments - segments
+            self._seen["bytes"] += now_received - received
+
+    def forget(self) -> None:
+        """Closes every connection and counts from nought."""
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
+        self._seen.clear()
+
+    def seen(self) -> dict[str, int]:
+        """Connections opened, and over TCP segments and bytes that came in."""
+        # An answer without a segment cannot be: this is a Unix socket, or the kernel does not say.
+        if not self._seen["segments"]:
+            return {"connections": self._seen["connections"]}
+        return {name: self._seen[name] for name in ("connections", "segments", "bytes")}
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection over TCP or a Unix socket."""
+
+    def __init__(self, address: tuple[str, int] | str) -> None:
+        host, port = ("localhost", 80) if isinstance(address, str) else address
+        super().__init__(host, port, timeout=ASK_LIMIT_S)
+        self._address = address
+
+    def connect(self) -> None:
+        if isinstance(self._address, str):
+            self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.sock.settimeout(ASK_LIMIT_S)
+            self.sock.connect(self._address)
+        else:
+            super().connect()
+
+    def arrived(self) -> tuple[int, int]:
+        """Segments with data and bytes that came in so far."""
+        return _arrived(self.sock)
+
+
+def _arrived(connection: socket.socket) -> tuple[int, int]:
+    if connection.family == socket.AF_UNIX:
+        return 0, 0
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+    if len(info) < SEGMENTS_AT + 4:
+        return 0, 0
+    (segments,) = struct.unpack_from("=I", info, SEGMENTS_AT)
+    (received,) = struct.unpack_from("=Q", info, BYTES_AT)
+    return segments, received

@@ -1,0 +1,144 @@
+"""What can be tuned: a recipe with its knobs, or somebody's own nginx configuration."""
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jissoku.errors import InputError
+from jissoku.model import Config, Knob, Recipe, Start, What
+from jissoku.pipeline.tune import Subject
+from jissoku.targets import nginx_config, nginx_edit, nginx_sandbox
+from jissoku.targets.nginx_config import Configuration
+from jissoku.targets.prepare import Prepared
+
+NGINX_TEXT = {What.DIRECTIVE, What.APPEND}
+SO_ALREADY = "is so already"
+
+
+def of_configuration(
+    path: Path, base: Prepared, knobs: Sequence[Knob], *, prefix: str, listen: str = ""
+) -> Subject:
+    """Somebody's own nginx configuration; it is read, and never written.
+
+    Args:
+        base: nginx, prepared from its recipe.
+        prefix: The folder that relative paths of a configuration refer to, as nginx was built.
+        listen: Which of its addresses is asked; the first that speaks plain HTTP.
+
+    Raises:
+        InputError: It is no configuration, or none that can be run here.
+    """
+    original = nginx_config.read(path)
+    nginx_sandbox.must_be_ours_to_fill(original)
+    door = nginx_sandbox.choose_door(original, listen)
+    known = {knob.name: knob for knob in knobs}
+    tried, skipped = _tried(original, knobs)
+
+    def switched(names: tuple[str, ...]) -> Configuration:
+        return _switched(original, [known[name] for name in names])
+
+    return Subject(
+        name=f"nginx with {path}",
+        knobs=tried,
+        skipped=skipped,
+        prepared=lambda names: nginx_sandbox.prepared(base, switched(names), door, prefix),
+        diff=lambda names: original.diff(switched(names)),
+        sandbox=nginx_sandbox.told(door),
+    )
+
+
+def of_recipe(recipe: Recipe, knobs: Sequence[Knob], base: Prepared) -> Subject:
+    """A recipe, whose knobs change its configuration, its environment or its command.
+
+    Raises:
+        InputError: It has no knobs.
+    """
+    if not knobs:
+        raise InputError(f"the recipe {recipe.name} has no knobs to try")
+    known = {knob.name: knob for knob in knobs}
+    unchanged = {k.name for k in knobs if _prepared(base, [k]) == base}
+    return Subject(
+        name=recipe.name,
+        knobs=tuple(knob for knob in knobs if knob.name not in unchanged),
+        skipped=dict.fromkeys(sorted(unchanged), SO_ALREADY),
+        prepared=lambda names: _prepared(base, [known[name] for name in names]),
+        diff=lambda names: _diff(base, _prepared(base, [known[name] for name in names])),
+    )
+
+
+def _tried(
+    original: Configuration, knobs: Sequence[Knob]
+) -> tuple[tuple[Knob, ...], dict[str, str]]:
+    tried: list[Knob] = []
+    skipped: dict[str, str] = {}
+    for knob in knobs:
+        if not all(change.what in NGINX_TEXT for change in knob.change):
+            skipped[knob.name] = "is no directive"
+        elif nginx_edit.switch(original, knob) == original:
+            skipped[knob.name] = SO_ALREADY
+        else:
+            tried.append(knob)
+    return tuple(tried), skipped
+
+
+def _switched(configuration: Configuration, knobs: Sequence[Knob]) -> Configuration:
+    for knob in knobs:
+        configuration = nginx_edit.switch(configuration, knob)
+    return configuration
+
+
+def _prepared(base: Prepared, knobs: Sequence[Knob]) -> Prepared:
+    assert base.start is not None, "a recipe has a command"
+    command, environment = base.start.command, dict(base.start.environment)
+    for change in (change for knob in knobs for change in knob.change):
+        if change.what is What.ENVIRONMENT:
+            environment[change.name] = change.value
+        elif change.what is What.WORDS:
+            command += tuple(change.value.split())
+    return dataclasses.replace(
+        base,
+        start=Start(command=command, environment=environment),
+        config=tuple(_with_knobs(config, knobs) for config in base.config),
+    )
+
+
+def _with_knobs(config: Config, knobs: Sequence[Knob]) -> Config:
+    if not config.name.endswith(".conf") or not _names_directives(knobs):
+        return config
+    # Our holes look like blocks to nginx's grammar, so they are hidden meanwhile.
+    before = Configuration({Path(config.name): nginx_sandbox.mask(config.text)})
+    after = _switched(before, knobs)
+    return Config(name=config.name, text=nginx_sandbox.unmask(after.texts[after.main]))
+
+
+def _names_directives(knobs: Sequence[Knob]) -> bool:
+    return any(change.what in NGINX_TEXT for knob in knobs for change in knob.change)
+
+
+def _diff(before: Prepared, after: Prepared) -> str:
+    """Of the configuration files, and of environment and command where they differ."""
+    parts: list[str] = []
+    for old, new in zip(before.config, after.config, strict=True):
+        parts += _lines(old.text, new.text, old.name)
+    for what, show in _SHOWN.items():
+        parts += _lines(show(before), show(after), what)
+    return "".join(parts)
+
+
+def _lines(old: str, new: str, name: str) -> list[str]:
+    both = (old.splitlines(keepends=True), new.splitlines(keepends=True))
+    return list(difflib.unified_diff(*both, name, f"{name} (proven)"))
+
+
+def _environment(prepared: Prepared) -> str:
+    found = prepared.start.environment if prepared.start else {}
+    return "".join(f"{key}={value}{os.linesep}" for key, value in sorted(found.items()))
+
+
+def _command(prepared: Prepared) -> str:
+    return " ".join(prepared.start.command) + os.linesep if prepared.start else ""
+
+
+_SHOWN: dict[str, Callable[[Prepared], str]] = {"environment": _environment, "command": _command}

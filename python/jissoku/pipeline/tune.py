@@ -1,0 +1,230 @@
+"""Tuning: each knob alone, all together, all but each, and the accepted ones on fresh blocks.
+
+Counters come first, in trials of their own. Then three campaigns, each with its records in a folder
+of its own: `alone` against the configuration as it is, `without` against all knobs together, and
+`proof`, which chose nothing and has the last word.
+"""
+
+import dataclasses
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jissoku import records
+from jissoku.design import ablation as plan
+from jissoku.design.ablation import AS_IT_IS, PROVEN, Combination
+from jissoku.design.mode import Effort
+from jissoku.errors import TargetError
+from jissoku.model import (
+    SOLO_LOAD,
+    Comparison,
+    Cores,
+    Counts,
+    Decision,
+    Kind,
+    Knob,
+    Mode,
+    Transport,
+    Trial,
+    Tuning,
+    Workload,
+)
+from jissoku.observe import counters
+from jissoku.observe.counters import Asked, CannotAsk
+from jissoku.pipeline.bench import Contestant
+from jissoku.pipeline.campaign import Question, compare
+from jissoku.pipeline.listener import Listener
+from jissoku.stats import ablation
+from jissoku.stats.ablation import Findings
+from jissoku.targets import process, ready
+from jissoku.targets.address import free_port
+from jissoku.targets.prepare import Prepared
+from jissoku.targets.process import Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is tuned.
+
+    Attributes:
+        name: In words, for the report.
+        knobs: Those that are tried.
+        skipped: Those that are not, each with why.
+        prepared: Makes the target with these knobs switched.
+        diff: Tells how to come from the configuration as it is to one with these knobs switched.
+    """
+
+    name: str
+    knobs: tuple[Knob, ...]
+    prepared: Callable[[tuple[str, ...]], Prepared]
+    diff: Callable[[tuple[str, ...]], str]
+    skipped: dict[str, str] = field(default_factory=dict)
+    sandbox: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conduct:
+    """How a tuning is run; the fields are those of a campaign's question."""
+
+    workload: Workload
+    mode: Mode
+    effort: Effort
+    seed: int
+    cores: Cores
+    folder: Path
+    version: str
+
+
+def tune(subject: Subject, conduct: Conduct, listener: Listener) -> Tuning:
+    """Tries every knob, and proves those that pay together.
+
+    Raises:
+        TargetError: The target does not answer as it is, before anything was switched.
+        InputError: The folder holds a run already or cannot be written.
+    """
+    return _Tuner(subject, conduct, listener).run()
+
+
+class _Tuner:
+    """One tuning, from its first counter to its last block."""
+
+    def __init__(self, subject: Subject, conduct: Conduct, listener: Listener) -> None:
+        self.subject = subject
+        self.conduct = conduct
+        self.listener = listener
+        self.names = tuple(knob.name for knob in subject.knobs)
+        self.workload = conduct.workload
+        self.trials: list[Trial] = []
+
+    def run(self) -> Tuning:
+        """Runs everything, in the order of the story."""
+        told = Tuning(
+            target=self.subject.name,
+            path=self.conduct.workload.path,
+            jissoku=self.conduct.version,
+            seed=self.conduct.seed,
+            remedies=(),
+            skipped=self.subject.skipped,
+            sandbox=self.subject.sandbox,
+        )
+        if not self.names:
+            return told
+        self.listener.note("Counting what a request does, with each knob.")
+        counts = {name: self._count(knobs) for name, knobs in self._watched()}
+        finished, alone = self._campaign("alone", plan.alone(self.names), self.conduct.effort)
+        self._keep_rate()
+        # The rate is known and so is every arm alone: these blocks hold duets only.
+        brief = dataclasses.replace(self.conduct.effort, solo_blocks=0)
+        without: dict[str, Comparison] = {}
+        if finished and len(self.names) > 1:
+            paced = brief if self.workload.rate_rps else self.conduct.effort
+            finished, without = self._campaign("without", plan.without(self.names), paced)
+        found = [self._findings(knob, counts, alone, without) for knob in self.subject.knobs]
+        remedies = ablation.decide(found)
+        told = dataclasses.replace(
+            told, remedies=remedies, all_together=alone.get(plan.ALL), finished=finished
+        )
+        return self._proven(told) if finished else told
+
+    def _proven(self, told: Tuning) -> Tuning:
+        accepted = tuple(r.knob.name for r in told.remedies if r.decision is Decision.ACCEPTED)
+        if not accepted:
+            return told
+        self.listener.note(f"Proving {', '.join(accepted)} together on fresh blocks.")
+        fresh = dataclasses.replace(self.conduct, seed=self.conduct.seed + 1)
+        self.conduct = fresh
+        finished, found = self._campaign("proof", plan.proof(accepted), fresh.effort)
+        bundle = found.get(PROVEN)
+        same = ablation.same_answers(self.trials, (AS_IT_IS, PROVEN))
+        is_proven = bundle is not None and same and ablation.holds(bundle)
+        return dataclasses.replace(
+            told,
+            bundle=bundle,
+            proven=is_proven,
+            diff=self.subject.diff(accepted) if is_proven else "",
+            finished=finished,
+        )
+
+    def _watched(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(AS_IT_IS, ()), *((name, (name,)) for name in self.names)]
+
+    def _findings(
+        self,
+        knob: Knob,
+        counts: dict[str, Counts],
+        alone: dict[str, Comparison],
+        without: dict[str, Comparison],
+    ) -> Findings:
+        arm = plan.name_alone(knob.name)
+        return Findings(
+            knob=knob,
+            alone=alone[arm],
+            without=without.get(plan.name_without(knob.name)),
+            base=counts[AS_IT_IS],
+            switched=counts[knob.name],
+            same_answers=ablation.same_answers(self.trials, (AS_IT_IS, arm)),
+        )
+
+    def _campaign(
+        self, name: str, combinations: Sequence[Combination], effort: Effort
+    ) -> tuple[bool, dict[str, Comparison]]:
+        """Runs one campaign: whether it came to its end, and every arm against its baseline."""
+        question = Question(
+            contestants=tuple(self._contestant(one) for one in combinations),
+            floor=None,
+            missing=(),
+            workload=self.workload,
+            mode=self.conduct.mode,
+            effort=effort,
+            seed=self.conduct.seed,
+            cores=self.conduct.cores,
+            folder=self.conduct.folder / name,
+            version=self.conduct.version,
+        )
+        finished = compare(question, self.listener)
+        run, trials = records.read(question.folder)
+        self.trials.extend(trials)
+        return finished, ablation.against_baseline(run, trials)
+
+    def _contestant(self, combination: Combination) -> Contestant:
+        prepared = self.subject.prepared(combination.knobs)
+        return Contestant(prepared.arm(combination.name), prepared)
+
+    def _keep_rate(self) -> None:
+        """The rate that was chosen first is kept, so that all effects belong to one rate."""
+        rates = {t.workload.rate_rps for t in self.trials if t.kind is Kind.DUET and t.counts}
+        known = [rate for rate in rates if rate is not None]
+        if known:
+            rate = SOLO_LOAD * min(known)
+            self.workload = dataclasses.replace(self.workload, rate_rps=rate)
+
+    def _count(self, knobs: tuple[str, ...]) -> Counts:
+        """Counts in a trial of its own; a target that does not answer has no counters."""
+        prepared = self.subject.prepared(knobs)
+        work = self.conduct.workload
+        on_unix = work.transport is Transport.UNIX
+        placement = Placement(
+            port=None if on_unix else free_port(random.Random(f"{self.conduct.seed}/{knobs}")),
+            cores=self.conduct.cores.server,
+            workers=len(self.conduct.cores.server),
+            seed=self.conduct.seed,
+        )
+        try:
+            with process.start(prepared, placement) as running:
+                ready.wait(running, work)
+                assert running.pid is not None, "what is tuned is started by us"
+                address = running.address
+                asked = Asked(
+                    address=address.socket or (address.host, address.port),
+                    target=work.path,
+                    fields=work.headers,
+                    method=work.method,
+                    body=work.body,
+                )
+                return counters.count(running.pid, asked)
+        except (TargetError, CannotAsk) as error:
+            if not knobs:
+                said = getattr(error, "stderr", "")
+                raise TargetError(f"{self.subject.name}: {error}\n{said}".rstrip()) from error
+            return Counts(requests=0, calls_reason=str(error))

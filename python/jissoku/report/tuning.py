@@ -1,0 +1,96 @@
+"""What a tuning found, as text and as JSON: every knob, and those that did not pay said so."""
+
+import msgspec
+
+from jissoku.model import Comparison, Decision, Remedy, Tuning
+from jissoku.report.format import NOTHING, ratio, significant
+from jissoku.report.json import rounded
+
+HEADER = ("knob", "alone", "left out of all", "counter per request", "decision")
+GAP = "  "
+
+
+def tuning_to_json(tuning: Tuning) -> str:
+    """One object of schema `jissoku.tuning/1`, indented, with a line end."""
+    plain = rounded(msgspec.to_builtins(tuning))
+    return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"
+
+
+def tuning_to_text(tuning: Tuning) -> str:
+    """The same for people; the diff stands at its end."""
+    lines = [headline(tuning), ""]
+    if tuning.remedies:
+        lines += [
+            f"CPU per request of {tuning.target} at {tuning.path}, with 95 % intervals.",
+            "Alone is against the configuration as it is, left out of all against all together.",
+            "",
+            *_table([HEADER, *map(_row, tuning.remedies)]),
+            "",
+        ]
+        lines += [f"{r.knob.name}: {r.decision}. {_sentence(r)}" for r in tuning.remedies]
+    lines += [f"{name}: not tried; it {why}." for name, why in tuning.skipped.items()]
+    if tuning.all_together:
+        lines += ["", f"All of them together: {_effect(tuning.all_together)}."]
+    if tuning.bundle:
+        lines += ["", f"The accepted ones together, on fresh blocks: {_effect(tuning.bundle)}."]
+    if tuning.sandbox:
+        lines += ["", "So that it could run beside the machine's own, in every arm alike:"]
+        lines += [f"  {sentence}." for sentence in tuning.sandbox]
+    if tuning.diff:
+        lines += ["", "What is given up for it:"]
+        lines += [
+            f"  {r.knob.name}: {' '.join(r.knob.why.split())}"
+            for r in tuning.remedies
+            if r.decision is Decision.ACCEPTED
+        ]
+        lines += ["", tuning.diff.rstrip("\n")]
+    return "\n".join(lines) + "\n"
+
+
+def headline(tuning: Tuning) -> str:
+    """The answer in one sentence."""
+    kept = [r.knob.name for r in tuning.remedies if r.decision is Decision.ACCEPTED]
+    if not tuning.finished:
+        return f"The tuning of {tuning.target} was interrupted: what follows proves nothing yet."
+    if tuning.proven and tuning.bundle:
+        return (
+            f"Proven for {tuning.target}: {' and '.join(kept)}, together {_effect(tuning.bundle)}."
+        )
+    if kept:
+        return f"What paid by itself ({', '.join(kept)}) did not hold on fresh blocks: no change."
+    if any(remedy.decision is Decision.UNDECIDED for remedy in tuning.remedies):
+        return f"No knob of {tuning.target} is proven to pay, and some are undecided."
+    if not tuning.remedies:
+        return f"There is nothing to try: every knob of {tuning.target} is as it should be."
+    return f"No knob of {tuning.target} pays for this workload."
+
+
+def _row(remedy: Remedy) -> tuple[str, ...]:
+    return (
+        remedy.knob.name,
+        ratio(remedy.alone.ratio if remedy.alone else None),
+        ratio(remedy.without.ratio if remedy.without else None),
+        f"{remedy.knob.counter} {_count(remedy.before)} to {_count(remedy.after)}",
+        str(remedy.decision),
+    )
+
+
+def _count(value: float | None) -> str:
+    return NOTHING if value is None else significant(value)
+
+
+def _effect(comparison: Comparison) -> str:
+    return f"{ratio(comparison.ratio)} the CPU per request ({comparison.verdict})"
+
+
+def _sentence(remedy: Remedy) -> str:
+    sentence = remedy.sentence
+    return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,246 @@
+"""Somebody's own nginx configuration, made to run beside the machine's own nginx.
+
+The least that this needs is changed, alike in every arm, and every change is told: where it
+listens, whom it runs as, and where it writes. What it serves, and from where, stays as it is.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jissoku.errors import InputError
+from jissoku.model import Config, Listen, Origin, Start
+from jissoku.targets.nginx_config import Configuration, Directive, Edit
+from jissoku.targets.nginx_edit import inserted, replaced
+from jissoku.targets.placeholder import MEANINGS, holes
+from jissoku.targets.prepare import Prepared
+
+TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+CACHES = frozenset({f"{name}_cache_path" for name in ("proxy", "fastcgi", "uwsgi", "scgi")})
+
+# Their paths are relative to the main file's folder, which is another one in the sandbox.
+BESIDE_MAIN = frozenset(
+    {
+        "auth_basic_user_file",
+        "ssl_certificate",
+        "ssl_certificate_key",
+        "ssl_client_certificate",
+        "ssl_crl",
+        "ssl_dhparam",
+        "ssl_password_file",
+        "ssl_session_ticket_key",
+        "ssl_trusted_certificate",
+    }
+)
+
+# Said by every trial, or by the lab.
+OUR_OWN = frozenset({"daemon", "user", "pid", "lock_file", "worker_cpu_affinity"})
+TAKEN_OUT = frozenset({"stream", "mail"})
+
+# Words of listen that a Unix socket takes too.
+ON_ANY_SOCKET = frozenset({"default_server", "default", "ssl", "http2", "proxy_protocol"})
+
+# While it is edited, a hole of ours must not look like a block of nginx's.
+OPEN, CLOSE = "\x01", "\x02"
+
+
+def mask(text: str) -> str:
+    """Writes our holes so that they are no braces to nginx's grammar."""
+    names = "|".join(MEANINGS)
+    return re.sub(rf"\{{({names})\}}", rf"{OPEN}\1{CLOSE}", text)
+
+
+def unmask(text: str) -> str:
+    """Writes them as holes again."""
+    return text.replace(OPEN, "{").replace(CLOSE, "}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """Which of the configuration's addresses is asked; all others become sockets nobody asks."""
+
+    address: str
+
+
+def choose_door(configuration: Configuration, wanted: str = "") -> Door:
+    """The first address that speaks plain HTTP, or the one that somebody named.
+
+    Raises:
+        InputError: There is none, or not the one named.
+    """
+    found: dict[str, bool] = {}
+    for above, directive in configuration.walk():
+        if _is_silent_server(above, directive):
+            found.setdefault("80", True)
+        if _is_http(above) and directive.name == "listen":
+            is_plain = not {"ssl", "quic", "proxy_protocol"} & set(directive.words)
+            found.setdefault(directive.words[0], is_plain)
+    if wanted:
+        if not found.get(wanted):
+            addresses = ", ".join(address for address, is_plain in found.items() if is_plain)
+            raise InputError(
+                f"no server listens at {wanted!r} with plain HTTP; there are: {addresses or 'none'}"
+            )
+        return Door(address=wanted)
+    for address, is_plain in found.items():
+        if is_plain:
+            return Door(address=address)
+    raise InputError(
+        f"{configuration.main}: no server listens with plain HTTP, and TLS cannot be tuned yet"
+    )
+
+
+def must_be_ours_to_fill(configuration: Configuration) -> None:
+    """Refuses a text that holds one of our holes as its own: it would be filled by mistake.
+
+    Raises:
+        InputError: It does.
+    """
+    for file, text in configuration.texts.items():
+        if strange := holes([text]) & set(MEANINGS):
+            name = min(strange)
+            raise InputError(f"{file}: {{{name}}} means something here, and cannot be run as it is")
+
+
+def told(door: Door) -> tuple[str, ...]:
+    """What is changed so that it can run beside the machine's own, in words."""
+    return (
+        f"listen {door.address}: a free port of 127.0.0.1",
+        "every other address: a Unix socket that nobody asks",
+        "user: whoever runs the lab; daemon off",
+        "worker_cpu_affinity: taken out, since the lab gives the cores",
+        "pid, lock file, logs (in their own formats), temporary files, caches: in a trial's folder",
+        "stream and mail blocks: taken out",
+    )
+
+
+def prepared(base: Prepared, configuration: Configuration, door: Door, prefix: str) -> Prepared:
+    """The configuration as something that can be started.
+
+    Args:
+        base: nginx, from its recipe: program, version and hash are its own.
+        prefix: The folder that relative paths of a configuration refer to, as nginx was built.
+    """
+    names = {file: f"conf/{index}.conf" for index, file in enumerate(configuration.texts)}
+    moved = configuration.edited(_moves(configuration, door, names))
+    command = ("{program}", "-p", prefix, "-c", f"{{run}}/{names[configuration.main]}")
+    return dataclasses.replace(
+        base,
+        name="nginx",
+        origin=Origin.COMMAND,
+        parts=frozenset(),
+        essay="Somebody's own configuration; it was asked first, and held to its first answer.",
+        leaves_out="",
+        start=Start(command=(*command, "-e", "stderr")),
+        listen=Listen(tcp=("127.0.0.1:{port}",), unix=("unix:{socket}",)),
+        config=(
+            *(Config(name=names[file], text=unmask(text)) for file, text in moved.texts.items()),
+            Config(name="logs/README", text="Logs of one trial.\n"),
+        ),
+    )
+
+
+def _moves(configuration: Configuration, door: Door, names: dict[Path, str]) -> Iterator[Edit]:
+    sockets: dict[str, str] = {}
+    stands: set[str] = set()
+    for above, directive in _kept(configuration):
+        level = tuple(outer.name for outer in above)
+        if level in {(), ("http",)}:
+            stands.add("/".join((*level, directive.name)))
+        if _is_silent_server(above, directive):
+            yield inserted(configuration, directive, _listen(("80",), door, sockets))
+        if directive.name == "listen" and _is_http(above):
+            yield replaced(directive, _listen(directive.words, door, sockets))
+        elif (text := _moved(configuration, level, directive, names)) is not None:
+            yield replaced(directive, text)
+    for line in _own(stands):
+        yield inserted(configuration, None, line)
+    http = next(found for above, found in _kept(configuration) if found.name == "http")
+    for line in _own_http(stands):
+        yield inserted(configuration, http, line)
+
+
+def _kept(configuration: Configuration) -> Iterator[tuple[tuple[Directive, ...], Directive]]:
+    for above, directive in configuration.walk():
+        if not any(outer.name in TAKEN_OUT for outer in above):
+            yield above, directive
+
+
+def _own(stands: set[str]) -> Iterator[str]:
+    """What every trial says at the top of the main file."""
+    yield "daemon off;"
+    yield f"user {OPEN}user{CLOSE} {OPEN}group{CLOSE};"
+    yield f"pid {_run('nginx.pid')};"
+    yield f"lock_file {_run('nginx.lock')};"
+    if "error_log" not in stands:
+        yield "error_log stderr;"
+
+
+def _own_http(stands: set[str]) -> Iterator[str]:
+    """And at the top of its http block."""
+    # Without the directive nginx would write where it was built to.
+    if "http/access_log" not in stands:
+        yield f"access_log {_run('logs/access.log')};"
+    for name in TEMPORARY:
+        yield f"{name}_temp_path {_run(name)};"
+
+
+def _moved(
+    configuration: Configuration,
+    level: tuple[str, ...],
+    directive: Directive,
+    names: dict[Path, str],
+) -> str | None:
+    """What stands in a directive's place in the sandbox; None when it stays."""
+    name, words = directive.name, directive.words
+    is_temporary = name.removesuffix("_temp_path") in TEMPORARY and name.endswith("_temp_path")
+    if is_temporary or (level == () and name in OUR_OWN | TAKEN_OUT):
+        return ""
+    if name == "include":
+        files = [names[file] for file in configuration.included(directive) if file in names]
+        return "\n".join(f"include {_run(file)};" for file in files)
+    if name in BESIDE_MAIN and words and not words[0].startswith(("/", "data:", "engine:", "$")):
+        return f'{name} "{configuration.main.parent / words[0]}";'
+    place = _place(directive)
+    return " ".join([name, place, *words[1:]]) + ";" if place else None
+
+
+def _place(directive: Directive) -> str:
+    """Where a directive writes in the sandbox; empty for one that writes nowhere."""
+    name, words = directive.name, directive.words
+    if name == "error_log":
+        return "stderr"
+    if name == "access_log" and words and words[0] not in {"off", "/dev/null"}:
+        return _run("logs/access.log")
+    if name in CACHES:
+        return _run(f"cache-{directive.line}")
+    return ""
+
+
+def _listen(words: tuple[str, ...], door: Door, sockets: dict[str, str]) -> str:
+    if words[0] == door.address:
+        return " ".join(["listen", f"{OPEN}listen{CLOSE}", *words[1:]]) + ";"
+    if "quic" in words:
+        return ""
+    socket = sockets.setdefault(words[0], _run(f"other-{len(sockets)}.sock"))
+    kept = [word for word in words[1:] if word in ON_ANY_SOCKET]
+    return " ".join(["listen", f"unix:{socket}", *kept]) + ";"
+
+
+def _is_silent_server(above: tuple[Directive, ...], directive: Directive) -> bool:
+    """Whether it is a server that does not say where it listens, which means port 80.
+
+    An include within it may say so, and is taken to. A `server` of an upstream is no block.
+    """
+    is_server = directive.name == "server" and directive.body is not None and _is_http(above)
+    return is_server and not any(one.name in {"listen", "include"} for one in directive.inner)
+
+
+def _is_http(above: tuple[Directive, ...]) -> bool:
+    return bool(above) and above[0].name == "http"
+
+
+def _run(name: str) -> str:
+    return f"{OPEN}run{CLOSE}/{name}"
