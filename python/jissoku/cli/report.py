@@ -5,14 +5,18 @@ from pathlib import Path
 import click
 
 from jissoku.cli.publish import publish
+from jissoku.cli.run import publish_experiment
+from jissoku.records import experiment as experiments
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def report(run: Path, *, as_json: bool) -> int:
-    """Rebuild every report of a RUN from its records, and print the table.
+    """Rebuild every report of a RUN or an experiment from its records, and print the answer.
 
     The same records give the same bytes.
     """
+    if experiments.is_experiment(run):
+        return publish_experiment(run, as_json=as_json)
     return publish(run, as_json=as_json)

@@ -13,6 +13,7 @@ from jissoku.errors import InputError, JissokuError
 LAB = {
     "compare": "Race targets: same workload, randomised blocks, verdicts with intervals.",
     "explain": "Find out why a target is as fast as it is, with evidence.",
+    "run": "Run an experiment, and answer its claims.",
     "conformance": "Hold a server to HTTP/1.1, clause by clause.",
     "tune": "Try a target's knobs, and prove those that pay.",
     "report": "Rebuild every report of a run from its records.",

@@ -49,6 +49,7 @@ class Question:
         pace: Whether duets are spaced evenly, or every connection asks as fast as it is answered.
         effort: The mode's, as the user changed it. Without solo blocks there is no pilot either,
             and the workload must have a rate.
+        duets: Without them every arm is alone all the time: for questions that are not about cost.
     """
 
     contestants: tuple[Contestant, ...]
@@ -63,6 +64,12 @@ class Question:
     version: str
     pace: Pace = Pace.COMMON
     twin: str = ""
+    duets: bool = True
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether there is a rate at which solo trials could ask, beside the closed loop."""
+        return self.duets or self.workload.rate_rps is not None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -163,8 +170,9 @@ class _Campaign:
     def _solos(self, index: int) -> list[Kind]:
         if index >= self.effort.solo_blocks:
             return []
+        paced = [Kind.SOLO_COST] if self.question.is_paced else []
         # The pilot was the first block's closed loop.
-        return [Kind.SOLO_COST, Kind.SOLO_RATE] if index else [Kind.SOLO_COST]
+        return [*paced, Kind.SOLO_RATE] if index else paced
 
     def _duet_rates(self, roles: Roles) -> Mapping[tuple[str, str], int]:
         work = self.question.workload
@@ -205,8 +213,9 @@ class _Campaign:
         duets = sum(set(pair) <= names for pair in roles.duets)
         blocks = max(self.effort.blocks, index + 1)
         foreseen = {Kind.DUET: duets * blocks}
-        for kind in (Kind.SOLO_COST, Kind.SOLO_RATE):
-            foreseen[kind] = len(names) * min(self.effort.solo_blocks, blocks)
+        solos = len(names) * min(self.effort.solo_blocks, blocks)
+        foreseen[Kind.SOLO_RATE] = solos
+        foreseen[Kind.SOLO_COST] = solos if self.question.is_paced else 0
         done = Counter(trial.kind for trial in self.trials if trial.attempt == 0)
         return {kind: max(0, count - done[kind]) for kind, count in foreseen.items()}
 
@@ -219,7 +228,7 @@ def _roles(question: Question) -> Roles:
         for contestant in question.contestants
         if contestant.prepared.address is not None and owner(contestant.prepared.address) is None
     }
-    watched = tuple(pair for pair in chosen.duets if not strangers & set(pair))
+    watched = tuple(p for p in chosen.duets if question.duets and not strangers & set(p))
     return dataclasses.replace(chosen, duets=watched)
 
 

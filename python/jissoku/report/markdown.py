@@ -23,7 +23,7 @@ def _lines(summary: Summary) -> Iterator[str]:
     for flag in summary.flags:
         if flag.weight is not Weight.NOTE:
             yield from _flag(flag)
-    yield from _table(tables.ranking(summary))
+    yield from table_lines(tables.ranking(summary))
     against = [c for c in summary.comparisons if c.against == summary.run.baseline]
     if against:
         yield f"Against {escape(summary.run.baseline)}:"
@@ -42,7 +42,7 @@ def _lines(summary: Summary) -> Iterator[str]:
         if table.rows:
             yield f"<details><summary>{title}</summary>"
             yield ""
-            yield from _table(table)
+            yield from table_lines(table)
             yield "</details>"
             yield ""
     yield f"{escape(method.asked(summary.run))}; {method.trials(summary)}."
@@ -73,7 +73,8 @@ def _flag(flag: Flag) -> Iterator[str]:
     yield ""
 
 
-def _table(table: Table) -> Iterator[str]:
+def table_lines(table: Table) -> Iterator[str]:
+    """A table in GitHub's syntax, with an empty line behind it."""
     yield _row(table.header)
     yield _row([":--", *["--:"] * (len(table.header) - 1)], plain=True)
     yield from (_row(row) for row in table.rows)

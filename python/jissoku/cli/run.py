@@ -1,0 +1,119 @@
+"""`jissoku run`: an experiment, and what becomes of its claims."""
+
+import datetime as dt
+import secrets
+from pathlib import Path
+
+import click
+
+from jissoku.cli import exits
+from jissoku.cli.contestants import place
+from jissoku.cli.progress import Show
+from jissoku.cli.version import version_line
+from jissoku.errors import InputError
+from jissoku.model import Mode, Status
+from jissoku.model.experiment import Answered, Outcome
+from jissoku.observe import cores
+from jissoku.pipeline import experiment as story, experiment_file
+from jissoku.pipeline.experiment import Wish
+from jissoku.report import experiment as report
+from jissoku.targets import catalogue
+
+
+@click.command()
+@click.argument("name", metavar="[EXPERIMENT]", required=False)
+@click.option(
+    "--quick/--standard",
+    default=True,
+    help="Within six minutes (the default), or within thirty and surer.",
+)
+@click.option(
+    "--recipes",
+    multiple=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A folder with recipes of your own.",
+)
+@click.option("--seed", type=click.IntRange(0), help="Decides every order, role and port.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for records and reports.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the answers as JSON.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def run(  # noqa: PLR0913 - click hands every option over by its name
+    *,
+    name: str | None,
+    quick: bool,
+    recipes: tuple[Path, ...],
+    seed: int | None,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Run an EXPERIMENT, one of ours by name or a .toml file, and answer its claims.
+
+    Without a name, ours are listed. Each claim ends as: holds, does not hold, undecided, or not
+    testable here, with its interval or its reason.
+
+    Exit codes: 0 every claim is answered, 1 a target failed, 2 bad input, 4 a claim is undecided,
+    130 interrupted (what was finished is kept, and answered as far as it goes).
+    """
+    known = catalogue.recipes(recipes)
+    if name is None:
+        for path in experiment_file.known():
+            click.echo(f"{path.stem:16} {experiment_file.read(path, known).title}")
+        return exits.FINE
+    file = experiment_file.find(name)
+    experiment = experiment_file.read(file, known)
+    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
+    with Show(quiet=quiet or as_json) as show:
+        wish = Wish(
+            experiment=experiment,
+            recipes=known,
+            place=place(),
+            mode=Mode.QUICK if quick else Mode.STANDARD,
+            seed=secrets.randbelow(2**31) if seed is None else seed,
+            cores=cores.split(cores.allowed()),
+            folder=out or Path("runs") / f"{stamp}-{experiment.name}",
+            version=version_line(),
+        )
+        plan = story.plan(wish, show)
+        for lacking in plan.header.missing:
+            show.note(lacking.sentence)
+        workloads = len(plan.questions)
+        show.note(
+            f"About {plan.header.minutes:.1f} minutes for {workloads} workloads;"
+            f" seed {wish.seed}; records go to {wish.folder}."
+        )
+        finished = story.run(plan, show)
+    code = publish_experiment(wish.folder, as_json=as_json)
+    return code if finished else exits.INTERRUPTED
+
+
+def publish_experiment(folder: Path, *, as_json: bool) -> int:
+    """Writes the four reports into the experiment's folder, prints one; returns the exit code."""
+    outcome = story.outcome(folder)
+    texts = {
+        "report.html": report.to_html(outcome),
+        "report.md": report.to_markdown(outcome),
+        "report.json": report.to_json(outcome),
+        "report.txt": report.to_text(outcome),
+    }
+    try:
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
+    click.echo(texts["report.json" if as_json else "report.txt"], nl=False)
+    if not as_json:
+        click.echo(f"Report: {folder / 'report.html'}")
+    return _code(outcome)
+
+
+def _code(outcome: Outcome) -> int:
+    standings = [s for summary in outcome.summaries.values() for s in summary.standings]
+    if any(standing.status is Status.FAILED for standing in standings):
+        return exits.FAILED
+    answers = {claim.answer for claim in outcome.claims}
+    return exits.UNDECIDED if Answered.UNDECIDED in answers else exits.FINE

@@ -1,0 +1,77 @@
+"""An experiment's folder: `experiment.json` first, then a run's folder for each workload.
+
+System calls that were counted, in trials of their own, stand in a workload's `counters.json`.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from jissoku.errors import InputError
+from jissoku.model.experiment import SCHEMA, Header
+
+HEADER_FILE = "experiment.json"
+COUNTERS_FILE = "counters.json"
+
+Counters = dict[str, dict[str, float]]
+
+
+def is_experiment(folder: Path) -> bool:
+    """Whether a folder holds an experiment, and not a single run."""
+    return (folder / HEADER_FILE).is_file()
+
+
+def write_header(folder: Path, header: Header) -> None:
+    """Creates the folder and writes the header.
+
+    Raises:
+        InputError: The folder holds an experiment already, or cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / HEADER_FILE).open("xb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(header), indent=2) + b"\n")
+    except FileExistsError:
+        raise InputError(f"{folder} holds an experiment already: choose another --out") from None
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
+
+
+def read_header(folder: Path) -> Header:
+    """Reads the header back.
+
+    Raises:
+        InputError: There is none, or this version does not know its schema.
+    """
+    path = folder / HEADER_FILE
+    try:
+        raw = path.read_bytes()
+        found = msgspec.json.decode(raw).get("schema")
+        if found != SCHEMA:
+            raise InputError(f"{path}: schema {found!r}; this version reads {SCHEMA!r}")
+        return msgspec.json.decode(raw, type=Header)
+    except OSError as error:
+        raise InputError(f"{folder} holds no experiment: {error.strerror}") from error
+    except (msgspec.MsgspecError, AttributeError) as error:
+        raise InputError(f"{path}: not a record: {error}") from error
+
+
+def write_counters(folder: Path, counters: Counters) -> None:
+    """Keeps what was counted beside a workload's run."""
+    raw = msgspec.json.format(msgspec.json.encode(counters, order="sorted"), indent=2)
+    (folder / COUNTERS_FILE).write_bytes(raw + b"\n")
+
+
+def read_counters(folder: Path) -> Counters:
+    """What was counted in a workload: by arm, then by call; nothing where nobody counted.
+
+    Raises:
+        InputError: The file is not what `write_counters` writes.
+    """
+    path = folder / COUNTERS_FILE
+    if not path.is_file():
+        return {}
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Counters)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"{path}: not a record: {error}") from error
