@@ -64,6 +64,19 @@ CASES = {
         ["conformance", "jissoku", "--cases", "/nowhere/at/all"],
         "cannot be read",
     ),
+    "nobody to sweep": (["sweep"], "name a target to sweep"),
+    "a sweep of too few levels": (["sweep", "jissoku", "--levels", "1,2"], "at least 6"),
+    "a sweep of nonsense levels": (["sweep", "jissoku", "--levels", "a-b"], "'a-b' is no rate"),
+    "a sweep over nothing known": (["sweep", "jissoku", "--over", "luck"], "'luck'"),
+    "a sweep of too few blocks": (["sweep", "jissoku", "--blocks", "2"], "3<=x"),
+    "a forecast over rates": (
+        ["sweep", "jissoku", "--over", "rate", "--at", "9"],
+        "none is fitted over rates",
+    ),
+    "workers of a target that has none": (
+        ["sweep", "http-server", "--over", "workers"],
+        "takes no number of workers",
+    ),
     "no run": (["report", "/nowhere/at/all"], "holds no run"),
     "no such target to tell about": (["targets", "nobody"], "there is no target 'nobody'"),
     "nothing to serve": (["serve", "/nowhere/at/all"], "/nowhere/at/all"),
@@ -150,6 +163,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
     "verb",
     [
         "compare",
+        "sweep",
         "conformance",
         "report",
         "targets",

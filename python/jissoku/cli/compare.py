@@ -15,11 +15,11 @@ from jissoku.cli.progress import Show
 from jissoku.cli.publish import publish
 from jissoku.cli.quantity import Field as HeaderField, Rate
 from jissoku.cli.shapes import shapes
+from jissoku.cli.sides import sides
 from jissoku.cli.version import version_line
 from jissoku.design.mode import EFFORTS, Effort
 from jissoku.errors import InputError
-from jissoku.model import Cores, Mode, Reuse, Transport, Workload
-from jissoku.observe import cores
+from jissoku.model import Mode, Reuse, Transport, Workload
 from jissoku.pipeline import Contestant, Pace, Question, compare as run_campaign
 
 
@@ -178,7 +178,7 @@ def _question(options: Options, field: Field) -> Question:
         mode=mode,
         effort=_effort(mode, options.blocks),
         seed=secrets.randbelow(2**31) if options.seed is None else options.seed,
-        cores=_cores(options),
+        cores=sides(options.server_cores, options.stopwatch_cores),
         folder=options.out or folder_for(raced, stamp),
         version=version_line(),
         pace=Pace.CLOSED if options.closed_loop else Pace.COMMON,
@@ -224,18 +224,3 @@ def _body(given: str | None) -> bytes:
         return Path(given[1:]).read_bytes()
     except OSError as error:
         raise InputError(f"--body {given}: {error.strerror}") from error
-
-
-def _cores(options: Options) -> Cores:
-    if options.server_cores is None and options.stopwatch_cores is None:
-        return cores.split(cores.allowed())
-    server = cores.parse(options.server_cores) if options.server_cores else None
-    stopwatch = cores.parse(options.stopwatch_cores) if options.stopwatch_cores else None
-    rest = set(cores.allowed()) - set(server or ()) - set(stopwatch or ())
-    server = server or tuple(sorted(rest))
-    stopwatch = stopwatch or tuple(sorted(rest))
-    if not server or not stopwatch:
-        raise InputError(
-            "no core is left for the other side: give both --server-cores and --stopwatch-cores"
-        )
-    return Cores(server=server, stopwatch=stopwatch, shared=bool(set(server) & set(stopwatch)))

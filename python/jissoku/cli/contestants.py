@@ -36,6 +36,7 @@ class Wanted:
         recipes: Folders with recipes beside ours.
         path: A recipe that does not serve it is refused.
         unix: So is a target that cannot listen on a Unix socket.
+        floor: Whether the floor runs along; then one target is enough to race against it.
     """
 
     named: tuple[str, ...] = ()
@@ -44,6 +45,7 @@ class Wanted:
     recipes: tuple[Path, ...] = ()
     path: str = "/"
     unix: bool = False
+    floor: bool = True
 
 
 def place() -> Place:
@@ -80,10 +82,12 @@ def gather(wanted: Wanted, listener: Listener) -> Field:
     if lacking and not everybody:
         raise InputError(lacking[0].sentence)
     contestants += [Contestant(found.arm(), found) for found in strangers]
-    floor = _with_floor(contestants, known[FLOOR], where, wanted.path)
+    floor = None
+    if wanted.floor:
+        floor = _with_floor(contestants, known[FLOOR], where, wanted.path)
     if wanted.unix:
         _must_listen_unix(contestants)
-    if len(contestants) < 2:
+    if wanted.floor and len(contestants) < 2:
         raise InputError("there is nobody to race against: name two targets, see `jissoku targets`")
     return Field(contestants=tuple(contestants), missing=tuple(lacking), floor=floor)
 

@@ -14,6 +14,7 @@ LAB = {
     "compare": "Race targets: same workload, randomised blocks, verdicts with intervals.",
     "explain": "Find out why a target is as fast as it is, with evidence.",
     "run": "Run an experiment, and answer its claims.",
+    "sweep": "Sweep connections, workers or rate: how a target scales, with intervals.",
     "conformance": "Hold a server to HTTP/1.1, clause by clause.",
     "tune": "Try a target's knobs, and prove those that pay.",
     "report": "Rebuild every report of a run from its records.",

@@ -158,6 +158,7 @@ class Trial:
         arms: In starting order; a duet's first arm was started first and has the first lane.
         lanes: One per arm; empty when the trial failed.
         gates: Checks that did not pass.
+        level: Where on its axis a trial of a sweep ran; None elsewhere.
     """
 
     index: int
@@ -171,6 +172,7 @@ class Trial:
     conditions: Conditions | None = None
     failure: Failure | None = None
     gates: tuple[Gate, ...] = ()
+    level: int | None = None
     schema: str = field(default=SCHEMA)
 
     @property

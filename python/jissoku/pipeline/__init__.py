@@ -8,5 +8,6 @@ each other; what one leaves for the next is a value, and it is carried here.
 from jissoku.pipeline.bench import Contestant
 from jissoku.pipeline.campaign import Pace, Question, compare
 from jissoku.pipeline.listener import Listener
+from jissoku.pipeline.sweep import Climbing, climb
 
-__all__ = ["Contestant", "Listener", "Pace", "Question", "compare"]
+__all__ = ["Climbing", "Contestant", "Listener", "Pace", "Question", "climb", "compare"]

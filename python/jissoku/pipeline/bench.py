@@ -72,11 +72,17 @@ class Bench:
     """Starts targets on the server cores and measures them from the stopwatch's."""
 
     def __init__(
-        self, contestants: Sequence[Contestant], cores: Cores, interruption: Interruption
+        self,
+        contestants: Sequence[Contestant],
+        cores: Cores,
+        interruption: Interruption,
+        *,
+        workers: int | None = None,
     ) -> None:
-        """Nothing is started yet."""
+        """Nothing is started yet; without `workers` there is one for each core of the server."""
         self._contestants = {contestant.arm.name: contestant for contestant in contestants}
         self._cores = cores
+        self._workers = len(cores.server) if workers is None else workers
         self._interruption = interruption
         self._expected: dict[str, Expected] = {}
 
@@ -134,7 +140,7 @@ class Bench:
             placement = Placement(
                 port=port,
                 cores=self._cores.server,
-                workers=len(self._cores.server),
+                workers=self._workers,
                 seed=rng.getrandbits(31),
             )
             return process.start(prepared, placement)

@@ -24,7 +24,7 @@ def to_html(summary: Summary, *, library: str | None = None) -> str:
     """
     summary = scrubbed(summary)
     figures = chart.figures(summary)
-    page = _environment().get_template("report.html.j2")
+    page = environment().get_template("report.html.j2")
     return page.render(
         summary=summary,
         run=summary.run,
@@ -41,7 +41,7 @@ def to_html(summary: Summary, *, library: str | None = None) -> str:
         machine=method.machine(summary.run),
         asked=method.asked(summary.run),
         trials=method.trials(summary),
-        data=_script_json({
+        data=script_json({
             "theme": palette.THEME,
             "figures": [{"name": f.name, "plot": f.plot} for f in figures],
         }),
@@ -49,7 +49,8 @@ def to_html(summary: Summary, *, library: str | None = None) -> str:
     )  # fmt: skip
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Where the templates are, and how they are filled."""
     found = Environment(
         loader=PackageLoader("jissoku.report"),
         autoescape=True,
@@ -62,8 +63,8 @@ def _environment() -> Environment:
     return found
 
 
-def _script_json(value: object) -> Markup:
-    """JSON that cannot end the script element it stands in (HTML, section 4.12.1.3)."""
+def script_json(value: object) -> Markup:
+    """Makes JSON that cannot end the script element it stands in (HTML, section 4.12.1.3)."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704
 

@@ -1,0 +1,142 @@
+"""A sweep: one workload at several levels of one factor, and the law that its rates follow."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from jissoku.model.arm import Arm
+from jissoku.model.run import Run
+from jissoku.model.summary import Bound, Breakdown, Estimate, Flag, Percentile, Status
+
+SCHEMA = "jissoku.sweep/1"
+SUMMARY_SCHEMA = "jissoku.sweep-summary/1"
+
+
+class Axis(StrEnum):
+    """The factor that is varied."""
+
+    CONNECTIONS = "connections"
+    WORKERS = "workers"
+    RATE = "rate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What a run's folder holds beside its header when it is a sweep: `sweep.json`.
+
+    Attributes:
+        levels: Ascending; empty when the lab chooses them after a pilot. Each trial carries its
+            own.
+        blocks: How often each level is measured, in a fresh random order each time.
+        at: Levels at which a capacity is to be stated, if the fit supports it.
+    """
+
+    axis: Axis
+    levels: tuple[int, ...]
+    blocks: int
+    at: tuple[int, ...] = ()
+    schema: str = field(default=SCHEMA)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A value with its 95 % interval by block bootstrap; it may touch zero."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """The rate at a level, by the law; None with a reason where the fit does not support it."""
+
+    level: int
+    rate_rps: Span | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """The Universal Scalability Law, X(N) = k N / (1 + a (N - 1) + b N (N - 1)), fitted.
+
+    Attributes:
+        single_rps: k, the rate of one.
+        contention: a, the part of the work that has to wait for its turn.
+        coherency: b, what each pair costs that has to agree.
+        curve: (level, rate) of the fitted law, for drawing, within the levels that were fitted.
+        misfit: The largest distance of a level's mean from the law, as a fraction.
+        describes: Whether the law describes the levels; where not, nothing is predicted from it.
+        peak: sqrt((1 - a) / b), where b's interval excludes zero and the peak is no further than
+            twice the highest level.
+        peak_reason: Why there is no peak.
+    """
+
+    single_rps: Span
+    contention: Span
+    coherency: Span
+    levels: tuple[int, ...]
+    blocks: int
+    curve: tuple[tuple[float, float], ...]
+    misfit: float
+    describes: bool
+    peak: Span | None = None
+    peak_reason: str = ""
+    forecasts: tuple[Forecast, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """One target at one level.
+
+    Attributes:
+        rate_rps: Answers per second.
+        cost_ns: CPU nanoseconds of all the target's processes per answer.
+        achieved: Smallest part of the offered rate that was answered; None in the closed loop.
+        fitted: Whether the law was fitted to it.
+        remarks: What the figures cannot be used for, and why.
+    """
+
+    level: int
+    blocks: int
+    rate_rps: Estimate | None = None
+    cost_ns: Estimate | None = None
+    percentiles: tuple[Percentile, ...] = ()
+    bound: Bound = Bound.UNKNOWN
+    achieved: float | None = None
+    fitted: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Climb:
+    """One target over all levels.
+
+    Attributes:
+        law: None with a `reason` where none was fitted.
+        sustained_rps: Over rates: the highest level up to which every block answered what was
+            offered.
+        sentence: All of it in words.
+    """
+
+    arm: Arm
+    status: Status
+    rungs: tuple[Rung, ...]
+    law: Law | None = None
+    reason: str = ""
+    sustained_rps: int | None = None
+    breakdowns: tuple[Breakdown, ...] = ()
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSummary:
+    """A sweep, answered: every figure of its report."""
+
+    run: Run
+    sweep: Sweep
+    climbs: tuple[Climb, ...]
+    flags: tuple[Flag, ...] = ()
+    trials_total: int = 0
+    trials_counted: int = 0
+    trials_rejected: int = 0
+    schema: str = field(default=SUMMARY_SCHEMA)

@@ -1,0 +1,137 @@
+"""A sweep's report for a terminal, as Markdown and as JSON."""
+
+import io
+
+import msgspec
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from jissoku.model import SweepSummary, Weight
+from jissoku.report import sweep_tables as tables
+from jissoku.report.json import rounded
+from jissoku.report.scrub import scrubbed
+from jissoku.report.tables import Table
+from jissoku.report.text import STYLES
+
+LEFT = {"bound", "fitted", "target", "at", "requests per second"}
+
+
+def sweep_to_text(summary: SweepSummary, *, width: int = 100) -> str:
+    """The report without colours, the same at the same width on every machine."""
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        height=100,
+        color_system=None,
+        force_terminal=False,
+        legacy_windows=False,
+        _environ={},
+    )
+    with console.capture() as capture:
+        console.print(sweep_renderable(summary))
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def sweep_renderable(summary: SweepSummary) -> RenderableType:
+    """The same for a rich console, which chooses width and colours."""
+    summary = scrubbed(summary)
+    parts: list[RenderableType] = []
+    for flag in summary.flags:
+        if flag.weight is not Weight.NOTE:
+            parts.append(Text.assemble((f"{flag.weight}: {flag.title}", STYLES[flag.weight])))
+            parts.append(Padding(Text(flag.text), (0, 0, 0, 2)))
+    for found in summary.climbs:
+        parts.append(Text(f"{found.sentence}.", style="bold"))
+        if found.rungs:
+            parts.append(_drawn(tables.climb(summary, found)))
+        parts += [Padding(Text(text, style="dim"), (0, 0, 0, 2)) for text in tables.remarks(found)]
+        parts.append(Text(""))
+    for title, numbers in (
+        ("The law of each", tables.laws(summary)),
+        ("Forecasts", tables.forecasts(summary)),
+    ):
+        if numbers.rows:
+            parts += [Text(title, style="bold"), _drawn(numbers)]
+    parts.append(Text(f"{asked(summary)}.", style="dim"))
+    for flag in summary.flags:
+        if flag.weight is Weight.NOTE:
+            parts.append(Text(f"{flag.weight}: {flag.title}. {flag.text}", style="dim"))
+    return Group(*parts)
+
+
+def asked(summary: SweepSummary) -> str:
+    """The sweep in one line."""
+    work, sweep = summary.run.workload, summary.sweep
+    levels = sorted({rung.level for found in summary.climbs for rung in found.rungs})
+    over = f"{sweep.axis} over {', '.join(f'{level:,}' for level in levels)}"
+    load = "" if sweep.axis == "connections" else f", {work.connections} connections"
+    lost = summary.trials_total - summary.trials_counted
+    return (
+        f"{work.method} {work.path}, {over}{load}, {sweep.blocks} blocks in random order;"
+        f" {summary.trials_counted} of {summary.trials_total} trials count"
+        + (f", {summary.trials_rejected} of the {lost} others disturbed by the machine"
+           if summary.trials_rejected else "")
+    )  # fmt: skip
+
+
+def _drawn(numbers: Table) -> RenderableType:
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for index, name in enumerate(numbers.header):
+        left = name in LEFT
+        folds = index == len(numbers.header) - 1 and left
+        drawn.add_column(
+            Text(name),
+            justify="left" if left else "right",
+            overflow="fold",
+            no_wrap=not folds,
+        )
+    for row in numbers.rows:
+        drawn.add_row(*map(Text, row))
+    return drawn
+
+
+def sweep_to_markdown(summary: SweepSummary) -> str:
+    """The same as Markdown."""
+    summary = scrubbed(summary)
+    lines = [f"# A sweep over {summary.sweep.axis}", ""]
+    for flag in summary.flags:
+        lines += [f"**{_cell(flag.title)}.** {_cell(flag.text)}", ""]
+    for found in summary.climbs:
+        lines += [f"## {_cell(found.arm.name)}", "", f"{_cell(found.sentence)}.", ""]
+        if found.rungs:
+            lines += _table(tables.climb(summary, found))
+        remarks = [f"* {_cell(text)}" for text in tables.remarks(found)]
+        lines += [*remarks, ""] if remarks else []
+    for title, numbers in (
+        ("The law of each", tables.laws(summary)),
+        ("Forecasts", tables.forecasts(summary)),
+    ):
+        if numbers.rows:
+            lines += [f"## {title}", "", *_table(numbers)]
+    return "\n".join([*lines, f"{asked(summary)}.", ""])
+
+
+def _table(numbers: Table) -> list[str]:
+    rule = "|".join(["---"] * len(numbers.header))
+    rows = [" | ".join(map(_cell, row)) for row in numbers.rows]
+    return [
+        f"| {' | '.join(numbers.header)} |", f"|{rule}|", *(f"| {row} |" for row in rows), "",
+    ]  # fmt: skip
+
+
+def _cell(text: str) -> str:
+    """Text that Markdown does not take for its own signs."""
+    for sign in "\\`*_|<>[]":
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("\n", " ")
+
+
+def sweep_to_json(summary: SweepSummary) -> str:
+    """One object of schema `jissoku.sweep-summary/1`, indented, with a line end."""
+    plain = rounded(msgspec.to_builtins(scrubbed(summary)))
+    text = msgspec.json.format(msgspec.json.encode(plain, order="deterministic"), indent=2)
+    return text.decode() + "\n"

@@ -1,0 +1,40 @@
+"""A whole sweep through the command line, as a person runs it. It asserts shape, never speed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.race
+
+JISSOKU = [sys.executable, "-m", "jissoku"]
+REPORTS = ("report.html", "report.json", "report.md", "report.txt")
+
+
+def jissoku(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*JISSOKU, *arguments], capture_output=True, text=True, check=False, timeout=240
+    )
+
+
+def test_a_sweep_is_measured_reported_and_rebuilt_byte_for_byte(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    done = jissoku(
+        "sweep", "http-server", "--over", "connections", "--levels", "1-6", "--blocks", "3",
+        "--at", "8", "--out", str(folder), "--json",
+    )  # fmt: skip
+    assert done.returncode in {0, 4}, done.stderr
+    summary = json.loads(done.stdout)
+    (climb,) = summary["climbs"]
+    assert [rung["level"] for rung in climb["rungs"]] == [1, 2, 3, 4, 5, 6]
+    assert all(rung["rate_rps"]["value"] > 0 for rung in climb["rungs"])
+    assert (climb["law"] is None) == bool(climb["reason"])
+    before = {name: (folder / name).read_bytes() for name in REPORTS}
+    for name in REPORTS:
+        (folder / name).unlink()
+    assert jissoku("report", str(folder)).returncode == done.returncode
+    assert {name: (folder / name).read_bytes() for name in REPORTS} == before
+    for name in ("run.json", "sweep.json", "trials.jsonl", *REPORTS):
+        assert str(tmp_path) not in (folder / name).read_text(), name

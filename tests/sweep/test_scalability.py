@@ -1,0 +1,124 @@
+"""The law is recovered where it was planted, and nothing is foretold that was not."""
+
+import math
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from jissoku.stats.scalability import fit
+from tests.sweep.made import LEVELS, Truth, rates
+
+
+@pytest.mark.parametrize("contention", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize("coherency", [0.0, 1e-4, 1e-2])
+def test_a_planted_law_is_recovered_exactly_without_noise(
+    contention: float, coherency: float
+) -> None:
+    law = fit(rates(Truth(contention=contention, coherency=coherency)))
+    assert law.contention.value == pytest.approx(contention, abs=1e-8)
+    assert law.coherency.value == pytest.approx(coherency, abs=1e-9)
+    assert law.misfit < 1e-6
+    assert law.describes
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_planted_law_lies_in_its_intervals_under_noise(seed: int) -> None:
+    law = fit(rates(Truth(contention=0.05, coherency=1e-3, noise=0.05), seed=seed))
+    assert law.contention.low < 0.05 < law.contention.high
+    assert law.coherency.low < 1e-3 < law.coherency.high
+    assert law.peak is not None
+    assert law.peak.low < math.sqrt(0.95 / 1e-3) < law.peak.high
+
+
+@pytest.mark.parametrize("truth", [Truth(noise=0.05), Truth(contention=0.05, noise=0.05)])
+def test_no_peak_is_told_of_a_target_that_has_none(truth: Truth) -> None:
+    told = [fit(rates(truth, blocks=3, seed=seed)).peak for seed in range(20)]
+    assert told.count(None) >= 19
+    law = fit(rates(truth, seed=1))
+    assert "includes zero" in law.peak_reason
+
+
+def test_intervals_cover_the_truth_as_often_as_they_promise() -> None:
+    covered = 0
+    for seed in range(60):
+        law = fit(rates(Truth(contention=0.05, coherency=1e-3, noise=0.05), blocks=4, seed=seed))
+        covered += law.coherency.low <= 1e-3 <= law.coherency.high
+    # Of 60 at 95 %, 52 or more are seen in 99 of 100 such tests.
+    assert covered >= 52
+
+
+def test_a_block_that_lacks_levels_does_not_bend_the_law() -> None:
+    found = rates(Truth(contention=0.05, coherency=1e-3, block=0.3))
+    for level in (32, 64, 128):
+        del found[level][2]
+    law = fit(found)
+    assert law.contention.value == pytest.approx(0.05, rel=1e-6)
+    assert law.coherency.value == pytest.approx(1e-3, rel=1e-6)
+
+
+def test_a_target_that_obeys_another_law_is_foretold_nothing() -> None:
+    # Nothing waits up to eight, and from there on nothing more is answered: a queue, and no USL.
+    found = rates(Truth(noise=0.01, block=0.0))
+    for level in (16, 32, 64, 128):
+        found[level] = {block: log - math.log(level / 8) for block, log in found[level].items()}
+    law = fit(found, at=(100,))
+    assert not law.describes
+    assert law.peak is None
+    assert "does not describe" in law.peak_reason
+    assert law.forecasts[0].rate_rps is None
+
+
+def test_a_forecast_is_given_near_the_levels_only() -> None:
+    truth = Truth(contention=0.05, coherency=1e-4, noise=0.01, block=0.01)
+    near, far = fit(rates(truth), at=(200, 300)).forecasts
+    assert near.rate_rps is not None
+    assert near.rate_rps.low < truth.rate(200) < near.rate_rps.high
+    assert far.rate_rps is None
+    assert "guess" in far.reason
+
+
+def test_a_forecast_that_is_too_wide_is_not_given() -> None:
+    (found,) = fit(rates(Truth(noise=0.3, block=0.3), blocks=3), at=(200,)).forecasts
+    assert found.rate_rps is None
+    assert "take more blocks" in found.reason
+
+
+def test_a_peak_far_beyond_the_levels_is_not_given() -> None:
+    law = fit(rates(Truth(coherency=1e-5, noise=0.0, block=0.0)))
+    assert law.coherency.low > 0
+    assert law.peak is None
+    assert "beyond 2 times" in law.peak_reason
+
+
+def test_too_few_levels_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 levels"):
+        fit(rates(Truth(), levels=(1, 2, 3)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.floats(0.0, 2.0), min_size=8, max_size=8),
+    st.floats(1.0, 1e6),
+    st.integers(0, 2**31),
+)
+def test_rising_rates_give_bounded_parameters_and_the_same_law_twice(
+    steps: list[float], first: float, seed: int
+) -> None:
+    # Any rates that never fall: whatever their shape, a and b stay at least zero, and finite.
+    log, found = math.log(first), {}
+    for level, step in zip(LEVELS, steps, strict=True):
+        log += step
+        found[level] = {0: log, 1: log + 0.01, 2: log - 0.01}
+    law = fit(found, seed=seed)
+    for span in (law.contention, law.coherency):
+        assert 0 <= span.low <= span.value <= span.high < math.inf
+    assert law == fit(found, seed=seed)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.0, 0.5), st.floats(1.1, 4.0))
+def test_more_contention_is_seen_as_more(contention: float, times: float) -> None:
+    more = contention * times + 0.01
+    one = fit(rates(Truth(contention=contention), blocks=2))
+    other = fit(rates(Truth(contention=more), blocks=2))
+    assert one.contention.value < other.contention.value
