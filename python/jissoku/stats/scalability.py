@@ -110,7 +110,8 @@ def _drawn(levels: usl.Numbers, logs: usl.Numbers, seed: int) -> Iterator[Fit]:
     # The order of blocks means nothing, and few of them have few mixtures: three have ten.
     known: dict[tuple[int, ...], Fit | None] = {}
     for _ in range(RESAMPLES):
-        chosen = tuple(sorted(int(block) for block in rng.integers(0, width, width)))
+        drawn_blocks: list[int] = rng.integers(0, width, size=(width,)).tolist()
+        chosen = tuple(sorted(drawn_blocks))
         if chosen not in known:
             known[chosen] = usl.solve(levels, logs[:, chosen])
         drawn = known[chosen]
