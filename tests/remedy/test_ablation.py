@@ -74,6 +74,7 @@ def test_the_arms_are_base_each_alone_all_and_all_but_each() -> None:
         ({"base": Counts(requests=400, calls_reason="no strace")}, Decision.UNWATCHED),
         ({"same_answers": False}, Decision.DIFFERENT),
         ({"alone": said(Verdict.FAILED)}, Decision.BROKEN),
+        ({"alone": said(Verdict.INVALID)}, Decision.UNDECIDED),
     ],
 )
 def test_a_knob_is_decided(changes: Mapping[str, object], decision: Decision) -> None:

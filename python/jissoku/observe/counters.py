@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic_ns
@@ -67,12 +68,17 @@ def count(root: int, asked: Asked) -> Counts:
     Raises:
         CannotAsk: A request was not answered.
     """
-    client = _Client(asked)
-    # What is done once only, such as a first look at a file, is not counted.
-    client.ask(CONNECTIONS)
-    client.forget()
+    with closing(_Client(asked)) as client:
+        # What is done once only, such as a first look at a file, is not counted.
+        client.ask(CONNECTIONS)
+        client.close()
+        return _watched(root, client)
+
+
+def _watched(root: int, client: "_Client") -> Counts:
     program = shutil.which("strace")
     if program is None:
+        client.ask(REQUESTS)
         return _counts(client, None, "strace is not installed, so no system call was counted")
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "table"
@@ -179,21 +185,19 @@ class _Client:
         segments, received = connection.arrived()
         connection.request(asked.method, asked.target, asked.body or None, dict(asked.fields))
         # Kept, since the answer that ends a connection takes the socket with it.
-        keep = connection.sock.dup() if connection.sock is not None else None
-        response = connection.getresponse()
-        response.read()
-        if keep is not None:
-            now_segments, now_received = _arrived(keep)
-            keep.close()
-            self._seen["segments"] += now_segments - segments
-            self._seen["bytes"] += now_received - received
+        with connection.sock.dup() as kept:
+            connection.getresponse().read()
+            segments_now, received_now = _arrived(kept)
+        self._seen["segments"] += segments_now - segments
+        self._seen["bytes"] += received_now - received
 
-    def forget(self) -> None:
+    def close(self) -> None:
         """Closes every connection and counts from nought."""
         for connection in self._open:
             connection.close()
         self._open.clear()
         self._seen.clear()
+        self._turn = 0
 
     def seen(self) -> dict[str, int]:
         """Connections opened, and over TCP segments and bytes that came in."""
@@ -215,7 +219,11 @@ class _Connection(http.client.HTTPConnection):
         if isinstance(self._address, str):
             self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self.sock.settimeout(ASK_LIMIT_S)
-            self.sock.connect(self._address)
+            try:
+                self.sock.connect(self._address)
+            except OSError:
+                self.close()
+                raise
         else:
             super().connect()
 

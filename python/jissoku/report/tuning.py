@@ -5,6 +5,7 @@ import msgspec
 from jissoku.model import Comparison, Decision, Remedy, Tuning
 from jissoku.report.format import NOTHING, ratio, significant
 from jissoku.report.json import rounded
+from jissoku.report.scrub import scrubbed
 
 HEADER = ("knob", "alone", "left out of all", "counter per request", "decision")
 GAP = "  "
@@ -12,12 +13,13 @@ GAP = "  "
 
 def tuning_to_json(tuning: Tuning) -> str:
     """One object of schema `jissoku.tuning/1`, indented, with a line end."""
-    plain = rounded(msgspec.to_builtins(tuning))
+    plain = rounded(msgspec.to_builtins(scrubbed(tuning)))
     return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"
 
 
 def tuning_to_text(tuning: Tuning) -> str:
     """The same for people; the diff stands at its end."""
+    tuning = scrubbed(tuning)
     lines = [headline(tuning), ""]
     if tuning.remedies:
         lines += [
@@ -58,10 +60,17 @@ def headline(tuning: Tuning) -> str:
         )
     if kept:
         return f"What paid by itself ({', '.join(kept)}) did not hold on fresh blocks: no change."
-    if any(remedy.decision is Decision.UNDECIDED for remedy in tuning.remedies):
-        return f"No knob of {tuning.target} is proven to pay, and some are undecided."
-    if not tuning.remedies:
+    return _nothing(tuning)
+
+
+def _nothing(tuning: Tuning) -> str:
+    decisions = {remedy.decision for remedy in tuning.remedies}
+    if not decisions:
         return f"There is nothing to try: every knob of {tuning.target} is as it should be."
+    if Decision.UNDECIDED in decisions:
+        return f"No knob of {tuning.target} is proven to pay; about some nothing can be said yet."
+    if Decision.BROKEN in decisions:
+        return f"No knob of {tuning.target} is proven to pay, and some cannot be measured."
     return f"No knob of {tuning.target} pays for this workload."
 
 

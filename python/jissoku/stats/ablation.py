@@ -127,13 +127,17 @@ def _decided(one: Findings) -> Remedy:
 
 def _decision(one: Findings, before: float | None, after: float | None) -> tuple[Decision, str]:
     for comparison in (one.alone, one.without):
-        if comparison and comparison.verdict in {Verdict.FAILED, Verdict.INVALID}:
-            return Decision.BROKEN, "; ".join(comparison.remarks)
+        if comparison and comparison.verdict in _WITHOUT_FIGURE:
+            return _WITHOUT_FIGURE[comparison.verdict], "; ".join(comparison.remarks)
     if not one.same_answers:
         return Decision.DIFFERENT, "the answers are not the same bytes with it and without it"
     if not _pays(one.alone, Verdict.FASTER) and not _pays_beside(one):
         return _no_gain(one)
     return _counted(one, before, after) or _beside(one)
+
+
+# A knob that breaks the server is its own fault, a noisy machine is not.
+_WITHOUT_FIGURE = {Verdict.FAILED: Decision.BROKEN, Verdict.INVALID: Decision.UNDECIDED}
 
 
 def _counted(

@@ -1,0 +1,96 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from jissoku.model import (
+    Change,
+    Comparison,
+    Decision,
+    Estimate,
+    Knob,
+    Remedy,
+    Tuning,
+    Verdict,
+    What,
+)
+from jissoku.report import tuning_to_json, tuning_to_text
+
+KNOB = Knob(
+    name="cache",
+    why="Files stay open. A changed one is served as it was.",
+    counter="openat",
+    change=(Change(what=What.DIRECTIVE, name="open_file_cache", value="max=10"),),
+)
+CHEAPER = Comparison(
+    arm="with cache",
+    against="as it is",
+    verdict=Verdict.FASTER,
+    proven=True,
+    ratio=Estimate(value=0.85, low=0.83, high=0.87, blocks=9, spread=0.01),
+)
+REMEDY = Remedy(
+    knob=KNOB,
+    decision=Decision.ACCEPTED,
+    alone=CHEAPER,
+    before=1.0,
+    after=0.0,
+    sentence="its effect and its counter are as predicted",
+)
+TUNING = Tuning(
+    target="nginx with nginx.conf",
+    path="/",
+    jissoku="0.1.0",
+    seed=1,
+    remedies=(REMEDY,),
+    skipped={"sendfile": "is so already"},
+    bundle=CHEAPER,
+    proven=True,
+    diff="--- nginx.conf\n+++ nginx.conf (proven)\n+open_file_cache max=10;\n",
+)
+
+
+def test_a_proven_change_is_told_with_its_effect_its_counter_and_its_price() -> None:
+    text = tuning_to_text(TUNING)
+    assert text.startswith("Proven for nginx with nginx.conf: cache, together 0.85")
+    assert "openat 1.00 to 0" in text
+    assert "A changed one is served as it was." in text
+    assert text.endswith("+open_file_cache max=10;\n")
+    assert "sendfile: not tried; it is so already." in text
+
+
+@pytest.mark.parametrize(
+    ("decision", "said"),
+    [
+        (Decision.NO_GAIN, "No knob of nginx with nginx.conf pays"),
+        (Decision.UNDECIDED, "about some nothing can be said yet"),
+        (Decision.BROKEN, "some cannot be measured"),
+        (Decision.ACCEPTED, "did not hold on fresh blocks"),
+    ],
+)
+def test_what_is_not_proven_is_not_told_as_proven(decision: Decision, said: str) -> None:
+    remedies = (replace(REMEDY, decision=decision),)
+    text = tuning_to_text(replace(TUNING, remedies=remedies, proven=False, diff=""))
+    assert said in text.splitlines()[0]
+    assert "+++" not in text
+
+
+def test_a_counter_that_was_not_watched_is_no_zero() -> None:
+    blind = replace(REMEDY, before=None, after=None, decision=Decision.UNWATCHED)
+    assert "openat \N{EN DASH} to \N{EN DASH}" in tuning_to_text(
+        replace(TUNING, remedies=(blind,), proven=False, diff="")
+    )
+
+
+def test_an_interrupted_tuning_proves_nothing() -> None:
+    assert "interrupted" in tuning_to_text(replace(TUNING, finished=False)).splitlines()[0]
+
+
+def test_what_a_file_name_holds_is_made_harmless() -> None:
+    assert "\x1b" not in tuning_to_text(replace(TUNING, target="nginx with \x1b[31m.conf"))
+
+
+def test_the_whole_is_json() -> None:
+    found = json.loads(tuning_to_json(TUNING))
+    assert found["schema"] == "jissoku.tuning/1"
+    assert found["remedies"][0]["alone"]["ratio"]["value"] == 0.85
