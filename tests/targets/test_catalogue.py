@@ -20,8 +20,8 @@ def recipe(request: pytest.FixtureRequest) -> Recipe:
 
 def test_every_promised_target_has_a_recipe() -> None:
     assert RECIPES.keys() == {
-        "floor", "go", "granian", "http-server", "jissoku", "nginx", "nginx-tuned", "node",
-        "tornado", "uvicorn",
+        "floor", "go", "granian", "h2o", "http-server", "jissoku", "lighttpd", "nginx",
+        "nginx-proxy", "nginx-tuned", "node", "tornado", "uvicorn",
     }  # fmt: skip
 
 

@@ -47,8 +47,8 @@ def answer(known: Known, claim: Claim) -> ClaimAnswer:
     """Answers one claim: it holds when all its inequalities do, each at its Bonferroni width."""
     if claim.not_testable:
         return ClaimAnswer(claim=claim, answer=Answered.NOT_TESTABLE, remarks=(claim.not_testable,))
-    cores = len(known.header.cores.server)
-    if cores < claim.server_cores_min and not _has_shared_cores(known, claim):
+    cores = _server_cores(known, claim)
+    if cores < claim.server_cores_min:
         reason = (
             f"the server has {cores} {'core' if cores == 1 else 'cores'} here, and the claim is"
             f" about at least {claim.server_cores_min}"
@@ -63,15 +63,16 @@ def answer(known: Known, claim: Claim) -> ClaimAnswer:
     )
 
 
-def _has_shared_cores(known: Known, claim: Claim) -> bool:
+def _server_cores(known: Known, claim: Claim) -> int:
+    """As many as the servers have in the claim's workloads; some of those share all cores."""
     names = {
         _workload(known, quantity)
         for text in claim.test
         for link in parse(text)
         for quantity in link.quantities
     }
-    shared = {s.name for s in known.header.experiment.workload if s.shared_cores}
-    return bool(names) and names <= shared
+    runs = [known.campaigns[name].run for name in names if name in known.campaigns]
+    return min((len(run.cores.server) for run in runs), default=len(known.header.cores.server))
 
 
 def _together(tests: Sequence[Tested]) -> Answered:

@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import pytest
+
+from jissoku.errors import InputError
+from jissoku.pipeline import experiment_file
+from jissoku.targets import catalogue
+
+RIGHT = """title = "One against another"
+essay = "Why."
+
+[[target]]
+name = "one"
+recipe = "nginx"
+change = [{ config = "nginx.conf", find = "gzip on;", put = "gzip off;" }]
+
+[[target]]
+name = "other"
+recipe = "jissoku"
+
+[[factor]]
+name = "nopush"
+of = "one"
+[[factor.level]]
+change = [{ config = "nginx.conf", find = "tcp_nopush on;", put = "" }]
+
+[[workload]]
+name = "hello"
+connections = 8
+
+[[claim]]
+name = "a"
+text = "One is dearer."
+test = ["cost(one) > cost(other@hello)"]
+
+[[published]]
+server = "one"
+value = 5
+unit = "req/s"
+quantity = "rate(one+nopush)"
+"""
+
+RECIPES = catalogue.recipes()
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_right_file_is_read(tmp_path: Path) -> None:
+    found = experiment_file.read(write(tmp_path, RIGHT), RECIPES)
+    assert found.name == "mine"
+    assert [claim.name for claim in found.claim] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "why"),
+    [
+        ('essay = "Why."', 'essay = " "', "line 2, key `essay`", "must not be empty"),
+        ("essay =", "esay =", "key `esay`", "is not known"),
+        ('"nginx"\nchange', '"nginks"\nchange', "line 6, key `target.recipe`", "'nginks'"),
+        ('"gzip on;"', '"gzap"', "line 7, key `target.change.find`", "exactly once"),
+        ('name = "other"', 'name = "one"', "line 10, key `target.name`", "is there twice"),
+        ('name = "other"', 'name = "a@b"', "line 10, key `target.name`", "without @"),
+        ('of = "one"', 'of = "two"', "line 15, key `factor.of`", "there are one, other"),
+        ('"tcp_nopush on;"', '"x"', "line 14, key `factor.name`", "exactly once"),
+        ("connections = 8", "connections = 0", "line 21, key `workload.connections`", "1 to"),
+        ("connections = 8", 'arms = ["x"]', "line 21, key `workload.arms`", "one+nopush"),
+        ("cost(one)", "cost(two)", "line 26, key `claim.test`", "'two' is no arm of hello"),
+        ("@hello", "@bye", "line 26, key `claim.test`", "'bye' is no workload"),
+        ("> cost", "cost", "line 26, key `claim.test`", "a sign is missing"),
+        ('test = ["cost(one) > cost(other@hello)"]', "", "key `claim.name`", "not_testable"),
+        ("rate(one+nopush)", "rate", "line 32, key `published.quantity`", "is no quantity"),
+    ],
+)
+def test_a_wrong_one_is_told_by_line_and_key(
+    tmp_path: Path, old: str, new: str, place: str, why: str
+) -> None:
+    assert old in RIGHT
+    with pytest.raises(InputError) as refused:
+        experiment_file.read(write(tmp_path, RIGHT.replace(old, new, 1)), RECIPES)
+    assert place in str(refused.value)
+    assert why in str(refused.value)
+
+
+@pytest.mark.parametrize("path", experiment_file.known(), ids=lambda path: path.stem)
+def test_ours_can_be_read(path: Path) -> None:
+    assert experiment_file.read(path, RECIPES).published
+
+
+def test_all_six_are_there() -> None:
+    assert {path.stem for path in experiment_file.known()} == {
+        "delay",
+        "kernel-or-user",
+        "parsers",
+        "server-cores",
+        "static-tuning",
+        "uds-keepalive",
+    }
+
+
+def test_an_unknown_name_is_told_the_known_ones() -> None:
+    with pytest.raises(InputError, match="ours are delay, kernel-or-user"):
+        experiment_file.find("dlay")

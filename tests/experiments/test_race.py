@@ -1,0 +1,77 @@
+"""A whole tiny experiment through the command line; it asserts shape, never speed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.race
+
+FILE = """title = "Tiny"
+essay = "Two workloads, two servers."
+
+[[target]]
+name = "ours"
+recipe = "jissoku"
+
+[[target]]
+name = "python"
+recipe = "http-server"
+
+[[workload]]
+name = "hello"
+connections = 4
+
+[[workload]]
+name = "late"
+path = "/delay?ms=5"
+connections = 4
+arms = ["ours"]
+
+[[claim]]
+name = "a"
+text = "Ours is cheaper."
+test = ["cost(ours) < cost(python)"]
+
+[[claim]]
+name = "b"
+text = "Nobody exceeds the ceiling."
+test = ["rate(ours@late) < 1.01 * 800", "errors(ours@late) = 0"]
+
+[[claim]]
+name = "c"
+text = "Nothing is known."
+not_testable = "there is no such thing"
+"""
+
+
+def jissoku(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "jissoku", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+
+
+def test_a_tiny_experiment_is_answered_and_rebuilt(tmp_path: Path) -> None:
+    file = tmp_path / "tiny.toml"
+    file.write_text(FILE)
+    folder = tmp_path / "out"
+    done = jissoku("run", str(file), "--out", str(folder), "--seed", "1")
+    # A busy machine may leave claims undecided; it may not break anything.
+    assert done.returncode in {0, 4}, done.stderr
+    assert "minutes for 2 workloads" in done.stderr.replace("\n", " ")
+    found = json.loads((folder / "report.json").read_text())
+    assert [claim["claim"]["name"] for claim in found["claims"]] == ["a", "b", "c"]
+    assert found["claims"][2]["answer"] == "not testable here"
+    assert set(found["summaries"]) == {"hello", "late"}
+    names = ("report.html", "report.md", "report.json", "report.txt")
+    before = {name: (folder / name).read_bytes() for name in names}
+    assert jissoku("report", str(folder)).returncode == done.returncode
+    assert {name: (folder / name).read_bytes() for name in names} == before
+    for name in (*names, "experiment.json"):
+        assert str(tmp_path) not in (folder / name).read_text(), name
