@@ -68,6 +68,7 @@ def test_a_tiny_experiment_is_answered_and_rebuilt(tmp_path: Path) -> None:
     found = json.loads((folder / "report.json").read_text())
     assert [claim["claim"]["name"] for claim in found["claims"]] == ["a", "b", "c"]
     assert found["claims"][2]["answer"] == "not testable here"
+    assert found["is_finished"]
     assert set(found["summaries"]) == {"hello", "late"}
     names = ("report.html", "report.md", "report.json", "report.txt")
     before = {name: (folder / name).read_bytes() for name in names}

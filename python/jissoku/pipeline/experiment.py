@@ -106,6 +106,7 @@ def run(plan: Plan, listener: Listener) -> bool:
         listener.note(f"Workload {number} of {total}, {question.folder.name}: {who}.")
         if not compare(question, listener):
             return False
+    folders.mark_finished(plan.folder)
     return True
 
 
@@ -130,7 +131,7 @@ def outcome(folder: Path) -> Outcome:
         claims=tuple(answer(known, claim) for claim in header.experiment.claim),
         beside=tuple(beside(known)),
         summaries=summaries,
-        is_finished=len(campaigns) == len(header.workloads),
+        is_finished=folders.is_finished(folder),
     )
 
 

@@ -12,6 +12,7 @@ from jissoku.model.experiment import SCHEMA, Header
 
 HEADER_FILE = "experiment.json"
 COUNTERS_FILE = "counters.json"
+FINISHED_FILE = "finished"
 
 Counters = dict[str, dict[str, float]]
 
@@ -54,6 +55,16 @@ def read_header(folder: Path) -> Header:
         raise InputError(f"{folder} holds no experiment: {error.strerror}") from error
     except (msgspec.MsgspecError, AttributeError) as error:
         raise InputError(f"{path}: not a record: {error}") from error
+
+
+def mark_finished(folder: Path) -> None:
+    """Says that every workload ran to its end."""
+    (folder / FINISHED_FILE).touch()
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether every workload ran to its end."""
+    return (folder / FINISHED_FILE).exists()
 
 
 def write_counters(folder: Path, counters: Counters) -> None:
