@@ -40,6 +40,12 @@ def test_a_line_that_is_missing_comes_first_in_its_block() -> None:
     ]
 
 
+def test_a_value_that_is_a_hole_is_replaced_too() -> None:
+    config = CONFIG.replace("worker_processes 1", "worker_processes {workers}")
+    found = diff(config, [setting("worker_processes", "auto", "main")], "nginx", "nginx.conf")
+    assert "-worker_processes {workers};\n+worker_processes auto;\n" in found
+
+
 def test_what_stands_already_is_no_change() -> None:
     assert diff(CONFIG, [setting("access_log", "off")], "nginx", "nginx.conf") == ""
 

@@ -30,7 +30,9 @@ def diff(config: str, settings: Iterable[Setting], program: str, name: str) -> s
 def _with(config: str, setting: Setting) -> str:
     """A configuration with one line replaced, or added at the head of its block."""
     wanted = f"{setting.directive} {setting.value};"
-    present = re.compile(rf"^([ \t]*){re.escape(setting.directive)}[ \t][^;{{}}]*;", re.MULTILINE)
+    # A recipe's value may be a hole in braces.
+    value = r"(?:[^;{}]|{\w+})*"
+    present = re.compile(rf"^([ \t]*){re.escape(setting.directive)}[ \t]{value};", re.MULTILINE)
     if present.search(config):
         return present.sub(lambda found: found[1] + wanted, config)
     if setting.block == "main":

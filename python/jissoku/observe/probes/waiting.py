@@ -17,6 +17,9 @@ HELD = 16_000
 HELD_MIN = 1_000
 HELD_DELAY_MS = 60_000
 
+# Of an answer that nobody reads to its end.
+ANSWER_SIZE_MAX = 65_536
+
 # Descriptors for everything else.
 SPARE = 200
 
@@ -50,7 +53,7 @@ def look(waiting: Waiting) -> Timers:
     """
     late = _late(waiting)
     asking = waiting.asking(HELD_DELAY_MS)
-    with _held(asking) as connections:
+    with _held(waiting.asking(0)) as connections:
         idle = min(waiting.load() for _ in range(LOADS))
         for connection in connections:
             connection.sendall(asking.request)
@@ -76,9 +79,12 @@ def _held(asking: Asking) -> Iterator[list[socket.socket]]:
 
 
 def _connected(asking: Asking) -> socket.socket:
+    """A connection that has been answered once: one that never asked is soon given up."""
     connection = asking.connect(ANSWER_LIMIT_S)
     # Reset at its end, so that thousands of ports are not left waiting for whoever comes next.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.sendall(asking.request)
+    connection.recv(ANSWER_SIZE_MAX)
     return connection
 
 
