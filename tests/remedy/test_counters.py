@@ -53,7 +53,7 @@ def test_calls_are_read_with_and_without_errors() -> None:
 def test_connections_and_segments_are_counted_by_the_client(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counters.shutil, "which", lambda _: None)
+    monkeypatch.setattr("jissoku.observe.counters.shutil.which", lambda _: None)
     found = counters.count(1, Asked(address=address, target="/"))
     assert found.per_request["connections"] == 0.25
     assert found.per_request["segments"] == 2.0

@@ -5,6 +5,7 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.model import Change, Config, Knob, Origin, Recipe, Start, What
 from jissoku.pipeline import subject
+from jissoku.pipeline.tune import Subject
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import Prepared
 
@@ -31,7 +32,7 @@ KNOBS = (
 RECIPE = catalogue.recipes()["nginx"]
 
 
-def made() -> subject.Subject:
+def made() -> Subject:
     return subject.of_recipe(RECIPE, KNOBS, BASE)
 
 
