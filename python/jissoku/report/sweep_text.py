@@ -69,11 +69,10 @@ def asked(summary: SweepSummary) -> str:
     levels = sorted({rung.level for found in summary.climbs for rung in found.rungs})
     over = f"{sweep.axis} over {', '.join(f'{level:,}' for level in levels)}"
     load = "" if sweep.axis == "connections" else f", {work.connections} connections"
-    lost = summary.trials_total - summary.trials_counted
     return (
         f"{work.method} {work.path}, {over}{load}, {sweep.blocks} blocks in random order;"
         f" {summary.trials_counted} of {summary.trials_total} trials count"
-        + (f", {summary.trials_rejected} of the {lost} others disturbed by the machine"
+        + (f", {summary.trials_rejected} disturbed by the machine"
            if summary.trials_rejected else "")
     )  # fmt: skip
 

@@ -138,7 +138,7 @@ def _bound(sweep: Sweep, trials: Sequence[Trial]) -> Bound:
 
 def _remarks(run: Run, sweep: Sweep, level: int, trials: Sequence[Trial]) -> Iterator[str]:
     if len(trials) < BLOCKS_MIN:
-        yield f"only {len(trials)} of its blocks count, and {BLOCKS_MIN} are needed"
+        yield f"{len(trials) or 'none'} of its blocks count, and {BLOCKS_MIN} are needed"
     if _crowded(run, sweep, level):
         yield f"more workers than the {len(run.cores.server)} cores the server had"
     if sweep.axis is not Axis.RATE:
