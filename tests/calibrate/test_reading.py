@@ -1,7 +1,7 @@
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
-from jissoku.calibrate.reading import COUNT, Figure, figures
+from jissoku.calibrate.reading import COUNT, Figure, figures, rank
 from jissoku.calibrate.tool import read_tools
 
 WRK = """Running 2s test @ http://127.0.0.1:1/
@@ -169,3 +169,14 @@ def test_histograms_are_asked_for_quantiles() -> None:
     found = figures(wanted, text)
     assert found["count"] == 1000
     assert found["p50"] == pytest.approx(500_000, rel=0.002)
+
+
+def test_a_quantile_of_few_samples_has_the_rank_of_its_share() -> None:
+    histogram = HdrHistogram(1, 10**9, 3)
+    for place in range(1, 1013):
+        histogram.record_value(place)
+    wanted = {"p95_ns": Figure(path="histogram", quantile=0.95)}
+    text = f'{{"histogram": "{histogram.encode().decode()}"}}'
+    # 0.95 of 1012 is 961.4: the nearest rank is 961, which that share exceeds.
+    assert figures(wanted, text) == {"p95_ns": 962.0}
+    assert [rank(1012, share) for share in (0.0, 0.5, 0.95, 1.0)] == [1, 506, 962, 1012]

@@ -86,14 +86,22 @@ def _at(tree: Any, path: str, quantile: float | None) -> float | None:
             return None
     if quantile is not None and isinstance(tree, str):
         histogram = HdrHistogram.decode(tree)
-        if quantile == COUNT or not histogram.get_total_count():
-            return float(histogram.get_total_count()) if quantile == COUNT else None
-        return float(histogram.get_value_at_percentile(quantile * 100))
+        count = histogram.get_total_count()
+        if quantile == COUNT or not count:
+            return float(count) if quantile == COUNT else None
+        # Asked for a share, it would take the nearest rank: far out, that is another sample.
+        return float(histogram.get_value_at_percentile(rank(count, quantile) * 100 / count))
     if isinstance(tree, dict):
         tree = list(tree.values())
     if isinstance(tree, list):
         return float(sum(number for number in tree if isinstance(number, int | float)))
     return float(tree) if isinstance(tree, int | float) else None
+
+
+def rank(count: int, share: float) -> int:
+    """The smallest rank that `share` of all do not exceed, without the errors of floats."""
+    parts = round(share * 10_000)
+    return max(1, -(-count * parts // 10_000))
 
 
 def _json(text: str) -> Any:

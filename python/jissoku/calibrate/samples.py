@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from jissoku.calibrate.reading import rank
+
 # Shares of the samples that do not exceed a percentile, by the name that figures have.
 SHARES = {
     "p50_ns": 0.5,
@@ -42,7 +44,7 @@ def figures(wanted: Samples | None, folder: Path) -> dict[str, float]:
     if latencies:
         found |= {"raw_min_ns": float(latencies[0]), "raw_max_ns": float(latencies[-1])}
         found |= {
-            f"raw_{name}": float(latencies[_rank(len(latencies), share) - 1])
+            f"raw_{name}": float(latencies[rank(len(latencies), share) - 1])
             for name, share in SHARES.items()
         }
     return found
@@ -56,9 +58,3 @@ def _latencies(wanted: Samples, path: Path) -> list[int]:
             for row in rows
             if all(row[column] == word for column, word in wanted.where.items())
         ]
-
-
-def _rank(count: int, share: float) -> int:
-    """The smallest rank that `share` of all do not exceed, without the errors of floats."""
-    parts = round(share * 10_000)
-    return max(1, -(-count * parts // 10_000))
