@@ -36,8 +36,8 @@ E5_FIELDS = {
     "content-type": "text/plain",
     "content-length": "2",
 }
-ADDS_A_DATE = {"granian", "uvicorn", "nginx-tuned"}
-NAMES_ITSELF = {"nginx-tuned": "nginx"}
+ADDS_A_DATE = {"granian", "uvicorn", "nginx-proxy", "nginx-tuned"}
+NAMES_ITSELF = {"nginx-proxy": "nginx", "nginx-tuned": "nginx"}
 SENDS_A_FILE = {"nginx", "h2o", "lighttpd"}
 
 
