@@ -1,5 +1,6 @@
 """From a run's records to its reports, on disk and on the screen."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -26,7 +27,7 @@ def publish(folder: Path, *, as_json: bool) -> int:
         "report.json": report.to_json(summary),
         "report.txt": report.to_text(summary, width=WIDTH),
     }
-    _write(folder, texts)
+    write(folder, texts)
     _show(folder, texts["report.json"] if as_json else report.renderable(summary))
     return _code(summary)
 
@@ -38,7 +39,7 @@ def _publish_sweep(folder: Path, summary: SweepSummary, *, as_json: bool) -> int
         "report.json": report.sweep_to_json(summary),
         "report.txt": report.sweep_to_text(summary, width=WIDTH),
     }
-    _write(folder, texts)
+    write(folder, texts)
     _show(folder, texts["report.json"] if as_json else report.sweep_renderable(summary))
     if any(climb.status is Status.FAILED for climb in summary.climbs):
         return exits.FAILED
@@ -47,14 +48,6 @@ def _publish_sweep(folder: Path, summary: SweepSummary, *, as_json: bool) -> int
         for climb in summary.climbs
     )
     return exits.FINE if decided else exits.UNDECIDED
-
-
-def _write(folder: Path, texts: dict[str, str]) -> None:
-    try:
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
 
 
 def _show(folder: Path, shown: RenderableType) -> None:
@@ -71,3 +64,17 @@ def _code(summary: Summary) -> int:
         return exits.FAILED
     decided = any(comparison.ratio is not None for comparison in summary.comparisons)
     return exits.FINE if decided else exits.UNDECIDED
+
+
+def write(folder: Path, texts: Mapping[str, str]) -> None:
+    """Writes files, by name, into a folder that is made if it is not there.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}") from error

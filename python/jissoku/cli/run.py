@@ -9,8 +9,8 @@ import click
 from jissoku.cli import exits
 from jissoku.cli.contestants import place
 from jissoku.cli.progress import Show
+from jissoku.cli.publish import write
 from jissoku.cli.version import version_line
-from jissoku.errors import InputError
 from jissoku.model import Mode, Status
 from jissoku.model.experiment import Answered, Outcome
 from jissoku.observe import cores
@@ -100,11 +100,7 @@ def publish_experiment(folder: Path, *, as_json: bool) -> int:
         "report.json": report.to_json(outcome),
         "report.txt": report.to_text(outcome),
     }
-    try:
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
+    write(folder, texts)
     click.echo(texts["report.json" if as_json else "report.txt"], nl=False)
     if not as_json:
         click.echo(f"Report: {folder / 'report.html'}")

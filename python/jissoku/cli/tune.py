@@ -14,6 +14,7 @@ from jissoku import report
 from jissoku.cli import exits
 from jissoku.cli.contestants import place
 from jissoku.cli.progress import Show
+from jissoku.cli.publish import write
 from jissoku.cli.quantity import Field as HeaderField, Rate
 from jissoku.cli.version import version_line
 from jissoku.design.mode import EFFORTS
@@ -175,12 +176,7 @@ def _publish(found: Tuning, folder: Path, *, as_json: bool) -> int:
     }
     if found.diff:
         texts["proven.diff"] = found.diff
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
+    write(folder, texts)
     click.echo(texts["tuning.json" if as_json else "tuning.txt"], nl=False)
     if not as_json:
         click.echo(f"\nRecords and report: {folder}")

@@ -1,10 +1,8 @@
 """A sweep's report for a terminal, as Markdown and as JSON."""
 
-import io
-
 import msgspec
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -14,26 +12,14 @@ from jissoku.report import sweep_tables as tables
 from jissoku.report.json import rounded
 from jissoku.report.scrub import scrubbed
 from jissoku.report.tables import Table
-from jissoku.report.text import STYLES
+from jissoku.report.text import STYLES, plain
 
 LEFT = {"bound", "fitted", "target", "at", "requests per second"}
 
 
 def sweep_to_text(summary: SweepSummary, *, width: int = 100) -> str:
     """The report without colours, the same at the same width on every machine."""
-    console = Console(
-        file=io.StringIO(),
-        width=width,
-        height=100,
-        color_system=None,
-        force_terminal=False,
-        legacy_windows=False,
-        _environ={},
-    )
-    with console.capture() as capture:
-        console.print(sweep_renderable(summary))
-    lines = [line.rstrip() for line in capture.get().splitlines()]
-    return "\n".join(lines).rstrip("\n") + "\n"
+    return plain(sweep_renderable(summary), width=width)
 
 
 def sweep_renderable(summary: SweepSummary) -> RenderableType:

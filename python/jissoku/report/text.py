@@ -23,6 +23,11 @@ COLUMNS_FIRST = 6
 
 def to_text(summary: Summary, *, width: int = 100) -> str:
     """The report without colours, the same at the same width on every machine."""
+    return plain(renderable(summary), width=width)
+
+
+def plain(report: RenderableType, *, width: int) -> str:
+    """What a console without colours would show, the same on every machine."""
     console = Console(
         file=io.StringIO(),
         width=width,
@@ -33,7 +38,7 @@ def to_text(summary: Summary, *, width: int = 100) -> str:
         _environ={},
     )
     with console.capture() as capture:
-        console.print(renderable(summary))
+        console.print(report)
     lines = [line.rstrip() for line in capture.get().splitlines()]
     return "\n".join(lines).rstrip("\n") + "\n"
 
