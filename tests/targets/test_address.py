@@ -20,6 +20,11 @@ def test_a_port_in_use_is_passed_over() -> None:
         assert free_port(random.Random(8)) != first
 
 
+def test_a_port_promised_to_another_target_is_passed_over() -> None:
+    first = free_port(random.Random(8))
+    assert free_port(random.Random(8), {first}) != first
+
+
 def test_when_every_port_is_taken_we_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     only = free_port(random.Random(9))
     monkeypatch.setattr(address, "PORTS", range(only, only + 1))

@@ -4,6 +4,7 @@ import time
 from typing import Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from jissoku.model import Kind, Trial
@@ -57,7 +58,10 @@ class Show:
         self._bar.update(self._task, completed=done, total=total, left=left, description=doing)
         if trial.failure is not None:
             failure = trial.failure
+            said = failure.stderr.strip().rpartition("\n")[2]
             self._console.print(f"{failure.arm} failed ({failure.stage}): {failure.reason}")
+            if said:
+                self._console.print(f"  its last words: {escape(said)}", style="dim")
         now = time.monotonic()
         if self._bar.disable and not self._quiet and now - self._last > QUIET_S:
             self._last = now

@@ -7,7 +7,7 @@ words.
 import dataclasses
 import http.client
 import random
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -119,9 +119,11 @@ class Bench:
     ) -> tuple[tuple[Lane, ...], Conditions]:
         rng = random.Random(planned.seed)
         with ExitStack() as stack:
-            running = {}
+            running: dict[str, Running] = {}
             for name in planned.arms:
-                running[name] = self._start(name, rng, workload)
+                # The one before may not listen yet, and must not meet the next on its port.
+                promised = {other.address.port for other in running.values()}
+                running[name] = self._start(name, rng, workload, promised)
                 stack.callback(self._stop, name, running[name])
             servers = [self._verified(name, running[name], workload) for name in planned.arms]
             lap = self._lap(planned, servers, workload, window)
@@ -132,11 +134,13 @@ class Bench:
             )
         return lanes, conditions
 
-    def _start(self, name: str, rng: random.Random, workload: Workload) -> Running:
+    def _start(
+        self, name: str, rng: random.Random, workload: Workload, promised: Container[int]
+    ) -> Running:
         prepared = self._contestants[name].prepared
         on_unix = workload.transport is Transport.UNIX or not prepared.listen.tcp
         try:
-            port = None if on_unix else free_port(rng)
+            port = None if on_unix else free_port(rng, promised)
             placement = Placement(
                 port=port,
                 cores=self._cores.server,

@@ -2,6 +2,7 @@
 
 import random
 import socket as sockets
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -77,14 +78,20 @@ def parse(text: str) -> Address:
     return Address(host=parts.hostname, port=80 if port is None else port)
 
 
-def free_port(rng: random.Random) -> int:
+def free_port(rng: random.Random, promised: Container[int] = ()) -> int:
     """Finds a port of 127.0.0.1 that nobody uses, not even a connection in TIME_WAIT.
+
+    Args:
+        rng: What draws it.
+        promised: Ports of targets that were started a moment ago and may not listen yet.
 
     Raises:
         TargetError: None was found in a bounded number of tries.
     """
     for _ in range(TRIES):
         port = rng.choice(PORTS)
+        if port in promised:
+            continue
         with sockets.socket() as probe:
             try:
                 probe.bind((HOST, port))
