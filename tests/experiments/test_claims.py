@@ -4,13 +4,14 @@ import dataclasses
 
 import pytest
 
-from jissoku.model import Cores, Missing, Mode, Trial
+from jissoku.model import Cores, Counts, Missing, Mode, Trial
 from jissoku.model.experiment import (
     Answered,
     Claim,
     ClaimAnswer,
     Entrant,
     Experiment,
+    Figures,
     Header,
     Published,
     Setting,
@@ -55,13 +56,20 @@ def known(*, blocks: int = 9, missing: tuple[Missing, ...] = (), **header: objec
         workloads=("one", "two"),
         left_out={"lost": "nobody came"},
     )
-    counters = {"cheap": {"": 2.0, "read": 1.0}}
+    per_request = {"read": 1.0, "writev": 1.0, "connections": 0.1, "segments": 2.0}
+    counters = {
+        "cheap": Counts(requests=400, per_request=per_request),
+        "like": Counts(requests=400, per_request={"connections": 0.1}, calls_reason="no strace"),
+    }
+    rounds = tuple({"callback": 200.0 + n, "whole": 100.0 + n / 2} for n in range(9))
+    figures = {"micro": Figures(rounds=rounds), "gone": Figures(reason="there is no cargo")}
     return Known(
         header=dataclasses.replace(whole, **header),  # type: ignore[arg-type]
         campaigns={
             "one": Campaign(run=run, trials=trials, counters=counters),
             "two": Campaign(run=run, trials=other, counters={}),
         },
+        figures=figures,
     )
 
 
@@ -92,6 +100,20 @@ def ask(known: Known, *tests: str, **claim: object) -> ClaimAnswer:
         ("calls.openat(cheap) = 0", Answered.HOLDS),
         ("calls.read(cheap) < 1", Answered.FAILS),
         ("calls(dear) < 3", Answered.NOT_TESTABLE),
+        ("calls(like) < 3", Answered.NOT_TESTABLE),
+        ("connections(like) < 0.2", Answered.HOLDS),
+        ("segments(cheap) = 2", Answered.HOLDS),
+        ("bytes(cheap) < 200", Answered.NOT_TESTABLE),
+        ("figure.callback(micro) / figure.whole(micro) > 1.9", Answered.HOLDS),
+        ("figure.callback(micro) / figure.whole(micro) < 1.9", Answered.FAILS),
+        ("figure.other(micro) < 5", Answered.NOT_TESTABLE),
+        ("figure.whole(gone) < 5", Answered.NOT_TESTABLE),
+        ("figure.whole(here) < 5", Answered.UNDECIDED),
+        # 2 calls of about 100 ns are 4 % of 5 us.
+        ("calls(cheap) * figure.whole(micro) / cost(cheap) < 0.05", Answered.HOLDS),
+        ("calls(cheap) * figure.whole(micro) / cost(cheap) < 0.03", Answered.FAILS),
+        ("calls.openat(cheap) * figure.whole(micro) / cost(cheap) < 1", Answered.NOT_TESTABLE),
+        ("calls(like) * figure.whole(micro) / cost(cheap) < 1", Answered.NOT_TESTABLE),
         ("cost(cheap@lost) < cost(dear@lost)", Answered.NOT_TESTABLE),
     ],
 )

@@ -38,6 +38,11 @@ server = "one"
 value = 5
 unit = "req/s"
 quantity = "rate(one+nopush)"
+
+[[bench]]
+name = "micro"
+command = ["{python}"]
+rounds = 6
 """
 
 RECIPES = catalogue.recipes()
@@ -72,6 +77,16 @@ def test_a_right_file_is_read(tmp_path: Path) -> None:
         ("@hello", "@bye", "line 26, key `claim.test`", "'bye' is no workload"),
         ("> cost", "cost", "line 26, key `claim.test`", "a sign is missing"),
         ('test = ["cost(one) > cost(other@hello)"]', "", "key `claim.name`", "not_testable"),
+        (
+            "cost(other@hello)",
+            "figure.x(two)",
+            "key `claim.test`",
+            "is no bench; there are micro, here",
+        ),
+        ("rounds = 6", "rounds = 5", "key `bench.rounds`", "must be 6 to 100"),
+        ('name = "micro"', 'name = "here"', "key `bench.name`", "and not here"),
+        ('command = ["{python}"]', "command = []", "key `bench.command`", "must name a program"),
+        ("rate(one+nopush)", "figure.x(here)", "line 32, key `published", "is a bench's"),
         ("rate(one+nopush)", "rate", "line 32, key `published.quantity`", "is no quantity"),
     ],
 )

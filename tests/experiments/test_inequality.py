@@ -38,6 +38,10 @@ def test_numbers_are_multiplied_into_the_bound() -> None:
         ("cost(a) < 0", "above 0"),
         ("cost(a) = 1", "no measured figure equals"),
         ("errors(a) / errors(b) < 1", "is a count"),
+        ("errors(a) * cost(b) < 1", "is a count"),
+        ("figure(a) < 1", "is no metric"),
+        ("figure.x(a@b) < 1", "is no workload's"),
+        ("calls(a) * figure.x(a) = 1", "no measured figure equals"),
         ("0 = errors(a)", "write the count first"),
     ],
 )

@@ -41,6 +41,11 @@ text = "Nobody exceeds the ceiling."
 test = ["rate(ours@late) < 1.01 * 800", "errors(ours@late) = 0"]
 
 [[claim]]
+name = "calls"
+text = "Its calls are a part of what a request costs."
+test = ["calls(ours) * figure.syscall_ns(here) / cost(ours) < 0.9", "connections(ours) < 0.1"]
+
+[[claim]]
 name = "c"
 text = "Nothing is known."
 not_testable = "there is no such thing"
@@ -66,9 +71,12 @@ def test_a_tiny_experiment_is_answered_and_rebuilt(tmp_path: Path) -> None:
     assert done.returncode in {0, 4}, done.stderr
     assert "minutes for 2 workloads" in done.stderr.replace("\n", " ")
     found = json.loads((folder / "report.json").read_text())
-    assert [claim["claim"]["name"] for claim in found["claims"]] == ["a", "b", "c"]
-    assert found["claims"][2]["answer"] == "not testable here"
+    assert [claim["claim"]["name"] for claim in found["claims"]] == ["a", "b", "calls", "c"]
+    assert found["claims"][3]["answer"] == "not testable here"
     assert found["is_finished"]
+    assert set(json.loads((folder / "hello" / "counters.json").read_text())) == {"ours"}
+    assert not (folder / "late" / "counters.json").exists()
+    assert len(json.loads((folder / "figures.json").read_text())["here"]["rounds"]) == 9
     assert set(found["summaries"]) == {"hello", "late"}
     names = ("report.html", "report.md", "report.json", "report.txt")
     before = {name: (folder / name).read_bytes() for name in names}

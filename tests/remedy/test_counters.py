@@ -56,7 +56,8 @@ def test_connections_and_segments_are_counted_by_the_client(
     monkeypatch.setattr("jissoku.observe.counters.shutil.which", lambda _: None)
     found = counters.count(1, Asked(address=address, target="/"))
     assert found.per_request["connections"] == 0.25
-    assert found.per_request["segments"] == 2.0
+    # On a busy machine the kernel may send one of them again, to probe for a loss (RFC 8985).
+    assert found.per_request["segments"] == pytest.approx(2.0, abs=0.1)
     assert "strace is not installed" in found.calls_reason
     assert "writev" not in found.per_request
 

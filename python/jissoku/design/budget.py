@@ -48,8 +48,11 @@ LADDERS = {
 }
 
 
-def choose(mode: Mode, needs: Mapping[str, Need]) -> dict[str, Effort]:
+def choose(mode: Mode, needs: Mapping[str, Need], beside_s: float = 0.0) -> dict[str, Effort]:
     """The best effort with which all workloads together stay within the mode's minutes.
+
+    Args:
+        beside_s: What else takes time, whatever the effort.
 
     Where even the least does not, it is taken all the same: the estimate is printed before the
     start.
@@ -57,10 +60,8 @@ def choose(mode: Mode, needs: Mapping[str, Need]) -> dict[str, Effort]:
     efforts: dict[str, Effort] = {}
     for blocks, warmup_s, window_s in LADDERS[mode]:
         efforts = {name: _effort(need, blocks, warmup_s, window_s) for name, need in needs.items()}
-        if (
-            minutes([(needs[name], effort) for name, effort in efforts.items()])
-            <= MINUTES_MAX[mode]
-        ):
+        plans = [(needs[name], effort) for name, effort in efforts.items()]
+        if minutes(plans, beside_s) <= MINUTES_MAX[mode]:
             break
     return efforts
 
@@ -77,9 +78,9 @@ def _effort(need: Need, blocks: int, warmup_s: float, window_s: float) -> Effort
     )
 
 
-def minutes(plans: Sequence[tuple[Need, Effort]]) -> float:
+def minutes(plans: Sequence[tuple[Need, Effort]], beside_s: float = 0.0) -> float:
     """How long so many workloads will take; reruns are not foreseen."""
-    seconds = 0.0
+    seconds = beside_s
     for need, effort in plans:
         kinds = 2 if need.duets or need.paced else 1
         trials = need.duets * effort.blocks + kinds * need.arms * effort.solo_blocks

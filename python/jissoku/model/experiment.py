@@ -93,6 +93,32 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """A program that measures something itself, such as a microbenchmark, and prints its figures.
+
+    Attributes:
+        recipe: Is made ready first, so that the command may name its `{program}` and `{cache}`.
+        command: Prints lines of a name and a number above 0, and ends; run on the server's cores.
+        rounds: How often it is run; a round is to its figures what a block is to other ones.
+        seconds: About how long a round takes, for the estimate of the whole.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    recipe: str = ""
+    rounds: int = 9
+    seconds: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a bench printed, one entry for each round, or why there is nothing."""
+
+    rounds: tuple[dict[str, float], ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """A statement that is tested, or the reason why it is not tested here.
 
@@ -154,6 +180,7 @@ class Experiment:
     year: int = 0
     design: Design = Design.ONE_AT_A_TIME
     factor: tuple[Factor, ...] = ()
+    bench: tuple[Bench, ...] = ()
     published: tuple[Published, ...] = ()
     absent: tuple[Absent, ...] = ()
 

@@ -1,13 +1,13 @@
 """An experiment: its targets made ready, each workload a campaign of its own, and the answer.
 
 File -> arms -> contestants -> what each workload needs -> efforts that fit into the mode's minutes
--> header -> one campaign after the other, each in a folder inside the experiment's -> (a reader
-turns the records into answers).
+-> header -> benches -> one campaign after the other, each in a folder inside the experiment's, and
+what claims want counted -> (a reader turns the records into answers).
 """
 
 import dataclasses
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,31 +16,23 @@ from jissoku.design import budget, factors
 from jissoku.design.budget import Need
 from jissoku.design.mode import Effort
 from jissoku.errors import TargetError
-from jissoku.model import Cores, Missing, Mode, Recipe, Reuse, Transport, Workload
+from jissoku.model import Cores, Counts, Missing, Mode, Recipe, Reuse, Transport, Workload
 from jissoku.model.experiment import Entrant, Experiment, Header, Outcome, Setting
 from jissoku.observe.cores import allowed
 from jissoku.observe.machine import machine
+from jissoku.pipeline import observation
 from jissoku.pipeline.bench import Contestant
 from jissoku.pipeline.campaign import Pace, Question, compare
 from jissoku.pipeline.listener import Listener
 from jissoku.records import experiment as folders
 from jissoku.stats.claims import Known, answer
 from jissoku.stats.figures import Campaign
-from jissoku.stats.inequality import Quantity, parse, quantity
+from jissoku.stats.inequality import Quantity, quantity
 from jissoku.stats.published import beside
 from jissoku.targets import command
 from jissoku.targets.contract import part
 from jissoku.targets.place import Place
 from jissoku.targets.prepare import Prepared, prepare
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """An experiment that can be started."""
-
-    header: Header
-    questions: tuple[Question, ...]
-    folder: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +49,15 @@ class Wish:
     version: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """An experiment that can be started."""
+
+    wish: Wish
+    header: Header
+    questions: tuple[Question, ...]
+
+
 def plan(wish: Wish, listener: Listener) -> Plan:
     """Makes every target ready, and plans the time.
 
@@ -69,7 +70,8 @@ def plan(wish: Wish, listener: Listener) -> Plan:
     left_out = {name: _nobody(m) for name, (found, m) in fields.items() if not found}
     racing = [s for s in experiment.workload if s.name not in left_out]
     needs = {s.name: _need(experiment, s, len(fields[s.name][0])) for s in racing}
-    efforts = budget.choose(wish.mode, needs)
+    beside = observation.seconds(experiment)
+    efforts = budget.choose(wish.mode, needs, beside)
     header = Header(
         experiment=experiment,
         jissoku=wish.version,
@@ -81,13 +83,13 @@ def plan(wish: Wish, listener: Listener) -> Plan:
         workloads=tuple(needs),
         left_out=left_out,
         missing=missing,
-        minutes=budget.minutes([(needs[name], effort) for name, effort in efforts.items()]),
+        minutes=budget.minutes([(needs[name], effort) for name, effort in efforts.items()], beside),
     )
     questions = tuple(
         _question(wish, setting, fields[setting.name], needs[setting.name], efforts[setting.name])
         for setting in racing
     )
-    return Plan(header=header, questions=questions, folder=wish.folder)
+    return Plan(wish=wish, header=header, questions=questions)
 
 
 def run(plan: Plan, listener: Listener) -> bool:
@@ -99,15 +101,29 @@ def run(plan: Plan, listener: Listener) -> bool:
     Raises:
         InputError: The folder holds an experiment already or cannot be written.
     """
-    folders.write_header(plan.folder, plan.header)
+    wish = plan.wish
+    watched = observation.watched(wish.experiment)
+    folders.write_header(wish.folder, plan.header)
+    figures = observation.figures(wish.experiment, wish.recipes, wish.place, wish.cores, listener)
+    folders.write_figures(wish.folder, figures)
     for number, question in enumerate(plan.questions, start=1):
         who = ", ".join(question.names)
         total = len(plan.questions)
         listener.note(f"Workload {number} of {total}, {question.folder.name}: {who}.")
         if not compare(question, listener):
             return False
-    folders.mark_finished(plan.folder)
+        arms = watched.get(question.folder.name, ())
+        if arms:
+            listener.note(f"Counting what a request does: {', '.join(arms)}.")
+            folders.write_counters(question.folder, _counted(question, arms))
+    folders.mark_finished(wish.folder)
     return True
+
+
+def _counted(question: Question, arms: Container[str]) -> dict[str, Counts]:
+    mine = [one for one in question.contestants if one.arm.name in arms]
+    seed = f"{question.seed}/{question.folder.name}"
+    return observation.count_each(mine, question.workload, question.cores, seed)
 
 
 def outcome(folder: Path) -> Outcome:
@@ -125,7 +141,7 @@ def outcome(folder: Path) -> Outcome:
         counters = folders.read_counters(folder / name)
         campaigns[name] = Campaign(run=run, trials=trials, counters=counters)
         summaries[name] = stats.summarise(run, trials)
-    known = Known(header=header, campaigns=campaigns)
+    known = Known(header=header, campaigns=campaigns, figures=folders.read_figures(folder))
     return Outcome(
         header=header,
         claims=tuple(answer(known, claim) for claim in header.experiment.claim),
@@ -235,21 +251,21 @@ def _need(experiment: Experiment, setting: Setting, arms: int) -> Need:
     wanted = [
         one
         for one in _quantities(experiment)
-        if (one.workload or experiment.workload[0].name) == setting.name
+        if not one.is_figure and (one.workload or experiment.workload[0].name) == setting.name
     ]
     duets = arms - 1 if any(one.metric == "cost" for one in wanted) else 0
     return Need(
         arms=arms,
         duets=duets,
-        alone=not duets or any(one.metric not in ("cost", "calls", "errors") for one in wanted),
+        alone=not duets or any(one.metric != "cost" and not one.is_count for one in wanted),
         paced=setting.rate is not None,
     )
 
 
 def _quantities(experiment: Experiment) -> list[Quantity]:
-    tests = [text for claim in experiment.claim for text in claim.test]
-    found = [one for text in tests for link in parse(text) for one in link.quantities]
-    return found + [quantity(row.quantity) for row in experiment.published if row.quantity]
+    return observation.quantities(experiment) + [
+        quantity(row.quantity) for row in experiment.published if row.quantity
+    ]
 
 
 def _question(

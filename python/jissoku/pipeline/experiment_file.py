@@ -7,11 +7,15 @@ from jissoku.design.factors import arms
 from jissoku.errors import InputError
 from jissoku.model import Recipe
 from jissoku.model.experiment import Change, Claim, Design, Entrant, Experiment
+from jissoku.pipeline.observation import HERE
 from jissoku.stats.inequality import GrammarError, Quantity, parse, quantity
 from jissoku.targets import document
 from jissoku.targets.document import Keys
 
 OURS = Path(__file__).parent / "experiments"
+
+# No verdict rests on fewer (`jissoku.stats.verdict`).
+ROUNDS_MIN = 6
 
 Mistake = tuple[Keys, str]
 
@@ -57,8 +61,8 @@ def _nonsense(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator
     for key in ("title", "essay"):
         if not getattr(experiment, key).strip():
             yield (key,), "must not be empty"
-    for key in ("target", "workload", "claim"):
-        if not getattr(experiment, key):
+    for key in ("target", "workload", "claim", "bench"):
+        if key != "bench" and not getattr(experiment, key):
             yield (key,), f"must be there at least once: write [[{key}]]"
         names = [one.name for one in getattr(experiment, key)]
         for index, name in enumerate(names):
@@ -67,6 +71,7 @@ def _nonsense(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator
     yield from _entrants(experiment, recipes)
     yield from _factors(experiment, recipes)
     yield from _workloads(experiment)
+    yield from _benches(experiment, recipes)
     for index, claim in enumerate(experiment.claim):
         yield from _claim(claim, ("claim", index), experiment)
     yield from _published(experiment)
@@ -78,7 +83,10 @@ def _published(experiment: Experiment) -> Iterator[Mistake]:
         if not row.quantity:
             continue
         try:
-            yield from _known(quantity(row.quantity), at, experiment)
+            wanted = quantity(row.quantity)
+            if wanted.is_figure:
+                yield at, f"{wanted.text} is a bench's, and cannot stand beside a server's figure"
+            yield from _known(wanted, at, experiment)
         except GrammarError as error:
             yield at, str(error)
 
@@ -164,6 +172,22 @@ def _workloads(experiment: Experiment) -> Iterator[Mistake]:
                 yield (*at, "arms"), f"{arm!r} is no arm; there are {', '.join(names)}"
 
 
+def _benches(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:
+    for index, bench in enumerate(experiment.bench):
+        at: Keys = ("bench", index)
+        if any(char in bench.name for char in "@()/") or bench.name.strip() in {"", HERE.name}:
+            yield (*at, "name"), f"must be a word without @, / and brackets, and not {HERE.name}"
+        if not bench.command:
+            yield (*at, "command"), "must name a program"
+        if bench.recipe and bench.recipe not in recipes:
+            known = ", ".join(sorted(recipes))
+            yield (*at, "recipe"), f"{bench.recipe!r} is no recipe; there are {known}"
+        if not ROUNDS_MIN <= bench.rounds <= 100:
+            yield (*at, "rounds"), f"must be {ROUNDS_MIN} to 100"
+        if not 0 < bench.seconds <= 60:
+            yield (*at, "seconds"), "must be above 0 and at most 60"
+
+
 def _claim(claim: Claim, at: Keys, experiment: Experiment) -> Iterator[Mistake]:
     if not claim.text.strip():
         yield (*at, "text"), "must not be empty"
@@ -183,6 +207,11 @@ def _claim(claim: Claim, at: Keys, experiment: Experiment) -> Iterator[Mistake]:
 def _known(wanted: Quantity, at: Keys, experiment: Experiment) -> Iterator[Mistake]:
     settings = {work.name: work for work in experiment.workload}
     if not settings:
+        return
+    if wanted.is_figure:
+        benches = [bench.name for bench in (*experiment.bench, HERE)]
+        if wanted.arm not in benches:
+            yield at, f"{wanted.arm!r} is no bench; there are {', '.join(benches)}"
         return
     name = wanted.workload or experiment.workload[0].name
     if name not in settings:

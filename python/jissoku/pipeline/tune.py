@@ -6,7 +6,6 @@ of its own: `alone` against the configuration as it is, `without` against all kn
 """
 
 import dataclasses
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,22 +24,17 @@ from jissoku.model import (
     Kind,
     Knob,
     Mode,
-    Transport,
     Trial,
     Tuning,
     Workload,
 )
-from jissoku.observe import counters
-from jissoku.observe.counters import Asked, CannotAsk
 from jissoku.pipeline.bench import Contestant
 from jissoku.pipeline.campaign import Question, compare
 from jissoku.pipeline.listener import Listener
+from jissoku.pipeline.observation import count
 from jissoku.stats import ablation
 from jissoku.stats.ablation import Findings
-from jissoku.targets import process, ready
-from jissoku.targets.address import free_port
 from jissoku.targets.prepare import Prepared
-from jissoku.targets.process import Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,30 +195,12 @@ class _Tuner:
 
     def _count(self, knobs: tuple[str, ...]) -> Counts:
         """Counts in a trial of its own; a target that does not answer has no counters."""
-        prepared = self.subject.prepared(knobs)
-        work = self.conduct.workload
-        on_unix = work.transport is Transport.UNIX
-        placement = Placement(
-            port=None if on_unix else free_port(random.Random(f"{self.conduct.seed}/{knobs}")),
-            cores=self.conduct.cores.server,
-            workers=len(self.conduct.cores.server),
-            seed=self.conduct.seed,
-        )
+        conduct = self.conduct
+        seed = f"{conduct.seed}/{knobs}"
         try:
-            with process.start(prepared, placement) as running:
-                ready.wait(running, work)
-                assert running.pid is not None, "what is tuned is started by us"
-                address = running.address
-                asked = Asked(
-                    address=address.socket or (address.host, address.port),
-                    target=work.path,
-                    fields=work.headers,
-                    method=work.method,
-                    body=work.body,
-                )
-                return counters.count(running.pid, asked)
-        except (TargetError, CannotAsk) as error:
+            return count(self.subject.prepared(knobs), conduct.workload, conduct.cores, seed)
+        except TargetError as error:
             if not knobs:
-                said = getattr(error, "stderr", "")
-                raise TargetError(f"{self.subject.name}: {error}\n{said}".rstrip()) from error
+                said = f"{self.subject.name}: {error}\n{error.stderr}"
+                raise TargetError(said.rstrip()) from error
             return Counts(requests=0, calls_reason=str(error))

@@ -1,20 +1,27 @@
 """An experiment's folder: `experiment.json` first, then a run's folder for each workload.
 
-System calls that were counted, in trials of their own, stand in a workload's `counters.json`.
+What was counted in trials of their own stands in a workload's `counters.json`, and what benches
+printed in the experiment's `figures.json`.
 """
 
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from jissoku.errors import InputError
-from jissoku.model.experiment import SCHEMA, Header
+from jissoku.model import Counts
+from jissoku.model.experiment import SCHEMA, Figures, Header
 
 HEADER_FILE = "experiment.json"
 COUNTERS_FILE = "counters.json"
+FIGURES_FILE = "figures.json"
 FINISHED_FILE = "finished"
 
-Counters = dict[str, dict[str, float]]
+Counters = dict[str, Counts]
+AllFigures = dict[str, Figures]
+
+Kept = TypeVar("Kept")
 
 
 def is_experiment(folder: Path) -> bool:
@@ -68,21 +75,42 @@ def is_finished(folder: Path) -> bool:
 
 
 def write_counters(folder: Path, counters: Counters) -> None:
-    """Keeps what was counted beside a workload's run."""
-    raw = msgspec.json.format(msgspec.json.encode(counters, order="sorted"), indent=2)
-    (folder / COUNTERS_FILE).write_bytes(raw + b"\n")
+    """Keeps what was counted beside a workload's run, by arm."""
+    _write(folder / COUNTERS_FILE, counters)
 
 
 def read_counters(folder: Path) -> Counters:
-    """What was counted in a workload: by arm, then by call; nothing where nobody counted.
+    """What was counted in a workload, by arm; nothing where nobody counted.
 
     Raises:
         InputError: The file is not what `write_counters` writes.
     """
-    path = folder / COUNTERS_FILE
+    return _read(folder / COUNTERS_FILE, Counters) or {}
+
+
+def write_figures(folder: Path, figures: AllFigures) -> None:
+    """Keeps what the benches of an experiment printed, by bench."""
+    _write(folder / FIGURES_FILE, figures)
+
+
+def read_figures(folder: Path) -> AllFigures:
+    """What the benches of an experiment printed, by bench; nothing where there was none.
+
+    Raises:
+        InputError: The file is not what `write_figures` writes.
+    """
+    return _read(folder / FIGURES_FILE, AllFigures) or {}
+
+
+def _write(path: Path, kept: Counters | AllFigures) -> None:
+    raw = msgspec.json.format(msgspec.json.encode(kept, order="sorted"), indent=2)
+    path.write_bytes(raw + b"\n")
+
+
+def _read(path: Path, kind: type[Kept]) -> Kept | None:
     if not path.is_file():
-        return {}
+        return None
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Counters)
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except msgspec.MsgspecError as error:
         raise InputError(f"{path}: not a record: {error}") from error

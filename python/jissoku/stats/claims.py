@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
 from jissoku.model import Bound, Estimate, Status
-from jissoku.model.experiment import Answered, Claim, ClaimAnswer, Header, Tested
+from jissoku.model.experiment import Answered, Claim, ClaimAnswer, Figures, Header, Tested
 from jissoku.stats import figures, multiple
 from jissoku.stats.campaign import is_rejected
 from jissoku.stats.figures import Campaign, Part
@@ -23,6 +23,7 @@ class Known:
 
     header: Header
     campaigns: Mapping[str, Campaign]
+    figures: Mapping[str, Figures] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ def _server_cores(known: Known, claim: Claim) -> int:
         for text in claim.test
         for link in parse(text)
         for quantity in link.quantities
+        if not quantity.is_figure
     }
     runs = [known.campaigns[name].run for name in names if name in known.campaigns]
     return min((len(run.cores.server) for run in runs), default=len(known.header.cores.server))
@@ -100,8 +102,12 @@ def _tested(known: Known, text: str, link: Link, confidence: float) -> Tested:
         lack = _lack(known, quantity)
         if lack is not None:
             return replace(blank, answer=lack[0], remarks=(lack[1],))
-    if link.quantities[0].is_count:
+    if all(quantity.is_count for quantity in link.quantities):
         return _counted(known, link, blank)
+    factor = _factor(known, link)
+    if factor is None:
+        remark = "a count in it is 0: no ratio can be had"
+        return replace(blank, answer=Answered.NOT_TESTABLE, remarks=(remark,))
     parts = list(_parts(known, link))
     few = min(len(part.logs) for _, part in parts)
     if few < 2:
@@ -109,6 +115,7 @@ def _tested(known: Known, text: str, link: Link, confidence: float) -> Tested:
         needed = BLOCKS_MIN - few
         return replace(blank, answer=Answered.UNDECIDED, remarks=(remark,), blocks_needed=needed)
     spread = _spread(parts)
+    spread = replace(spread, mean=spread.mean + math.log(factor))
     value = _estimate(spread)
     judged = replace(blank, value=value, measured=value.text)
     if few < BLOCKS_MIN:
@@ -165,20 +172,14 @@ def _held_down(known: Known, link: Link) -> tuple[list[Quantity], list[Quantity]
 
 
 def _shares(known: Known, link: Link) -> Iterator[str]:
-    names = {_workload(known, quantity) for quantity in link.quantities}
+    names = {_workload(known, quantity) for quantity in link.quantities if not quantity.is_figure}
     if any(known.campaigns[name].run.cores.shared for name in names):
         yield "servers and stopwatch shared their cores: the ratio stands, for this arrangement"
 
 
 def _counted(known: Known, link: Link, blank: Tested) -> Tested:
     quantity = link.left.above[0]
-    campaign = known.campaigns[_workload(known, quantity)]
-    value: float | None
-    if quantity.metric == "errors":
-        value = figures.errors(campaign, quantity.arm)
-    else:
-        name = quantity.metric.partition(".")[2]
-        value = campaign.counters[quantity.arm].get(name, 0.0)
+    value = _count(known, quantity)
     if value is None:
         remark = f"no trial of {quantity.arm} counts"
         return replace(blank, answer=Answered.UNDECIDED, remarks=(remark,))
@@ -191,8 +192,33 @@ def _counted(known: Known, link: Link, blank: Tested) -> Tested:
     )
 
 
+def _count(known: Known, quantity: Quantity) -> float | None:
+    campaign = known.campaigns[_workload(known, quantity)]
+    if quantity.metric == "errors":
+        return figures.errors(campaign, quantity.arm)
+    return figures.count(campaign.counters[quantity.arm], quantity.metric)
+
+
+def _factor(known: Known, link: Link) -> float | None:
+    """The exact counts of a link, multiplied; None where one of them is 0."""
+    found = 1.0
+    for way, quantities in ((1, link.above), (-1, link.below)):
+        for quantity in quantities:
+            value = _count(known, quantity) if quantity.is_count else 1.0
+            if not value:
+                return None
+            found *= value**way
+    return found
+
+
 def _lack(known: Known, quantity: Quantity) -> tuple[Answered, str] | None:
     """Why a quantity cannot be had, and whether that is for lack of something here."""
+    if quantity.is_figure:
+        return _lack_of_figure(known, quantity)
+    return _lack_of_trials(known, quantity) or _lack_of_count(known, quantity)
+
+
+def _lack_of_trials(known: Known, quantity: Quantity) -> tuple[Answered, str] | None:
     name, arm = _workload(known, quantity), quantity.arm
     if name in known.header.left_out:
         return Answered.NOT_TESTABLE, known.header.left_out[name]
@@ -202,24 +228,58 @@ def _lack(known: Known, quantity: Quantity) -> tuple[Answered, str] | None:
     for lacking in campaign.run.missing:
         if lacking.name == arm:
             return Answered.NOT_TESTABLE, lacking.sentence
+    # Counts come from a start of their own, which a busy machine does not disturb.
+    if quantity.is_count and quantity.metric != "errors":
+        return None
     found = count(campaign.trials, arm)
     if found.status is not Status.MEASURED:
         disturbed = sum(is_rejected(trial) for trial in campaign.trials if arm in trial.arms)
         reason = f"the machine disturbed {disturbed} of its {found.total} trials, none counts"
         reason = found.breakdowns[0].reason if found.breakdowns else reason
         return Answered.UNDECIDED, f"{arm} has no figure: {reason}"
-    if quantity.metric.startswith("calls") and arm not in campaign.counters:
-        return Answered.NOT_TESTABLE, f"nothing counted the system calls of {arm} here"
+    return None
+
+
+def _lack_of_count(known: Known, quantity: Quantity) -> tuple[Answered, str] | None:
+    if not quantity.is_count or quantity.metric == "errors":
+        return None
+    counts = known.campaigns[_workload(known, quantity)].counters.get(quantity.arm)
+    if counts is None:
+        return Answered.NOT_TESTABLE, f"nothing counted what {quantity.arm} does here"
+    if figures.count(counts, quantity.metric) is None:
+        reason = counts.calls_reason or "nothing could count it"
+        return Answered.NOT_TESTABLE, f"{quantity.text}: {reason}"
+    return None
+
+
+def _lack_of_figure(known: Known, quantity: Quantity) -> tuple[Answered, str] | None:
+    found = known.figures.get(quantity.arm)
+    if found is None:
+        return Answered.UNDECIDED, f"the bench {quantity.arm} was not run"
+    if found.reason:
+        return Answered.NOT_TESTABLE, found.reason
+    name = quantity.metric.partition(".")[2]
+    if not all(name in one for one in found.rounds):
+        return Answered.NOT_TESTABLE, f"the bench {quantity.arm} did not print {name}"
     return None
 
 
 def _parts(known: Known, link: Link) -> Iterator[tuple[str, Part]]:
-    """What each workload contributes; quantities of different workloads are independent."""
-    names = dict.fromkeys(_workload(known, quantity) for quantity in link.quantities)
-    for name in names:
-        above = [q for q in link.above if _workload(known, q) == name]
-        below = [q for q in link.below if _workload(known, q) == name]
-        yield name, figures.part(known.campaigns[name], above, below)
+    """What each workload and each bench contributes; those of different ones are independent."""
+    above = [(_origin(known, q), q) for q in link.above if not q.is_count]
+    below = [(_origin(known, q), q) for q in link.below if not q.is_count]
+    for origin in dict.fromkeys(one for one, _ in (*above, *below)):
+        mine = [q for one, q in above if one == origin], [q for one, q in below if one == origin]
+        bench, workload = origin
+        if bench:
+            yield bench, figures.printed(known.figures[bench], *mine)
+        else:
+            yield workload, figures.part(known.campaigns[workload], *mine)
+
+
+def _origin(known: Known, quantity: Quantity) -> tuple[str, str]:
+    """The bench or the workload that a quantity comes from."""
+    return (quantity.arm, "") if quantity.is_figure else ("", _workload(known, quantity))
 
 
 def _spread(parts: Sequence[tuple[str, Part]]) -> _Spread:

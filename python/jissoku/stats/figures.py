@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from jissoku.model import Bound, Kind, Lane, Run, Trial
+from jissoku.model import Bound, Counts, Kind, Lane, Run, Trial
+from jissoku.model.experiment import Figures
 from jissoku.stats import latency, saturation
-from jissoku.stats.inequality import Quantity
+from jissoku.stats.inequality import COUNTED, Quantity
 from jissoku.stats.pairing import pairing
 from jissoku.stats.readings import Readings, lane_of, log_cost, readings
 
@@ -18,13 +19,12 @@ class Campaign:
     """One workload's records.
 
     Attributes:
-        counters: System calls per request by arm, then by name; `""` is all of them together. Empty
-            where nothing counted them.
+        counters: What was counted per request, by arm; empty where nothing counted.
     """
 
     run: Run
     trials: tuple[Trial, ...]
-    counters: Mapping[str, Mapping[str, float]]
+    counters: Mapping[str, Counts]
 
     @property
     def readings(self) -> Readings:
@@ -59,6 +59,33 @@ def part(campaign: Campaign, above: Sequence[Quantity], below: Sequence[Quantity
     return Part(
         logs={block: sum(sign * one[block] for sign, one in signed) for block in sorted(shared)}
     )
+
+
+def printed(figures: Figures, above: Sequence[Quantity], below: Sequence[Quantity]) -> Part:
+    """The log of a bench's figures above over those below, round by round."""
+    signed = [(1, _name(q)) for q in above] + [(-1, _name(q)) for q in below]
+    return Part(
+        logs={
+            index: sum(sign * math.log(found[name]) for sign, name in signed)
+            for index, found in enumerate(figures.rounds)
+        }
+    )
+
+
+def count(counts: Counts, metric: str) -> float | None:
+    """One count per request; None when it could not be watched, which is not zero."""
+    metric, _, name = metric.partition(".")
+    if metric != "calls":
+        return counts.per_request.get(metric)
+    if counts.calls_reason:
+        return None
+    if name:
+        return counts.per_request.get(name, 0.0)
+    return sum(n for one, n in counts.per_request.items() if one not in COUNTED)
+
+
+def _name(quantity: Quantity) -> str:
+    return quantity.metric.partition(".")[2]
 
 
 def logs(known: Readings, quantity: Quantity) -> dict[int, float]:

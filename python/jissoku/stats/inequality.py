@@ -3,11 +3,12 @@
     inequality := side relation side [relation side ...]
     relation   := < | > | =
     side       := factor { (* | /) factor }
-    factor     := NUMBER | METRIC ( ARM [@ WORKLOAD] )
+    factor     := NUMBER | METRIC ( ARM [@ WORKLOAD] ) | figure.NAME ( BENCH )
 
 As in `cost(tuned@hello) / cost(nginx@hello) < 0.9`, in `rate(one) < rate(two) < rate(three)`, which
 is an order, or in `0.99 < p50(one) / p50(two) < 1.01`, which is a bound on both sides. `=` is for
-counts. Without a workload the experiment's first one is meant.
+counts. Without a workload the experiment's first one is meant. A count per request is exact and may
+be a factor beside measured figures: `calls(one) * figure.syscall_ns(here) / cost(one) < 0.25`.
 """
 
 import re
@@ -21,10 +22,18 @@ MEASURED = {
     "p99": "99th percentile of latency in nanoseconds, alone",
     "memory": "resident bytes of all the target's processes",
 }
+FIGURE = "figure"
 COUNTED = {
     "errors": "failed requests in all trials that count",
     "calls": "system calls per request; `calls.openat` counts one of them",
+    "connections": "connections that had to be opened, per request",
+    "segments": "TCP segments with data that an answer came in",
+    "bytes": "bytes of an answer, head and body",
 }
+METRICS = (*MEASURED, *COUNTED, f"{FIGURE}.NAME")
+
+# Metrics whose names have a second part.
+OF_PARTS = frozenset({"calls", FIGURE})
 
 RELATIONS = ("<", ">", "=")
 
@@ -52,6 +61,11 @@ class Quantity:
     def is_count(self) -> bool:
         """Whether it is counted exactly, and has no interval."""
         return self.metric.partition(".")[0] in COUNTED
+
+    @property
+    def is_figure(self) -> bool:
+        """Whether a bench printed it; the arm is then the bench."""
+        return self.metric.startswith(f"{FIGURE}.")
 
     @property
     def text(self) -> str:
@@ -153,11 +167,12 @@ def quantity(text: str) -> Quantity:
 def _factor(found: re.Match[str]) -> float | Quantity:
     if found["number"]:
         return float(found["number"].replace("_", ""))
-    name = found["metric"].partition(".")[0]
-    if name not in MEASURED | COUNTED or (name != "calls" and "." in found["metric"]):
-        raise GrammarError(
-            f"{found['metric']!r} is no metric; there are {', '.join(MEASURED | COUNTED)}"
-        )
+    name, dot, _ = found["metric"].partition(".")
+    known = name in MEASURED or name in COUNTED or name == FIGURE
+    if not known or (dot and name not in OF_PARTS) or (name == FIGURE and not dot):
+        raise GrammarError(f"{found['metric']!r} is no metric; there are {', '.join(METRICS)}")
+    if name == FIGURE and found["workload"]:
+        raise GrammarError(f"{found[0].strip()} is no workload's: write {FIGURE}.NAME(BENCH)")
     return Quantity(found["metric"], found["arm"], found["workload"] or "")
 
 
@@ -182,13 +197,14 @@ def _check(link: Link) -> None:
     if not link.quantities:
         raise GrammarError("compares numbers only: name a quantity, as in cost(nginx)")
     counts = [q for q in link.quantities if q.is_count]
-    if counts and len(link.quantities) > 1:
+    alone = len(counts) == len(link.quantities)
+    if len(link.quantities) > 1 and (alone or any(q.metric == "errors" for q in counts)):
         raise GrammarError(f"{counts[0].text} is a count: hold it against a number, alone")
-    if not counts and link.relation == "=":
+    if not alone and link.relation == "=":
         raise GrammarError("no measured figure equals another exactly: write 0.98 < A / B < 1.02")
-    if not counts and (link.left.number <= 0 or link.right.number <= 0):
+    if not alone and (link.left.number <= 0 or link.right.number <= 0):
         raise GrammarError("a bound of a measured figure is above 0")
-    if counts and (not link.left.above or link.left.number != 1):
+    if alone and (not link.left.above or link.left.number != 1):
         raise GrammarError(f"write the count first: {counts[0].text} {link.relation} NUMBER")
 
 

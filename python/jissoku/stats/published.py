@@ -35,7 +35,9 @@ def _name(known: Known, wanted: Quantity) -> str:
 
 
 def _level(known: Known, wanted: Quantity | None) -> Estimate | None:
-    if wanted is None or wanted.is_count or _name(known, wanted) not in known.campaigns:
+    if wanted is None or wanted.is_count or wanted.is_figure:
+        return None
+    if _name(known, wanted) not in known.campaigns:
         return None
     found = figures.logs(known.campaigns[_name(known, wanted)].readings, wanted)
     return estimate.level(list(found.values()))
@@ -43,7 +45,7 @@ def _level(known: Known, wanted: Quantity | None) -> Estimate | None:
 
 def _ratio(known: Known, ours: Quantity | None, head: Quantity | None) -> Estimate | None:
     """Paired by block within a workload; between two, only as the ratio of both means."""
-    if ours is None or head is None or ours.metric != head.metric:
+    if ours is None or head is None or ours.metric != head.metric or ours.is_figure:
         return None
     one, other = _name(known, ours), _name(known, head)
     if one == other and one in known.campaigns:
