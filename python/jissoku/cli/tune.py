@@ -1,9 +1,7 @@
 """`jissoku tune`: which knobs pay, and is it proven?"""
 
 import datetime as dt
-import re
 import secrets
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,22 +10,17 @@ import click
 
 from jissoku import report
 from jissoku.cli import exits
-from jissoku.cli.contestants import place
 from jissoku.cli.progress import Show
 from jissoku.cli.publish import write
 from jissoku.cli.quantity import Field as HeaderField, Rate
+from jissoku.cli.subjects import subject
 from jissoku.cli.version import version_line
 from jissoku.design.mode import EFFORTS
 from jissoku.errors import InputError
-from jissoku.model import Decision, Knob, Missing, Mode, Recipe, Tuning, Workload
+from jissoku.model import Decision, Knob, Mode, Recipe, Tuning, Workload
 from jissoku.observe import cores
-from jissoku.pipeline import subject as subjects
-from jissoku.pipeline.tune import Conduct, Subject, tune as run_tuning
+from jissoku.pipeline.tune import Conduct, tune as run_tuning
 from jissoku.targets import catalogue
-from jissoku.targets.prepare import Prepared, prepare
-
-# `nginx -V` answers at once, or something is wrong with it.
-ASK_LIMIT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +95,10 @@ def tune(**given: Any) -> int:
     recipe = catalogue.pick(catalogue.recipes(), options.target)
     chosen = _chosen(recipe, options.knobs)
     with Show(quiet=options.quiet or options.as_json) as show:
-        subject = _subject(options, recipe, chosen)
+        tuned = subject(recipe, chosen, config=options.config, listen=options.listen)
         conduct = _conduct(options)
         show.note(f"Seed {conduct.seed}; records go to {conduct.folder}.")
-        found = run_tuning(subject, conduct, show)
+        found = run_tuning(tuned, conduct, show)
     return _publish(found, conduct.folder, as_json=options.as_json)
 
 
@@ -120,32 +113,6 @@ def _chosen(recipe: Recipe, names: str) -> tuple[Knob, ...]:
                 f"{recipe.name} has no knob {name!r}; it has {', '.join(known) or 'none'}"
             )
     return tuple(known[name] for name in dict.fromkeys(wanted))
-
-
-def _subject(options: Options, recipe: Recipe, knobs: tuple[Knob, ...]) -> Subject:
-    base = prepare(recipe, place())
-    if isinstance(base, Missing):
-        raise InputError(base.sentence)
-    if options.config is None:
-        return subjects.of_recipe(recipe, knobs, base)
-    if recipe.name != "nginx":
-        raise InputError(f"--config is for nginx only: there is no reader for {recipe.name}'s")
-    return subjects.of_configuration(
-        options.config, base, knobs, prefix=_prefix(base), listen=options.listen
-    )
-
-
-def _prefix(base: Prepared) -> str:
-    """The folder that relative paths of a configuration refer to, as nginx was built."""
-    command = [str(base.values["program"]), "-V"]
-    try:
-        said = subprocess.run(
-            command, capture_output=True, text=True, timeout=ASK_LIMIT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError(f"nginx does not tell how it was built: {error}") from error
-    found = re.search(r"--prefix=(\S+)", said.stderr)
-    return found[1] if found else "/usr/local/nginx"
 
 
 def _conduct(options: Options) -> Conduct:
@@ -180,10 +147,11 @@ def _publish(found: Tuning, folder: Path, *, as_json: bool) -> int:
     click.echo(texts["tuning.json" if as_json else "tuning.txt"], nl=False)
     if not as_json:
         click.echo(f"\nRecords and report: {folder}")
-    return _code(found)
+    return exit_code(found)
 
 
-def _code(found: Tuning) -> int:
+def exit_code(found: Tuning) -> int:
+    """What a tuning means to a script."""
     if not found.finished:
         return exits.INTERRUPTED
     decisions = [remedy.decision for remedy in found.remedies]

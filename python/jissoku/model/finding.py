@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from jissoku.model.observed import Observed
+from jissoku.model.tuning import Tuning
 
 
 class About(StrEnum):
@@ -59,6 +60,7 @@ class Explanation:
     Attributes:
         changes: What the findings' settings change in the target's own configuration, as a diff;
             empty when its recipe has none.
+        proof: What came of trying them, where that was asked for and there was something to try.
     """
 
     target: str
@@ -67,3 +69,4 @@ class Explanation:
     observed: Observed
     findings: tuple[Finding, ...]
     changes: str = ""
+    proof: Tuning | None = None

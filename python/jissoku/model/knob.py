@@ -44,6 +44,7 @@ class Knob:
         counter: What should move with it, per request: a system call by its name, or one of
             `connections`, `segments` and `bytes`.
         change: All that is changed together.
+        against: Names of the findings that it answers; `jissoku explain --verify` tries it then.
     """
 
     name: str
@@ -51,3 +52,4 @@ class Knob:
     counter: str
     change: tuple[Change, ...]
     moves: Moves = Moves.FALLS
+    against: tuple[str, ...] = ()
