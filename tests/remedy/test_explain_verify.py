@@ -69,7 +69,7 @@ def test_a_slow_nginx_is_explained_and_its_remedies_are_tried(tmp_path: Path) ->
 
 
 def test_without_knobs_there_is_nothing_to_verify() -> None:
-    words = ["--cmd", "mine=sleep 1", "--verify"]
+    words = ["--cmd", "mine=sleep {port}", "--verify"]
     found = CliRunner().invoke(explain, words)
     assert isinstance(found.exception, InputError)
     assert "needs knobs to switch, and mine has none" in str(found.exception)

@@ -8,6 +8,7 @@ from jissoku.model import (
     Comparison,
     Decision,
     Estimate,
+    Judged,
     Knob,
     Remedy,
     Tuning,
@@ -46,6 +47,7 @@ TUNING = Tuning(
     skipped={"sendfile": "is so already"},
     bundle=CHEAPER,
     proven=True,
+    kept=("cache",),
     diff="--- nginx.conf\n+++ nginx.conf (proven)\n+open_file_cache max=10;\n",
 )
 
@@ -57,6 +59,19 @@ def test_a_proven_change_is_told_with_its_effect_its_counter_and_its_price() -> 
     assert "A changed one is served as it was." in text
     assert text.endswith("+open_file_cache max=10;\n")
     assert "sendfile: not tried; it is so already." in text
+
+
+def test_a_rate_on_shared_cores_is_stamped_so() -> None:
+    knob = replace(KNOB, name="workers", why="All of them work.", judged=Judged.RATE)
+    rate = replace(CHEAPER, ratio=Estimate(value=0.6, low=0.58, high=0.62, blocks=12, spread=0.01))
+    remedies = (REMEDY, replace(REMEDY, knob=knob, alone=rate))
+    tuning = replace(TUNING, remedies=remedies, full_load=rate, kept=("cache", "workers"))
+    text = tuning_to_text(tuning)
+    first = text.splitlines()[0]
+    assert "cache, together 0.85" in first
+    assert "the CPU per request (faster); workers, together 0.6" in first
+    assert "Of workers it is the time per answer, shared cores" in text
+    assert "All of them work." in text
 
 
 @pytest.mark.parametrize(

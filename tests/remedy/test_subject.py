@@ -5,7 +5,7 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.model import Change, Config, Knob, Origin, Recipe, Start, What
 from jissoku.pipeline import subject
-from jissoku.pipeline.tune import Subject
+from jissoku.pipeline.tuned import Subject
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import Prepared
 

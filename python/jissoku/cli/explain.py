@@ -23,7 +23,8 @@ from jissoku.model import Missing, Mode, Workload
 from jissoku.model.finding import Explanation
 from jissoku.observe import cores
 from jissoku.pipeline.explain import Question, explain as look
-from jissoku.pipeline.tune import Conduct, Subject, tune
+from jissoku.pipeline.tune import tune
+from jissoku.pipeline.tuned import Conduct, Subject
 from jissoku.report.explanation import to_json, to_text
 from jissoku.targets import catalogue, command
 from jissoku.targets.contract import part
@@ -180,7 +181,8 @@ def _with_changes(explanation: Explanation, knobs: Subject, options: Options) ->
     if options.config is None:
         return explanation
     names = tuple(knob.name for knob in knobs.knobs)
-    return dataclasses.replace(explanation, changes=knobs.diff(names) if names else "")
+    changes = knobs.diff(names).replace(" (proven)\n", "\n") if names else ""
+    return dataclasses.replace(explanation, changes=changes)
 
 
 def _verified(

@@ -9,7 +9,7 @@ from jissoku.cli.contestants import place
 from jissoku.errors import InputError
 from jissoku.model import Knob, Missing, Recipe
 from jissoku.pipeline import subject as subjects
-from jissoku.pipeline.tune import Subject
+from jissoku.pipeline.tuned import Subject
 from jissoku.targets.prepare import Prepared, prepare
 
 # `nginx -V` answers at once, or something is wrong with it.

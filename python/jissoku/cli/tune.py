@@ -19,7 +19,8 @@ from jissoku.design.mode import EFFORTS
 from jissoku.errors import InputError
 from jissoku.model import Decision, Knob, Mode, Recipe, Tuning, Workload
 from jissoku.observe import cores
-from jissoku.pipeline.tune import Conduct, tune as run_tuning
+from jissoku.pipeline.tune import tune as run_tuning
+from jissoku.pipeline.tuned import Conduct
 from jissoku.targets import catalogue
 
 

@@ -36,6 +36,19 @@ def without(knobs: Sequence[str]) -> tuple[Combination, ...]:
     return tuple(found)
 
 
+def each(knobs: Sequence[str]) -> tuple[Combination, ...]:
+    """As it is, which is the baseline, and each knob alone."""
+    return (
+        Combination(AS_IT_IS, ()),
+        *(Combination(name_alone(knob), (knob,)) for knob in knobs),
+    )
+
+
+def added(before: Sequence[str], more: Sequence[str]) -> tuple[Combination, ...]:
+    """What is kept already, which is the baseline, against the same and more."""
+    return (Combination(AS_IT_IS, tuple(before)), Combination(PROVEN, (*before, *more)))
+
+
 def proof(knobs: Sequence[str]) -> tuple[Combination, ...]:
     """As it is against the accepted ones together: on blocks that chose nothing."""
     return (Combination(AS_IT_IS, ()), Combination(PROVEN, tuple(knobs)))

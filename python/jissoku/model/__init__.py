@@ -1,7 +1,7 @@
 """The nouns that every stage shares. Values only: no I/O, no decisions."""
 
 from jissoku.model.arm import Arm, Missing, Origin
-from jissoku.model.knob import Change, Knob, Moves, What
+from jissoku.model.knob import Change, Judged, Knob, Moves, What
 from jissoku.model.recipe import Config, Listen, Part, Recipe, Start, Step, Version
 from jissoku.model.run import Cores, Machine, Mode, Run
 from jissoku.model.summary import (
@@ -59,6 +59,7 @@ __all__ = [
     "Flag",
     "Forecast",
     "Gate",
+    "Judged",
     "Kind",
     "Knob",
     "Lane",

@@ -20,6 +20,13 @@ class Moves(StrEnum):
     RISES = "rises"
 
 
+class Judged(StrEnum):
+    """What a knob is to lower."""
+
+    COST = "CPU per request"
+    RATE = "time per answer at full load"  # with all cores, which the stopwatch shares
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One change of a knob.
@@ -42,7 +49,7 @@ class Knob:
     Attributes:
         why: What it saves, and what is given up for it.
         counter: What should move with it, per request: a system call by its name, or one of
-            `connections`, `segments` and `bytes`.
+            `connections`, `segments` and `bytes`; or `cores`, those that the target kept busy.
         change: All that is changed together.
         against: Names of the findings that it answers; `jissoku explain --verify` tries it then.
     """
@@ -53,3 +60,4 @@ class Knob:
     change: tuple[Change, ...]
     moves: Moves = Moves.FALLS
     against: tuple[str, ...] = ()
+    judged: Judged = Judged.COST

@@ -66,7 +66,10 @@ class Tuning:
         bundle: The accepted ones together, on blocks of their own, against the configuration as it
             is; None when none was accepted.
         all_together: All knobs that were tried, against the configuration as it is.
-        proven: Whether the bundle as a whole is.
+        full_load: Knobs that are judged by the rate at full load, together with the bundle and
+            against it, on blocks of their own and on all cores, which the stopwatch shares.
+        proven: Whether something is.
+        kept: Names of the knobs in `diff`.
         sandbox: What was changed so that it could run beside the machine's own, in every arm alike.
         diff: From the configuration as it is to the proven one; empty when nothing was proven.
         finished: Whether everything that was planned was run.
@@ -80,7 +83,9 @@ class Tuning:
     skipped: dict[str, str] = field(default_factory=dict)
     all_together: Comparison | None = None
     bundle: Comparison | None = None
+    full_load: Comparison | None = None
     proven: bool = False
+    kept: tuple[str, ...] = ()
     sandbox: tuple[str, ...] = ()
     diff: str = ""
     finished: bool = True

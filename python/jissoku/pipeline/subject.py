@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jissoku.errors import InputError
 from jissoku.model import Config, Knob, Recipe, Start, What
-from jissoku.pipeline.tune import Subject
+from jissoku.pipeline.tuned import Subject
 from jissoku.targets import nginx_config, nginx_edit, nginx_sandbox
 from jissoku.targets.nginx_config import Configuration
 from jissoku.targets.prepare import Prepared
@@ -58,7 +58,7 @@ def of_recipe(recipe: Recipe, knobs: Sequence[Knob], base: Prepared) -> Subject:
     if not knobs:
         raise InputError(f"the recipe {recipe.name} has no knobs to try")
     known = {knob.name: knob for knob in knobs}
-    unchanged = {k.name for k in knobs if _prepared(base, [k]) == base}
+    unchanged = {k.name for k in knobs if _prepared(base, [k]) == base or _follows(base, k)}
     return Subject(
         name=recipe.name,
         knobs=tuple(knob for knob in knobs if knob.name not in unchanged),
@@ -81,6 +81,16 @@ def _tried(
         else:
             tried.append(knob)
     return tuple(tried), skipped
+
+
+def _follows(base: Prepared, knob: Knob) -> bool:
+    """Whether the recipe takes what the knob sets from the number of cores already."""
+    texts = [config.text for config in base.config]
+    return any(
+        change.what is What.DIRECTIVE and f"{change.name} {{workers}};" in text
+        for change in knob.change
+        for text in texts
+    )
 
 
 def _switched(configuration: Configuration, knobs: Sequence[Knob]) -> Configuration:

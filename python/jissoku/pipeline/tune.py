@@ -2,13 +2,12 @@
 
 Counters come first, in trials of their own. Then three campaigns, each with its records in a folder
 of its own: `alone` against the configuration as it is, `without` against all knobs together, and
-`proof`, which chose nothing and has the last word.
+`proof`, which chose nothing and has the last word. Knobs that are judged by the rate at full load
+follow (`jissoku.pipeline.full_load`).
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
 
 from jissoku import records
 from jissoku.design import ablation as plan
@@ -18,56 +17,21 @@ from jissoku.errors import TargetError
 from jissoku.model import (
     SOLO_LOAD,
     Comparison,
-    Cores,
     Counts,
     Decision,
+    Judged,
     Kind,
     Knob,
-    Mode,
     Trial,
     Tuning,
-    Workload,
 )
-from jissoku.pipeline.bench import Contestant
-from jissoku.pipeline.campaign import Question, compare
+from jissoku.pipeline import full_load
+from jissoku.pipeline.campaign import compare
 from jissoku.pipeline.listener import Listener
 from jissoku.pipeline.observation import count
+from jissoku.pipeline.tuned import Conduct, Subject
 from jissoku.stats import ablation
 from jissoku.stats.ablation import Findings
-from jissoku.targets.prepare import Prepared
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """What is tuned.
-
-    Attributes:
-        name: In words, for the report.
-        knobs: Those that are tried.
-        skipped: Those that are not, each with why.
-        prepared: Makes the target with these knobs switched.
-        diff: Tells how to come from the configuration as it is to one with these knobs switched.
-    """
-
-    name: str
-    knobs: tuple[Knob, ...]
-    prepared: Callable[[tuple[str, ...]], Prepared]
-    diff: Callable[[tuple[str, ...]], str]
-    skipped: dict[str, str] = field(default_factory=dict)
-    sandbox: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conduct:
-    """How a tuning is run; the fields are those of a campaign's question."""
-
-    workload: Workload
-    mode: Mode
-    effort: Effort
-    seed: int
-    cores: Cores
-    folder: Path
-    version: str
 
 
 def tune(subject: Subject, conduct: Conduct, listener: Listener) -> Tuning:
@@ -87,7 +51,8 @@ class _Tuner:
         self.subject = subject
         self.conduct = conduct
         self.listener = listener
-        self.names = tuple(knob.name for knob in subject.knobs)
+        self.knobs = tuple(knob for knob in subject.knobs if knob.judged is Judged.COST)
+        self.names = tuple(knob.name for knob in self.knobs)
         self.workload = conduct.workload
         self.trials: list[Trial] = []
 
@@ -102,8 +67,11 @@ class _Tuner:
             skipped=self.subject.skipped,
             sandbox=self.subject.sandbox,
         )
-        if not self.names:
-            return told
+        if self.names:
+            told = self._by_cost(told)
+        return full_load.tune(self.subject, self.conduct, told, self.listener)
+
+    def _by_cost(self, told: Tuning) -> Tuning:
         self.listener.note("Counting what a request does, with each knob.")
         counts = {name: self._count(knobs) for name, knobs in self._watched()}
         finished, alone = self._campaign("alone", plan.alone(self.names), self.conduct.effort)
@@ -114,7 +82,7 @@ class _Tuner:
         if finished and len(self.names) > 1:
             paced = brief if self.workload.rate_rps else self.conduct.effort
             finished, without = self._campaign("without", plan.without(self.names), paced)
-        found = [self._findings(knob, counts, alone, without) for knob in self.subject.knobs]
+        found = [self._findings(knob, counts, alone, without) for knob in self.knobs]
         remedies = ablation.decide(found)
         told = dataclasses.replace(
             told, remedies=remedies, all_together=alone.get(plan.ALL), finished=finished
@@ -136,6 +104,7 @@ class _Tuner:
             told,
             bundle=bundle,
             proven=is_proven,
+            kept=accepted if is_proven else (),
             diff=self.subject.diff(accepted) if is_proven else "",
             finished=finished,
         )
@@ -164,26 +133,12 @@ class _Tuner:
         self, name: str, combinations: Sequence[Combination], effort: Effort
     ) -> tuple[bool, dict[str, Comparison]]:
         """Runs one campaign: whether it came to its end, and every arm against its baseline."""
-        question = Question(
-            contestants=tuple(self._contestant(one) for one in combinations),
-            floor=None,
-            missing=(),
-            workload=self.workload,
-            mode=self.conduct.mode,
-            effort=effort,
-            seed=self.conduct.seed,
-            cores=self.conduct.cores,
-            folder=self.conduct.folder / name,
-            version=self.conduct.version,
-        )
+        conduct = dataclasses.replace(self.conduct, workload=self.workload, effort=effort)
+        question = conduct.question(name, self.subject, combinations)
         finished = compare(question, self.listener)
         run, trials = records.read(question.folder)
         self.trials.extend(trials)
         return finished, ablation.against_baseline(run, trials)
-
-    def _contestant(self, combination: Combination) -> Contestant:
-        prepared = self.subject.prepared(combination.knobs)
-        return Contestant(prepared.arm(combination.name), prepared)
 
     def _keep_rate(self) -> None:
         """The rate that was chosen first is kept, so that all effects belong to one rate."""

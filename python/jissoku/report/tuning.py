@@ -1,14 +1,21 @@
 """What a tuning found, as text and as JSON: every knob, and those that did not pay said so."""
 
+from collections.abc import Iterator
+
 import msgspec
 
-from jissoku.model import Comparison, Decision, Remedy, Tuning
+from jissoku.model import Comparison, Decision, Judged, Remedy, Tuning
 from jissoku.report.format import NOTHING, ratio, significant
 from jissoku.report.json import rounded
 from jissoku.report.scrub import scrubbed
 
+SHARED = "shared cores: at full load, the target and the stopwatch on all of them"
+
 HEADER = ("knob", "alone", "left out of all", "counter per request", "decision")
 GAP = "  "
+
+COST = "CPU per request"
+TIME = "time per answer"
 
 
 def tuning_to_json(tuning: Tuning) -> str:
@@ -25,6 +32,7 @@ def tuning_to_text(tuning: Tuning) -> str:
         lines += [
             f"CPU per request of {tuning.target} at {tuning.path}, with 95 % intervals.",
             "Alone is against the configuration as it is, left out of all against all together.",
+            *_stamp(tuning),
             "",
             *_table([HEADER, *map(_row, tuning.remedies)]),
             "",
@@ -35,6 +43,11 @@ def tuning_to_text(tuning: Tuning) -> str:
         lines += ["", f"All of them together: {_effect(tuning.all_together)}."]
     if tuning.bundle:
         lines += ["", f"The accepted ones together, on fresh blocks: {_effect(tuning.bundle)}."]
+    if tuning.full_load:
+        lines += [
+            "",
+            f"At full load, on fresh blocks, {SHARED}: {_effect(tuning.full_load, TIME)}.",
+        ]
     if tuning.sandbox:
         lines += ["", "So that it could run beside the machine's own, in every arm alike:"]
         lines += [f"  {sentence}." for sentence in tuning.sandbox]
@@ -43,7 +56,7 @@ def tuning_to_text(tuning: Tuning) -> str:
         lines += [
             f"  {r.knob.name}: {' '.join(r.knob.why.split())}"
             for r in tuning.remedies
-            if r.decision is Decision.ACCEPTED
+            if r.knob.name in tuning.kept
         ]
         lines += ["", tuning.diff.rstrip("\n")]
     return "\n".join(lines) + "\n"
@@ -54,13 +67,31 @@ def headline(tuning: Tuning) -> str:
     kept = [r.knob.name for r in tuning.remedies if r.decision is Decision.ACCEPTED]
     if not tuning.finished:
         return f"The tuning of {tuning.target} was interrupted: what follows proves nothing yet."
-    if tuning.proven and tuning.bundle:
-        return (
-            f"Proven for {tuning.target}: {' and '.join(kept)}, together {_effect(tuning.bundle)}."
-        )
+    if tuning.proven:
+        return f"Proven for {tuning.target}: {'; '.join(_proven(tuning))}."
     if kept:
         return f"What paid by itself ({', '.join(kept)}) did not hold on fresh blocks: no change."
     return _nothing(tuning)
+
+
+def _proven(tuning: Tuning) -> Iterator[str]:
+    """What was kept, by what it was judged by."""
+    judged = {r.knob.name: r.knob.judged for r in tuning.remedies}
+    for by, comparison, what in (
+        (Judged.COST, tuning.bundle, COST),
+        (Judged.RATE, tuning.full_load, TIME),
+    ):
+        names = [name for name in tuning.kept if judged[name] is by]
+        if names and comparison:
+            yield f"{' and '.join(names)}, together {_effect(comparison, what)}"
+
+
+def _stamp(tuning: Tuning) -> list[str]:
+    """Which rows are no CPU per request."""
+    names = [r.knob.name for r in tuning.remedies if r.knob.judged is Judged.RATE]
+    if not names:
+        return []
+    return [f"Of {' and '.join(names)} it is the time per answer, {SHARED}."]
 
 
 def _nothing(tuning: Tuning) -> str:
@@ -88,8 +119,8 @@ def _count(value: float | None) -> str:
     return NOTHING if value is None else significant(value)
 
 
-def _effect(comparison: Comparison) -> str:
-    return f"{ratio(comparison.ratio)} the CPU per request ({comparison.verdict})"
+def _effect(comparison: Comparison, what: str = COST) -> str:
+    return f"{ratio(comparison.ratio)} the {what} ({comparison.verdict})"
 
 
 def _sentence(remedy: Remedy) -> str:

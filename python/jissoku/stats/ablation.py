@@ -27,6 +27,9 @@ MOVED_LEAST = 0.01
 # Not counted among the system calls: what the asking client itself saw.
 SEEN_BY_CLIENT = frozenset({"connections", "segments", "bytes"})
 
+# Counted in whole processes' CPU time, at full load.
+CORES = "cores"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:

@@ -12,15 +12,13 @@ from dataclasses import replace
 
 from jissoku.model import Comparison, Counts, Kind, Run, Source, Trial, Verdict
 from jissoku.stats import estimate, multiple
+from jissoku.stats.ablation import CORES
 from jissoku.stats.readings import Readings, differences, lane_of, readings
 from jissoku.stats.summary import barred
 from jissoku.stats.verdict import MINIMUM_EFFECT_SOLO, judge
 
 # A server this many times as dear as the stopwatch leaves it a sixth of the cores at the most.
 TIMES_MIN = 5.0
-
-# What such a knob moves: cores that the target's processes kept busy.
-CORES = "cores"
 
 
 def against_baseline(run: Run, trials: Sequence[Trial]) -> dict[str, Comparison]:
@@ -103,15 +101,15 @@ def times_the_stopwatch(run: Run, trials: Sequence[Trial]) -> float | None:
     return statistics.median(found) if found else None
 
 
-def doubt(times: float | None) -> tuple[Verdict, str] | None:
-    """Why a rate at full load says nothing of the server; None where it does."""
-    if times is None:
-        return Verdict.INVALID, "the target's CPU time could not be seen"
-    if times < TIMES_MIN:
-        return (
-            Verdict.INCONCLUSIVE,
-            f"the target costs only {times:.1f} times as much as the stopwatch, which shares its"
-            f" cores: ask for something at least {TIMES_MIN:g} times as dear, such as a large answer"
-            " that is compressed",
+def doubted(comparison: Comparison, times: float | None) -> Comparison:
+    """Takes the verdict away from a rate at full load that says nothing of the server."""
+    if times is not None and times >= TIMES_MIN:
+        return comparison
+    reason = "the target's CPU time could not be seen"
+    if times is not None:
+        reason = (
+            f"the target costs only {times:.1f} times as much as the stopwatch that shares its"
+            f" cores, and {TIMES_MIN:g} times is the least: ask for something dearer, such as a"
+            " large answer that is compressed"
         )
-    return None
+    return replace(comparison, verdict=Verdict.INVALID, proven=False, remarks=(reason,))
