@@ -14,6 +14,7 @@ class Decision(StrEnum):
 
     ACCEPTED = "pays"
     NO_GAIN = "does not pay"
+    SCREENED = "screened out"
     UNDECIDED = "undecided"
     REDUNDANT = "adds nothing beside the others"
     UNMOVED = "its counter did not move as predicted"

@@ -1,6 +1,7 @@
 """Tuning: each knob alone, all together, all but each, and the accepted ones on fresh blocks.
 
-Counters come first, in trials of their own. Then three campaigns, each with its records in a folder
+Counters come first, in trials of their own. Of many knobs a screening design leaves out those that
+surely do not pay. Then three campaigns, each with its records in a folder
 of its own: `alone` against the configuration as it is, `without` against all knobs together, and
 `proof`, which chose nothing and has the last word. Knobs that are judged by the rate at full load
 follow (`jissoku.pipeline.full_load`).
@@ -10,9 +11,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from jissoku import records
-from jissoku.design import ablation as plan
+from jissoku.design import ablation as plan, screening
 from jissoku.design.ablation import AS_IT_IS, PROVEN, Combination
 from jissoku.design.mode import Effort
+from jissoku.design.screening import KNOBS_MIN
 from jissoku.errors import TargetError
 from jissoku.model import (
     SOLO_LOAD,
@@ -22,6 +24,8 @@ from jissoku.model import (
     Judged,
     Kind,
     Knob,
+    Remedy,
+    Run,
     Trial,
     Tuning,
 )
@@ -30,8 +34,11 @@ from jissoku.pipeline.campaign import compare
 from jissoku.pipeline.listener import Listener
 from jissoku.pipeline.observation import count
 from jissoku.pipeline.tuned import Conduct, Subject
-from jissoku.stats import ablation
+from jissoku.stats import ablation, screening as screened
 from jissoku.stats.ablation import Findings
+
+# Of a screening design: each knob is on in half of all runs, so two are many.
+SCREEN_BLOCKS = 2
 
 
 def tune(subject: Subject, conduct: Conduct, listener: Listener) -> Tuning:
@@ -74,6 +81,11 @@ class _Tuner:
     def _by_cost(self, told: Tuning) -> Tuning:
         self.listener.note("Counting what a request does, with each knob.")
         counts = {name: self._count(knobs) for name, knobs in self._watched()}
+        if len(self.names) >= KNOBS_MIN:
+            finished, out = self._screened(counts)
+            told = dataclasses.replace(told, remedies=out, finished=finished)
+            if not finished or not self.names:
+                return told
         finished, alone = self._campaign("alone", plan.alone(self.names), self.conduct.effort)
         self._keep_rate()
         # The rate is known and so is every arm alone: these blocks hold duets only.
@@ -85,9 +97,35 @@ class _Tuner:
         found = [self._findings(knob, counts, alone, without) for knob in self.knobs]
         remedies = ablation.decide(found)
         told = dataclasses.replace(
-            told, remedies=remedies, all_together=alone.get(plan.ALL), finished=finished
+            told,
+            remedies=(*remedies, *told.remedies),
+            all_together=alone.get(plan.ALL),
+            finished=finished,
         )
         return self._proven(told) if finished else told
+
+    def _screened(self, counts: dict[str, Counts]) -> tuple[bool, tuple[Remedy, ...]]:
+        """Leaves out what surely does not pay; the rest is tried as if there had been no look."""
+        fit = tuple(name for name in self.names if counts[name].requests)
+        combinations = screening.combinations(fit)
+        self.listener.note(f"A first look at {len(fit)} knobs in {len(combinations)} runs.")
+        brief = dataclasses.replace(
+            self.conduct.effort,
+            blocks=SCREEN_BLOCKS,
+            blocks_max=SCREEN_BLOCKS,
+            blocks_step=0,
+            half_width=None,
+            solo_blocks=0 if self.workload.rate_rps else 1,
+        )
+        run, trials, finished = self._run("screen", combinations, brief)
+        self._keep_rate()
+        switched = {one.name: one.knobs for one in combinations if one.knobs}
+        effects = screened.effects(run, trials, switched, fit)
+        out = ablation.left_out(self.knobs, counts, effects, run.minimum_effect)
+        gone = {remedy.knob.name for remedy in out}
+        self.knobs = tuple(knob for knob in self.knobs if knob.name not in gone)
+        self.names = tuple(knob.name for knob in self.knobs)
+        return finished, out
 
     def _proven(self, told: Tuning) -> Tuning:
         accepted = tuple(r.knob.name for r in told.remedies if r.decision is Decision.ACCEPTED)
@@ -133,12 +171,18 @@ class _Tuner:
         self, name: str, combinations: Sequence[Combination], effort: Effort
     ) -> tuple[bool, dict[str, Comparison]]:
         """Runs one campaign: whether it came to its end, and every arm against its baseline."""
+        run, trials, finished = self._run(name, combinations, effort)
+        return finished, ablation.against_baseline(run, trials)
+
+    def _run(
+        self, name: str, combinations: Sequence[Combination], effort: Effort
+    ) -> tuple[Run, Sequence[Trial], bool]:
         conduct = dataclasses.replace(self.conduct, workload=self.workload, effort=effort)
         question = conduct.question(name, self.subject, combinations)
         finished = compare(question, self.listener)
         run, trials = records.read(question.folder)
         self.trials.extend(trials)
-        return finished, ablation.against_baseline(run, trials)
+        return run, trials, finished
 
     def _keep_rate(self) -> None:
         """The rate that was chosen first is kept, so that all effects belong to one rate."""

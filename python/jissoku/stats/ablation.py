@@ -1,6 +1,6 @@
 """Which knobs are accepted: by their effect's interval, their counter and the answers' bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jissoku.model import (
@@ -8,6 +8,7 @@ from jissoku.model import (
     Comparison,
     Counts,
     Decision,
+    Estimate,
     Knob,
     Moves,
     Remedy,
@@ -17,6 +18,7 @@ from jissoku.model import (
 )
 from jissoku.stats.compare import Evidence, find
 from jissoku.stats.readings import readings
+from jissoku.stats.screening import is_worth_it
 from jissoku.stats.summary import barred
 
 # A counter has moved when it changed by this part of what it was, and by so much per request: a
@@ -85,6 +87,28 @@ def has_moved(before: float, after: float, moves: Moves) -> bool:
     """Whether a counter went where it should, and far enough."""
     way = before - after if moves is Moves.FALLS else after - before
     return way >= max(MOVED_LEAST, MOVED_PART * before)
+
+
+def left_out(
+    knobs: Sequence[Knob],
+    counts: Mapping[str, Counts],
+    effects: Mapping[str, Estimate] | None,
+    minimum_effect: float,
+) -> tuple[Remedy, ...]:
+    """What a first look leaves out: knobs that break the target or surely save nothing.
+
+    Without effects, since too few duets counted, only the broken ones are.
+    """
+    found = []
+    for knob in knobs:
+        if not counts[knob.name].requests:
+            reason = counts[knob.name].calls_reason
+            found.append(Remedy(knob=knob, decision=Decision.BROKEN, sentence=reason))
+        elif effects is not None and not is_worth_it(effects[knob.name], minimum_effect):
+            effect = effects[knob.name].text
+            sentence = f"in a design of all knobs its own effect on the cost is {effect}"
+            found.append(Remedy(knob=knob, decision=Decision.SCREENED, sentence=sentence))
+    return tuple(found)
 
 
 def decide(found: Sequence[Findings]) -> tuple[Remedy, ...]:

@@ -103,7 +103,7 @@ def times_the_stopwatch(run: Run, trials: Sequence[Trial]) -> float | None:
 
 def doubted(comparison: Comparison, times: float | None) -> Comparison:
     """Takes the verdict away from a rate at full load that says nothing of the server."""
-    if times is not None and times >= TIMES_MIN:
+    if comparison.ratio is None or (times is not None and times >= TIMES_MIN):
         return comparison
     reason = "the target's CPU time could not be seen"
     if times is not None:

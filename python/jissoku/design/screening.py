@@ -1,0 +1,40 @@
+"""A first look at many knobs: few combinations, each knob switched in half of them."""
+
+from collections.abc import Sequence
+
+from jissoku.design.ablation import AS_IT_IS, Combination
+
+# With no more than these, each is tried alone at once.
+KNOBS_MIN = 6
+
+# Plackett and Burman (Biometrika 33, 1946): the first row of their design of 12 runs, of which the
+# others are shifts; the twelfth run has everything off, and is the configuration as it is.
+TWELVE = "++-+++---+-"
+
+
+def combinations(knobs: Sequence[str]) -> tuple[Combination, ...]:
+    """As it is, which is the baseline, and the runs of a balanced design.
+
+    Up to 11 knobs have 12 runs, more of them the next power of two (products of basic columns): no
+    two knobs share a column, so each one's effect can be told from the others'.
+    """
+    rows = _twelve() if len(knobs) <= len(TWELVE) else _regular(len(knobs))
+    found = [Combination(AS_IT_IS, ())]
+    for number, row in enumerate(rows, start=1):
+        chosen = tuple(knob for knob, is_on in zip(knobs, row, strict=False) if is_on)
+        found.append(Combination(f"run {number}", chosen))
+    return tuple(one for one in found if one.knobs or one.name == AS_IT_IS)
+
+
+def _twelve() -> list[list[bool]]:
+    first = [sign == "+" for sign in TWELVE]
+    return [first[-shift:] + first[:-shift] if shift else first for shift in range(len(first))]
+
+
+def _regular(count: int) -> list[list[bool]]:
+    runs = 2
+    while runs <= count:
+        runs *= 2
+    return [
+        [(run & column).bit_count() % 2 == 1 for column in range(1, runs)] for run in range(1, runs)
+    ]
