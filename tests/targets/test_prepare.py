@@ -8,7 +8,7 @@ import pytest
 from jissoku.errors import TargetError
 from jissoku.model import Missing, Origin, Recipe, Step, Version
 from jissoku.targets import catalogue
-from jissoku.targets.place import Place
+from jissoku.targets.place import Place, find_program
 from jissoku.targets.prepare import Prepared, missing, prepare
 
 OURS = catalogue.recipes()["http-server"]
@@ -40,6 +40,7 @@ def test_an_arm_is_published_without_paths_of_this_machine(place: Place) -> None
         ({"needs": ("no-such-tool",)}, "there is no program no-such-tool on the PATH"),
         ({"modules": ("no_such_module",)}, "this Python has no module no_such_module"),
         ({"modules": ("no_such.module",)}, "this Python has no module no_such.module"),
+        ({"headers": ("no/such.h",)}, "the C compiler finds no header no/such.h"),
         ({"program": "no-such-program"}, "there is no program no-such-program here"),
     ],
 )
@@ -50,6 +51,18 @@ def test_what_is_missing_is_told_with_its_remedy(
     expected = Missing(name="mine", reason=reason, remedy="sudo apt-get install python3")
     assert missing(recipe, place) == expected
     assert prepare(recipe, place) == expected
+
+
+@pytest.mark.skipif(find_program("cc") is None, reason="there is no C compiler here")
+def test_a_header_is_looked_for_where_the_compiler_looks(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = changed(headers=("made/up.h",))
+    assert missing(recipe, place) is not None
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "up.h").touch()
+    monkeypatch.setenv("CPATH", str(tmp_path))
+    assert missing(recipe, place) is None
 
 
 def test_a_remedy_names_the_python_to_install_into(

@@ -75,6 +75,7 @@ class Recipe:
             a Python module.
         needs: Programs that must be on the PATH, for getting ready too.
         modules: Python modules that must be importable.
+        headers: What the C compiler `cc` must find for getting ready, as `#include <...>` names it.
         knob: What can be switched, for `jissoku tune`.
     """
 
@@ -90,6 +91,7 @@ class Recipe:
     binary: str = ""
     needs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
     prepare: tuple[Step, ...] = ()
     config: tuple[Config, ...] = ()
     knob: tuple[Knob, ...] = ()

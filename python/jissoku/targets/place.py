@@ -5,6 +5,7 @@ import importlib.util
 import os
 import pwd
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +68,24 @@ def find_module(name: str) -> Path | None:
     except (ImportError, ValueError):
         return None
     return Path(spec.origin) if spec is not None and spec.origin else None
+
+
+def find_header(name: str) -> bool:
+    """Whether the C compiler finds a header, wherever it was told to look (CPATH, for one).
+
+    The compiler is asked, not pkg-config: libev and POCO tell pkg-config nothing about themselves.
+    """
+    compiler = find_program("cc")
+    if compiler is None:
+        return False
+    asked = subprocess.run(
+        [compiler, "-E", "-x", "c", "-"],
+        input=f"#if !__has_include(<{name}>)\n#error\n#endif\n".encode(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    return asked.returncode == 0
 
 
 def _name(look_up: Callable[[], str], number: int) -> str:

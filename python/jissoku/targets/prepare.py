@@ -10,7 +10,7 @@ from jissoku.errors import TargetError
 from jissoku.model import Arm, Config, Listen, Missing, Origin, Part, Recipe, Start, Step
 from jissoku.targets import receipt
 from jissoku.targets.address import Address
-from jissoku.targets.place import Place, find_module, find_program
+from jissoku.targets.place import Place, find_header, find_module, find_program
 from jissoku.targets.placeholder import fill, fill_text
 from jissoku.targets.scrub import scrub
 
@@ -79,6 +79,9 @@ def missing(recipe: Recipe, place: Place) -> Missing | None:
     for module in recipe.modules:
         if find_module(module) is None:
             return _missing(recipe, f"this Python has no module {module}")
+    for header in recipe.headers:
+        if not find_header(header):
+            return _missing(recipe, f"the C compiler finds no header {header}")
     program = _program(recipe, place)
     if program is None and not recipe.prepare:
         return _missing(recipe, f"there is no program {Path(_filled(recipe, place)).name} here")

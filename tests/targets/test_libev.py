@@ -1,0 +1,77 @@
+"""The server of our own on bare libev: what little it knows of HTTP, it knows."""
+
+import random
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from jissoku.model import Missing, Workload
+from jissoku.targets import answer, catalogue, process, ready
+from jissoku.targets.place import Place
+from jissoku.targets.prepare import prepare
+from jissoku.targets.process import Running
+from tests.targets.conftest import placed
+
+GET = b"GET %s HTTP/1.1\r\nHost: here\r\n\r\n"
+LAST = b"GET %s HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n"
+TEXT = b"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n"
+HELLO = b"HTTP/1.1 200 OK\r\n" + TEXT % 13 + b"Hello, World!"
+ABSENT = b"HTTP/1.1 404 Not Found\r\n" + TEXT % 0
+
+
+@pytest.fixture(scope="module")
+def running(place: Place) -> Iterator[Running]:
+    found = prepare(catalogue.recipes()["libev"], place)
+    if isinstance(found, Missing):
+        pytest.skip(f"{found.name} cannot be raced here: {found.reason}; {found.remedy}")
+    with process.start(found, placed()) as running:
+        ready.wait(running, Workload())
+        yield running
+
+
+def said(running: Running, *pieces: bytes) -> bytes:
+    """All that comes until the server closes, for bytes that are sent piece by piece."""
+    with closing(running.address.connect(answer.ASK_LIMIT_S)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for piece in pieces:
+            connection.sendall(piece)
+        got = b""
+        while more := connection.recv(65536):
+            got += more
+        return got
+
+
+def test_requests_may_come_in_any_pieces(running: Running) -> None:
+    asked = GET % b"/" + GET % b"/nope" + LAST % b"/"
+    rng = random.Random(5)
+    for _ in range(20):
+        cuts = sorted(rng.sample(range(len(asked)), 4))
+        pieces = [asked[a:b] for a, b in zip([0, *cuts], [*cuts, len(asked)], strict=True)]
+        assert said(running, *pieces) == HELLO + ABSENT + HELLO
+
+
+def test_more_answers_than_it_has_room_for_come_in_order(running: Running) -> None:
+    asked = (b"GET / HTTP/1.1\r\n\r\n" + b"GET /x HTTP/1.1\r\n\r\n") * 500 + LAST % b"/"
+    assert said(running, asked) == (HELLO + ABSENT) * 500 + HELLO
+
+
+def test_a_delayed_answer_keeps_its_place(running: Running) -> None:
+    asked = GET % b"/" + GET % b"/delay?ms=5" + LAST % b"/nope"
+    assert said(running, asked) == HELLO + HELLO + ABSENT
+    assert said(running, LAST % b"/delay?ms=5") == HELLO
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        (b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", b"400"),
+        (b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n", b"400"),
+        (b"GET / HTTP/2.0\r\n\r\n", b"400"),
+        (b"GET /" + b"x" * 4091, b"431"),
+        (b"GET / HTTP/1.0\r\n\r\n", b"200"),
+    ],
+)
+def test_it_closes_after(running: Running, asked: bytes, status: bytes) -> None:
+    assert said(running, asked).startswith(b"HTTP/1.1 " + status)
