@@ -20,7 +20,7 @@ def recipe(request: pytest.FixtureRequest) -> Recipe:
 
 def test_every_promised_target_has_a_recipe() -> None:
     assert RECIPES.keys() == {
-        "floor", "go", "granian", "h2o", "http-server", "jissoku", "libev", "libevent",
+        "civetweb", "floor", "go", "granian", "h2o", "http-server", "jissoku", "libev", "libevent",
         "libmicrohttpd", "lighttpd", "nginx", "nginx-proxy", "nginx-tuned", "node", "poco",
         "tornado", "uvicorn",
     }  # fmt: skip

@@ -55,8 +55,8 @@ static inline int contract_listen(const char *where, int shares_port) {
     return fd;
 }
 
-// Runs `serve`, which never returns, with a listening socket on each of so many threads. On TCP each
-// has a socket of its own; a path can have but one, so on a Unix socket they share it.
+// Runs `serve`, which never returns, with a listening socket on each of so many threads. On TCP
+// each has a socket of its own; a path can have but one, so there they share it.
 static inline void contract_serve(const char *where, int workers, void *(*serve)(void *)) {
     int is_unix = strncmp(where, "unix:", 5) == 0;
     long fd = contract_listen(where, workers > 1);
@@ -76,8 +76,8 @@ static inline long contract_delay_ms(const char *path) {
     return *end == '\0' && ms <= DELAY_MS_MAX ? ms : -1;
 }
 
-// The file that /files/NAME means, open for reading, and its size; -1 for everything else. A name is
-// letters, digits, dots and hyphens, and begins with no dot, so it cannot lead out of the folder.
+// The file that /files/NAME means, open for reading, and its size; -1 for everything else. A name
+// is letters, digits, dots and hyphens, and begins with no dot: it cannot lead out of the folder.
 static inline int contract_open(int folder, const char *path, off_t *size) {
     const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-";
     struct stat found;

@@ -18,14 +18,23 @@
 #define ACCEPTS_MAX 64
 
 #define LINE(status) "HTTP/1.1 " status "\r\n"
+#define CLOSE "Connection: close\r\n"
 #define TEXT(size) "Content-Type: text/plain\r\nContent-Length: " size "\r\n\r\n"
-static const char HELLO_ANSWER[] = LINE("200 OK") TEXT("13") HELLO;
-static const char E5_ANSWER[] =
-    LINE("200 OK") "Server: bench\r\nConnection: keep-alive\r\n" TEXT("2") "42";
-static const char ABSENT[] = LINE("404 Not Found") TEXT("0");
-static const char REFUSED[] = LINE("400 Bad Request") "Connection: close\r\n" TEXT("0");
-static const char TOO_LARGE[] =
-    LINE("431 Request Header Fields Too Large") "Connection: close\r\n" TEXT("0");
+// Each for a connection that is closed after it, and for one that is kept.
+static const char *const HELLO_ANSWER[] = {
+    LINE("200 OK") CLOSE TEXT("13") HELLO,
+    LINE("200 OK") TEXT("13") HELLO,
+};
+static const char *const E5_ANSWER[] = {
+    LINE("200 OK") "Server: bench\r\n" CLOSE TEXT("2") "42",
+    LINE("200 OK") "Server: bench\r\nConnection: keep-alive\r\n" TEXT("2") "42",
+};
+static const char *const ABSENT[] = {
+    LINE("404 Not Found") CLOSE TEXT("0"),
+    LINE("404 Not Found") TEXT("0"),
+};
+static const char REFUSED[] = LINE("400 Bad Request") CLOSE TEXT("0");
+static const char TOO_LARGE[] = LINE("431 Request Header Fields Too Large") CLOSE TEXT("0");
 
 struct connection {
     ev_io readable, writable;
@@ -76,8 +85,7 @@ static void answer(struct ev_loop *loop, struct connection *c, char *head) {
         refuse(c, REFUSED);
         return;
     }
-    c->keeps_alive = is_old ? wish && strncasecmp(wish, "keep-alive", 10) == 0
-                            : !wish || strncasecmp(wish, "close", 5) != 0;
+    c->keeps_alive = !is_old && (!wish || strncasecmp(wish, "close", 5) != 0);
     if (space) *space = '\0';
     const char *path = space ? head + 4 : "";
     long ms = contract_delay_ms(path);
@@ -88,9 +96,9 @@ static void answer(struct ev_loop *loop, struct connection *c, char *head) {
         ev_timer_start(loop, &c->due);
         c->is_waiting = 1;
     } else if (strcmp(path, "/") == 0) {
-        append(c, HELLO_ANSWER);
+        append(c, HELLO_ANSWER[c->keeps_alive]);
     } else {
-        append(c, strcmp(path, "/42") == 0 ? E5_ANSWER : ABSENT);
+        append(c, (strcmp(path, "/42") == 0 ? E5_ANSWER : ABSENT)[c->keeps_alive]);
     }
 }
 
@@ -174,7 +182,7 @@ static void when_due(struct ev_loop *loop, ev_timer *watcher, int events) {
     struct connection *c = (struct connection *)watcher->data;
     (void)events;
     c->is_waiting = 0;
-    append(c, HELLO_ANSWER);
+    append(c, HELLO_ANSWER[c->keeps_alive]);
     go_on(loop, c);
 }
 

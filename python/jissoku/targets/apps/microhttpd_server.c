@@ -42,8 +42,8 @@ static enum MHD_Result answer(void *ours, struct MHD_Connection *connection, con
     int fd;
     (void)ours, (void)version, (void)body;
     if (*of_request == NULL || *body_size > 0) {
-        // Asked when the head has come, then for each piece of a body, then for the answer. One that
-        // is given sooner closes the connection.
+        // Asked when the head has come, then for each piece of a body, then for the answer. If it is
+        // given sooner, the connection is closed.
         *of_request = &hello;
         *body_size = 0;
         return MHD_YES;

@@ -52,7 +52,7 @@ class Contract : public HTTPRequestHandler {
         } else if (path == "/42") {
             response.erase("Date");  // the contract of /42 names every field, and this is none
             response.set("Server", "bench");
-            response.set("Connection", "keep-alive");
+            if (response.getKeepAlive()) response.set("Connection", "keep-alive");
             text(response, "42", 2);
         } else if (ms >= 0) {
             Poco::Thread::sleep(ms);
