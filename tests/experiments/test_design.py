@@ -62,3 +62,11 @@ def test_many_arms_get_less_each_and_never_too_few_blocks(mode: Mode) -> None:
     small = budget.choose(mode, few)["one"]
     assert budget.minutes([(few["one"], small)]) <= budget.MINUTES_MAX[mode]
     assert small.window_ns > budget.choose(mode, many)["w0"].window_ns
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_trials_at_a_rate_are_few_where_no_claim_asks_for_latencies(late: bool) -> None:  # noqa: FBT001
+    need = Need(arms=4, duets=3, alone=True, paced=False, late=late)
+    effort = budget.choose(Mode.QUICK, {"one": need})["one"]
+    assert effort.solo_blocks >= budget.BLOCKS_MIN
+    assert effort.solos_paced == (effort.solo_blocks if late else budget.CHECK_BLOCKS)

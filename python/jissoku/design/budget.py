@@ -26,6 +26,7 @@ class Need:
     Attributes:
         duets: Pairs that are to meet; none when no claim asks for the cost of a request.
         alone: Whether rates, latencies or memory are asked for, which need blocks of their own.
+        late: Whether latencies are, which are measured at a rate; else that is done for the check.
         paced: Whether solo trials at a rate of their own run beside the closed loop.
     """
 
@@ -33,6 +34,7 @@ class Need:
     duets: int
     alone: bool
     paced: bool
+    late: bool = False
 
 
 def _steps(*steps: tuple[int, float, float]) -> tuple[tuple[int, float, float], ...]:
@@ -75,6 +77,7 @@ def _effort(need: Need, blocks: int, warmup_s: float, window_s: float) -> Effort
         solo_blocks=max(BLOCKS_MIN, blocks) if need.alone else CHECK_BLOCKS,
         warmup_ns=round(warmup_s * SECOND),
         window_ns=round(window_s * SECOND),
+        paced_blocks=None if need.paced or need.late else CHECK_BLOCKS,
     )
 
 
@@ -82,7 +85,7 @@ def minutes(plans: Sequence[tuple[Need, Effort]], beside_s: float = 0.0) -> floa
     """How long so many workloads will take; reruns are not foreseen."""
     seconds = beside_s
     for need, effort in plans:
-        kinds = 2 if need.duets or need.paced else 1
-        trials = need.duets * effort.blocks + kinds * need.arms * effort.solo_blocks
+        paced = effort.solos_paced if need.duets or need.paced else 0
+        trials = need.duets * effort.blocks + need.arms * (effort.solo_blocks + paced)
         seconds += trials * (OVERHEAD_S + (effort.warmup_ns + effort.window_ns) / SECOND)
     return seconds / 60

@@ -18,6 +18,7 @@ class Effort:
         half_width: A campaign ends when every interval's half-width is at most this; None: no look.
         solo_blocks: So many blocks hold solo trials too, for rate, latency and the interference
             check.
+        paced_blocks: So many of these hold a solo trial at the common rate too; None: all of them.
     """
 
     blocks: int
@@ -27,6 +28,13 @@ class Effort:
     solo_blocks: int
     warmup_ns: int
     window_ns: int
+    paced_blocks: int | None = None
+
+    @property
+    def solos_paced(self) -> int:
+        """Solo trials at a rate that each arm has."""
+        paced = self.solo_blocks if self.paced_blocks is None else self.paced_blocks
+        return min(paced, self.solo_blocks)
 
 
 EFFORTS = {

@@ -170,7 +170,8 @@ class _Campaign:
     def _solos(self, index: int) -> list[Kind]:
         if index >= self.effort.solo_blocks:
             return []
-        paced = [Kind.SOLO_COST] if self.question.is_paced else []
+        is_paced = self.question.is_paced and index < self.effort.solos_paced
+        paced = [Kind.SOLO_COST] if is_paced else []
         # The pilot was the first block's closed loop.
         return [*paced, Kind.SOLO_RATE] if index else paced
 
@@ -215,7 +216,8 @@ class _Campaign:
         foreseen = {Kind.DUET: duets * blocks}
         solos = len(names) * min(self.effort.solo_blocks, blocks)
         foreseen[Kind.SOLO_RATE] = solos
-        foreseen[Kind.SOLO_COST] = solos if self.question.is_paced else 0
+        paced = self.effort.solos_paced if self.question.is_paced else 0
+        foreseen[Kind.SOLO_COST] = len(names) * min(paced, blocks)
         done = Counter(trial.kind for trial in self.trials if trial.attempt == 0)
         return {kind: max(0, count - done[kind]) for kind, count in foreseen.items()}
 

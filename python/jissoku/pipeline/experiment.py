@@ -259,6 +259,7 @@ def _need(experiment: Experiment, setting: Setting, arms: int) -> Need:
         duets=duets,
         alone=not duets or any(one.metric != "cost" and not one.is_count for one in wanted),
         paced=setting.rate is not None,
+        late=any(one.metric in ("p50", "p99") for one in wanted),
     )
 
 
