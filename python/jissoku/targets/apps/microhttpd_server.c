@@ -1,14 +1,13 @@
 // The common contract on libmicrohttpd, as its tutorial shows how to write a server.
 //
-// microhttpd_server LISTEN FILES WORKERS [--select | --thread-per-connection], where LISTEN is
-// 127.0.0.1:PORT or unix:PATH. Unless told otherwise it waits with epoll, on as many threads of the
-// library's own pool as there are workers, which share one listening socket.
+// microhttpd_server LISTEN FILES WORKERS [--poll] [--threads N], where LISTEN is 127.0.0.1:PORT or
+// unix:PATH. Unless told otherwise it waits with epoll, on as many threads of the library's pool as
+// there are workers. All of them share one listening socket.
 #include "contract.h"
 
 #include <microhttpd.h>
 
-// The library's own limit is what select() can hold beside its own descriptors.
-#define SELECT_MAX (FD_SETSIZE - 8)
+// The library's own limit is what select() could hold.
 #define CONNECTIONS_MAX 20000
 
 static int folder;
@@ -42,7 +41,7 @@ static enum MHD_Result answer(void *ours, struct MHD_Connection *connection, con
     int fd;
     (void)ours, (void)version, (void)body;
     if (*of_request == NULL || *body_size > 0) {
-        // Asked when the head has come, then for each piece of a body, then for the answer. If it is
+        // Asked when the head has come, for each piece of a body, and then for the answer. If it is
         // given sooner, the connection is closed.
         *of_request = &hello;
         *body_size = 0;
@@ -56,14 +55,23 @@ static enum MHD_Result answer(void *ours, struct MHD_Connection *connection, con
     return MHD_queue_response(connection, 404, absent);
 }
 
-static unsigned flags(const char *way) {
-    if (way == NULL) return MHD_USE_EPOLL_INTERNAL_THREAD;
-    if (strcmp(way, "--select") == 0) return MHD_USE_SELECT_INTERNALLY;
-    if (strcmp(way, "--thread-per-connection") == 0) {
-        return MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL;
+struct choice {
+    unsigned way, threads;
+};
+
+static struct choice choose(int argc, char **argv) {
+    struct choice chosen = {MHD_USE_EPOLL_INTERNAL_THREAD, (unsigned)atoi(argv[3])};
+    for (int i = 4; i < argc; i++) {
+        if (strcmp(argv[i], "--poll") == 0) {
+            chosen.way = MHD_USE_POLL_INTERNAL_THREAD;
+        } else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc) {
+            chosen.threads = (unsigned)atoi(argv[++i]);
+        } else {
+            fprintf(stderr, "%s is not known; there are --poll and --threads N\n", argv[i]);
+            exit(2);
+        }
     }
-    fprintf(stderr, "%s is not known; there are --select and --thread-per-connection\n", way);
-    exit(2);
+    return chosen;
 }
 
 int main(int argc, char **argv) {
@@ -72,24 +80,22 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (argc < 4) {
-        fprintf(stderr, "usage: microhttpd_server LISTEN FILES WORKERS [--select | ...]\n");
+        fprintf(stderr, "usage: microhttpd_server LISTEN FILES WORKERS [--poll] [--threads N]\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
-    unsigned chosen = flags(argc > 4 ? argv[argc - 1] : NULL);
-    unsigned workers = (unsigned)atoi(argv[3]);
-    unsigned pool = chosen & MHD_USE_THREAD_PER_CONNECTION || workers < 2 ? 0 : workers;
+    struct choice chosen = choose(argc, argv);
     folder = contract_folder(argv[2]);
     hello = text(HELLO);
     forty_two = text("42");
     MHD_add_response_header(forty_two, "Server", "bench");
     MHD_set_response_options(forty_two, MHD_RF_SEND_KEEP_ALIVE_HEADER, MHD_RO_END);
     absent = text("");
-    struct MHD_Daemon *daemon =
-        MHD_start_daemon(chosen, 0, NULL, NULL, answer, NULL, MHD_OPTION_LISTEN_SOCKET,
-                         contract_listen(argv[1], 0), MHD_OPTION_CONNECTION_LIMIT,
-                         chosen == MHD_USE_SELECT_INTERNALLY ? SELECT_MAX : CONNECTIONS_MAX,
-                         MHD_OPTION_THREAD_POOL_SIZE, pool, MHD_OPTION_END);
+    // A single thread is what the library has without a pool.
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        chosen.way, 0, NULL, NULL, answer, NULL, MHD_OPTION_LISTEN_SOCKET,
+        contract_listen(argv[1], 0), MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+        MHD_OPTION_THREAD_POOL_SIZE, chosen.threads > 1 ? chosen.threads : 0, MHD_OPTION_END);
     if (daemon == NULL) contract_fail("MHD_start_daemon");
     for (;;) pause();
 }
