@@ -20,9 +20,10 @@ def recipe(request: pytest.FixtureRequest) -> Recipe:
 
 def test_every_promised_target_has_a_recipe() -> None:
     assert RECIPES.keys() == {
-        "civetweb", "floor", "go", "granian", "h2o", "http-server", "jissoku", "libev", "libevent",
-        "libmicrohttpd", "lighttpd", "nginx", "nginx-proxy", "nginx-tuned", "node", "poco",
-        "tornado", "uvicorn",
+        "bjoern", "civetweb", "feersum", "floor", "go", "granian", "gunicorn", "gunicorn-threads",
+        "h2o", "http-server", "jissoku", "libev", "libevent", "libmicrohttpd", "lighttpd",
+        "meinheld", "minefield", "nginx", "nginx-echo", "nginx-proxy", "nginx-tuned", "node",
+        "poco", "starlet", "starman", "tornado", "twisted", "uvicorn", "uwsgi",
     }  # fmt: skip
 
 
@@ -83,6 +84,6 @@ def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
 def test_an_unknown_target_is_refused_with_the_nearest_names() -> None:
     with pytest.raises(InputError, match="'ngnix'; did you mean nginx"):
         catalogue.pick(RECIPES, "ngnix")
-    with pytest.raises(InputError, match=r"'\?\?\?'; did you mean floor or go or"):
+    with pytest.raises(InputError, match=r"'\?\?\?'; did you mean bjoern or feersum or"):
         catalogue.pick(RECIPES, "???")
     assert catalogue.pick(RECIPES, "go") is RECIPES["go"]

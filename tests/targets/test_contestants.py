@@ -25,6 +25,7 @@ PATHS = {
     Part.DELAY: ["/delay?ms=0", "/delay?ms=1"],
     Part.FILES: [f"/files/{name}" for name in files.SIZES],
 }
+INSTALL = "{apps}/install.py"
 ABSENT = ["/nope", "/42/", "/files/nope", "/files/absent/1k.bin"]
 FOLDERS = ["/files", "/files/"]
 HOSTILE = [f"/files/{dots}{OUTSIDE}" for dots in ("../", "%2e%2e/", "..%2f", "/", "./../")]
@@ -36,12 +37,36 @@ E5_FIELDS = {
     "content-type": "text/plain",
     "content-length": "2",
 }
-ADDS_A_DATE = {"granian", "libevent", "libmicrohttpd", "nginx-proxy", "nginx-tuned", "uvicorn"}
-NAMES_ITSELF = {"nginx-proxy": "nginx", "nginx-tuned": "nginx"}
+ADDS_A_DATE = {
+    "granian", "gunicorn", "gunicorn-threads", "libevent", "libmicrohttpd", "meinheld", "minefield",
+    "nginx-echo", "nginx-proxy", "nginx-tuned", "starlet", "starman", "uvicorn",
+}  # fmt: skip
+NAMES_ITSELF = {
+    "gunicorn": "gunicorn",
+    "gunicorn-threads": "gunicorn",
+    "meinheld": "meinheld/1.0.2",
+    "minefield": "minefield/0.5.6",
+    "nginx-echo": "nginx",
+    "nginx-proxy": "nginx",
+    "nginx-tuned": "nginx",
+}
 SENDS_A_FILE = {"nginx", "h2o", "lighttpd"}
 
+# Keep a connection without a word (RFC 9112 section 9.3), or close it with or without one.
+SILENT = {"feersum", "starlet", "uwsgi"}
+CLOSES = {"gunicorn"}
 
-@pytest.fixture(scope="module", params=list(RECIPES))
+
+# What getting ready fetches is fetched by `make race-test` alone.
+FETCHED = {r.name for r in RECIPES.values() for step in r.prepare if INSTALL in step.command}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.race] if name in FETCHED else []) for name in RECIPES
+    ],
+)
 def prepared(request: pytest.FixtureRequest, place: Place) -> Prepared:
     found = prepare(RECIPES[request.param], place)
     if isinstance(found, Missing):
@@ -70,7 +95,7 @@ def test_it_answers_its_parts_byte_for_byte(prepared: Prepared, running: Running
             assert right is not None
             given = answer.ask(running.address, Workload(path=path))
             answer.check(given, right)
-            assert given.keeps_alive
+            assert given.keeps_alive is (prepared.name not in CLOSES)
     assert running.output_bytes() == said, "it writes a log"
 
 
@@ -87,6 +112,11 @@ def test_it_answers_42_with_the_fields_that_are_asked_for(
         return
     if prepared.name in ADDS_A_DATE:
         assert fields.pop("date")
+    if prepared.name in SILENT:
+        fields["connection"] = "keep-alive"
+    if prepared.name in CLOSES:
+        assert fields["connection"] == "close"
+        fields["connection"] = "keep-alive"
     # Its words are the same in any case (RFC 9110 section 7.6.1).
     fields["connection"] = fields["connection"].lower()
     assert fields == E5_FIELDS | {"server": NAMES_ITSELF.get(prepared.name, "bench")}

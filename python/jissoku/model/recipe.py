@@ -76,6 +76,7 @@ class Recipe:
         needs: Programs that must be on the PATH, for getting ready too.
         modules: Python modules that must be importable.
         headers: What the C compiler `cc` must find for getting ready, as `#include <...>` names it.
+        needs_files: Files that must be there: what a Debian package brings beside programs.
         knob: What can be switched, for `jissoku tune`.
     """
 
@@ -92,6 +93,7 @@ class Recipe:
     needs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
+    needs_files: tuple[str, ...] = ()
     prepare: tuple[Step, ...] = ()
     config: tuple[Config, ...] = ()
     knob: tuple[Knob, ...] = ()

@@ -82,6 +82,9 @@ def missing(recipe: Recipe, place: Place) -> Missing | None:
     for header in recipe.headers:
         if not find_header(header):
             return _missing(recipe, f"the C compiler finds no header {header}")
+    for file in recipe.needs_files:
+        if not Path(file).is_file():
+            return _missing(recipe, f"there is no file {file}")
     program = _program(recipe, place)
     if program is None and not recipe.prepare:
         return _missing(recipe, f"there is no program {Path(_filled(recipe, place)).name} here")
