@@ -22,8 +22,8 @@ def test_every_promised_target_has_a_recipe() -> None:
     assert RECIPES.keys() == {
         "bjoern", "civetweb", "feersum", "floor", "go", "granian", "gunicorn", "gunicorn-threads",
         "h2o", "http-server", "jissoku", "libev", "libevent", "libmicrohttpd", "lighttpd",
-        "meinheld", "minefield", "nginx", "nginx-echo", "nginx-proxy", "nginx-tuned", "node",
-        "poco", "starlet", "starman", "tornado", "twisted", "uvicorn", "uwsgi",
+        "meinheld", "minefield", "nginx", "nginx-echo", "nginx-proxy", "nginx-tuned", "nginx-wsgi",
+        "node", "poco", "starlet", "starman", "tornado", "twisted", "uvicorn", "uwsgi",
     }  # fmt: skip
 
 

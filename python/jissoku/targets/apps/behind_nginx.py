@@ -1,0 +1,56 @@
+"""nginx in front of a WSGI server on a Unix socket, as one target.
+
+behind_nginx.py FOLDER WORKERS, where FOLDER holds nginx.conf and uwsgi.ini, and the environment's
+BEHIND says who stands behind: minefield, meinheld or uwsgi. Each listens on FOLDER/behind.sock.
+behind_nginx.py --version tells who they are. Both are started here and end together.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SITE = Path(os.environ["PYTHONPATH"])
+PACKAGES = ("minefield", "meinheld", "pyuwsgi")
+
+
+def nginx() -> str:
+    return shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") or "nginx"
+
+
+def commands(folder: str, workers: str) -> list[list[str]]:
+    name = os.environ["BEHIND"]
+    if name == "uwsgi":
+        behind = [sys.executable, str(SITE / "bin" / "uwsgi"), "--ini", f"{folder}/uwsgi.ini"]
+    else:
+        program = str(HERE / "wsgi_native.py")
+        behind = [sys.executable, program, name, f"unix:{folder}/behind.sock", workers]
+    return [behind, [nginx(), "-p", folder, "-c", f"{folder}/nginx.conf", "-e", "stderr"]]
+
+
+def tell_version() -> None:
+    subprocess.run([nginx(), "-v"], check=True)
+    said = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
+    sys.stdout.write(f"{said}\n")
+
+
+def main() -> None:
+    if sys.argv[1] == "--version":
+        tell_version()
+        return
+    # Whoever comes here by SIGTERM leaves the waiting below as by any other end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    children = [subprocess.Popen(command) for command in commands(*sys.argv[1:])]
+    try:
+        _, status = os.wait()
+        sys.exit(os.waitstatus_to_exitcode(status) or 1)
+    finally:
+        for child in children:
+            child.terminate()
+
+
+main()
