@@ -77,6 +77,8 @@ class Recipe:
         modules: Python modules that must be importable.
         headers: What the C compiler `cc` must find for getting ready, as `#include <...>` names it.
         needs_files: Files that must be there: what a Debian package brings beside programs.
+        probe: A command that fails where this machine cannot run the target, and then prints the
+            reason as one sentence; run before anything is built.
         knob: What can be switched, for `jissoku tune`.
     """
 
@@ -94,6 +96,7 @@ class Recipe:
     modules: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
     needs_files: tuple[str, ...] = ()
+    probe: tuple[str, ...] = ()
     prepare: tuple[Step, ...] = ()
     config: tuple[Config, ...] = ()
     knob: tuple[Knob, ...] = ()

@@ -17,6 +17,9 @@ from jissoku.targets.scrub import scrub
 # A first `go build` compiles the standard library too.
 PREPARE_LIMIT_S = 240.0
 
+# A look at the machine, without work of its own.
+PROBE_LIMIT_S = 20.0
+
 MODULE = "module:"
 
 NOWHERE = Listen(tcp=())
@@ -85,6 +88,9 @@ def missing(recipe: Recipe, place: Place) -> Missing | None:
     for file in recipe.needs_files:
         if not Path(file).is_file():
             return _missing(recipe, f"there is no file {file}")
+    reason = _probed(recipe, place)
+    if reason:
+        return _missing(recipe, reason)
     program = _program(recipe, place)
     if program is None and not recipe.prepare:
         return _missing(recipe, f"there is no program {Path(_filled(recipe, place)).name} here")
@@ -127,6 +133,26 @@ def prepare(recipe: Recipe, place: Place) -> Prepared | Missing:
         config=recipe.config,
         values=values,
     )
+
+
+def _probed(recipe: Recipe, place: Place) -> str:
+    """What the recipe's own probe has against this machine; empty if nothing, or without one."""
+    if not recipe.probe:
+        return ""
+    command = fill(recipe.probe, place.values(recipe.name))
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PROBE_LIMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"its probe cannot be run: {error}"
+    said = done.stdout.decode(errors="replace").strip().rpartition("\n")[2]
+    return (said or f"its probe exited with {done.returncode}") if done.returncode else ""
 
 
 def _missing(recipe: Recipe, reason: str) -> Missing:

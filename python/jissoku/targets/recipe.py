@@ -95,6 +95,7 @@ def _holes(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
         (("program",), (recipe.program,)),
         (("binary",), (recipe.binary,)),
         (("version", "command"), recipe.version.command),
+        (("probe",), recipe.probe),
     ]
     for index, step in enumerate(recipe.prepare):
         early.append((("prepare", index, "command"), step.command))

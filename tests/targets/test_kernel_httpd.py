@@ -1,0 +1,171 @@
+"""The recipe kernel-httpd over sockets: what the kernel answers, what is left to the process."""
+
+import dataclasses
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jissoku.model import Missing, Workload
+from jissoku.targets import answer, catalogue, contract, process, ready
+from jissoku.targets.address import free_port
+from jissoku.targets.place import APPS, Place
+from jissoku.targets.prepare import Prepared, missing, prepare
+from jissoku.targets.process import Placement, Running
+
+RECIPE = catalogue.recipes()["kernel-httpd"]
+PLAIN = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LIMIT_S = 10.0
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = tmp_path_factory.mktemp("kernel")
+    found = prepare(RECIPE, Place(cache=folder, files=folder))
+    if isinstance(found, Missing):
+        pytest.skip(found.sentence)
+    return found
+
+
+@pytest.fixture(scope="module")
+def running(prepared: Prepared) -> Iterator[Running]:
+    with started(prepared) as found:
+        yield found
+
+
+@pytest.fixture
+def alone(prepared: Prepared) -> Iterator[Running]:
+    """One that its test may stop."""
+    with started(prepared) as found:
+        yield found
+
+
+def started(prepared: Prepared) -> Running:
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    placement = Placement(port=free_port(random.Random()), cores=cores, workers=1, seed=1)
+    found = process.start(prepared, placement)
+    ready.wait(found, Workload())
+    return found
+
+
+@pytest.fixture
+def connection(running: Running) -> Iterator[socket.socket]:
+    """One that the kernel's part has: its first answer may be the process's."""
+    with connect(running) as found:
+        ask(found, PLAIN)
+        yield found
+
+
+def connect(running: Running) -> socket.socket:
+    found = running.address.connect(LIMIT_S)
+    found.settimeout(LIMIT_S)
+    return found
+
+
+def ask(connection: socket.socket, request: bytes, answers: int = 1) -> list[bytes]:
+    """Sends, and reads so many answers, each to the end of its 13 bytes or of the connection."""
+    connection.sendall(request)
+    received = b""
+    while received.count(b"Hello, World!") < answers:
+        piece = connection.recv(4096)
+        if not piece:
+            break
+        received += piece
+    return re.findall(rb"HTTP/1\.1 (\d+)", received)
+
+
+def test_the_contract_is_answered_inside_the_kernel(alone: Running) -> None:
+    right = contract.expected("/")
+    assert right is not None
+    answer.check(answer.ask(alone.address, Workload()), right)
+    connections = [connect(alone) for _ in range(20)]
+    # Shorter than the answer, as long, and longer.
+    for size in (1, 38, 39, 40, 900):
+        padded = PLAIN[:-2] + b"X-Padding: " + b"x" * (size - 1) + b"\r\n\r\n"
+        for connection in connections:
+            connection.sendall(padded)
+        for connection in connections:
+            assert ask(connection, b"") == [b"200"]
+    for connection in connections:
+        connection.close()
+    assert alone.stop(), "SIGTERM sufficed"
+    found = re.search(r"inside the kernel: (\d+), by the process: (\d+)", alone.stderr_tail())
+    assert found, alone.stderr_tail()
+    # Each connection may have asked before it was put into the map.
+    assert int(found[1]) >= 80
+    assert int(found[1]) + int(found[2]) >= 101
+
+
+@pytest.mark.parametrize(
+    ("request_", "statuses"),
+    [
+        (PLAIN * 3, [b"200"] * 3),
+        (b"GET /42 HTTP/1.1\r\nHost: x\r\n\r\n", [b"404"]),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab", [b"501"]),
+        (b"GET / HTTP/1.1\r\nHost: x\r\ncontent-length: 2\r\n\r\nab", [b"501"]),
+        (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [b"501"]),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", [b"200"]),
+        (PLAIN[:-2] + b"X-Padding: " + b"x" * 2000 + b"\r\n\r\n", [b"200"]),
+    ],
+)
+def test_what_the_kernel_leaves_the_process_answers(
+    connection: socket.socket, request_: bytes, statuses: list[bytes]
+) -> None:
+    assert ask(connection, request_, len(statuses)) == statuses
+
+
+def test_a_head_in_pieces_is_answered_once_and_what_follows_too(connection: socket.socket) -> None:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for piece in (PLAIN[:4], PLAIN[4:20]):
+        connection.sendall(piece)
+    assert ask(connection, PLAIN[20:]) == [b"200"]
+    assert ask(connection, PLAIN) == [b"200"]
+
+
+def test_a_connection_that_is_to_end_is_ended(connection: socket.socket) -> None:
+    ask(connection, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert connection.recv(1) == b""
+
+
+def test_nothing_of_it_stays_in_the_kernel(alone: Running) -> None:
+    with connect(alone) as connection:
+        ask(connection, PLAIN)
+        assert alone.stop(), "SIGTERM sufficed"
+        assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    ("probe", "reason"),
+    [
+        ("import sys; sys.exit('it is Tuesday')", "it is Tuesday"),
+        ("raise SystemExit(3)", "its probe exited with 3"),
+        ("print('fine')", ""),
+    ],
+)
+def test_a_machine_that_cannot_run_a_recipe_is_told_why(
+    tmp_path: Path, probe: str, reason: str
+) -> None:
+    ours = dataclasses.replace(
+        catalogue.recipes()["http-server"], probe=("{python}", "-c", probe), install="get it"
+    )
+    lack = missing(ours, Place(cache=tmp_path, files=tmp_path))
+    assert (lack.reason if lack else "") == reason
+    assert lack is None or lack.remedy == "get it"
+
+
+def test_the_probe_names_what_is_missing(tmp_path: Path) -> None:
+    """Without pkg-config's table of libbpf, as on a machine where it was never installed."""
+    probe = [sys.executable, str(APPS / "kernel_httpd_probe.py")]
+    bare = {"PATH": os.environ["PATH"], "PKG_CONFIG_LIBDIR": str(tmp_path)}
+    done = subprocess.run(probe, capture_output=True, text=True, env=bare, check=False)
+    assert done.returncode == 1
+    assert (
+        done.stderr
+        == "libbpf, which loads programs into the kernel, is not here to be built with\n"
+    )
