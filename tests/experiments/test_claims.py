@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from jissoku.model import Cores, Counts, Missing, Mode, Trial
+from jissoku.model import Cores, Counts, Kind, Missing, Mode, Trial
 from jissoku.model.experiment import (
     Answered,
     Claim,
@@ -119,6 +119,41 @@ def ask(known: Known, *tests: str, **claim: object) -> ClaimAnswer:
 )
 def test_an_inequality_is_answered(test: str, wanted: Answered) -> None:
     assert ask(known(), test).answer is wanted
+
+
+def together(threads_ns: dict[str, int | None]) -> Known:
+    """The made-up campaign, beside a stopwatch that needs 3 us and kernel threads as told."""
+    whole = known()
+    trials = []
+    for trial in whole.campaigns["one"].trials:
+        if trial.kind is Kind.SOLO_RATE:
+            (lane,) = trial.lanes
+            threads = threads_ns[lane.arm]
+            seen = dataclasses.replace(
+                trial.conditions or made.QUIET,
+                stopwatch_cpu_ns=3_000 * lane.requests,
+                kernel_cpu_ns=None if threads is None else threads * lane.requests,
+            )
+            trials.append(dataclasses.replace(trial, conditions=seen))
+        else:
+            trials.append(trial)
+    campaign = dataclasses.replace(whole.campaigns["one"], trials=tuple(trials))
+    return dataclasses.replace(whole, campaigns={**whole.campaigns, "one": campaign})
+
+
+def test_costs_together_count_the_stopwatch_and_the_kernels_threads() -> None:
+    # 5 and 10 us of their own: 8 against 13, and 18 against 13 with the threads.
+    alone = together({"cheap": 0, "dear": 0, "like": 0})
+    assert ask(alone, "0.5 < together(cheap) / together(dear) < 0.7").answer is Answered.HOLDS
+    paid = together({"cheap": 10_000, "dear": 0, "like": 0})
+    assert ask(paid, "1.2 < together(cheap) / together(dear) < 1.6").answer is Answered.HOLDS
+    assert ask(paid, "together(cheap) / together(dear) < 1").answer is Answered.FAILS
+
+
+def test_costs_together_are_not_testable_where_nobody_sees_the_kernels_threads() -> None:
+    found = ask(together(dict.fromkeys(TRUTHS)), "together(cheap) < together(dear)")
+    assert found.answer is Answered.NOT_TESTABLE
+    assert "kernel's threads cannot be seen" in found.tests[0].remarks[0]
 
 
 def test_an_undecided_one_says_how_many_blocks_it_lacks() -> None:

@@ -5,6 +5,7 @@ counting. What is read here, on its word, is what may be a millisecond off: memo
 counters.
 """
 
+import dataclasses
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ import msgspec
 
 from jissoku.errors import JissokuError
 from jissoku.model import Conditions, Cores, Lane, Latency, Reuse, Workload
-from jissoku.observe import conditions, memory
+from jissoku.observe import conditions, kernel_threads, memory
 
 # What `jissoku load --json` prints; its schema is the stopwatch's own.
 Report = dict[str, Any]
@@ -26,6 +27,22 @@ Report = dict[str, Any]
 # What the stopwatch may take beyond warm-up and window before it is ended: connecting ten thousand
 # connections and waiting for the last answers both fit.
 GRACE_S = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What came from the stopwatch, and what was read on its word.
+
+    Attributes:
+        rss: Resident bytes when the window closed, by the target's root.
+        kernel_cpu_ns: Of the kernel's own threads, in the window.
+        report: What it printed; empty where it measured nothing.
+    """
+
+    rss: dict[int, int]
+    kernel_cpu_ns: int | None
+    report: bytes
+    complaint: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,35 +110,43 @@ def run(
             watchdog.start()
             started(process)
             try:
-                rss, told, complaint = _attend(process, before)
+                said = _attend(process, before)
             finally:
                 watchdog.cancel()
                 process.kill()  # It has ended long ago, unless something went wrong here.
-    if not told:
-        raise StopwatchError(complaint or f"the stopwatch ended with code {process.returncode}")
-    report = msgspec.json.decode(told)
+    if not said.report:
+        raise StopwatchError(
+            said.complaint or f"the stopwatch ended with code {process.returncode}"
+        )
+    report = msgspec.json.decode(said.report)
     _must_have_answers(lap, report)
     after = conditions.snapshot(_roots(lap))
     seen = conditions.change(before, after, cores.server)
-    return _lanes(lap, report, seen, rss), _conditions(lap, report, seen, cores)
+    found = dataclasses.replace(
+        _conditions(lap, report, seen, cores), kernel_cpu_ns=said.kernel_cpu_ns
+    )
+    return _lanes(lap, report, seen, said.rss), found
 
 
-def _attend(
-    process: subprocess.Popen[str], before: conditions.Snapshot
-) -> tuple[dict[int, int], bytes, str]:
-    """Reads both pipes to their end; when the window closes, the targets' memory is read."""
+def _attend(process: subprocess.Popen[str], before: conditions.Snapshot) -> _Said:
+    """Reads both pipes to their end; what is read at the window's edges is read meanwhile."""
     assert process.stderr is not None
     assert process.stdout is not None
     rss: dict[int, int] = {}
+    opened: dict[int, int] = {}
+    kernel_cpu_ns = None
     complaint: list[str] = []
     for line in process.stderr:
-        if line.startswith("window close"):
+        if line.startswith("window open"):
+            opened = kernel_threads.cpu_ns()
+        elif line.startswith("window close"):
+            kernel_cpu_ns = kernel_threads.spent_ns(opened, kernel_threads.cpu_ns())
             rss = {root: memory.rss_bytes(pids) for root, pids in before.targets.items()}
         elif not line.startswith("window "):
             complaint.append(line.strip())
     told = process.stdout.read()
     process.wait()
-    return rss, told.encode(), " ".join(complaint)
+    return _Said(rss, kernel_cpu_ns, told.encode(), " ".join(complaint))
 
 
 def _roots(lap: Lap) -> list[int]:
@@ -219,4 +244,5 @@ def _conditions(lap: Lap, report: Report, seen: conditions.Change, cores: Cores)
         listen_overflows=seen.listen_overflows,
         longest_gap_ns=report["longest_gap_ns"],
         major_faults=seen.major_faults,
+        stopwatch_cpu_ns=sum(thread["cpu_ns"] for thread in report["threads"]),
     )

@@ -215,7 +215,8 @@ def _lack(known: Known, quantity: Quantity) -> tuple[Answered, str] | None:
     """Why a quantity cannot be had, and whether that is for lack of something here."""
     if quantity.is_figure:
         return _lack_of_figure(known, quantity)
-    return _lack_of_trials(known, quantity) or _lack_of_count(known, quantity)
+    lack = _lack_of_trials(known, quantity) or _lack_of_count(known, quantity)
+    return lack or _lack_of_threads(known, quantity)
 
 
 def _lack_of_trials(known: Known, quantity: Quantity) -> tuple[Answered, str] | None:
@@ -249,6 +250,13 @@ def _lack_of_count(known: Known, quantity: Quantity) -> tuple[Answered, str] | N
     if figures.count(counts, quantity.metric) is None:
         reason = counts.calls_reason or "nothing could count it"
         return Answered.NOT_TESTABLE, f"{quantity.text}: {reason}"
+    return None
+
+
+def _lack_of_threads(known: Known, quantity: Quantity) -> tuple[Answered, str] | None:
+    readings = known.campaigns[_workload(known, quantity)].readings
+    if quantity.metric == "together" and not figures.logs(readings, quantity):
+        return Answered.NOT_TESTABLE, "the CPU time of the kernel's threads cannot be seen here"
     return None
 
 

@@ -9,7 +9,7 @@ from jissoku.model.experiment import Figures
 from jissoku.stats import latency, saturation
 from jissoku.stats.inequality import COUNTED, Quantity
 from jissoku.stats.pairing import pairing
-from jissoku.stats.readings import Readings, lane_of, log_cost, readings
+from jissoku.stats.readings import Readings, lane_of, log_cost, log_together, readings
 
 Logs = Mapping[int, float]
 
@@ -96,6 +96,9 @@ def logs(known: Readings, quantity: Quantity) -> dict[int, float]:
     rates = known.with_arm(Kind.SOLO_RATE, arm)
     if quantity.metric == "rate":
         return _each(rates, arm, lambda lane: lane.requests / lane.duration_ns * 1e9)
+    if quantity.metric == "together":
+        found = {trial.block: log_together(trial, arm) for trial in rates}
+        return {block: value for block, value in found.items() if value is not None}
     if quantity.metric == "memory":
         return _each(rates, arm, lambda lane: lane.rss_bytes_peak or 0)
     paced = known.with_arm(Kind.SOLO_COST, arm) or rates

@@ -21,6 +21,7 @@ MEASURED = {
     "p50": "median latency in nanoseconds, alone",
     "p99": "99th percentile of latency in nanoseconds, alone",
     "memory": "resident bytes of all the target's processes",
+    "together": "as `cost`, with the stopwatch's and the kernel threads' own, closed loop, alone",
 }
 FIGURE = "figure"
 COUNTED = {

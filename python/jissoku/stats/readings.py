@@ -55,6 +55,22 @@ def log_cost(trial: Trial, arm: str) -> float | None:
     return math.log(lane.cpu_ns / lane.requests)
 
 
+def log_together(trial: Trial, arm: str) -> float | None:
+    """ln(CPU nanoseconds per request of target, stopwatch and kernel threads).
+
+    None in a trial of two arms, of which nobody knows who kept the kernel's threads busy, where the
+    stopwatch spins, and where one of the three could not be seen.
+    """
+    lane, seen = lane_of(trial, arm), trial.conditions
+    if lane is None or seen is None or len(trial.lanes) > 1 or seen.spins or not lane.requests:
+        return None
+    shares = (lane.cpu_ns, seen.stopwatch_cpu_ns, seen.kernel_cpu_ns)
+    known = [share for share in shares if share is not None]
+    if len(known) < len(shares) or not sum(known):
+        return None
+    return math.log(sum(known) / lane.requests)
+
+
 def log_ratios(trials: Mapping[int, Trial], arm: str, against: str) -> dict[int, float]:
     """ln(cost of `arm` / cost of `against`) of each duet in which both were seen, by block."""
     return differences(
