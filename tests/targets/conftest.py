@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -9,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from jissoku.errors import TargetError
+from jissoku.model import Missing, Recipe
 from jissoku.targets import files, process
 from jissoku.targets.address import free_port
 from jissoku.targets.command import from_command
 from jissoku.targets.place import Place
-from jissoku.targets.prepare import Prepared
+from jissoku.targets.prepare import Prepared, prepare
 from jissoku.targets.process import Placement, Running
 
 # A file beside the folder that is served.
@@ -45,6 +48,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     folder = tmp_path_factory.mktemp("place")
     (folder / OUTSIDE).write_text("not for anybody")
     return Place(cache=folder / "cache", files=files.make(folder / "files"))
+
+
+def prepared_or_skipped(recipe: Recipe, place: Place) -> Prepared | Missing:
+    """Makes a recipe ready; where its sources cannot be fetched, the test is skipped aloud."""
+    try:
+        return prepare(recipe, place)
+    except TargetError as error:
+        if re.search(r"could not fetch|Could not resolve|failed to (download|get)", error.stderr):
+            pytest.skip(f"{error}: its sources cannot be fetched here")
+        raise
 
 
 @pytest.fixture

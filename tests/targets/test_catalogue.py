@@ -23,8 +23,8 @@ def test_every_promised_target_has_a_recipe() -> None:
         "bjoern", "civetweb", "feersum", "floor", "go", "granian", "gunicorn", "gunicorn-threads",
         "h2o", "http-server", "jissoku", "kernel-httpd", "libev", "libevent", "libmicrohttpd",
         "lighttpd", "meinheld", "minefield", "nginx", "nginx-echo", "nginx-proxy", "nginx-tuned",
-        "nginx-wsgi", "node", "poco", "starlet", "starman", "tornado", "twisted", "uvicorn",
-        "uwsgi",
+        "nginx-wsgi", "node", "parsers", "poco", "starlet", "starman", "tornado", "twisted",
+        "uvicorn", "uwsgi",
     }  # fmt: skip
 
 
@@ -38,6 +38,11 @@ def test_a_recipe_says_what_it_leaves_out_of_the_contract(recipe: Recipe) -> Non
     paths = {Part.E5: "/42", Part.DELAY: "/delay", Part.FILES: "/files"}
     for part in set(Part) - set(recipe.parts):
         assert recipe.name == "floor" or paths[part] in recipe.leaves_out
+    absent = set(Part) - set(recipe.parts)
+    if absent == {Part.DELAY}:
+        assert "/delay" in recipe.leaves_out
+    else:
+        assert not absent or recipe.name in {"floor", "parsers"}
 
 
 def test_a_recipe_says_whether_it_sends_a_date_and_limits_time(recipe: Recipe) -> None:

@@ -11,9 +11,9 @@ import pytest
 from jissoku.model import Missing, Part, Workload
 from jissoku.targets import answer, catalogue, contract, files, process, ready
 from jissoku.targets.place import Place
-from jissoku.targets.prepare import Prepared, prepare
+from jissoku.targets.prepare import Prepared
 from jissoku.targets.process import Running
-from tests.targets.conftest import OUTSIDE, placed
+from tests.targets.conftest import OUTSIDE, placed, prepared_or_skipped
 
 # A first `go build` compiles the standard library.
 pytestmark = pytest.mark.timeout(300)
@@ -63,6 +63,7 @@ RESPAWNS = {"feersum", "starman"}
 
 # What getting ready fetches is fetched by `make race-test` alone.
 FETCHED = {r.name for r in RECIPES.values() for step in r.prepare if INSTALL in step.command}
+FETCHED |= {"parsers"}  # and compiled, which takes a minute
 
 
 @pytest.fixture(
@@ -72,7 +73,7 @@ FETCHED = {r.name for r in RECIPES.values() for step in r.prepare if INSTALL in 
     ],
 )
 def prepared(request: pytest.FixtureRequest, place: Place) -> Prepared:
-    found = prepare(RECIPES[request.param], place)
+    found = prepared_or_skipped(RECIPES[request.param], place)
     if isinstance(found, Missing):
         pytest.skip(f"{found.name} cannot be raced here: {found.reason}; {found.remedy}")
     return found

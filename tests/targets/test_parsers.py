@@ -1,0 +1,98 @@
+"""One server, five parsers: its sources are whole, and every parser answers alike."""
+
+import dataclasses
+import os
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jissoku.model import Missing, Workload
+from jissoku.targets import catalogue, process, ready
+from jissoku.targets.place import APPS, Place, find_program
+from jissoku.targets.prepare import Prepared
+from tests.targets.conftest import placed, prepared_or_skipped
+
+ROOT = Path(__file__).parents[2]
+APP = APPS / "parsers"
+PARSERS = ("http-parser", "llhttp", "picohttpparser", "httparse", "jissoku-http")
+REQUESTS = (
+    b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+    b"POST /heard HTTP/1.1\r\nHost: b\r\nContent-Length: 3\r\nX:  y \r\n\r\nxyz"
+    b"GET /42 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+)
+
+
+def linked(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_sources_of_our_own_parser_are_all_linked() -> None:
+    sources = {name for name in linked(ROOT / "crates/jissoku-http/src") if "tests.rs" not in name}
+    assert linked(APP / "http/src") == sources
+
+
+def test_the_shapes_are_those_of_the_stopwatch() -> None:
+    shapes = ROOT / "crates/jissoku-load/shapes"
+    assert linked(APP / "shapes") == {path.name for path in shapes.glob("*.http")}
+
+
+def test_the_versions_it_names_are_those_it_is_built_with() -> None:
+    said = re.search(r'VERSION: &str = "(.+?)";', (APP / "src/main.rs").read_text(), re.DOTALL)
+    assert said is not None
+    lock = (APP / "Cargo.lock").read_text()
+    for crate in ("picohttpparser-sys", "httparse"):
+        found = re.search(rf'name = "{crate}"\nversion = "(.+)"', lock)
+        assert found is not None
+        assert f"{crate} {found[1]}" in said[1]
+
+
+@pytest.fixture(scope="module")
+def prepared(place: Place) -> Prepared:
+    found = prepared_or_skipped(catalogue.recipes()["parsers"], place)
+    if isinstance(found, Missing):
+        pytest.skip(f"{found.name} cannot be raced here: {found.reason}; {found.remedy}")
+    return found
+
+
+def answers(prepared: Prepared, parser: str, sizes: int) -> bytes:
+    """What comes back until the server closes, the requests sent in pieces of a size."""
+    assert prepared.start is not None
+    start = dataclasses.replace(
+        prepared.start, command=(*prepared.start.command, "--parser", parser)
+    )
+    chosen = dataclasses.replace(prepared, start=start)
+    with process.start(chosen, placed()) as running:
+        ready.wait(running, Workload())
+        where = (running.address.host, running.address.port)
+        with socket.create_connection(where, timeout=10) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for at in range(0, len(REQUESTS), sizes):
+                connection.sendall(REQUESTS[at : at + sizes])
+            return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.race
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("sizes", [1, 7, len(REQUESTS)])
+def test_every_parser_answers_alike(prepared: Prepared, sizes: int) -> None:
+    found = {parser: answers(prepared, parser, sizes) for parser in PARSERS}
+    assert found["http-parser"].count(b"HTTP/1.1 200 OK") == 3
+    assert b"POST /heard\nHost=b\nContent-Length=3\nX=y\n" in found["http-parser"]
+    assert set(found.values()) == {found["http-parser"]}
+
+
+@pytest.mark.race
+@pytest.mark.timeout(300)
+def test_they_agree_however_the_bytes_are_split(prepared: Prepared, place: Place) -> None:
+    cache, cargo = place.cache / "parsers", find_program("cargo")
+    done = subprocess.run(
+        [str(cargo), "test", "--locked", "--quiet", "--manifest-path", str(APP / "Cargo.toml"),
+         "--target-dir", str(cache / "target")],
+        env=os.environ | {"PARSERS_SOURCES": str(cache / "sources")},
+        capture_output=True, text=True, check=False, timeout=280,
+    )  # fmt: skip
+    assert prepared.version
+    assert done.returncode == 0, done.stdout + done.stderr
