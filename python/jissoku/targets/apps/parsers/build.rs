@@ -19,6 +19,7 @@ fn main() {
         .file("c/record.c")
         .file("c/with_llhttp.c")
         .file("c/with_http_parser.c")
+        .file("c/replayed.c")
         .warnings(false)
         .compile("callbacks");
 }

@@ -13,6 +13,7 @@ void record_begin(struct record *record)
 {
 	record->fields_count = 0;
 	record->last = LAST_NOTHING;
+	record->is_busy = 1;
 }
 
 void record_target(struct record *record, const char *at, size_t size)
@@ -59,5 +60,6 @@ int record_complete(struct record *record, const char *method, int version_minor
 	record->keeps_alive = (uint8_t)keeps_alive;
 	stops = record->each(record, record->context);
 	record->last = LAST_NOTHING;
+	record->is_busy = 0;
 	return stops;
 }

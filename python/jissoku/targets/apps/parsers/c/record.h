@@ -31,6 +31,7 @@ struct record {
 	uint8_t keeps_alive;
 	uint8_t version_minor;
 	uint8_t last;
+	uint8_t is_busy; /* a request has begun and is not complete */
 	int (*each)(struct record *, void *); /* not 0: stop */
 	void *context;
 	struct field fields[FIELDS_MAX];

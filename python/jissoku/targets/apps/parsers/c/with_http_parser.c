@@ -1,13 +1,6 @@
 #include <stdlib.h>
 
-#include "http_parser.h"
-#include "record.h"
-
-/* A connection's parser and record. */
-struct with_http_parser_connection {
-	http_parser parser;
-	struct record record;
-};
+#include "with_http_parser.h"
 
 static struct record *record_of(http_parser *parser)
 {
@@ -56,7 +49,7 @@ static int on_complete(http_parser *parser)
 	return record_complete(record_of(parser), method, minor, http_should_keep_alive(parser));
 }
 
-static const http_parser_settings SETTINGS = {
+const http_parser_settings with_http_parser_settings = {
 	.on_message_begin = on_begin,
 	.on_url = on_target,
 	.on_header_field = on_name,
@@ -90,7 +83,7 @@ struct record *with_http_parser_record(struct with_http_parser_connection *self)
 /* Reads `size` bytes at `at`; the request begun before them is kept from `record.base` on. */
 int with_http_parser_feed(struct with_http_parser_connection *self, const char *at, size_t size)
 {
-	http_parser_execute(&self->parser, &SETTINGS, at, size);
+	http_parser_execute(&self->parser, &with_http_parser_settings, at, size);
 	if (HTTP_PARSER_ERRNO(&self->parser) == HPE_OK)
 		return OUTCOME_READ;
 	if (HTTP_PARSER_ERRNO(&self->parser) == HPE_CB_message_complete && self->record.refused == 0)

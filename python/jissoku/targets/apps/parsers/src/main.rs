@@ -12,13 +12,14 @@ mod server;
 use std::process::ExitCode;
 
 use bench::{Form, bench};
-use parser::{HttpParser, Httparse, Jissoku, Llhttp, Pico};
+use parser::{HttpParser, Httparse, Jissoku, Llhttp, Pico, Replayed};
 use server::{Place, serve};
 
 const USAGE: &str = "usage: parsers serve --parser NAME [--workers N] --listen HOST:PORT|unix:PATH
        parsers bench [--rounds N] [--figures]
        parsers version
-The parsers are http-parser, llhttp, picohttpparser, httparse and jissoku-http.
+The parsers are http-parser, llhttp, picohttpparser, httparse and jissoku-http;
+http-parser-replayed makes http-parser's callbacks without parsing a head that it has seen.
 ";
 
 const VERSION: &str = "parsers 1 of http-parser 2.9.4, llhttp 9.4.3, picohttpparser-sys 1.0.0, \
@@ -65,6 +66,7 @@ fn serve_with(words: &[String]) -> Result<(), Refused> {
     };
     let served = match value(words, "--parser").ok_or_else(usage)?.as_str() {
         "http-parser" => serve::<HttpParser>(&place, workers),
+        "http-parser-replayed" => serve::<Replayed>(&place, workers),
         "llhttp" => serve::<Llhttp>(&place, workers),
         "picohttpparser" => serve::<Pico>(&place, workers),
         "httparse" => serve::<Httparse>(&place, workers),

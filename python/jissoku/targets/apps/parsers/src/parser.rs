@@ -5,7 +5,7 @@ mod jissoku;
 mod picohttpparser;
 mod rust_httparse;
 
-pub use callback::{HttpParser, Llhttp};
+pub use callback::{HttpParser, Llhttp, Replayed};
 pub use jissoku::Jissoku;
 pub use picohttpparser::Pico;
 pub use rust_httparse::Httparse;

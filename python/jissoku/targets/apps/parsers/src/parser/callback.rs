@@ -1,7 +1,7 @@
 //! llhttp and http-parser: resumable C that calls back for every piece it has read.
 //!
 //! What a server notes down in those calls is C as well (`c/`), so that no call crosses languages but
-//! two for each feed and one for each request.
+//! two for each feed and one for each request. `Replayed` is http-parser's callbacks without its parsing.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -35,6 +35,7 @@ struct Record {
     keeps_alive: u8,
     version_minor: u8,
     last: u8,
+    is_busy: u8,
     each: Option<Each>,
     context: *mut c_void,
     fields: [Field; FIELDS_MAX],
@@ -168,6 +169,14 @@ callback_parser!(
     with_http_parser_record,
     with_http_parser_feed,
     with_http_parser_alone
+);
+callback_parser!(
+    Replayed,
+    replayed_new,
+    replayed_free,
+    replayed_record,
+    replayed_feed,
+    replayed_alone
 );
 
 #[inline]

@@ -1,16 +1,17 @@
 //! Every parser answers the same requests alike, however their bytes are split.
 
 use super::*;
-use crate::parser::{HttpParser, Httparse, Jissoku, Llhttp, Pico};
+use crate::parser::{HttpParser, Httparse, Jissoku, Llhttp, Pico, Replayed};
 
 type Run = fn(&[&[u8]]) -> (String, bool);
 
-const EVERYBODY: [(&str, Run); 5] = [
+const EVERYBODY: [(&str, Run); 6] = [
     ("jissoku-http", run::<Jissoku>),
     ("httparse", run::<Httparse>),
     ("picohttpparser", run::<Pico>),
     ("llhttp", run::<Llhttp>),
     ("http-parser", run::<HttpParser>),
+    ("http-parser-replayed", run::<Replayed>),
 ];
 
 /// What is answered to some pieces, until the connection ends, and whether it does.
