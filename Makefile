@@ -48,6 +48,13 @@ race-test: build ## Run the tests that start servers and drive real load (some m
 endurance: build ## Try the promises that take minutes: held connections, slow clients, soak.
 	$(PYTHON) -m pytest -m endurance --timeout 8000
 
+# How often each cause is planted; DETECTIONS=1 is a glance, and takes ten minutes.
+DETECTIONS ?= 10
+
+.PHONY: detection
+detection: build ## Plant causes of slowness, and count how often explain names them (hours).
+	$(PYTHON) -m pytest -m endurance tests/explain --detections $(DETECTIONS)
+
 .PHONY: golden
 golden: build ## Rewrite the reports that tests compare with; review the diff.
 	$(PYTHON) -m pytest tests/report --golden

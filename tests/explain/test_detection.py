@@ -1,0 +1,85 @@
+"""How often the explainer names what was planted, and how often what was not.
+
+`make detection` prints the table. `--detections N` says how often each cause is planted; the server
+without any is looked at twice as often.
+"""
+
+import shutil
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.endurance.conftest import tell
+from tests.explain.explained import LIMIT_S, causes
+
+# The promises: of ten planted causes one may be missed, and twenty clean servers wronged once.
+MISSED_MAX = 1 / 10
+WRONGED_MAX = 1 / 20
+
+CLEAN_PER_PLANTED = 2
+DRIVERS = ("epoll", "uring")
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A cause in our own server, and what it is to be called."""
+
+    plant: str
+    name: str
+    driver: str
+
+    def __str__(self) -> str:
+        return f"{self.plant} on {self.driver}"
+
+
+PLANTED = [
+    Planted(cause["plant"], cause["name"], driver)
+    for cause in tomllib.loads(Path(__file__).with_name("detection.toml").read_text())["cause"]
+    for driver in cause["drivers"]
+]
+
+pytestmark = [
+    pytest.mark.endurance,
+    pytest.mark.timeout(100 * LIMIT_S),
+    pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace"),
+]
+
+
+@pytest.fixture
+def runs(request: pytest.FixtureRequest) -> int:
+    asked = request.config.getoption("--detections")
+    assert isinstance(asked, int)
+    return asked
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=str)
+def test_a_planted_cause_is_named(
+    planted: Planted, runs: int, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    flags = ("--driver", planted.driver, "--cause", planted.plant)
+    found = [causes(tmp_path, *flags, seed=seed) for seed in range(runs)]
+    named = sum(planted.name in names for names in found)
+    others = Counter(other for names in found for other in names - {planted.name})
+    count = f"{planted.name} in {named} of {runs} runs"
+    tell(request, f"{planted}: {count}; beside it {_told(others)}")
+    assert runs - named <= MISSED_MAX * runs
+    assert others.total() <= MISSED_MAX * runs
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_nothing_is_named_in_a_clean_server(
+    driver: str, runs: int, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    count = CLEAN_PER_PLANTED * runs
+    found = [causes(tmp_path, "--driver", driver, seed=seed) for seed in range(count)]
+    wronged = sum(bool(names) for names in found)
+    others = Counter(name for names in found for name in names)
+    tell(request, f"clean on {driver}: a cause in {wronged} of {count} runs: {_told(others)}")
+    assert wronged <= WRONGED_MAX * count
+
+
+def _told(names: Counter[str]) -> str:
+    return ", ".join(f"{name} {count} times" for name, count in names.items()) or "nothing"
