@@ -6,7 +6,7 @@ import pytest
 
 from jissoku.explain import RULES, findings
 from jissoku.model.finding import Finding
-from jissoku.model.observed import Memory, Observed, Program
+from jissoku.model.observed import Memory, Observed, Program, Timers
 from tests.explain import made
 
 STALLED = (44_000_000,) * 39 + (900_000,)
@@ -97,6 +97,21 @@ def test_calls_of_new_connections_are_not_the_requests() -> None:
 def test_what_goes_with_opening_a_file_is_told_once() -> None:
     observed = made.calls({"fstat": made.REQUESTS}, opened={"/srv/a": made.REQUESTS})
     assert only(observed).name == "open-per-request"
+
+
+def test_a_machine_that_slowed_down_is_no_growth() -> None:
+    seen = Timers(
+        waiting=16_000,
+        cpu_ns_idle=12_000,
+        cpu_ns_waiting=24_000,
+        aside_ns_idle=11_000,
+        aside_ns_waiting=20_000,
+        late_ns=0,
+    )
+    assert findings(replace(made.QUIET, timers=seen)) == ()
+    (grown,) = findings(replace(made.QUIET, timers=replace(seen, aside_ns_waiting=11_000)))
+    assert grown.name == "linear-timers"
+    assert "took 11.0 µs and 11.0 µs" in grown.evidence[1]
 
 
 @pytest.mark.parametrize("answers", [101, 1000, None])

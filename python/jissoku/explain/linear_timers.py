@@ -2,7 +2,7 @@
 
 from jissoku.explain.words import micro
 from jissoku.model.finding import Finding
-from jissoku.model.observed import Observed
+from jissoku.model.observed import Observed, Timers
 
 # Waiting connections bring memory of their own into play; a list gone through, their number.
 GROWTH_MIN = 1.5
@@ -11,7 +11,7 @@ GROWTH_MIN = 1.5
 def find(observed: Observed) -> Finding | None:
     """Compares CPU time per request beside idle connections and beside waiting ones."""
     timers = observed.timers
-    if timers is None or timers.cpu_ns_waiting < GROWTH_MIN * timers.cpu_ns_idle:
+    if timers is None or timers.growth < GROWTH_MIN:
         return None
     return Finding(
         name="linear-timers",
@@ -25,11 +25,23 @@ def find(observed: Observed) -> Finding | None:
                 f"{timers.waiting:,} others waited, {micro(timers.cpu_ns_idle)} while as many "
                 "connections were open and idle"
             ),
+            *_aside(timers),
         ),
         refuted_by="the same with waiting connections whose timers are in a heap",
         effect=(
-            f"{micro(timers.cpu_ns_waiting - timers.cpu_ns_idle)} less per request with "
+            f"{micro(timers.cpu_ns_waiting * (1 - 1 / timers.growth))} less per request with "
             f"{timers.waiting:,} waiting"
         ),
         remedy="keep timers in a heap or a wheel",
+    )
+
+
+def _aside(timers: Timers) -> tuple[str, ...]:
+    if not timers.aside_ns_idle:
+        return ()
+    return (
+        (
+            f"a second copy beside nobody, loaded in the same moments, took "
+            f"{micro(timers.aside_ns_waiting)} and {micro(timers.aside_ns_idle)}"
+        ),
     )

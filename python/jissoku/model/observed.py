@@ -148,13 +148,27 @@ class Timers:
     Attributes:
         waiting: How many.
         cpu_ns_idle: CPU time per request of the load beside the idle ones.
-        late_ns: How much later than asked for a lone delayed answer came, at the median.
+        aside_ns_idle: That of a second copy of the target, under the same load at the same time,
+            but beside no others; 0 where there can be no copy.
+        late_ns: How much later than asked for a lone delayed answer came, at the median, less how
+            late the asker itself woke up from sleeping as long.
     """
 
     waiting: int
     cpu_ns_idle: float
     cpu_ns_waiting: float
+    aside_ns_idle: float = 0.0
+    aside_ns_waiting: float = 0.0
     late_ns: int
+
+    @property
+    def growth(self) -> float:
+        """How many times costlier a request became, less what befell the copy as well."""
+        if not self.aside_ns_idle:
+            return self.cpu_ns_waiting / self.cpu_ns_idle
+        # Nobody gets cheaper by holding connections: below the copy's cost is noise.
+        idle = max(1.0, self.cpu_ns_idle / self.aside_ns_idle)
+        return self.cpu_ns_waiting / self.aside_ns_waiting / idle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

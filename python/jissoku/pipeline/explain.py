@@ -6,7 +6,7 @@ on: the probes disturb what they look at.
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -33,6 +33,8 @@ WINDOW_NS = 1_500_000_000
 
 # Few at once, each soon due, so that the timers are looked at often.
 SHORT_DELAYS = Workload(path="/delay?ms=1", connections=8)
+DELAYS_WARMUP_NS = 100_000_000
+DELAYS_WINDOW_NS = 700_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +98,11 @@ class _Observer:
         self._interruption = interruption
         self._rng = random.Random(question.seed)
         everything = cores.allowed()
+        apart = cores.split(everything)
         # The target may use every core, as it would in earnest: fewer workers than cores show.
-        self._cores = Cores(
-            server=everything, stopwatch=cores.split(everything).stopwatch, shared=True
-        )
+        self._cores = Cores(server=everything, stopwatch=apart.stopwatch, shared=True)
+        # Whatever else runs on a core then slows both down that are compared.
+        self._one_core = apart.server[:1]
         self._lost: list[Lost] = []
 
     def look(self) -> Observed:
@@ -112,7 +115,9 @@ class _Observer:
         of_memory = self._try(
             "memory", lambda up: idle.look(self._asking(up), lambda: self._pids(up))
         )
-        of_timers = self._try("timers", self._timers, workers=1) if self._may_wait() else None
+        of_timers = (
+            self._try("timers", self._timers, on=self._one_core) if self._may_wait() else None
+        )
         self._note("Looking at what calls cost here.")
         return Observed(
             wire=of_wire,
@@ -126,10 +131,10 @@ class _Observer:
         )
 
     def _try(
-        self, name: str, probe: Callable[[Running], Seen], workers: int | None = None
+        self, name: str, probe: Callable[[Running], Seen], on: tuple[int, ...] = ()
     ) -> Seen | None:
         self._note(f"Looking at {name}.")
-        with self._up(self._question.prepared, workers or len(self._cores.server)) as running:
+        with self._up(self._question.prepared, on or self._cores.server) as running:
             try:
                 return probe(running)
             except ProbeError as error:
@@ -144,13 +149,14 @@ class _Observer:
         self._lost.append(Lost(probe=probe, reason=reason, remedy=remedy))
 
     @contextmanager
-    def _up(self, prepared: Prepared, workers: int) -> Iterator[Running]:
+    def _up(self, prepared: Prepared, on: tuple[int, ...]) -> Iterator[Running]:
+        """Starts it on some cores, with a worker for each."""
         self._interruption.check()
         on_unix = self._question.workload.transport is Transport.UNIX or not prepared.listen.tcp
         placement = Placement(
             port=None if on_unix else free_port(self._rng),
-            cores=self._cores.server,
-            workers=workers,
+            cores=on,
+            workers=len(on),
             seed=self._rng.getrandbits(31),
         )
         with process.start(prepared, placement) as running:
@@ -198,16 +204,40 @@ class _Observer:
         return True
 
     def _timers(self, running: Running) -> Timers:
-        def cost() -> float:
-            seen = self._load(running, SHORT_DELAYS)
-            if seen.cpu_ns is None:
-                raise ProbeError("its CPU time cannot be read", remedy="run it here")
-            return seen.cpu_ns / seen.requests
-
         def asking(delay_ms: int) -> Asking:
             return self._asking(running, f"/delay?ms={delay_ms}")
 
-        return waiting.look(waiting.Waiting(asking=asking, load=cost))
+        with ExitStack() as stack:
+            copy = self._copy(running, stack)
+            return waiting.look(
+                waiting.Waiting(asking=asking, load=lambda: self._cost(running, copy))
+            )
+
+    def _copy(self, running: Running, stack: ExitStack) -> Running | None:
+        """A second one of it; None where there can be only one, or somebody else started it."""
+        if running.pid is None:
+            return None
+        try:
+            return stack.enter_context(self._up(self._question.prepared, self._one_core))
+        except TargetError:
+            self._interruption.check()
+            return None
+
+    def _cost(self, running: Running, copy: Running | None) -> waiting.Cost:
+        both = [running] if copy is None else [running, copy]
+        lap = Lap(
+            arms=("target", "copy")[: len(both)],
+            urls=tuple(one.address.url(SHORT_DELAYS.path) for one in both),
+            roots=tuple(self._root(one) for one in both),
+            body=None,
+            status=200,
+            workload=SHORT_DELAYS,
+            warmup_ns=DELAYS_WARMUP_NS,
+            window_ns=DELAYS_WINDOW_NS,
+            seed=self._question.seed,
+        )
+        costs = load.costs(lap, self._cores, started=self._interruption.waits_for)
+        return waiting.Cost(target_ns=costs[0], aside_ns=costs[-1] if copy else None)
 
     def _floor(self) -> float | None:
         floor = self._question.floor
@@ -215,7 +245,7 @@ class _Observer:
             self._lose("the floor", "it does not answer what is asked here", "ask for / or /42")
             return None
         self._note("Looking at the floor.")
-        with self._up(floor, len(self._cores.server)) as running:
+        with self._up(floor, self._cores.server) as running:
             try:
                 return self._load(running, self._question.workload).cpu_ns_per_request
             except ProbeError as error:

@@ -47,3 +47,19 @@ def look(lap: Lap, cores: Cores, *, started: Started) -> Load:
         threads_ns=span_ns,
         programs=threads.programs(pids),
     )
+
+
+def costs(lap: Lap, cores: Cores, *, started: Started) -> tuple[float, ...]:
+    """Runs one lap, and returns each arm's CPU time per request in nanoseconds.
+
+    Raises:
+        ProbeError: No answer could be counted, or an arm's CPU time cannot be read.
+    """
+    try:
+        lanes, _ = stopwatch.run(lap, cores, started=started)
+    except StopwatchError as error:
+        raise ProbeError(f"the stopwatch counted nothing: {error}") from error
+    found = [lane.cpu_ns / lane.requests for lane in lanes if lane.cpu_ns is not None]
+    if len(found) < len(lanes):
+        raise ProbeError("its CPU time cannot be read", remedy="run it here")
+    return tuple(found)

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from time import monotonic_ns, sleep
 
 from jissoku.model.observed import Timers
 from jissoku.observe.probes.client import ANSWER_LIMIT_S, Asking, Client, ProbeError
@@ -23,8 +24,8 @@ ANSWER_SIZE_MAX = 65_536
 # Descriptors for everything else.
 SPARE = 200
 
-# Of so many the cheapest counts: whatever else runs on the machine only adds.
-LOADS = 2
+# Of so many loads the one in the middle counts.
+LOADS = 3
 
 # To see whether there is a timer at all, and how fine it is.
 LONE_DELAY_MS = 20
@@ -33,16 +34,34 @@ NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """CPU time per request of a few connections that ask for short delays.
+
+    Attributes:
+        aside_ns: That of a second copy of the target under the same load at the same time, beside
+            no other connections: what else the machine does touches both. None where there is none.
+    """
+
+    target_ns: float
+    aside_ns: float | None
+
+    @property
+    def relative(self) -> float:
+        """To the copy, or else on its own."""
+        return self.target_ns / (self.aside_ns or 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """How a delay is asked for.
 
     Attributes:
         asking: The probing client's way to ask for an answer after so many milliseconds.
-        load: CPU time per request of a few connections that ask for short delays.
+        load: Loads the target and its copy.
     """
 
     asking: Callable[[int], Asking]
-    load: Callable[[], float]
+    load: Callable[[], Cost]
 
 
 def look(waiting: Waiting) -> Timers:
@@ -54,11 +73,23 @@ def look(waiting: Waiting) -> Timers:
     late = _late(waiting)
     asking = waiting.asking(HELD_DELAY_MS)
     with _held(waiting.asking(0)) as connections:
-        idle = min(waiting.load() for _ in range(LOADS))
+        idle = _middle(waiting)
         for connection in connections:
             connection.sendall(asking.request)
-        busy = min(waiting.load() for _ in range(LOADS))
-        return Timers(waiting=len(connections), cpu_ns_idle=idle, cpu_ns_waiting=busy, late_ns=late)
+        busy = _middle(waiting)
+        return Timers(
+            waiting=len(connections),
+            cpu_ns_idle=idle.target_ns,
+            cpu_ns_waiting=busy.target_ns,
+            aside_ns_idle=idle.aside_ns or 0.0,
+            aside_ns_waiting=busy.aside_ns or 0.0,
+            late_ns=late,
+        )
+
+
+def _middle(waiting: Waiting) -> Cost:
+    costs = sorted((waiting.load() for _ in range(LOADS)), key=lambda cost: cost.relative)
+    return costs[len(costs) // 2]
 
 
 @contextmanager
@@ -89,21 +120,31 @@ def _connected(asking: Asking) -> socket.socket:
 
 
 def _late(waiting: Waiting) -> int:
+    """How late a delayed answer comes, less how late we wake up ourselves after as long a sleep."""
+    delay_ns = LONE_DELAY_MS * NS_PER_MS
+    at_once, waited, slept = [], [], []
     try:
-        with Client(waiting.asking(0)) as client:
-            at_once = statistics.median(client.ask_again().latency_ns for _ in range(LONE_ASKED))
-        with Client(waiting.asking(LONE_DELAY_MS)) as client:
-            waited = statistics.median(client.ask_again().latency_ns for _ in range(LONE_ASKED))
+        with Client(waiting.asking(0)) as prompt, Client(waiting.asking(LONE_DELAY_MS)) as delayed:
+            for _ in range(LONE_ASKED):
+                at_once.append(prompt.ask_again().latency_ns)
+                waited.append(delayed.ask_again().latency_ns)
+                slept.append(_slept_ns(delay_ns))
     except (OSError, http.client.HTTPException) as error:
         raise ProbeError(f"/delay?ms={LONE_DELAY_MS} is not answered: {error}") from error
-    delay_ns = LONE_DELAY_MS * NS_PER_MS
-    if waited < delay_ns:
+    if statistics.median(waited) < delay_ns:
         raise ProbeError(
             "it has no /delay?ms=N that waits", remedy="serve that part of the contract"
         )
-    if at_once >= delay_ns:
+    if statistics.median(at_once) >= delay_ns:
         raise ProbeError(
-            f"its answers take {at_once / NS_PER_MS:.0f} ms when no delay is asked for",
+            f"its answers take {statistics.median(at_once) / NS_PER_MS:.0f} ms when no delay is "
+            "asked for",
             remedy="take away what delays them",
         )
-    return int(waited - delay_ns)
+    return max(0, int(statistics.median(waited) - statistics.median(slept)))
+
+
+def _slept_ns(delay_ns: int) -> int:
+    started = monotonic_ns()
+    sleep(delay_ns / 1e9)
+    return monotonic_ns() - started
