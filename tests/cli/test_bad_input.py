@@ -2,11 +2,11 @@
 behind."""
 
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import Run, apart
 
 CASES = {
     "an unknown verb": (["fly"], "fly"),
@@ -105,19 +105,8 @@ CASES = {
 }
 
 
-def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "jissoku", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=20,
-    )
-
-
 @pytest.mark.parametrize("name", CASES)
-def test_bad_input_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+def test_bad_input_is_refused_in_a_sentence(name: str, run: Run, tmp_path: Path) -> None:
     arguments, words = CASES[name]
     done = run(arguments, tmp_path)
     assert done.returncode == 2, done
@@ -127,7 +116,15 @@ def test_bad_input_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
 
-def test_a_port_in_use_is_told(tmp_path: Path) -> None:
+def test_a_process_of_its_own_refuses_likewise(tmp_path: Path) -> None:
+    arguments, words = CASES["an unknown target"]
+    done = apart(arguments, tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_in_use_is_told(run: Run, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         where = f"127.0.0.1:{listener.getsockname()[1]}"
         done = run(["serve", "--fixed", "x", "--listen", where], tmp_path)
@@ -135,7 +132,7 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
     assert where in done.stderr
 
 
-def test_a_malformed_recipe_is_told_by_line(tmp_path: Path) -> None:
+def test_a_malformed_recipe_is_told_by_line(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('essay = "x"\nparts = [\n')
     done = run(["compare", "--recipes", str(tmp_path), "mine", "floor"], tmp_path)
     assert done.returncode == 2
@@ -143,7 +140,7 @@ def test_a_malformed_recipe_is_told_by_line(tmp_path: Path) -> None:
     assert "line 2" in done.stderr
 
 
-def test_nobody_at_the_other_end_is_a_failure_and_names_whom(tmp_path: Path) -> None:
+def test_nobody_at_the_other_end_is_a_failure_and_names_whom(run: Run, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
     done = run(["load", url, "-d", "1s"], tmp_path)
@@ -151,7 +148,7 @@ def test_nobody_at_the_other_end_is_a_failure_and_names_whom(tmp_path: Path) -> 
     assert url.rstrip("/").removeprefix("http://") in done.stderr
 
 
-def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_folder_that_holds_a_run_is_not_overwritten(run: Run, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text("{}")
     done = run(["compare", "floor", "jissoku", "--out", str(tmp_path / "run")], tmp_path)
@@ -175,7 +172,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
         "ab",
     ],
 )
-def test_every_verb_has_help(verb: str, tmp_path: Path) -> None:
+def test_every_verb_has_help(verb: str, run: Run, tmp_path: Path) -> None:
     done = run([verb, "--help"], tmp_path)
     assert done.returncode == 0
     assert "Usage" in done.stdout

@@ -2,11 +2,12 @@
 
 import json
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import Done, Run
 
 # Each starts an interpreter or two, and a machine may be busy.
 pytestmark = pytest.mark.timeout(240)
@@ -36,27 +37,16 @@ while True:
 """
 
 
-def conformance(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "jissoku", "conformance", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-
-
-def erring(folder: Path, fault: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def erring(run: Run, folder: Path, fault: str, *arguments: str) -> Done:
     path = folder / "target.py"
     path.write_text(ERRING)
     command = f"mine={shlex.quote(sys.executable)} {shlex.quote(str(path))} {{port}} {fault}"
-    return conformance(folder, "--cmd", command, *arguments)
+    return run(["conformance", "--cmd", command, *arguments], folder)
 
 
 @pytest.mark.parametrize("site", ["--contract", "--fixed hi", "--echo"])
-def test_our_server_holds_to_every_case(site: str, tmp_path: Path) -> None:
-    done = conformance(tmp_path, "--cmd", f"ours={OURS} {site}", "--json")
+def test_our_server_holds_to_every_case(site: str, run: Run, tmp_path: Path) -> None:
+    done = run(["conformance", "--cmd", f"ours={OURS} {site}", "--json"], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
     others = [case for case in report["cases"] if case["verdict"] != "holds"]
@@ -65,30 +55,32 @@ def test_our_server_holds_to_every_case(site: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["--splits", "--bytes"])
-def test_cuts_on_the_way_change_nothing(how: str, tmp_path: Path) -> None:
+def test_cuts_on_the_way_change_nothing(how: str, run: Run, tmp_path: Path) -> None:
     arguments = ("--case", "chunks_*", "--case", "*_empty_line*", "--case", "a_client_may_*")
-    done = conformance(tmp_path, "--cmd", f"ours={OURS} --fixed hi", how, "--json", *arguments)
+    done = run(
+        ["conformance", "--cmd", f"ours={OURS} --fixed hi", how, "--json", *arguments], tmp_path
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["totals"]["broken"] == 0
 
 
-def test_a_server_that_takes_everything_breaks_a_must(tmp_path: Path) -> None:
-    done = erring(tmp_path, "none", "--case", "http_1_1_without_a_host_is_refused")
+def test_a_server_that_takes_everything_breaks_a_must(run: Run, tmp_path: Path) -> None:
+    done = erring(run, tmp_path, "none", "--case", "http_1_1_without_a_host_is_refused")
     assert done.returncode == 3
     assert "broken: http_1_1_without_a_host_is_refused" in done.stdout
     assert "RFC 9112 section 3.2, MUST: answers 200 and ends the connection" in done.stdout
 
 
-def test_a_server_that_sends_too_much_is_told(tmp_path: Path) -> None:
-    done = erring(tmp_path, "garbles", "--case", "a_plain_get_is_understood")
+def test_a_server_that_sends_too_much_is_told(run: Run, tmp_path: Path) -> None:
+    done = erring(run, tmp_path, "garbles", "--case", "a_plain_get_is_understood")
     assert done.returncode == 3
     assert "no answer" in done.stdout
 
 
-def test_a_server_that_dies_is_started_again_for_the_next_case(tmp_path: Path) -> None:
+def test_a_server_that_dies_is_started_again_for_the_next_case(run: Run, tmp_path: Path) -> None:
     cases = ("a_plain_get_is_understood", "http_1_0_ends", "an_empty_body_is_a_body")
     globs = [word for case in cases for word in ("--case", case)]
-    done = erring(tmp_path, "dies", "--json", *globs)
+    done = erring(run, tmp_path, "dies", "--json", *globs)
     assert done.returncode == 3, done.stdout + done.stderr
     found = {case["name"]: case for case in json.loads(done.stdout)["cases"]}
     assert found["http_1_0_ends"]["verdict"] == "holds"
@@ -97,7 +89,7 @@ def test_a_server_that_dies_is_started_again_for_the_next_case(tmp_path: Path) -
         assert "exited with code 7" in found[name]["reason"]
 
 
-def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
-    done = conformance(tmp_path, "--url", "mine=http://127.0.0.1:1/")
+def test_a_server_that_is_not_there_is_told(run: Run, tmp_path: Path) -> None:
+    done = run(["conformance", "--url", "mine=http://127.0.0.1:1/"], tmp_path)
     assert done.returncode == 1
     assert "cannot be reached" in done.stderr
