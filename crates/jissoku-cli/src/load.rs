@@ -1,27 +1,32 @@
 //! `jissoku load`: the stopwatch, alone.
 
+mod connect;
 pub(crate) mod errand;
 mod output;
 mod plan;
 mod progress;
 mod search;
+mod series;
 mod tls;
+mod wishes;
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::mem;
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use jissoku_load::report::{Format, Report};
-use jissoku_load::{Address, Objective, Think, Verdict};
+use jissoku_load::report::Format;
+use jissoku_load::{Address, Objective, Think};
 
 use crate::units;
-use errand::{Curiosity, Find};
+use connect::ConnectFlags;
+use errand::Curiosity;
 use output::Output;
 use search::Search;
+use series::SeriesFlags;
 use tls::TlsFlags;
+use wishes::Wishes;
 
 /// How long each rate is tried, unless -d says so.
 const SEARCH_STEP_NS: u64 = 3_000_000_000;
@@ -33,12 +38,12 @@ pub(crate) struct Load {
     /// `http(s)://HOST:PORT/PATH` or `unix:/PATH.sock:/URI`; several are driven side by side, as a duet
     #[arg(value_name = "URL", required = true)]
     urls: Vec<Address>,
-    /// Open connections for each URL
-    #[arg(short, long, default_value_t = 64)]
-    connections: usize,
-    /// Threads of the stopwatch
-    #[arg(short, long, default_value_t = 1)]
-    threads: usize,
+    /// Open connections for each URL; several numbers are measured one after the other
+    #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "64")]
+    connections: Vec<usize>,
+    /// Threads of the stopwatch; auto is one for each of --cores, or for every second core there is
+    #[arg(short, long, value_name = "N|auto", value_parser = units::threads, default_value = "1")]
+    threads: Threads,
     /// Length of the measurement [default: 10s]
     #[arg(short, visible_short_alias = 'z', long, value_parser = units::duration_ns, allow_hyphen_values = true)]
     duration: Option<u64>,
@@ -91,17 +96,15 @@ pub(crate) struct Load {
     /// Ask in HTTP/1.0
     #[arg(long = "http1.0")]
     http_1_0: bool,
-    /// Connect from these addresses in turn; each has some 28,000 ports, and all of 127.0.0.0/8 is ours
-    #[arg(long, value_name = "IP,...", value_delimiter = ',')]
-    local_addr: Vec<IpAddr>,
     /// One connection for each request
     #[arg(long, visible_alias = "disable-keepalive")]
     no_keepalive: bool,
-    /// Connect to this Unix socket, whatever host the URL names
-    #[arg(long, value_name = "PATH")]
-    unix_socket: Option<PathBuf>,
+    #[command(flatten)]
+    connect: ConnectFlags,
     #[command(flatten)]
     tls: TlsFlags,
+    #[command(flatten)]
+    series: SeriesFlags,
     /// After so long without its whole answer, a request has failed
     #[arg(long, value_parser = units::duration_ns, default_value = "2s")]
     timeout: u64,
@@ -109,20 +112,34 @@ pub(crate) struct Load {
     #[arg(long, value_name = "OBJECTIVE")]
     slo: Option<Objective>,
     /// Look for the highest rate that meets an objective, from -R on, trying each for -d [default: 3s]
-    #[arg(long, value_name = "OBJECTIVE", value_parser = objective, conflicts_with_all = ["slo", "requests", "format", "hdr", "timeseries", "raw_log", "events", "strict"])]
+    #[arg(long, value_name = "OBJECTIVE", value_parser = objective, conflicts_with_all = ["slo", "requests", "format", "hdr", "hlog", "timeseries", "raw_log", "events", "strict", "output", "latency", "repeat", "sweep"])]
     search: Option<String>,
+    /// By how much --search raises the rate as long as the objective is met [default: geom:2]
+    #[arg(long, value_name = "geom:FACTOR", value_parser = search::step, requires = "search")]
+    step: Option<u64>,
     /// Exit with 4 if a self-check fails
     #[arg(long)]
     strict: bool,
     /// human, json, csv, openmetrics, benchstat, github or quiet, to stdout or to =FILE; several may be given
     #[arg(long, value_name = "FORMAT[=FILE]", value_parser = output::output)]
     format: Vec<Output>,
+    /// Write to this file what would go to stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print the full spectrum of latencies below the report for people
+    #[arg(short = 'L', long)]
+    latency: bool,
+    #[arg(short = 'q', hide = true, num_args = 0..=1, default_missing_value = "", value_parser = no_q)]
+    q: Option<String>,
     /// Write one JSON object, as --format json
     #[arg(long)]
     json: bool,
     /// Write the latencies as the percentile text of the `HdrHistogram` plotter
     #[arg(long, value_name = "FILE")]
     hdr: Option<PathBuf>,
+    /// Write the latencies of each second as an interval log of `HdrHistogram`
+    #[arg(long, value_name = "FILE")]
+    hlog: Option<PathBuf>,
     /// Write a line of JSON for each second of the window
     #[arg(long, value_name = "FILE")]
     timeseries: Option<PathBuf>,
@@ -133,7 +150,7 @@ pub(crate) struct Load {
     #[arg(long)]
     seed: Option<u64>,
     /// Cores for the threads, such as 1 or 0,2-3
-    #[arg(long, value_name = "LIST", value_parser = units::cores)]
+    #[arg(long, visible_alias = "cpus", value_name = "LIST", value_parser = units::cores)]
     cores: Option<CoreList>,
     /// How threads learn what has come; auto is epoll
     #[arg(long, value_enum, default_value_t = DriverChoice::Auto)]
@@ -141,6 +158,9 @@ pub(crate) struct Load {
     /// What to do between events [default: spin in a paced duet, else block]
     #[arg(long, value_enum)]
     idle: Option<IdleChoice>,
+    /// The clock: tsc is the processor's where it can be trusted; batch reads it once for all that came at once
+    #[arg(long, value_enum, default_value_t = ClockChoice::Tsc)]
+    clock: ClockChoice,
     /// Process whose session's CPU time is measured along; one for each URL, in their order
     #[arg(long, value_name = "PID")]
     watch: Vec<i32>,
@@ -150,7 +170,10 @@ pub(crate) struct Load {
     /// Right statuses, separated by commas [default: 200 to 399]
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     expect_status: Vec<u16>,
-    /// The right body, or @FILE [default: the first answer's]
+    /// The right length of a body [default: the first answer's]
+    #[arg(long, value_name = "SIZE", conflicts_with = "expect_body")]
+    expect_len: Option<u64>,
+    /// The right body, or @FILE, or sha256:HEX [default: the first answer's]
     #[arg(long, value_name = "BODY", value_parser = text_or_file)]
     expect_body: Option<Bytes>,
     /// Tell on stderr when the measurement's window opens and closes
@@ -161,6 +184,9 @@ pub(crate) struct Load {
 // Clap would take a bare `Vec` for an argument that may be given several times.
 type Bytes = Vec<u8>;
 type CoreList = Vec<usize>;
+
+// The same goes for an `Option`, and an argument that may be left out; this one says auto.
+type Threads = Option<usize>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum DriverChoice {
@@ -173,6 +199,20 @@ enum DriverChoice {
 enum IdleChoice {
     Block,
     Spin,
+    Hybrid,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ClockChoice {
+    Tsc,
+    Monotonic,
+    Batch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SwitchChoice {
+    On,
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -197,10 +237,13 @@ enum VerifyChoice {
 
 impl Load {
     pub(crate) fn run(mut self) -> u8 {
-        let wishes = self.wishes();
         let search = self.search();
-        let plan = match self.plan() {
-            Ok(plan) => plan,
+        let prepared = self.series.points(&self.connections).and_then(|points| {
+            let wishes = self.wishes(!points.is_empty())?;
+            Ok((points, wishes, self.plan()?))
+        });
+        let (points, wishes, plan) = match prepared {
+            Ok(prepared) => prepared,
             Err(refusal) => return complain(&refusal, 2),
         };
         let signals = match errand::catch() {
@@ -210,7 +253,14 @@ impl Load {
         if let Some(search) = search {
             return search.run(plan, &signals);
         }
-        let curiosity = Curiosity { events: wishes.events, rows: wishes.timeseries.is_some() };
+        if !points.is_empty() {
+            return series::run(&points, plan, &wishes, &signals);
+        }
+        let curiosity = Curiosity {
+            events: wishes.events,
+            rows: wishes.timeseries.is_some(),
+            log: wishes.hlog.is_some(),
+        };
         let find = match errand::carry_out(&plan, &signals, curiosity) {
             Ok(find) => find,
             Err(code) => return code,
@@ -231,11 +281,19 @@ impl Load {
         let first_rps = self.rate.map(|(from_rps, _)| from_rps);
         self.rate.get_or_insert((1, 1));
         self.duration.get_or_insert(SEARCH_STEP_NS);
-        Some(Search { objective, text, first_rps, json: self.json })
+        let step_percent = self.step.unwrap_or(search::STEP_PERCENT);
+        Some(Search { objective, text, first_rps, step_percent, json: self.json })
     }
 
     /// What is to be done with the outcome.
-    fn wishes(&mut self) -> Wishes {
+    fn wishes(&mut self, is_series: bool) -> Result<Wishes, String> {
+        let files = [&self.hdr, &self.hlog, &self.timeseries, &self.raw_log];
+        if is_series && (self.events || files.iter().any(|file| file.is_some())) {
+            return Err(
+                "--hdr, --hlog, --timeseries, --raw-log and --events go with one measurement"
+                    .into(),
+            );
+        }
         let mut outputs = mem::take(&mut self.format);
         if self.json {
             outputs.push(Output::plain(Format::Json));
@@ -243,57 +301,20 @@ impl Load {
         if outputs.is_empty() {
             outputs.push(Output::plain(Format::Human));
         }
-        Wishes {
+        if let Some(file) = self.output.take() {
+            output::redirect(&mut outputs, file)?;
+        }
+        Ok(Wishes {
             outputs,
+            spectrum: self.latency,
+            hlog: self.hlog.take(),
             events: self.events,
             strict: self.strict,
             objective: self.slo.take(),
             hdr: self.hdr.take(),
             raw_log: self.raw_log.clone(),
             timeseries: self.timeseries.take(),
-        }
-    }
-}
-
-/// What becomes of an outcome.
-struct Wishes {
-    outputs: Vec<Output>,
-    events: bool,
-    strict: bool,
-    objective: Option<Objective>,
-    hdr: Option<PathBuf>,
-    raw_log: Option<PathBuf>,
-    timeseries: Option<PathBuf>,
-}
-
-impl Wishes {
-    fn write(&self, Find { report, outcome, rows }: &Find) -> Result<(), String> {
-        if let Some(file) = &self.hdr {
-            output::write_hgrm(file, outcome)?;
-        }
-        if let Some(file) = &self.raw_log {
-            output::write_raw(file, outcome)?;
-        }
-        if let Some(file) = &self.timeseries {
-            output::write_file(file, rows)?;
-        }
-        self.outputs.iter().try_for_each(|output| output.write(report))
-    }
-
-    /// The exit code that the report deserves.
-    fn judge(&self, report: &Report) -> u8 {
-        if let Some(sentence) = report.nothing_measured() {
-            return complain(&sentence, 1);
-        }
-        if self.strict && report.is_doubtful() {
-            return complain("a self-check failed, so the figures are not to be trusted", 4);
-        }
-        let verdict = self.objective.as_ref().map(|objective| objective.judge(&report.lanes));
-        match verdict {
-            None | Some(Verdict::Met) => 0,
-            Some(Verdict::Broken(sentence)) => complain(&sentence, 3),
-            Some(Verdict::Undecided(sentence)) => complain(&sentence, 4),
-        }
+        })
     }
 }
 
@@ -307,6 +328,26 @@ fn text_or_file(text: &str) -> Result<Bytes, String> {
         None => Ok(text.as_bytes().to_vec()),
         Some(path) => fs::read(path).map_err(|error| format!("{path} cannot be read: {error}")),
     }
+}
+
+/// Other tools mean other things by it, so nobody gets one of them unawares.
+fn no_q(_text: &str) -> Result<String, String> {
+    Err("it is a rate in one tool and silence in another: use -R (total rate) or --format quiet"
+        .into())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates and counts stay below 2^53")]
+fn float(value: u64) -> f64 {
+    value as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "what is rounded here is positive, and the cast keeps to the largest number"
+)]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
 }
 
 fn objective(text: &str) -> Result<String, String> {

@@ -60,6 +60,29 @@ pub(crate) fn think(text: &str) -> Result<Think, String> {
     }
 }
 
+/// A number of threads, or `auto`, which is nothing.
+pub(crate) fn threads(text: &str) -> Result<Option<usize>, String> {
+    match text {
+        "auto" => Ok(None),
+        count => {
+            count.parse().map(Some).map_err(|_| "write a number such as 2, or auto".to_owned())
+        }
+    }
+}
+
+/// SHA-256 digests as they are written, in 64 hexadecimal digits.
+pub(crate) fn digest(text: &str) -> Result<[u8; 32], String> {
+    let bad = || format!("{text:?} is no SHA-256 digest: it has 64 hexadecimal digits");
+    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(bad());
+    }
+    let mut digest = [0; 32];
+    for (at, byte) in (0..).step_by(2).zip(&mut digest) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| bad())?;
+    }
+    Ok(digest)
+}
+
 /// Core numbers and ranges of them: `0`, `0,2`, `1-3`.
 pub(crate) fn cores(text: &str) -> Result<Vec<usize>, String> {
     let bad = || "write cores such as 0, 0,2 or 1-3".to_owned();
@@ -144,6 +167,21 @@ mod tests {
         assert_eq!(think("5ms"), Ok(Think::Constant { think_ns: 5_000_000 }));
         assert_eq!(think("exp:5ms"), Ok(Think::Exponential { mean_ns: 5_000_000 }));
         assert!(think("exp:").is_err() && think("long").is_err());
+    }
+
+    #[test]
+    fn threads_are_counted_or_left_to_us() {
+        assert_eq!((threads("2"), threads("auto")), (Ok(Some(2)), Ok(None)));
+        assert!(threads("many").is_err());
+    }
+
+    #[test]
+    fn a_digest_has_so_many_digits() {
+        let found = digest(&"0f".repeat(32));
+        assert_eq!(found, Ok([15; 32]));
+        for text in [String::new(), "0".repeat(63), "g".repeat(64), "é".repeat(32)] {
+            assert!(digest(&text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -7,13 +7,19 @@ use std::str::FromStr;
 
 use jissoku_os::socket::Endpoint;
 
+use crate::detour::Detour;
+
 /// `http://HOST[:PORT]/PATH`, the same with `https`, or `unix:/PATH.sock:/URI`, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     text: String,
     authority: String,
+    /// The value of the Host field, if it is not the authority.
+    name: Option<String>,
     target: String,
     unix: Option<Box<Path>>,
+    /// Host and port that are connected to, if not the authority's.
+    detour: Option<(String, Option<u16>)>,
     is_secure: bool,
 }
 
@@ -48,8 +54,10 @@ impl FromStr for Address {
             return Ok(Self {
                 text: text.to_owned(),
                 authority: "localhost".to_owned(),
+                name: None,
                 target: without_fragment(target),
                 unix: Some(Path::new(path).into()),
+                detour: None,
                 is_secure: false,
             });
         }
@@ -67,8 +75,10 @@ impl FromStr for Address {
         Ok(Self {
             text: text.to_owned(),
             authority: authority.to_owned(),
+            name: None,
             target: without_fragment(&format!("{slash}{path}")),
             unix: None,
+            detour: None,
             is_secure,
         })
     }
@@ -81,10 +91,29 @@ impl Address {
         Self { unix: Some(socket.into()), ..self }
     }
 
+    /// The same request, with another name in its Host field.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..self }
+    }
+
+    /// The same request, over a connection to where the detour leads, if it is this one's.
+    #[must_use]
+    pub fn around(self, detour: &Detour) -> Self {
+        let port = self.port();
+        let is_meant = detour.host.as_deref().is_none_or(|host| host == self.host())
+            && detour.port.is_none_or(|asked| asked == port);
+        if !is_meant || self.unix.is_some() || self.detour.is_some() {
+            return self;
+        }
+        let host = detour.to_host.clone().unwrap_or_else(|| self.host().to_owned());
+        Self { detour: Some((host, detour.to_port)), ..self }
+    }
+
     /// The value of the Host field.
     #[must_use]
     pub fn authority(&self) -> &str {
-        &self.authority
+        self.name.as_deref().unwrap_or(&self.authority)
     }
 
     /// Whether requests go through TLS.
@@ -113,12 +142,17 @@ impl Address {
         if let Some(path) = &self.unix {
             return Ok(Endpoint::Unix(path.to_path_buf()));
         }
-        let (_, port) = host_and_port(&self.authority);
-        let usual = if self.is_secure { 443 } else { 80 };
-        let port = port.ok().flatten().unwrap_or(usual);
-        let found =
-            (self.host(), port).to_socket_addrs()?.min_by_key(std::net::SocketAddr::is_ipv6);
+        let (host, port) = match &self.detour {
+            Some((host, port)) => (&**host, port.unwrap_or_else(|| self.port())),
+            None => (self.host(), self.port()),
+        };
+        let found = (host, port).to_socket_addrs()?.min_by_key(std::net::SocketAddr::is_ipv6);
         found.map(Endpoint::Tcp).ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    }
+
+    fn port(&self) -> u16 {
+        let usual = if self.is_secure { 443 } else { 80 };
+        host_and_port(&self.authority).1.ok().flatten().unwrap_or(usual)
     }
 }
 

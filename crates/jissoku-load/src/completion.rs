@@ -80,9 +80,9 @@ impl Thread<'_> {
             if now_ns >= self.next_mark_ns && self.mark(now_ns, timing) || self.is_done() {
                 return Ok(self.close());
             }
-            self.send_due(now_ns);
+            let now_ns = self.send_due(now_ns);
             self.give_orders(&mut ring);
-            let patience = match self.patience() {
+            let patience = match self.patience(now_ns) {
                 // Whoever has room for more requests is looked at again as soon as these have left.
                 _ if self.plan.pipeline > 1 && self.has_mail() => Patience::None,
                 None => Patience::Endless,
@@ -90,6 +90,7 @@ impl Thread<'_> {
                 Some(time) => Patience::For(time),
             };
             ring.enter(self.letters(), patience)?;
+            self.waited();
             let mail = self.deliver();
             let mut halted = false;
             ring.collect(|event| halted |= self.hear(event, &mail));
@@ -213,7 +214,7 @@ impl Thread<'_> {
         match event {
             Event::Bytes { number, bytes, goes_on } => {
                 let Some(index) = find(&self.connections, number) else { return false };
-                let now_ns = self.clock.now_ns();
+                let now_ns = self.arrival_ns();
                 if !goes_on {
                     self.order(Order::Receive(number));
                 }

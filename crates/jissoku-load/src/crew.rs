@@ -14,7 +14,7 @@ use jissoku_os::tsc::Clock;
 
 use crate::lane::Lane;
 use crate::outcome::{Outcome, merge};
-use crate::plan::{OnBusy, Plan};
+use crate::plan::{OnBusy, Plan, Timepiece};
 use crate::rotation::Place;
 use crate::run::{Control, Failure};
 use crate::second::{Gatherer, Part, Teller};
@@ -104,7 +104,9 @@ impl<'scope> Crew<'scope> {
         }
         tell_seconds(&self.seconds, &mut gatherer, control);
         let mut outcome = merge(self.plan, yields, watch);
-        (outcome.clock, outcome.drift_ppm) = (self.clock.name(), self.clock.drift_ppm());
+        outcome.drift_ppm = self.clock.drift_ppm();
+        outcome.clock =
+            if self.plan.clock == Timepiece::Batch { "batch" } else { self.clock.name() };
         outcome.interrupted = interrupted;
         Ok(outcome)
     }

@@ -111,10 +111,11 @@ impl Thread<'_> {
         let since_ns = connection.since_ns;
         let interest = Interest::IN | Interest::OUT | Interest::RDHUP | Interest::ET;
         let local = self.plan.local.get(index % self.plan.local.len().max(1)).copied();
-        let dialled = socket::connect_from(lane.endpoint, local).and_then(|fd| {
-            self.epoll.add(&fd, index as u64, interest)?;
-            Ok(fd)
-        });
+        let dialled =
+            socket::connect_from(lane.endpoint, local, self.plan.buffering).and_then(|fd| {
+                self.epoll.add(&fd, index as u64, interest)?;
+                Ok(fd)
+            });
         match dialled {
             Ok(fd) => {
                 connection.socket = Some(fd);
@@ -176,6 +177,7 @@ impl Thread<'_> {
         let lane = &mut self.lanes[usize::from(connection.lane)];
         lane.drop(connection);
         lane.last_error = Some(error);
+        lane.refused += 1;
         lane.tally.failed(Fault::Connect, 1);
         if self.started {
             // A count of requests must end, so each failed attempt is one of them.

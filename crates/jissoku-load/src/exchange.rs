@@ -102,7 +102,7 @@ impl Thread<'_> {
         while let Some(fd) = self.connections[index].readable() {
             match socket::receive(fd, buffer) {
                 Ok(Received::Bytes(count)) => {
-                    let now_ns = self.clock.now_ns();
+                    let now_ns = self.arrival_ns();
                     self.arrive(index, &buffer[..count], now_ns);
                     if ends {
                         continue;

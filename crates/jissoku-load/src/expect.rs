@@ -22,18 +22,35 @@ pub struct Expected {
     statuses: Vec<u16>,
     length: OnceLock<u64>,
     body: OnceLock<Vec<u8>>,
+    /// SHA-256 of the right body, which is learned only if it has it.
+    digest: Option<[u8; 32]>,
 }
 
 impl Expected {
     /// Accepts `statuses` (none given: 200 to 399) and holds bodies to `body`, or to the first one seen.
     #[must_use]
     pub fn new(verify: Verify, statuses: Vec<u16>, body: Option<Vec<u8>>) -> Self {
-        let expected = Self { verify, statuses, length: OnceLock::new(), body: OnceLock::new() };
+        let (length, body_seen) = (OnceLock::new(), OnceLock::new());
+        let expected = Self { verify, statuses, length, body: body_seen, digest: None };
         if let Some(body) = body {
             expected.length.get_or_init(|| body.len() as u64);
             expected.body.get_or_init(|| body);
         }
         expected
+    }
+
+    /// Holds bodies to a length that is known before the first one was seen.
+    #[must_use]
+    pub fn of_length(self, size: u64) -> Self {
+        self.length.get_or_init(|| size);
+        self
+    }
+
+    /// Holds bodies to the SHA-256 digest of the right one. Who looks at every byte learns that body from
+    /// the first answer that has it, so that one answer is digested and the others are compared.
+    #[must_use]
+    pub fn of_digest(self, digest: [u8; 32]) -> Self {
+        Self { digest: Some(digest), ..self }
     }
 
     /// The length of a right body, as given or learned; none, if nobody looked at lengths.
@@ -84,6 +101,11 @@ impl Body {
         }
         if expected.verify == Verify::None {
             return None;
+        }
+        if let (Some(learned), Some(digest)) = (&self.learned, &expected.digest)
+            && ring::digest::digest(&ring::digest::SHA256, learned).as_ref() != digest
+        {
+            return Some(Fault::Body);
         }
         if *expected.length.get_or_init(|| self.seen) != self.seen {
             return Some(Fault::Length);
@@ -153,6 +175,25 @@ mod tests {
         assert_eq!(verdict(&expected, 200, &[b"ab"]), None);
         assert_eq!(verdict(&expected, 302, &[b"xy"]), None);
         assert_eq!(verdict(&expected, 200, &[b"abc"]), Some(Fault::Length));
+    }
+
+    #[test]
+    fn a_length_and_a_digest_are_held_to_from_the_first_answer_on() {
+        let expected = Expected::new(Verify::Length, Vec::new(), None).of_length(2);
+        assert_eq!(verdict(&expected, 200, &[b"abc"]), Some(Fault::Length));
+        assert_eq!(verdict(&expected, 200, &[b"ab"]), None);
+        // That of "42".
+        let digest = "73475cb40a568e8da8a045ced110137e159f890ac4da883b6b17dc651b3a8049";
+        let bytes = (0..64).step_by(2).map(|at| u8::from_str_radix(&digest[at..at + 2], 16));
+        let digest: Vec<u8> = bytes.collect::<Result<_, _>>().expect("it is hexadecimal");
+        let expected = Expected::new(Verify::All, Vec::new(), None)
+            .of_digest(digest.try_into().expect("it is as long as a digest"));
+        assert_eq!(verdict(&expected, 200, &[b"4", b"3"]), Some(Fault::Body));
+        assert_eq!(verdict(&expected, 200, &[b"432"]), Some(Fault::Body));
+        assert_eq!(expected.length(), None);
+        assert_eq!(verdict(&expected, 200, &[b"4", b"2"]), None);
+        assert_eq!(verdict(&expected, 200, &[b"43"]), Some(Fault::Body));
+        assert_eq!(verdict(&expected, 200, &[b"42"]), None);
     }
 
     #[test]

@@ -2,13 +2,15 @@
 //!
 //! A request without an answer is not left out: it took at least as long as it was waited for. Counted
 //! with that time it gives the least a percentile can be; counted as never answered, the most. Where the
-//! two differ by more than chance, the percentile is told as a lower bound. Beside that stands the interval that the number of
+//! two differ by more than chance, the percentile is told as a lower bound, and beside it what it is if
+//! those requests are like the others (`product_limit.rs`). Then there is the interval that the number of
 //! samples allows: a percentile p of n is between ranks np - 1.96 sqrt(np(1-p)) and np + 1.96 sqrt(np(1-p))
 //! with 95 % confidence, whatever the distribution.
 
 use serde::Serialize;
 
 use crate::histogram::Histogram;
+use crate::product_limit;
 
 /// Parts of a whole that percentiles are given in.
 const WHOLE: u64 = 100_000;
@@ -39,6 +41,8 @@ pub struct Figure {
     pub value_ns: u64,
     /// Whether requests without an answer could make it larger.
     pub is_lower_bound: bool,
+    /// What it is if requests without an answer are like the others; nobody knows, if without a value.
+    pub estimate_ns: Option<u64>,
     /// Lower end of the interval that holds it with 95 % confidence.
     pub low_ns: u64,
     /// Upper end; without a value when requests without an answer leave it open.
@@ -66,10 +70,18 @@ pub(crate) fn figures(answered: &Histogram, waited: &Histogram) -> Vec<Figure> {
     if least.count() == 0 {
         return Vec::new();
     }
-    SHARES.iter().map(|&(name, share)| figure(name, share, answered, &least)).collect()
+    let shares = SHARES.map(|(_, share)| float(share) / float(WHOLE));
+    let estimates = product_limit::estimates(answered, waited, &shares);
+    let named = SHARES.iter().zip(estimates);
+    named.map(|(share, estimate_ns)| figure(*share, estimate_ns, answered, &least)).collect()
 }
 
-fn figure(name: &'static str, share: u64, answered: &Histogram, least: &Histogram) -> Figure {
+fn figure(
+    (name, share): (&'static str, u64),
+    estimate_ns: Option<u64>,
+    answered: &Histogram,
+    least: &Histogram,
+) -> Figure {
     let count = least.count();
     let rank = rank(count, share);
     let (mean, beyond) = (float(count) * float(share) / float(WHOLE), {
@@ -86,6 +98,7 @@ fn figure(name: &'static str, share: u64, answered: &Histogram, least: &Histogra
         name,
         value_ns,
         is_lower_bound: !most(rank).is_some_and(same),
+        estimate_ns,
         low_ns: least.at_rank(rank.saturating_sub(reach).max(1)),
         high_ns: most((rank + reach).min(count)),
         support: match beyond {
@@ -143,6 +156,22 @@ mod tests {
         assert!(close("p99", 9_700_000_000).is_lower_bound);
         assert!(close("p99.9", 9_970_000_000).is_lower_bound);
         assert_eq!(close("p99", 9_700_000_000).high_ns, None);
+        // One in three was answered, and of the others nobody can tell.
+        assert_eq!(named(&figures, "p75").estimate_ns, None);
+    }
+
+    #[test]
+    fn who_was_given_up_early_is_taken_to_be_like_the_others() {
+        // Half of all are given up after 1 ms; of the others nine in ten take 2 ms and one takes 4 ms.
+        let answered = of([(2_000_000, 90_000), (4_000_000, 10_000)]);
+        let figures = figures(&answered, &of([(1_000_000, 100_000)]));
+        let half = named(&figures, "p50");
+        assert!(half.is_lower_bound && half.value_ns < 1_010_000, "{half:?}");
+        let estimate = |name| named(&figures, name).estimate_ns.map(|ns| ns.div_ceil(10_000) / 100);
+        assert_eq!(
+            [estimate("p50"), estimate("p90"), estimate("p95")],
+            [Some(2), Some(2), Some(4)]
+        );
     }
 
     #[test]

@@ -36,8 +36,9 @@ pub(crate) struct Lane<'a> {
     pub(crate) handshake: Histogram,
     /// How many of them resumed an earlier session.
     pub(crate) resumed: u64,
-    /// Connections made, from the very start on.
+    /// Connections made, from the very start on, and attempts at one that failed.
     pub(crate) opened: u64,
+    pub(crate) refused: u64,
     schedule: Option<Schedule>,
     due_ns: u64,
 }
@@ -60,6 +61,7 @@ impl<'a> Lane<'a> {
             handshake: Histogram::new(),
             resumed: 0,
             opened: 0,
+            refused: 0,
             schedule: None,
             due_ns: u64::MAX,
         }

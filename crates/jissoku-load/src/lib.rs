@@ -11,6 +11,7 @@ mod connection;
 mod crew;
 mod date;
 mod deadline;
+mod detour;
 mod dial;
 mod exchange;
 mod expect;
@@ -27,6 +28,7 @@ mod open_loop;
 mod outcome;
 mod pace;
 mod plan;
+mod product_limit;
 mod random;
 mod reader;
 pub mod report;
@@ -47,6 +49,7 @@ mod wire;
 
 pub use address::{Address, BadAddress};
 pub use check::Check;
+pub use detour::Detour;
 pub use expect::{Expected, Verify};
 pub use fault::{Fault, Faults};
 pub use figures::{Figure, Support};
@@ -54,7 +57,9 @@ pub use histogram::{Histogram, Quantiles};
 pub use ledger::{Entry, Kind};
 pub use objective::{BadObjective, Objective, Verdict};
 pub use outcome::{LaneOutcome, Outcome, ThreadOutcome};
-pub use plan::{Arrival, BadPlan, Driver, Idle, LanePlan, OnBusy, Pace, Plan, Reuse, Think, Until};
+pub use plan::{
+    Arrival, BadPlan, Driver, Idle, LanePlan, OnBusy, Pace, Plan, Reuse, Think, Timepiece, Until,
+};
 pub use request::{BadRequest, Request, Version};
 pub use run::{Control, Failure, run};
 pub use second::Second;

@@ -5,13 +5,13 @@ use crate::plan::{Idle, OnBusy, Pace};
 use crate::thread::Thread;
 
 impl Thread<'_> {
-    /// Sends what is due at `now_ns` and finds a free connection.
+    /// Sends what is due at `now_ns` and finds a free connection, and says what time it is after that.
     ///
     /// A thread that spins sends one request and looks for answers before the next one, so that neither
     /// server's answers are kept waiting by a burst of requests.
-    pub(crate) fn send_due(&mut self, now_ns: u64) {
+    pub(crate) fn send_due(&mut self, now_ns: u64) -> u64 {
         if self.plan.pace == Pace::Closed {
-            return;
+            return now_ns;
         }
         let mut now_ns = now_ns;
         loop {
@@ -20,13 +20,14 @@ impl Thread<'_> {
             let due_ns = self.lanes[lane].take_due();
             self.send_one(index, Stamp { due_ns, sent_ns: now_ns });
             if self.plan.idle == Idle::Spin {
-                return;
+                return now_ns;
             }
             now_ns = self.clock.now_ns();
         }
         if self.plan.on_busy != OnBusy::Queue {
             self.relieve(now_ns);
         }
+        now_ns
     }
 
     /// Gives up what has waited for a connection longer than its deadline.

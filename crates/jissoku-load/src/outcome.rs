@@ -20,7 +20,7 @@ pub struct Outcome {
     pub duration_ns: u64,
     /// The longest time in which some thread saw no answer.
     pub longest_gap_ns: u64,
-    /// The stopwatch's clock: `tsc` or `monotonic`.
+    /// The stopwatch's clock: `tsc`, `monotonic`, or `batch` for one reading to each wait.
     pub clock: &'static str,
     /// How far it ran away from the kernel's.
     pub drift_ppm: f64,
@@ -41,6 +41,8 @@ pub struct LaneOutcome {
     pub open: u64,
     /// Connections made since the start.
     pub opened: u64,
+    /// Attempts to connect that failed since the start; each was made again.
+    pub refused: u64,
     /// How long connecting took, before the window too.
     pub connect: Histogram,
     /// How long the handshakes of TLS took from there on.
@@ -77,6 +79,7 @@ pub(crate) fn merge(plan: &Plan, yields: Vec<Yield>, watch: &Watch) -> Outcome {
             lane.in_flight += theirs.in_flight;
             lane.open += theirs.open;
             lane.opened += theirs.opened;
+            lane.refused += theirs.refused;
             lane.connect.add(&theirs.connect);
             lane.handshake.add(&theirs.handshake);
             lane.resumed += theirs.resumed;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use jissoku_os::socket::Buffering;
+
 use crate::address::Address;
 pub use crate::pace::{Arrival, OnBusy, Pace};
 use crate::shape::Shape;
@@ -47,6 +49,19 @@ pub enum Idle {
     Block,
     /// It keeps looking, so that nobody has to wake it.
     Spin,
+    /// It sleeps until shortly before a request is due, and keeps looking from there (open loop).
+    Hybrid,
+}
+
+/// What time is read from, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timepiece {
+    /// The processor's counter where it can be trusted, else the kernel's clock; once for each answer.
+    Best,
+    /// The kernel's clock, once for each answer.
+    Kernel,
+    /// As the best, but once for all answers of one wait, which errs by as long as they take.
+    Batch,
 }
 
 /// How long a connection of the closed loop waits between an answer and its next request.
@@ -123,6 +138,10 @@ pub struct Plan {
     pub timeout_ns: u64,
     /// How threads learn what has come.
     pub driver: Driver,
+    /// What time is read from.
+    pub clock: Timepiece,
+    /// What connections ask of the kernel.
+    pub buffering: Buffering,
     /// Whether every single request is kept, for a log of them all.
     pub keeps_entries: bool,
     /// What to do between events.
@@ -215,6 +234,9 @@ impl Plan {
             return no("--think and --ramp-up are of the closed loop: -R says itself when to ask");
         }
         let Some((from_rps, to_rps)) = self.pace.rates() else {
+            if self.idle == Idle::Hybrid {
+                return no("--idle hybrid goes with -R: nobody knows beforehand when answers come");
+            }
             if self.arrival != Arrival::Constant {
                 return no("--arrival goes with -R: the closed loop asks when it was answered");
             }

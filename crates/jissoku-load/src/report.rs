@@ -3,12 +3,15 @@
 mod accounting;
 mod format;
 pub mod hgrm;
+pub mod hlog;
+mod host;
 mod human;
 mod openmetrics;
 pub mod raw;
 
 pub use accounting::Accounting;
 pub use format::Format;
+pub use host::Host;
 
 use serde::Serialize;
 
@@ -42,6 +45,7 @@ pub struct Report {
     pub connections: usize,
     pub pipeline: u16,
     pub seed: u64,
+    pub host: Host,
     pub clock: &'static str,
     pub clock_drift_ppm: f64,
     pub driver: &'static str,
@@ -116,6 +120,8 @@ pub struct LaneReport {
     pub handshakes_resumed: u64,
     pub connections_open: u64,
     pub connections_opened: u64,
+    /// Attempts at a connection that failed, before the window too.
+    pub connections_refused: u64,
     pub bytes_received: u64,
     pub bytes_sent: u64,
     /// Sent or due, and without an answer when the window closed.
@@ -153,10 +159,15 @@ impl Report {
             connections: plan.connections,
             pipeline: plan.pipeline,
             seed: plan.seed,
+            host: Host::ours(),
             clock: outcome.clock,
             clock_drift_ppm: outcome.drift_ppm,
             driver: if plan.driver == Driver::Uring { "uring" } else { "epoll" },
-            idle: if plan.idle == Idle::Spin { "spin" } else { "block" },
+            idle: match plan.idle {
+                Idle::Block => "block",
+                Idle::Spin => "spin",
+                Idle::Hybrid => "hybrid",
+            },
             interrupted: outcome.interrupted,
             checks: checks(plan, outcome),
             lanes: lanes.collect(),
@@ -223,6 +234,7 @@ impl LaneReport {
             handshakes_resumed: lane.resumed,
             connections_open: lane.open,
             connections_opened: lane.opened,
+            connections_refused: lane.refused,
             bytes_received: tally.bytes_received,
             bytes_sent: tally.bytes_sent,
             unanswered: lane.unanswered,

@@ -10,7 +10,7 @@ use jissoku_os::tsc::Clock;
 
 use crate::crew::Crew;
 use crate::outcome::Outcome;
-use crate::plan::Plan;
+use crate::plan::{Plan, Timepiece};
 use crate::second::Second;
 use crate::watch::Watch;
 use crate::window::{Edge, EdgeDuty};
@@ -100,7 +100,10 @@ pub fn run(plan: &Plan, control: Control<'_>) -> Result<Outcome, Failure> {
         }
     }
     let watch = Watch::new(plan.lanes.iter().map(|lane| lane.watch).collect());
-    let clock = Clock::calibrate();
+    let clock = match plan.clock {
+        Timepiece::Best | Timepiece::Batch => Clock::calibrate(),
+        Timepiece::Kernel => Clock::monotonic(),
+    };
     scope(|scope| {
         let crew = Crew::start(
             scope,

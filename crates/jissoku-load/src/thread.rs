@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use jissoku_os::epoll::{self, Epoll, Event, Interest};
-use jissoku_os::timer;
+use jissoku_os::timer::{self, Alarm};
 use jissoku_os::tsc::Clock;
 use jissoku_os::uring::Client;
 
@@ -22,7 +22,7 @@ use crate::connection::{Connection, Phase, Stamp, short};
 use crate::lane::Lane;
 use crate::ledger::Ledger;
 use crate::pace::{Arrival, OnBusy, Pace};
-use crate::plan::{Driver, Idle, Plan};
+use crate::plan::{Driver, Idle, Plan, Timepiece};
 use crate::random::Random;
 use crate::reader::Reader;
 use crate::schedule::{Drawn, Even, Offer, Schedule};
@@ -37,17 +37,26 @@ const EVENTS: usize = 512;
 /// The shared read buffer; larger ones fall out of the cache.
 const BUFFER_SIZE: usize = 64 * 1024;
 
+/// A sleep ends up to so late, so who sleeps and spins begins to spin so early.
+const SPIN_NS: u64 = 50_000;
+
 /// Threads draw from seeds that have little in common.
 const THREAD_APART: u64 = 0xff51_afd7_ed55_8ccd;
 
 /// The token of the descriptor that ends everything.
 pub(crate) const HALT: u64 = u64::MAX;
 
+/// The token of the alarm.
+const ALARM: u64 = u64::MAX - 1;
+
 /// A thread with its connections.
 pub(crate) struct Thread<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) clock: Clock,
     pub(crate) epoll: Epoll,
+    alarm: Alarm,
+    /// When the alarm goes off.
+    alarm_ns: u64,
     pub(crate) lanes: Vec<Lane<'a>>,
     pub(crate) connections: Vec<Connection>,
     /// As many for each connection as a pipeline holds.
@@ -74,6 +83,8 @@ pub(crate) struct Thread<'a> {
     /// What the kernel would not take of requests that differ from each other.
     pub(crate) spills: HashMap<u32, Vec<u8>>,
     pub(crate) started: bool,
+    /// When the last wait ended, if one reading of the clock has to do for all that it brought.
+    batch_ns: Option<u64>,
     pub(crate) window: Window,
     pub(crate) duty: Option<EdgeDuty<'a>>,
     /// Tells of each second, if anybody listens.
@@ -94,12 +105,16 @@ impl<'a> Thread<'a> {
     ) -> io::Result<Self> {
         let epoll = Epoll::new()?;
         epoll.add(halt, HALT, Interest::IN)?;
+        let alarm = Alarm::new()?;
+        epoll.add(&alarm, ALARM, Interest::IN | Interest::ET)?;
         let ring = (plan.driver == Driver::Uring).then(Client::new).transpose()?;
         let fresh = lanes.iter().map(|lane| Tally::new(lane.rotation.len())).collect();
         Ok(Self {
             plan,
             clock,
             epoll,
+            alarm,
+            alarm_ns: u64::MAX,
             lanes,
             connections: Vec::new(),
             stamps: Vec::new(),
@@ -115,6 +130,7 @@ impl<'a> Thread<'a> {
             ring,
             spills: HashMap::new(),
             started: false,
+            batch_ns: None,
             window: Window::default(),
             duty,
             teller: None,
@@ -153,26 +169,71 @@ impl<'a> Thread<'a> {
         let mut events = [epoll::no_event(); EVENTS];
         let mut buffer = vec![0; BUFFER_SIZE];
         self.begin(timing, place)?;
+        let mut now_ns = self.clock.now_ns();
         loop {
-            let now_ns = self.clock.now_ns();
             if now_ns >= self.next_mark_ns && self.mark(now_ns, timing) || self.is_done() {
                 return Ok(self.close());
             }
-            self.send_due(now_ns);
-            let patience = self.patience();
+            now_ns = self.send_due(now_ns);
+            let patience = self.leave_to_alarm(self.patience(now_ns), now_ns)?;
             let count = self.epoll.wait(&mut events, patience)?;
+            self.waited();
+            let before_ns = self.window.last_answer_ns;
             for event in &events[..count] {
-                if event.data.u64() == HALT {
-                    return Ok(self.close());
+                match event.data.u64() {
+                    HALT => return Ok(self.close()),
+                    ALARM => self.alarm_ns = u64::MAX,
+                    _ => self.ready(event, &mut buffer),
                 }
-                self.ready(event, &mut buffer);
             }
+            now_ns = self.turn_ns(before_ns);
         }
+    }
+
+    /// When a turn ended that began when the last answer was of `before_ns`. Where nothing is due at a
+    /// certain time the last answer's own stamp will do, and the clock is read once for each answer.
+    fn turn_ns(&self, before_ns: u64) -> u64 {
+        let last_ns = self.window.last_answer_ns;
+        if self.asks_when_answered() && last_ns > before_ns { last_ns } else { self.clock.now_ns() }
+    }
+
+    /// Whether nothing is sent but in answer to an answer.
+    fn asks_when_answered(&self) -> bool {
+        self.plan.pace == Pace::Closed && self.later.is_empty()
+    }
+
+    /// How long to wait if the alarm ends the wait, which a closed loop sets a few times a second: a wait with
+    /// a timeout costs the kernel a timer each time.
+    fn leave_to_alarm(
+        &mut self,
+        patience: Option<Duration>,
+        now_ns: u64,
+    ) -> io::Result<Option<Duration>> {
+        if !self.asks_when_answered() || patience.is_none_or(|patience| patience.is_zero()) {
+            return Ok(patience);
+        }
+        if self.next_mark_ns < self.alarm_ns {
+            self.alarm.set(self.next_mark_ns.saturating_sub(now_ns))?;
+            self.alarm_ns = self.next_mark_ns;
+        }
+        Ok(None)
+    }
+
+    /// A wait has ended.
+    #[inline]
+    pub(crate) fn waited(&mut self) {
+        self.batch_ns = (self.plan.clock == Timepiece::Batch).then(|| self.clock.now_ns());
+    }
+
+    /// When what has just been received came.
+    #[inline]
+    pub(crate) fn arrival_ns(&self) -> u64 {
+        self.batch_ns.unwrap_or_else(|| self.clock.now_ns())
     }
 
     /// Waits for the start, and sends the first requests.
     pub(crate) fn begin(&mut self, timing: Timing, place: (usize, usize)) -> io::Result<()> {
-        if self.plan.idle == Idle::Block && self.plan.pace != Pace::Closed {
+        if self.plan.idle != Idle::Spin && self.plan.pace != Pace::Closed {
             timer::wake_punctually()?;
         }
         while self.clock.now_ns() < timing.start_ns {
@@ -231,7 +292,7 @@ impl<'a> Thread<'a> {
     }
 
     /// How long nothing needs to be done but what events ask for.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    pub(crate) fn patience(&self, now_ns: u64) -> Option<Duration> {
         if self.plan.idle == Idle::Spin {
             return Some(Duration::ZERO);
         }
@@ -242,9 +303,12 @@ impl<'a> Thread<'a> {
         let waits = self.plan.on_busy == OnBusy::Queue;
         let sendable = self.lanes.iter().filter(|lane| !waits || !lane.free.is_empty());
         let due_ns = sendable.map(Lane::due_ns).min().unwrap_or(u64::MAX);
-        let until_ns = due_ns.min(self.next_mark_ns);
-        let left_ns = || until_ns.saturating_sub(self.clock.now_ns());
-        (until_ns < u64::MAX).then(|| Duration::from_nanos(left_ns()))
+        let until_ns = match self.plan.idle {
+            Idle::Hybrid => due_ns.saturating_sub(SPIN_NS).min(self.next_mark_ns),
+            Idle::Block | Idle::Spin => due_ns.min(self.next_mark_ns),
+        };
+        let left_ns = until_ns.saturating_sub(now_ns);
+        (until_ns < u64::MAX).then(|| Duration::from_nanos(left_ns))
     }
 
     fn ready(&mut self, event: &Event, buffer: &mut [u8]) {

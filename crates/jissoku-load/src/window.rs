@@ -63,6 +63,7 @@ pub(crate) struct LaneYield {
     pub(crate) overdue: u64,
     pub(crate) open: u64,
     pub(crate) opened: u64,
+    pub(crate) refused: u64,
     pub(crate) connect: Histogram,
     pub(crate) handshake: Histogram,
     pub(crate) resumed: u64,
@@ -162,8 +163,18 @@ impl Thread<'_> {
                 lane.tally.second_over();
             }
             let (in_flight, overdue) = (lane.in_flight, lane.wait_for_overdue(end_ns));
-            let Lane { tally, opened, connect, handshake, resumed, .. } = lane;
-            LaneYield { tally, in_flight, overdue, open, opened, connect, handshake, resumed }
+            let Lane { tally, opened, refused, connect, handshake, resumed, .. } = lane;
+            LaneYield {
+                tally,
+                in_flight,
+                overdue,
+                open,
+                opened,
+                refused,
+                connect,
+                handshake,
+                resumed,
+            }
         });
         Yield {
             lanes: lanes.collect(),
@@ -183,6 +194,7 @@ impl Thread<'_> {
             overdue: 0,
             open: 0,
             opened: lane.opened,
+            refused: lane.refused,
             connect: lane.connect.clone(),
             handshake: lane.handshake.clone(),
             resumed: lane.resumed,

@@ -3,6 +3,7 @@
 //! This crate knows nothing of HTTP. It is the only one that names `libc`, `rustix` or `io-uring`, so a
 //! question about a system call has one place to be asked.
 
+mod buffering;
 pub mod clock;
 pub mod core;
 pub mod descriptors;
@@ -10,6 +11,7 @@ pub mod driver;
 pub mod epoll;
 pub mod file;
 pub mod inherited;
+pub mod machine;
 pub mod notify;
 pub mod privilege;
 pub mod process;

@@ -15,6 +15,8 @@ use rustix::net::{
     SocketFlags, SocketType, sockopt,
 };
 
+pub use crate::buffering::Buffering;
+
 /// How many finished handshakes the kernel may hold for us; it caps this at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
@@ -199,7 +201,7 @@ pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
 /// # Errors
 /// The error of `socket(2)` or `connect(2)`, other than "in progress".
 pub fn connect(endpoint: &Endpoint) -> io::Result<OwnedFd> {
-    connect_from(endpoint, None)
+    connect_from(endpoint, None, Buffering::default())
 }
 
 /// As [`connect`], from a local address. Each has its own 28,000 ports; which one is taken is decided
@@ -207,14 +209,21 @@ pub fn connect(endpoint: &Endpoint) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// As for [`connect`], and the error of `bind(2)`: `EADDRNOTAVAIL` when the address is not ours.
-pub fn connect_from(endpoint: &Endpoint, local: Option<IpAddr>) -> io::Result<OwnedFd> {
+pub fn connect_from(
+    endpoint: &Endpoint,
+    local: Option<IpAddr>,
+    buffering: Buffering,
+) -> io::Result<OwnedFd> {
     let socket = open(endpoint)?;
     if let (Endpoint::Tcp(_), Some(local)) = (endpoint, local) {
         bind_address(&socket, local)?;
     }
+    buffering.set_sizes(&socket)?;
     let outcome = match endpoint {
         Endpoint::Tcp(address) => {
-            send_at_once(&socket)?;
+            if !buffering.collects {
+                send_at_once(&socket)?;
+            }
             net::connect(&socket, address)
         }
         Endpoint::Unix(path) => net::connect(&socket, &SocketAddrUnix::new(path)?),

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
+use std::sync::OnceLock;
+use std::time::SystemTime;
 
 use jissoku_load::report::Report;
 use jissoku_load::{Control, Edge, Failure, OnBusy, Outcome, Plan, Second};
@@ -21,6 +23,8 @@ pub(crate) struct Curiosity {
     pub(crate) events: bool,
     /// A row for each second.
     pub(crate) rows: bool,
+    /// All bins of each second.
+    pub(crate) log: bool,
 }
 
 /// What an errand brought.
@@ -29,6 +33,7 @@ pub(crate) struct Find {
     pub(crate) report: Report,
     pub(crate) outcome: Outcome,
     pub(crate) rows: String,
+    pub(crate) log: String,
 }
 
 /// Where Ctrl-C and its kin arrive from now on.
@@ -40,19 +45,25 @@ pub(crate) fn catch() -> Result<Signals, u8> {
 /// Carries a plan out. What went wrong has been told, and the exit code says it.
 pub(crate) fn carry_out(plan: &Plan, signals: &Signals, curiosity: Curiosity) -> Result<Find, u8> {
     has_descriptors_enough(plan)?;
+    let opened = OnceLock::new();
     let on_edge = |edge| {
+        opened.get_or_init(SystemTime::now);
         if curiosity.events {
             tell(edge);
         }
     };
-    let progress = Progress::new(plan, curiosity.rows, !curiosity.events);
+    let progress = Progress::new(plan, curiosity);
     let hear = |second: &Second| progress.hear(second);
     let on_second = progress.is_wanted().then_some(&hear as &dyn Fn(&Second));
     let control = Control { interrupt: signals.as_fd(), on_edge: &on_edge, on_second };
     let outcome = jissoku_load::run(plan, control);
-    let rows = progress.finish();
+    let (rows, log) = progress.finish();
     match outcome {
-        Ok(outcome) => Ok(Find { report: Report::new(plan, &outcome), outcome, rows }),
+        Ok(outcome) => {
+            let opened = opened.get().copied().unwrap_or(SystemTime::UNIX_EPOCH);
+            let log = log.map(|log| log.finish(&outcome, opened)).unwrap_or_default();
+            Ok(Find { report: Report::new(plan, &outcome), outcome, rows, log })
+        }
         Err(failure @ Failure::NoSuchProcess { .. }) => Err(complain(&failure.to_string(), 2)),
         Err(failure) => Err(complain(&failure.to_string(), 1)),
     }

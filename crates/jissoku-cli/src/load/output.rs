@@ -4,8 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use jissoku_load::report::{Format, Report, hgrm, raw};
-use jissoku_load::{Outcome, Second};
+use jissoku_load::report::{Format, hgrm, raw};
+use jissoku_load::{Histogram, Outcome, Second};
 
 /// Where GitHub wants the summary of a step.
 const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
@@ -32,14 +32,16 @@ impl Output {
         Self { format, file: None }
     }
 
-    /// Writes the report where it belongs.
-    pub(super) fn write(&self, report: &Report) -> Result<(), String> {
-        let text =
-            report.write_as(self.format).map_err(|error| format!("it has no JSON: {error}"))?;
+    pub(super) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Writes a report where it belongs.
+    pub(super) fn write(&self, text: &str) -> Result<(), String> {
         let summary = std::env::var_os(SUMMARY).filter(|_| self.format == Format::Github);
         match (&self.file, summary) {
-            (Some(file), _) => write_file(file, &text),
-            (None, Some(summary)) => append(Path::new(&summary), &text),
+            (Some(file), _) => write_file(file, text),
+            (None, Some(summary)) => append(Path::new(&summary), text),
             (None, None) => {
                 let mut out = io::stdout().lock();
                 let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -49,11 +51,27 @@ impl Output {
     }
 }
 
+/// Sends to a file what would go to stdout, which has to be one report.
+pub(super) fn redirect(outputs: &mut [Output], file: PathBuf) -> Result<(), String> {
+    let mut bound = outputs.iter_mut().filter(|output| output.file.is_none());
+    match (bound.next(), bound.next()) {
+        (Some(output), None) => output.file = Some(file),
+        (None, _) => return Err("-o has nothing to take: every --format has a file".to_owned()),
+        (_, Some(_)) => return Err("-o takes one report: write --format json=FILE".to_owned()),
+    }
+    Ok(())
+}
+
+/// The latencies of all lanes.
+pub(super) fn together(outcome: &Outcome) -> Histogram {
+    let mut all = Histogram::new();
+    outcome.lanes.iter().for_each(|lane| all.add(&lane.tally.latency));
+    all
+}
+
 /// Writes the latencies of all lanes together as percentile text.
 pub(super) fn write_hgrm(file: &Path, outcome: &Outcome) -> Result<(), String> {
-    let mut all = jissoku_load::Histogram::new();
-    outcome.lanes.iter().for_each(|lane| all.add(&lane.tally.latency));
-    write_file(file, &hgrm::percentiles(&all))
+    write_file(file, &hgrm::percentiles(&together(outcome)))
 }
 
 /// Writes every request down.
@@ -95,7 +113,13 @@ mod tests {
     fn a_format_may_have_a_file() {
         assert!(output("json").expect("it is one").file.is_none());
         let to_file = output("csv=a=b.csv").expect("it is one");
-        assert_eq!((to_file.format, to_file.file), (Format::Csv, Some("a=b.csv".into())));
+        assert_eq!((to_file.format, to_file.file.clone()), (Format::Csv, Some("a=b.csv".into())));
+        let mut both = [output("json").expect("it is one"), to_file];
+        redirect(&mut both, "run.json".into()).expect("one goes to stdout");
+        assert_eq!(both[0].file, Some("run.json".into()));
+        assert!(redirect(&mut both, "run.json".into()).is_err());
+        let mut two = [output("json").expect("it is one"), output("csv").expect("it is one")];
+        assert!(redirect(&mut two, "run.json".into()).is_err());
         for text in ["", "xml", "json=", "=x"] {
             assert!(output(text).is_err(), "{text:?}");
         }

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use jissoku_load::{
     Address, Arrival, Driver, Expected, Idle, LanePlan, OnBusy, Pace, Plan, Request, Reuse, Shape,
-    Think, Until, Verify, Version,
+    Think, Timepiece, Until, Verify, Version,
 };
 use jissoku_os::{clock, core, uring};
 
-use super::{ArrivalChoice, BusyChoice, DriverChoice, IdleChoice, Load, VerifyChoice};
+use super::{ArrivalChoice, BusyChoice, ClockChoice, DriverChoice, IdleChoice, Load, VerifyChoice};
+use crate::units;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -26,11 +27,7 @@ impl Load {
             let (watched, urls) = (self.watch.len(), self.urls.len());
             return Err(format!("{watched} processes are to be watched behind {urls} URLs"));
         }
-        if self.unix_socket.is_some() && self.urls.len() > 1 {
-            return Err(
-                "--unix-socket goes with one URL: write unix:/path.sock:/uri for several".into()
-            );
-        }
+        self.connect.check(&self.urls)?;
         if let Some(status) = self.expect_status.iter().find(|code| !(200..600).contains(*code)) {
             return Err(format!("{status} is no status that ends an exchange: 200 to 599 are"));
         }
@@ -46,14 +43,15 @@ impl Load {
         let is_paced_duet = self.rate.is_some() && lanes.len() > 1;
         let idle = match self.idle {
             Some(IdleChoice::Spin) => Idle::Spin,
+            Some(IdleChoice::Hybrid) => Idle::Hybrid,
             None if is_paced_duet => Idle::Spin,
             Some(IdleChoice::Block) | None => Idle::Block,
         };
         let counted = self.requests.is_some();
         let plan = Plan {
             lanes,
-            connections: self.connections,
-            threads: self.threads,
+            connections: self.most_connections(),
+            threads: self.threads(allowed.len()),
             pipeline: self.pipeline,
             pace: self.pace(),
             arrival: match self.arrival {
@@ -75,18 +73,36 @@ impl Load {
                 DriverChoice::Auto | DriverChoice::Epoll => Driver::Epoll,
                 DriverChoice::Uring => Driver::Uring,
             },
+            clock: match self.clock {
+                ClockChoice::Tsc => Timepiece::Best,
+                ClockChoice::Monotonic => Timepiece::Kernel,
+                ClockChoice::Batch => Timepiece::Batch,
+            },
+            buffering: self.connect.buffering(),
             keeps_entries: self.raw_log.is_some(),
             idle,
             seed: self.seed.unwrap_or_else(clock::monotonic_ns),
-            local: self.local_addr,
+            local: self.connect.local_addr,
             cores: self.cores.unwrap_or_default(),
         };
         plan.check().map_err(|bad| bad.to_string())?;
         Ok(plan)
     }
 
+    /// Of a series it is the most that is asked for, and each measurement has its own.
+    fn most_connections(&self) -> usize {
+        self.connections.iter().copied().max().unwrap_or(0)
+    }
+
+    fn threads(&self, allowed: usize) -> usize {
+        let fewest = self.connections.iter().copied().min().unwrap_or(1);
+        let cores = self.cores.as_ref().map_or(allowed / 2, Vec::len);
+        self.threads.unwrap_or_else(|| cores.clamp(1, fewest.max(1)))
+    }
+
     fn pace(&self) -> Pace {
-        match self.rate {
+        let swept = self.series.first_rps().map(|rate_rps| (rate_rps, rate_rps));
+        match self.rate.or(swept) {
             None => Pace::Closed,
             Some((rate_rps, to_rps)) if rate_rps == to_rps => Pace::Constant { rate_rps },
             Some((from_rps, to_rps)) => Pace::Ramp { from_rps, to_rps },
@@ -97,7 +113,8 @@ impl Load {
         if self.max_connections.is_some() && self.on_busy != BusyChoice::Open {
             return Err("--max-connections goes with --on-busy open".to_owned());
         }
-        let connections_max = self.max_connections.unwrap_or(self.connections.saturating_mul(10));
+        let connections_max =
+            self.max_connections.unwrap_or(self.most_connections().saturating_mul(10));
         Ok(match self.on_busy {
             BusyChoice::Queue => OnBusy::Queue,
             BusyChoice::Drop => OnBusy::Drop,
@@ -107,10 +124,7 @@ impl Load {
 
     fn lanes(&self) -> Result<Vec<LanePlan>, String> {
         let lane = |(number, address): (usize, &Address)| {
-            let address = match &self.unix_socket {
-                Some(socket) => address.clone().through(socket),
-                None => address.clone(),
-            };
+            let address = self.connect.lead(address);
             let shapes = self.shapes(&address)?;
             let tls = self.tls.towards(&address)?;
             Ok(LanePlan { tls, shapes, watch: self.watch.get(number).copied(), address })
@@ -128,19 +142,21 @@ impl Load {
                 body: self.body.clone().unwrap_or_default(),
             };
             let wire = request.render(address, self.reuse()).map_err(|bad| bad.to_string())?;
-            let (head_only, expected) = (request.is_head(), self.expected());
+            let (head_only, expected) = (request.is_head(), self.expected()?);
             return Ok(vec![Shape { name: request.method, wire, head_only, expected }]);
         }
         let shape = |path: &PathBuf| {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
             let text = fs::read(path)
                 .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-            Shape::raw(&name, &text, address, self.expected()).map_err(|bad| bad.to_string())
+            Shape::raw(&name, &text, address, self.expected()?).map_err(|bad| bad.to_string())
         };
         self.raw.iter().map(shape).collect()
     }
 
-    fn expected(&self) -> Expected {
+    fn expected(&self) -> Result<Expected, String> {
+        let written = self.expect_body.as_deref().and_then(|body| body.strip_prefix(b"sha256:"));
+        let digest = written.map(|hex| units::digest(&String::from_utf8_lossy(hex))).transpose()?;
         let unsaid =
             if self.expect_body.is_some() { VerifyChoice::All } else { VerifyChoice::Length };
         let verify = match self.verify.unwrap_or(unsaid) {
@@ -148,7 +164,21 @@ impl Load {
             VerifyChoice::Length => Verify::Length,
             VerifyChoice::All => Verify::All,
         };
-        Expected::new(verify, self.expect_status.clone(), self.expect_body.clone())
+        if verify == Verify::None && self.expect_len.is_some() {
+            return Err("--expect-len and --verify none exclude each other".to_owned());
+        }
+        if verify != Verify::All && digest.is_some() {
+            return Err("--expect-body sha256:... goes with --verify all".to_owned());
+        }
+        let body = self.expect_body.clone().filter(|_| digest.is_none());
+        let mut expected = Expected::new(verify, self.expect_status.clone(), body);
+        if let Some(size) = self.expect_len {
+            expected = expected.of_length(size);
+        }
+        Ok(match digest {
+            Some(digest) => expected.of_digest(digest),
+            None => expected,
+        })
     }
 
     fn reuse(&self) -> Reuse {

@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::io::{self, IsTerminal as _, Write as _};
 
+use jissoku_load::report::hlog::IntervalLog;
 use jissoku_load::{Plan, Second};
 
+use super::errand::Curiosity;
 use super::output;
 
 /// What is done with each second of the window.
@@ -13,27 +15,33 @@ pub(super) struct Progress {
     seconds: Option<u64>,
     is_shown: bool,
     rows: Option<RefCell<String>>,
+    log: Option<RefCell<IntervalLog>>,
 }
 
 impl Progress {
-    /// Shows seconds if a person looks on, and keeps rows if they are wanted.
-    pub(super) fn new(plan: &Plan, wants_rows: bool, may_show: bool) -> Self {
+    /// Shows seconds if a person looks on, and keeps rows and bins if they are wanted.
+    pub(super) fn new(plan: &Plan, curiosity: Curiosity) -> Self {
+        let lanes = plan.lanes.len();
         Self {
-            lanes: plan.lanes.len(),
+            lanes,
             seconds: plan.until.duration_ns.map(|duration_ns| duration_ns / 1_000_000_000),
-            is_shown: may_show && io::stderr().is_terminal(),
-            rows: wants_rows.then(RefCell::default),
+            is_shown: !curiosity.events && io::stderr().is_terminal(),
+            rows: curiosity.rows.then(RefCell::default),
+            log: curiosity.log.then(|| RefCell::new(IntervalLog::new(lanes))),
         }
     }
 
     /// Whether anybody wants to hear of seconds.
     pub(super) fn is_wanted(&self) -> bool {
-        self.is_shown || self.rows.is_some()
+        self.is_shown || self.rows.is_some() || self.log.is_some()
     }
 
     pub(super) fn hear(&self, second: &Second) {
         if let Some(rows) = &self.rows {
             rows.borrow_mut().push_str(&output::row(second));
+        }
+        if let Some(log) = &self.log {
+            log.borrow_mut().hear(second);
         }
         if self.is_shown {
             let line = line(second, self.lanes, self.seconds);
@@ -42,12 +50,13 @@ impl Progress {
         }
     }
 
-    /// Wipes the line out, and returns the rows.
-    pub(super) fn finish(self) -> String {
+    /// Wipes the line out, and returns the rows and the bins.
+    pub(super) fn finish(self) -> (String, Option<IntervalLog>) {
         if self.is_shown {
             let _written = write!(io::stderr(), "\r\x1b[K");
         }
-        self.rows.map(RefCell::into_inner).unwrap_or_default()
+        let rows = self.rows.map(RefCell::into_inner).unwrap_or_default();
+        (rows, self.log.map(RefCell::into_inner))
     }
 }
 

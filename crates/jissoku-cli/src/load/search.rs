@@ -1,6 +1,6 @@
 //! `--search`: the highest rate at which an objective is met.
 //!
-//! The rate doubles until the objective is broken, and then the gap between the highest rate that met it
+//! The rate doubles, or grows by --step, until the objective is broken, and then the gap between the highest rate that met it
 //! and the lowest that did not is halved, in proportion, until it is narrow enough. A rate counts as met
 //! only if the requests were really sent: offered and never sent is not served. What cannot be decided,
 //! for want of answers, is not met either; before anything was met, it ends the search.
@@ -16,6 +16,9 @@ use crate::load::complain;
 
 /// Where a search begins that is not told where.
 const FIRST_RPS: u64 = 1_000;
+
+/// By how much the rate grows while the objective is met, unless --step says so.
+pub(super) const STEP_PERCENT: u64 = 200;
 
 /// No machine of today goes beyond.
 const LAST_RPS: u64 = 1 << 30;
@@ -33,6 +36,7 @@ pub(super) struct Search {
     /// The objective as it was written.
     pub(super) text: String,
     pub(super) first_rps: Option<u64>,
+    pub(super) step_percent: u64,
     pub(super) json: bool,
 }
 
@@ -48,7 +52,7 @@ impl Search {
         let mut gap = Gap { met_rps: None, broken_rps: None };
         let mut steps: Vec<Value> = Vec::new();
         let first_rps = self.first_rps.unwrap_or(FIRST_RPS);
-        while let Some(rate_rps) = gap.next_rps(first_rps) {
+        while let Some(rate_rps) = gap.next_rps(first_rps, self.step_percent) {
             plan.pace = Pace::Constant { rate_rps };
             let find = match carry_out(&plan, signals, Curiosity::default()) {
                 Ok(find) => find,
@@ -120,10 +124,13 @@ impl Search {
 
 impl Gap {
     /// The rate to try next, unless everything is known that is to be known.
-    fn next_rps(self, first_rps: u64) -> Option<u64> {
+    fn next_rps(self, first_rps: u64, step_percent: u64) -> Option<u64> {
         match (self.met_rps, self.broken_rps) {
             (None, None) => Some(first_rps),
-            (Some(met), None) => (met < LAST_RPS).then(|| met.saturating_mul(2).min(LAST_RPS)),
+            (Some(met), None) => (met < LAST_RPS).then(|| {
+                let grown = u128::from(met) * u128::from(step_percent) / 100;
+                u64::try_from(grown).unwrap_or(LAST_RPS).clamp(met + 1, LAST_RPS)
+            }),
             (None, Some(broken)) => (broken > 1).then_some(broken / 2),
             (Some(met), Some(broken)) => {
                 let is_narrow = met + met * GAP_PERCENT / 100 >= broken || met + 1 >= broken;
@@ -136,14 +143,27 @@ impl Gap {
     }
 }
 
+/// `geom:1.25`, in percent.
+pub(super) fn step(text: &str) -> Result<u64, String> {
+    let factor = text.strip_prefix("geom:").and_then(|factor| factor.parse::<f64>().ok());
+    match factor.filter(|factor| (1.01..=100.0).contains(factor)) {
+        Some(factor) => Ok(super::whole(factor * 100.0)),
+        None => Err("write a factor between 1.01 and 100, such as geom:1.25".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn search(capacity_rps: u64, first_rps: u64) -> (Gap, u32) {
+        climb(capacity_rps, first_rps, STEP_PERCENT)
+    }
+
+    fn climb(capacity_rps: u64, first_rps: u64, step_percent: u64) -> (Gap, u32) {
         let mut gap = Gap { met_rps: None, broken_rps: None };
         let mut steps = 0;
-        while let Some(rate) = gap.next_rps(first_rps) {
+        while let Some(rate) = gap.next_rps(first_rps, step_percent) {
             steps += 1;
             let end = if rate <= capacity_rps { &mut gap.met_rps } else { &mut gap.broken_rps };
             *end = Some(rate);
@@ -161,6 +181,19 @@ mod tests {
             assert!(broken <= met + met / 20 + 1, "{gap:?}");
             assert!(steps < 40, "{steps}");
         }
+    }
+
+    #[test]
+    fn smaller_steps_find_the_same() {
+        assert_eq!((step("geom:1.25"), step("geom:2")), (Ok(125), Ok(200)));
+        for text in ["", "2", "geom:1", "geom:x", "geom:NaN", "geom:1000"] {
+            assert!(step(text).is_err(), "{text:?}");
+        }
+        let (gap, steps) = climb(123_456, 1_000, 125);
+        let (met, broken) = (gap.met_rps.expect("it is met"), gap.broken_rps.expect("it ends"));
+        assert!(met <= 123_456 && 123_456 < broken && broken <= met + met / 20, "{gap:?}");
+        assert!(steps < 40, "{steps}");
+        assert_eq!(climb(u64::MAX, 1, 101).0.met_rps, Some(LAST_RPS));
     }
 
     #[test]

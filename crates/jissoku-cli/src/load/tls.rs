@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use jissoku_load::{Address, Sessions, Tls, Trust};
+
+use super::SwitchChoice;
 
 /// Where systems keep the authorities that everybody believes.
 const BUNDLES: [&str; 3] =
@@ -25,12 +26,6 @@ pub(crate) struct TlsFlags {
     /// Whether a connection resumes an earlier TLS session or shakes hands in full [default: on]
     #[arg(long, value_enum, value_name = "on|off")]
     session_reuse: Option<SwitchChoice>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum SwitchChoice {
-    On,
-    Off,
 }
 
 impl TlsFlags {

@@ -1,6 +1,7 @@
-//! What the server asks of the kernel, seen by `strace(1)`: as little as can be, and with a planted cause what
+//! What the server and the stopwatch ask of the kernel, seen by `strace(1)`: as little as can be, and with a planted cause what
 //! the cause says.
 
+mod load;
 mod strace;
 
 use std::collections::HashSet;

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -45,10 +45,7 @@ pub(crate) fn is_here() -> bool {
 /// Runs `jissoku serve` with `arguments` under strace, has `play` talk to it, and returns what its workers
 /// did in answer, in order.
 pub(crate) fn trace(arguments: &[&str], play: impl FnOnce(SocketAddr)) -> Vec<Call> {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = format!("jissoku-trace-{}-{number}", std::process::id());
-    let log = Log(std::env::temp_dir().join(name));
+    let log = Log::new();
     let strace = Command::new("strace")
         .args(["-f", "-qq", "-s", "64", "-o"])
         .arg(&log.0)
@@ -61,11 +58,28 @@ pub(crate) fn trace(arguments: &[&str], play: impl FnOnce(SocketAddr)) -> Vec<Ca
     let address = server.address();
     play(address);
     server.stop();
-    let text = std::fs::read_to_string(&log.0).expect("strace has written");
-    calls(&text)
+    calls(&log.read())
 }
 
-struct Log(PathBuf);
+/// A file for what strace writes, as long as this lives.
+pub(crate) struct Log(PathBuf);
+
+impl Log {
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("jissoku-trace-{}-{number}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn read(&self) -> String {
+        std::fs::read_to_string(&self.0).expect("strace has written")
+    }
+}
 
 impl Drop for Log {
     fn drop(&mut self) {
@@ -108,8 +122,22 @@ impl Drop for Server {
 }
 
 /// The calls of the workers: of all threads that take connections, from the first to the last one taken or
-/// closed. A call that another thread's output interrupted is put together again.
+/// closed.
 fn calls(text: &str) -> Vec<Call> {
+    let mut calls = all_calls(text);
+    let workers: Vec<u32> =
+        calls.iter().filter(|call| call.name == "accept4").map(|call| call.thread).collect();
+    calls.retain(|call| workers.contains(&call.thread));
+    let first = calls.iter().position(|call| call.name == "accept4").unwrap_or(0);
+    calls.drain(..first);
+    // A worker that ends says so with one byte, and a debug build looks at each descriptor before it closes
+    // it.
+    calls.retain(|call| call.name != "fcntl" && !(call.name == "sendto" && call.result == "1"));
+    calls
+}
+
+/// All finished calls. One that another thread's output interrupted is put together again.
+pub(crate) fn all_calls(text: &str) -> Vec<Call> {
     let mut halves: Vec<(u32, String)> = Vec::new();
     let mut calls = Vec::new();
     for line in text.lines() {
@@ -128,14 +156,6 @@ fn calls(text: &str) -> Vec<Call> {
         };
         calls.extend(read(thread, &whole));
     }
-    let workers: Vec<u32> =
-        calls.iter().filter(|call| call.name == "accept4").map(|call| call.thread).collect();
-    calls.retain(|call| workers.contains(&call.thread));
-    let first = calls.iter().position(|call| call.name == "accept4").unwrap_or(0);
-    calls.drain(..first);
-    // A worker that ends says so with one byte, and a debug build looks at each descriptor before it closes
-    // it.
-    calls.retain(|call| call.name != "fcntl" && !(call.name == "sendto" && call.result == "1"));
     calls
 }
 

@@ -66,14 +66,16 @@ impl Report {
 }
 
 fn csv(report: &Report) -> String {
-    let mut out = String::from("url,figure,value_ns,is_lower_bound,low_ns,high_ns,service_ns\n");
+    let mut out =
+        String::from("url,figure,value_ns,is_lower_bound,low_ns,high_ns,service_ns,estimate_ns\n");
     for lane in &report.lanes {
         let url = quoted(&lane.url);
         for (figure, service) in lane.figures.iter().zip(&lane.service_figures) {
             let high = figure.high_ns.map(|high| high.to_string()).unwrap_or_default();
+            let estimate = figure.estimate_ns.map(|found| found.to_string()).unwrap_or_default();
             let _infallible = writeln!(
                 out,
-                "{url},{},{},{},{},{high},{}",
+                "{url},{},{},{},{},{high},{},{estimate}",
                 figure.name,
                 figure.value_ns,
                 figure.is_lower_bound,
@@ -85,7 +87,7 @@ fn csv(report: &Report) -> String {
             for (name, value, service) in
                 [("mean", latency.mean, service.mean), ("max", latency.max, service.max)]
             {
-                let _infallible = writeln!(out, "{url},{name},{value},false,,,{service}");
+                let _infallible = writeln!(out, "{url},{name},{value},false,,,{service},");
             }
         }
     }
@@ -105,6 +107,7 @@ fn benchstat(report: &Report) -> String {
     let mut out = String::from(
         "Unit req/s better=higher\nUnit ns/op better=lower\nUnit cpu-ns/op better=lower\n",
     );
+    let _infallible = writeln!(out, "kernel: {}\ncpu: {}", report.host.kernel, report.host.cpu);
     for lane in &report.lanes {
         let Some(latency) = lane.latency_ns else { continue };
         let name: String =

@@ -31,6 +31,12 @@ impl fmt::Display for Report {
                 duration(self.longest_gap_ns)
             )?;
         }
+        if self.clock == "batch" {
+            writeln!(
+                out,
+                "Clock: read once for all answers of a wait, so latencies err by as long as those take."
+            )?;
+        }
         self.write_checks(out)?;
         self.write_loop(out)?;
         if self.interrupted {
@@ -45,9 +51,13 @@ impl Report {
         writeln!(out, "{} for {:.2} s", lane.url, self.duration_s)?;
         writeln!(
             out,
-            "  {} connections open, {} made{}",
+            "  {} connections open, {} made{}{}",
             lane.connections_open,
             lane.connections_opened,
+            match lane.connections_refused {
+                0 => String::new(),
+                refused => format!(", {refused} refused"),
+            },
             lane.connect_ns.map_or_else(String::new, |connect| format!(
                 " in {} (50 %), {} (99 %), {} (max)",
                 duration(connect.p50),
@@ -183,6 +193,7 @@ fn write_latency(out: &mut fmt::Formatter<'_>, lane: &LaneReport) -> fmt::Result
             "  >= is a lower bound: {} requests had no answer in time, and count with the time they waited",
             lane.accounting.timeouts + lane.unanswered
         )?;
+        writeln!(out, "  {}", estimated(&lane.figures))?;
     }
     let untold = lane.figures.iter().find(|figure| figure.support == Support::None);
     if let Some(figure) = untold {
@@ -190,6 +201,21 @@ fn write_latency(out: &mut fmt::Formatter<'_>, lane: &LaneReport) -> fmt::Result
         writeln!(out, "  {name} and above are not told: fewer than ten answers lie beyond")?;
     }
     Ok(())
+}
+
+/// What would be if those without an answer were like the others, as far as anybody can tell.
+fn estimated(figures: &[Figure]) -> String {
+    let bounds = figures.iter().filter(|figure| figure.is_lower_bound);
+    let told: Vec<String> = bounds
+        .filter(|figure| figure.support != Support::None)
+        .filter_map(|figure| Some((figure.name, figure.estimate_ns?)))
+        .map(|(name, estimate_ns)| format!("{} at {}", duration(estimate_ns), percent(name)))
+        .collect();
+    if told.is_empty() {
+        "nobody knows how much more: of the longest waits none had an answer".to_owned()
+    } else {
+        format!("if they are like the others (Kaplan and Meier): {}", told.join(", "))
+    }
 }
 
 fn percent(name: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use jissoku_load::{Faults, Pace, Reuse, Think, Until};
+use jissoku_load::{Faults, Pace, Reuse, Think, Timepiece, Until};
 
 use crate::scripted::{Act, HELLO, Server};
 use crate::{measure, plan};
@@ -31,6 +31,19 @@ fn a_connection_is_replaced_after_its_share_of_requests() {
         assert_eq!((lane.opened, server.connections()), (15, 15));
         assert_eq!(lane.connect.count(), 15);
         assert_eq!(server.requests(), 100);
+    }
+}
+
+#[test]
+fn every_clock_counts_the_same_answers() {
+    for (clock, name) in [(Timepiece::Kernel, "monotonic"), (Timepiece::Batch, "batch")] {
+        let server = polite();
+        let mut plan = plan(&[server.url()], 100);
+        plan.clock = clock;
+        let outcome = measure(&plan);
+        let tally = &outcome.lanes[0].tally;
+        assert_eq!((outcome.clock, tally.requests, tally.latency.count()), (name, 100, 100));
+        assert!(tally.latency.max_ns() > 0);
     }
 }
 

@@ -60,7 +60,8 @@ fn a_closed_loop_keeps_what_waits_at_the_end() {
     assert_eq!((account.carried, account.sent, account.ok, account.unanswered), (0, 44, 40, 4));
     assert_eq!(check(&report, "accounting"), Some(true));
     assert!(figure(&report.lanes[0], "p95").is_lower_bound);
-    assert!(report.to_string().contains("a stall is under-represented"));
+    // Which of two sentences says so depends on how long the 40 answers took.
+    assert!(report.to_string().contains("under-represented"));
 }
 
 #[test]

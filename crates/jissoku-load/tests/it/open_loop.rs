@@ -1,6 +1,6 @@
 //! The open loop: what is due is sent, waits, gets a connection of its own, or is given up.
 
-use jissoku_load::{Arrival, Faults, OnBusy, Outcome, Pace, Plan, Until};
+use jissoku_load::{Arrival, Faults, Idle, OnBusy, Outcome, Pace, Plan, Until};
 
 use crate::scripted::{Act, HELLO, Server};
 use crate::{measure, plan};
@@ -23,6 +23,15 @@ fn what_finds_no_connection_is_dropped_if_so_asked() {
     assert_eq!(tally.requests + tally.shed, 100);
     assert!(tally.shed > 0 && tally.requests > 0, "{} were dropped", tally.shed);
     assert_eq!(server.requests(), tally.requests);
+}
+
+#[test]
+fn who_sleeps_and_then_spins_sends_everything_that_is_due() {
+    let server = Server::new(|_| Act::Say(HELLO.to_owned()));
+    let mut plan = plan(&[server.url()], 100);
+    (plan.pace, plan.idle) = (Pace::Constant { rate_rps: 2_000 }, Idle::Hybrid);
+    let tally = &measure(&plan).lanes[0].tally;
+    assert_eq!((tally.requests, server.requests(), tally.lag.count()), (100, 100, 100));
 }
 
 #[test]

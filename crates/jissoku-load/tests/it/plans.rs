@@ -1,6 +1,6 @@
 //! A plan that makes no sense is refused before anybody is asked anything.
 
-use jissoku_load::{Arrival, OnBusy, Pace, Plan, Reuse, Until};
+use jissoku_load::{Arrival, Idle, OnBusy, Pace, Plan, Reuse, Until};
 
 use crate::plan;
 
@@ -28,6 +28,7 @@ fn each_refusal_says_what_is_wrong() {
     assert!(refusal(|plan| plan.on_busy = OnBusy::Drop).contains("--on-busy"));
     assert!(refusal(|plan| plan.deadline_ns = Some(1)).contains("--deadline"));
     assert!(refusal(|plan| plan.reuse = Reuse::Requests(0)).contains("-r"));
+    assert!(refusal(|plan| plan.idle = Idle::Hybrid).contains("--idle hybrid goes with -R"));
     let pause = |plan: &mut Plan| {
         plan.pace = Pace::Constant { rate_rps: 1 };
         plan.ramp_up_ns = 1;

@@ -6,8 +6,9 @@ use std::os::unix::net::UnixStream;
 
 use jissoku_load::{
     Arrival, Control, Driver, Expected, Failure, Idle, LanePlan, OnBusy, Outcome, Pace, Plan,
-    Request, Reuse, Shape, Think, Until, Verify, run,
+    Request, Reuse, Shape, Think, Timepiece, Until, Verify, run,
 };
+use jissoku_os::socket::Buffering;
 
 /// A plan for `requests` requests on each of `urls`, over 4 connections and one thread.
 pub(crate) fn plan(urls: &[String], requests: u64) -> Plan {
@@ -28,6 +29,8 @@ pub(crate) fn plan(urls: &[String], requests: u64) -> Plan {
         until: Until { duration_ns: None, requests: Some(requests) },
         timeout_ns: 10_000_000_000,
         driver: driver(),
+        clock: Timepiece::Best,
+        buffering: Buffering::default(),
         keeps_entries: false,
         idle: Idle::Block,
         seed: 1,

@@ -1,0 +1,141 @@
+//! What a request costs the stopwatch in memory: nothing, once it has begun.
+//!
+//! A binary of its own, because an allocator belongs to a whole process. It counts what every thread does but
+//! the server's.
+
+mod counting;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::thread::spawn;
+
+use jissoku_load::{
+    Arrival, Control, Driver, Expected, Idle, LanePlan, OnBusy, Pace, Plan, Request, Reuse, Shape,
+    Think, Timepiece, Until, Verify, run,
+};
+use jissoku_os::socket::Buffering;
+use jissoku_os::uring;
+
+/// Requests of a short and of a long measurement.
+const FEW: u64 = 1_000;
+const MANY: u64 = 6_000;
+
+/// So many more allocations say nothing: a queue grows when threads happen to be slow.
+const CHANCE: u64 = 10;
+
+const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
+
+/// A server that answers every request, however many come together.
+fn serve() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it has a name");
+    // It ends with the test's process.
+    let _listening = spawn(move || {
+        counting::leave_this_thread_out();
+        for client in listener.incoming().flatten() {
+            let _answering = spawn(move || answer(client));
+        }
+    });
+    format!("http://{address}/")
+}
+
+fn answer(mut client: TcpStream) {
+    counting::leave_this_thread_out();
+    client.set_nodelay(true).expect("it is a TCP socket");
+    let mut buffer = [0; 16 * 1024];
+    let mut ends = 0;
+    while let Ok(count @ 1..) = client.read(&mut buffer) {
+        // A request ends with its only empty line; its bytes may come in pieces.
+        for byte in &buffer[..count] {
+            ends = match (ends, byte) {
+                (0 | 2, b'\r') | (1 | 3, b'\n') => ends + 1,
+                _ => 0,
+            };
+            if ends == 4 {
+                ends = 0;
+                if client.write_all(HELLO).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn plan(url: &str, requests: u64, driver: Driver) -> Plan {
+    let address = url.parse().expect("it is a URL");
+    let request = Request::default();
+    let shape = Shape {
+        name: request.method.clone(),
+        wire: request.render(&address, Reuse::KeepAlive).expect("it can be sent"),
+        head_only: false,
+        expected: Expected::new(Verify::All, Vec::new(), Some(b"Hello".to_vec())),
+    };
+    Plan {
+        lanes: vec![LanePlan { tls: None, shapes: vec![shape], watch: None, address }],
+        connections: 4,
+        threads: 1,
+        pipeline: 1,
+        pace: Pace::Closed,
+        arrival: Arrival::Constant,
+        on_busy: OnBusy::Queue,
+        deadline_ns: None,
+        reuse: Reuse::KeepAlive,
+        think: Think::Never,
+        ramp_up_ns: 0,
+        local: Vec::new(),
+        warmup_ns: 0,
+        until: Until { duration_ns: None, requests: Some(requests) },
+        timeout_ns: 60_000_000_000,
+        driver,
+        clock: Timepiece::Best,
+        buffering: Buffering::default(),
+        keeps_entries: false,
+        idle: Idle::Block,
+        seed: 1,
+        cores: Vec::new(),
+    }
+}
+
+/// How often a measurement of so many requests asks for memory.
+fn allocations(url: &str, requests: u64, driver: Driver, change: impl Fn(&mut Plan)) -> u64 {
+    let mut plan = plan(url, requests, driver);
+    change(&mut plan);
+    plan.check().expect("the plan makes sense");
+    let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
+    let before = counting::allocations();
+    let control = Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, on_second: None };
+    let outcome = run(&plan, control).expect("it can be measured");
+    let count = counting::allocations() - before;
+    assert_eq!(outcome.lanes[0].tally.requests, requests);
+    count
+}
+
+type Change = fn(&mut Plan);
+
+fn costs_nothing(driver: Driver) {
+    let url = serve();
+    let changes: [(&str, Change); 3] = [
+        ("closed", |_| {}),
+        ("pipelined", |plan| plan.pipeline = 16),
+        ("open", |plan| plan.pace = Pace::Constant { rate_rps: 20_000 }),
+    ];
+    for (name, change) in changes {
+        let few = allocations(&url, FEW, driver, change);
+        let many = allocations(&url, MANY, driver, change);
+        assert!(many <= few + CHANCE, "{name}: {few} for {FEW} requests, {many} for {MANY}");
+    }
+}
+
+// One test after the other: what other threads allocate counts.
+#[test]
+fn a_request_asks_for_no_memory() {
+    costs_nothing(Driver::Epoll);
+    if uring::is_available() {
+        costs_nothing(Driver::Uring);
+    } else {
+        // Whoever closed standard error does not want to know.
+        let _told = writeln!(std::io::stderr(), "skipped: this kernel gives us no io_uring");
+    }
+}
