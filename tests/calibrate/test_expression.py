@@ -14,6 +14,7 @@ NAMES = {"tool.rate": 100.0, "tool.mean_ns": 10e6, "asked.connections": 1.0, "ze
         ("known(tool.nothing) + 2", 2.0),
         ("max(tool.rate, 7) - -1", 101.0),
         ("abs(1 - 3)", 2.0),
+        ("0.25 * sqrt(36 / 4)", 0.75),
     ],
 )
 def test_arithmetic_over_figures(text: str, expected: float) -> None:

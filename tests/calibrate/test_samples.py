@@ -1,3 +1,5 @@
+import itertools
+import random
 from pathlib import Path
 
 from jissoku.calibrate.check import Check, Setup
@@ -16,6 +18,20 @@ def test_percentiles_are_those_of_the_sorted_samples(tmp_path: Path) -> None:
     assert (found["raw_min_ns"], found["raw_max_ns"]) == (1, 1000)
     assert (found["raw_p50_ns"], found["raw_p99_ns"], found["raw_p999_ns"]) == (500, 990, 999)
     assert found["raw_p9999_ns"] == 1000
+
+
+def test_due_times_are_held_against_an_exponential_distribution(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    even = [place * 1000 for place in range(1000)]
+    drawn = list(itertools.accumulate(round(rng.expovariate(1e-3)) for _ in range(1000)))
+    wanted = Samples(file="raw.csv", start="due_ns", end="done_ns", due="due_ns")
+    found = []
+    for due in (even, drawn):
+        lines = "\n".join(f"{at},{at + 1}" for at in due)
+        (tmp_path / "raw.csv").write_text(f"due_ns,done_ns\n{lines}\n")
+        found.append(figures(wanted, tmp_path)["raw_due_ks"])
+    assert found[0] > 10
+    assert found[1] < 1.63
 
 
 def test_what_was_not_written_down_has_no_figures(tmp_path: Path) -> None:

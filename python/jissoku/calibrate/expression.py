@@ -1,6 +1,7 @@
 """Arithmetic over figures with dotted names, as checks write it: `tool.requests + tool.errors`."""
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping
 
@@ -14,7 +15,9 @@ OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-FUNCTIONS: dict[str, Callable[..., float]] = {"max": max, "min": min, "abs": abs}
+FUNCTIONS: dict[str, Callable[..., float]] = {
+    "max": max, "min": min, "abs": abs, "sqrt": math.sqrt,
+}  # fmt: skip
 
 
 class Unknown(Exception):  # noqa: N818 - a figure that nobody reported is no error

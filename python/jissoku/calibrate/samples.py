@@ -4,8 +4,13 @@ import csv
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from jissoku.calibrate.reading import rank
+from jissoku.calibrate.truth import exponential_distance
+
+# Of fewer gaps nobody can tell how they are spread.
+GAPS_MIN = 100
 
 # Shares of the samples that do not exceed a percentile, by the name that figures have.
 SHARES = {
@@ -26,20 +31,26 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         file: A file of comma-separated values in the run's folder, with a line of names on top.
         start: The column from which a latency counts, in nanoseconds.
         end: The column up to which.
+        due: The column that says when a request was to be sent, whatever its end.
         where: Columns that have to hold these words; other lines are not of answered requests.
     """
 
     file: str
     start: str
     end: str
+    due: str = ""
     where: dict[str, str] = {}
 
 
 def figures(wanted: Samples | None, folder: Path) -> dict[str, float]:
-    """Count, sum, extremes and percentiles of the latencies; nothing if they were not written."""
+    """Count, sum, extremes and percentiles of the latencies, and how random the due times are.
+
+    Nothing if they were not written.
+    """
     if wanted is None or not (folder / wanted.file).is_file():
         return {}
-    latencies = sorted(_latencies(wanted, folder / wanted.file))
+    latencies, due = _read(wanted, folder / wanted.file)
+    latencies.sort()
     found = {"raw_count": float(len(latencies)), "raw_sum_ns": float(sum(latencies))}
     if latencies:
         found |= {"raw_min_ns": float(latencies[0]), "raw_max_ns": float(latencies[-1])}
@@ -47,14 +58,20 @@ def figures(wanted: Samples | None, folder: Path) -> dict[str, float]:
             f"raw_{name}": float(latencies[rank(len(latencies), share) - 1])
             for name, share in SHARES.items()
         }
+    gaps = np.diff(np.sort(np.array(due, dtype=np.float64)))
+    if len(gaps) >= GAPS_MIN and gaps.mean() > 0:
+        found["raw_due_ks"] = exponential_distance(gaps)
     return found
 
 
-def _latencies(wanted: Samples, path: Path) -> list[int]:
+def _read(wanted: Samples, path: Path) -> tuple[list[int], list[int]]:
+    """The latencies of answered requests, and when all were to be sent."""
+    latencies: list[int] = []
+    due: list[int] = []
     with path.open(newline="", encoding="utf-8") as lines:
-        rows = csv.DictReader(lines)
-        return [
-            int(row[wanted.end]) - int(row[wanted.start])
-            for row in rows
-            if all(row[column] == word for column, word in wanted.where.items())
-        ]
+        for row in csv.DictReader(lines):
+            if wanted.due:
+                due.append(int(row[wanted.due]))
+            if all(row[column] == word for column, word in wanted.where.items()):
+                latencies.append(int(row[wanted.end]) - int(row[wanted.start]))
+    return latencies, due

@@ -119,7 +119,7 @@ def _arrivals(arrival: NDArray[np.uint64]) -> dict[str, float]:
         "arrivals.gap_mad": float(np.median(np.abs(gaps - np.median(gaps))) / mean),
         "arrivals.gap_ns": float(mean),
         "arrivals.lag1": _lag1(gaps),
-        "arrivals.ks": _exponential_distance(gaps / mean),
+        "arrivals.ks": exponential_distance(gaps),
     }
     if len(per_ms):
         found["arrivals.even_ms"] = float((np.abs(per_ms - expected) <= 1.001).mean())
@@ -134,9 +134,9 @@ def _lag1(gaps: NDArray[np.float64]) -> float:
     return float((centred[1:] * centred[:-1]).sum()) / power if power else 0.0
 
 
-def _exponential_distance(gaps: NDArray[np.float64]) -> float:
-    """Kolmogorov's distance from the exponential distribution of mean 1, times the root of n."""
-    ordered = 1 - np.exp(-np.sort(gaps))
+def exponential_distance(gaps: NDArray[np.float64]) -> float:
+    """Kolmogorov's distance from the exponential distribution of that mean, by the root of n."""
+    ordered = 1 - np.exp(-np.sort(gaps) / gaps.mean())
     n = len(ordered)
     above = np.arange(1, n + 1) / n - ordered
     below = ordered - np.arange(n) / n
