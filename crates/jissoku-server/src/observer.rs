@@ -9,7 +9,7 @@ use jissoku_http::Head;
 use jissoku_os::socket;
 
 use crate::log::{Answered, Entry, LogSink, Recorder};
-use crate::metrics::{Counting, Figure, Metrics};
+use crate::metrics::{Counting, Figure, Metrics, Tally};
 
 /// What a server is to note.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +63,11 @@ impl Observer {
         if let Some(counting) = &self.counting {
             counting.add(figure, size);
         }
+    }
+
+    /// A second way to the numbers.
+    pub(crate) fn tally(&self) -> Tally {
+        self.counting.as_ref().map(Counting::tally).unwrap_or_default()
     }
 
     /// Whether anybody wants to know of answers.

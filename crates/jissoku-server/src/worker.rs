@@ -200,8 +200,10 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(site: Arc<Site>, census: Arc<Census>, settings: &Settings) -> Self {
         let now_ns = jissoku_os::clock::monotonic_ns();
-        let mut desk = Desk::new(Service::new(site), census, settings.limits, now_ns);
-        desk.observer = settings.observation.observer();
+        let observer = settings.observation.observer();
+        let service = Service::new(site, observer.tally());
+        let mut desk = Desk::new(service, census, settings.limits, now_ns);
+        desk.observer = observer;
         Self {
             desk,
             turned_away: Vec::new(),

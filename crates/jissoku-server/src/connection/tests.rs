@@ -9,6 +9,7 @@ use super::*;
 use crate::census::Census;
 use crate::handler::{Contract, Service, Site};
 use crate::limits::{Limits, SHARED_SIZE_MIN};
+use crate::metrics::Tally;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -26,7 +27,8 @@ impl Scene {
         let limits = Limits::DEFAULT;
         let site = Site::Contract(Contract::new(None, Duration::ZERO, 0));
         let census = Arc::new(Census::new(&limits));
-        let desk = Desk::new(Service::new(Arc::new(site)), census, limits, SECOND_NS);
+        let desk =
+            Desk::new(Service::new(Arc::new(site), Tally::default()), census, limits, SECOND_NS);
         let connection = Connection::new(Key::default(), Seat::default(), SECOND_NS);
         Self { desk, connection, output: Output::default() }
     }

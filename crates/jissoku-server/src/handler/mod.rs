@@ -25,7 +25,7 @@ pub use files::{Files, FilesError, Options, Rule};
 pub use fixed::Fixed;
 pub use forty_two::FortyTwo;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Tally};
 
 /// What one request will be answered with, and when.
 #[derive(Debug)]
@@ -166,6 +166,23 @@ pub enum Site {
     Metrics(Arc<Metrics>),
 }
 
+impl Site {
+    /// Tells `metrics` from now on what it holds in memory. Only who is told first hears of it.
+    pub(crate) fn tell(&self, metrics: &Metrics) {
+        if let Some(files) = self.files() {
+            files.tell(metrics.cache());
+        }
+    }
+
+    const fn files(&self) -> Option<&Files> {
+        match self {
+            Self::Files(files) => Some(files),
+            Self::Contract(contract) => contract.files(),
+            Self::Fixed(_) | Self::FortyTwo(_) | Self::Echo(_) | Self::Metrics(_) => None,
+        }
+    }
+}
+
 /// A site as one worker serves it, with what that worker remembers for it.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -175,13 +192,8 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(site: Arc<Site>) -> Self {
-        let files = match &*site {
-            Site::Files(files) => Some(files),
-            Site::Contract(contract) => contract.files(),
-            Site::Fixed(_) | Site::FortyTwo(_) | Site::Echo(_) | Site::Metrics(_) => None,
-        };
-        let known = files.map(Files::known).unwrap_or_default();
+    pub(crate) fn new(site: Arc<Site>, tally: Tally) -> Self {
+        let known = site.files().map(|files| files.known(tally)).unwrap_or_default();
         Self { site, known }
     }
 

@@ -25,11 +25,15 @@ pub(crate) enum Figure {
     LingerDeadline,
     HandshakesDone,
     HandshakesFailed,
+    CacheHits,
+    CacheConfirmed,
+    CacheMisses,
+    CacheEvictions,
 }
 
 impl Figure {
     /// How many there are.
-    pub(super) const COUNT: usize = Self::HandshakesFailed as usize + 1;
+    pub(super) const COUNT: usize = Self::CacheEvictions as usize + 1;
 
     /// The figure that an answer of `status` counts for.
     pub(crate) const fn of_status(status: u16) -> Self {
@@ -55,6 +59,15 @@ pub(super) struct Seat {
     counters: Counters,
     is_taken: AtomicBool,
     next: OnceLock<Arc<Self>>,
+}
+
+impl Seat {
+    #[inline]
+    fn add(&self, figure: Figure, size: u64) {
+        // Nobody but one worker writes here, so this needs no locked instruction.
+        let counter = &self.counters.0[figure as usize];
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(size), Ordering::Relaxed);
+    }
 }
 
 impl Seat {
@@ -108,9 +121,26 @@ impl Counting {
     /// Counts `size` more of `figure`.
     #[inline]
     pub(crate) fn add(&self, figure: Figure, size: u64) {
-        // Nobody else writes here, so this needs no locked instruction.
-        let counter = &self.seat.counters.0[figure as usize];
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add(size), Ordering::Relaxed);
+        self.seat.add(figure, size);
+    }
+
+    /// Another way to the same counters, for the same worker.
+    pub(crate) fn tally(&self) -> Tally {
+        Tally(Some(Arc::clone(&self.seat)))
+    }
+}
+
+/// A second way of a worker to its counters, or to none.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(Option<Arc<Seat>>);
+
+impl Tally {
+    /// Counts `size` more of `figure`.
+    #[inline]
+    pub(crate) fn add(&self, figure: Figure, size: u64) {
+        if let Some(seat) = &self.0 {
+            seat.add(figure, size);
+        }
     }
 }
 

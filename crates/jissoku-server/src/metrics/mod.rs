@@ -2,6 +2,7 @@
 //!
 //! Workers count for themselves; nothing is summed before somebody asks.
 
+mod cache;
 mod counters;
 mod text;
 
@@ -10,14 +11,16 @@ use std::sync::Arc;
 use jissoku_os::clock;
 
 use crate::log::LogSink;
+pub(crate) use cache::Cache;
 use counters::Seats;
-pub(crate) use counters::{Counting, Figure};
+pub(crate) use counters::{Counting, Figure, Tally};
 
 /// What is counted of a server, over all its workers and reloads.
 #[derive(Debug)]
 pub struct Metrics {
     seats: Seats,
     started_ns: u64,
+    cache: Arc<Cache>,
     log: Option<LogSink>,
 }
 
@@ -25,7 +28,8 @@ impl Metrics {
     /// Nothing counted yet; the process counts as started now. Losses of `log` are told with the rest.
     #[must_use]
     pub fn new(log: Option<LogSink>) -> Arc<Self> {
-        Arc::new(Self { seats: Seats::default(), started_ns: clock::wall_ns(), log })
+        let (seats, cache) = (Seats::default(), Arc::default());
+        Arc::new(Self { seats, started_ns: clock::wall_ns(), cache, log })
     }
 
     /// All of it as OpenMetrics text.
@@ -36,5 +40,10 @@ impl Metrics {
 
     pub(crate) fn counting(&self) -> Counting {
         self.seats.take()
+    }
+
+    /// Where a folder says what it holds.
+    pub(crate) const fn cache(&self) -> &Arc<Cache> {
+        &self.cache
     }
 }

@@ -72,6 +72,22 @@ const FAMILIES: &[Family] = &[
             (Figure::HandshakesFailed, "{outcome=\"failed\"}"),
         ],
     },
+    Family {
+        name: "jissoku_cache_lookups",
+        unit: None,
+        help: "Names of a folder that were asked for: known, looked at on disk and unchanged, or learnt.",
+        members: &[
+            (Figure::CacheHits, "{outcome=\"hit\"}"),
+            (Figure::CacheConfirmed, "{outcome=\"confirmed\"}"),
+            (Figure::CacheMisses, "{outcome=\"miss\"}"),
+        ],
+    },
+    Family {
+        name: "jissoku_cache_evictions",
+        unit: None,
+        help: "Names that were forgotten to make room for others.",
+        members: &[(Figure::CacheEvictions, "")],
+    },
 ];
 
 pub(super) fn write(metrics: &Metrics) -> String {
@@ -87,6 +103,16 @@ pub(super) fn write(metrics: &Metrics) -> String {
     gauge(&mut text, "jissoku_connections_open", None, "Connections that stand now.", open);
     let workers = metrics.seats.taken() as u64;
     gauge(&mut text, "jissoku_workers", None, "Threads that serve now.", workers);
+    let (names, bytes) = metrics.cache.held();
+    gauge(
+        &mut text,
+        "jissoku_cache_names",
+        None,
+        "Names that are known, of files or of none.",
+        names,
+    );
+    let help = "What counts against --cache-size for names that are known.";
+    gauge(&mut text, "jissoku_cache_bytes", Some("bytes"), help, bytes);
     if let Some(log) = &metrics.log {
         let name = "jissoku_log_records_lost";
         head(&mut text, name, "counter", None, "Records that the access log could not write.");

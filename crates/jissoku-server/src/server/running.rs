@@ -62,6 +62,7 @@ impl Running {
     pub(super) fn start(settings: &Settings, doors: Doors, site: Site) -> io::Result<Self> {
         let posts = doors.deal(settings.dealing())?;
         let census = Arc::new(Census::new(&settings.limits));
+        settings.observation.metrics.iter().for_each(|metrics| site.tell(metrics));
         let served = Served { site: Arc::new(site), census: Arc::clone(&census) };
         let (current, outcome) = Generation::start(settings, posts, &served)?;
         if let Err(error) = outcome {
@@ -103,6 +104,7 @@ impl Running {
             // Whoever is connected now is counted out with the workers of before.
             self.census = Arc::new(Census::new(&settings.limits));
         }
+        settings.observation.metrics.iter().for_each(|metrics| site.tell(metrics));
         let served = Served { site: Arc::new(site), census: Arc::clone(&self.census) };
         let started = Generation::start(settings, posts, &served);
         let (new, outcome) = started.map_err(ReloadError::Work)?;

@@ -14,6 +14,7 @@ use crate::census::{Census, Seat};
 use crate::connection::Connection;
 use crate::handler::{Fixed, Service, Site};
 use crate::limits::Limits;
+use crate::metrics::Tally;
 use crate::worker::Desk;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -73,7 +74,7 @@ fn write(path: &Path, label: &str, der: &[u8]) {
 fn desk(text: &str) -> Desk {
     let site = Site::Fixed(Fixed::new(text, Duration::ZERO, 0));
     let census = Arc::new(Census::new(&Limits::DEFAULT));
-    Desk::new(Service::new(Arc::new(site)), census, Limits::DEFAULT, 0)
+    Desk::new(Service::new(Arc::new(site), Tally::default()), census, Limits::DEFAULT, 0)
 }
 
 /// Takes everything out of an output, as a socket would.

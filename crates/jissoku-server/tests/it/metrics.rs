@@ -1,27 +1,39 @@
 //! The server's own numbers, over a socket, as strictly read as OpenMetrics is written.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
-use jissoku_server::{Limits, Metrics, Observation, Settings, Site};
+use jissoku_server::{Files, FilesOptions, Limits, Metrics, Observation, Settings, Site};
 
-use crate::client::{Target, contract, free_port, wait_until};
+use crate::client::{Target, contract, free_port, fresh_path, wait_until};
 
 /// A server that is counted, and one that tells.
 struct Pair {
     target: Target,
     teller: Target,
+    metrics: Arc<Metrics>,
 }
 
 impl Pair {
     fn start(limits: Limits) -> Self {
+        Self::serve(contract(), limits, 2)
+    }
+
+    fn serve(site: Site, limits: Limits, workers: usize) -> Self {
         let metrics = Metrics::new(None);
         let observation = Observation { log: None, metrics: Some(Arc::clone(&metrics)) };
-        let settings = Settings { observation, workers: 2, limits, ..Settings::new(free_port()) };
+        let settings = Settings { observation, workers, limits, ..Settings::new(free_port()) };
         Self {
-            target: Target::start(settings, contract()),
-            teller: Target::serve(Site::Metrics(metrics)),
+            target: Target::start(settings, site),
+            teller: Target::serve(Site::Metrics(Arc::clone(&metrics))),
+            metrics,
         }
+    }
+
+    fn observation(&self) -> Observation {
+        Observation { log: None, metrics: Some(Arc::clone(&self.metrics)) }
     }
 
     fn read(&self) -> BTreeMap<String, u64> {
@@ -122,6 +134,42 @@ fn who_was_too_slow_is_counted_by_what() {
     pair.wait_for("jissoku_deadlines_total{kind=\"idle\"}", 1);
     pair.wait_for("jissoku_deadlines_total{kind=\"linger\"}", 1);
     pair.end();
+}
+
+#[test]
+fn what_is_known_of_a_folder_is_told() {
+    let folder = fresh_path();
+    fs::create_dir(&folder).expect("a folder");
+    for name in ["a", "b"] {
+        fs::write(folder.join(name), [b'x'; 20_000]).expect("a file can be written");
+    }
+    // Room for one of them: three quarters of it are for what all workers know, one for each one's own.
+    let options =
+        FilesOptions { revalidate: Duration::MAX, cache_size: 50_000, ..FilesOptions::default() };
+    let site = Site::Files(Files::open(&folder, options).expect("the folder can be read"));
+    let mut pair = Pair::serve(site, Limits::DEFAULT, 1);
+    let lookups = |found: &BTreeMap<String, u64>| {
+        ["hit", "confirmed", "miss"]
+            .map(|outcome| found[&format!("jissoku_cache_lookups_total{{outcome=\"{outcome}\"}}")])
+    };
+    for (path, expected, evictions) in
+        [("/a", [0, 0, 1], 0), ("/a", [1, 0, 1], 0), ("/b", [1, 0, 2], 1), ("/a", [1, 0, 3], 2)]
+    {
+        let answer = pair.target.ask(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(answer.body.len(), 20_000);
+        let found = pair.read();
+        assert_eq!(lookups(&found), expected, "{path}");
+        assert_eq!(found["jissoku_cache_evictions_total"], evictions);
+        assert_eq!(found["jissoku_cache_names"], 1);
+        assert!((20_000..37_500).contains(&found["jissoku_cache_bytes"]), "{found:?}");
+    }
+    let settings = Settings { observation: pair.observation(), ..Settings::new(free_port()) };
+    pair.target.running.reload(&settings, contract()).expect("it can be served");
+    pair.wait_for("jissoku_cache_bytes", 0);
+    pair.wait_for("jissoku_cache_names", 0);
+    assert_eq!(lookups(&pair.read()), [1, 0, 3], "what was counted stays counted");
+    pair.end();
+    fs::remove_dir_all(&folder).expect("the folder is ours");
 }
 
 #[test]

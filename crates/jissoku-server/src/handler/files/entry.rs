@@ -9,6 +9,7 @@ use jissoku_os::file::Identity;
 
 use super::form::Form;
 use crate::handler::Reply;
+use crate::metrics::Figure;
 
 /// What an entry and its place in the store take beside what is counted, generously.
 const OVERHEAD: u64 = 512;
@@ -115,6 +116,14 @@ impl Entry {
     /// More forms were looked for, from `now_ns` on or later, and there are none.
     pub(super) fn confirm_search(&self, now_ns: u64) {
         self.searched_ns.fetch_max(now_ns, Ordering::Relaxed);
+    }
+
+    /// What a look that came to it, when `kept` was known before, counts for.
+    pub(super) fn news(self: &Arc<Self>, kept: Option<&Arc<Self>>) -> Figure {
+        match kept {
+            Some(kept) if Arc::ptr_eq(kept, self) => Figure::CacheConfirmed,
+            _ => Figure::CacheMisses,
+        }
     }
 
     pub(super) fn has_source(&self, coding: Coding) -> bool {

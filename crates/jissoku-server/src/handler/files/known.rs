@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::entry::{Entry, Held};
+use crate::metrics::Tally;
 
 /// Paths that a worker knows. When there would be more, it forgets all: the store knows what they stand for,
 /// so that to learn a path again costs a lock and no system call.
@@ -19,9 +20,15 @@ pub(crate) struct Known {
     held: HashMap<Box<[u8]>, Arc<Held>>,
     /// What all of it costs.
     charge: u64,
+    pub(super) tally: Tally,
 }
 
 impl Known {
+    /// Nothing yet; `tally` hears how often that is enough.
+    pub(super) fn counted(tally: Tally) -> Self {
+        Self { tally, ..Self::default() }
+    }
+
     /// What `path` stands for, if that is known and may still be believed.
     #[inline]
     pub(super) fn find(&self, path: &[u8], now_ns: u64, revalidate_ns: u64) -> Option<Arc<Held>> {

@@ -35,6 +35,8 @@ use load::Loader;
 pub use rule::Rule;
 use store::Store;
 
+use crate::metrics::{Cache, Figure, Tally};
+
 /// How a folder is served.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -149,7 +151,7 @@ impl Files {
             loader: Loader::new(folder, options),
         };
         match &files.not_found_path {
-            Some(path) if files.not_found_entry(path, 0).is_none() => {
+            Some(path) if files.not_found_entry(path, &Tally::default(), 0).is_none() => {
                 Err(FilesError::NoSuchPage(String::from_utf8_lossy(path).into_owned()))
             }
             _ => Ok(files),
@@ -170,7 +172,10 @@ impl Files {
     #[inline]
     pub(super) fn page(&self, known: &mut Known, asked: &Asked<'_>) -> Page {
         match known.find(asked.path, asked.now_ns, self.revalidate_ns) {
-            Some(held) => self.show(held, known, asked),
+            Some(held) => {
+                known.tally.add(Figure::CacheHits, 1);
+                self.show(held, known, asked)
+            }
             None => self.find(known, asked),
         }
     }
@@ -186,7 +191,7 @@ impl Files {
     /// The page for a path that its worker does not know, or not any more.
     #[cold]
     fn find(&self, known: &mut Known, asked: &Asked<'_>) -> Page {
-        match self.entry(asked.path, asked.now_ns) {
+        match self.entry(asked.path, &known.tally, asked.now_ns) {
             Sought::Entry(entry) => {
                 let held = known.keep(asked.path, entry, self.store.share_per_worker());
                 self.show(held, known, asked)
@@ -202,7 +207,7 @@ impl Files {
     }
 
     /// What `path` stands for, no older than may be believed at `now_ns`.
-    fn entry(&self, path: &[u8], now_ns: u64) -> Sought {
+    fn entry(&self, path: &[u8], tally: &Tally, now_ns: u64) -> Sought {
         let Some(name) = path::resolve(path).filter(|name| self.loader.shows(name)) else {
             return Sought::Nothing;
         };
@@ -211,10 +216,13 @@ impl Files {
         for _ in 0..LOOKS_MAX {
             let kept = self.store.find(&name);
             if let Some(entry) = kept.as_ref().filter(|entry| is_fresh(entry)) {
+                tally.add(Figure::CacheHits, 1);
                 return Sought::Entry(Arc::clone(entry));
             }
             let Ok(Some(entry)) = self.loader.load(&name, kept.clone(), now_ns) else { break };
-            let known = self.store.keep(&name, Arc::clone(&entry), kept.as_ref());
+            tally.add(entry.news(kept.as_ref()), 1);
+            let (known, evicted) = self.store.keep(&name, Arc::clone(&entry), kept.as_ref());
+            tally.add(Figure::CacheEvictions, evicted);
             if Arc::ptr_eq(&known, &entry) || is_fresh(&known) {
                 return Sought::Entry(known);
             }
@@ -228,7 +236,7 @@ impl Files {
     fn lost(&self, known: &mut Known, now_ns: u64) -> Page {
         let Some(path) = &self.not_found_path else { return Page::NotFound };
         let held = known.find(path, now_ns, self.revalidate_ns).or_else(|| {
-            let entry = self.not_found_entry(path, now_ns)?;
+            let entry = self.not_found_entry(path, &known.tally, now_ns)?;
             Some(known.keep(path, entry, self.store.share_per_worker()))
         });
         match held.as_ref().map(|held| &held.entry().what) {
@@ -241,8 +249,8 @@ impl Files {
         }
     }
 
-    fn not_found_entry(&self, path: &[u8], now_ns: u64) -> Option<Arc<Entry>> {
-        match self.entry(path, now_ns) {
+    fn not_found_entry(&self, path: &[u8], tally: &Tally, now_ns: u64) -> Option<Arc<Entry>> {
+        match self.entry(path, tally, now_ns) {
             Sought::Entry(entry) if matches!(entry.what, What::Forms(_)) => Some(entry),
             _ => None,
         }
@@ -256,10 +264,15 @@ impl Files {
         &self.not_allowed
     }
 
-    /// What one more worker remembers.
-    pub(super) fn known(&self) -> Known {
+    /// What one more worker remembers, and where it counts how often that was enough.
+    pub(super) fn known(&self, tally: Tally) -> Known {
         self.store.add_worker();
-        Known::default()
+        Known::counted(tally)
+    }
+
+    /// Says there from now on how much is held.
+    pub(super) fn tell(&self, cache: &Arc<Cache>) {
+        self.store.tell(cache);
     }
 }
 

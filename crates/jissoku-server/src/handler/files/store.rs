@@ -10,9 +10,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::entry::Entry;
+use crate::metrics::Cache;
 
 /// Names that are kept, whatever they stand for.
 const ENTRIES_MAX: usize = 16_384;
@@ -24,6 +25,8 @@ pub(super) struct Store {
     /// What workers may hold on to, all together.
     held_max: u64,
     workers: AtomicU64,
+    /// Who wants to know how much it is.
+    told: OnceLock<Arc<Cache>>,
 }
 
 #[derive(Debug)]
@@ -55,7 +58,16 @@ impl Store {
             charge: 0,
             charge_max: size_max - held_max,
         };
-        Self { entries: Mutex::new(entries), held_max, workers: AtomicU64::new(0) }
+        let (entries, workers) = (Mutex::new(entries), AtomicU64::new(0));
+        Self { entries, held_max, workers, told: OnceLock::new() }
+    }
+
+    /// Tells `cache` from now on how much is held; only the first one that is to be told is.
+    pub(super) fn tell(&self, cache: &Arc<Cache>) {
+        let entries = self.lock();
+        if self.told.set(Arc::clone(cache)).is_ok() {
+            entries.slots.iter().for_each(|slot| cache.add(slot.charge));
+        }
     }
 
     /// One more worker will hold on to what it knows.
@@ -78,17 +90,27 @@ impl Store {
 
     /// Keeps `entry` for `name`, if what is known is still what was `seen` before the look that `entry` comes
     /// from. Returns what is known now: of two looks at the same time nobody can say which saw more, so the
-    /// first to come back counts, and no worker goes back to what was before.
+    /// first to come back counts, and no worker goes back to what was before. Returns also how many others
+    /// were forgotten for it.
     pub(super) fn keep(
         &self,
         name: &[u8],
         entry: Arc<Entry>,
         seen: Option<&Arc<Entry>>,
-    ) -> Arc<Entry> {
-        let (forgotten, known) = self.lock().keep(name, entry, seen);
-        // Freed, or closed, with nobody waiting.
-        drop(forgotten);
-        known
+    ) -> (Arc<Entry>, u64) {
+        let kept = {
+            let mut entries = self.lock();
+            let kept = entries.keep(name, entry, seen);
+            if let Some(cache) = self.told.get() {
+                kept.added.iter().for_each(|&charge| cache.add(charge));
+                let charge = kept.forgotten.iter().map(|slot| slot.charge).sum();
+                cache.remove(kept.forgotten.len() as u64, charge);
+            }
+            kept
+        };
+        // What was forgotten is freed, or closed, with nobody waiting.
+        let evicted = kept.forgotten.iter().filter(|slot| *slot.name != *name).count();
+        (kept.known, evicted as u64)
     }
 
     /// Between two statements that use it, what it guards is whole; whoever panicked left it so.
@@ -97,24 +119,38 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Some(cache) = self.told.get() {
+            let entries = self.lock();
+            cache.remove(entries.slots.len() as u64, entries.charge);
+        }
+    }
+}
+
+/// What came of keeping an entry.
+#[derive(Debug)]
+struct Kept {
+    known: Arc<Entry>,
+    /// What was not kept for it: what its own name stood for, and others.
+    forgotten: Vec<Slot>,
+    /// What it costs, if it was not known.
+    added: Option<u64>,
+}
+
 impl Entries {
-    fn keep(
-        &mut self,
-        name: &[u8],
-        entry: Arc<Entry>,
-        seen: Option<&Arc<Entry>>,
-    ) -> (Vec<Slot>, Arc<Entry>) {
+    fn keep(&mut self, name: &[u8], entry: Arc<Entry>, seen: Option<&Arc<Entry>>) -> Kept {
         let mut forgotten = Vec::new();
         if let Some(&place) = self.places.get(name) {
             let known = &self.slots[place].entry;
             if Arc::ptr_eq(known, &entry) || !seen.is_some_and(|seen| Arc::ptr_eq(known, seen)) {
-                return (forgotten, Arc::clone(known));
+                return Kept { known: Arc::clone(known), forgotten, added: None };
             }
             forgotten.push(self.take(place));
         }
         let charge = 2 * name.len() as u64 + entry.charge();
         if charge > self.charge_max {
-            return (forgotten, entry);
+            return Kept { known: entry, forgotten, added: None };
         }
         while self.charge + charge > self.charge_max || self.slots.len() == ENTRIES_MAX {
             let place = self.least_wanted();
@@ -124,7 +160,7 @@ impl Entries {
         self.places.insert(Arc::clone(&name), self.slots.len());
         self.slots.push(Slot { name, entry: Arc::clone(&entry), charge });
         self.charge += charge;
-        (forgotten, entry)
+        Kept { known: entry, forgotten, added: Some(charge) }
     }
 
     /// Moves the hand to the first entry that nobody has asked for since it last came by.

@@ -64,10 +64,10 @@ fn names_are_limited_too() {
 fn of_two_looks_the_first_to_come_back_counts() {
     let store = Store::new(20_000);
     let [old, one, other] = [0; 3].map(entry);
-    assert!(Arc::ptr_eq(&store.keep(b"a", Arc::clone(&old), None), &old));
-    assert!(Arc::ptr_eq(&store.keep(b"a", Arc::clone(&one), Some(&old)), &one));
-    assert!(Arc::ptr_eq(&store.keep(b"a", other, Some(&old)), &one));
-    assert!(Arc::ptr_eq(&store.keep(b"a", entry(0), None), &one));
+    assert!(Arc::ptr_eq(&store.keep(b"a", Arc::clone(&old), None).0, &old));
+    assert!(Arc::ptr_eq(&store.keep(b"a", Arc::clone(&one), Some(&old)).0, &one));
+    assert!(Arc::ptr_eq(&store.keep(b"a", other, Some(&old)).0, &one));
+    assert!(Arc::ptr_eq(&store.keep(b"a", entry(0), None).0, &one));
 }
 
 proptest! {
