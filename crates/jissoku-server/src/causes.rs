@@ -37,6 +37,8 @@ pub enum Cause {
     Herd,
     /// `log`: for each request a line is written to a file, by a call of its own.
     Log,
+    /// `crash=N`: a worker fails, by a fault of its own, at its request of this number.
+    Crash(u32),
 }
 
 /// A cause that is not known.
@@ -48,7 +50,7 @@ impl fmt::Display for BadCause {
         write!(
             formatter,
             "{:?} is no cause: write peername[=N], open[=N], split, split-delayed, close-after=N, \
-             single-worker, linear-timers, herd or log",
+             single-worker, linear-timers, herd, log or crash=N",
             self.0
         )
     }
@@ -78,6 +80,7 @@ impl FromStr for Cause {
             ("linear-timers", None) => Ok(Self::LinearTimers),
             ("herd", None) => Ok(Self::Herd),
             ("log", None) => Ok(Self::Log),
+            ("crash", Some(count)) => Ok(Self::Crash(count)),
             _ => Err(bad()),
         }
     }
@@ -94,6 +97,8 @@ pub(crate) struct Planted {
     splits: bool,
     has_nagle: bool,
     log: Option<Log>,
+    /// Requests until the worker fails.
+    left: Option<u32>,
 }
 
 impl Planted {
@@ -110,6 +115,7 @@ impl Planted {
             splits: false,
             has_nagle: false,
             log: None,
+            left: None,
         };
         let mut is_any = false;
         for cause in causes {
@@ -120,6 +126,7 @@ impl Planted {
                 Cause::SplitDelayed => (planted.splits, planted.has_nagle) = (true, true),
                 Cause::CloseAfter(count) => planted.requests_max = Some(count),
                 Cause::Log => planted.log = Some(Log::new()?),
+                Cause::Crash(count) => planted.left = Some(count),
                 // The listeners and the timers see to these.
                 Cause::SingleWorker | Cause::LinearTimers | Cause::Herd => continue,
             }
@@ -139,6 +146,11 @@ impl Planted {
     }
 
     /// A request is about to be answered. What is planted may fail, as long as it costs.
+    #[expect(
+        clippy::manual_assert,
+        reason = "nothing is asserted: this is the fault that was asked for"
+    )]
+    #[expect(clippy::panic, reason = "this is the fault that was asked for")]
     pub(crate) fn cost(&mut self, peer: Option<&OwnedFd>) {
         if let Some(peer) = peer {
             for _ in 0..self.peer_names {
@@ -150,6 +162,12 @@ impl Planted {
         }
         if let Some(log) = &mut self.log {
             let _written = log.write();
+        }
+        if let Some(left) = &mut self.left {
+            *left -= 1;
+            if *left == 0 {
+                panic!("the fault that was planted here");
+            }
         }
     }
 
@@ -212,7 +230,10 @@ mod tests {
         check("split", Cause::Split);
         check("close-after=100", Cause::CloseAfter(100));
         check("herd", Cause::Herd);
-        for text in ["", "x", "open=0", "open=", "open=-1", "split=2", "close-after", "OPEN"] {
+        check("crash=7", Cause::Crash(7));
+        for text in
+            ["", "x", "open=0", "open=", "open=-1", "split=2", "close-after", "crash", "OPEN"]
+        {
             assert!(text.parse::<Cause>().is_err(), "{text:?}");
         }
     }

@@ -1,6 +1,7 @@
 //! One thread with its own driver: it shares nothing with other workers but what is served.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -236,12 +237,19 @@ impl Worker {
     /// # Errors
     /// The driver's: waiting itself has failed.
     pub(crate) fn run(mut self, mut driver: Driver<Self>, order: &Order) -> io::Result<()> {
+        let ended = catch_unwind(AssertUnwindSafe(|| self.serve(&mut driver, order)));
+        // Whoever is still connected is counted out, by a worker that has failed, too.
+        driver.close_all(&mut self);
+        ended.unwrap_or_else(|fault| resume_unwind(fault))
+    }
+
+    fn serve(&mut self, driver: &mut Driver<Self>, order: &Order) -> io::Result<()> {
         loop {
-            let turn = driver.turn(&mut self)?;
+            let turn = driver.turn(self)?;
             if turn == Turn::Woken {
                 match order.get() {
                     LEAVE => return Ok(()),
-                    order => self.obey(order, &mut driver)?,
+                    order => self.obey(order, driver)?,
                 }
             }
             if self.desk.is_stopping() && driver.connections() == 0 {

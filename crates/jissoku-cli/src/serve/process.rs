@@ -105,6 +105,7 @@ impl Life<'_> {
                     }
                 }
                 Event::Reopen => self.notes.reopen(),
+                Event::Replaced(index, why) => tell_of_fault(index, &why),
                 Event::Stopping => self.surroundings.tell_status("STOPPING=1\n", "stopping"),
                 Event::Ended => return Ok(()),
                 Event::Other | Event::Nothing => {}
@@ -168,6 +169,7 @@ impl Life<'_> {
             match self.wait(Some((&successor, Duration::from_nanos(left_ns))))? {
                 Event::Reload => wants_reload = true,
                 Event::Reopen => self.notes.reopen(),
+                Event::Replaced(index, why) => tell_of_fault(index, &why),
                 // One is on its way.
                 Event::Replace => {}
                 Event::Nothing => {
@@ -198,6 +200,12 @@ impl Life<'_> {
         let told = self.notes.teller().map_or(Ok(()), Running::hand_over);
         told.and(self.running.hand_over()).map_err(|error| Failure::of_work(&error))
     }
+}
+
+fn tell_of_fault(index: usize, why: &str) {
+    complain(&format!(
+        "worker {index} has failed with its connections, and another is in its place: {why}"
+    ));
 }
 
 /// Says something on standard output.

@@ -203,6 +203,14 @@ impl<H: Handler> Driver<H> {
             Self::Uring(driver) => driver.stop_listening(handler),
         }
     }
+
+    /// Closes every connection without a word. The driver is of no use afterwards.
+    pub fn close_all(&mut self, handler: &mut H) {
+        match self {
+            Self::Epoll(driver) => driver.close_all(handler),
+            Self::Uring(driver) => driver.close_all(handler),
+        }
+    }
 }
 
 #[cfg(test)]

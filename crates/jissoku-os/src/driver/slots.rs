@@ -73,6 +73,12 @@ impl<T> Slots<T> {
         Some(slot)
     }
 
+    /// Takes all of them out, and forgets their keys.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = T> + use<'_, T> {
+        self.free.clear();
+        self.slots.drain(..).filter_map(|(_, slot)| slot)
+    }
+
     /// How many numbers there are, used or not.
     pub(super) const fn len(&self) -> usize {
         self.slots.len()

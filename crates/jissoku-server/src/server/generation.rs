@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
 use jissoku_os::driver::{self, Driver, Waker};
@@ -18,7 +18,7 @@ use crate::limits::REFUSALS_MAX;
 use crate::worker::{Order, Worker};
 
 /// What the workers of a generation have in common.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Served {
     pub(super) site: Arc<Site>,
     /// Everybody's connections, those of earlier generations too.
@@ -30,9 +30,11 @@ pub(super) struct Served {
 pub(super) struct Generation {
     order: Arc<Order>,
     wakers: Vec<Waker>,
-    workers: Vec<JoinHandle<io::Result<()>>>,
-    /// One byte comes for every worker that ends.
+    /// All of them but those that have failed.
+    workers: Vec<Option<JoinHandle<io::Result<()>>>>,
+    /// The number of every worker that ends comes here.
     ended: UnixStream,
+    ending: UnixStream,
     left: usize,
 }
 
@@ -51,40 +53,69 @@ impl Generation {
     ) -> io::Result<(Self, io::Result<()>)> {
         let (ended, ending) = UnixStream::pair()?;
         ended.set_nonblocking(true)?;
-        let order = Arc::default();
-        let mut generation =
-            Self { order, wakers: Vec::new(), workers: Vec::new(), ended, left: 0 };
+        let mut generation = Self {
+            order: Arc::default(),
+            wakers: Vec::new(),
+            workers: Vec::new(),
+            ended,
+            ending,
+            left: 0,
+        };
         let (sender, receiver) = mpsc::channel();
         let mut outcome = Ok(());
         for (index, post) in posts.into_iter().enumerate() {
-            let farewell = ending.try_clone().map(Farewell);
-            let begun = farewell.and_then(|farewell| {
-                let start = Start { post, farewell, ready: sender.clone() };
-                generation.add_worker(index, settings, served, start)
-            });
-            if begun.is_err() {
-                outcome = begun;
-                break;
+            match generation.begin(index, settings, served, (post, sender.clone())) {
+                Ok((waker, worker)) => {
+                    generation.wakers.push(waker);
+                    generation.workers.push(Some(worker));
+                }
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
             }
         }
         drop(sender);
         for _ in 0..generation.left {
-            let said = receiver.recv();
-            let ready = said.unwrap_or_else(|_| Err(io::Error::other("a worker did not begin")));
-            outcome = outcome.and(ready);
+            outcome = outcome.and(hear(&receiver));
         }
         Ok((generation, outcome))
     }
 
-    fn add_worker(
+    /// Waits for a worker that said that it ends, and returns what it ended with.
+    pub(super) fn bury(&mut self, index: usize) -> io::Result<()> {
+        self.workers[index].take().map_or(Ok(()), outcome_of)
+    }
+
+    /// Starts a worker in the place of one that has ended, and waits until it is ready.
+    ///
+    /// # Errors
+    /// The error of making a thread or what it needs.
+    pub(super) fn replace(
+        &mut self,
+        index: usize,
+        settings: &Settings,
+        post: Post,
+        served: &Served,
+    ) -> io::Result<()> {
+        let (sender, receiver) = mpsc::channel();
+        let (waker, worker) = self.begin(index, settings, served, (post, sender))?;
+        self.wakers[index] = waker;
+        self.workers[index] = Some(worker);
+        hear(&receiver)
+    }
+
+    fn begin(
         &mut self,
         index: usize,
         settings: &Settings,
         served: &Served,
-        start: Start,
-    ) -> io::Result<()> {
+        (post, ready): (Post, Sender<io::Result<()>>),
+    ) -> io::Result<(Waker, JoinHandle<io::Result<()>>)> {
         let waker = Waker::new()?;
-        self.wakers.push(waker.clone());
+        let told = waker.clone();
+        let number = u16::try_from(index).map_err(io::Error::other)?;
+        let start = Start { post, farewell: Farewell(self.ending.try_clone()?, number), ready };
         let Served { site, census } = served;
         let mut worker = Worker::new(Arc::clone(site), Arc::clone(census), settings);
         worker.plant(&settings.causes)?;
@@ -98,13 +129,13 @@ impl Generation {
         }
         let core = settings.cores.get(index % settings.cores.len().max(1)).copied();
         let thread = thread::Builder::new().name(format!("worker-{index}"));
-        self.workers.push(thread.spawn(move || {
+        let worker = thread.spawn(move || {
             let Start { post, farewell: _said_at_the_end, ready } = start;
             let prepare = || {
                 core.map_or(Ok(()), |core| jissoku_os::core::pin(&[core]))?;
                 // Otherwise the kernel makes every delay some 50 us longer than it has to be.
                 jissoku_os::timer::wake_punctually()?;
-                Driver::new(post.listeners, waker, driver)
+                Driver::new(post.listeners, told, driver)
             };
             let (said, driver) = match prepare() {
                 Ok(driver) => (Ok(()), Some(driver)),
@@ -114,9 +145,9 @@ impl Generation {
             let _heard = ready.send(said);
             drop(ready);
             driver.map_or(Ok(()), |driver| worker.at(post.places).run(driver, &order))
-        })?);
+        })?;
         self.left += 1;
-        Ok(())
+        Ok((waker, worker))
     }
 
     /// Orders the workers to leave the listeners to others, and to end once their clients have gone.
@@ -141,10 +172,14 @@ impl Generation {
         self.wakers.iter().try_for_each(Waker::wake)
     }
 
-    /// How many workers have ended since the last call; does not wait.
-    pub(super) fn count_ended(&mut self) -> usize {
-        let ended = (&self.ended).read(&mut [0; 64]).unwrap_or(0).min(self.left);
-        self.left -= ended;
+    /// Which workers have ended since the last call; does not wait.
+    pub(super) fn take_ended(&mut self) -> Vec<usize> {
+        // Each is written at once, so none is ever read in halves.
+        let mut numbers = [0; 64];
+        let size = (&self.ended).read(&mut numbers).unwrap_or(0);
+        let number = |bytes: &[u8; 2]| usize::from(u16::from_ne_bytes(*bytes));
+        let ended: Vec<usize> = numbers[..size].as_chunks().0.iter().map(number).collect();
+        self.left -= ended.len();
         ended
     }
 
@@ -158,14 +193,20 @@ impl Generation {
     /// # Errors
     /// The first error that a worker ended with.
     pub(super) fn join(self) -> io::Result<()> {
-        let mut outcome = Ok(());
-        for worker in self.workers {
-            let ended =
-                worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
-            outcome = outcome.and(ended);
-        }
-        outcome
+        let workers = self.workers.into_iter().flatten();
+        workers.fold(Ok(()), |outcome, worker| outcome.and(outcome_of(worker)))
     }
+}
+
+/// Waits until a worker says whether it is ready.
+fn hear(receiver: &Receiver<io::Result<()>>) -> io::Result<()> {
+    let said = receiver.recv();
+    said.unwrap_or_else(|_| Err(io::Error::other("a worker did not begin")))
+}
+
+/// Waits for a worker to end, and returns what it ended with.
+fn outcome_of(worker: JoinHandle<io::Result<()>>) -> io::Result<()> {
+    worker.join().unwrap_or_else(|_| Err(io::Error::other("a fault in jissoku, told above")))
 }
 
 impl AsFd for Generation {
@@ -185,11 +226,11 @@ struct Start {
 
 /// Tells whoever waits that a worker has ended, even if it panicked.
 #[derive(Debug)]
-struct Farewell(UnixStream);
+struct Farewell(UnixStream, u16);
 
 impl Drop for Farewell {
     fn drop(&mut self) {
         // If nobody listens for it any more, they know.
-        let _told = self.0.write(&[1]);
+        let _told = self.0.write(&self.1.to_ne_bytes());
     }
 }

@@ -15,6 +15,10 @@ use super::words::{Event, Words};
 use super::{Settings, Site};
 use crate::census::Census;
 
+/// So many workers that fail are replaced within [`FAULTS_NS`].
+const FAULTS_MAX: usize = 5;
+const FAULTS_NS: u64 = 60_000_000_000;
+
 /// Why a server goes on as it was.
 #[derive(Debug)]
 pub enum ReloadError {
@@ -38,10 +42,12 @@ impl std::error::Error for ReloadError {}
 /// A server at work.
 #[derive(Debug)]
 pub struct Running {
+    settings: Settings,
     doors: Doors,
+    served: Served,
     current: Generation,
     retired: Vec<Generation>,
-    census: Arc<Census>,
+    faults: Faults,
     phase: Phase,
     interrupts: usize,
     /// The first error that a worker ended with.
@@ -63,7 +69,7 @@ impl Running {
         let posts = doors.deal(settings.dealing())?;
         let census = Arc::new(Census::new(&settings.limits));
         settings.observation.metrics.iter().for_each(|metrics| site.tell(metrics));
-        let served = Served { site: Arc::new(site), census: Arc::clone(&census) };
+        let served = Served { site: Arc::new(site), census };
         let (current, outcome) = Generation::start(settings, posts, &served)?;
         if let Err(error) = outcome {
             // This failure is the one to tell.
@@ -71,10 +77,17 @@ impl Running {
             doors.remove_files(&Doors::default());
             return Err(error);
         }
-        let retired = Vec::new();
-        let outcome = Ok(());
-        let phase = Phase::Serving;
-        Ok(Self { doors, current, retired, census, phase, interrupts: 0, outcome })
+        Ok(Self {
+            settings: settings.clone(),
+            doors,
+            served,
+            current,
+            retired: Vec::new(),
+            faults: Faults::default(),
+            phase: Phase::Serving,
+            interrupts: 0,
+            outcome: Ok(()),
+        })
     }
 
     /// Where the server listens, with the ports the kernel chose.
@@ -100,12 +113,13 @@ impl Running {
     pub fn reload(&mut self, settings: &Settings, site: Site) -> Result<(), ReloadError> {
         let doors = self.doors.open(settings).map_err(ReloadError::Listen)?;
         let posts = doors.deal(settings.dealing()).map_err(ReloadError::Work)?;
-        if !self.census.is_for(&settings.limits) {
+        let census = match &self.served.census {
+            census if census.is_for(&settings.limits) => Arc::clone(census),
             // Whoever is connected now is counted out with the workers of before.
-            self.census = Arc::new(Census::new(&settings.limits));
-        }
+            _ => Arc::new(Census::new(&settings.limits)),
+        };
         settings.observation.metrics.iter().for_each(|metrics| site.tell(metrics));
-        let served = Served { site: Arc::new(site), census: Arc::clone(&self.census) };
+        let served = Served { site: Arc::new(site), census };
         let started = Generation::start(settings, posts, &served);
         let (new, outcome) = started.map_err(ReloadError::Work)?;
         if let Err(error) = outcome {
@@ -115,6 +129,7 @@ impl Running {
             doors.remove_files(&self.doors);
             return Err(ReloadError::Work(error));
         }
+        (self.settings, self.served) = (settings.clone(), served);
         let old_doors = std::mem::replace(&mut self.doors, doors);
         let old = std::mem::replace(&mut self.current, new);
         let told = old.retire();
@@ -207,20 +222,27 @@ impl Running {
     fn take_event(&mut self, words: &mut Words) -> io::Result<Option<Event>> {
         let interrupts = words.interrupt.count();
         self.interrupts += interrupts;
-        // A worker that ended unasked takes the others along: half a server helps nobody.
-        let has_lost = self.current.count_ended() > 0 && self.phase == Phase::Serving;
         if self.interrupts > 1 {
             self.abandon()?;
-        } else if interrupts + words.terminate.count() > 0 || has_lost {
+        } else if interrupts + words.terminate.count() > 0 {
             self.stop()?;
         }
+        let ended = self.current.take_ended();
+        if self.phase == Phase::Serving {
+            self.faults.lost.extend(ended);
+        }
         for mut generation in std::mem::take(&mut self.retired) {
-            generation.count_ended();
+            generation.take_ended();
             if generation.is_over() {
                 let ended = generation.join();
-                self.outcome = std::mem::replace(&mut self.outcome, Ok(())).and(ended);
+                self.note(ended);
             } else {
                 self.retired.push(generation);
+            }
+        }
+        if let Some(index) = self.faults.lost.pop() {
+            if let Some(event) = self.replace(index)? {
+                return Ok(Some(event));
             }
         }
         if words.reopen.count() > 0 {
@@ -239,6 +261,37 @@ impl Running {
         })
     }
 
+    /// Puts another worker in the place of one that has ended unasked. Its listeners stand all the while, so
+    /// that nobody who connects is lost. Faults that come again and again are not hidden like that: then the
+    /// others stop in good order, and whoever supervises the process decides.
+    fn replace(&mut self, index: usize) -> io::Result<Option<Event>> {
+        let fault = self.current.bury(index);
+        if self.phase != Phase::Serving {
+            self.note(fault);
+            return Ok(None);
+        }
+        let why = fault.err().map_or("no reason".to_owned(), |error| error.to_string());
+        let replaced = if self.faults.are_too_many(jissoku_os::clock::monotonic_ns()) {
+            Err(io::Error::other(format!("worker {index} has failed once too often: {why}")))
+        } else {
+            self.doors.deal(self.settings.dealing()).and_then(|mut posts| {
+                let post = posts.swap_remove(index);
+                self.current.replace(index, &self.settings, post, &self.served)
+            })
+        };
+        match replaced {
+            Ok(()) => Ok(Some(Event::Replaced(index, why))),
+            Err(error) => {
+                self.note(Err(error));
+                self.stop().map(|()| None)
+            }
+        }
+    }
+
+    fn note(&mut self, ended: io::Result<()>) {
+        self.outcome = std::mem::replace(&mut self.outcome, Ok(())).and(ended);
+    }
+
     /// Waits for the workers to end.
     ///
     /// # Errors
@@ -249,6 +302,24 @@ impl Running {
             outcome = outcome.and(generation.join());
         }
         outcome
+    }
+}
+
+/// Workers that have ended unasked.
+#[derive(Debug, Default)]
+struct Faults {
+    /// Those in whose place there is nobody yet.
+    lost: Vec<usize>,
+    /// When the last ones were noticed, on the monotonic clock.
+    noticed_ns: Vec<u64>,
+}
+
+impl Faults {
+    /// Takes note of one more, and says whether another worker would be no remedy.
+    fn are_too_many(&mut self, now_ns: u64) -> bool {
+        self.noticed_ns.retain(|then_ns| now_ns - then_ns < FAULTS_NS);
+        self.noticed_ns.push(now_ns);
+        self.noticed_ns.len() > FAULTS_MAX
     }
 }
 

@@ -36,8 +36,10 @@ impl Words {
 }
 
 /// What happened to a running server that its owner has to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// The worker of this number ended by a fault, told here, and another one is in its place.
+    Replaced(usize, String),
     /// A reload is wanted.
     Reload,
     /// A successor is wanted.

@@ -172,6 +172,11 @@ impl<H: Handler> Driver<H> {
         Ok(())
     }
 
+    /// As [`super::Driver::close_all`].
+    pub fn close_all(&mut self, handler: &mut H) {
+        self.slots.drain().for_each(|slot| handler.close(slot.connection));
+    }
+
     /// Calls [`Handler::proceed`] for the next few, if everybody is to be called.
     fn go_round(&mut self, handler: &mut H) {
         for number in self.round.step(self.slots.len()) {

@@ -1,0 +1,58 @@
+"""A worker that fails is replaced at once, and one that fails again and again ends the server."""
+
+from http.client import HTTPException
+
+import pytest
+
+from tests.serving.served import PATIENCE_S, Start, ask, connect
+from tests.serving.test_edge import read_metrics
+
+FAILED = "^jissoku serve: worker 0 has failed with its connections, and another is in its place: "
+
+
+def ask_in_vain(port: int) -> None:
+    """Makes a worker fail: the connection ends without an answer."""
+    with pytest.raises((HTTPException, ConnectionError)):
+        ask(port)
+
+
+@pytest.mark.parametrize("driver", ["epoll", "uring"])
+def test_a_worker_that_fails_is_replaced_and_its_clients_are_counted_out(
+    driver: str, start: Start
+) -> None:
+    flags = ["--workers", "1", "--connections-max", "2", "--driver", driver, "--cause", "crash=3"]
+    where = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
+    served = start("--fixed", "x", *where, *flags)
+    port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
+    metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/metrics")[1])
+    idle = connect(port)
+    idle.request("GET", "/")
+    assert idle.getresponse().read() == b"x"
+    assert ask(port) == (200, b"x")
+    ask_in_vain(port)
+    served.wait_for(FAILED)
+    # Of the two connections that were there none is: there is room for two.
+    others = [connect(port) for _ in range(2)]
+    for other in others:
+        other.request("GET", "/")
+        assert other.getresponse().read() == b"x"
+    _, samples = read_metrics(metrics)
+    assert samples["jissoku_connections_open"] == 2
+    assert samples["jissoku_workers"] == 1
+    assert samples['jissoku_requests_total{status="2xx"}'] == 4
+    for connection in (idle, *others):
+        connection.close()
+    served.process.terminate()
+    assert served.process.wait(PATIENCE_S) == 0
+
+
+def test_a_worker_that_fails_again_and_again_ends_the_server_with_1(start: Start) -> None:
+    flags = ["--listen", "127.0.0.1:0", "--workers", "1", "--cause", "crash=1"]
+    served = start("--fixed", "x", *flags)
+    port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
+    for _ in range(5):
+        ask_in_vain(port)
+        served.wait_for(FAILED)
+    ask_in_vain(port)
+    served.wait_for("^jissoku serve: worker 0 has failed once too often: ")
+    assert served.process.wait(PATIENCE_S) == 1
