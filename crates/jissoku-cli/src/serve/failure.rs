@@ -31,10 +31,14 @@ impl Failure {
     /// Says it on standard error, and returns the exit code.
     pub(super) fn tell(&self) -> u8 {
         match self {
-            Self::Usage(refusal) => {
-                // Clap's refusals carry the usage; help and version are no refusals and exit with 0.
+            // Help and version are no refusals.
+            Self::Usage(refusal) if refusal.exit_code() == 0 => {
                 let _shown = refusal.print();
-                u8::try_from(refusal.exit_code()).unwrap_or(BAD_INPUT)
+                FINE
+            }
+            Self::Usage(_) => {
+                complain(&format!("{self}; see jissoku serve --help"));
+                BAD_INPUT
             }
             Self::Said { code, .. } => {
                 complain(&self.to_string());
@@ -48,9 +52,16 @@ impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(refusal) => {
+                // Clap's first paragraph says what is wrong; the usage comes after it.
                 let text = refusal.to_string();
-                let line = text.lines().next().unwrap_or_default();
-                formatter.write_str(line.strip_prefix("error: ").unwrap_or(line))
+                let lines = text.lines().take_while(|line| !line.is_empty());
+                let words: Vec<&str> = lines.map(str::trim).collect();
+                let sentence = words.join(" ");
+                formatter.write_str(sentence.strip_prefix("error: ").unwrap_or(&sentence))?;
+                match text.lines().find_map(|line| line.trim().strip_prefix("tip: ")) {
+                    Some(tip) => write!(formatter, "; {tip}"),
+                    None => Ok(()),
+                }
             }
             Self::Said { message, .. } => formatter.write_str(message),
         }
