@@ -14,6 +14,7 @@ mod log;
 mod metrics;
 mod observer;
 mod openings;
+mod parting;
 mod server;
 mod spin;
 mod timers;

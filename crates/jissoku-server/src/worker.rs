@@ -3,7 +3,6 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use jissoku_os::driver::{Arrival, Driver, Due, Handler, Key, Next, Output, Turn};
 use jissoku_os::socket;
@@ -17,49 +16,10 @@ use crate::link::Link;
 use crate::metrics::Figure;
 use crate::observer::Observer;
 use crate::openings::Openings;
+use crate::parting::{LEAVE, Order, Parting};
 use crate::server::Settings;
 use crate::timers::{Linear, Timers};
 use crate::tls::{Session, Tls};
-
-/// What the outside wants of the workers.
-#[derive(Debug, Default)]
-pub(crate) struct Order(AtomicU8);
-
-const RETIRE: u8 = 1;
-const DRAIN: u8 = 2;
-const LEAVE: u8 = 3;
-
-impl Order {
-    /// To leave the listeners to others, and to end once the clients have gone.
-    pub(crate) fn retire(&self) {
-        self.0.fetch_max(RETIRE, Ordering::Relaxed);
-    }
-
-    /// To stop listening, and to end once what is in flight is answered.
-    pub(crate) fn drain(&self) {
-        self.0.fetch_max(DRAIN, Ordering::Relaxed);
-    }
-
-    /// To end at once.
-    pub(crate) fn leave(&self) {
-        self.0.fetch_max(LEAVE, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> u8 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// The way to the end, once it was ordered.
-#[derive(Clone, Copy, Debug)]
-struct Parting {
-    order: u8,
-    since_ns: u64,
-    /// How long an idle connection is kept for a request that may be on its way.
-    idle_ns: u64,
-    /// How long everything may still take.
-    ns_max: u64,
-}
 
 /// Everything a connection needs that is not its own.
 #[derive(Debug)]
@@ -166,19 +126,15 @@ impl Desk {
     /// Whether the time for answering what was in flight is over.
     pub(crate) const fn stop_is_over(&self) -> bool {
         match &self.parting {
-            Some(parting) => self.now_ns - parting.since_ns >= parting.ns_max,
+            Some(parting) => parting.is_over(self.now_ns),
             None => false,
         }
     }
 
-    /// Whether stopping has come so far that a connection idle for `idle_ns` can go. A request may be on
-    /// its way when the order comes, so it is not at once.
+    /// Whether stopping has come so far that a connection idle for `idle_ns` can go.
     pub(crate) const fn lets_idle_go(&self, idle_ns: u64) -> bool {
         match &self.parting {
-            Some(parting) => {
-                let grace_ns = parting.idle_ns;
-                idle_ns >= grace_ns && self.now_ns - parting.since_ns >= grace_ns
-            }
+            Some(parting) => parting.lets_idle_go(idle_ns, self.now_ns),
             None => false,
         }
     }
@@ -267,14 +223,10 @@ impl Worker {
         if given == 0 {
             driver.stop_listening(self)?;
         }
-        let limits = self.desk.limits;
-        let (idle_ns, ns_max) = match order {
-            RETIRE => (limits.drain_idle_ns, limits.drain_ns_max),
-            _ => (limits.stop_idle_ns, limits.stop_ns_max),
-        };
-        let since_ns = self.desk.now_ns;
-        self.desk.parting = Some(Parting { order, since_ns, idle_ns, ns_max });
-        self.looks_ns = Some(since_ns.saturating_add(idle_ns));
+        let now_ns = self.desk.now_ns;
+        self.desk.parting = Some(Parting::new(order, &self.desk.limits, now_ns));
+        // Some can go at once, all others when they have had their time.
+        self.looks_ns = Some(now_ns);
         Ok(())
     }
 }
@@ -354,8 +306,9 @@ impl Handler for Worker {
     fn due(&mut self) -> Option<Due> {
         let now_ns = self.desk.now_ns;
         if self.looks_ns.is_some_and(|looks_ns| looks_ns <= now_ns) {
-            // From here on, the driver's ticks suffice.
-            self.looks_ns = None;
+            let end_ns = self.desk.parting.map(|parting| parting.idle_end_ns());
+            // After the second look, the driver's ticks suffice.
+            self.looks_ns = end_ns.filter(|&end_ns| end_ns > now_ns);
             return Some(Due::All);
         }
         let turned_away = self.turned_away.pop();

@@ -39,7 +39,7 @@ pub(super) struct Run {
     /// After a reload, how long the workers of before may take to answer their last clients
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
     drain_timeout: Duration,
-    /// After SIGTERM, how long an idle connection is kept for one more request
+    /// After SIGTERM, how long a connection is kept after its last answer for one more request
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     stop_window: Duration,
     /// After SIGTERM, how long answers may still take

@@ -15,7 +15,8 @@ use crate::causes::Cause;
 use crate::census::Census;
 use crate::handler::Site;
 use crate::limits::REFUSALS_MAX;
-use crate::worker::{Order, Worker};
+use crate::parting::Order;
+use crate::worker::Worker;
 
 /// What the workers of a generation have in common.
 #[derive(Clone, Debug)]
