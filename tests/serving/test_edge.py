@@ -40,6 +40,15 @@ def ask_securely(port: int, certificate: Path) -> tuple[int, bytes]:
         connection.close()
 
 
+def ask_until_trusted(port: int, certificate: Path) -> tuple[int, bytes]:
+    """As `ask_securely`; the workers of before may take connections for a moment after a reload."""
+    while True:
+        try:
+            return ask_securely(port, certificate)
+        except ssl.SSLCertVerificationError:
+            continue
+
+
 @needs_openssl
 def test_a_reload_takes_the_new_certificate_and_leaves_a_bad_one(
     tmp_path: Path, start: Start
@@ -61,7 +70,7 @@ def test_a_reload_takes_the_new_certificate_and_leaves_a_bad_one(
 
     shutil.copy(new_key, used_key)
     served.reload()
-    assert ask_securely(port, new) == (200, b"x")
+    assert ask_until_trusted(port, new) == (200, b"x")
     with pytest.raises(ssl.SSLCertVerificationError):
         ask_securely(port, old)
 
@@ -122,6 +131,48 @@ def read_metrics(port: int) -> tuple[str, dict[str, float]]:
         connection.close()
     samples = re.findall(r"^([a-z_]+(?:\{.*\})?) ([0-9]+)$", text, re.MULTILINE)
     return kind, {name: float(value) for name, value in samples}
+
+
+def read_until_refused(port: int) -> None:
+    """Reads for as long as somebody listens: it stops like any other server."""
+    while read_metrics(port):
+        pass
+
+
+def test_a_reload_takes_another_log_and_tells_the_numbers_elsewhere(
+    tmp_path: Path, start: Start
+) -> None:
+    config = tmp_path / "serve.toml"
+    basis = "fixed = 'x'\nlisten = '127.0.0.1:0'\n"
+    config.write_text(basis + "access-log = 'old.log'\n")
+    served = start("--config", str(config))
+    port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
+    ask(port, "/old")
+
+    config.write_text(basis + "access-log = 'no/such/folder/new.log'\nmetrics = '127.0.0.1:0'\n")
+    served.tell(signal.SIGHUP)
+    served.wait_for("not reloaded: cannot write the access log .*no/such/folder/new.log")
+    ask(port, "/still-old")
+
+    new = "access-log = 'new.log'\nlog-format = 'json'\n"
+    config.write_text(basis + new + "metrics = '127.0.0.1:0'\n")
+    served.tell(signal.SIGHUP)
+    metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/metrics")[1])
+    served.wait_for("^reloaded$")
+    ask(port, "/new")
+    assert read_metrics(metrics)[1]['jissoku_requests_total{status="2xx"}'] == 1
+
+    config.write_text(basis + new)
+    served.reload()
+    ask(port, "/uncounted")
+    with pytest.raises(ConnectionError):
+        read_until_refused(metrics)
+    served.process.terminate()
+    assert served.process.wait(PATIENCE_S) == 0
+    old = (tmp_path / "old.log").read_text()
+    assert sorted(re.findall(r"GET (\S+)", old)) == ["/old", "/still-old"]
+    lines = (tmp_path / "new.log").read_text().splitlines()
+    assert sorted(json.loads(line)["target"] for line in lines) == ["/new", "/uncounted"]
 
 
 def test_the_numbers_go_on_over_a_reload_and_begin_again_in_a_successor(start: Start) -> None:

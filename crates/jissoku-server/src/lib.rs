@@ -26,7 +26,7 @@ pub use handler::{
     Contract, Echo, Files, FilesError, Fixed, FortyTwo, Options as FilesOptions, Rule, Site,
 };
 pub use limits::Limits;
-pub use log::{AccessLog, BadFormat, Format, LogError, LogSink, Say};
+pub use log::{AccessLog, BadFormat, Format, LogEnd, LogError, LogSink, Losses as LogLosses, Say};
 pub use metrics::Metrics;
 pub use observer::Observation;
 pub use server::{Event, ListenError, ReloadError, Running, Server, Settings, Sockets, Words};

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{
-    AccessLog, Format, LogSink, Metrics, Observation, Running, Server, Settings, Site, Sockets, Tls,
+    AccessLog, Format, LogEnd, LogLosses, LogSink, Metrics, Observation, Running, Server, Settings,
+    Site, Sockets, Tls,
 };
 
 use super::failure::{Failure, complain};
@@ -45,38 +46,99 @@ impl Edge {
     }
 
     /// Opens the log and the listener for the numbers, which is among `sockets` if this process succeeds
-    /// another. Both stay as they are over reloads.
+    /// another.
     pub(super) fn open(&self, sockets: &mut Sockets) -> Result<Notes, Failure> {
-        let open = |path: &PathBuf| AccessLog::open(path, self.log_format, complain);
-        let log = self
-            .access_log
-            .as_ref()
-            .map(open)
-            .transpose()
-            .map_err(|error| Failure::of_input(&error))?;
-        let sink = log.as_ref().map(AccessLog::sink).cloned();
-        let mut notes = Notes {
-            log,
-            observation: Observation { log: sink.clone(), metrics: None },
-            teller: Teller::Nobody,
-        };
+        let losses = Arc::default();
+        let log = self.log(&losses)?;
+        let (metrics, mut teller) = (Metrics::new(Some(Arc::clone(&losses))), Teller::Nobody);
         if let Some(endpoint) = &self.metrics {
-            let sockets = sockets.split_off(endpoint);
-            let server = Server::listen_on(Settings::new(endpoint.clone()), &sockets)
-                .map_err(|error| Failure::of_input(&error))?;
-            notes.observation.metrics = Some(Metrics::new(sink));
-            notes.teller = Teller::Ready(server);
+            teller = teller_at(endpoint, &sockets.split_off(endpoint))?;
         }
-        Ok(notes)
+        let wanted = Wanted::by(self);
+        let observation = wanted.observation(log.as_ref(), &metrics);
+        Ok(Notes { wanted, log, losses, metrics, observation, teller, parting: Parting::default() })
+    }
+
+    /// Opens what is wanted now, and was not at the time of `notes`.
+    pub(super) fn open_again(&self, notes: &Notes) -> Result<News, Failure> {
+        let wanted = Wanted::by(self);
+        let log =
+            if wanted.log == notes.wanted.log { None } else { Some(self.log(&notes.losses)?) };
+        let teller = match &wanted.metrics {
+            same if *same == notes.wanted.metrics => None,
+            Some(endpoint) => Some(teller_at(endpoint, &Sockets::default())?),
+            None => Some(Teller::Nobody),
+        };
+        let written = log.as_ref().map_or(notes.log.as_ref(), Option::as_ref);
+        let observation = wanted.observation(written, &notes.metrics);
+        Ok(News { wanted, log, teller, observation })
+    }
+
+    fn log(&self, losses: &Arc<LogLosses>) -> Result<Option<AccessLog>, Failure> {
+        let open = |path: &PathBuf| AccessLog::open_after(path, self.log_format, complain, losses);
+        self.access_log.as_ref().map(open).transpose().map_err(|error| Failure::of_input(&error))
+    }
+}
+
+fn teller_at(endpoint: &Endpoint, sockets: &Sockets) -> Result<Teller, Failure> {
+    let server = Server::listen_on(Settings::new(endpoint.clone()), sockets);
+    server.map(Teller::Ready).map_err(|error| Failure::of_input(&error))
+}
+
+/// What the flags want noted.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    log: Option<(PathBuf, Format)>,
+    metrics: Option<Endpoint>,
+}
+
+impl Wanted {
+    fn by(edge: &Edge) -> Self {
+        let log = edge.access_log.as_ref().map(|path| (path.clone(), edge.log_format));
+        Self { log, metrics: edge.metrics.clone() }
+    }
+
+    fn observation(&self, log: Option<&AccessLog>, metrics: &Arc<Metrics>) -> Observation {
+        Observation {
+            log: log.map(AccessLog::sink).cloned(),
+            metrics: self.metrics.is_some().then(|| Arc::clone(metrics)),
+        }
     }
 }
 
 /// What is noted while the process lives.
 #[derive(Debug)]
 pub(super) struct Notes {
+    wanted: Wanted,
     log: Option<AccessLog>,
+    losses: Arc<LogLosses>,
+    metrics: Arc<Metrics>,
     observation: Observation,
     teller: Teller,
+    parting: Parting,
+}
+
+/// What is noted from a reload on, if it succeeds: only what is another than before is here.
+#[derive(Debug)]
+pub(super) struct News {
+    wanted: Wanted,
+    log: Option<Option<AccessLog>>,
+    teller: Option<Teller>,
+    observation: Observation,
+}
+
+impl News {
+    /// What workers have to know to take notes.
+    pub(super) const fn observation(&self) -> &Observation {
+        &self.observation
+    }
+}
+
+/// What is wanted no more, and has not ended yet.
+#[derive(Debug, Default)]
+struct Parting {
+    logs: Vec<LogEnd>,
+    tellers: Vec<Running>,
 }
 
 /// The server that tells the numbers.
@@ -95,15 +157,32 @@ impl Notes {
 
     /// Begins to tell.
     pub(super) fn start(&mut self) -> Result<(), Failure> {
-        let metrics = self.observation.metrics.as_ref().map(Arc::clone);
-        self.teller = match (std::mem::replace(&mut self.teller, Teller::Nobody), metrics) {
-            (Teller::Ready(server), Some(metrics)) => {
-                let started = server.start(Site::Metrics(metrics));
+        self.teller = match std::mem::replace(&mut self.teller, Teller::Nobody) {
+            Teller::Ready(server) => {
+                let started = server.start(Site::Metrics(Arc::clone(&self.metrics)));
                 Teller::Running(started.map_err(|error| Failure::of_work(&error))?)
             }
-            (teller, _) => teller,
+            teller => teller,
         };
         Ok(())
+    }
+
+    /// Goes on as `news` says. Workers of before still write to the log of before, which ends with them.
+    /// Returns whether the numbers are told elsewhere now.
+    pub(super) fn adopt(&mut self, news: News) -> Result<bool, Failure> {
+        let News { wanted, log, teller, observation } = news;
+        (self.wanted, self.observation) = (wanted, observation);
+        if let Some(log) = log {
+            let old = std::mem::replace(&mut self.log, log);
+            self.parting.logs.retain(|log| !log.wait(Duration::ZERO));
+            self.parting.logs.extend(old.map(AccessLog::retire));
+        }
+        let Some(teller) = teller else { return Ok(false) };
+        if let Teller::Running(mut old) = std::mem::replace(&mut self.teller, teller) {
+            old.stop().map_err(|error| Failure::of_work(&error))?;
+            self.parting.tellers.push(old);
+        }
+        self.start().map(|()| true)
     }
 
     /// The server that tells the numbers, once it does.
@@ -123,17 +202,18 @@ impl Notes {
 
     /// The workers have ended: nothing more is to be noted.
     pub(super) fn finish(self) -> Result<(), Failure> {
-        let told = match self.teller {
-            Teller::Running(mut running) => running.stop().and_then(|()| running.join()),
-            Teller::Ready(server) => {
-                server.close();
-                Ok(())
-            }
-            Teller::Nobody => Ok(()),
-        };
-        if let Some(log) = self.log
-            && log.finish(LOG_PATIENCE).is_none()
-        {
+        let mut tellers = self.parting.tellers;
+        match self.teller {
+            Teller::Running(running) => tellers.push(running),
+            Teller::Ready(server) => server.close(),
+            Teller::Nobody => {}
+        }
+        let told = tellers.into_iter().try_for_each(|mut teller| {
+            teller.stop()?;
+            teller.join()
+        });
+        let log_ended = self.log.is_none_or(|log| log.finish(LOG_PATIENCE).is_some());
+        if !(log_ended && self.parting.logs.iter().all(|log| log.wait(LOG_PATIENCE))) {
             complain("the last lines of the access log are lost: nobody takes them");
         }
         told.map_err(|error| Failure::of_work(&error))

@@ -82,17 +82,21 @@ impl Life<'_> {
                 Endpoint::Unix(path) => format!("listening on unix:{}", path.display()),
             });
         }
+        self.say_where_numbers_are();
+        if let Some(Err(error)) = self.pid_file.as_mut().map(PidFile::fill) {
+            complain(&format!("cannot write the process id: {error}"));
+        }
+        self.surroundings.relieve_predecessor();
+        self.surroundings.tell_status("READY=1\n", "serving");
+    }
+
+    fn say_where_numbers_are(&mut self) {
         for endpoint in self.notes.teller().map(|teller| teller.endpoints()).unwrap_or_default() {
             say(&match endpoint {
                 Endpoint::Tcp(address) => format!("metrics on http://{address}/metrics"),
                 Endpoint::Unix(path) => format!("metrics on unix:{}", path.display()),
             });
         }
-        if let Some(Err(error)) = self.pid_file.as_mut().map(PidFile::fill) {
-            complain(&format!("cannot write the process id: {error}"));
-        }
-        self.surroundings.relieve_predecessor();
-        self.surroundings.tell_status("READY=1\n", "serving");
     }
 
     fn go_on(&mut self) -> Result<(), Failure> {
@@ -122,9 +126,15 @@ impl Life<'_> {
     fn reload(&mut self) {
         self.announce_reload();
         let outcome = Serve::read(self.arguments).and_then(|serve| {
-            let settings = serve.settings(&self.given, self.notes.observation())?;
+            let news = serve.edge.open_again(&self.notes)?;
+            let settings = serve.settings(&self.given, news.observation())?;
             let site = serve.site()?;
-            self.running.reload(&settings, site).map_err(|error| Failure::of_input(&error))
+            let reloaded = self.running.reload(&settings, site);
+            reloaded.map_err(|error| Failure::of_input(&error))?;
+            if self.notes.adopt(news)? {
+                self.say_where_numbers_are();
+            }
+            Ok(())
         });
         match outcome {
             Ok(()) => {

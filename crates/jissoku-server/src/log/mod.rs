@@ -14,14 +14,15 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 pub use format::{BadFormat, Format};
 pub(crate) use record::Entry;
 pub(crate) use recorder::{Answered, Recorder};
-use writer::{Losses, Message, Orders, Writer};
+pub use writer::Losses;
+use writer::{Message, Orders, Writer};
 
 /// Batches on their way to the writer, of all workers together.
 const CHANNEL_SIZE: usize = 256;
@@ -97,6 +98,19 @@ impl AccessLog {
     /// # Errors
     /// A file that cannot be opened; a thread that cannot be made.
     pub fn open(path: &Path, format: Format, say: Say) -> Result<Self, LogError> {
+        Self::open_after(path, format, say, &Arc::default())
+    }
+
+    /// As [`AccessLog::open`]; what it loses is counted with what other logs have lost.
+    ///
+    /// # Errors
+    /// As [`AccessLog::open`].
+    pub fn open_after(
+        path: &Path,
+        format: Format,
+        say: Say,
+        losses: &Arc<Losses>,
+    ) -> Result<Self, LogError> {
         let refuse = |error| LogError { path: path.to_owned(), error };
         let destination = if path.as_os_str() == "-" {
             Destination::Stdout(io::stdout())
@@ -104,7 +118,9 @@ impl AccessLog {
             Destination::open(path).map_err(refuse)?
         };
         let (writer, messages) = sync_channel(CHANNEL_SIZE);
-        let (orders, losses) = (Arc::<Orders>::default(), Arc::<Losses>::default());
+        let (orders, losses) = (Arc::<Orders>::default(), Arc::clone(losses));
+        // Of what others have lost, others have spoken.
+        let said = Some((losses.count(), 0)).filter(|(count, _)| *count > 0);
         let sink =
             LogSink { format, writer, orders: Arc::clone(&orders), losses: Arc::clone(&losses) };
         let writer = Writer {
@@ -116,7 +132,7 @@ impl AccessLog {
             say,
             lines: Vec::new(),
             is_torn: false,
-            said: None,
+            said,
         };
         let (at_the_end, ended) = sync_channel::<()>(1);
         let thread = thread::Builder::new().name("access-log".to_owned());
@@ -134,6 +150,12 @@ impl AccessLog {
         &self.sink
     }
 
+    /// Lets it end by itself, once the last worker that writes to it has.
+    #[must_use]
+    pub fn retire(self) -> LogEnd {
+        LogEnd(self.ended)
+    }
+
     /// Has everything written that was handed over, waits for that no longer than `patience`, and returns
     /// how many records were lost since the beginning; `None` if the writing was not over by then.
     #[must_use]
@@ -141,9 +163,21 @@ impl AccessLog {
         self.sink.orders.end();
         self.sink.look();
         match self.ended.recv_timeout(patience) {
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Timeout) => None,
             _ => Some(self.sink.lost()),
         }
+    }
+}
+
+/// The end of a log that nobody new writes to.
+#[derive(Debug)]
+pub struct LogEnd(Receiver<()>);
+
+impl LogEnd {
+    /// Waits for it no longer than `patience`, and says whether it was over by then.
+    #[must_use]
+    pub fn wait(&self, patience: Duration) -> bool {
+        self.0.recv_timeout(patience) != Err(RecvTimeoutError::Timeout)
     }
 }
 

@@ -45,14 +45,14 @@ impl Orders {
 
 /// Records that were lost.
 #[derive(Debug, Default)]
-pub(super) struct Losses(AtomicU64);
+pub struct Losses(AtomicU64);
 
 impl Losses {
     pub(super) fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jissoku_os::clock;
 
-use crate::log::LogSink;
+use crate::log::Losses;
 pub(crate) use cache::Cache;
 use counters::Seats;
 pub(crate) use counters::{Counting, Figure, Tally};
@@ -21,15 +21,15 @@ pub struct Metrics {
     seats: Seats,
     started_ns: u64,
     cache: Arc<Cache>,
-    log: Option<LogSink>,
+    losses: Option<Arc<Losses>>,
 }
 
 impl Metrics {
-    /// Nothing counted yet; the process counts as started now. Losses of `log` are told with the rest.
+    /// Nothing counted yet; the process counts as started now. Losses of access logs are told with the rest.
     #[must_use]
-    pub fn new(log: Option<LogSink>) -> Arc<Self> {
+    pub fn new(losses: Option<Arc<Losses>>) -> Arc<Self> {
         let (seats, cache) = (Seats::default(), Arc::default());
-        Arc::new(Self { seats, started_ns: clock::wall_ns(), cache, log })
+        Arc::new(Self { seats, started_ns: clock::wall_ns(), cache, losses })
     }
 
     /// All of it as OpenMetrics text.

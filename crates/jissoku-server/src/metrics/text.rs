@@ -113,10 +113,10 @@ pub(super) fn write(metrics: &Metrics) -> String {
     );
     let help = "What counts against --cache-size for names that are known.";
     gauge(&mut text, "jissoku_cache_bytes", Some("bytes"), help, bytes);
-    if let Some(log) = &metrics.log {
+    if let Some(losses) = &metrics.losses {
         let name = "jissoku_log_records_lost";
         head(&mut text, name, "counter", None, "Records that the access log could not write.");
-        line(&mut text, &format!("{name}_total"), log.lost());
+        line(&mut text, &format!("{name}_total"), losses.count());
     }
     let started_s = metrics.started_ns / 1_000_000_000;
     let help = "When the process started, in seconds since 1970.";
