@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,25 +77,29 @@ class Prepared:
 
 def missing(recipe: Recipe, place: Place) -> Missing | None:
     """Says why a recipe cannot be raced here, without building anything; None if it can."""
-    for name in recipe.needs:
-        if find_program(name) is None:
-            return _missing(recipe, f"there is no program {name} on the PATH")
-    for module in recipe.modules:
-        if find_module(module) is None:
-            return _missing(recipe, f"this Python has no module {module}")
-    for header in recipe.headers:
-        if not find_header(header):
-            return _missing(recipe, f"the C compiler finds no header {header}")
-    for file in recipe.needs_files:
-        if not Path(file).is_file():
-            return _missing(recipe, f"there is no file {file}")
-    reason = _probed(recipe, place)
+    reason = next(_lacks(recipe), "") or _probed(recipe, place)
     if reason:
         return _missing(recipe, reason)
     program = _program(recipe, place)
     if program is None and not recipe.prepare:
         return _missing(recipe, f"there is no program {Path(_filled(recipe, place)).name} here")
     return None
+
+
+def _lacks(recipe: Recipe) -> Iterator[str]:
+    """What a recipe needs and is not here, each as a sentence."""
+    for name in recipe.needs:
+        if find_program(name) is None:
+            yield f"there is no program {name} on the PATH"
+    for module in recipe.modules:
+        if find_module(module) is None:
+            yield f"this Python has no module {module}"
+    for header in recipe.headers:
+        if not find_header(header):
+            yield f"the C compiler finds no header {header}"
+    for file in recipe.needs_files:
+        if not Path(file).is_file():
+            yield f"there is no file {file}"
 
 
 def prepare(recipe: Recipe, place: Place) -> Prepared | Missing:
