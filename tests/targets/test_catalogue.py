@@ -89,6 +89,6 @@ def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
 def test_an_unknown_target_is_refused_with_the_nearest_names() -> None:
     with pytest.raises(InputError, match="'ngnix'; did you mean nginx"):
         catalogue.pick(RECIPES, "ngnix")
-    with pytest.raises(InputError, match=r"'\?\?\?'; did you mean bjoern or feersum or"):
+    with pytest.raises(InputError, match=" or ".join(sorted(RECIPES))):
         catalogue.pick(RECIPES, "???")
     assert catalogue.pick(RECIPES, "go") is RECIPES["go"]
