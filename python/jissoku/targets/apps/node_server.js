@@ -1,6 +1,6 @@
 // The common contract on node:http, without a package.
 //
-// node_server.js LISTEN FILES WORKERS, where LISTEN is HOST:PORT or unix:PATH. One worker is one plain
+// node_server.js LISTEN FILES, where LISTEN is HOST:PORT or unix:PATH. Of WORKERS one is one plain
 // process; more of them are forked by node:cluster, whose primary hands out connections in turn.
 "use strict";
 
@@ -9,7 +9,8 @@ const fs = require("node:fs");
 const http = require("node:http");
 const path = require("node:path");
 
-const [listen, files, workers] = process.argv.slice(2);
+const [listen, files] = process.argv.slice(2);
+const workers = process.env.WORKERS;
 const hello = "Hello, World!";
 
 function text(response, body) {

@@ -1,3 +1,5 @@
+# mypy: disable-error-code="import-not-found,misc"
+# ruff: noqa: N802 - the names are Twisted's
 """The common contract on twisted.web, as its documentation shows how to write a server.
 
 twisted_server.py LISTEN FILES WORKERS, where LISTEN is HOST:PORT or unix:PATH.
@@ -92,7 +94,7 @@ def listener(where: str) -> socket.socket:
         found = socket.socket()
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, int(port)))
-    found.setblocking(False)
+    found.settimeout(0)
     found.listen(BACKLOG)
     return found
 

@@ -11,7 +11,7 @@ import socket
 import sys
 from typing import Any
 
-from wsgi_app import app
+app: Any = importlib.import_module("wsgi_app").app  # beside this file
 
 BACKLOG = 1024
 KEEPALIVE_S = 75
@@ -26,7 +26,7 @@ def listener(where: str) -> socket.socket:
         found = socket.socket()
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, int(port)))
-    found.setblocking(False)
+    found.settimeout(0)
     found.listen(BACKLOG)
     return found
 
