@@ -31,6 +31,12 @@ def trials(*, generator: float = 0.05) -> tuple[Trial, ...]:
     )
 
 
+def replace_cores(trial: Trial, cores: float) -> Trial:
+    assert trial.conditions is not None
+    seen = dataclasses.replace(trial.conditions, generator_cores=cores)
+    return dataclasses.replace(trial, conditions=seen)
+
+
 def test_a_higher_rate_is_found_and_an_equal_one_is_not() -> None:
     found = full_load.against_baseline(RUN, trials())
     assert ablation.holds(found["with workers"])
@@ -52,7 +58,10 @@ def test_the_cores_that_were_kept_busy_are_the_counter() -> None:
 def test_a_rate_stands_where_the_stopwatch_takes_little(generator: float, *, stands: bool) -> None:
     seen = trials(generator=generator)
     times = full_load.times_the_stopwatch(RUN, seen)
+    assert times is not None
     assert times == pytest.approx(0.8 / (2 * generator), rel=0.1)
+    exact = [replace_cores(trial, generator) for trial in seen]
+    assert full_load.times_the_stopwatch(RUN, exact) == pytest.approx(2 * times)
     found = full_load.doubted(full_load.against_baseline(RUN, seen)["with workers"], times)
     assert (found.verdict is Verdict.FASTER) is stands
     if not stands:

@@ -120,6 +120,7 @@ class Conditions:
         generator_busy_fraction: CPU time of the stopwatch's busiest thread, of the window. A
             stopwatch that spins between sends is always at 1; then `spins` is set and this says
             nothing.
+        generator_cores: CPU time of all the stopwatch's threads, of the window.
         server_cores_busy_fraction: CPU time of the targets in the window, of their cores' time.
         steal_fraction: Time that the host gave to others, of the server cores' time; this and what
             follows cover the warm-up, too.
@@ -130,6 +131,7 @@ class Conditions:
 
     generator_busy_fraction: float
     spins: bool
+    generator_cores: float | None = None
     server_cores_busy_fraction: float | None = None
     steal_fraction: float | None = None
     foreign_fraction: float | None = None

@@ -236,6 +236,7 @@ def _conditions(lap: Lap, report: Report, seen: conditions.Change, cores: Cores)
     span_ns = max(lane["duration_ns"] for lane in lanes) * len(cores.server)
     return Conditions(
         generator_busy_fraction=max(thread["busy_fraction"] for thread in report["threads"]),
+        generator_cores=sum(thread["busy_fraction"] for thread in report["threads"]),
         spins=lap.workload.rate_rps is not None,
         server_cores_busy_fraction=sum(known) / span_ns if len(known) == len(lanes) else None,
         steal_fraction=seen.steal_fraction,

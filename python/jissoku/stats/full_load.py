@@ -95,9 +95,10 @@ def times_the_stopwatch(run: Run, trials: Sequence[Trial]) -> float | None:
     for trial in readings(trials).with_arm(Kind.SOLO_RATE, run.baseline):
         lane, seen = lane_of(trial, run.baseline), trial.conditions
         if lane is not None and lane.cpu_ns is not None and seen is not None:
-            # The busiest thread is known; none of the others takes more.
-            stopwatch_ns = seen.generator_busy_fraction * threads * lane.duration_ns
-            found.append(lane.cpu_ns / stopwatch_ns if stopwatch_ns else math.inf)
+            # In older records the busiest thread is known; none of the others takes more.
+            cores = seen.generator_cores
+            cores = seen.generator_busy_fraction * threads if cores is None else cores
+            found.append(lane.cpu_ns / (cores * lane.duration_ns) if cores else math.inf)
     return statistics.median(found) if found else None
 
 
