@@ -154,10 +154,12 @@ static void take_in(void)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
         if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &self->cookie, &size))
             fail("SO_COOKIE", errno);
-        // Only an end wakes us; of anything else we are told by a note. What came before the
-        // connection was in the map nobody has seen, and is read here.
-        watch(fd, EPOLLRDHUP, EPOLL_CTL_ADD);
-        if (bpf_map_update_elem(map, &self->cookie, &value, BPF_ANY) || !serve(fd))
+        // Only an end wakes us; of anything else we are told by a note. A connection that the map
+        // does not take, as when it is half closed by now, is ours alone. What came before it was in
+        // the map nobody has seen, and is read here.
+        int is_out = bpf_map_update_elem(map, &self->cookie, &value, BPF_ANY);
+        watch(fd, is_out ? EPOLLIN | EPOLLRDHUP : EPOLLRDHUP, EPOLL_CTL_ADD);
+        if (!serve(fd))
             end(fd);
     }
 }
