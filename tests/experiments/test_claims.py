@@ -131,7 +131,7 @@ def together(threads_ns: dict[str, int | None]) -> Known:
             threads = threads_ns[lane.arm]
             seen = dataclasses.replace(
                 trial.conditions or made.QUIET,
-                stopwatch_cpu_ns=3_000 * lane.requests,
+                generator_cores=3_000 * lane.requests / lane.duration_ns,
                 kernel_cpu_ns=None if threads is None else threads * lane.requests,
             )
             trials.append(dataclasses.replace(trial, conditions=seen))

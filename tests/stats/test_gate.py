@@ -42,10 +42,10 @@ CASES = {
     "answers for nothing": (_lane(cpu_ns=0), "no-cpu", INVALID),
     "answers of the kernel's threads": (
         replace(_lane(cpu_ns=0), conditions=replace(
-            BUSY, stopwatch_cpu_ns=900_000_000, kernel_cpu_ns=600_000_000)), "no-cpu", STAMP),
+            BUSY, generator_cores=0.9, kernel_cpu_ns=600_000_000)), "no-cpu", STAMP),
     "answers for nothing beside idle threads": (
         replace(_lane(cpu_ns=0), conditions=replace(
-            BUSY, stopwatch_cpu_ns=900_000_000, kernel_cpu_ns=9_000_000)), "no-cpu", INVALID),
+            BUSY, generator_cores=0.9, kernel_cpu_ns=9_000_000)), "no-cpu", INVALID),
     "a server started elsewhere": (_lane(cpu_ns=None), None, None),
     "fewer bytes than answers": (_lane(bytes_received=10), "bytes", INVALID),
     "a connection missing": (_lane(connections_opened=63), "connections", INVALID),

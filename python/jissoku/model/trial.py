@@ -125,7 +125,6 @@ class Conditions:
         steal_fraction: Time that the host gave to others, of the server cores' time; this and what
             follows cover the warm-up, too.
         foreign_fraction: CPU time of others' processes on the server cores, of these cores' time.
-        stopwatch_cpu_ns: CPU time of the stopwatch's threads in the window.
         kernel_cpu_ns: CPU time of the kernel's own threads in the window, to a millisecond or so.
     """
 
@@ -139,7 +138,6 @@ class Conditions:
     listen_overflows: int | None = None
     longest_gap_ns: int | None = None
     major_faults: int | None = None
-    stopwatch_cpu_ns: int | None = None
     kernel_cpu_ns: int | None = None
 
 

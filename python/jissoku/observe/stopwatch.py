@@ -245,5 +245,4 @@ def _conditions(lap: Lap, report: Report, seen: conditions.Change, cores: Cores)
         listen_overflows=seen.listen_overflows,
         longest_gap_ns=report["longest_gap_ns"],
         major_faults=seen.major_faults,
-        stopwatch_cpu_ns=sum(thread["cpu_ns"] for thread in report["threads"]),
     )

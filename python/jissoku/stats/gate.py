@@ -69,7 +69,7 @@ def _sound_accounts(trial: Trial, lane: Lane) -> Iterator[Gate]:
         yield _invalid("latency-order", f"{lane.arm}: percentiles do not ascend: {order}", lane)
     if lane.requests and lane.cpu_ns is not None and lane.cpu_ns <= 0:
         text = f"{lane.arm}: {lane.requests} answers cost no CPU time of its own"
-        if _kernel_works(trial):
+        if _kernel_works(trial, lane):
             remark = (
                 "the kernel's threads worked in its place, so only costs together mean anything"
             )
@@ -81,12 +81,13 @@ def _sound_accounts(trial: Trial, lane: Lane) -> Iterator[Gate]:
         yield _invalid("bytes", text, lane)
 
 
-def _kernel_works(trial: Trial) -> bool:
+def _kernel_works(trial: Trial, lane: Lane) -> bool:
     """Whether the kernel's threads did as much as a server would, held against the stopwatch."""
     seen = trial.conditions
-    if seen is None or seen.spins or not seen.kernel_cpu_ns or not seen.stopwatch_cpu_ns:
+    if seen is None or seen.spins or not seen.kernel_cpu_ns or not seen.generator_cores:
         return False
-    return seen.kernel_cpu_ns >= KERNEL_SHARE_MIN * seen.stopwatch_cpu_ns
+    stopwatch_ns = seen.generator_cores * lane.duration_ns
+    return seen.kernel_cpu_ns >= KERNEL_SHARE_MIN * stopwatch_ns
 
 
 def _connections(trial: Trial, lane: Lane) -> Iterator[Gate]:

@@ -64,11 +64,10 @@ def log_together(trial: Trial, arm: str) -> float | None:
     lane, seen = lane_of(trial, arm), trial.conditions
     if lane is None or seen is None or len(trial.lanes) > 1 or seen.spins or not lane.requests:
         return None
-    shares = (lane.cpu_ns, seen.stopwatch_cpu_ns, seen.kernel_cpu_ns)
-    known = [share for share in shares if share is not None]
-    if len(known) < len(shares) or not sum(known):
+    if lane.cpu_ns is None or seen.generator_cores is None or seen.kernel_cpu_ns is None:
         return None
-    return math.log(sum(known) / lane.requests)
+    together_ns = lane.cpu_ns + seen.generator_cores * lane.duration_ns + seen.kernel_cpu_ns
+    return math.log(together_ns / lane.requests) if together_ns else None
 
 
 def log_ratios(trials: Mapping[int, Trial], arm: str, against: str) -> dict[int, float]:
