@@ -96,3 +96,15 @@ def test_they_agree_however_the_bytes_are_split(prepared: Prepared, place: Place
     )  # fmt: skip
     assert prepared.version
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.race
+@pytest.mark.timeout(300)
+def test_the_bench_prints_every_figure_that_the_experiment_speaks_of(prepared: Prepared) -> None:
+    command = [str(prepared.values["program"]), "bench", "--rounds", "1", "--figures"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    printed = re.findall(r"^([a-z0-9_]+) [0-9.]+$", done.stdout, re.MULTILINE)
+    assert len(printed) == len(set(printed)) == 2 * 8 * len(PARSERS)
+    asked = re.findall(r"figure\.(\w+)", (ROOT / "experiments/parsers.toml").read_text())
+    assert asked
+    assert set(asked) <= set(printed)
