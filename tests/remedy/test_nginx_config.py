@@ -117,6 +117,31 @@ def test_words_are_added_to_logs_that_are_written_and_not_buffered(shop: Path) -
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("access_log /a.log;", "access_log /a.log combined buffer=64k;"),
+        ("access_log /a.log plain;", "access_log /a.log plain buffer=64k;"),
+        ("access_log off;", "access_log off;"),
+        ("access_log syslog:server=x plain;", "access_log syslog:server=x plain;"),
+    ],
+)
+def test_a_log_without_a_format_gets_its_default_one(text: str, wanted: str) -> None:
+    change = Change(what=What.APPEND, name="access_log", value="buffer=64k")
+    knob = Knob(name="log", why="It is tested.", counter="write", change=(change,))
+    file = Path("nginx.conf")
+    found = nginx_edit.switch(Configuration({file: f"http {{ {text} }}\n"}), knob)
+    assert found.texts[file] == f"http {{ {wanted} }}\n"
+
+
+def test_a_block_of_one_line_stays_one() -> None:
+    file = Path("nginx.conf")
+    change = Change(what=What.DIRECTIVE, where="events", name="multi_accept", value="on")
+    knob = Knob(name="many", why="It is tested.", counter="epoll_wait", change=(change,))
+    found = nginx_edit.switch(Configuration({file: "events { use epoll; }\nhttp {}\n"}), knob)
+    assert found.texts[file] == "events { multi_accept on; use epoll; }\nhttp {}\n"
+
+
 @pytest.mark.skipif(not PATCH, reason="there is no patch(1) here")
 @pytest.mark.parametrize("end", ["\n", ""])
 def test_the_diff_can_be_applied(tmp_path: Path, end: str) -> None:

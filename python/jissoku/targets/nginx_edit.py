@@ -53,7 +53,9 @@ def _appending(configuration: Configuration, change: Change) -> Iterator[Edit]:
         if change.name == "access_log" and not _is_plain_file(directive):
             continue
         kept = configuration.texts[directive.file][directive.start : directive.end - 1].rstrip()
-        yield replaced(directive, f"{kept} {change.value};")
+        # Its second word is the name of a format, whatever it looks like.
+        named = " combined" if change.name == "access_log" and len(directive.words) == 1 else ""
+        yield replaced(directive, f"{kept}{named} {change.value};")
 
 
 def _is_plain_file(log: Directive) -> bool:
@@ -78,6 +80,8 @@ def inserted(configuration: Configuration, block: Directive | None, text: str) -
     indent = INDENT
     if block.inner and block.inner[0].file == block.file:
         before = configuration.texts[block.file][block.body : block.inner[0].start]
+        if "\n" not in before:
+            return Edit(file=block.file, start=block.body, end=block.body, text=f" {text}")
         indent = before.rpartition("\n")[2] or INDENT
     return Edit(file=block.file, start=block.body, end=block.body, text=f"\n{indent}{text}")
 
