@@ -65,12 +65,17 @@ Asks = Callable[..., Question]
 @pytest.fixture
 def asks(tmp_path: Path) -> Asks:
     """Makes a question out of Python servers, given as {name: code that changes SERVER}."""
-    place = Place(cache=tmp_path / "cache", files=files.make(tmp_path / "files"))
+    return asking(tmp_path)
+
+
+def asking(folder: Path) -> Asks:
+    """The same in any folder."""
+    place = Place(cache=folder / "cache", files=files.make(folder / "files"))
 
     def make(servers: dict[str, str], **workload: object) -> Question:
         contestants = []
         for name, code in servers.items():
-            program = tmp_path / f"{name}.py"
+            program = folder / f"{name}.py"
             program.write_text(SERVER + code + SERVE)
             words = f"{name}={shlex.quote(sys.executable)} {shlex.quote(str(program))} {{port}}"
             prepared = from_command(words, place)
@@ -84,7 +89,7 @@ def asks(tmp_path: Path) -> Asks:
             effort=BRIEF,
             seed=1,
             cores=cores.split(cores.allowed()),
-            folder=tmp_path / "run",
+            folder=folder / "run",
             version="jissoku of the tests",
         )
 

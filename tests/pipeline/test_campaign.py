@@ -8,7 +8,10 @@ import pytest
 from jissoku import records, report, stats
 from jissoku.model import Kind, Stage, Status, Trial
 from jissoku.pipeline import compare
-from tests.pipeline.conftest import Asks, Deaf
+from tests.pipeline.conftest import Asks, Deaf, asking
+
+# A campaign takes a few seconds, and a machine may be busy.
+pytestmark = pytest.mark.timeout(240)
 
 
 def processes_of(folder: Path) -> list[str]:
@@ -24,12 +27,26 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
-def test_two_servers_are_raced_and_recorded(asks: Asks) -> None:
-    question = asks({"one": "", "other": ""})
+@dataclasses.dataclass(frozen=True)
+class Raced:
+    """A campaign of two servers in which nothing goes wrong."""
+
+    folder: Path
+    heard: tuple[Trial, ...]
+
+
+@pytest.fixture(scope="module")
+def raced(tmp_path_factory: pytest.TempPathFactory) -> Raced:
+    question = asking(tmp_path_factory.mktemp("raced"))({"one": "", "other": ""})
     heard = Deaf()
     assert compare(question, heard)
-    run, trials = records.read(question.folder)
-    assert trials == tuple(heard.trials)
+    assert processes_of(question.folder.parent) == []
+    return Raced(question.folder, tuple(heard.trials))
+
+
+def test_two_servers_are_raced_and_recorded(raced: Raced) -> None:
+    run, trials = records.read(raced.folder)
+    assert trials == raced.heard
     ended = [trial for trial in trials if trial.attempt == 0]
     assert [trial.kind for trial in ended].count(Kind.DUET) == 1
     assert [trial.kind for trial in ended].count(Kind.SOLO_RATE) == 2
@@ -41,17 +58,20 @@ def test_two_servers_are_raced_and_recorded(asks: Asks) -> None:
         assert lane.answer is not None
         assert lane.answer.body_bytes == 13
     assert run.baseline == "one"
-    assert processes_of(question.folder.parent) == []
 
 
-def test_a_report_is_rebuilt_byte_for_byte(asks: Asks) -> None:
-    question = asks({"one": "", "other": ""})
-    compare(question, Deaf())
-    first, second = (stats.summarise(*records.read(question.folder)) for _ in range(2))
+def test_a_report_is_rebuilt_byte_for_byte(raced: Raced) -> None:
+    first, second = (stats.summarise(*records.read(raced.folder)) for _ in range(2))
     assert report.to_html(first) == report.to_html(second)
     assert report.to_json(first) == report.to_json(second)
     assert report.to_markdown(first) == report.to_markdown(second)
     assert report.to_text(first) == report.to_text(second)
+
+
+def test_a_block_has_a_duet_and_each_alone(raced: Raced) -> None:
+    order = [(t.kind, t.arms) for t in raced.heard if t.attempt == 0]
+    assert len(order) == 5
+    assert {arms for kind, arms in order if kind is not Kind.DUET} == {("one",), ("other",)}
 
 
 def test_records_name_neither_machine_nor_path(asks: Asks) -> None:
@@ -109,6 +129,7 @@ def test_a_broken_target_is_a_failure_and_never_a_number(asks: Asks, name: str) 
     assert processes_of(question.folder.parent) == []
 
 
+@pytest.mark.race
 def test_one_wrong_answer_under_load_takes_the_number_away(asks: Asks) -> None:
     code = "\ndef answer(count): return b'Hello, World?' if count % 20 == 0 else b'Hello, World!'\n"
     question = asks({"good": "", "bad": code})
@@ -138,16 +159,7 @@ def test_an_interruption_leaves_no_process_and_keeps_every_trial(
     assert processes_of(question.folder.parent) == []
 
 
-def test_the_same_seed_gives_the_same_schedule(asks: Asks) -> None:
-    question = asks({"one": "", "other": ""})
-    heard = Deaf()
-    compare(question, heard)
-    order = [(t.block, t.kind, t.arms) for t in heard.trials if t.attempt == 0]
-    solos = [trial for trial in order if trial[1] is not Kind.DUET]
-    assert len(order) == 5
-    assert {arms for _, _, arms in solos} == {("one",), ("other",)}
-
-
+@pytest.mark.race
 def test_a_twin_has_duets_only(asks: Asks) -> None:
     question = dataclasses.replace(asks({"one": "", "other": "", "again": ""}), twin="again")
     assert compare(question, Deaf())

@@ -15,6 +15,9 @@ from tests.pipeline.conftest import BRIEF, Asks, Deaf, asks
 
 __all__ = ["asks"]
 
+# A sweep takes a few seconds, and a machine may be busy.
+pytestmark = pytest.mark.timeout(240)
+
 LEVELS = (1, 2, 3, 4, 5, 6)
 
 
@@ -34,6 +37,7 @@ def climbing(asks: Asks, axis: Axis, levels: tuple[int, ...] = LEVELS) -> Climbi
     )
 
 
+@pytest.mark.race
 def test_every_level_is_measured_and_recorded(asks: Asks) -> None:
     question = climbing(asks, Axis.CONNECTIONS)
     heard = Deaf()
@@ -49,6 +53,7 @@ def test_every_level_is_measured_and_recorded(asks: Asks) -> None:
     assert [rung.level for rung in summary.climbs[0].rungs] == list(LEVELS)
 
 
+@pytest.mark.race
 def test_rates_are_chosen_after_a_pilot(asks: Asks) -> None:
     question = climbing(asks, Axis.RATE, levels=())
     assert climb(question, Deaf())

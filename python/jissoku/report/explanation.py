@@ -110,7 +110,8 @@ def _load(load: Load, floor_ns: float | None) -> Iterator[str]:
             f"in {load.threads_ns / 1e9:.1f} s."
         )
     if load.tcp_retransmits:
-        yield f"  {load.tcp_retransmits:,} segments were sent again, on the whole machine."
+        again = _count(load.tcp_retransmits, "segment")
+        yield f"  Sent again on the whole machine: {again}."
 
 
 def _calls(calls: Calls) -> Iterator[str]:
