@@ -3,12 +3,11 @@
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::sync::OnceLock;
-use std::time::SystemTime;
 
 use jissoku_load::report::Report;
 use jissoku_load::{Control, Edge, Failure, OnBusy, Outcome, Plan, Second};
-use jissoku_os::descriptors;
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
+use jissoku_os::{clock, descriptors};
 
 use super::progress::Progress;
 use crate::load::complain;
@@ -47,7 +46,7 @@ pub(crate) fn carry_out(plan: &Plan, signals: &Signals, curiosity: Curiosity) ->
     has_descriptors_enough(plan)?;
     let opened = OnceLock::new();
     let on_edge = |edge| {
-        opened.get_or_init(SystemTime::now);
+        opened.get_or_init(clock::wall_ns);
         if curiosity.events {
             tell(edge);
         }
@@ -60,7 +59,7 @@ pub(crate) fn carry_out(plan: &Plan, signals: &Signals, curiosity: Curiosity) ->
     let (rows, log) = progress.finish();
     match outcome {
         Ok(outcome) => {
-            let opened = opened.get().copied().unwrap_or(SystemTime::UNIX_EPOCH);
+            let opened = opened.get().copied().unwrap_or_default();
             let log = log.map(|log| log.finish(&outcome, opened)).unwrap_or_default();
             Ok(Find { report: Report::new(plan, &outcome), outcome, rows, log })
         }

@@ -2,7 +2,6 @@
 //! bins of its latencies. Its histograms add up to those of the report.
 
 use std::fmt::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::histogram::Histogram;
 use crate::outcome::Outcome;
@@ -36,9 +35,9 @@ impl IntervalLog {
         }
     }
 
-    /// The whole log of a window that opened at `opened`, with what came after the last whole second.
+    /// The whole log of a window that opened so long after 1970, with what came after the last whole second.
     #[must_use]
-    pub fn finish(mut self, outcome: &Outcome, opened: SystemTime) -> String {
+    pub fn finish(mut self, outcome: &Outcome, opened_ns: u64) -> String {
         let lanes = self.told.len();
         for (number, (lane, (told, seconds))) in outcome.lanes.iter().zip(&self.told).enumerate() {
             let mut rest = Histogram::new();
@@ -51,12 +50,10 @@ impl IntervalLog {
                 line(&mut self.lines, tag(number, lanes), place, &rest);
             }
         }
-        let since = opened.duration_since(UNIX_EPOCH).unwrap_or_default();
         format!(
-            "#[Histogram log format version 1.3]\n#[StartTime: {}.{:03} (seconds since epoch)]\n\
+            "#[Histogram log format version 1.3]\n#[StartTime: {} (seconds since epoch)]\n\
              \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n{}",
-            since.as_secs(),
-            since.subsec_millis(),
+            thousandths(opened_ns / 1_000_000),
             self.lines
         )
     }
@@ -120,7 +117,7 @@ mod tests {
             drift_ppm: 0.0,
             interrupted: false,
         };
-        let text = log.finish(&outcome, UNIX_EPOCH + Duration::from_millis(1_234_567));
+        let text = log.finish(&outcome, 1_234_567_000_000);
         let mut counts = [0, 0];
         let mut places = Vec::new();
         let mut reader = Deserializer::new();

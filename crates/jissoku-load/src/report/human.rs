@@ -193,7 +193,9 @@ fn write_latency(out: &mut fmt::Formatter<'_>, lane: &LaneReport) -> fmt::Result
             "  >= is a lower bound: {} requests had no answer in time, and count with the time they waited",
             lane.accounting.timeouts + lane.unanswered
         )?;
-        writeln!(out, "  {}", estimated(&lane.figures))?;
+        if let Some(estimated) = estimated(&lane.figures) {
+            writeln!(out, "  {estimated}")?;
+        }
     }
     let untold = lane.figures.iter().find(|figure| figure.support == Support::None);
     if let Some(figure) = untold {
@@ -203,18 +205,23 @@ fn write_latency(out: &mut fmt::Formatter<'_>, lane: &LaneReport) -> fmt::Result
     Ok(())
 }
 
-/// What would be if those without an answer were like the others, as far as anybody can tell.
-fn estimated(figures: &[Figure]) -> String {
-    let bounds = figures.iter().filter(|figure| figure.is_lower_bound);
-    let told: Vec<String> = bounds
-        .filter(|figure| figure.support != Support::None)
-        .filter_map(|figure| Some((figure.name, figure.estimate_ns?)))
+/// What would be if those without an answer were like the others, of what is told as a bound.
+fn estimated(figures: &[Figure]) -> Option<String> {
+    let is_told = |figure: &&Figure| figure.is_lower_bound && figure.support != Support::None;
+    let bounds: Vec<&Figure> = figures.iter().filter(is_told).collect();
+    let known = bounds.iter().filter_map(|figure| Some((figure.name, figure.estimate_ns?)));
+    let told: Vec<String> = known
         .map(|(name, estimate_ns)| format!("{} at {}", duration(estimate_ns), percent(name)))
         .collect();
-    if told.is_empty() {
-        "nobody knows how much more: of the longest waits none had an answer".to_owned()
-    } else {
-        format!("if they are like the others (Kaplan and Meier): {}", told.join(", "))
+    match (bounds.is_empty(), told.is_empty()) {
+        (true, _) => None,
+        (false, true) => {
+            Some("nobody knows how much more: of the longest waits none had an answer".to_owned())
+        }
+        (false, false) => {
+            let told = told.join(", ");
+            Some(format!("if they are like the others (Kaplan and Meier): {told}"))
+        }
     }
 }
 

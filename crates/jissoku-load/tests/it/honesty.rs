@@ -47,6 +47,8 @@ fn requests_without_an_answer_are_lower_bounds() {
     assert!(report.is_doubtful());
     let page = report.to_string();
     assert!(page.contains(">= ") && page.contains("lower bound"), "{page}");
+    // Some 150 of 200 waited, from nothing to the whole window: nobody knows of the upper half.
+    assert!(figure(lane, "p90").estimate_ns.is_none(), "{:?}", figure(lane, "p90"));
     assert!(page.contains("failed: achieved_over_offered"), "{page}");
 }
 
