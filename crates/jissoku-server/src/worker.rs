@@ -3,6 +3,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use jissoku_os::driver::{Arrival, Driver, Due, Handler, Key, Next, Output, Turn};
 use jissoku_os::socket;
@@ -150,6 +151,8 @@ pub(crate) struct Worker {
     looks_ns: Option<u64>,
     /// Which endpoint each of the driver's listeners belongs to.
     places: Vec<usize>,
+    /// Open for as long as connections are taken.
+    taking: Option<Sender<()>>,
     /// What clients over TCP speak, if it is TLS.
     tls: Option<Tls>,
 }
@@ -167,12 +170,15 @@ impl Worker {
             looks_ns: None,
             tls: settings.tls.clone(),
             places: Vec::new(),
+            taking: None,
         }
     }
 
-    /// Says which endpoint each of the driver's listeners belongs to.
-    pub(crate) fn at(mut self, places: Vec<usize>) -> Self {
+    /// Says which endpoint each of the driver's listeners belongs to, and gives it `taking` to drop when it
+    /// takes no more connections.
+    pub(crate) fn at(mut self, places: Vec<usize>, taking: Option<Sender<()>>) -> Self {
         self.places = places;
+        self.taking = taking;
         self
     }
 
@@ -222,6 +228,7 @@ impl Worker {
         }
         if given == 0 {
             driver.stop_listening(self)?;
+            self.taking = None;
         }
         let now_ns = self.desk.now_ns;
         self.desk.parting = Some(Parting::new(order, &self.desk.limits, now_ns));

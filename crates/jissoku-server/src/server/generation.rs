@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use jissoku_os::driver::{self, Driver, Waker};
 
@@ -37,6 +38,9 @@ pub(super) struct Generation {
     ended: UnixStream,
     ending: UnixStream,
     left: usize,
+    /// Every worker has a sender for as long as it takes connections; ours is for those to come.
+    taking: Option<Sender<()>>,
+    taken: Receiver<()>,
 }
 
 impl Generation {
@@ -54,6 +58,7 @@ impl Generation {
     ) -> io::Result<(Self, io::Result<()>)> {
         let (ended, ending) = UnixStream::pair()?;
         ended.set_nonblocking(true)?;
+        let (taking, taken) = mpsc::channel();
         let mut generation = Self {
             order: Arc::default(),
             wakers: Vec::new(),
@@ -61,6 +66,8 @@ impl Generation {
             ended,
             ending,
             left: 0,
+            taking: Some(taking),
+            taken,
         };
         let (sender, receiver) = mpsc::channel();
         let mut outcome = Ok(());
@@ -114,7 +121,7 @@ impl Generation {
         (post, ready): (Post, Sender<io::Result<()>>),
     ) -> io::Result<(Waker, JoinHandle<io::Result<()>>)> {
         let waker = Waker::new()?;
-        let told = waker.clone();
+        let (told, taking) = (waker.clone(), self.taking.clone());
         let number = u16::try_from(index).map_err(io::Error::other)?;
         let start = Start { post, farewell: Farewell(self.ending.try_clone()?, number), ready };
         let Served { site, census } = served;
@@ -145,7 +152,7 @@ impl Generation {
             // Whoever started us waits for it.
             let _heard = ready.send(said);
             drop(ready);
-            driver.map_or(Ok(()), |driver| worker.at(post.places).run(driver, &order))
+            driver.map_or(Ok(()), |driver| worker.at(post.places, taking).run(driver, &order))
         })?;
         self.left += 1;
         Ok((waker, worker))
@@ -155,6 +162,13 @@ impl Generation {
     pub(super) fn retire(&self) -> io::Result<()> {
         self.order.retire();
         self.wake()
+    }
+
+    /// Waits until no worker takes connections any more, but for no longer than `patience`.
+    pub(super) fn wait_until_away(&mut self, patience: Duration) {
+        self.taking = None;
+        // Nothing is ever sent: what comes is that the last sender has gone, or the end of our patience.
+        let _gone = self.taken.recv_timeout(patience);
     }
 
     /// Orders the workers to take no more connections and to end once what is in flight is answered.

@@ -19,6 +19,9 @@ use crate::census::Census;
 const FAULTS_MAX: usize = 5;
 const FAULTS_NS: u64 = 60_000_000_000;
 
+/// How long a reload waits for the workers of before to take no more connections.
+const AWAY_MAX: Duration = Duration::from_secs(1);
+
 /// Why a server goes on as it was.
 #[derive(Debug)]
 pub enum ReloadError {
@@ -131,8 +134,10 @@ impl Running {
         }
         (self.settings, self.served) = (settings.clone(), served);
         let old_doors = std::mem::replace(&mut self.doors, doors);
-        let old = std::mem::replace(&mut self.current, new);
+        let mut old = std::mem::replace(&mut self.current, new);
         let told = old.retire();
+        // Whoever connects from now on is served what is new. A worker that is busy for longer does no harm.
+        old.wait_until_away(AWAY_MAX);
         self.retired.push(old);
         old_doors.remove_files(&self.doors);
         told.map_err(ReloadError::Work)
