@@ -1,5 +1,6 @@
 import dataclasses
 import hashlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from jissoku.errors import TargetError
 from jissoku.model import Missing, Origin, Recipe, Step, Version
 from jissoku.targets import catalogue
-from jissoku.targets.place import Place, find_program
+from jissoku.targets.place import APPS, Place, find_program
 from jissoku.targets.prepare import Prepared, missing, prepare
 
 OURS = catalogue.recipes()["http-server"]
@@ -41,6 +42,7 @@ def test_an_arm_is_published_without_paths_of_this_machine(place: Place) -> None
         ({"modules": ("no_such_module",)}, "this Python has no module no_such_module"),
         ({"modules": ("no_such.module",)}, "this Python has no module no_such.module"),
         ({"headers": ("no/such.h",)}, "the C compiler finds no header no/such.h"),
+        ({"needs_files": ("/usr/no.such",)}, "there is no file /usr/no.such"),
         ({"program": "no-such-program"}, "there is no program no-such-program here"),
     ],
 )
@@ -135,3 +137,18 @@ def test_steps_that_make_no_program_are_told(place: Place) -> None:
     assert missing(recipe, place) is None
     with pytest.raises(TargetError, match="mine: its steps of getting ready made no program"):
         prepare(recipe, place)
+
+
+@pytest.mark.parametrize(("stamped", "code"), [("it==1", 0), ("it==2", 1)])
+def test_packages_of_another_version_are_installed_anew(
+    tmp_path: Path, stamped: str, code: int
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "installed.txt").write_text(f"{sys.version}\n{stamped}")
+    # pip refuses to look anywhere, so whatever is not there fails.
+    command = [sys.executable, str(APPS / "install.py"), str(site), "it==1"]
+    nowhere = {"PIP_NO_INDEX": "1", "PIP_NO_INPUT": "1"}
+    done = subprocess.run(command, env=nowhere, capture_output=True, check=False)
+    assert done.returncode == code
+    assert [path.name for path in tmp_path.iterdir()] == ["site"], "what is there stays as it was"

@@ -1,11 +1,22 @@
 # The common contract as a PSGI application, without a framework.
 #
 # The folder of files is named by the environment's FILES. A delay blocks the process that was asked.
+# With WORKERS, nothing but 503 is answered until the parent has forked so many (proc_pid_task(5)):
+# who comes earlier keeps a core from the forking, and of many connections most are not served.
 use strict;
 use warnings;
 
 my $files = $ENV{FILES};
 my $hello = 'Hello, World!';
+my $workers = $ENV{WORKERS} // 0;
+my $all_here = !$workers;
+
+sub are_all_here {
+    my $parent = getppid;
+    open my $list, '<', "/proc/$parent/task/$parent/children" or return 1;
+    my @children = split ' ', <$list> // '';
+    return @children >= $workers;
+}
 
 sub text {
     my ($body) = @_;
@@ -34,6 +45,7 @@ sub file {
 sub {
     my ($env) = @_;
     my $path = $env->{PATH_INFO};
+    return [ 503, [ 'Content-Length' => 0 ], [] ] unless $all_here ||= are_all_here();
     return absent() if $env->{REQUEST_METHOD} ne 'GET';
     return text($hello) if $path eq '/';
     return forty_two() if $path eq '/42';
