@@ -134,6 +134,20 @@ def test_a_log_without_a_format_gets_its_default_one(text: str, wanted: str) -> 
     assert found.texts[file] == f"http {{ {wanted} }}\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("events {}\nhttp {}\n", "events {}\nhttp {}\n"),
+        ("events { it on; }\nhttp {}\n", "events { it off; }\nhttp {}\n"),
+    ],
+)
+def test_what_is_so_by_itself_is_not_set(text: str, wanted: str) -> None:
+    file = Path("nginx.conf")
+    change = Change(what=What.DIRECTIVE, where="events", name="it", value="off", default="off")
+    knob = Knob(name="it", why="It is tested.", counter="write", change=(change,))
+    assert nginx_edit.switch(Configuration({file: text}), knob).texts[file] == wanted
+
+
 def test_a_block_of_one_line_stays_one() -> None:
     file = Path("nginx.conf")
     change = Change(what=What.DIRECTIVE, where="events", name="multi_accept", value="on")

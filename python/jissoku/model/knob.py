@@ -34,12 +34,14 @@ class Change:
     Attributes:
         name: Of the directive or the variable; empty for words.
         where: The block that a directive is set in when it stands nowhere yet: main, events, http.
+        default: What a directive is where it stands nowhere; then it need not be set to that.
     """
 
     what: What
     value: str
     name: str = ""
     where: str = "http"
+    default: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

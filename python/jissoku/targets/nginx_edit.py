@@ -37,7 +37,11 @@ def setting(configuration: Configuration, change: Change) -> Iterator[Edit]:
         stands = stands or names == _path(change.where)
         if " ".join(directive.words) != change.value:
             yield replaced(directive, f"{change.name} {change.value};")
-    if not stands and (block is not None or change.where == MAIN):
+    if (
+        not stands
+        and change.value != change.default
+        and (block is not None or change.where == MAIN)
+    ):
         yield inserted(configuration, block, f"{change.name} {change.value};")
 
 
