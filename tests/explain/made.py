@@ -45,7 +45,7 @@ CALLS = Calls(
     connections=0,
     counts={"recvfrom": 806, "sendto": 800, "epoll_pwait2": 119, "epoll_ctl": 6},
     again={"recvfrom": 6},
-    lone=60,
+    lone=200,
     slowdown=2.5,
 )
 

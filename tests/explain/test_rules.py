@@ -136,6 +136,10 @@ def test_one_core_needs_one_worker() -> None:
     assert findings(made.load(cores=1, threads=(made.thread(0, 1_700_000_000),))) == ()
 
 
+def test_a_few_wake_ups_in_vain_are_no_herd() -> None:
+    assert findings(made.calls(vain=8)) == ()
+
+
 def test_threads_that_share_a_lock_are_told() -> None:
     threads = (made.thread(0, 900_000_000), made.thread(1, 900_000_000))
     observed = made.load(

@@ -19,7 +19,7 @@ CONNECTIONS = 16
 ROUNDS = 50
 
 # Connections that come one by one, to see who wakes up for each.
-LONE = 100
+LONE = 200
 
 # How long strace may take to attach, and to let go.
 ATTACH_LIMIT_NS = 10_000_000_000
