@@ -1,9 +1,9 @@
 //! One thread with its own driver: it shares nothing with other workers but what is served.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
 use jissoku_os::driver::{Arrival, Driver, Due, Handler, Key, Next, Output, Turn};
 use jissoku_os::socket;
@@ -152,7 +152,7 @@ pub(crate) struct Worker {
     /// Which endpoint each of the driver's listeners belongs to.
     places: Vec<usize>,
     /// Open for as long as connections are taken.
-    taking: Option<Sender<()>>,
+    taking: Option<UnixStream>,
     /// What clients over TCP speak, if it is TLS.
     tls: Option<Tls>,
 }
@@ -176,7 +176,7 @@ impl Worker {
 
     /// Says which endpoint each of the driver's listeners belongs to, and gives it `taking` to drop when it
     /// takes no more connections.
-    pub(crate) fn at(mut self, places: Vec<usize>, taking: Option<Sender<()>>) -> Self {
+    pub(crate) fn at(mut self, places: Vec<usize>, taking: Option<UnixStream>) -> Self {
         self.places = places;
         self.taking = taking;
         self

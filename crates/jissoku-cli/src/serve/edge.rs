@@ -62,14 +62,20 @@ impl Edge {
     /// Opens what is wanted now, and was not at the time of `notes`.
     pub(super) fn open_again(&self, notes: &Notes) -> Result<News, Failure> {
         let wanted = Wanted::by(self);
-        let log =
-            if wanted.log == notes.wanted.log { None } else { Some(self.log(&notes.losses)?) };
-        let teller = match &wanted.metrics {
-            same if *same == notes.wanted.metrics => None,
-            Some(endpoint) => Some(teller_at(endpoint, &Sockets::default())?),
-            None => Some(Teller::Nobody),
+        let log = if wanted.log == notes.wanted.log {
+            Change::Nothing
+        } else {
+            Change::To(self.log(&notes.losses)?)
         };
-        let written = log.as_ref().map_or(notes.log.as_ref(), Option::as_ref);
+        let teller = match &wanted.metrics {
+            same if *same == notes.wanted.metrics => Change::Nothing,
+            Some(endpoint) => Change::To(teller_at(endpoint, &Sockets::default())?),
+            None => Change::To(Teller::Nobody),
+        };
+        let written = match &log {
+            Change::Nothing => notes.log.as_ref(),
+            Change::To(log) => log.as_ref(),
+        };
         let observation = wanted.observation(written, &notes.metrics);
         Ok(News { wanted, log, teller, observation })
     }
@@ -122,9 +128,16 @@ pub(super) struct Notes {
 #[derive(Debug)]
 pub(super) struct News {
     wanted: Wanted,
-    log: Option<Option<AccessLog>>,
-    teller: Option<Teller>,
+    log: Change<Option<AccessLog>>,
+    teller: Change<Teller>,
     observation: Observation,
+}
+
+/// What a reload makes of something.
+#[derive(Debug)]
+enum Change<T> {
+    Nothing,
+    To(T),
 }
 
 impl News {
@@ -172,12 +185,12 @@ impl Notes {
     pub(super) fn adopt(&mut self, news: News) -> Result<bool, Failure> {
         let News { wanted, log, teller, observation } = news;
         (self.wanted, self.observation) = (wanted, observation);
-        if let Some(log) = log {
+        if let Change::To(log) = log {
             let old = std::mem::replace(&mut self.log, log);
             self.parting.logs.retain(|log| !log.wait(Duration::ZERO));
             self.parting.logs.extend(old.map(AccessLog::retire));
         }
-        let Some(teller) = teller else { return Ok(false) };
+        let Change::To(teller) = teller else { return Ok(false) };
         if let Teller::Running(mut old) = std::mem::replace(&mut self.teller, teller) {
             old.stop().map_err(|error| Failure::of_work(&error))?;
             self.parting.tellers.push(old);

@@ -38,9 +38,10 @@ pub(super) struct Generation {
     ended: UnixStream,
     ending: UnixStream,
     left: usize,
-    /// Every worker has a sender for as long as it takes connections; ours is for those to come.
-    taking: Option<Sender<()>>,
-    taken: Receiver<()>,
+    /// Every worker has one for as long as it takes connections; ours is for those to come.
+    taking: Option<UnixStream>,
+    /// Ends when the last of them does.
+    taken: UnixStream,
 }
 
 impl Generation {
@@ -58,7 +59,7 @@ impl Generation {
     ) -> io::Result<(Self, io::Result<()>)> {
         let (ended, ending) = UnixStream::pair()?;
         ended.set_nonblocking(true)?;
-        let (taking, taken) = mpsc::channel();
+        let (taking, taken) = UnixStream::pair()?;
         let mut generation = Self {
             order: Arc::default(),
             wakers: Vec::new(),
@@ -121,7 +122,8 @@ impl Generation {
         (post, ready): (Post, Sender<io::Result<()>>),
     ) -> io::Result<(Waker, JoinHandle<io::Result<()>>)> {
         let waker = Waker::new()?;
-        let (told, taking) = (waker.clone(), self.taking.clone());
+        let taking = self.taking.as_ref().map(UnixStream::try_clone).transpose()?;
+        let told = waker.clone();
         let number = u16::try_from(index).map_err(io::Error::other)?;
         let start = Start { post, farewell: Farewell(self.ending.try_clone()?, number), ready };
         let Served { site, census } = served;
@@ -167,8 +169,9 @@ impl Generation {
     /// Waits until no worker takes connections any more, but for no longer than `patience`.
     pub(super) fn wait_until_away(&mut self, patience: Duration) {
         self.taking = None;
-        // Nothing is ever sent: what comes is that the last sender has gone, or the end of our patience.
-        let _gone = self.taken.recv_timeout(patience);
+        let patience = self.taken.set_read_timeout(Some(patience));
+        // Nothing is ever sent: what comes is the end, or that of our patience.
+        let _gone = patience.and_then(|()| self.taken.read(&mut [0]));
     }
 
     /// Orders the workers to take no more connections and to end once what is in flight is answered.
@@ -208,8 +211,11 @@ impl Generation {
     /// # Errors
     /// The first error that a worker ended with.
     pub(super) fn join(self) -> io::Result<()> {
-        let workers = self.workers.into_iter().flatten();
-        workers.fold(Ok(()), |outcome, worker| outcome.and(outcome_of(worker)))
+        let mut outcome = Ok(());
+        for worker in self.workers.into_iter().flatten() {
+            outcome = outcome.and(outcome_of(worker));
+        }
+        outcome
     }
 }
 

@@ -245,10 +245,10 @@ impl Running {
                 self.retired.push(generation);
             }
         }
-        if let Some(index) = self.faults.lost.pop() {
-            if let Some(event) = self.replace(index)? {
-                return Ok(Some(event));
-            }
+        if let Some(index) = self.faults.lost.pop()
+            && let Some(event) = self.replace(index)?
+        {
+            return Ok(Some(event));
         }
         if words.reopen.count() > 0 {
             return Ok(Some(Event::Reopen));

@@ -141,7 +141,7 @@ fn what_is_known_of_a_folder_is_told() {
     let folder = fresh_path();
     fs::create_dir(&folder).expect("a folder");
     for name in ["a", "b"] {
-        fs::write(folder.join(name), [b'x'; 20_000]).expect("a file can be written");
+        fs::write(folder.join(name), vec![b'x'; 20_000]).expect("a file can be written");
     }
     // Room for one of them: three quarters of it are for what all workers know, one for each one's own.
     let options =
