@@ -5,6 +5,17 @@ use crate::scan;
 /// Whether `value` is `uri-host [ ":" port ]`. An empty host is one: it says the target has none.
 #[inline]
 pub(super) fn is_valid(value: &[u8]) -> bool {
+    let size = value.iter().position(|&byte| !scan::is_plain_host(byte)).unwrap_or(value.len());
+    match &value[size..] {
+        [] => true,
+        [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
+        _ => is_valid_in_full(value),
+    }
+}
+
+/// As [`is_valid`], for a host with percent-encoded bytes or an IP literal, which are rare.
+#[cold]
+fn is_valid_in_full(value: &[u8]) -> bool {
     let size = value.iter().position(|&byte| !scan::is_host(byte)).unwrap_or(value.len());
     let (host, rest) = value.split_at(size);
     match rest {
@@ -59,7 +70,16 @@ fn percents_are_whole(host: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_valid;
+    use proptest::prelude::*;
+
+    use super::{is_valid, is_valid_in_full};
+
+    proptest! {
+        #[test]
+        fn the_short_way_and_the_full_one_agree(value in "[a-c0-9%.:\\[\\]v@ -]{0,12}") {
+            prop_assert_eq!(is_valid(value.as_bytes()), is_valid_in_full(value.as_bytes()));
+        }
+    }
 
     #[test]
     fn hosts_are_told_from_other_things() {

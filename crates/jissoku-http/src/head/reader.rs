@@ -135,7 +135,7 @@ impl HeadReader {
     #[inline]
     fn heed(&mut self, name: &[u8], value: &[u8], version: Version) -> Result<(), Reject> {
         match name.len() {
-            4 if name.eq_ignore_ascii_case(b"host") => {
+            4 if is_host(name) => {
                 if self.has_host {
                     return Err(Reject::HostDuplicate);
                 }
@@ -202,6 +202,14 @@ impl HeadReader {
     }
 }
 
+/// Whether a name of four letters is `Host`, which every request of HTTP/1.1 has: one comparison. Setting
+/// the bit that tells small letters from capitals makes no other byte one of these four.
+#[inline]
+fn is_host(name: &[u8]) -> bool {
+    let small = |&name: &[u8; 4]| u32::from_le_bytes(name) | 0x2020_2020;
+    name.first_chunk().map(small) == Some(u32::from_le_bytes(*b"host"))
+}
+
 #[cold]
 fn refuse_name(byte: u8, name_size: usize) -> Reject {
     match byte {
@@ -210,5 +218,23 @@ fn refuse_name(byte: u8, name_size: usize) -> Reject {
         b'\n' => Reject::BareLf,
         b'\r' if name_size == 0 => Reject::BareCr,
         _ => Reject::FieldNameInvalid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::is_host;
+
+    proptest! {
+        #[test]
+        fn only_host_is_host_in_whatever_case(
+            name in prop_oneof![any::<[u8; 4]>(), "[hH][oO][sS][tT]".prop_map(|name| {
+                name.into_bytes().try_into().expect("it has four letters")
+            })],
+        ) {
+            prop_assert_eq!(is_host(&name), name.eq_ignore_ascii_case(b"host"));
+        }
     }
 }

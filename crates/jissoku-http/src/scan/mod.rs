@@ -14,6 +14,7 @@ pub(crate) use swar::{target_end, value_end};
 /// One bit per set a byte can belong to.
 const TOKEN: u8 = 1;
 const HOST: u8 = 2;
+const PLAIN_HOST: u8 = 4;
 
 /// RFC 9110 section 5.6.2: `tchar`. And RFC 3986 section 3.2.2: what a registered name, an IPv4 address
 /// or a percent-encoded byte is made of.
@@ -27,6 +28,9 @@ const SETS: [u8; 256] = {
         }
         if is_letter || contains(b"-._~!$&'()*+,;=%", byte) {
             sets[byte as usize] |= HOST;
+            if byte != b'%' {
+                sets[byte as usize] |= PLAIN_HOST;
+            }
         }
         byte += 1;
     }
@@ -52,6 +56,11 @@ pub(crate) const fn is_token(byte: u8) -> bool {
 /// Whether `byte` may stand in a host that is no IP literal.
 pub(crate) const fn is_host(byte: u8) -> bool {
     SETS[byte as usize] & HOST != 0
+}
+
+/// Whether `byte` may stand in such a host whatever comes before and after it.
+pub(crate) const fn is_plain_host(byte: u8) -> bool {
+    SETS[byte as usize] & PLAIN_HOST != 0
 }
 
 /// How many bytes at the front of `bytes` are token bytes.
