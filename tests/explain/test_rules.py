@@ -140,6 +140,12 @@ def test_a_few_wake_ups_in_vain_are_no_herd() -> None:
     assert findings(made.calls(vain=8)) == ()
 
 
+def test_a_delayed_acknowledgement_is_no_timer() -> None:
+    stalled = made.wire(latency_ns=STALLED, segments=(2,) * 40)
+    late = made.timers(14_000, 14_000, late_ns=40_000_000).timers
+    assert only(replace(stalled, timers=late)).name == "delayed-acknowledgement"
+
+
 def test_threads_that_share_a_lock_are_told() -> None:
     threads = (made.thread(0, 900_000_000), made.thread(1, 900_000_000))
     observed = made.load(

@@ -1,5 +1,6 @@
 """A delayed answer comes later than it was asked for."""
 
+from jissoku.explain import delayed_acknowledgement
 from jissoku.explain.words import micro
 from jissoku.model.finding import Finding
 from jissoku.model.observed import Observed
@@ -13,6 +14,8 @@ def find(observed: Observed) -> Finding | None:
     timers = observed.timers
     if timers is None or timers.late_ns < LATE_NS_MAX:
         return None
+    if delayed_acknowledgement.find(observed) is not None:
+        return None  # The answer waits for that, and not for a timer.
     return Finding(
         name="coarse-timers",
         cause="Timers are coarse: a delayed answer comes milliseconds late although nothing else "
