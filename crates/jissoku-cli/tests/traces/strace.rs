@@ -130,9 +130,9 @@ fn calls(text: &str) -> Vec<Call> {
     calls.retain(|call| workers.contains(&call.thread));
     let first = calls.iter().position(|call| call.name == "accept4").unwrap_or(0);
     calls.drain(..first);
-    // A worker that ends says so with one byte, and a debug build looks at each descriptor before it closes
+    // A worker that ends says so with two bytes, and a debug build looks at each descriptor before it closes
     // it.
-    calls.retain(|call| call.name != "fcntl" && !(call.name == "sendto" && call.result == "1"));
+    calls.retain(|call| call.name != "fcntl" && !(call.name == "sendto" && call.result == "2"));
     calls
 }
 
