@@ -130,9 +130,10 @@ fn calls(text: &str) -> Vec<Call> {
     calls.retain(|call| workers.contains(&call.thread));
     let first = calls.iter().position(|call| call.name == "accept4").unwrap_or(0);
     calls.drain(..first);
-    // A worker that ends says so with two bytes, and a debug build looks at each descriptor before it closes
-    // it.
-    calls.retain(|call| call.name != "fcntl" && !(call.name == "sendto" && call.result == "2"));
+    // A worker that ends says so with two bytes, a signal that it happens to catch is told with one, and a
+    // debug build looks at each descriptor before it closes it.
+    let is_told = |call: &Call| call.name == "sendto" && ["1", "2"].contains(&&*call.result);
+    calls.retain(|call| call.name != "fcntl" && !is_told(call));
     calls
 }
 
