@@ -1,5 +1,7 @@
 import os
 
+import pytest
+
 from jissoku.observe import conditions, memory
 from jissoku.observe.conditions import Snapshot, change
 from jissoku.observe.memory import CORE, FAULTS, SYSTEM, USER
@@ -25,6 +27,22 @@ def snapshot(
     tcp: dict[str, int] | None = None,
 ) -> Snapshot:
     return Snapshot(int(at_s * 1e9), {0: steal, 1: 99}, tcp or {}, processes, {TARGET: {TARGET}})
+
+
+@pytest.mark.parametrize(
+    ("again", "needless", "lost"), [(9, 9, 0), (9, 7, 2), (3, 4, 0), (3, None, 3), (None, 1, None)]
+)
+def test_what_had_arrived_was_not_lost(
+    again: int | None, needless: int | None, lost: int | None
+) -> None:
+    counted = {"RetransSegs": again, "TCPDSACKRecvSegs": needless}
+    after = {name: 5 + count for name, count in counted.items() if count is not None}
+    seen = change(
+        snapshot(1.0, {TARGET: stat()}, tcp=dict.fromkeys(after, 5)),
+        snapshot(2.0, {TARGET: stat()}, tcp=after),
+        [0],
+    )
+    assert seen.tcp_retransmits == lost
 
 
 def test_differences_are_of_the_cores_asked_about() -> None:

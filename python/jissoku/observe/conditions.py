@@ -45,6 +45,7 @@ class Change:
 
     Attributes:
         foreign_fraction: CPU time of others' processes that ran on the cores, of these cores' time.
+        tcp_retransmits: Segments that were lost and sent again, of all connections of the machine.
         user_fractions: Of each target, by its root.
     """
 
@@ -81,7 +82,7 @@ def change(before: Snapshot, after: Snapshot, cores: Collection[int]) -> Change:
     return Change(
         steal_fraction=steal * TICK_NS / span_ns,
         foreign_fraction=foreign * TICK_NS / span_ns,
-        tcp_retransmits=_counted(before, after, "RetransSegs"),
+        tcp_retransmits=_lost_segments(before, after),
         listen_overflows=_counted(before, after, "ListenOverflows"),
         user_fractions={
             root: _user_fraction(before, after, pids) for root, pids in after.targets.items()
@@ -100,6 +101,17 @@ def _counted(before: Snapshot, after: Snapshot, name: str) -> int | None:
     if name not in before.tcp or name not in after.tcp:
         return None
     return after.tcp[name] - before.tcp[name]
+
+
+def _lost_segments(before: Snapshot, after: Snapshot) -> int | None:
+    """Segments sent again, but for those that had arrived: the receiver names them (RFC 2883).
+
+    Loopback delivers large answers out of order when the cores take turns in it. The sender then
+    repeats what was never lost: in 5 s of 1 MiB answers all 9 segments of 153,826 were such.
+    """
+    again = _counted(before, after, "RetransSegs")
+    needless = _counted(before, after, "TCPDSACKRecvSegs") or 0
+    return None if again is None else max(0, again - needless)
 
 
 def _user_fraction(before: Snapshot, after: Snapshot, pids: Iterable[int]) -> float | None:
