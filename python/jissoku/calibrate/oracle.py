@@ -1,5 +1,7 @@
 """The oracle's process: started, asked where it listens, and at last what it knows."""
 
+import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -16,6 +18,10 @@ START_S = 20.0
 
 # Ending one, which writes its log and sorts all times first.
 END_S = 60.0
+
+
+# Of the real-time classes' 1 to 99: before everybody who has none, behind the kernel's own.
+PRIORITY = 5
 
 
 class CalibrationError(JissokuError):
@@ -52,6 +58,7 @@ class Oracle:
         watchdog.cancel()
         if not line.startswith("listening on "):
             raise CalibrationError(f"the oracle did not start: {self._last_words()}")
+        _put_first(self._process.pid)
         self.holes = holes(line.removeprefix("listening on ").rstrip("/"), socket_path)
 
     def __enter__(self) -> Self:
@@ -75,6 +82,17 @@ class Oracle:
     def _last_words(self) -> str:
         self._process.kill()
         return self._process.communicate()[1].strip()
+
+
+def _put_first(pid: int) -> None:
+    """Has all its threads run before anybody else's on their core (sched(7)), where we may do that.
+
+    Without it others had the core for up to 4 ms at a time: at 10,000 requests a second one answer
+    in a hundred was 108 us late, and 36 us with it.
+    """
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(PermissionError, ProcessLookupError):
+            os.sched_setscheduler(int(thread.name), os.SCHED_FIFO, os.sched_param(PRIORITY))
 
 
 def holes(url: str, socket_path: Path) -> dict[str, str]:
