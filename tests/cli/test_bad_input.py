@@ -47,6 +47,14 @@ CASES = {
         "write {socket}",
     ),
     "a command without a place": (["compare", "floor", "--cmd", "mine=true"], "{port}"),
+    "the cost of an unknown tool": (["calibrate", "jissoku", "--cost", "wrkk"], "'wrkk'"),
+    "the cost of no tool": (["calibrate", "--cost", "wrk"], "needs a tool"),
+    "a cost without Unix sockets": (
+        ["calibrate", "jissoku", "--cost", "ab", "--unix"],
+        "ab has no Unix sockets",
+    ),
+    "a cost without a closed loop": (["calibrate", "jissoku", "--cost", "vegeta"], "closed loop"),
+    "checks over Unix sockets": (["calibrate", "jissoku", "--unix"], "goes with --cost"),
     "a command that is not there": (
         ["compare", "floor", "--cmd", "mine=/nowhere/server {port}"],
         "there is no program",

@@ -163,7 +163,7 @@ class Bench:
             except subprocess.TimeoutExpired:
                 return None
             finally:
-                _end(process)
+                end_session(process)
 
 
 def _body(size: int) -> str:
@@ -204,7 +204,7 @@ def _pass(process: subprocess.Popen[Any], seconds: float) -> None:
         return
 
 
-def _end(process: subprocess.Popen[Any]) -> None:
+def end_session(process: subprocess.Popen[Any]) -> None:
     """Ends what is left of a tool, its children too: its session is its own."""
     with suppress(ProcessLookupError):  # It is gone, as it should be.
         os.killpg(process.pid, signal.SIGKILL)

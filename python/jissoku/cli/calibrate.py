@@ -14,6 +14,7 @@ from jissoku.calibrate.check import pick
 from jissoku.calibrate.page import evidence, tally
 from jissoku.calibrate.record import Score
 from jissoku.cli import exits
+from jissoku.cli.cost import cost as measure_cost
 from jissoku.cli.version import version_line
 from jissoku.errors import InputError
 from jissoku.observe import cores
@@ -37,6 +38,19 @@ COLOURS = {"A": "green", "B": "yellow", "F": "bold red"}
     help="Folder for records and the scorecard; what is there of other tools stays.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the tool's record as JSON.")
+@click.option(
+    "--cost",
+    metavar="AGAINST",
+    help="CPU time per request instead, in pairs with this tool at the same rate.",
+)
+@click.option(
+    "--pairs",
+    type=click.IntRange(2, 1000),
+    default=10,
+    show_default=True,
+    help="With --cost: pairs for each kind of load.",
+)
+@click.option("--unix", is_flag=True, help="With --cost: over Unix sockets.")
 @click.option("--allow-clock", is_flag=True, help="C19 may step this machine's clock, as root.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def calibrate(tool: str | None, **given: Any) -> int:
@@ -49,11 +63,17 @@ def calibrate(tool: str | None, **given: Any) -> int:
     """
     known = read_tools()
     home = default_cache() / "tools"
+    if given["cost"] is None and given["unix"]:
+        raise InputError("--unix goes with --cost: a check says itself what it listens on")
+    if given["cost"] is not None and tool is None:
+        raise InputError(f"--cost {given['cost']} needs a tool that is held against it")
     if tool is None:
         _list(home)
         return exits.FINE
     if tool not in known:
         raise InputError(f"no tool is called {tool!r}: there are {', '.join(known)}")
+    if given["cost"] is not None:
+        return measure_cost((tool, given["cost"]), known, home, **given)
     checks = read_checks()
     wanted = pick(checks, given["checks"]) if given["checks"] else checks
     wanted = tuple(check.shortened() if given["quick"] else check.lengthened() for check in wanted)

@@ -1,0 +1,201 @@
+"""What a request costs a load generator: the cells that are measured, and what is kept of them."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jissoku.calibrate import document
+from jissoku.calibrate.check import Ask
+from jissoku.calibrate.tool import Tool
+from jissoku.errors import InputError
+from jissoku.model import Estimate
+
+CELLS = Path(__file__).parent / "cost.toml"
+SCHEMA = "jissoku.cost/1"
+
+# Two rates further apart than this are not the same work.
+RATES_APART_MAX = 0.02
+
+
+class Otherwise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How one tool is asked what it has no option for.
+
+    Attributes:
+        instead_of: The thing that its own description does not offer.
+        words: The end of its command line.
+        files: Written into the run's folder before it starts.
+    """
+
+    instead_of: str
+    words: tuple[str, ...]
+    files: dict[str, str] = {}
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One kind of load.
+
+    Attributes:
+        oracle: Options of `jissoku oracle`.
+        ask: What both generators must be able to be told.
+        otherwise: By the name of a tool.
+    """
+
+    name: str
+    oracle: dict[str, Any]
+    ask: Ask
+    otherwise: dict[str, Otherwise] = {}
+
+    def told(self, tool: Tool) -> Ask:
+        """What the tool is told by its own options; a single thread if it can be."""
+        told = self.ask | ({"threads": 1} if "threads" in tool.ask.say else {})
+        if tool.name in self.otherwise:
+            told = {k: v for k, v in told.items() if k != self.otherwise[tool.name].instead_of}
+        return told
+
+    def unable(self, tool: Tool) -> str | None:
+        """Why the tool cannot be asked this; None if it can."""
+        return tool.unable(self.told(tool) | {"duration_s": 1})
+
+
+class Cells(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The data file: how long is measured, and under which loads."""
+
+    window_s: float
+    cell: tuple[Cell, ...]
+
+    def over_unix(self) -> "Cells":
+        """The same over Unix sockets."""
+        over = (msgspec.structs.replace(it, ask=it.ask | {"unix": True}) for it in self.cell)
+        return msgspec.structs.replace(self, cell=tuple(over))
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One generator in one window.
+
+    Attributes:
+        answers: As the oracle sent them, to this generator, within the window.
+        connections: That had an answer within the window.
+        cpu_ns: What its processes ran meanwhile, in nanoseconds.
+        ticks: Of that in user code and in the kernel, as the kernel counts them, coarsely.
+        errors: By its own report; None where the report does not say.
+    """
+
+    tool: str
+    answers: int
+    connections: int
+    cpu_ns: int
+    ticks: tuple[int, int]
+    errors: float | None
+    exit_code: int | None
+    command: str
+    report: str
+
+    @property
+    def cost_ns(self) -> float:
+        """CPU time of an answer."""
+        return self.cpu_ns / self.answers
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """Both generators in the same window.
+
+    Attributes:
+        round: From 0; in each round every cell has its turn.
+        first: Index of the side that was started first.
+        sides: The tool, and the one that it is held against.
+        foreign: The share of the cores' time that others used meanwhile.
+        late_ns: How late the oracle sent, at the 99th percentile. It is late for both.
+        void: Why it does not count; empty when it does.
+    """
+
+    cell: str
+    round: int
+    first: int
+    window_ns: int
+    sides: tuple[Side, Side]
+    foreign: float
+    late_ns: int
+    void: str = ""
+
+    @property
+    def log_ratio(self) -> float:
+        """The logarithm of what the tool's answer costs, by what the other's does."""
+        return math.log(self.sides[0].cost_ns / self.sides[1].cost_ns)
+
+    @property
+    def are_rates_apart(self) -> bool:
+        """Whether the two did not do the same work: the pair counts, and is stamped."""
+        one, other = (side.answers for side in self.sides)
+        return abs(math.log(one / other)) > math.log1p(RATES_APART_MAX)
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cell comes to.
+
+    Attributes:
+        ratio: The tool's cost by the other's; None from fewer than two pairs that count.
+        cost_ns: Geometric mean of each, per answer.
+        rates_rps: Mean of each.
+        user_fractions: Of each, where ticks enough were counted.
+        apart: Pairs whose rates differ by more than 2 %.
+        unable: Why there are no pairs.
+    """
+
+    cell: str
+    pairs: int = 0
+    void: int = 0
+    apart: int = 0
+    ratio: Estimate | None = None
+    cost_ns: tuple[float, float] | None = None
+    rates_rps: tuple[float, float] | None = None
+    user_fractions: tuple[float | None, float | None] = (None, None)
+    unable: str = ""
+
+
+class CostRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was measured of one generator against another.
+
+    Attributes:
+        overall: Geometric mean over the cells; its blocks are the rounds in which each of them
+            counted.
+    """
+
+    schema: str = SCHEMA
+    tool: str
+    against: str
+    versions: tuple[str, str]
+    jissoku: str
+    started_utc: str
+    machine: str
+    transport: str
+    rounds: int
+    window_s: float
+    is_finished: bool
+    cells: tuple[Cell, ...]
+    figures: tuple[Figure, ...] = ()
+    overall: Estimate | None = None
+    pairs: tuple[Pair, ...] = ()
+
+
+def read_cells(path: Path = CELLS) -> Cells:
+    """The cells of a data file."""
+    return document.read(path, Cells)
+
+
+def write_cost(folder: Path, record: CostRecord) -> Path:
+    """Writes the record so that a reader finds the old one or the new one, never half of one.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+    path = folder / f"{record.tool}-against-{record.against}-{record.transport}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(".new")
+        new.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+        new.replace(path)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
+    return path

@@ -1,0 +1,128 @@
+"""`jissoku calibrate TOOL --cost AGAINST`: what does a request cost a load generator?"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from jissoku.calibrate import Tool, find
+from jissoku.calibrate.cost import Cells, CostRecord, Figure, Pair, read_cells
+from jissoku.cli import exits
+from jissoku.cli.version import version_line
+from jissoku.errors import InputError
+from jissoku.model import Estimate
+from jissoku.observe import cores
+from jissoku.pipeline.cost import Plan, measure
+
+# Beside the scorecards, whose page is made of every record in their own folder.
+FOLDER = "cost"
+
+
+def cost(names: tuple[str, str], known: Mapping[str, Tool], home: Path, **given: Any) -> int:
+    """Measures, prints and keeps what a request costs the first of two tools, by the second."""
+    for name in names:
+        if name not in known:
+            raise InputError(f"no tool is called {name!r}: there are {', '.join(known)}")
+    cells = read_cells().over_unix() if given["unix"] else read_cells()
+    tools = tuple(known[name] for name in names)
+    _must_be_able(cells, tools)
+    plan = Plan(
+        founds=(find(tools[0], home), find(tools[1], home)),
+        cells=cells,
+        rounds=given["pairs"],
+        cores=cores.split(cores.allowed()),
+        folder=given["out"] / FOLDER,
+        version=version_line(),
+    )
+    record = measure(plan, _Show(quiet=given["quiet"] or given["as_json"]))
+    if given["as_json"]:
+        click.echo(msgspec.json.encode(record).decode())
+    else:
+        Console(highlight=False).print(table(record))
+        click.echo(sentence(record))
+    return code(record)
+
+
+def code(record: CostRecord) -> int:
+    """Undecided where a cell that both can be asked has no interval."""
+    if not record.is_finished:
+        return exits.INTERRUPTED
+    missing = any(it.ratio is None and not it.unable for it in record.figures)
+    return exits.UNDECIDED if missing or record.overall is None else exits.FINE
+
+
+def table(record: CostRecord) -> Table:
+    """A row for each cell."""
+    found = Table(box=None, pad_edge=False)
+    found.add_column("load")
+    for heading in (f"{record.tool} ns", f"{record.against} ns", "ratio", "", "pairs"):
+        found.add_column(heading, justify="right")
+    for heading in ("requests/s", "in user code"):
+        found.add_column(heading)
+    for row in record.figures:
+        found.add_row(row.cell, *_row(row))
+    return found
+
+
+def sentence(record: CostRecord) -> str:
+    """What it comes to, for whoever reads one line only."""
+    if record.overall is None:
+        return "Too few pairs count for a figure over all."
+    words = f"{record.tool} costs {_ratio(record.overall)} of {record.against} per request"
+    return f"{words} {_interval(record.overall)}, {record.overall.blocks} rounds."
+
+
+def _row(row: Figure) -> tuple[str, ...]:
+    if row.unable:
+        return ("", "", "", "", "", row.unable)
+    pairs = f"{row.pairs}" + (f" ({row.void} void)" if row.void else "")
+    if row.cost_ns is None or row.rates_rps is None:
+        return ("", "", "", "", pairs)
+    ratio = (_ratio(row.ratio), _interval(row.ratio)) if row.ratio else ("", "")
+    rates = " / ".join(f"{rate:,.0f}" for rate in row.rates_rps)
+    apart = f" ({row.apart} pairs more than 2 % apart)" if row.apart else ""
+    user = " / ".join("?" if it is None else f"{it * 100:.0f} %" for it in row.user_fractions)
+    costs = (f"{row.cost_ns[0]:,.0f}", f"{row.cost_ns[1]:,.0f}")
+    return (*costs, *ratio, pairs, rates + apart, user)
+
+
+def _ratio(found: Estimate) -> str:
+    return f"{found.value:.3f}"
+
+
+def _interval(found: Estimate) -> str:
+    return f"({found.low:.3f} to {found.high:.3f})"
+
+
+def _must_be_able(cells: Cells, tools: tuple[Tool, ...]) -> None:
+    """Raises InputError where a tool can be asked none of the cells: nothing would be measured."""
+    for tool in tools:
+        reasons = [cell.unable(tool) for cell in cells.cell]
+        if all(reasons):
+            raise InputError(f"{tool.name} cannot be measured so: {reasons[0]}")
+
+
+class _Show:
+    """A line for each pair; drawing a bar would be work on a core that is being measured on."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._console = Console(stderr=True, highlight=False, quiet=quiet)
+
+    def begins(self, what: str, done: int, total: int, seconds_left: float) -> None:
+        """Tells how far it is, at the beginning and then at every tenth pair."""
+        if done % 10 == 0:
+            left = f"{seconds_left / 60:.0f} min" if seconds_left >= 90 else f"{seconds_left:.0f} s"
+            self._console.print(f"{done}/{total} pairs, {left} left; now {what}", style="dim")
+
+    def measured(self, pair: Pair) -> None:
+        """Tells a pair's ratio, or why it does not count."""
+        if pair.void:
+            self._console.print(f"void: {pair.void} ({pair.cell})", style="yellow")
+            return
+        tool, against = (side.cost_ns for side in pair.sides)
+        stamp = ", rates apart" if pair.are_rates_apart else ""
+        self._console.print(f"{tool:,.0f} / {against:,.0f} ns ({pair.cell}{stamp})", style="dim")

@@ -1,0 +1,55 @@
+"""Two real generators before one oracle, for a moment: shape and counts, never times."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from jissoku.calibrate import find, read_tools
+from jissoku.calibrate.cost import CostRecord, Pair, read_cells
+from jissoku.errors import InputError
+from jissoku.observe import cores
+from jissoku.pipeline.cost import Plan, measure
+from jissoku.targets.place import default_cache
+
+pytestmark = pytest.mark.race
+
+
+class Silent:
+    def begins(self, what: str, done: int, total: int, seconds_left: float) -> None:
+        pass
+
+    def measured(self, pair: Pair) -> None:
+        pass
+
+
+def test_a_pair_is_counted_by_the_oracle(tmp_path: Path) -> None:
+    tools, home = read_tools(), default_cache() / "tools"
+    try:
+        founds = (find(tools["jissoku"], home), find(tools["wrk"], home))
+    except InputError as error:
+        pytest.skip(str(error))
+    cells = read_cells()
+    few = msgspec.structs.replace(cells, cell=(cells.cell[1], cells.cell[-1]), window_s=0.3)
+    plan = Plan(
+        founds=founds,
+        cells=few,
+        rounds=1,
+        cores=cores.split(cores.allowed()),
+        folder=tmp_path,
+        version="0",
+    )
+    record = measure(plan, Silent())
+    [path] = tmp_path.iterdir()
+    assert path.name == "jissoku-against-wrk-tcp.json"
+    assert msgspec.json.decode(path.read_bytes(), type=CostRecord) == record
+    assert record.is_finished
+    for cell in few.cell:
+        pair = next(it for it in reversed(record.pairs) if it.cell == cell.name)
+        if pair.void.startswith("others used"):
+            continue  # The machine is busy, which is no fault of what is tested here.
+        assert pair.void == ""
+        for side in pair.sides:
+            assert side.connections == cell.ask["connections"]
+            assert side.answers > side.connections
+            assert 0 < side.cpu_ns < pair.window_ns
