@@ -11,6 +11,7 @@ pub mod driver;
 pub mod epoll;
 pub mod file;
 pub mod inherited;
+mod listening;
 pub mod machine;
 pub mod notify;
 pub mod privilege;

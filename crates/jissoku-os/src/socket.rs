@@ -1,11 +1,9 @@
 //! Stream sockets, TCP and Unix alike, never blocking. The rest of the tree sees [`Endpoint`] and file descriptors.
 
 use std::fmt;
-use std::fs::Permissions;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -16,9 +14,9 @@ use rustix::net::{
 };
 
 pub use crate::buffering::Buffering;
-
-/// How many finished handshakes the kernel may hold for us; it caps this at `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
+pub use crate::listening::{
+    Sharing, adopt, begin_to_listen, bind, claim, is_listening, is_reuseport, listen, set_backlog,
+};
 
 /// Where a server listens or a client connects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,93 +58,6 @@ impl fmt::Display for Endpoint {
             Self::Unix(path) => write!(formatter, "unix:{}", path.display()),
         }
     }
-}
-
-/// Whether several sockets may listen on one TCP port and share its connections (`SO_REUSEPORT`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
-    /// The port is this socket's alone.
-    Alone,
-    /// Every worker has a listener of its own on the port.
-    Reuseport,
-}
-
-/// Opens a listener. A Unix path that nobody answers on is taken over; a live one is an error.
-///
-/// # Errors
-/// The error of `socket(2)`, `bind(2)` or `listen(2)`; `EADDRINUSE` when somebody is there already.
-pub fn listen(endpoint: &Endpoint, sharing: Sharing) -> io::Result<OwnedFd> {
-    listen_with_mode(endpoint, sharing, None)
-}
-
-/// As [`listen`]; `mode` says who may connect to a Unix socket (`chmod(2)`), from its first moment on.
-///
-/// # Errors
-/// As [`listen`], and the error of `chmod(2)`.
-pub fn listen_with_mode(
-    endpoint: &Endpoint,
-    sharing: Sharing,
-    mode: Option<u32>,
-) -> io::Result<OwnedFd> {
-    let socket = open(endpoint)?;
-    match endpoint {
-        Endpoint::Tcp(address) => {
-            sockopt::set_socket_reuseaddr(&socket, true)?;
-            if sharing == Sharing::Reuseport {
-                sockopt::set_socket_reuseport(&socket, true)?;
-            }
-            send_at_once(&socket)?;
-            net::bind(&socket, address)?;
-        }
-        Endpoint::Unix(path) => {
-            if connect(endpoint).is_ok() {
-                return Err(Errno::ADDRINUSE.into());
-            }
-            let is_socket = std::fs::symlink_metadata(path)
-                .is_ok_and(|found| std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()));
-            if is_socket {
-                std::fs::remove_file(path)?;
-            }
-            net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-            if let Some(mode) = mode {
-                std::fs::set_permissions(path, Permissions::from_mode(mode))?;
-            }
-        }
-    }
-    net::listen(&socket, BACKLOG)?;
-    Ok(socket)
-}
-
-/// Lets the kernel hold at most about `count` finished handshakes for a listener (`listen(2)` again).
-///
-/// # Errors
-/// The error of `listen(2)`.
-pub fn set_backlog(listener: impl AsFd, count: u16) -> io::Result<()> {
-    Ok(net::listen(listener, i32::from(count))?)
-}
-
-/// Whether other sockets of the same user may listen on this one's port beside it (`SO_REUSEPORT`).
-pub fn is_reuseport(socket: impl AsFd) -> bool {
-    sockopt::socket_reuseport(socket).unwrap_or(false)
-}
-
-/// Makes a listener that somebody else has opened one of ours, and returns where it listens.
-///
-/// # Errors
-/// `InvalidInput` when it is no listening stream socket, TCP or Unix, and the error of `setsockopt(2)`.
-pub fn adopt(socket: impl AsFd) -> io::Result<Endpoint> {
-    let is_listening = sockopt::socket_acceptconn(&socket) == Ok(true)
-        && sockopt::socket_type(&socket) == Ok(SocketType::STREAM);
-    if !is_listening {
-        let message = "it is no listening stream socket";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-    }
-    rustix::io::ioctl_fionbio(&socket, true)?;
-    let endpoint = local_endpoint(&socket)?;
-    if matches!(endpoint, Endpoint::Tcp(_)) {
-        send_at_once(&socket)?;
-    }
-    Ok(endpoint)
 }
 
 /// The endpoint a listener got, which tells the port when zero was asked for.
@@ -356,19 +267,6 @@ pub fn finish(socket: impl AsFd) -> io::Result<()> {
     Ok(net::shutdown(socket, Shutdown::Write)?)
 }
 
-/// Finds out whether `endpoint` could be listened on, without a moment in which anybody could connect.
-///
-/// Listeners that share a port cannot tell on their own that a stranger shares it too.
-///
-/// # Errors
-/// The error of `bind(2)`; `EADDRINUSE` when somebody is there already.
-pub fn claim(endpoint: &Endpoint) -> io::Result<()> {
-    let Endpoint::Tcp(address) = endpoint else { return Ok(()) };
-    let socket = open(endpoint)?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    Ok(net::bind(&socket, address)?)
-}
-
 #[expect(unsafe_code, reason = "the option has no safe wrapper")]
 fn bind_address(socket: &OwnedFd, local: IpAddr) -> io::Result<()> {
     let on: libc::c_int = 1;
@@ -384,7 +282,7 @@ fn bind_address(socket: &OwnedFd, local: IpAddr) -> io::Result<()> {
     Ok(net::bind(socket, &SocketAddr::new(local, 0))?)
 }
 
-fn open(endpoint: &Endpoint) -> io::Result<OwnedFd> {
+pub(crate) fn open(endpoint: &Endpoint) -> io::Result<OwnedFd> {
     let family = match endpoint {
         Endpoint::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
         Endpoint::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,

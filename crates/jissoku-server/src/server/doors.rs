@@ -101,7 +101,8 @@ impl Doors {
         self.0.iter().flat_map(|door| -> Vec<_> { sockets_of(door) }).collect()
     }
 
-    /// Opens what `settings` want; what of it stands already is kept.
+    /// Takes the places that `settings` want; what of it stands already is kept. Nobody can connect to what
+    /// is new before [`Doors::listen`].
     ///
     /// # Errors
     /// The first endpoint that cannot be had, and why. Nothing has changed then.
@@ -124,7 +125,7 @@ impl Doors {
         for endpoint in &settings.endpoints {
             let door = match standing.iter().position(|door| door.is_at(endpoint)) {
                 Some(index) => standing.remove(index),
-                None => Door::open(endpoint, settings.socket_mode)
+                None => Door::bind(endpoint, settings.socket_mode)
                     .map_err(|error| ListenError { endpoint: endpoint.clone(), error })?,
             };
             self.0.push(door);
@@ -134,9 +135,27 @@ impl Doors {
             let error = io::Error::other("it was handed over, and is not to be listened on");
             return Err(ListenError { endpoint: door.bound, error });
         }
-        // Last, because clients come to these sockets at once, and would be lost if they closed again.
         self.0.iter_mut().for_each(|door| door.grow(settings.dealing().sockets()));
         Ok(())
+    }
+
+    /// Lets clients connect to the first socket of every door. The kernel keeps them there until they are taken.
+    ///
+    /// # Errors
+    /// The first endpoint where somebody else was faster.
+    pub(super) fn listen_on_firsts(&self) -> Result<(), ListenError> {
+        self.0.iter().try_for_each(|door| door.listen(1))
+    }
+
+    /// Lets clients connect to all sockets. From here on each has to have a worker, or whoever is in its
+    /// queue is lost: that is why workers are ready before.
+    ///
+    /// # Errors
+    /// The first endpoint where somebody else was faster, or the kernel has no memory.
+    pub(super) fn listen(&self) -> Result<(), ListenError> {
+        // Where it may fail before where it hardly can.
+        self.listen_on_firsts()?;
+        self.0.iter().try_for_each(|door| door.listen(usize::MAX))
     }
 
     /// Where connections come in, with the ports the kernel chose.
@@ -186,14 +205,14 @@ impl Doors {
 }
 
 impl Door {
-    fn open(endpoint: &Endpoint, mode: Option<u32>) -> io::Result<Self> {
+    fn bind(endpoint: &Endpoint, mode: Option<u32>) -> io::Result<Self> {
         socket::claim(endpoint)?;
         // Always ready to be shared: a later generation may have more workers.
         let sharing = match endpoint {
             Endpoint::Tcp(_) => Sharing::Reuseport,
             Endpoint::Unix(_) => Sharing::Alone,
         };
-        let socket = socket::listen_with_mode(endpoint, sharing, mode)?;
+        let socket = socket::bind(endpoint, sharing, mode)?;
         let bound = socket::local_endpoint(&socket)?;
         let file = match &bound {
             Endpoint::Unix(path) => Some(SocketFile::of(path)?),
@@ -206,15 +225,25 @@ impl Door {
         self.name == name_of(endpoint) || self.bound == *endpoint
     }
 
-    /// Opens so many sockets where that is possible. Where it is not, they share those there are:
+    /// Has so many sockets where that is possible. Where it is not, they share those there are:
     /// a port below 1024 after the privileges were given up, for example.
     fn grow(&mut self, count: usize) {
         let is_shareable =
             matches!(self.bound, Endpoint::Tcp(_)) && self.sockets.iter().all(socket::is_reuseport);
         while is_shareable && self.sockets.len() < count {
-            let Ok(socket) = socket::listen(&self.bound, Sharing::Reuseport) else { return };
+            let Ok(socket) = socket::bind(&self.bound, Sharing::Reuseport, None) else {
+                return;
+            };
             self.sockets.push(Arc::new(socket));
         }
+    }
+
+    /// Lets clients connect to so many of the sockets; those that others have opened keep their backlog.
+    fn listen(&self, count: usize) -> Result<(), ListenError> {
+        let silent = |socket: &&Arc<OwnedFd>| !socket::is_listening(socket);
+        let mut new = self.sockets.iter().take(count).filter(silent);
+        new.try_for_each(socket::begin_to_listen)
+            .map_err(|error| ListenError { endpoint: self.bound.clone(), error })
     }
 }
 

@@ -38,6 +38,8 @@ pub(super) struct Generation {
     ended: UnixStream,
     ending: UnixStream,
     left: usize,
+    /// To tell every worker that it begins. It ends when that can never happen any more.
+    beginnings: Vec<Sender<()>>,
     /// Every worker has one for as long as it takes connections; ours is for those to come.
     taking: Option<UnixStream>,
     /// Ends when the last of them does.
@@ -45,18 +47,16 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    /// Starts a worker for each of `posts`, and waits until each is ready to take connections.
-    ///
-    /// When some cannot be started the others may have taken connections already, so they are there
-    /// with the error, to be retired or abandoned.
+    /// Makes a worker for each of `posts`, and waits until each is ready to take connections. None takes
+    /// one before [`Generation::begin`].
     ///
     /// # Errors
-    /// Nothing was started: the error of `socketpair(2)`.
-    pub(super) fn start(
+    /// The error of making a thread or what it needs. No worker is left then.
+    pub(super) fn prepare(
         settings: &Settings,
         posts: Vec<Post>,
         served: &Served,
-    ) -> io::Result<(Self, io::Result<()>)> {
+    ) -> io::Result<Self> {
         let (ended, ending) = UnixStream::pair()?;
         ended.set_nonblocking(true)?;
         let (taking, taken) = UnixStream::pair()?;
@@ -67,13 +67,14 @@ impl Generation {
             ended,
             ending,
             left: 0,
+            beginnings: Vec::new(),
             taking: Some(taking),
             taken,
         };
         let (sender, receiver) = mpsc::channel();
         let mut outcome = Ok(());
         for (index, post) in posts.into_iter().enumerate() {
-            match generation.begin(index, settings, served, (post, sender.clone())) {
+            match generation.make(index, settings, served, (post, sender.clone())) {
                 Ok((waker, worker)) => {
                     generation.wakers.push(waker);
                     generation.workers.push(Some(worker));
@@ -88,7 +89,28 @@ impl Generation {
         for _ in 0..generation.left {
             outcome = outcome.and(hear(&receiver));
         }
-        Ok((generation, outcome))
+        match outcome {
+            Ok(()) => Ok(generation),
+            Err(error) => {
+                generation.call_off();
+                Err(error)
+            }
+        }
+    }
+
+    /// Lets the workers take connections.
+    pub(super) fn begin(&mut self) {
+        for beginning in self.beginnings.drain(..) {
+            // A worker that has ended since is replaced like any other.
+            let _told = beginning.send(());
+        }
+    }
+
+    /// Ends workers that have not begun.
+    pub(super) fn call_off(mut self) {
+        self.beginnings.clear();
+        // What they have failed with is known from when they were made.
+        let _ended = self.join();
     }
 
     /// Waits for a worker that said that it ends, and returns what it ended with.
@@ -108,13 +130,15 @@ impl Generation {
         served: &Served,
     ) -> io::Result<()> {
         let (sender, receiver) = mpsc::channel();
-        let (waker, worker) = self.begin(index, settings, served, (post, sender))?;
+        let (waker, worker) = self.make(index, settings, served, (post, sender))?;
         self.wakers[index] = waker;
         self.workers[index] = Some(worker);
-        hear(&receiver)
+        hear(&receiver)?;
+        self.begin();
+        Ok(())
     }
 
-    fn begin(
+    fn make(
         &mut self,
         index: usize,
         settings: &Settings,
@@ -125,7 +149,9 @@ impl Generation {
         let taking = self.taking.as_ref().map(UnixStream::try_clone).transpose()?;
         let told = waker.clone();
         let number = u16::try_from(index).map_err(io::Error::other)?;
-        let start = Start { post, farewell: Farewell(self.ending.try_clone()?, number), ready };
+        let (beginning, begins) = mpsc::channel();
+        let farewell = Farewell(self.ending.try_clone()?, number);
+        let start = Start { post, farewell, ready, begins };
         let Served { site, census } = served;
         let mut worker = Worker::new(Arc::clone(site), Arc::clone(census), settings);
         worker.plant(&settings.causes)?;
@@ -140,7 +166,7 @@ impl Generation {
         let core = settings.cores.get(index % settings.cores.len().max(1)).copied();
         let thread = thread::Builder::new().name(format!("worker-{index}"));
         let worker = thread.spawn(move || {
-            let Start { post, farewell: _said_at_the_end, ready } = start;
+            let Start { post, farewell: _said_at_the_end, ready, begins } = start;
             let prepare = || {
                 core.map_or(Ok(()), |core| jissoku_os::core::pin(&[core]))?;
                 // Otherwise the kernel makes every delay some 50 us longer than it has to be.
@@ -154,9 +180,14 @@ impl Generation {
             // Whoever started us waits for it.
             let _heard = ready.send(said);
             drop(ready);
-            driver.map_or(Ok(()), |driver| worker.at(post.places, taking).run(driver, &order))
+            match (driver, begins.recv()) {
+                (Some(driver), Ok(())) => worker.at(post.places, taking).run(driver, &order),
+                // Others are not ready, and will never be.
+                _ => Ok(()),
+            }
         })?;
         self.left += 1;
+        self.beginnings.push(beginning);
         Ok((waker, worker))
     }
 
@@ -237,12 +268,13 @@ impl AsFd for Generation {
     }
 }
 
-/// Where a worker begins, and to whom it says so.
+/// Where a worker begins, when, and to whom it says that it can.
 #[derive(Debug)]
 struct Start {
     post: Post,
     farewell: Farewell,
     ready: Sender<io::Result<()>>,
+    begins: Receiver<()>,
 }
 
 /// Tells whoever waits that a worker has ended, even if it panicked.

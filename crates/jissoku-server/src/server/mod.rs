@@ -109,6 +109,8 @@ impl Sockets {
 pub struct Server {
     settings: Settings,
     doors: Doors,
+    /// Those of them that another process has opened, and may still serve.
+    given: Doors,
 }
 
 impl Server {
@@ -127,8 +129,15 @@ impl Server {
     /// # Errors
     /// The first endpoint that cannot be had, or the first socket that no endpoint names, and why.
     pub fn listen_on(settings: Settings, sockets: &Sockets) -> Result<Self, ListenError> {
-        let doors = sockets.0.open(&settings)?;
-        Ok(Self { settings, doors })
+        let given = sockets.0.clone();
+        let server = Self { doors: given.open(&settings)?, settings, given };
+        match server.doors.listen_on_firsts() {
+            Ok(()) => Ok(server),
+            Err(error) => {
+                server.close();
+                Err(error)
+            }
+        }
     }
 
     /// Where the server listens, with the ports the kernel chose.
@@ -137,9 +146,9 @@ impl Server {
         self.doors.endpoints()
     }
 
-    /// Closes the listeners, and takes the files of Unix sockets away.
+    /// Closes the listeners, and takes the files of Unix sockets away, but for those of another process.
     pub fn close(self) {
-        self.doors.remove_files(&Doors::default());
+        self.doors.remove_files(&self.given);
     }
 
     /// Starts the workers, and returns when all of them are ready.
@@ -147,6 +156,10 @@ impl Server {
     /// # Errors
     /// The error of making a thread or what it needs.
     pub fn start(self, site: Site) -> io::Result<Running> {
-        Running::start(&self.settings, self.doors, site)
+        let running = Running::start(&self.settings, self.doors.clone(), site);
+        if running.is_err() {
+            self.close();
+        }
+        running
     }
 }

@@ -73,13 +73,12 @@ impl Running {
         let census = Arc::new(Census::new(&settings.limits));
         settings.observation.metrics.iter().for_each(|metrics| site.tell(metrics));
         let served = Served { site: Arc::new(site), census };
-        let (current, outcome) = Generation::start(settings, posts, &served)?;
-        if let Err(error) = outcome {
-            // This failure is the one to tell.
-            let _ended = current.leave().and_then(|()| current.join());
-            doors.remove_files(&Doors::default());
-            return Err(error);
+        let mut current = Generation::prepare(settings, posts, &served)?;
+        if let Err(error) = doors.listen() {
+            current.call_off();
+            return Err(io::Error::other(error));
         }
+        current.begin();
         Ok(Self {
             settings: settings.clone(),
             doors,
@@ -115,23 +114,8 @@ impl Running {
     /// What of the new is impossible. The old go on, as if nothing had been asked.
     pub fn reload(&mut self, settings: &Settings, site: Site) -> Result<(), ReloadError> {
         let doors = self.doors.open(settings).map_err(ReloadError::Listen)?;
-        let posts = doors.deal(settings.dealing()).map_err(ReloadError::Work)?;
-        let census = match &self.served.census {
-            census if census.is_for(&settings.limits) => Arc::clone(census),
-            // Whoever is connected now is counted out with the workers of before.
-            _ => Arc::new(Census::new(&settings.limits)),
-        };
-        settings.observation.metrics.iter().for_each(|metrics| site.tell(metrics));
-        let served = Served { site: Arc::new(site), census };
-        let started = Generation::start(settings, posts, &served);
-        let (new, outcome) = started.map_err(ReloadError::Work)?;
-        if let Err(error) = outcome {
-            // They may have taken connections, whose requests they answer.
-            new.retire().map_err(ReloadError::Work)?;
-            self.retired.push(new);
-            doors.remove_files(&self.doors);
-            return Err(ReloadError::Work(error));
-        }
+        let started = self.start_beside(settings, &doors, site);
+        let (new, served) = started.inspect_err(|_| doors.remove_files(&self.doors))?;
         (self.settings, self.served) = (settings.clone(), served);
         let old_doors = std::mem::replace(&mut self.doors, doors);
         let mut old = std::mem::replace(&mut self.current, new);
@@ -141,6 +125,31 @@ impl Running {
         self.retired.push(old);
         old_doors.remove_files(&self.doors);
         told.map_err(ReloadError::Work)
+    }
+
+    /// Starts workers beside those of now.
+    fn start_beside(
+        &self,
+        settings: &Settings,
+        doors: &Doors,
+        site: Site,
+    ) -> Result<(Generation, Served), ReloadError> {
+        let posts = doors.deal(settings.dealing()).map_err(ReloadError::Work)?;
+        let census = match &self.served.census {
+            census if census.is_for(&settings.limits) => Arc::clone(census),
+            // Whoever is connected now is counted out with the workers of before.
+            _ => Arc::new(Census::new(&settings.limits)),
+        };
+        settings.observation.metrics.iter().for_each(|metrics| site.tell(metrics));
+        let served = Served { site: Arc::new(site), census };
+        let mut new = Generation::prepare(settings, posts, &served).map_err(ReloadError::Work)?;
+        // Last, because clients come to new sockets at once, and would be lost if these closed again.
+        if let Err(error) = doors.listen() {
+            new.call_off();
+            return Err(ReloadError::Listen(error));
+        }
+        new.begin();
+        Ok((new, served))
     }
 
     /// Orders the workers to take no more connections and to end once what is in flight is answered.

@@ -80,6 +80,30 @@ fn on_both() -> (Settings, Running) {
     (settings, server.start(numbered(0)).expect("workers start"))
 }
 
+/// More workers than before, every second of which is to go where nobody can.
+fn half_impossible(settings: &Settings) -> Settings {
+    let here = jissoku_os::core::allowed().expect("affinity can be read")[0];
+    Settings { cores: vec![here, 4095], workers: 4, ..settings.clone() }
+}
+
+/// Everything is answered by the workers that were there first, who go on.
+fn check_undisturbed(running: &Running) {
+    for endpoint in running.endpoints() {
+        let mut client = Client::connect(&endpoint).expect("somebody listens");
+        client.send(GET);
+        let answer = client.answer();
+        assert_eq!((answer.text(), answer.field("Connection")), ("0", None));
+    }
+}
+
+/// The sockets of a server, as its successor gets them.
+fn handed_over(running: &Running) -> Sockets {
+    let sockets = running.sockets().into_iter();
+    let inherited =
+        sockets.map(|(name, fd)| Inherited { name, fd: fd.try_clone().expect("a descriptor") });
+    Sockets::adopt(inherited.collect()).expect("they are listeners")
+}
+
 #[test]
 fn nobody_loses_a_request_while_workers_come_and_go() {
     let (mut settings, mut running) = on_both();
@@ -192,12 +216,7 @@ fn an_impossible_reload_changes_nothing() {
     let refusal = running.reload(&wishes, numbered(1)).expect_err("it is taken");
     assert!(refusal.to_string().contains("is taken"), "{refusal}");
     assert!(!new.exists(), "what was opened in vain is gone");
-    for endpoint in running.endpoints() {
-        let mut client = Client::connect(&endpoint).expect("somebody listens");
-        client.send(GET);
-        let answer = client.answer();
-        assert_eq!((answer.text(), answer.field("Connection")), ("0", None));
-    }
+    check_undisturbed(&running);
     drop(stranger);
     std::fs::remove_file(elsewhere).expect("the socket is ours to remove");
     running.abandon().expect("workers are told");
@@ -207,21 +226,50 @@ fn an_impossible_reload_changes_nothing() {
 #[test]
 fn workers_that_cannot_begin_leave_the_old_ones_serving() {
     let (settings, mut running) = on_both();
-    // Every second worker is to go where nobody can.
-    let here = jissoku_os::core::allowed().expect("affinity can be read")[0];
-    let wishes = Settings { cores: vec![here, 4095], workers: 4, ..settings.clone() };
-    for number in 1..6 {
+    let stop = Arc::<AtomicBool>::default();
+    let ask = |endpoint: &Endpoint| Asker::start(endpoint, LAST_GET, &stop);
+    let askers: Vec<_> = running.endpoints().iter().cycle().take(4).map(ask).collect();
+    let wishes = half_impossible(&settings);
+    for number in 1..20 {
         let refusal = running.reload(&wishes, numbered(number)).expect_err("there is no such core");
         assert!(refusal.to_string().starts_with("cannot start new workers"), "{refusal}");
-        for endpoint in running.endpoints() {
-            let mut client = Client::connect(&endpoint).expect("somebody listens");
-            client.send(GET);
-            // Those that could begin may have taken it, and leave no one without an answer.
-            assert_eq!(client.answer().status, 200);
-        }
+        check_undisturbed(&running);
+        askers.iter().for_each(Asker::wait_for_an_answer);
     }
-    running.reload(&settings, numbered(9)).expect("new workers start");
+    running.reload(&settings, numbered(20)).expect("new workers start");
+    // The first may have been on its way before, the second is of the new workers.
+    askers.iter().chain(&askers).for_each(Asker::wait_for_an_answer);
+    stop.store(true, Ordering::Relaxed);
+    let endings = askers.into_iter().map(|asker| asker.thread.join());
+    assert_eq!(endings.filter(Result::is_err).count(), 0, "requests were lost");
     running.stop().expect("workers are told");
+    running.join().expect("workers end well");
+}
+
+#[test]
+fn a_successor_whose_workers_cannot_begin_leaves_everything_as_it_was() {
+    let (settings, mut running) = on_both();
+    let mut wishes = half_impossible(&settings);
+    let new = fresh_path();
+    wishes.endpoints.push(Endpoint::Unix(new.clone()));
+    let stop = Arc::<AtomicBool>::default();
+    let ask = |endpoint: &Endpoint| Asker::start(endpoint, LAST_GET, &stop);
+    let askers: Vec<_> = running.endpoints().iter().map(ask).collect();
+    for _ in 0..20 {
+        let sockets = handed_over(&running);
+        let next = Server::listen_on(wishes.clone(), &sockets).expect("all of them are wanted");
+        drop(sockets);
+        next.start(numbered(1)).expect_err("there is no such core");
+        assert!(!new.exists(), "what was opened in vain is gone");
+        check_undisturbed(&running);
+        askers.iter().for_each(Asker::wait_for_an_answer);
+    }
+    running.reload(&settings, numbered(2)).expect("new workers start");
+    askers.iter().chain(&askers).for_each(Asker::wait_for_an_answer);
+    stop.store(true, Ordering::Relaxed);
+    let endings = askers.into_iter().map(|asker| asker.thread.join());
+    assert_eq!(endings.filter(Result::is_err).count(), 0, "requests were lost");
+    running.abandon().expect("workers are told");
     running.join().expect("workers end well");
 }
 
@@ -267,11 +315,7 @@ fn stopping_ends_the_workers_of_before_too() {
 fn another_server_goes_on_with_the_same_sockets() {
     let (settings, mut running) = on_both();
     let before = running.endpoints();
-    let inherited = running
-        .sockets()
-        .into_iter()
-        .map(|(name, fd)| Inherited { name, fd: fd.try_clone().expect("a descriptor") });
-    let sockets = Sockets::adopt(inherited.collect()).expect("they are listeners");
+    let sockets = handed_over(&running);
     let next = Server::listen_on(settings, &sockets).expect("all of them are wanted");
     drop(sockets);
     let mut next = next.start(numbered(1)).expect("workers start");

@@ -5,9 +5,12 @@ mod files;
 mod paper;
 mod stage;
 
+use std::net::TcpStream;
+
 use super::*;
+use crate::socket::{self, Endpoint, Sharing};
 pub(super) use paper::Paper;
-use stage::{LARGE, TURNS_MAX, play, play_with};
+use stage::{LARGE, Puppet, TURNS_MAX, play, play_with};
 
 /// More than a ring takes requests, or has buffers, and than epoll reports events at once.
 const MANY: usize = 1_100;
@@ -81,6 +84,24 @@ fn nothing_is_left_behind_by_a_driver_that_is_gone() {
         client.expect_end();
         late.expect_end();
     });
+}
+
+#[test]
+fn a_driver_that_ends_before_its_first_turn_has_taken_nobody() {
+    let here: Endpoint = "127.0.0.1:0".parse().expect("an address");
+    let drivers = [Choice::Epoll, Choice::Uring];
+    let usable = |choice: &Choice| *choice == Choice::Epoll || crate::uring::is_available();
+    for choice in drivers.into_iter().filter(usable) {
+        let listener = socket::listen(&here, Sharing::Reuseport).expect("a place to listen");
+        let address = socket::local_endpoint(&listener).expect("it has an address").to_string();
+        let _client = TcpStream::connect(address).expect("somebody listens");
+        let listeners = vec![Listener::Shared(listener.try_clone().expect("a descriptor"))];
+        let settings = Settings { choice, ..Settings::default() };
+        let waker = Waker::new().expect("a waker");
+        drop(Driver::<Puppet>::new(listeners, waker, settings).expect("a driver"));
+        let taken = socket::accept(&listener).expect("the listener stands");
+        assert!(taken.is_some(), "{choice:?} has taken somebody, and is gone");
+    }
 }
 
 #[test]

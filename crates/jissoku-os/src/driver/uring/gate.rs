@@ -35,9 +35,11 @@ pub(super) struct Gate {
 }
 
 impl Gate {
+    /// Opens with the driver's first turn. Not sooner, because whatever was asked of the ring is done even
+    /// if the driver ends before it was used, and a connection that is taken then is lost.
     pub(super) fn new(listeners: Vec<Listener>) -> Self {
         let listeners = listeners.into_iter().map(|listener| (listener, Door::Shut)).collect();
-        Self { listeners, parked: VecDeque::new(), opens_again_ns: None, is_closing: false }
+        Self { listeners, parked: VecDeque::new(), opens_again_ns: Some(0), is_closing: false }
     }
 
     pub(super) const fn is_paused(&self) -> bool {

@@ -67,11 +67,9 @@ impl<H: Handler> Driver<H> {
         let tick = Tick::new()?;
         ring.watch(&waker, WAKER);
         ring.watch(&tick, TICK);
-        let mut gate = Gate::new(listeners);
-        gate.open(&mut ring);
         Ok(Self {
             ring,
-            gate,
+            gate: Gate::new(listeners),
             waker,
             tick,
             slots: Slots::new(),
