@@ -82,7 +82,7 @@ fn a_ramp_up_spreads_the_first_requests() {
     let server = Server::new(|_| Act::Ignore);
     let mut plan = plan(&[server.url()], 1);
     plan.ramp_up_ns = 3_600_000 * MILLISECOND_NS;
-    plan.until = Until { duration_ns: Some(20 * MILLISECOND_NS), requests: None };
+    plan.until = Until { duration_ns: Some(400 * MILLISECOND_NS), requests: None };
     assert_eq!(measure(&plan).lanes[0].in_flight, 1);
 }
 

@@ -67,7 +67,7 @@ fn each_end_has_its_kind_and_status() {
 fn what_has_no_answer_at_the_end_is_among_the_entries() {
     let server = Server::new(|_| Act::Ignore);
     let mut plan = plan(&[server.url()], 9);
-    plan.until = Until { duration_ns: Some(50_000_000), requests: None };
+    plan.until = Until { duration_ns: Some(400_000_000), requests: None };
     (plan.connections, plan.keeps_entries) = (2, true);
     assert_eq!(lines(&measure(&plan)), ["0 0 unanswered", "0 0 unanswered"]);
 }

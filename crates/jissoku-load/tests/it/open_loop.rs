@@ -54,7 +54,7 @@ fn connections_are_added_while_all_are_busy_and_never_too_many() {
         let mut plan = plan(&[server.url()], 1);
         (plan.connections, plan.pace) = (1, Pace::Constant { rate_rps: 1_000 });
         plan.on_busy = OnBusy::Open { connections_max };
-        plan.until = Until { duration_ns: Some(150 * MILLISECOND_NS), requests: None };
+        plan.until = Until { duration_ns: Some(500 * MILLISECOND_NS), requests: None };
         let outcome = measure(&plan);
         assert_eq!(outcome.lanes[0].opened, connections_max as u64);
         assert_eq!(outcome.lanes[0].in_flight, connections_max as u64);
