@@ -1,5 +1,6 @@
 """A worker that fails is replaced at once, and one that fails again and again ends the server."""
 
+import signal
 from http.client import HTTPException
 
 import pytest
@@ -56,3 +57,28 @@ def test_a_worker_that_fails_again_and_again_ends_the_server_with_1(start: Start
     ask_in_vain(port)
     served.wait_for("^jissoku serve: worker 0 has failed once too often: ")
     assert served.process.wait(PATIENCE_S) == 1
+
+
+def test_the_worker_that_tells_the_numbers_is_replaced_too(start: Start) -> None:
+    where = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--workers", "1"]
+    served = start("--fixed", "x", *where, "--cause", "crash-metrics=2")
+    port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
+    metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/metrics")[1])
+    for _ in range(5):
+        read_metrics(metrics)
+        ask_in_vain(metrics)
+        served.wait_for("^jissoku serve: the worker that tells the numbers has failed ")
+    read_metrics(metrics)
+    ask_in_vain(metrics)
+    served.wait_for("the numbers are not told before the next reload: .*once too often")
+    with pytest.raises(ConnectionError):
+        read_metrics(metrics)
+    # That is no reason to serve nobody, and a reload begins anew.
+    assert ask(port) == (200, b"x")
+    served.tell(signal.SIGHUP)
+    metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/metrics")[1])
+    served.wait_for("^reloaded$")
+    _, samples = read_metrics(metrics)
+    assert samples['jissoku_requests_total{status="2xx"}'] == 1
+    served.process.terminate()
+    assert served.process.wait(PATIENCE_S) == 0

@@ -160,6 +160,12 @@ def test_a_successor_that_cannot_begin_leaves_the_old_process_serving(site: Site
         site.served.tell(signal.SIGUSR2)
         site.served.wait_for("there is no key")
         site.served.wait_for(r"not replaced: process \d+ ended before it was ready")
+        # Found out later, when the sockets are the successor's too.
+        site.file.write_text(
+            "folder = '/nowhere/at/all'\nlisten = ['127.0.0.1:0', 'unix:web.sock']\n"
+        )
+        site.served.tell(signal.SIGUSR2)
+        site.served.wait_for(r"not replaced: process \d+ ended before it was ready")
     site.check("0")
     site.write(text="1", workers=1)
     site.served.replace()

@@ -39,6 +39,8 @@ pub enum Cause {
     Log,
     /// `crash=N`: a worker fails, by a fault of its own, at its request of this number.
     Crash(u32),
+    /// `crash-metrics=N`: so does the worker that tells the server's own numbers.
+    CrashMetrics(u32),
 }
 
 /// A cause that is not known.
@@ -50,7 +52,7 @@ impl fmt::Display for BadCause {
         write!(
             formatter,
             "{:?} is no cause: write peername[=N], open[=N], split, split-delayed, close-after=N, \
-             single-worker, linear-timers, herd, log or crash=N",
+             single-worker, linear-timers, herd, log, crash=N or crash-metrics=N",
             self.0
         )
     }
@@ -81,6 +83,7 @@ impl FromStr for Cause {
             ("herd", None) => Ok(Self::Herd),
             ("log", None) => Ok(Self::Log),
             ("crash", Some(count)) => Ok(Self::Crash(count)),
+            ("crash-metrics", Some(count)) => Ok(Self::CrashMetrics(count)),
             _ => Err(bad()),
         }
     }
@@ -127,8 +130,11 @@ impl Planted {
                 Cause::CloseAfter(count) => planted.requests_max = Some(count),
                 Cause::Log => planted.log = Some(Log::new()?),
                 Cause::Crash(count) => planted.left = Some(count),
-                // The listeners and the timers see to these.
-                Cause::SingleWorker | Cause::LinearTimers | Cause::Herd => continue,
+                // The listeners, the timers and whoever starts another server see to these.
+                Cause::SingleWorker
+                | Cause::LinearTimers
+                | Cause::Herd
+                | Cause::CrashMetrics(_) => continue,
             }
             is_any = true;
         }
@@ -231,6 +237,7 @@ mod tests {
         check("close-after=100", Cause::CloseAfter(100));
         check("herd", Cause::Herd);
         check("crash=7", Cause::Crash(7));
+        check("crash-metrics=7", Cause::CrashMetrics(7));
         for text in
             ["", "x", "open=0", "open=", "open=-1", "split=2", "close-after", "crash", "OPEN"]
         {

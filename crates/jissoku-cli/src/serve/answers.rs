@@ -40,7 +40,8 @@ pub(super) struct Answers {
     /// apart. split-delayed: with Nagle's algorithm on too, so that the body waits for a delayed
     /// acknowledgement. close-after=N: end a connection after N requests. single-worker: give one worker all
     /// connections. linear-timers: go through all delays each time. herd: wake all workers for each
-    /// connection. log: write a line per request. crash=N: let a worker fail at its Nth request
+    /// connection. log: write a line per request. crash=N: let a worker fail at its Nth request.
+    /// crash-metrics=N: so does the worker that tells the numbers
     #[arg(long, value_name = "NAME[=N]", hide_short_help = true)]
     cause: Vec<Cause>,
 }

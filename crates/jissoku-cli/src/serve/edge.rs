@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{
-    AccessLog, Format, LogEnd, LogLosses, LogSink, Metrics, Observation, Running, Server, Settings,
-    Site, Sockets, Tls,
+    AccessLog, Cause, Format, LogEnd, LogLosses, LogSink, Metrics, Observation, Running, Server,
+    Settings, Site, Sockets, Tls,
 };
 
 use super::failure::{Failure, complain};
@@ -47,12 +47,12 @@ impl Edge {
 
     /// Opens the log and the listener for the numbers, which is among `sockets` if this process succeeds
     /// another.
-    pub(super) fn open(&self, sockets: &mut Sockets) -> Result<Notes, Failure> {
+    pub(super) fn open(&self, sockets: &mut Sockets, causes: &[Cause]) -> Result<Notes, Failure> {
         let losses = Arc::default();
         let log = self.log(&losses)?;
         let (metrics, mut teller) = (Metrics::new(Some(Arc::clone(&losses))), Teller::Nobody);
         if let Some(endpoint) = &self.metrics {
-            teller = teller_at(endpoint, &sockets.split_off(endpoint))?;
+            teller = teller_at(endpoint, &sockets.split_off(endpoint), causes)?;
         }
         let wanted = Wanted::by(self);
         let observation = wanted.observation(log.as_ref(), &metrics);
@@ -60,7 +60,7 @@ impl Edge {
     }
 
     /// Opens what is wanted now, and was not at the time of `notes`.
-    pub(super) fn open_again(&self, notes: &Notes) -> Result<News, Failure> {
+    pub(super) fn open_again(&self, notes: &Notes, causes: &[Cause]) -> Result<News, Failure> {
         let wanted = Wanted::by(self);
         let log = if wanted.log == notes.wanted.log {
             Change::Nothing
@@ -69,7 +69,7 @@ impl Edge {
         };
         let teller = match &wanted.metrics {
             same if *same == notes.wanted.metrics => Change::Nothing,
-            Some(endpoint) => Change::To(teller_at(endpoint, &Sockets::default())?),
+            Some(endpoint) => Change::To(teller_at(endpoint, &Sockets::default(), causes)?),
             None => Change::To(Teller::Nobody),
         };
         let written = match &log {
@@ -86,8 +86,14 @@ impl Edge {
     }
 }
 
-fn teller_at(endpoint: &Endpoint, sockets: &Sockets) -> Result<Teller, Failure> {
-    let server = Server::listen_on(Settings::new(endpoint.clone()), sockets);
+fn teller_at(endpoint: &Endpoint, sockets: &Sockets, causes: &[Cause]) -> Result<Teller, Failure> {
+    let meant_for_it = |cause: &Cause| match cause {
+        Cause::CrashMetrics(count) => Some(Cause::Crash(*count)),
+        _ => None,
+    };
+    let causes = causes.iter().filter_map(meant_for_it).collect();
+    let settings = Settings { causes, ..Settings::new(endpoint.clone()) };
+    let server = Server::listen_on(settings, sockets);
     server.map(Teller::Ready).map_err(|error| Failure::of_input(&error))
 }
 
@@ -203,6 +209,17 @@ impl Notes {
         match &mut self.teller {
             Teller::Running(running) => Some(running),
             Teller::Nobody | Teller::Ready(_) => None,
+        }
+    }
+
+    /// Takes note that the server that tells the numbers has ended. The next reload starts another, if it
+    /// ended unasked.
+    pub(super) fn bury_teller(&mut self) {
+        if let Teller::Running(old) = std::mem::replace(&mut self.teller, Teller::Nobody) {
+            self.wanted.metrics = None;
+            if let Err(error) = old.join() {
+                complain(&format!("the numbers are not told before the next reload: {error}"));
+            }
         }
     }
 

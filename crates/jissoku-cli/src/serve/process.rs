@@ -22,7 +22,7 @@ const SUCCESSOR_PATIENCE: Duration = Duration::from_mins(1);
 pub(super) fn live(arguments: &[String]) -> Result<(), Failure> {
     let serve = Serve::read(arguments)?;
     let mut surroundings = Surroundings::read()?;
-    let notes = serve.edge.open(&mut surroundings.sockets)?;
+    let notes = serve.edge.open(&mut surroundings.sockets, &serve.answers.causes())?;
     let given = surroundings.sockets.endpoints();
     let user = serve.identity.find()?;
     let settings = serve.settings(&given, notes.observation())?;
@@ -108,25 +108,37 @@ impl Life<'_> {
                         self.reload();
                     }
                 }
-                Event::Reopen => self.notes.reopen(),
-                Event::Replaced(index, why) => tell_of_fault(index, &why),
                 Event::Stopping => self.surroundings.tell_status("STOPPING=1\n", "stopping"),
                 Event::Ended => return Ok(()),
-                Event::Other | Event::Nothing => {}
+                other => self.take_note(&other),
             }
+        }
+    }
+
+    /// Does what is to be done at any time.
+    fn take_note(&mut self, event: &Event) {
+        match event {
+            Event::Reopen => self.notes.reopen(),
+            Event::Replaced(index, why) => tell_of_fault(&format!("worker {index}"), why),
+            Event::ReplacedBeside(_, why) => {
+                tell_of_fault("the worker that tells the numbers", why);
+            }
+            Event::EndedBeside => self.notes.bury_teller(),
+            _ => {}
         }
     }
 
     fn wait(&mut self, successor: Option<(&Successor, Duration)>) -> Result<Event, Failure> {
         let other = successor.map(|(successor, patience)| (successor.as_fd(), patience));
-        self.running.wait(&mut self.words, other).map_err(|error| Failure::of_work(&error))
+        let event = self.running.wait(&mut self.words, other, self.notes.teller());
+        event.map_err(|error| Failure::of_work(&error))
     }
 
     /// Reads everything again, and serves it if it can be served.
     fn reload(&mut self) {
         self.announce_reload();
         let outcome = Serve::read(self.arguments).and_then(|serve| {
-            let news = serve.edge.open_again(&self.notes)?;
+            let news = serve.edge.open_again(&self.notes, &serve.answers.causes())?;
             let settings = serve.settings(&self.given, news.observation())?;
             let site = serve.site()?;
             let reloaded = self.running.reload(&settings, site);
@@ -178,8 +190,6 @@ impl Life<'_> {
             let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
             match self.wait(Some((&successor, Duration::from_nanos(left_ns))))? {
                 Event::Reload => wants_reload = true,
-                Event::Reopen => self.notes.reopen(),
-                Event::Replaced(index, why) => tell_of_fault(index, &why),
                 // One is on its way.
                 Event::Replace => {}
                 Event::Nothing => {
@@ -195,6 +205,7 @@ impl Life<'_> {
                     return Ok(false);
                 }
                 Event::Other => break "ended before it was ready".to_owned(),
+                other => self.take_note(&other),
             }
         };
         let pid = successor.pid();
@@ -212,10 +223,8 @@ impl Life<'_> {
     }
 }
 
-fn tell_of_fault(index: usize, why: &str) {
-    complain(&format!(
-        "worker {index} has failed with its connections, and another is in its place: {why}"
-    ));
+fn tell_of_fault(who: &str, why: &str) {
+    complain(&format!("{who} has failed with its connections, and another is in its place: {why}"));
 }
 
 /// Says something on standard output.

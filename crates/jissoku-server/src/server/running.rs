@@ -196,7 +196,8 @@ impl Running {
     }
 
     /// Waits until there is something for the owner to do, and obeys the words to stop meanwhile.
-    /// `other` is watched beside, for so long at most.
+    /// `other` is watched too, for so long at most, and so are the workers of the server `beside` this one,
+    /// which obeys no words.
     ///
     /// # Errors
     /// The error of waiting, or of waking a worker.
@@ -204,6 +205,7 @@ impl Running {
         &mut self,
         words: &mut Words,
         other: Option<(BorrowedFd<'_>, Duration)>,
+        mut beside: Option<&mut Self>,
     ) -> io::Result<Event> {
         let deadline_ns =
             other.map(|(_, patience)| jissoku_os::clock::monotonic_ns() + nanoseconds(patience));
@@ -211,11 +213,16 @@ impl Running {
             if let Some(event) = self.take_event(words)? {
                 return Ok(event);
             }
+            if let Some(event) = beside.as_deref_mut().map_or(Ok(None), Self::take_event_beside)? {
+                return Ok(event);
+            }
             let epoll = Epoll::new()?;
             let Words { terminate, interrupt, reload, replace, reopen } = &*words;
             let signals = [terminate, interrupt, reload, replace, reopen];
             signals.into_iter().try_for_each(|signal| epoll.add(signal, 0, Interest::IN))?;
-            self.generations().try_for_each(|workers| epoll.add(workers, 0, Interest::IN))?;
+            let beside = beside.iter().flat_map(|running| running.generations());
+            let mut generations = self.generations().chain(beside);
+            generations.try_for_each(|workers| epoll.add(workers, 0, Interest::IN))?;
             if let Some((other, _)) = other {
                 epoll.add(other, 1, Interest::IN)?;
             }
@@ -241,22 +248,7 @@ impl Running {
         } else if interrupts + words.terminate.count() > 0 {
             self.stop()?;
         }
-        let ended = self.current.take_ended();
-        if self.phase == Phase::Serving {
-            self.faults.lost.extend(ended);
-        }
-        for mut generation in std::mem::take(&mut self.retired) {
-            generation.take_ended();
-            if generation.is_over() {
-                let ended = generation.join();
-                self.note(ended);
-            } else {
-                self.retired.push(generation);
-            }
-        }
-        if let Some(index) = self.faults.lost.pop()
-            && let Some(event) = self.replace(index)?
-        {
+        if let Some(event) = self.look_after()? {
             return Ok(Some(event));
         }
         if words.reopen.count() > 0 {
@@ -273,6 +265,41 @@ impl Running {
             Phase::Serving if reloads > 0 => Some(Event::Reload),
             _ => None,
         })
+    }
+
+    /// As [`Running::take_event`], for a server that somebody else's owner waits for.
+    fn take_event_beside(&mut self) -> io::Result<Option<Event>> {
+        Ok(match self.look_after()? {
+            Some(Event::Replaced(index, why)) => Some(Event::ReplacedBeside(index, why)),
+            None if self.phase == Phase::Stopping
+                && self.generations().all(Generation::is_over) =>
+            {
+                self.phase = Phase::Ending;
+                Some(Event::EndedBeside)
+            }
+            _ => None,
+        })
+    }
+
+    /// Buries who has ended, and sees to it that those who ended unasked are replaced.
+    fn look_after(&mut self) -> io::Result<Option<Event>> {
+        let ended = self.current.take_ended();
+        if self.phase == Phase::Serving {
+            self.faults.lost.extend(ended);
+        }
+        for mut generation in std::mem::take(&mut self.retired) {
+            generation.take_ended();
+            if generation.is_over() {
+                let ended = generation.join();
+                self.note(ended);
+            } else {
+                self.retired.push(generation);
+            }
+        }
+        match self.faults.lost.pop() {
+            Some(index) => self.replace(index),
+            None => Ok(None),
+        }
     }
 
     /// Puts another worker in the place of one that has ended unasked. Its listeners stand all the while, so

@@ -40,6 +40,10 @@ impl Words {
 pub enum Event {
     /// The worker of this number ended by a fault, told here, and another one is in its place.
     Replaced(usize, String),
+    /// The same of the server that runs beside this one.
+    ReplacedBeside(usize, String),
+    /// The server that runs beside this one has ended, by faults that came again and again or as it was told.
+    EndedBeside,
     /// A reload is wanted.
     Reload,
     /// A successor is wanted.
