@@ -125,7 +125,7 @@ class Conditions:
         steal_fraction: Time that the host gave to others, of the server cores' time; this and what
             follows cover the warm-up, too.
         foreign_fraction: CPU time of others' processes on the server cores, of these cores' time.
-        tcp_retransmits: Segments that were lost and sent again, on the whole machine; those that had
+        tcp_retransmits: Segments that were lost and sent again, on the whole machine; such as had
             arrived (RFC 2883) are not counted.
         kernel_cpu_ns: CPU time of the kernel's own threads in the window, to a millisecond or so.
     """
