@@ -1,5 +1,6 @@
 """`jissoku calibrate TOOL --cost AGAINST`: what does a request cost a load generator?"""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from jissoku.pipeline.cost import Plan, measure
 
 # Beside the scorecards, whose page is made of every record in their own folder.
 FOLDER = "cost"
+
+WIDTH = 140
 
 
 def cost(names: tuple[str, str], known: Mapping[str, Tool], home: Path, **given: Any) -> int:
@@ -42,7 +45,9 @@ def cost(names: tuple[str, str], known: Mapping[str, Tool], home: Path, **given:
     if given["as_json"]:
         click.echo(msgspec.json.encode(record).decode())
     else:
-        Console(highlight=False).print(table(record))
+        # A file has no width, and rows that are folded are hard to read in it.
+        width = None if sys.stdout.isatty() else WIDTH
+        Console(highlight=False, width=width).print(table(record))
         click.echo(sentence(record))
     return code(record)
 
@@ -79,15 +84,16 @@ def sentence(record: CostRecord) -> str:
 def _row(row: Figure) -> tuple[str, ...]:
     if row.unable:
         return ("", "", "", "", "", row.unable)
-    pairs = f"{row.pairs}" + (f" ({row.void} void)" if row.void else "")
+    stamps = {"void": row.void, "rates apart": row.apart}
+    words = ", ".join(f"{count} {stamp}" for stamp, count in stamps.items() if count)
+    pairs = f"{row.pairs} ({words})" if words else f"{row.pairs}"
     if row.cost_ns is None or row.rates_rps is None:
         return ("", "", "", "", pairs)
     ratio = (_ratio(row.ratio), _interval(row.ratio)) if row.ratio else ("", "")
     rates = " / ".join(f"{rate:,.0f}" for rate in row.rates_rps)
-    apart = f" ({row.apart} pairs more than 2 % apart)" if row.apart else ""
     user = " / ".join("?" if it is None else f"{it * 100:.0f} %" for it in row.user_fractions)
     costs = (f"{row.cost_ns[0]:,.0f}", f"{row.cost_ns[1]:,.0f}")
-    return (*costs, *ratio, pairs, rates + apart, user)
+    return (*costs, *ratio, pairs, rates, user)
 
 
 def _ratio(found: Estimate) -> str:
