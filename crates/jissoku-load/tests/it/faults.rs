@@ -92,7 +92,7 @@ fn an_answer_that_never_comes_is_a_time_out() {
         _ => Act::Say(HELLO.to_owned()),
     });
     let mut plan = plan(&[server.url()], 10);
-    plan.timeout_ns = 2_000_000_000;
+    plan.timeout_ns = 1_000_000_000;
     let outcome = measure(&plan);
     let lane = &outcome.lanes[0];
     assert_eq!(lane.tally.faults, Faults { timeout: 4, ..Faults::default() });

@@ -180,10 +180,11 @@ impl Generation {
             // Whoever started us waits for it.
             let _heard = ready.send(said);
             drop(ready);
-            match (driver, begins.recv()) {
-                (Some(driver), Ok(())) => worker.at(post.places, taking).run(driver, &order),
-                // Others are not ready, and will never be.
-                _ => Ok(()),
+            let Some(driver) = driver else { return Ok(()) };
+            match begins.recv() {
+                Ok(()) => worker.at(post.places, taking).run(driver, &order),
+                // Another was not ready, so none begins.
+                Err(_) => Ok(()),
             }
         })?;
         self.left += 1;
