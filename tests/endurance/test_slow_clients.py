@@ -107,12 +107,17 @@ def attack(server: Server, crowd: list[Attacker]) -> None:
                     selector.unregister(key.fileobj)
             if time.monotonic() >= drips:
                 drips += 1
-                left = server.peers()
-                for attacker in crowd:
-                    if attacker.kind == "slow reader" and attacker.port not in left:
-                        attacker.ended = attacker.ended or time.monotonic()
-                    if attacker.ended is None:
-                        attacker.drip()
+                drip(server, [attacker for attacker in crowd if attacker.ended is None])
+
+
+def drip(server: Server, crowd: list[Attacker]) -> None:
+    """What all who are left do once a second."""
+    left = server.peers()
+    for attacker in crowd:
+        if attacker.kind == "slow reader" and attacker.port not in left:
+            attacker.ended = time.monotonic()
+        else:
+            attacker.drip()
 
 
 @pytest.mark.timeout(400)
