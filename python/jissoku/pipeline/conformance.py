@@ -21,6 +21,9 @@ from jissoku.targets.process import Placement, Running
 # A target that dies again and again is not started for ever.
 DEATHS_MAX = 5
 
+# A dying process closes its connections first, and may have to wait for a core to end.
+DEATH_LIMIT_S = 0.5
+
 TOKEN = b"what was understood"
 
 
@@ -63,7 +66,8 @@ def _examine(examination: Examination, interruption: Interruption) -> Iterator[R
                 interruption.check()
                 case = left.pop(0)
                 judgement = _try(running, case, examination.sending, echoes=echoes)
-                if not running.alive():
+                is_ill = judgement.verdict in {Verdict.BROKEN, Verdict.UNDECIDED}
+                if not running.lives_on(DEATH_LIMIT_S if is_ill else 0.0):
                     death = f"{running.death()} over it"
                     judgement = Judgement(verdict=Verdict.BROKEN, reason=death)
                 yield Result(case=case, judgement=judgement)

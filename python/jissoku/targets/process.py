@@ -96,6 +96,16 @@ class Running:
         """Whether its first process runs; that of a URL is taken to."""
         return self._child is None or self._child.process.poll() is None
 
+    def lives_on(self, limit_s: float) -> bool:
+        """As `alive`, for so long: connections end some time before their process does."""
+        if self._child is None:
+            return True
+        try:
+            self._child.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
     def death(self) -> str:
         """How its first process ended, as the end of a sentence; empty while it runs."""
         code = self._child.process.poll() if self._child else None
