@@ -8,8 +8,8 @@ import msgspec
 
 from jissoku.calibrate import document
 from jissoku.calibrate.check import Ask
+from jissoku.calibrate.record import write_record
 from jissoku.calibrate.tool import Tool
-from jissoku.errors import InputError
 from jissoku.model import Estimate
 
 CELLS = Path(__file__).parent / "cost.toml"
@@ -185,17 +185,7 @@ def read_cells(path: Path = CELLS) -> Cells:
 
 
 def write_cost(folder: Path, record: CostRecord) -> Path:
-    """Writes the record so that a reader finds the old one or the new one, never half of one.
-
-    Raises:
-        InputError: The folder cannot be written.
-    """
-    path = folder / f"{record.tool}-against-{record.against}-{record.transport}.json"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(".new")
-        new.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
-        new.replace(path)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
-    return path
+    """Writes the record as `write_record` does."""
+    return write_record(
+        folder, f"{record.tool}-against-{record.against}-{record.transport}", record
+    )

@@ -16,7 +16,7 @@ from jissoku.calibrate.check import Setup
 from jissoku.calibrate.cost import Cell, Pair, Side
 from jissoku.calibrate.oracle import Oracle
 from jissoku.calibrate.quiet import FOREIGN_MAX, Watch
-from jissoku.calibrate.run import end_session
+from jissoku.calibrate.run import end_session, start_session
 from jissoku.calibrate.share import Share, Window, share
 from jissoku.calibrate.spent import Family, spent
 from jissoku.calibrate.tool import Found
@@ -147,16 +147,7 @@ class Duets:
         }
         words = found.tool.command(cell.told(found.tool) | {"duration_s": duration_s}, filled)
         words += [word.format_map(filled) for word in (otherwise.words if otherwise else ())]
-        with (folder / "report").open("wb") as report:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=report,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-                start_new_session=True,
-            )
-        return _Running(found, process, folder, words, filled)
+        return _Running(found, start_session(words, folder), folder, words, filled)
 
     def _await_connections(self, one: _Running, wanted: int) -> None:
         """Waits until a generator has opened its connections, and they have had time to ask."""

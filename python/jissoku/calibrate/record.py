@@ -66,16 +66,21 @@ class Scorecard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_card(folder: Path, card: Scorecard) -> Path:
-    """Writes the card so that a reader finds the old one or the new one, never half of one.
+    """Writes the card as `write_record` does."""
+    return write_record(folder, card.tool, card)
+
+
+def write_record(folder: Path, name: str, record: msgspec.Struct) -> Path:
+    """Writes a record so that a reader finds the old one or the new one, never half of one.
 
     Raises:
         InputError: The folder cannot be written.
     """
-    path = folder / f"{card.tool}.json"
+    path = folder / f"{name}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         new = path.with_suffix(".new")
-        new.write_bytes(msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n")
+        new.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
         new.replace(path)
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from error

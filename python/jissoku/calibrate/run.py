@@ -146,24 +146,16 @@ class Bench:
         self, words: list[str], folder: Path, limit_s: float, disturb: Disturbance | None
     ) -> int | None:
         """Runs one command to its end; its output is the file `report`. None if it was killed."""
-        with (folder / "report").open("wb") as report:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=report,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-                start_new_session=True,
-            )
-            try:
-                self._waits_for(process)
-                if disturb is not None:
-                    _disturb(process, disturb)
-                return process.wait(limit_s)
-            except subprocess.TimeoutExpired:
-                return None
-            finally:
-                end_session(process)
+        process = start_session(words, folder)
+        try:
+            self._waits_for(process)
+            if disturb is not None:
+                _disturb(process, disturb)
+            return process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            end_session(process)
 
 
 def _body(size: int) -> str:
@@ -202,6 +194,19 @@ def _pass(process: subprocess.Popen[Any], seconds: float) -> None:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
         return
+
+
+def start_session(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """Starts a tool as the leader of a session of its own; what it says is the file `report`."""
+    with (folder / "report").open("wb") as report:
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=report,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            start_new_session=True,
+        )
 
 
 def end_session(process: subprocess.Popen[Any]) -> None:
