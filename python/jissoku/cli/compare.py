@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from jissoku.cli import exits
+from jissoku.cli import exits, flags
 from jissoku.cli.contestants import FLOOR, Field, Wanted, folder_for, gather
 from jissoku.cli.progress import Show
 from jissoku.cli.publish import publish
-from jissoku.cli.quantity import Field as HeaderField, Rate
+from jissoku.cli.quantity import Rate
 from jissoku.cli.shapes import shapes
 from jissoku.cli.sides import sides
 from jissoku.cli.version import version_line
@@ -66,15 +66,10 @@ class Options:
     help="Race a command; {port} (or {socket}) stands for where it is to listen.",
 )
 @click.option("--url", multiple=True, metavar="NAME=URL", help="Race a server that runs already.")
-@click.option(
-    "--recipes",
-    multiple=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="A folder with recipes of your own.",
-)
-@click.option("--path", default="/", show_default=True, help="What is asked, with its query.")
+@flags.recipes
+@flags.path
 @click.option("-m", "--method", default="GET", show_default=True)
-@click.option("-H", "--header", multiple=True, type=HeaderField(), metavar="'NAME: VALUE'")
+@flags.header
 @click.option("--body", help="Sent with each request; @FILE reads it from a file.")
 @click.option(
     "--raw",
@@ -109,27 +104,15 @@ class Options:
     type=click.IntRange(1, 1024),
     help="Requests in flight on a connection.",
 )
-@click.option(
-    "--no-keepalive",
-    "keepalive",
-    flag_value=False,
-    default=True,
-    help="One connection for each request.",
-)
-@click.option(
-    "--unix", is_flag=True, help="Over Unix sockets, for targets that can listen on either."
-)
+@flags.keepalive
+@flags.unix
 @click.option("--blocks", type=click.IntRange(1, 200), help="Exactly so many blocks.")
 @click.option("--seed", type=click.IntRange(0), help="Decides every order, role and port.")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for records and reports.",
-)
-@click.option("--server-cores", metavar="LIST", help="As in 0,2-3.")
-@click.option("--stopwatch-cores", metavar="LIST", help="As in 1.")
+@flags.out
+@flags.server_cores
+@flags.stopwatch_cores
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@flags.quiet
 def compare(**given: Any) -> int:
     """Race targets: same workload, randomised blocks, verdicts with intervals.
 

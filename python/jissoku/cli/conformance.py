@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from jissoku.cli import exits
+from jissoku.cli import exits, flags
 from jissoku.cli.contestants import place
 from jissoku.conformance import Case, Result, Sending, Verdict, groups, read_all, totals
 from jissoku.conformance.case import OURS
@@ -53,12 +53,7 @@ class Options:
 @click.argument("target", required=False)
 @click.option("--cmd", metavar="NAME=COMMAND", help="Start a command; {port} is where it listens.")
 @click.option("--url", metavar="NAME=URL", help="Ask a server that runs already.")
-@click.option(
-    "--recipes",
-    multiple=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="A folder with recipes of your own.",
-)
+@flags.recipes
 @click.option("--case", multiple=True, metavar="GLOB", help="Only cases of such a name or clause.")
 @click.option(
     "--cases",

@@ -9,11 +9,10 @@ from typing import Any
 import click
 
 from jissoku import report
-from jissoku.cli import exits
+from jissoku.cli import exits, flags
 from jissoku.cli.contestants import FLOOR, place
 from jissoku.cli.progress import Show
 from jissoku.cli.publish import write
-from jissoku.cli.quantity import Field as HeaderField
 from jissoku.cli.subjects import subject
 from jissoku.cli.tune import exit_code
 from jissoku.cli.version import version_line
@@ -57,12 +56,7 @@ class Options:
 @click.argument("target", required=False)
 @click.option("--cmd", metavar="NAME=COMMAND", help="Start a command; {port} is where it listens.")
 @click.option("--url", metavar="NAME=URL", help="Look at a server that runs already.")
-@click.option(
-    "--recipes",
-    multiple=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="A folder with recipes of your own.",
-)
+@flags.recipes
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -76,7 +70,7 @@ class Options:
     help="The address of the configuration that is asked, as it stands behind its listen.",
 )
 @click.option("--path", default="/", show_default=True, help="What is asked for.")
-@click.option("-H", "--header", multiple=True, type=HeaderField(), metavar="'NAME: VALUE'")
+@flags.header
 @click.option(
     "-c",
     "--connections",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from jissoku.cli import exits
+from jissoku.cli import exits, flags
 from jissoku.cli.contestants import place
 from jissoku.cli.progress import Show
 from jissoku.cli.publish import write
@@ -27,20 +27,11 @@ from jissoku.targets import catalogue
     default=True,
     help="Within six minutes (the default), or within thirty and surer.",
 )
-@click.option(
-    "--recipes",
-    multiple=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="A folder with recipes of your own.",
-)
+@flags.recipes
 @click.option("--seed", type=click.IntRange(0), help="Decides every order, role and port.")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for records and reports.",
-)
+@flags.out
 @click.option("--json", "as_json", is_flag=True, help="Print the answers as JSON.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@flags.quiet
 def run(  # noqa: PLR0913 - click hands every option over by its name
     *,
     name: str | None,

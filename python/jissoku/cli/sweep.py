@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from jissoku.cli import exits
+from jissoku.cli import exits, flags
 from jissoku.cli.contestants import Wanted, folder_for, gather
 from jissoku.cli.progress import Show
 from jissoku.cli.publish import publish
-from jissoku.cli.quantity import Field as HeaderField, Rate
+from jissoku.cli.quantity import Rate
 from jissoku.cli.sides import sides
 from jissoku.cli.version import version_line
 from jissoku.design import levels as plan
@@ -106,14 +106,9 @@ class Options:
     help="A command; {port} (or {socket}) and {workers} are filled in.",
 )
 @click.option("--url", multiple=True, metavar="NAME=URL", help="A server that runs already.")
-@click.option(
-    "--recipes",
-    multiple=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="A folder with recipes of your own.",
-)
-@click.option("--path", default="/", show_default=True, help="What is asked, with its query.")
-@click.option("-H", "--header", multiple=True, type=HeaderField(), metavar="'NAME: VALUE'")
+@flags.recipes
+@flags.path
+@flags.header
 @click.option(
     "-c",
     "--connections",
@@ -122,26 +117,14 @@ class Options:
     type=click.IntRange(1, 20_000),
     help="Where connections are not what is varied.",
 )
-@click.option(
-    "--no-keepalive",
-    "keepalive",
-    flag_value=False,
-    default=True,
-    help="One connection for each request.",
-)
-@click.option(
-    "--unix", is_flag=True, help="Over Unix sockets, for targets that can listen on either."
-)
+@flags.keepalive
+@flags.unix
 @click.option("--seed", type=click.IntRange(0), help="Decides every order and port.")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for records and reports.",
-)
-@click.option("--server-cores", metavar="LIST", help="As in 0,2-3.")
-@click.option("--stopwatch-cores", metavar="LIST", help="As in 1.")
+@flags.out
+@flags.server_cores
+@flags.stopwatch_cores
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@flags.quiet
 def sweep(**given: Any) -> int:
     """Sweep connections, workers or rate, and fit the Universal Scalability Law.
 

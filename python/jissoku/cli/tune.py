@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from jissoku import report
-from jissoku.cli import exits
+from jissoku.cli import exits, flags
 from jissoku.cli.progress import Show
 from jissoku.cli.publish import write
-from jissoku.cli.quantity import Field as HeaderField, Rate
+from jissoku.cli.quantity import Rate
 from jissoku.cli.subjects import subject
 from jissoku.cli.version import version_line
 from jissoku.design.mode import EFFORTS
@@ -58,8 +58,8 @@ class Options:
     metavar="ADDRESS",
     help="The address of the configuration that is asked, as it stands behind its listen.",
 )
-@click.option("--path", default="/", show_default=True, help="What is asked, with its query.")
-@click.option("-H", "--header", multiple=True, type=HeaderField(), metavar="'NAME: VALUE'")
+@flags.path
+@flags.header
 @click.option(
     "-c",
     "--connections",
@@ -81,7 +81,7 @@ class Options:
     help="Folder for records, report and diff.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@flags.quiet
 def tune(**given: Any) -> int:
     """Try a target's knobs, and prove those that pay.
 
