@@ -21,7 +21,10 @@ pub(crate) struct Pending {
     pub(crate) entry: Option<usize>,
 }
 
-/// An answer that is being sent.
+/// Answers that are due together leave in one piece of up to this many bytes.
+const BURST: usize = 64 * 1024;
+
+/// An answer that is being sent, or the last of several.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     pending: Pending,
@@ -40,10 +43,10 @@ pub(crate) enum Next {
     Time(u64),
     /// That the kernel takes more bytes.
     Room,
-    /// Nothing: an answer has just been given, and its place in the log is this.
-    Answered(Option<usize>),
-    /// Nothing: it ends, after an answer with this place in the log.
-    End(Option<usize>),
+    /// Nothing: answers have just been given.
+    Answered,
+    /// Nothing: it ends, after an answer.
+    End,
 }
 
 /// How bodies are cut.
@@ -67,6 +70,8 @@ pub(crate) struct Connection {
     pub(crate) has_timer: bool,
     pub(crate) wants_room: bool,
     current: Option<Current>,
+    /// Places in the log of the answers in `output`.
+    leaving: Vec<usize>,
     output: Vec<u8>,
     sent: usize,
 }
@@ -83,6 +88,7 @@ impl Connection {
             has_timer: false,
             wants_room: false,
             current: None,
+            leaving: Vec::new(),
             output: Vec::new(),
             sent: 0,
         }
@@ -103,10 +109,7 @@ impl Connection {
             if pending.due_ns > now_ns {
                 return Ok(Next::Time(pending.due_ns));
             }
-            self.waiting.pop_front();
-            let head_size = answers.write(&mut self.output, pending.request, pending.fault);
-            let piece_due_ns = pending.due_ns;
-            self.current = Some(Current { pending, head_size, pieces: 1, piece_due_ns });
+            self.current = Some(self.gather(pending, now_ns, answers, pieces));
         }
         let Some(current) = &mut self.current else { return Ok(Next::Requests) };
         loop {
@@ -128,14 +131,46 @@ impl Connection {
             current.pieces += 1;
             current.piece_due_ns = due;
         }
-        let Pending { request, fault, entry, .. } = current.pending;
+        let Pending { request, fault, .. } = current.pending;
         self.output.clear();
         self.sent = 0;
         self.current = None;
         if fault == Fault::Reset {
             socket::reset_on_close(&self.socket)?;
         }
-        let ends = answers.ends_connection(request, fault);
-        Ok(if ends { Next::End(entry) } else { Next::Answered(entry) })
+        Ok(if answers.ends_connection(request, fault) { Next::End } else { Next::Answered })
+    }
+
+    /// Writes the answer to `next`, and those behind it whose time has come too: requests that arrived in one
+    /// piece are answered in one, as servers do. What is cut or wrong on purpose leaves by itself.
+    fn gather(
+        &mut self,
+        mut next: Pending,
+        now_ns: u64,
+        answers: &Answers,
+        pieces: Pieces,
+    ) -> Current {
+        let stands_alone = |it: &Pending| {
+            pieces.count > 1
+                || it.fault != Fault::None
+                || answers.ends_connection(it.request, it.fault)
+        };
+        loop {
+            self.waiting.pop_front();
+            let head_size = answers.write(&mut self.output, next.request, next.fault);
+            self.leaving.extend(next.entry);
+            let is_full = stands_alone(&next) || self.output.len() >= BURST;
+            let joins = |it: &&Pending| !is_full && it.due_ns <= now_ns && !stands_alone(it);
+            let Some(&behind) = self.waiting.front().filter(joins) else {
+                let piece_due_ns = next.due_ns;
+                return Current { pending: next, head_size, pieces: 1, piece_due_ns };
+            };
+            next = behind;
+        }
+    }
+
+    /// The places in the log of the answers that have just been given.
+    pub(crate) fn given(&mut self) -> std::vec::Drain<'_, usize> {
+        self.leaving.drain(..)
     }
 }

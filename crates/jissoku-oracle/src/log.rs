@@ -63,8 +63,8 @@ impl Log {
     }
 
     /// The answer of the entry at `index` has been given to the kernel.
-    pub(crate) fn answered(&mut self, index: Option<usize>, now_ns: u64) {
-        if let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) {
+    pub(crate) fn answered(&mut self, index: usize, now_ns: u64) {
+        if let Some(entry) = self.entries.get_mut(index) {
             entry.written_ns = now_ns;
         }
     }
@@ -109,8 +109,8 @@ mod tests {
         let mut log = Log::new(1);
         let entry = Entry { connection: 3, arrival_ns: 5, due_ns: 6, ..Entry::default() };
         assert_eq!([log.add(entry), log.add(entry)], [Some(0), None]);
-        log.answered(Some(0), 7);
-        log.answered(None, 8);
+        log.answered(0, 7);
+        log.answered(1, 8);
         assert_eq!((log.entries()[0].written_ns, log.overflowed()), (7, 1));
         let mut bytes = Vec::new();
         log.write(&mut bytes).expect("memory takes it");

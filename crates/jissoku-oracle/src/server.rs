@@ -261,10 +261,14 @@ impl<'a> Oracle<'a> {
                     return self.want(fd, Interest::IN);
                 }
                 Ok(Next::Room) => return self.want(fd, Interest::IN | Interest::OUT),
-                Ok(Next::Answered(entry)) => self.log.answered(entry, monotonic_ns()),
-                Ok(Next::End(entry)) => {
-                    self.log.answered(entry, monotonic_ns());
-                    return self.close(fd);
+                Ok(next @ (Next::Answered | Next::End)) => {
+                    let written_ns = monotonic_ns();
+                    for entry in connection.given() {
+                        self.log.answered(entry, written_ns);
+                    }
+                    if next == Next::End {
+                        return self.close(fd);
+                    }
                 }
                 Err(_) => return self.close(fd),
             }

@@ -119,6 +119,25 @@ fn pipelined_answers_can_be_spaced() {
 }
 
 #[test]
+fn what_is_due_together_leaves_together() {
+    let oracle = Running::start("127.0.0.1:0", |scenario| {
+        scenario.delay = Delay::Constant(5 * MS);
+        scenario.apart_ns = 0;
+    });
+    let mut stream = oracle.connect();
+    let last: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let burst = [ASK.repeat(15), last.to_vec()].concat();
+    stream.write_all(&burst).expect("it is taken");
+    (0..16).for_each(|_| drop(answer(&mut stream)));
+    assert_eq!(stream.read(&mut [0]).expect("it ends well"), 0);
+    let (account, entries) = oracle.end();
+    assert_eq!(account.answered, 16);
+    // Fifteen in one piece, and by itself the one that ends the connection.
+    let pieces = entries.chunk_by(|one, next| one.written_ns == next.written_ns);
+    assert_eq!(pieces.map(<[Entry]>::len).collect::<Vec<_>>(), [15, 1]);
+}
+
+#[test]
 fn who_is_frozen_out_is_counted() {
     let oracle = Running::start("127.0.0.1:0", |scenario| {
         scenario.freezes = vec![Freeze { start_ns: 0, duration_ns: None }];
