@@ -15,7 +15,7 @@ from jissoku.calibrate import reading, truth
 from jissoku.calibrate.check import Setup
 from jissoku.calibrate.cost import Cell, Pair, Side
 from jissoku.calibrate.oracle import Oracle
-from jissoku.calibrate.quiet import FOREIGN_MAX, Watch
+from jissoku.calibrate.quiet import FOREIGN_MAX, Look, Watch
 from jissoku.calibrate.run import end_session, start_session
 from jissoku.calibrate.share import Share, Window, share
 from jissoku.calibrate.spent import Family, spent
@@ -64,6 +64,14 @@ class _Cost:
     ticks: tuple[int, int] = (0, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Census:
+    """How processes are found: all of the machine, and those that a first one has started."""
+
+    look: Look
+    family: Family
+
+
 class Duets:
     """Runs pairs of windows for two generators."""
 
@@ -71,14 +79,15 @@ class Duets:
         self,
         founds: tuple[Found, Found],
         cores: Cores,
-        family: Family,
+        census: Census,
         waits_for: Callable[[subprocess.Popen[Any]], object],
         check: Callable[[], object],
     ) -> None:
         """`waits_for` hears of what is waited for; `check` raises if somebody asked to stop."""
         self._founds = founds
         self._cores = cores
-        self._family = family
+        self._look = census.look
+        self._family = census.family
         self._waits_for = waits_for
         self._check = check
 
@@ -90,7 +99,7 @@ class Duets:
         """
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, ExitStack() as stack:
             folder = Path(name)
-            watch = Watch(tuple({*self._cores.server, *self._cores.stopwatch}))
+            watch = Watch(tuple({*self._cores.server, *self._cores.stopwatch}), self._look)
             setup = Setup(name=cell.name, oracle=cell.oracle, ask=cell.ask)
             oracle = stack.enter_context(Oracle(setup, folder, self._cores.server))
             running: list[_Running] = []

@@ -16,12 +16,15 @@ from typing import Any
 from jissoku.calibrate import reading, samples, truth
 from jissoku.calibrate.check import Ask, Disturbance, Setup
 from jissoku.calibrate.oracle import Oracle, holes
-from jissoku.calibrate.quiet import FOREIGN_MAX, Watch
+from jissoku.calibrate.quiet import FOREIGN_MAX, Look, Watch
 from jissoku.calibrate.tool import Found
 from jissoku.model import Cores
 
 # What a tool may take beyond what was asked of it; one that waits for time-outs takes a while.
 GRACE_S = 25.0
+
+# The first of all who have no real-time class (sched(7)).
+NICEST = -20
 
 # What the oracle's bodies are made of, and how long they are unless it is told.
 PATTERN = "".join(map(chr, range(ord(" "), ord("~") + 1)))
@@ -66,11 +69,13 @@ class Bench:
         self,
         found: Found,
         cores: Cores,
+        look: Look,
         waits_for: Callable[[subprocess.Popen[Any]], object],
     ) -> None:
         """`waits_for` is handed each process of the tool, so that an interruption can end it."""
         self.found = found
         self._cores = cores
+        self._look = look
         self._waits_for = waits_for
 
     def run(self, setup: Setup, ask: Ask) -> Outcome:
@@ -81,7 +86,7 @@ class Bench:
         """
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            watch = Watch(tuple({*self._cores.server, *self._cores.stopwatch}))
+            watch = Watch(tuple({*self._cores.server, *self._cores.stopwatch}), self._look)
             if setup.closed:
                 report, code, command = self._tool(setup, ask, _nobody(), folder)
                 names: dict[str, float] = {}
@@ -197,9 +202,13 @@ def _pass(process: subprocess.Popen[Any], seconds: float) -> None:
 
 
 def start_session(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """Starts a tool as the leader of a session of its own; what it says is the file `report`."""
+    """Starts a tool as the leader of a session of its own; what it says is the file `report`.
+
+    Where we may, it goes before everybody else on its core. A real-time class would keep others out
+    altogether, but threads of one tool would then no longer take turns as they do in daily life.
+    """
     with (folder / "report").open("wb") as report:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
             stdout=report,
@@ -207,6 +216,9 @@ def start_session(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
             cwd=folder,
             start_new_session=True,
         )
+    with suppress(PermissionError, ProcessLookupError):
+        os.setpriority(os.PRIO_PGRP, process.pid, NICEST)
+    return process
 
 
 def end_session(process: subprocess.Popen[Any]) -> None:

@@ -18,6 +18,7 @@ from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import Cores
 from jissoku.observe.cores import pinned
 from jissoku.observe.machine import machine
+from jissoku.observe.memory import everyone
 
 # A run in which the oracle itself was late is repeated so often; the machine may have been busy.
 ATTEMPTS = 2
@@ -81,7 +82,7 @@ def calibrate(plan: Plan, listener: Listener) -> Scorecard:
     )
     earlier = carried(plan.folder, card)
     with Interruption() as interruption, pinned(plan.cores.stopwatch):
-        bench = Bench(plan.found, plan.cores, interruption.waits_for)
+        bench = Bench(plan.found, plan.cores, everyone, interruption.waits_for)
         session = _Session(plan, bench, interruption)
         left = session.seconds()
         try:

@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from jissoku.calibrate.cost import Cell, Cells, CostRecord, Figure, Pair, Side, write_cost
-from jissoku.calibrate.duet import Duets
+from jissoku.calibrate.duet import Census, Duets
 from jissoku.calibrate.tool import Found
 from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import Cores, Estimate
@@ -68,7 +68,13 @@ def measure(plan: Plan, listener: Listener) -> CostRecord:
     record = with_figures(_begun(plan), plan.founds)
     total = plan.rounds * len(cells)
     with Interruption() as interruption, pinned(plan.cores.stopwatch):
-        duets = Duets(plan.founds, plan.cores, _family, interruption.waits_for, interruption.check)
+        duets = Duets(
+            plan.founds,
+            plan.cores,
+            Census(everyone, _family),
+            interruption.waits_for,
+            interruption.check,
+        )
         try:
             for done in range(total):
                 turn, number = divmod(done, len(cells))
