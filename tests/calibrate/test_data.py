@@ -28,6 +28,7 @@ def test_figures_of_a_check_are_reported_by_somebody(check: Check) -> None:
         "exit",
         "hung",
         "raw_due_ks",
+        "raw_due_lag1",
     }
     for setup in check.setup:
         for expectation in setup.expect:

@@ -5,14 +5,14 @@ from jissoku.calibrate.run import Outcome
 from jissoku.calibrate.score import Grade, judge, score
 
 
-def outcome(names: dict[str, float], *, report: str = "", void: bool = False) -> Outcome:
+def outcome(names: dict[str, float], *, report: str = "", late_us: int = 0) -> Outcome:
     return Outcome(
         setup="s",
         names=names,
         command="",
         report=report,
         code=0,
-        account={"is_void": void},
+        account={"lateness_ns": {"p99": late_us * 1000}},
         foreign=0.0,
     )
 
@@ -71,12 +71,19 @@ def test_the_worst_expectation_is_the_grade() -> None:
 
 def test_a_late_oracle_makes_times_void_and_no_counts() -> None:
     names = {"tool.p50_ns": 1.0, "served.p50_ns": 10_000.0, "x": 10.0}
-    late = outcome(names, void=True)
+    late = outcome(names, late_us=80)
     count = Expectation(of="x", equals="10", is_timed=False)
     assert score(check(P50, count), {"s": late})[0] is Grade.VOID
     assert score(check(count), {"s": late})[0] is Grade.A
     wrong = Expectation(of="x", equals="11")
     assert score(check(wrong, is_timed=False), {"s": late})[0] is Grade.F
+    grade, [evidence] = score(check(P50), {"s": late})
+    assert (grade, evidence.void[:18]) == (Grade.VOID, "the oracle was 80 ")
+
+
+def test_what_is_right_in_spite_of_a_late_oracle_is_right() -> None:
+    late = outcome({"tool.p50_ns": 10_000.0, "served.p50_ns": 10_000.0}, late_us=80)
+    assert score(check(P50), {"s": late})[0] is Grade.A
 
 
 def test_evidence_is_told_in_units_of_people() -> None:

@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use jissoku_oracle::{Delay, Fault, Framing, Freeze, Scenario};
+use jissoku_oracle::{Delay, Fault, Framing, Freeze, Scenario, Witness};
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::socket::Endpoint;
 use jissoku_os::{core, descriptors};
@@ -73,6 +73,10 @@ pub(crate) struct Oracle {
     /// Cores to run on, such as 0
     #[arg(long, value_name = "LIST", value_parser = units::cores)]
     cores: Option<CoreList>,
+    /// Cores that a generator runs on: tell how they stood still meanwhile. Whoever runs this puts the
+    /// threads named `witness` into a real-time class
+    #[arg(long, value_name = "LIST", value_parser = units::cores)]
+    witness: Option<CoreList>,
     /// End when standard input ends, too
     #[arg(long)]
     until_eof: bool,
@@ -121,6 +125,11 @@ impl Oracle {
             file.map_err(|error| (2, format!("{} cannot be written: {error}", path.display())))
         });
         let log = log.transpose()?;
+        let witness = self.witness.as_ref().map(|cores| {
+            let started = Witness::start(cores);
+            started.map_err(|error| (2, format!("cores {cores:?} cannot be watched: {error}")))
+        });
+        let witness = witness.transpose()?;
         let signals = Signals::catch(&[SIGTERM, SIGINT]).map_err(broken)?;
         let input = io::stdin();
         let mut halts = vec![signals.as_fd()];
@@ -131,10 +140,11 @@ impl Oracle {
             Endpoint::Tcp(address) => format!("listening on http://{address}/\n"),
             Endpoint::Unix(path) => format!("listening on unix:{}\n", path.display()),
         });
-        let (account, entries) = bound.serve(&scenario, &halts).map_err(broken)?;
+        let (mut account, entries) = bound.serve(&scenario, &halts).map_err(broken)?;
         if let Some(file) = log {
             entries.write(BufWriter::new(file)).map_err(broken)?;
         }
+        account.stalls = witness.map(Witness::end);
         let account = serde_json::to_string(&account).map_err(|error| broken(error.into()))?;
         say(&format!("{account}\n"));
         Ok(())

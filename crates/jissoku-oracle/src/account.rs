@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::log::{Entry, Log};
 use crate::scenario::Fault;
+use crate::witness::Stalls;
 
 /// Name and version of the JSON's shape.
 const SCHEMA: &str = "jissoku.oracle/1";
@@ -41,6 +42,8 @@ pub struct Account {
     pub arrivals: Vec<u64>,
     /// At the end of each of them.
     pub in_flight: Vec<u64>,
+    /// How the generator's cores stood still, if a witness looked.
+    pub stalls: Option<Stalls>,
 }
 
 /// How many answers were wrong on purpose.
@@ -98,6 +101,7 @@ impl Account {
                 || lateness_ns.is_some_and(|late| late.p99 >= LATENESS_NS_MAX),
             arrivals,
             in_flight,
+            stalls: None,
         }
     }
 }

@@ -1,6 +1,5 @@
 """The oracle's process: started, asked where it listens, and at last what it knows."""
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -23,6 +22,12 @@ END_S = 60.0
 # Of the real-time classes' 1 to 99: before everybody who has none, behind the kernel's own.
 PRIORITY = 5
 
+# The first of all who have no real-time class (sched(7)).
+NICEST = -20
+
+# The threads that see whether the generator's cores stand still.
+WITNESS = "witness"
+
 
 class CalibrationError(JissokuError):
     """The oracle did not do its part, so nothing was learned about the tool."""
@@ -31,13 +36,18 @@ class CalibrationError(JissokuError):
 class Oracle:
     """An oracle that runs, as a context manager."""
 
-    def __init__(self, setup: Setup, folder: Path, cores: tuple[int, ...]) -> None:
+    def __init__(
+        self, setup: Setup, folder: Path, cores: tuple[int, ...], watched: tuple[int, ...] = ()
+    ) -> None:
+        """It runs on `cores`, and looks whether those that are `watched` stand still."""
         self._log = folder / "log"
         socket_path = folder / "socket"
         is_unix = bool(setup.ask.get("unix"))
         listen = f"unix:{socket_path}" if is_unix else "127.0.0.1:0"
         words = [sys.executable, "-m", "jissoku", "oracle", "--until-eof"]
         words += ["--listen", listen, "--cores", ",".join(map(str, cores)), "--log", str(self._log)]
+        if watched:
+            words += ["--witness", ",".join(map(str, watched))]
         for option, value in setup.oracle.items():
             values = value if isinstance(value, list) else [value]
             for one in values:
@@ -58,7 +68,7 @@ class Oracle:
         watchdog.cancel()
         if not line.startswith("listening on "):
             raise CalibrationError(f"the oracle did not start: {self._last_words()}")
-        _put_first(self._process.pid)
+        self._is_witness_first = _put_first(self._process.pid)
         self.holes = holes(line.removeprefix("listening on ").rstrip("/"), socket_path)
 
     def __enter__(self) -> Self:
@@ -77,6 +87,9 @@ class Oracle:
             raise CalibrationError(f"the oracle did not end within {END_S:.0f} s") from error
         except msgspec.DecodeError as error:
             raise CalibrationError(f"the oracle told nothing: {self._last_words()}") from error
+        if not self._is_witness_first:
+            # It had to wait for the generator itself, and took that for a core that stands still.
+            account["stalls"] = None
         return account
 
     def _last_words(self) -> str:
@@ -84,15 +97,28 @@ class Oracle:
         return self._process.communicate()[1].strip()
 
 
-def _put_first(pid: int) -> None:
-    """Has all its threads run before anybody else's on their core (sched(7)), where we may do that.
+def _put_first(pid: int) -> bool:
+    """Has its threads run before others on their cores, where we may do that.
 
-    Without it others had the core for up to 4 ms at a time: at 10,000 requests a second one answer
-    in a hundred was 108 us late, and 36 us with it.
+    A witness is in a real-time class (sched(7)). The oracle itself is not, but first among those
+    who are not: where it spins all the time, a real-time class keeps the kernel's own threads from
+    its core until the kernel takes the core away for up to 50 ms of every second.
+
+    Returns:
+        Whether every witness is.
     """
+    is_witness_first = True
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(PermissionError, ProcessLookupError):
-            os.sched_setscheduler(int(thread.name), os.SCHED_FIFO, os.sched_param(PRIORITY))
+        number = int(thread.name)
+        is_witness = (thread / "comm").read_text(encoding="utf-8").strip() == WITNESS
+        try:
+            if is_witness:
+                os.sched_setscheduler(number, os.SCHED_FIFO, os.sched_param(PRIORITY))
+            else:
+                os.setpriority(os.PRIO_PROCESS, number, NICEST)
+        except (PermissionError, ProcessLookupError):
+            is_witness_first &= not is_witness
+    return is_witness_first
 
 
 def holes(url: str, socket_path: Path) -> dict[str, str]:

@@ -11,7 +11,11 @@ SCHEMA = "jissoku.calibration/1"
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was expected, and what was reported instead."""
+    """One thing that was expected, and what was reported instead.
+
+    Attributes:
+        void: What shook the run enough to explain that; empty unless the grade is void.
+    """
 
     setup: str
     what: str
@@ -19,6 +23,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     got: str
     grade: str
     tolerance: str = ""
+    void: str = ""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,16 +15,13 @@ from typing import Any
 
 from jissoku.calibrate import reading, samples, truth
 from jissoku.calibrate.check import Ask, Disturbance, Setup
-from jissoku.calibrate.oracle import Oracle, holes
-from jissoku.calibrate.quiet import FOREIGN_MAX, Look, Watch
+from jissoku.calibrate.oracle import NICEST, Oracle, holes
+from jissoku.calibrate.quiet import Look, Watch
 from jissoku.calibrate.tool import Found
 from jissoku.model import Cores
 
 # What a tool may take beyond what was asked of it; one that waits for time-outs takes a while.
 GRACE_S = 25.0
-
-# The first of all who have no real-time class (sched(7)).
-NICEST = -20
 
 # What the oracle's bodies are made of, and how long they are unless it is told.
 PATTERN = "".join(map(chr, range(ord(" "), ord("~") + 1)))
@@ -51,15 +48,6 @@ class Outcome:
     code: int | None
     account: Mapping[str, Any]
     foreign: float = 0.0
-
-    @property
-    def void(self) -> str:
-        """Why times mean nothing here; empty when they do."""
-        if self.foreign > FOREIGN_MAX:
-            return f"others used {self.foreign * 100:.0f} % of the cores meanwhile"
-        if self.account.get("is_void", False):
-            return "the oracle itself was late"
-        return ""
 
 
 class Bench:
@@ -93,7 +81,7 @@ class Bench:
                 account: dict[str, Any] = {}
                 foreign = watch.foreign()
             else:
-                oracle = Oracle(setup, folder, self._cores.server)
+                oracle = Oracle(setup, folder, self._cores.server, self._cores.stopwatch)
                 with oracle:
                     report, code, command = self._tool(setup, ask, oracle.holes, folder)
                     account = oracle.end()

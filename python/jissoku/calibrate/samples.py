@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from jissoku.calibrate.reading import rank
-from jissoku.calibrate.truth import exponential_distance
+from jissoku.calibrate.truth import exponential_distance, lag1
 
 # Of fewer gaps nobody can tell how they are spread.
 GAPS_MIN = 100
@@ -61,6 +61,7 @@ def figures(wanted: Samples | None, folder: Path) -> dict[str, float]:
     gaps = np.diff(np.sort(np.array(due, dtype=np.float64)))
     if len(gaps) >= GAPS_MIN and gaps.mean() > 0:
         found["raw_due_ks"] = exponential_distance(gaps)
+        found["raw_due_lag1"] = lag1(gaps)
     return found
 
 

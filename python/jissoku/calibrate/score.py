@@ -5,9 +5,8 @@ import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-import msgspec
-
 from jissoku.calibrate.check import Check, Expectation
+from jissoku.calibrate.disturbance import blame
 from jissoku.calibrate.expression import Unknown, value
 from jissoku.calibrate.record import Evidence
 from jissoku.calibrate.run import Outcome
@@ -41,10 +40,7 @@ def score(check: Check, outcomes: Mapping[str, Outcome]) -> tuple[Grade, tuple[E
         outcome = outcomes.get(setup.name)
         for expectation in setup.expect if outcome else ():
             assert outcome is not None
-            found = judge(expectation, outcome)
-            if outcome.void and check.times(expectation):
-                found = [msgspec.structs.replace(it, grade=Grade.VOID) for it in found]
-            evidence += found
+            evidence += judge(expectation, outcome, is_timed=check.times(expectation))
     return worst(Grade(found.grade) for found in evidence), tuple(evidence)
 
 
@@ -54,11 +50,15 @@ def worst(grades: Iterable[Grade]) -> Grade:
     return next((grade for grade in WORST_FIRST if grade in there), Grade.NOT_OFFERED)
 
 
-def judge(expectation: Expectation, outcome: Outcome) -> list[Evidence]:
-    """The evidence of one expectation: none where the tool does not report the figure."""
+def judge(expectation: Expectation, outcome: Outcome, *, is_timed: bool = False) -> list[Evidence]:
+    """The evidence of one expectation: none where the tool does not report the figure.
+
+    Where `is_timed`, a figure that is off is void if something else than the tool explains it. One
+    that is right in spite of that is right.
+    """
     if expectation.says is not None:
         return [_says(expectation, outcome)]
-    found = (_one(expectation, outcome, each) for each in expectation.each)
+    found = (_one(expectation, outcome, each, is_timed=is_timed) for each in expectation.each)
     return [evidence for evidence in found if evidence is not None]
 
 
@@ -74,7 +74,9 @@ def _says(expectation: Expectation, outcome: Outcome) -> Evidence:
     )
 
 
-def _one(expectation: Expectation, outcome: Outcome, each: str) -> Evidence | None:
+def _one(
+    expectation: Expectation, outcome: Outcome, each: str, *, is_timed: bool
+) -> Evidence | None:
     what = expectation.of.replace("{each}", each)
     try:
         bound = _bound(expectation, outcome.names, each)
@@ -93,13 +95,17 @@ def _one(expectation: Expectation, outcome: Outcome, each: str) -> Evidence | No
             grade=Grade.F,
         )
     grade = bound.grade(got) if expectation.graded else Grade.TOLD
+    void = ""
+    if is_timed and grade in {Grade.B, Grade.F}:
+        void = blame(outcome.account, outcome.foreign, what, bound.tolerance)
     return Evidence(
         setup=outcome.setup,
         what=what,
         expected=f"{bound.sign}{_shown(bound.truth, what)}",
         tolerance=_shown(bound.tolerance, what) if bound.tolerance else "",
         got=_shown(got, what),
-        grade=grade,
+        grade=Grade.VOID if void else grade,
+        void=void,
     )
 
 

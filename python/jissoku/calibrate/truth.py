@@ -118,7 +118,7 @@ def _arrivals(arrival: NDArray[np.uint64]) -> dict[str, float]:
     found = {
         "arrivals.gap_mad": float(np.median(np.abs(gaps - np.median(gaps))) / mean),
         "arrivals.gap_ns": float(mean),
-        "arrivals.lag1": _lag1(gaps),
+        "arrivals.lag1": lag1(gaps),
         "arrivals.ks": exponential_distance(gaps),
     }
     if len(per_ms):
@@ -128,7 +128,8 @@ def _arrivals(arrival: NDArray[np.uint64]) -> dict[str, float]:
     return found
 
 
-def _lag1(gaps: NDArray[np.float64]) -> float:
+def lag1(gaps: NDArray[np.float64]) -> float:
+    """How much a gap tells of the next: their correlation."""
     centred = gaps - gaps.mean()
     power = float((centred**2).sum())
     return float((centred[1:] * centred[:-1]).sum()) / power if power else 0.0

@@ -20,8 +20,8 @@ from jissoku.observe.cores import pinned
 from jissoku.observe.machine import machine
 from jissoku.observe.memory import everyone
 
-# A run in which the oracle itself was late is repeated so often; the machine may have been busy.
-ATTEMPTS = 2
+# A run whose figures are void is made so often; the machine may be quieter next time.
+ATTEMPTS = 3
 
 # Of each end of a report so much is kept.
 REPORT_CHARACTERS = 2000
@@ -147,8 +147,7 @@ class _Session:
             ask = self._asked(setup, outcomes)
             if ask is not None:
                 try:
-                    is_timed = any(check.times(it) for it in setup.expect)
-                    outcomes[setup.name] = self._outcome(setup, ask, is_timed=is_timed)
+                    outcomes[setup.name] = self._outcome(setup, ask, check)
                 except PermissionError as error:
                     return _ungraded(check, Grade.NOT_HERE, f"the kernel refuses: {error.strerror}")
         grade, evidence = score(check, outcomes)
@@ -158,7 +157,7 @@ class _Session:
         if grade is Grade.F and check.id in self._tool.deviates:
             grade, sentence = Grade.B, f"documented: {self._tool.deviates[check.id]}"
         if grade is Grade.VOID:
-            sentence = next((it.void for it in outcomes.values() if it.void), sentence)
+            sentence = next((it.void for it in evidence if it.void), sentence)
         runs = tuple(_run(setup, outcomes) for setup in check.setup if setup.name in outcomes)
         return Score(
             check=check.id,
@@ -183,19 +182,23 @@ class _Session:
         able = {k: v for k, v in setup.wish.items() if not self._tool.unable(setup.ask | {k: v})}
         return setup.ask | able
 
-    def _outcome(self, setup: Setup, ask: Ask, *, is_timed: bool) -> Outcome:
+    def _outcome(self, setup: Setup, ask: Ask, check: Check) -> Outcome:
         key = _key(setup, ask)
         found = self._known.get(key)
-        attempts = ATTEMPTS if is_timed else 1
-        for _ in range(attempts):
+        for _ in range(ATTEMPTS):
             self._interruption.check()
-            if found is not None and not (is_timed and found.void):
+            if found is not None and not _is_void(check, setup, found):
                 break
-            found = self._bench.run(setup, ask)
+            found = dataclasses.replace(self._bench.run(setup, ask), setup=setup.name)
             self._interruption.check()
         assert found is not None
         self._known[key] = found
         return dataclasses.replace(found, setup=setup.name)
+
+
+def _is_void(check: Check, setup: Setup, outcome: Outcome) -> bool:
+    grade, _ = score(check, {setup.name: outcome})
+    return grade is Grade.VOID
 
 
 def _key(setup: Setup, ask: Ask) -> bytes:
