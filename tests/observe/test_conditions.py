@@ -1,4 +1,5 @@
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,14 @@ def test_what_had_arrived_was_not_lost(
         [0],
     )
     assert seen.tcp_retransmits == lost
+
+
+def test_moves_between_cores_are_of_a_targets_threads() -> None:
+    before = replace(snapshot(1.0, {TARGET: stat()}), moves={TARGET: {1: 5, 2: 7}})
+    after = replace(snapshot(3.0, {TARGET: stat()}), moves={TARGET: {1: 6, 2: 7, 3: 4}})
+    assert change(before, after, [0]).migrations_per_second == {TARGET: 2.5}
+    unseen = snapshot(3.0, {TARGET: stat()})
+    assert change(before, unseen, [0]).migrations_per_second == {}
 
 
 def test_differences_are_of_the_cores_asked_about() -> None:

@@ -47,11 +47,11 @@ def test_a_higher_rate_is_found_and_an_equal_one_is_not() -> None:
 
 
 def test_the_cores_that_were_kept_busy_are_the_counter() -> None:
-    before = ablation.reading(full_load.cores_used(trials(), plan.AS_IT_IS), "cores")
-    after = ablation.reading(full_load.cores_used(trials(), "with workers"), "cores")
+    before = ablation.reading(full_load.counters(trials(), plan.AS_IT_IS), "cores")
+    after = ablation.reading(full_load.counters(trials(), "with workers"), "cores")
     assert before == pytest.approx(0.8, rel=0.1)
     assert after == pytest.approx(1.32, rel=0.1)
-    assert ablation.reading(full_load.cores_used((), plan.AS_IT_IS), "cores") is None
+    assert ablation.reading(full_load.counters((), plan.AS_IT_IS), "cores") is None
 
 
 @pytest.mark.parametrize(("generator", "stands"), [(0.02, True), (0.3, False)])

@@ -20,7 +20,13 @@ from jissoku.targets.prepare import prepare
 from jissoku.targets.process import Placement
 
 FOLDER = Path(__file__).parent / "nginx"
-ASKED = {"blog": "/a.txt", "proxy": "/static", "several": "/a.txt", "split": "/a.txt"}
+ASKED = {
+    "blog": "/a.txt",
+    "hop": "/static",
+    "proxy": "/static",
+    "several": "/a.txt",
+    "split": "/a.txt",
+}
 KNOBS = catalogue.recipes()["nginx"].knob
 
 pytestmark = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")

@@ -12,7 +12,7 @@ MAIN = Path("/etc/shop/nginx.conf")
 BASE = Prepared(name="nginx", origin=Origin.RECIPE, version="1.22.1")
 TEXT = """user www-data;
 pid /run/nginx.pid;
-worker_cpu_affinity auto;
+worker_cpu_affinity 01 10;
 error_log /var/log/error.log warn;
 events {}
 stream { server { listen 5432; } }
@@ -46,6 +46,10 @@ def test_what_would_touch_the_machine_is_moved() -> None:
     assert "error_log stderr warn;" in text
     assert "access_log {run}/logs/access.log combined if=$loud;" in text
     assert "keys_zone=shop:1m" in text
+
+
+def test_workers_are_kept_to_the_cores_that_the_lab_gives() -> None:
+    assert "worker_cpu_affinity auto {mask};" in moved(TEXT.replace("01 10;", "auto;"))
 
 
 def test_only_one_address_is_a_port() -> None:

@@ -9,8 +9,11 @@ class What(StrEnum):
 
     DIRECTIVE = "directive"  # sets a directive of an nginx configuration, wherever it stands
     APPEND = "append"  # adds words to a directive of an nginx configuration that has them not yet
+    MISSING = "missing"  # puts a directive into its block, where somebody has not set it already
+    LISTEN = "listen"  # adds a parameter once to each TCP address that nginx listens at
+    UPSTREAM = "upstream"  # keeps so many connections to upstream blocks, with all that this takes
     ENVIRONMENT = "environment"  # sets a variable of the target's environment
-    WORDS = "words"  # adds words to the end of the command that starts the target
+    WORDS = "words"  # a flag of the command that starts the target: its value, or added to the end
 
 
 class Moves(StrEnum):
@@ -32,7 +35,7 @@ class Change:
     """One change of a knob.
 
     Attributes:
-        name: Of the directive or the variable; empty for words.
+        name: Of the directive or the variable; empty where there is only one that it can be.
         where: The block that a directive is set in when it stands nowhere yet: main, events, http.
         default: What a directive is where it stands nowhere; then it need not be set to that.
     """
@@ -51,9 +54,12 @@ class Knob:
     Attributes:
         why: What it saves, and what is given up for it.
         counter: What should move with it, per request: a system call by its name, or one of
-            `connections`, `segments` and `bytes`; or `cores`, those that the target kept busy.
+            `connections`, `segments` and `bytes`, or `user_us`, microseconds outside the kernel;
+            or `cores`, those that the target kept busy, or `migrations`, how often a second its
+            threads changed cores.
         change: All that is changed together.
         against: Names of the findings that it answers; `jissoku explain --verify` tries it then.
+        workers_min: With fewer workers there is nothing that it could do.
     """
 
     name: str
@@ -63,3 +69,4 @@ class Knob:
     moves: Moves = Moves.FALLS
     against: tuple[str, ...] = ()
     judged: Judged = Judged.COST
+    workers_min: int = 1

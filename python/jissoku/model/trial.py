@@ -93,6 +93,8 @@ class Lane:
         per_second: Answers in each second of the window.
         rss_bytes_peak: Resident memory of all the target's processes at the window's end.
         connections_opened: Connections made in the whole trial, warm-up included.
+        migrations_per_second: How often the target's threads changed cores, over the whole trial;
+            None where this kernel does not say.
     """
 
     arm: str
@@ -110,6 +112,7 @@ class Lane:
     connections_opened: int
     bytes_received: int
     answer: Answer | None = None
+    migrations_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

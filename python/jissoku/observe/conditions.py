@@ -4,9 +4,10 @@ Reading everything takes some milliseconds, so it is done outside the window: th
 warm-up too. They decide whether a trial is believed, never what it says.
 """
 
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jissoku.observe.memory import CORE, FAULTS, SYSTEM, USER, Stat, everyone, members
@@ -17,6 +18,9 @@ STEAL = 7
 
 # With fewer ticks than this the split into user and kernel time would be guesswork.
 TICKS_MIN = 10
+
+# A row of /proc/PID/task/TID/sched, which is there with CONFIG_SCHED_DEBUG.
+MIGRATIONS = re.compile(r"^se\.nr_migrations\s*:\s*(\d+)", re.MULTILINE)
 
 # Kernel threads work for whoever is loaded, and that is the target: they are no strangers.
 KERNEL_THREADS_PARENT = 2
@@ -30,6 +34,7 @@ class Snapshot:
         steal: Ticks per core.
         tcp: Counters of /proc/net/snmp and /proc/net/netstat by name.
         targets: Processes of each target, by its root.
+        moves: How often each thread has changed cores, by its process and its own number.
     """
 
     monotonic_ns: int
@@ -37,6 +42,7 @@ class Snapshot:
     tcp: Mapping[str, int]
     processes: Mapping[int, Stat]
     targets: Mapping[int, set[int]]
+    moves: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,7 @@ class Change:
         foreign_fraction: CPU time of others' processes that ran on the cores, of these cores' time.
         tcp_retransmits: Segments that were lost and sent again, of all connections of the machine.
         user_fractions: Of each target, by its root.
+        migrations_per_second: The same; a target of which no thread tells is not among them.
     """
 
     steal_fraction: float
@@ -55,17 +62,20 @@ class Change:
     listen_overflows: int | None
     user_fractions: Mapping[int, float | None]
     major_faults: int
+    migrations_per_second: Mapping[int, float] = field(default_factory=dict)
 
 
 def snapshot(roots: Iterable[int]) -> Snapshot:
     """Reads everything once; `roots` are the targets' first processes."""
     processes = everyone()
+    targets = {root: members(root, processes) for root in roots}
     return Snapshot(
         monotonic_ns=time.monotonic_ns(),
         steal=_steal(Path("/proc/stat").read_text()),
         tcp=_tcp(),
         processes=processes,
-        targets={root: members(root, processes) for root in roots},
+        targets=targets,
+        moves={pid: _migrations(pid) for pids in targets.values() for pid in pids},
     )
 
 
@@ -88,7 +98,36 @@ def change(before: Snapshot, after: Snapshot, cores: Collection[int]) -> Change:
             root: _user_fraction(before, after, pids) for root, pids in after.targets.items()
         },
         major_faults=sum(_ticks(before, after, pid, FAULTS) for pid in ours),
+        migrations_per_second=_moves(before, after),
     )
+
+
+def _migrations(pid: int) -> dict[int, int]:
+    """How often each thread of a process has changed cores, where the kernel was built to say."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
+        try:
+            said = MIGRATIONS.search((task / "sched").read_text())
+        except OSError:
+            continue  # It ended while we were looking, or there is no such file.
+        if said:
+            found[int(task.name)] = int(said[1])
+    return found
+
+
+def _moves(before: Snapshot, after: Snapshot) -> dict[int, float]:
+    """Of each target; what threads did that ended meanwhile is not known."""
+    span_s = (after.monotonic_ns - before.monotonic_ns) / 1e9
+    found = {}
+    for root, pids in after.targets.items():
+        moved = [
+            moves - before.moves.get(pid, {}).get(thread, 0)
+            for pid in pids
+            for thread, moves in after.moves.get(pid, {}).items()
+        ]
+        if moved:
+            found[root] = sum(moved) / span_s
+    return found
 
 
 def _ticks(before: Snapshot, after: Snapshot, pid: int, field: int) -> int:

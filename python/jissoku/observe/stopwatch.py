@@ -225,6 +225,7 @@ def _lanes(
             rss_bytes_peak=rss.get(root) if root else None,
             connections_opened=lane["connections_opened"],
             bytes_received=lane["bytes_received"],
+            migrations_per_second=seen.migrations_per_second.get(root) if root else None,
         )
         for arm, root, lane in zip(lap.arms, lap.roots, report["lanes"], strict=True)
     )

@@ -98,8 +98,8 @@ class _Stage:
             knob=knob,
             alone=self._comparison(arm, run, trials),
             without=None,
-            base=full_load.cores_used(trials, AS_IT_IS),
-            switched=full_load.cores_used(trials, arm),
+            base=full_load.counters(trials, AS_IT_IS),
+            switched=full_load.counters(trials, arm),
             same_answers=ablation.same_answers(trials, (AS_IT_IS, arm)),
         )
 

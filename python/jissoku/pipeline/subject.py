@@ -8,12 +8,12 @@ from pathlib import Path
 
 from jissoku.errors import InputError
 from jissoku.model import Config, Knob, Recipe, Start, What
+from jissoku.observe.cores import allowed
 from jissoku.pipeline.tuned import Subject
 from jissoku.targets import nginx_config, nginx_edit, nginx_sandbox
 from jissoku.targets.nginx_config import Configuration
 from jissoku.targets.prepare import Prepared
 
-NGINX_TEXT = {What.DIRECTIVE, What.APPEND}
 SO_ALREADY = "is so already"
 
 
@@ -58,11 +58,11 @@ def of_recipe(recipe: Recipe, knobs: Sequence[Knob], base: Prepared) -> Subject:
     if not knobs:
         raise InputError(f"the recipe {recipe.name} has no knobs to try")
     known = {knob.name: knob for knob in knobs}
-    unchanged = {k.name for k in knobs if _prepared(base, [k]) == base or _follows(base, k)}
+    skipped = {knob.name: why for knob in knobs if (why := _idle(base, knob))}
     return Subject(
         name=recipe.name,
-        knobs=tuple(knob for knob in knobs if knob.name not in unchanged),
-        skipped=dict.fromkeys(sorted(unchanged), SO_ALREADY),
+        knobs=tuple(knob for knob in knobs if knob.name not in skipped),
+        skipped=dict(sorted(skipped.items())),
         prepared=lambda names: _prepared(base, [known[name] for name in names]),
         diff=lambda names: _diff(base, _prepared(base, [known[name] for name in names])),
     )
@@ -74,13 +74,27 @@ def _tried(
     tried: list[Knob] = []
     skipped: dict[str, str] = {}
     for knob in knobs:
-        if not all(change.what in NGINX_TEXT for change in knob.change):
-            skipped[knob.name] = "is no directive"
+        if why := nginx_edit.unfit(original, knob, len(allowed())):
+            skipped[knob.name] = why
         elif nginx_edit.switch(original, knob) == original:
             skipped[knob.name] = SO_ALREADY
         else:
             tried.append(knob)
     return tuple(tried), skipped
+
+
+def _idle(base: Prepared, knob: Knob) -> str:
+    """Why there is nothing to try; empty when there is."""
+    if _names_directives([knob]):
+        reasons = [
+            nginx_edit.unfit(_configuration(config), knob, len(allowed()))
+            for config in base.config
+            if _is_nginx(config)
+        ]
+        if reasons and all(reasons):
+            return reasons[0]
+    is_so = _prepared(base, [knob]) == base or _follows(base, knob)
+    return SO_ALREADY if is_so else ""
 
 
 def _follows(base: Prepared, knob: Knob) -> bool:
@@ -106,7 +120,7 @@ def _prepared(base: Prepared, knobs: Sequence[Knob]) -> Prepared:
         if change.what is What.ENVIRONMENT:
             environment[change.name] = change.value
         elif change.what is What.WORDS:
-            command += tuple(change.value.split())
+            command = _told(command, tuple(change.value.split()))
     return dataclasses.replace(
         base,
         start=Start(command=command, environment=environment),
@@ -115,16 +129,31 @@ def _prepared(base: Prepared, knobs: Sequence[Knob]) -> Prepared:
 
 
 def _with_knobs(config: Config, knobs: Sequence[Knob]) -> Config:
-    if not config.name.endswith(".conf") or not _names_directives(knobs):
+    if not _is_nginx(config) or not _names_directives(knobs):
         return config
-    # Our holes look like blocks to nginx's grammar, so they are hidden meanwhile.
-    before = Configuration({Path(config.name): nginx_sandbox.mask(config.text)})
-    after = _switched(before, knobs)
+    after = nginx_sandbox.within_cores(_switched(_configuration(config), knobs))
     return Config(name=config.name, text=nginx_sandbox.unmask(after.texts[after.main]))
 
 
+def _configuration(config: Config) -> Configuration:
+    """Our holes look like blocks to nginx's grammar, so they are hidden meanwhile."""
+    return Configuration({Path(config.name): nginx_sandbox.mask(config.text)})
+
+
+def _is_nginx(config: Config) -> bool:
+    return config.name.endswith(".conf")
+
+
 def _names_directives(knobs: Sequence[Knob]) -> bool:
-    return any(change.what in NGINX_TEXT for knob in knobs for change in knob.change)
+    return any(change.what in nginx_edit.EDITS for knob in knobs for change in knob.change)
+
+
+def _told(command: tuple[str, ...], words: tuple[str, ...]) -> tuple[str, ...]:
+    """A command with some more words; a flag that it has already gets the other value."""
+    if len(words) == 2 and words[0] in command[:-1]:
+        at = command.index(words[0])
+        return (*command[:at], *words, *command[at + 2 :])
+    return (*command, *words)
 
 
 def _diff(before: Prepared, after: Prepared) -> str:

@@ -34,7 +34,7 @@ from jissoku.pipeline.campaign import compare
 from jissoku.pipeline.listener import Listener
 from jissoku.pipeline.observation import count
 from jissoku.pipeline.tuned import Conduct, Subject
-from jissoku.stats import ablation, screening as screened
+from jissoku.stats import ablation, screening as screened, trial_counters
 from jissoku.stats.ablation import Findings
 
 # Of a screening design: each knob is on in half of all runs, so two are many.
@@ -162,10 +162,15 @@ class _Tuner:
             knob=knob,
             alone=alone[arm],
             without=without.get(plan.name_without(knob.name)),
-            base=counts[AS_IT_IS],
-            switched=counts[knob.name],
+            base=self._with_trials(counts[AS_IT_IS], AS_IT_IS),
+            switched=self._with_trials(counts[knob.name], arm),
             same_answers=ablation.same_answers(self.trials, (AS_IT_IS, arm)),
         )
+
+    def _with_trials(self, counts: Counts, arm: str) -> Counts:
+        """What was counted apart, and what the duets themselves count."""
+        more = trial_counters.of(self.trials, Kind.DUET, arm)
+        return dataclasses.replace(counts, per_request=counts.per_request | more)
 
     def _campaign(
         self, name: str, combinations: Sequence[Combination], effort: Effort

@@ -16,6 +16,7 @@ from jissoku.model import (
     Trial,
     Verdict,
 )
+from jissoku.stats import trial_counters
 from jissoku.stats.compare import Evidence, find
 from jissoku.stats.readings import readings
 from jissoku.stats.screening import is_worth_it
@@ -28,9 +29,6 @@ MOVED_LEAST = 0.01
 
 # Not counted among the system calls: what the asking client itself saw.
 SEEN_BY_CLIENT = frozenset({"connections", "segments", "bytes"})
-
-# Counted in whole processes' CPU time, at full load.
-CORES = "cores"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +74,10 @@ def _compared(answer: Answer) -> tuple[int, str, str]:
 
 def reading(counts: Counts, counter: str) -> float | None:
     """A counter per request; None when it could not be watched, which is not zero."""
-    if counts.calls_reason and counter not in SEEN_BY_CLIENT:
-        return None
-    if counter in SEEN_BY_CLIENT:
+    if counter in SEEN_BY_CLIENT | trial_counters.ALL:
         return counts.per_request.get(counter)
+    if counts.calls_reason:
+        return None
     return counts.per_request.get(counter, 0.0)
 
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from jissoku.model import Comparison, Counts, Kind, Run, Source, Trial, Verdict
-from jissoku.stats import estimate, multiple
-from jissoku.stats.ablation import CORES
+from jissoku.stats import estimate, multiple, trial_counters
 from jissoku.stats.readings import Readings, differences, lane_of, readings
 from jissoku.stats.summary import barred
 from jissoku.stats.verdict import MINIMUM_EFFECT_SOLO, judge
@@ -76,16 +75,13 @@ def _times(known: Readings, arm: str) -> Mapping[int, float]:
     return found
 
 
-def cores_used(trials: Sequence[Trial], arm: str) -> Counts:
-    """How many cores an arm's processes kept busy, as a counter; empty where nobody could see."""
-    found = []
-    for trial in readings(trials).with_arm(Kind.SOLO_RATE, arm):
-        lane = lane_of(trial, arm)
-        if lane is not None and lane.cpu_ns is not None:
-            found.append(lane.cpu_ns / lane.duration_ns)
-    if not found:
-        return Counts(requests=0, calls_reason="its CPU time could not be seen")
-    return Counts(requests=0, per_request={CORES: statistics.median(found)})
+def counters(trials: Sequence[Trial], arm: str) -> Counts:
+    """What an arm's closed loops counted; no system calls are counted at full load."""
+    return Counts(
+        requests=0,
+        per_request=trial_counters.of(trials, Kind.SOLO_RATE, arm),
+        calls_reason="it could not be seen at full load",
+    )
 
 
 def times_the_stopwatch(run: Run, trials: Sequence[Trial]) -> float | None:

@@ -1,23 +1,47 @@
-"""Edits of an nginx configuration: set a directive, add words to it, take it out."""
+"""Edits of an nginx configuration: what a knob's changes do to its text."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from jissoku.model import Change, Knob, What
+from jissoku.targets import nginx_hop, nginx_listen
 from jissoku.targets.nginx_config import Configuration, Directive, Edit
+from jissoku.targets.nginx_place import extended, inserted, replaced
 
 MAIN = "main"
 
-INDENT = "    "
+# As many workers as there are cores: nginx's own word, and the lab's hole, masked or not.
+AS_MANY_AS_CORES = frozenset({"auto", "{workers}", "\x01workers\x02"})
 
 
 def switch(configuration: Configuration, knob: Knob) -> Configuration:
     """The configuration with a knob switched; itself when it is so already."""
     for change in knob.change:
-        if change.what is What.DIRECTIVE:
-            configuration = configuration.edited(setting(configuration, change))
-        elif change.what is What.APPEND:
-            configuration = configuration.edited(_appending(configuration, change))
+        if change.what in EDITS:
+            configuration = configuration.edited(EDITS[change.what](configuration, change))
     return configuration
+
+
+def unfit(configuration: Configuration, knob: Knob, cores: int) -> str:
+    """Why a knob can do nothing here, as the end of a sentence on it; empty where it can."""
+    if not all(change.what in EDITS for change in knob.change):
+        return "is no directive"
+    if _workers(configuration, cores) < knob.workers_min:
+        return "is for several workers, and there is one"
+    for change in knob.change:
+        if change.what is What.UPSTREAM and not any(nginx_hop.hops(configuration)):
+            return "is for requests that are passed on to an upstream block, and there are none"
+        if change.what is What.LISTEN and not nginx_listen.addresses(configuration):
+            return "is for a listen directive with a TCP address, and there is none"
+    return ""
+
+
+def _workers(configuration: Configuration, cores: int) -> int:
+    found = 1
+    for above, directive in configuration.walk():
+        if directive.name == "worker_processes" and not above:
+            (word,) = directive.words
+            found = cores if word in AS_MANY_AS_CORES else int(word)
+    return found
 
 
 def setting(configuration: Configuration, change: Change) -> Iterator[Edit]:
@@ -56,10 +80,19 @@ def _appending(configuration: Configuration, change: Change) -> Iterator[Edit]:
             continue
         if change.name == "access_log" and not _is_plain_file(directive):
             continue
-        kept = configuration.texts[directive.file][directive.start : directive.end - 1].rstrip()
         # Its second word is the name of a format, whatever it looks like.
-        named = " combined" if change.name == "access_log" and len(directive.words) == 1 else ""
-        yield replaced(directive, f"{kept}{named} {change.value};")
+        named = "combined " if change.name == "access_log" and len(directive.words) == 1 else ""
+        yield extended(configuration, directive, f"{named}{change.value}")
+
+
+def _missing(configuration: Configuration, change: Change) -> Iterator[Edit]:
+    """Sets a directive in its block, unless it stands there: then somebody has thought about it."""
+    stands = any(
+        directive.name == change.name and _within([outer.name for outer in above], change.where)
+        for above, directive in configuration.walk()
+    )
+    if not stands:
+        yield from setting(configuration, change)
 
 
 def _is_plain_file(log: Directive) -> bool:
@@ -71,28 +104,19 @@ def _is_plain_file(log: Directive) -> bool:
     )
 
 
-def replaced(directive: Directive, text: str) -> Edit:
-    """Puts `text` where a directive stands; nothing takes it out."""
-    return Edit(file=directive.file, start=directive.start, end=directive.end, text=text)
-
-
-def inserted(configuration: Configuration, block: Directive | None, text: str) -> Edit:
-    """Puts a line at the beginning of a block, or of the main file."""
-    if block is None:
-        return Edit(file=configuration.main, start=0, end=0, text=f"{text}\n")
-    assert block.body is not None, "only a block is inserted into"
-    indent = INDENT
-    if block.inner and block.inner[0].file == block.file:
-        before = configuration.texts[block.file][block.body : block.inner[0].start]
-        if "\n" not in before:
-            return Edit(file=block.file, start=block.body, end=block.body, text=f" {text}")
-        indent = before.rpartition("\n")[2] or INDENT
-    return Edit(file=block.file, start=block.body, end=block.body, text=f"\n{indent}{text}")
-
-
 def _path(where: str) -> list[str]:
     return [] if where == MAIN else [where]
 
 
 def _within(names: list[str], where: str) -> bool:
     return names == [] if where == MAIN else names[:1] == [where]
+
+
+# All kinds of changes that are made to the text of a configuration.
+EDITS: dict[What, Callable[[Configuration, Change], Iterator[Edit]]] = {
+    What.DIRECTIVE: setting,
+    What.APPEND: _appending,
+    What.MISSING: _missing,
+    What.LISTEN: nginx_listen.adding,
+    What.UPSTREAM: nginx_hop.keeping,
+}

@@ -13,7 +13,7 @@ from pathlib import Path
 from jissoku.errors import InputError
 from jissoku.model import Config, Listen, Origin, Start
 from jissoku.targets.nginx_config import Configuration, Directive, Edit
-from jissoku.targets.nginx_edit import inserted, replaced
+from jissoku.targets.nginx_place import inserted, replaced
 from jissoku.targets.placeholder import MEANINGS, holes
 from jissoku.targets.prepare import Prepared
 
@@ -35,8 +35,11 @@ BESIDE_MAIN = frozenset(
     }
 )
 
+AFFINITY = "worker_cpu_affinity"
+AUTO = ("auto",)
+
 # Said by every trial, or by the lab.
-OUR_OWN = frozenset({"daemon", "user", "pid", "lock_file", "worker_cpu_affinity"})
+OUR_OWN = frozenset({"daemon", "user", "pid", "lock_file", AFFINITY})
 TAKEN_OUT = frozenset({"stream", "mail"})
 
 # Words of listen that a Unix socket takes too.
@@ -44,6 +47,9 @@ ON_ANY_SOCKET = frozenset({"default_server", "default", "ssl", "http2", "proxy_p
 
 # While it is edited, a hole of ours must not look like a block of nginx's.
 OPEN, CLOSE = "\x01", "\x02"
+
+# By itself nginx counts all cores of the machine, whichever of them it was given.
+WITHIN_CORES = f"{AFFINITY} auto {OPEN}mask{CLOSE};"
 
 
 def mask(text: str) -> str:
@@ -55,6 +61,15 @@ def mask(text: str) -> str:
 def unmask(text: str) -> str:
     """Writes them as holes again."""
     return text.replace(OPEN, "{").replace(CLOSE, "}")
+
+
+def within_cores(configuration: Configuration) -> Configuration:
+    """The same with workers kept to cores that the lab gives, where each is kept to one."""
+    return configuration.edited(
+        replaced(directive, WITHIN_CORES)
+        for above, directive in configuration.walk()
+        if not above and directive.name == AFFINITY and directive.words == AUTO
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +125,7 @@ def told(door: Door) -> tuple[str, ...]:
         f"listen {door.address}: a free port of 127.0.0.1",
         "every other address: a Unix socket that nobody asks",
         "user: whoever runs the lab; daemon off",
-        "worker_cpu_affinity: taken out, since the lab gives the cores",
+        "worker_cpu_affinity: auto means the lab's cores; one that names cores is taken out",
         "pid, lock file, logs (in their own formats), temporary files, caches: in a trial's folder",
         "stream and mail blocks: taken out",
     )
@@ -195,6 +210,8 @@ def _moved(
 ) -> str | None:
     """What stands in a directive's place in the sandbox; None when it stays."""
     name, words = directive.name, directive.words
+    if level == () and name == AFFINITY and words == AUTO:
+        return WITHIN_CORES
     is_temporary = name.removesuffix("_temp_path") in TEMPORARY and name.endswith("_temp_path")
     if is_temporary or (level == () and name in OUR_OWN | TAKEN_OUT):
         return ""

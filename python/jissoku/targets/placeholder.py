@@ -12,6 +12,7 @@ MEANINGS = {
     "socket": "path of the Unix socket to listen on",
     "listen": "the recipe's words for the address to listen on",
     "workers": "how many workers: as many as the target has cores",
+    "mask": "those cores as ones in a row of digits, core 0 the last, as nginx writes them",
     "files": "folder of the contract's files",
     "run": "a fresh folder of this start, removed afterwards; configuration files are in it",
     "cache": "folder of what was built for the recipe",

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,6 +176,7 @@ def start(prepared: Prepared, placement: Placement) -> Running:
     values: Values = prepared.values | {
         "run": str(folder),
         "workers": str(placement.workers),
+        "mask": mask(placement.cores),
         "port": str(address.port),
         "socket": socket,
         "listen": words,
@@ -189,6 +190,11 @@ def start(prepared: Prepared, placement: Placement) -> Running:
         message = f"{prepared.name} cannot be started: {what}: {error.strerror}"
         raise TargetError(message) from error
     return Running(prepared.name, address, child)
+
+
+def mask(cores: Iterable[int]) -> str:
+    """Cores as a row of digits, the last of which stands for core 0."""
+    return f"{sum(1 << core for core in set(cores)):b}"
 
 
 def _write_configs(prepared: Prepared, folder: Path, values: Values) -> None:

@@ -10,7 +10,10 @@ from jissoku.targets.document import Keys
 from jissoku.targets.placeholder import MEANINGS, holes
 
 # Known before a target is started: all that getting ready and asking for the version may use.
-EARLY = frozenset(MEANINGS) - {"port", "socket", "listen", "workers", "files", "run"}
+EARLY = frozenset(MEANINGS) - {"port", "socket", "listen", "workers", "mask", "files", "run"}
+
+# What is changed is known without being named.
+NAMELESS = {What.WORDS, What.LISTEN, What.UPSTREAM}
 
 # Where a directive can be put that stands nowhere yet.
 BLOCKS = ("main", "events", "http")
@@ -73,8 +76,9 @@ def _knobs(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
         if not knob.change:
             yield ("knob", index, "change"), "must hold at least one change"
         for change in knob.change:
-            if (change.what is What.WORDS) is bool(change.name):
-                yield ("knob", index, "change"), "names what it changes, and words have no name"
+            if (change.what in NAMELESS) is bool(change.name):
+                without = ", ".join(sorted(NAMELESS))
+                yield ("knob", index, "change"), f"has a name, unless it is of: {without}"
             if change.where not in BLOCKS:
                 allowed = ", ".join(BLOCKS)
                 yield ("knob", index, "change"), f"is made in one of these blocks: {allowed}"
