@@ -230,6 +230,8 @@ class Tested:
         bound: The number it is held against.
         measured: The same in words, for reports.
         blocks_needed: Of an undecided one: more blocks that would decide, at this spread.
+        relation: What is said of value and bound: < or > or =.
+        published: What the published figures make of the same sides; None where they lack one.
     """
 
     text: str
@@ -239,6 +241,8 @@ class Tested:
     measured: str = ""
     remarks: tuple[str, ...] = ()
     blocks_needed: int | None = None
+    relation: str = ""
+    published: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from jissoku.model import Summary
 from jissoku.model.experiment import Answered, Beside, ClaimAnswer, Outcome, Tested
-from jissoku.report import format as fmt, method, tables
+from jissoku.report import experiment_chart as chart, format as fmt, method, palette, tables
+from jissoku.report.html import environment, script_json
 from jissoku.report.json import rounded
 from jissoku.report.markdown import escape, table_lines
 from jissoku.report.scrub import scrubbed
@@ -227,18 +229,17 @@ def _machine(outcome: Outcome) -> tuple[tuple[str, str], ...]:
     return ()
 
 
-def to_html(outcome: Outcome) -> str:
-    """One page that needs nothing else."""
+def to_html(outcome: Outcome, *, library: str | None = None) -> str:
+    """One page that needs nothing else.
+
+    Args:
+        outcome: What to show.
+        library: The plotting library's source; plotly's own by default. Tests give a stand-in.
+    """
     outcome = scrubbed(outcome)
-    environment = Environment(
-        loader=PackageLoader("jissoku.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("experiment.html.j2").render(
+    drawn = {one.name: one for one in (chart.claims(outcome), chart.published(outcome)) if one}
+    source = (get_plotlyjs() if library is None else library) if drawn else ""
+    return environment().get_template("experiment.html.j2").render(
         experiment=outcome.header.experiment,
         essay=outcome.header.experiment.essay.strip().split("\n\n"),
         headline=headline(outcome),
@@ -248,7 +249,13 @@ def to_html(outcome: Outcome) -> str:
         parts=_parts(outcome),
         arms=_arms(outcome),
         machine=_machine(outcome),
-    )
+        figures=drawn,
+        data=script_json({
+            "theme": palette.THEME,
+            "figures": [{"name": one.name, "plot": one.plot} for one in drawn.values()],
+        }),
+        library=Markup(source),  # noqa: S704 - plotly's own
+    )  # fmt: skip
 
 
 def _arms(outcome: Outcome) -> list[tuple[str, str, str]]:

@@ -17,16 +17,23 @@ def layout(
     drawn: Sequence[Standing], labels: Sequence[str], xaxis: dict[str, object]
 ) -> dict[str, object]:
     """A layout with one row per arm, the first on top."""
+    return named([known.arm.name for known in drawn], labels, xaxis)
+
+
+def named(
+    names: Sequence[str], labels: Sequence[str], xaxis: dict[str, object]
+) -> dict[str, object]:
+    """A layout with one row per name, the first on top."""
     return {
         "meta": {
             "rows": [
-                {"name": html.escape(known.arm.name), "label": html.escape(label)}
-                for known, label in zip(drawn, labels, strict=True)
+                {"name": html.escape(name), "label": html.escape(label)}
+                for name, label in zip(names, labels, strict=True)
             ]
         },
         "showlegend": False,
         "xaxis": xaxis,
-        "yaxis": {"range": [len(drawn) - 0.4, -0.6], "showgrid": False, "showticklabels": False},
+        "yaxis": {"range": [len(names) - 0.4, -0.6], "showgrid": False, "showticklabels": False},
     }
 
 

@@ -12,7 +12,7 @@ from jissoku.model.experiment import Answered, Claim, ClaimAnswer, Figures, Head
 from jissoku.stats import figures, multiple
 from jissoku.stats.campaign import is_rejected
 from jissoku.stats.figures import Campaign, Part
-from jissoku.stats.inequality import Link, Quantity, parse
+from jissoku.stats.inequality import Link, Quantity, parse, quantity as read_quantity
 from jissoku.stats.standing import count
 from jissoku.stats.verdict import BLOCKS_MIN, BLOCKS_NEEDED_MAX
 
@@ -97,7 +97,13 @@ def _workload(known: Known, quantity: Quantity) -> str:
 
 
 def _tested(known: Known, text: str, link: Link, confidence: float) -> Tested:
-    blank = Tested(text=text, answer=Answered.NOT_TESTABLE, bound=link.bound)
+    blank = Tested(
+        text=text,
+        answer=Answered.NOT_TESTABLE,
+        bound=link.bound,
+        relation=link.relation,
+        published=_published(known, link),
+    )
     for quantity in link.quantities:
         lack = _lack(known, quantity)
         if lack is not None:
@@ -175,6 +181,25 @@ def _shares(known: Known, link: Link) -> Iterator[str]:
     names = {_workload(known, quantity) for quantity in link.quantities if not quantity.is_figure}
     if any(known.campaigns[name].run.cores.shared for name in names):
         yield "servers and stopwatch shared their cores: the ratio stands, for this arrangement"
+
+
+def _published(known: Known, link: Link) -> float | None:
+    """What the published figures of one table make of it; absolute figures are never compared."""
+    tables: dict[str, dict[Quantity, float]] = {}
+    for row in known.header.experiment.published:
+        if row.quantity:
+            named = read_quantity(row.quantity)
+            named = replace(named, workload=_workload(known, named))
+            tables.setdefault(row.table, {})[named] = row.value
+    above, below = (
+        [replace(one, workload=_workload(known, one)) for one in side]
+        for side in (link.above, link.below)
+    )
+    for table in tables.values():
+        if above and below and all(table.get(one) for one in (*above, *below)):
+            top, bottom = (math.prod(table[one] for one in side) for side in (above, below))
+            return top / bottom
+    return None
 
 
 def _counted(known: Known, link: Link, blank: Tested) -> Tested:

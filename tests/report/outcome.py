@@ -1,0 +1,57 @@
+"""A made-up experiment, answered: claims of every answer, with and without published figures."""
+
+from dataclasses import replace
+from functools import cache
+
+from jissoku import stats
+from jissoku.model.experiment import Absent, Claim, Outcome, Published
+from jissoku.stats.claims import Known, answer
+from jissoku.stats.published import beside
+from tests.experiments.test_claims import known
+
+CLAIMS = (
+    Claim(name="a", text="Cheap costs less.", test=("cost(cheap) / cost(dear) < 0.6",)),
+    Claim(name="b", text="It is twice as fast.", test=("rate(cheap) > 1.9 * rate(dear)",)),
+    Claim(name="c", text="It is four times as fast.", test=("rate(cheap) / rate(dear) > 4",)),
+    Claim(
+        name="d",
+        text="Two <are> alike & the dear one is last.",
+        test=("0.9 < cost(like) / cost(cheap) < 1.1", "rate(dear) < rate(like)"),
+    ),
+    Claim(name="e", text="It is not a third faster.", test=("rate(dear) < 30_100",)),
+    Claim(name="f", text="It reads once.", test=("calls.read(cheap) = 1",)),
+    Claim(name="g", text="It is safe.", not_testable="nobody knows how to ask"),
+    Claim(name="h", text="Nothing is lost.", test=("cost(cheap@lost) < cost(dear@lost)",)),
+)
+PUBLISHED = (
+    Published(table="then", server="dear", value=10, unit="req/s", quantity="rate(dear)"),
+    Published(table="then", server="cheap", value=30, unit="req/s", quantity="rate(cheap@one)"),
+    Published(table="then", server="like", value=15, unit="req/s", quantity="rate(like)"),
+    Published(table="then", server="gone", value=5, unit="req/s", note="nobody has it"),
+)
+
+
+@cache
+def outcome(claims: tuple[Claim, ...] = CLAIMS) -> Outcome:
+    """The answers, from campaigns whose truth is known."""
+    made = known()
+    experiment = replace(
+        made.header.experiment,
+        claim=claims,
+        published=PUBLISHED,
+        absent=(Absent(name="gone", reason="it cannot be had", stand_in="cheap"),),
+        source="somebody's page",
+        year=2015,
+    )
+    whole = Known(
+        header=replace(made.header, experiment=experiment),
+        campaigns=made.campaigns,
+        figures=made.figures,
+    )
+    return Outcome(
+        header=whole.header,
+        claims=tuple(answer(whole, claim) for claim in claims),
+        beside=tuple(beside(whole)),
+        summaries={n: stats.summarise(c.run, c.trials) for n, c in whole.campaigns.items()},
+        is_finished=True,
+    )
