@@ -117,5 +117,5 @@ def test_all_six_are_there() -> None:
 
 
 def test_an_unknown_name_is_told_the_known_ones() -> None:
-    with pytest.raises(InputError, match="ours are delay, kernel-or-user"):
+    with pytest.raises(InputError, match=r"did you mean delay\? Ours are delay, kernel-or-user"):
         experiment_file.find("dlay")

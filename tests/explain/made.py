@@ -98,3 +98,11 @@ def load(**changes: Any) -> Observed:
 def timers(idle: float, waiting: float, late_ns: int = 600_000) -> Observed:
     seen = Timers(waiting=16_000, cpu_ns_idle=idle, cpu_ns_waiting=waiting, late_ns=late_ns)
     return replace(QUIET, timers=seen)
+
+
+# A target that is loaded into the kernel: 4 us of its threads per answer, next to nothing else.
+KERNEL = replace(
+    load(cpu_ns=2_000_000, generator_cores=0.7, kernel_cpu_ns=400_000_000),
+    floor_cpu_ns=5_000.0,
+    floor_together_ns=16_000.0,
+)

@@ -52,6 +52,7 @@ CASES: list[tuple[str, Observed]] = [
     ("overflow", made.load(listen_overflows=3)),
     ("queueing", made.load(rate_rps_offered=90_000.0)),
     ("generator-bound", made.load(generator_busy_fraction=0.95)),
+    ("kernel-threads", made.KERNEL),
 ]
 
 

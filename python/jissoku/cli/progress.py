@@ -47,7 +47,8 @@ class Show:
     def note(self, text: str) -> None:
         """Says what happens now."""
         if not self._quiet:
-            self._console.print(text, style="dim")
+            # A command that is told here can be copied only if it stays on one line.
+            self._console.print(text, style="dim", markup=False, soft_wrap=True)
 
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
         """Moves the bar; a failed trial is told at once."""
@@ -59,7 +60,8 @@ class Show:
         if trial.failure is not None:
             failure = trial.failure
             said = failure.stderr.strip().rpartition("\n")[2]
-            self._console.print(f"{failure.arm} failed ({failure.stage}): {failure.reason}")
+            words = f"{failure.arm} failed ({failure.stage}): {failure.reason}"
+            self._console.print(words, markup=False, soft_wrap=True)
             if said:
                 self._console.print(f"  its last words: {escape(said)}", style="dim")
         now = time.monotonic()

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -11,13 +12,17 @@ from jissoku.cli.contestants import place
 from jissoku.cli.progress import Show
 from jissoku.cli.publish import write
 from jissoku.cli.version import version_line
-from jissoku.model import Mode, Status
+from jissoku.model import Mode, Recipe, Status
 from jissoku.model.experiment import Answered, Outcome
 from jissoku.observe import cores
 from jissoku.pipeline import experiment as story, experiment_file
-from jissoku.pipeline.experiment import Wish
+from jissoku.pipeline.experiment import Plan, Wish
 from jissoku.report import experiment as report
 from jissoku.targets import catalogue
+from jissoku.targets.prepare import missing
+
+# Room for the longest name of ours, and a gap.
+NAME_WIDTH = 17
 
 
 @click.command()
@@ -44,17 +49,17 @@ def run(  # noqa: PLR0913 - click hands every option over by its name
 ) -> int:
     """Run an EXPERIMENT, one of ours by name or a .toml file, and answer its claims.
 
-    Without a name, ours are listed. Each claim ends as: holds, does not hold, undecided, or not
-    testable here, with its interval or its reason.
+    Without a name, ours are listed, each with the targets that are missing here. A missing one
+    costs the claims that speak of it, which is told before the start; the others are raced all the
+    same. Each claim ends as: holds, does not hold, undecided, or not testable here, with its
+    interval or its reason.
 
     Exit codes: 0 every claim is answered, 1 a target failed, 2 bad input, 4 a claim is undecided,
     130 interrupted (what was finished is kept, and answered as far as it goes).
     """
     known = catalogue.recipes(recipes)
     if name is None:
-        for path in experiment_file.known():
-            click.echo(f"{path.stem:16} {experiment_file.read(path, known).title}")
-        return exits.FINE
+        return _list(known)
     file = experiment_file.find(name)
     experiment = experiment_file.read(file, known)
     stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
@@ -70,16 +75,45 @@ def run(  # noqa: PLR0913 - click hands every option over by its name
             version=version_line(),
         )
         plan = story.plan(wish, show)
-        for lacking in plan.header.missing:
-            show.note(lacking.sentence)
-        workloads = len(plan.questions)
-        show.note(
-            f"About {plan.header.minutes:.1f} minutes for {workloads} workloads;"
-            f" seed {wish.seed}; records go to {wish.folder}."
-        )
+        _tell(plan, show)
         finished = story.run(plan, show)
     code = publish_experiment(wish.folder, as_json=as_json)
     return code if finished else exits.INTERRUPTED
+
+
+def _list(recipes: Mapping[str, Recipe]) -> int:
+    """Ours, with what each lacks here, and how to run one."""
+    where = place()
+    for path in experiment_file.known():
+        experiment = experiment_file.read(path, recipes)
+        click.echo(f"{path.stem:{NAME_WIDTH}}{experiment.title}")
+        wanted = dict.fromkeys(one.recipe for one in experiment.target if one.recipe)
+        lacking = [name for name in wanted if missing(recipes[name], where)]
+        if lacking:
+            click.echo(f"{'':{NAME_WIDTH}}missing here: {', '.join(lacking)}")
+    click.echo(
+        "\n`jissoku run NAME` runs one, within six minutes; with --standard within thirty, and"
+        " surer.\n`jissoku run FILE.toml` runs your own. How to get what is missing: `jissoku"
+        " targets`."
+    )
+    return exits.FINE
+
+
+def _tell(plan: Plan, show: Show) -> None:
+    """What is missing, which claims that costs, and how long it will take."""
+    header = plan.header
+    for lacking in header.missing:
+        show.note(lacking.sentence)
+        if names := story.about(header.experiment, {lacking.name}):
+            show.note(f"  Claims that speak of it: {', '.join(names)}.")
+    for name, reason in header.left_out.items():
+        show.note(f"Workload {name} is left out: {reason}.")
+    mode = "Quick" if header.mode is Mode.QUICK else "Standard"
+    workloads = f"{len(plan.questions)} {'workload' if len(plan.questions) == 1 else 'workloads'}"
+    show.note(
+        f"{mode}: about {header.minutes:.1f} minutes for {workloads}; seed {header.seed};"
+        f" records go to {plan.wish.folder}."
+    )
 
 
 def publish_experiment(folder: Path, *, as_json: bool) -> int:

@@ -11,6 +11,7 @@ from jissoku.explain import (
     generator_bound,
     herd,
     interpreter,
+    kernel_threads,
     linear_timers,
     memory_per_connection,
     needless_calls,
@@ -50,6 +51,7 @@ RULES: tuple[Rule, ...] = (
     overflow.find,
     queueing.find,
     generator_bound.find,
+    kernel_threads.find,
 )
 
 

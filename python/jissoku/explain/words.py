@@ -2,10 +2,18 @@
 
 from jissoku.model.observed import Observed
 
+# Below this a figure in microseconds would read as 0.0.
+LEAST_NS = 100
+
 
 def micro(ns: float) -> str:
     """Nanoseconds as microseconds, or as milliseconds where those are easier to read."""
     return f"{ns / 1e6:,.1f} ms" if ns >= 1e6 else f"{ns / 1e3:,.1f} µs"
+
+
+def little(ns: float) -> str:
+    """The same of what may be next to nothing, which is not none."""
+    return micro(ns) if ns >= LEAST_NS else f"less than {micro(LEAST_NS)}"
 
 
 def each(count: float, requests: int) -> str:

@@ -5,6 +5,12 @@ Each part comes from a trial of its own; a part that could not be had is None, a
 
 from dataclasses import dataclass, field
 
+# No process receives and sends for less.
+OWN_NS_MAX = 1_000
+
+# Of the stopwatch's time. Beside a server that does its own work kernel threads use a hundredth.
+KERNEL_SHARE_MIN = 0.25
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
@@ -117,6 +123,9 @@ class Load:
         duration_ns: Of the window in which `requests` and `cpu_ns` were counted.
         threads_ns: The longer time over which the threads were watched.
         cpu_user_fraction: None when too little time was used to say.
+        generator_cores: CPU time of all the stopwatch's threads, of the window.
+        kernel_cpu_ns: CPU time of the kernel's own threads in the window, whoever they worked for;
+            None where this kernel shows none.
     """
 
     connections: int
@@ -134,11 +143,38 @@ class Load:
     threads: tuple[Thread, ...] = ()
     threads_ns: int = 0
     programs: tuple[Program, ...] = ()
+    generator_cores: float | None = None
+    kernel_cpu_ns: int | None = None
+
+    @property
+    def is_answered_by_kernel(self) -> bool:
+        """Whether the kernel's threads did a server's work, and the target's processes did not."""
+        kernel_ns, own_ns = self.kernel_cpu_ns, self.cpu_ns_per_request
+        if not kernel_ns or own_ns is None or own_ns > OWN_NS_MAX:
+            return False
+        return kernel_ns >= max(self.cpu_ns or 0, KERNEL_SHARE_MIN * (self._stopwatch_ns or 0))
+
+    @property
+    def together_ns_per_request(self) -> float | None:
+        """CPU time of target, stopwatch and kernel threads, by the answers given meanwhile.
+
+        None where one of them cannot be seen, or the stopwatch spins while it waits.
+        """
+        kernel_ns, stopwatch_ns = self.kernel_cpu_ns, self._stopwatch_ns
+        if self.cpu_ns is None or kernel_ns is None or stopwatch_ns is None or not self.requests:
+            return None
+        return (self.cpu_ns + stopwatch_ns + kernel_ns) / self.requests
+
+    @property
+    def _stopwatch_ns(self) -> float | None:
+        if self.generator_cores is None or self.rate_rps_offered is not None:
+            return None
+        return self.generator_cores * self.duration_ns
 
     @property
     def cpu_ns_per_request(self) -> float | None:
         """CPU time of all the target's processes, by the answers given meanwhile."""
-        return self.cpu_ns / self.requests if self.cpu_ns is not None else None
+        return self.cpu_ns / self.requests if self.cpu_ns is not None and self.requests else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +222,7 @@ class Observed:
 
     Attributes:
         floor_cpu_ns: CPU time per request of the floor, under the same load.
+        floor_together_ns: The same with the stopwatch's and the kernel threads' own.
         prices_ns: What a call of some name costs here, from a program that does nothing else.
     """
 
@@ -195,5 +232,6 @@ class Observed:
     timers: Timers | None = None
     memory: Memory | None = None
     floor_cpu_ns: float | None = None
+    floor_together_ns: float | None = None
     prices_ns: dict[str, float] = field(default_factory=dict)
     lost: tuple[Lost, ...] = ()

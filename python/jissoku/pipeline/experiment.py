@@ -120,6 +120,15 @@ def run(plan: Plan, listener: Listener) -> bool:
     return True
 
 
+def about(experiment: Experiment, arms: Container[str]) -> tuple[str, ...]:
+    """Names of the claims that speak of one of these arms."""
+    return tuple(
+        claim.name
+        for claim in experiment.claim
+        if any(one.arm in arms for one in observation.named(claim))
+    )
+
+
 def _counted(question: Question, arms: Container[str]) -> dict[str, Counts]:
     mine = [one for one in question.contestants if one.arm.name in arms]
     seed = f"{question.seed}/{question.folder.name}"

@@ -1,5 +1,6 @@
 """Reads an experiment's file and refuses one that could not be run."""
 
+import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -33,8 +34,11 @@ def find(name: str) -> Path:
         return path
     ours = {path.stem: path for path in known()}
     if name not in ours:
+        near = difflib.get_close_matches(name, ours, n=2)
+        meant = f"; did you mean {' or '.join(near)}?" if near else "."
         raise InputError(
-            f"there is no experiment {name!r}: ours are {', '.join(ours)}; or name a .toml file"
+            f"there is no experiment {name!r}{meant} Ours are {', '.join(ours)}; one of your own"
+            " is named by its .toml file"
         )
     return ours[name]
 

@@ -118,6 +118,7 @@ class _Observer:
         of_timers = (
             self._try("timers", self._timers, on=self._one_core) if self._may_wait() else None
         )
+        of_floor = self._floor()
         self._note("Looking at what calls cost here.")
         return Observed(
             wire=of_wire,
@@ -125,7 +126,8 @@ class _Observer:
             load=of_load,
             memory=of_memory,
             timers=of_timers,
-            floor_cpu_ns=self._floor(),
+            floor_cpu_ns=of_floor.cpu_ns_per_request if of_floor else None,
+            floor_together_ns=of_floor.together_ns_per_request if of_floor else None,
             prices_ns=prices.look(),
             lost=tuple(self._lost),
         )
@@ -239,7 +241,7 @@ class _Observer:
         costs = load.costs(lap, self._cores, started=self._interruption.waits_for)
         return waiting.Cost(target_ns=costs[0], aside_ns=costs[-1] if copy else None)
 
-    def _floor(self) -> float | None:
+    def _floor(self) -> Load | None:
         floor = self._question.floor
         if floor is None:
             self._lose("the floor", "it does not answer what is asked here", "ask for / or /42")
@@ -247,7 +249,7 @@ class _Observer:
         self._note("Looking at the floor.")
         with self._up(floor, self._cores.server) as running:
             try:
-                return self._load(running, self._question.workload).cpu_ns_per_request
+                return self._load(running, self._question.workload)
             except ProbeError as error:
                 self._lose("the floor", str(error))
                 return None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from jissoku.errors import TargetError
 from jissoku.model import Cores, Counts, Missing, Recipe, Reuse, Transport, Workload
-from jissoku.model.experiment import Bench, Experiment, Figures
+from jissoku.model.experiment import Bench, Claim, Experiment, Figures
 from jissoku.observe import bench as programs, counters
 from jissoku.observe.cores import pinned
 from jissoku.observe.counters import Asked, CannotAsk
@@ -33,8 +33,12 @@ COUNT_S = 3.0
 
 def quantities(experiment: Experiment) -> list[Quantity]:
     """All that an experiment's claims speak of."""
-    tests = [text for claim in experiment.claim for text in claim.test]
-    return [one for text in tests for link in parse(text) for one in link.quantities]
+    return [one for claim in experiment.claim for one in named(claim)]
+
+
+def named(claim: Claim) -> list[Quantity]:
+    """All that one claim speaks of."""
+    return [one for text in claim.test for link in parse(text) for one in link.quantities]
 
 
 def watched(experiment: Experiment) -> dict[str, tuple[str, ...]]:

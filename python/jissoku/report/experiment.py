@@ -21,6 +21,9 @@ SCHEMA = "jissoku.outcome/1"
 
 WIDTH = 100
 
+# Columns whose cells are sentences, which need no name before them.
+TOLD_BARE = {"why", "remark"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
@@ -39,10 +42,16 @@ def headline(outcome: Outcome) -> str:
     counts = dict.fromkeys(Answered, 0)
     for claim in outcome.claims:
         counts[claim.answer] += 1
-    told = [f"{count} {one}" for one, count in counts.items() if count]
+    told = [f"{count} {_verb(one, count)}" for one, count in counts.items() if count]
     total = len(outcome.claims)
     begun = "" if outcome.is_finished else "Not run to its end. "
     return f"{begun}Of {total} {'claim' if total == 1 else 'claims'}: {', '.join(told)}."
+
+
+def _verb(answer: Answered, count: int) -> str:
+    """One holds, two hold."""
+    several = {Answered.HOLDS: "hold", Answered.FAILS: "do not hold"}
+    return str(answer) if count == 1 else several.get(answer, str(answer))
 
 
 def claims(outcome: Outcome) -> Table:
@@ -171,7 +180,11 @@ def _text(outcome: Outcome) -> Iterator[str]:
             yield title
             for row in table.rows:
                 cells = zip(table.header[1:], row[1:], strict=True)
-                told = [f"{name} {cell}" for name, cell in cells if cell not in {"", fmt.NOTHING}]
+                told = [
+                    cell if name in TOLD_BARE else f"{name} {cell}"
+                    for name, cell in cells
+                    if cell not in {"", fmt.NOTHING}
+                ]
                 yield from _wrapped(f"{row[0]}: {', '.join(told)}", "  ", "    ")
             yield ""
     for part in _parts(outcome):

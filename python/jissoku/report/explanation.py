@@ -11,6 +11,9 @@ from jissoku.model.observed import Calls, Load, Observed, Wire
 # Calls rarer than this per request are the connections' or the ticks'.
 CALLS_MIN = 0.01
 
+# Below this a figure in microseconds would read as 0.0.
+LEAST_US = 0.1
+
 
 def to_text(explanation: Explanation) -> str:
     """The report for a terminal, line by line."""
@@ -58,7 +61,8 @@ def _finding(finding: Finding) -> Iterator[str]:
 
 def _seen(observed: Observed) -> Iterator[str]:
     if observed.load is not None:
-        yield from _load(observed.load, observed.floor_cpu_ns)
+        yield from _cost(observed, observed.load)
+        yield from _load(observed.load)
     if observed.calls is not None:
         yield from _calls(observed.calls)
     if observed.wire is not None:
@@ -76,10 +80,12 @@ def _seen(observed: Observed) -> Iterator[str]:
         )
 
 
-def _load(load: Load, floor_ns: float | None) -> Iterator[str]:
-    cost = load.cpu_ns_per_request
+def _cost(observed: Observed, load: Load) -> Iterator[str]:
+    cost, floor_ns = load.cpu_ns_per_request, observed.floor_cpu_ns
     if cost is None:
         yield "CPU time per request: not known, its processes cannot be found."
+    elif load.is_answered_by_kernel:
+        yield from _cost_together(observed, load)
     else:
         split = ""
         if load.cpu_user_fraction is not None:
@@ -92,6 +98,27 @@ def _load(load: Load, floor_ns: float | None) -> Iterator[str]:
                 f"  {cost / floor_ns:.1f} times the floor: {floor_ns / 1e3:,.1f} µs are the "
                 f"kernel's and unavoidable, {(cost - floor_ns) / 1e3:,.1f} µs are its own."
             )
+
+
+def _cost_together(observed: Observed, load: Load) -> Iterator[str]:
+    """Of a target whose work is done where no process is charged for it."""
+    together, floor_ns = load.together_ns_per_request, observed.floor_together_ns
+    own = (load.cpu_ns or 0) / load.requests / 1e3
+    kernel = (load.kernel_cpu_ns or 0) / load.requests / 1e3
+    used = f"{own:.1f} µs" if own >= LEAST_US else f"less than {LEAST_US} µs"
+    yield (
+        f"CPU time per request: not known of the target alone. Its processes used {used}, and the"
+        f" kernel's threads {kernel:,.1f} µs in their place."
+    )
+    if together is not None:
+        beside = ""
+        if floor_ns:
+            beside = f"; the floor's is {floor_ns / 1e3:,.1f} µs ({together / floor_ns:.2f} times)"
+        yield f"  Together with the stopwatch: {together / 1e3:,.1f} µs at a glance{beside}."
+    yield "  What is done for it within the sender's own calls is in the stopwatch's part."
+
+
+def _load(load: Load) -> Iterator[str]:
     busy = sorted((t for t in load.threads if t.cpu_ns), key=lambda t: -t.cpu_ns)[:4]
     if busy:
         shares = ", ".join(

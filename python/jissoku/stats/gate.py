@@ -71,7 +71,8 @@ def _sound_accounts(trial: Trial, lane: Lane) -> Iterator[Gate]:
         text = f"{lane.arm}: {lane.requests} answers cost no CPU time of its own"
         if _kernel_works(trial, lane):
             remark = (
-                "the kernel's threads worked in its place, so only costs together mean anything"
+                "the kernel's threads worked in its place, charged to nobody. Compare rates, or in"
+                " an experiment `together`, which is target, stopwatch and kernel threads as one"
             )
             yield _stamp("no-cpu", f"{text}: {remark}", lane)
         else:

@@ -74,7 +74,10 @@ def _steady(asking: Asking, pids: list[int]) -> tuple[list[trace.Call], int, int
         disperse(clients)
     seen = list(trace.calls(output))
     if not seen:
-        raise ProbeError("strace saw no call at all", remedy="look again")
+        raise ProbeError(
+            "strace saw no call at all",
+            remedy="look again, unless the kernel answers in its place",
+        )
     return seen, len(clients) * ROUNDS, connections, traced_ns / plain_ns
 
 

@@ -46,6 +46,8 @@ def look(lap: Lap, cores: Cores, *, started: Started) -> Load:
         threads=threads.between(before, threads.look(pids)),
         threads_ns=span_ns,
         programs=threads.programs(pids),
+        generator_cores=conditions.generator_cores,
+        kernel_cpu_ns=conditions.kernel_cpu_ns,
     )
 
 
