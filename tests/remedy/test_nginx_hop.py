@@ -63,6 +63,12 @@ def test_fields_of_an_outer_block_are_not_hidden() -> None:
     assert found == f"{KEPT} server {{ {EMPTY} proxy_set_header Host h; {location} }}"
 
 
+def test_a_condition_is_no_place_to_set_anything() -> None:
+    inner = "if ($arg_a) { proxy_pass http://app; }"
+    found = switched(f"{UPSTREAM} server {{ location / {{ {inner} }} }}")
+    assert found == f"{KEPT} server {{ location / {{ {EMPTY} {VERSION} {inner} }} }}"
+
+
 def test_what_somebody_meant_is_left_alone() -> None:
     text = "proxy_set_header Connection $connection_upgrade; proxy_pass http://app;"
     whole = f"{UPSTREAM} server {{ location / {{ {text} }} }}"

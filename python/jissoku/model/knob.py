@@ -70,3 +70,8 @@ class Knob:
     against: tuple[str, ...] = ()
     judged: Judged = Judged.COST
     workers_min: int = 1
+
+    @property
+    def per(self) -> str:
+        """What its counter is counted by."""
+        return {"cores": "in all", "migrations": "a second"}.get(self.counter, "per request")

@@ -110,9 +110,14 @@ def _row(remedy: Remedy) -> tuple[str, ...]:
         remedy.knob.name,
         ratio(remedy.alone.ratio if remedy.alone else None),
         ratio(remedy.without.ratio if remedy.without else None),
-        f"{remedy.knob.counter} {_count(remedy.before)} to {_count(remedy.after)}",
+        f"{remedy.knob.counter} {_count(remedy.before)} to {_count(remedy.after)}{_by(remedy)}",
         str(remedy.decision),
     )
+
+
+def _by(remedy: Remedy) -> str:
+    """What the counter is counted by, where it is not the request that the column names."""
+    return "" if remedy.knob.per == "per request" else f" {remedy.knob.per}"
 
 
 def _count(value: float | None) -> str:

@@ -178,7 +178,7 @@ def _counted(
         )
     if not has_moved(before, after, one.knob.moves):
         return Decision.UNMOVED, (
-            f"an effect is there, but {counter} per request went from {before:.3g} to"
+            f"an effect is there, but {counter} {one.knob.per} went from {before:.3g} to"
             f" {after:.3g}: whatever changed, it was not this"
         )
     return None

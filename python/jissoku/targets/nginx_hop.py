@@ -22,6 +22,8 @@ EMPTY = f'{HEADER} Connection "";'
 VERSION_OLD = "1.0"
 CLOSE = "close"
 
+CONDITIONS = frozenset({"if", "limit_except"})
+
 Place = tuple[Path, int]
 
 
@@ -45,7 +47,13 @@ def hops(configuration: Configuration) -> Iterator[Hop]:
             scheme, _, rest = directive.words[0].partition("://")
             name = rest.partition("/")[0]
             if scheme in {"http", "https"} and name in upstreams:
-                yield Hop(above, upstreams[name])
+                yield Hop(_settable(above), upstreams[name])
+
+
+def _settable(above: tuple[Directive, ...]) -> tuple[Directive, ...]:
+    """Without an `if` or a `limit_except`, which may pass requests on and can set nothing more."""
+    last = max(index for index, block in enumerate(above) if block.name not in CONDITIONS)
+    return above[: last + 1]
 
 
 def keeping(configuration: Configuration, change: Change) -> Iterator[Edit]:
