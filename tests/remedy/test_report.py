@@ -109,3 +109,16 @@ def test_the_whole_is_json() -> None:
     found = json.loads(tuning_to_json(TUNING))
     assert found["schema"] == "jissoku.tuning/1"
     assert found["remedies"][0]["alone"]["ratio"]["value"] == 0.85
+
+
+@pytest.mark.parametrize(
+    ("counter", "told"),
+    [
+        ("cores", "cores 1.00 to 0 in all  "),
+        ("migrations", "migrations 1.00 to 0 a second  "),
+        ("connect", "connect 1.00 to 0  "),
+    ],
+)
+def test_a_counter_is_told_with_what_it_is_counted_by(counter: str, told: str) -> None:
+    knob = replace(KNOB, counter=counter)
+    assert told in tuning_to_text(replace(TUNING, remedies=(replace(REMEDY, knob=knob),)))
