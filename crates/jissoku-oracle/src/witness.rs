@@ -123,7 +123,10 @@ fn watch(is_over: &AtomicBool) -> Stalls {
     let mut stalls = Stalls::none();
     let mut last = monotonic_ns();
     while !is_over.load(Ordering::Relaxed) {
-        #[expect(clippy::disallowed_methods, reason = "how punctually it is woken is what it looks at")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "how punctually it is woken is what it looks at"
+        )]
         thread::sleep(STEP);
         let now = monotonic_ns();
         stalls.look(now - last);

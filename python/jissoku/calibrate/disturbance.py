@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from jissoku.calibrate.quiet import FOREIGN_MAX
+from jissoku.calibrate.truth import QUANTILES
 
 # An oracle that is as late as this, in one answer of a hundred, ...
 LATE_NS_MAX = 50_000
@@ -12,11 +13,28 @@ LATE_NS_MAX = 50_000
 # ... is still no reason for a figure that is off by more than so many times that.
 LATE_TIMES = 5
 
-# Of the share of answers that lie beyond a percentile, stalls may have made so much.
-STALLED_PART = 1 / 3
+# Stalls are counted three times: what is sent late and what arrives late both suffer, and they
+# were sampled.
+STALLS_TIMES = 3
 
 
-def blame(account: Mapping[str, Any], foreign: float, what: str, tolerance: float) -> str:
+class Shaken(Protocol):
+    """A run, as far as it matters here."""
+
+    @property
+    def account(self) -> Mapping[str, Any]:
+        """The oracle's."""
+
+    @property
+    def foreign(self) -> float:
+        """The share of the cores' time that others used."""
+
+    @property
+    def names(self) -> Mapping[str, float]:
+        """Every figure that is known; of these, how long answers were served."""
+
+
+def blame(run: Shaken, what: str, limit: float, tolerance: float) -> str:
     """Why a figure that is off says nothing against the tool; empty if it does.
 
     What was served is known to the nanosecond, so a late oracle is late in the truth as well. But
@@ -24,37 +42,52 @@ def blame(account: Mapping[str, Any], foreign: float, what: str, tolerance: floa
     when the host takes the tool's core away.
 
     Args:
-        account: The oracle's.
-        foreign: The share of the cores' time that others used.
+        run: What happened.
         what: The expression that was judged, such as `tool.p99_ns`.
-        tolerance: How far it may be off, in its own unit.
+        limit: The highest that would have been right.
+        tolerance: How far that is from the truth.
     """
-    if foreign > FOREIGN_MAX:
-        return f"others used {foreign * 100:.0f} % of the cores meanwhile"
-    if account.get("overflowed"):
+    if run.foreign > FOREIGN_MAX:
+        return f"others used {run.foreign * 100:.0f} % of the cores meanwhile"
+    if run.account.get("overflowed"):
         return "the oracle's log was full"
     is_time = what.rstrip(")").endswith("_ns")
-    late = (account.get("lateness_ns") or {}).get("p99", 0)
+    late = (run.account.get("lateness_ns") or {}).get("p99", 0)
     if late >= max(LATE_NS_MAX, tolerance / LATE_TIMES if is_time else 0):
         return f"the oracle was {late / 1000:.0f} us late in one answer of a hundred"
-    stalls = account.get("stalls")
-    if is_time and stalls and stalls["watched_ns"] and _stalls_explain(stalls, what, tolerance):
-        share = stalls["at_least"][0]["total_ns"] / stalls["watched_ns"] * 100
-        longest = stalls["longest_ns"] / 1e6
-        return f"the tool's core stood still {share:.1f} % of the time, once for {longest:.1f} ms"
+    stalls = run.account.get("stalls")
+    if is_time and stalls and stalls["watched_ns"]:
+        beyond = _beyond(what)
+        if beyond is None:
+            is_enough = "mean" in what and _mean_wait_ns(stalls) > tolerance / 2
+        else:
+            left = beyond - _served_above(run.names, limit)
+            is_enough = STALLS_TIMES * _share(stalls, tolerance) > left
+        if is_enough:
+            share = stalls["at_least"][0]["total_ns"] / stalls["watched_ns"] * 100
+            longest = stalls["longest_ns"] / 1e6
+            return (
+                f"the tool's core stood still {share:.1f} % of the time, once for {longest:.1f} ms"
+            )
     return ""
 
 
-def _stalls_explain(stalls: Mapping[str, Any], what: str, tolerance: float) -> bool:
-    """Whether stalls alone could move a percentile, or a mean, by the tolerance."""
-    watched = stalls["watched_ns"]
-    beyond = _beyond(what)
-    if beyond is None:
-        # What comes at random into a stall of length g, which has g of all time, waits for g / 2.
-        return "mean" in what and stalls["squares_us2"] * 1e6 / 2 / watched > tolerance / 2
-    long = [it for it in stalls["at_least"] if it["length_ns"] <= tolerance]
-    reaching = (long or stalls["at_least"])[-1 if long else 0]["total_ns"] / watched
-    return bool(reaching > beyond * STALLED_PART)
+def _share(stalls: Mapping[str, Any], tolerance: float) -> float:
+    """The share of time in stalls that are as long as the tolerance."""
+    reaching = [it for it in stalls["at_least"] if it["length_ns"] <= tolerance]
+    which = reaching[-1] if reaching else stalls["at_least"][0]
+    return float(which["total_ns"] / stalls["watched_ns"])
+
+
+def _mean_wait_ns(stalls: Mapping[str, Any]) -> float:
+    """What comes at random into a stall of length g, which has g of all time, waits for g / 2."""
+    return float(stalls["squares_us2"] * 1e6 / 2 / stalls["watched_ns"])
+
+
+def _served_above(names: Mapping[str, float], limit: float) -> float:
+    """At least so many of the answers were served later than that, whatever the tool does."""
+    above = [1 - q for name, q in QUANTILES.items() if names.get(f"served.{name}_ns", 0.0) > limit]
+    return max(above, default=0.0)
 
 
 def _beyond(what: str) -> float | None:

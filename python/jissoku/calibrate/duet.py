@@ -16,7 +16,7 @@ from jissoku.calibrate.check import Setup
 from jissoku.calibrate.cost import Cell, Pair, Side
 from jissoku.calibrate.oracle import Oracle
 from jissoku.calibrate.quiet import FOREIGN_MAX, Look, Watch
-from jissoku.calibrate.run import end_session, start_session
+from jissoku.calibrate.run import end_session, scrub, start_session
 from jissoku.calibrate.share import Share, Window, share
 from jissoku.calibrate.spent import Family, spent
 from jissoku.calibrate.tool import Found
@@ -232,8 +232,7 @@ def _side(one: _Running, code: int | None, seen: Share, cost: _Cost) -> Side:
     command = " ".join(one.words)
     hidden = {value: f"{{{name}}}" for name, value in one.filled.items() if len(value) > 4}
     hidden |= {one.found.program: one.found.tool.name, sys.executable: "python"}
-    for value, hole in hidden.items():
-        command, report = command.replace(value, hole), report.replace(value, hole)
+    command, report = scrub(command, hidden), scrub(report, hidden)
     return Side(
         tool=one.found.tool.name,
         answers=seen.answers,

@@ -1,6 +1,7 @@
 """One run: an oracle, a tool held against it, and what both of them say afterwards."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -50,6 +51,27 @@ class Outcome:
     foreign: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ran:
+    """What a tool printed and how it ended, as it was; `here` is what belongs to this machine."""
+
+    report: str
+    code: int | None
+    words: list[str]
+    here: Mapping[str, str]
+
+    def scrubbed(self, text: str) -> str:
+        """The text without anything of this machine, for a record."""
+        return scrub(text, self.here)
+
+
+def scrub(text: str, here: Mapping[str, str]) -> str:
+    """Puts names in the place of values, but for a port that is a part of a number."""
+    for value, name in here.items():
+        text = re.sub(rf"(?<!\d){re.escape(value)}(?!\d)", name, text)
+    return text
+
+
 class Bench:
     """Runs set-ups for one tool."""
 
@@ -76,14 +98,14 @@ class Bench:
             folder = Path(name)
             watch = Watch(tuple({*self._cores.server, *self._cores.stopwatch}), self._look)
             if setup.closed:
-                report, code, command = self._tool(setup, ask, _nobody(), folder)
+                ran = self._tool(setup, ask, _nobody(), folder)
                 names: dict[str, float] = {}
                 account: dict[str, Any] = {}
                 foreign = watch.foreign()
             else:
                 oracle = Oracle(setup, folder, self._cores.server, self._cores.stopwatch)
                 with oracle:
-                    report, code, command = self._tool(setup, ask, oracle.holes, folder)
+                    ran = self._tool(setup, ask, oracle.holes, folder)
                     account = oracle.end()
                 foreign = watch.foreign()
                 entries = truth.read(folder / "log")
@@ -91,26 +113,24 @@ class Bench:
                 account = {k: v for k, v in account.items() if k not in ("arrivals", "in_flight")}
             raw = samples.figures(self.found.tool.samples, folder)
         names |= {f"asked.{k}": float(v) for k, v in ask.items() if isinstance(v, int | float)}
-        figures = reading.figures(self.found.tool.read, report) | raw
+        figures = reading.figures(self.found.tool.read, ran.report) | raw
         names |= {f"tool.{name}": number for name, number in figures.items()}
         names |= {
-            "tool.exit": float(-1 if code is None else code),
-            "tool.hung": float(code is None),
+            "tool.exit": float(-1 if ran.code is None else ran.code),
+            "tool.hung": float(ran.code is None),
         }
         return Outcome(
             setup=setup.name,
             names=names,
-            command=command,
-            report=report,
-            code=code,
+            command=ran.scrubbed(" ".join(ran.words)),
+            report=ran.scrubbed(ran.report),
+            code=ran.code,
             account=account,
             foreign=foreign,
         )
 
-    def _tool(
-        self, setup: Setup, ask: Ask, where: Mapping[str, str], folder: Path
-    ) -> tuple[str, int | None, str]:
-        """Runs the tool; returns its report, its exit code and its command line."""
+    def _tool(self, setup: Setup, ask: Ask, where: Mapping[str, str], folder: Path) -> "_Ran":
+        """Runs the tool to its end."""
         tool = self.found.tool
         filled = dict(where) | {
             "program": self.found.program,
@@ -126,14 +146,9 @@ class Bench:
         if tool.ask.then and code == 0:
             code = self._one([w.format_map(filled) for w in tool.ask.then], folder, GRACE_S, None)
         report = (folder / "report").read_text(encoding="utf-8", errors="replace")
-        scrubbed = {value: f"{{{name}}}" for name, value in filled.items() if len(value) > 4}
-        scrubbed[self.found.program] = tool.name
-        scrubbed[sys.executable] = "python"
-        line = " ".join(words)
-        for value, hole in scrubbed.items():
-            line = line.replace(value, hole)
-            report = report.replace(value, hole)
-        return report, code, line
+        here = {value: f"{{{name}}}" for name, value in filled.items() if len(value) > 4}
+        here |= {self.found.program: tool.name, sys.executable: "python"}
+        return _Ran(report=report, code=code, words=words, here=here)
 
     def _one(
         self, words: list[str], folder: Path, limit_s: float, disturb: Disturbance | None
