@@ -28,58 +28,68 @@ def run(late_us: int = 10, stalled: dict[str, Any] | None = None, **other: Any) 
 
 
 @pytest.mark.parametrize(
-    ("late_us", "tolerance_ms", "is_blamed"),
-    [(49, 0.15, False), (50, 0.15, True), (50, 0.3, False), (99, 0.5, False), (101, 0.5, True)],
+    ("late_us", "off_ms", "is_blamed"),
+    [(49, 0.2, False), (50, 0.2, True), (50, 0.3, False), (99, 0.5, False), (101, 0.5, True)],
 )
-def test_a_late_oracle_explains_what_is_five_times_its_lateness(
-    late_us: int, tolerance_ms: float, *, is_blamed: bool
+def test_a_late_oracle_explains_what_is_off_by_five_times_its_lateness(
+    late_us: int, off_ms: float, *, is_blamed: bool
 ) -> None:
-    sentence = blame(run(late_us), "tool.p50_ns", 0.0, tolerance_ms * MS)
-    assert bool(sentence) is is_blamed
-    assert not sentence or f"{late_us} us late" in sentence
+    for off in (off_ms, -off_ms):
+        sentence = blame(run(late_us), "tool.p50_ns", (10 + off) * MS, 10 * MS)
+        assert bool(sentence) is is_blamed
+        assert not sentence or f"{late_us} us late" in sentence
+
+
+def test_what_is_no_time_is_off_by_a_share_of_one() -> None:
+    # Little's law, over answers of 10 ms: five times 100 us are a twentieth.
+    little = "tool.rate_rps * tool.mean_ns / 1e9"
+    late = run(100, names={"served.mean_ns": 10.0 * MS})
+    assert "100 us late" in blame(late, little, 67, 64)
+    assert blame(late, little, 75, 64) == ""
 
 
 @pytest.mark.parametrize(
-    ("what", "stalled", "tolerance_ms", "is_blamed"),
+    ("what", "stalled", "off_ms", "is_blamed"),
     [
         # A hundredth lies beyond p99, and a third of that may be stalls: 33 ms of these 10 s.
-        ("tool.p99_ns", stalls(short_ms=40), 0.15, True),
-        ("tool.p99_ns", stalls(short_ms=30), 0.15, False),
-        ("tool.p90_ns", stalls(short_ms=300), 0.15, False),
-        ("tool.p999_ns", stalls(short_ms=4), 0.15, True),
-        # Short stalls move nothing by 5 ms.
+        ("tool.p99_ns", stalls(short_ms=40), 0.2, True),
+        ("tool.p99_ns", stalls(short_ms=30), 0.2, False),
+        ("tool.p90_ns", stalls(short_ms=300), 0.2, False),
+        ("tool.p999_ns", stalls(short_ms=4), 0.2, True),
+        # Short stalls move nothing by 5 ms, and none makes anything quicker.
         ("tool.p99_ns", stalls(short_ms=40), 5, False),
         ("tool.p99_ns", stalls(short_ms=10, long_ms=40), 5, True),
+        ("tool.p99_ns", stalls(short_ms=10, long_ms=40), -0.2, False),
         # A mean moves by the squares: 400 stalls of 5 ms in 10 s are 0.5 ms.
-        ("tool.mean_ns", stalls(long_ms=2000, squares_us2=400 * 5000**2), 0.9, True),
-        ("tool.mean_ns", stalls(long_ms=2000, squares_us2=400 * 5000**2), 1.1, False),
+        ("tool.mean_ns", stalls(long_ms=2000, squares_us2=400 * 5000**2), 1.4, True),
+        ("tool.mean_ns", stalls(long_ms=2000, squares_us2=400 * 5000**2), 1.6, False),
         # Of other figures they say nothing.
-        ("tool.max_ns", stalls(long_ms=500), 0.15, False),
+        ("tool.max_ns", stalls(long_ms=500), 0.2, False),
         ("tool.requests", stalls(long_ms=500), 1, False),
-        ("tool.p99_ns", None, 0.15, False),
+        ("tool.p99_ns", None, 0.2, False),
     ],
 )
 def test_stalls_explain_what_they_can_move(
-    what: str, stalled: dict[str, Any] | None, tolerance_ms: float, *, is_blamed: bool
+    what: str, stalled: dict[str, Any] | None, off_ms: float, *, is_blamed: bool
 ) -> None:
-    sentence = blame(run(stalled=stalled, names={}), what, 0.0, tolerance_ms * MS)
+    sentence = blame(run(stalled=stalled, names={}), what, (1 + off_ms) * MS, 1 * MS)
     assert bool(sentence) is is_blamed
     assert not sentence or ("stood still" in sentence and "7.0 ms" in sentence)
 
 
 def test_others_and_a_full_log_explain_everything() -> None:
-    assert "others used 4 %" in blame(run(foreign=0.04), "tool.requests", 0, 0)
-    assert "full" in blame(run(account={"overflowed": 1}), "tool.requests", 0, 0)
-    assert blame(run(account={}), "tool.requests", 0, 0) == ""
+    assert "others used 4 %" in blame(run(foreign=0.04), "tool.requests", 1, 0)
+    assert "full" in blame(run(account={"overflowed": 1}), "tool.requests", 1, 0)
+    assert blame(run(account={}), "tool.requests", 1, 0) == ""
 
 
 def test_what_was_served_late_anyway_leaves_less_room_for_stalls() -> None:
     # One answer in a hundred took 100 ms: of the two that lie beyond p98, only one can be a stall.
     few, more = stalls(short_ms=30), stalls(short_ms=40)
-    limit, tolerance = 1.15 * MS, 0.15 * MS
-    assert blame(run(stalled=few), "tool.p98_ns", limit, tolerance) == ""
-    assert "stood still" in blame(run(stalled=more), "tool.p98_ns", limit, tolerance)
-    assert blame(run(stalled=more, names={}), "tool.p98_ns", limit, tolerance) == ""
+    got, truth = 1.2 * MS, 1 * MS
+    assert blame(run(stalled=few), "tool.p98_ns", got, truth) == ""
+    assert "stood still" in blame(run(stalled=more), "tool.p98_ns", got, truth)
+    assert blame(run(stalled=more, names={}), "tool.p98_ns", got, truth) == ""
 
 
 def test_a_port_that_is_a_part_of_a_number_stays() -> None:

@@ -10,7 +10,7 @@ from jissoku.calibrate.truth import QUANTILES
 # An oracle that is as late as this, in one answer of a hundred, ...
 LATE_NS_MAX = 50_000
 
-# ... is still no reason for a figure that is off by more than so many times that.
+# ... explains what is off by up to so many times that.
 LATE_TIMES = 5
 
 # Stalls are counted three times: what is sent late and what arrives late both suffer, and they
@@ -34,8 +34,8 @@ class Shaken(Protocol):
         """Every figure that is known; of these, how long answers were served."""
 
 
-def blame(run: Shaken, what: str, limit: float, tolerance: float) -> str:
-    """Why a figure that is off says nothing against the tool; empty if it does.
+def blame(run: Shaken, what: str, got: float, truth: float) -> str:
+    """What else explains that a figure is off, in a sentence; empty if nothing does.
 
     What was served is known to the nanosecond, so a late oracle is late in the truth as well. But
     a machine on which it was late did the same to the tool, and nobody saw that. A witness does see
@@ -44,25 +44,24 @@ def blame(run: Shaken, what: str, limit: float, tolerance: float) -> str:
     Args:
         run: What happened.
         what: The expression that was judged, such as `tool.p99_ns`.
-        limit: The highest that would have been right.
-        tolerance: How far that is from the truth.
+        got: What it came to.
+        truth: What it should have come to.
     """
     if run.foreign > FOREIGN_MAX:
         return f"others used {run.foreign * 100:.0f} % of the cores meanwhile"
     if run.account.get("overflowed"):
         return "the oracle's log was full"
-    is_time = what.rstrip(")").endswith("_ns")
     late = (run.account.get("lateness_ns") or {}).get("p99", 0)
-    if late >= max(LATE_NS_MAX, tolerance / LATE_TIMES if is_time else 0):
+    if late >= LATE_NS_MAX and LATE_TIMES * late >= _off_ns(run, what, got, truth):
         return f"the oracle was {late / 1000:.0f} us late in one answer of a hundred"
     stalls = run.account.get("stalls")
-    if is_time and stalls and stalls["watched_ns"]:
+    if stalls and stalls["watched_ns"] and _is_time(what) and got > truth:
         beyond = _beyond(what)
         if beyond is None:
-            is_enough = "mean" in what and _mean_wait_ns(stalls) > tolerance / 2
+            is_enough = "mean" in what and STALLS_TIMES * _mean_wait_ns(stalls) > got - truth
         else:
-            left = beyond - _served_above(run.names, limit)
-            is_enough = STALLS_TIMES * _share(stalls, tolerance) > left
+            left = beyond - _served_above(run.names, got)
+            is_enough = STALLS_TIMES * _share(stalls, got - truth) > left
         if is_enough:
             share = stalls["at_least"][0]["total_ns"] / stalls["watched_ns"] * 100
             longest = stalls["longest_ns"] / 1e6
@@ -72,9 +71,19 @@ def blame(run: Shaken, what: str, limit: float, tolerance: float) -> str:
     return ""
 
 
-def _share(stalls: Mapping[str, Any], tolerance: float) -> float:
-    """The share of time in stalls that are as long as the tolerance."""
-    reaching = [it for it in stalls["at_least"] if it["length_ns"] <= tolerance]
+def _is_time(what: str) -> bool:
+    return what.rstrip(")").endswith("_ns")
+
+
+def _off_ns(run: Shaken, what: str, got: float, truth: float) -> float:
+    """How far a figure is off, in the time of an answer where it is no time itself."""
+    off = abs(got - truth)
+    return off if _is_time(what) else off / abs(truth or 1) * run.names.get("served.mean_ns", 0.0)
+
+
+def _share(stalls: Mapping[str, Any], length_ns: float) -> float:
+    """The share of time in stalls that are so long."""
+    reaching = [it for it in stalls["at_least"] if it["length_ns"] <= length_ns]
     which = reaching[-1] if reaching else stalls["at_least"][0]
     return float(which["total_ns"] / stalls["watched_ns"])
 
@@ -84,9 +93,11 @@ def _mean_wait_ns(stalls: Mapping[str, Any]) -> float:
     return float(stalls["squares_us2"] * 1e6 / 2 / stalls["watched_ns"])
 
 
-def _served_above(names: Mapping[str, float], limit: float) -> float:
+def _served_above(names: Mapping[str, float], limit_ns: float) -> float:
     """At least so many of the answers were served later than that, whatever the tool does."""
-    above = [1 - q for name, q in QUANTILES.items() if names.get(f"served.{name}_ns", 0.0) > limit]
+    above = [
+        1 - q for name, q in QUANTILES.items() if names.get(f"served.{name}_ns", 0.0) > limit_ns
+    ]
     return max(above, default=0.0)
 
 

@@ -97,7 +97,7 @@ def _one(
     grade = bound.grade(got) if expectation.graded else Grade.TOLD
     void = ""
     if is_timed and grade in {Grade.B, Grade.F}:
-        void = blame(outcome, what, bound.truth + bound.tolerance, bound.tolerance)
+        void = blame(outcome, what, got, bound.truth)
     return Evidence(
         setup=outcome.setup,
         what=what,
