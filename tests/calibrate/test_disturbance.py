@@ -21,7 +21,11 @@ def stalls(*, short_ms: float = 0, long_ms: float = 0, squares_us2: int = 0) -> 
 
 
 def run(late_us: int = 10, stalled: dict[str, Any] | None = None, **other: Any) -> Outcome:
-    account = {"overflowed": 0, "lateness_ns": {"p99": late_us * 1000}, "stalls": stalled}
+    account = {
+        "overflowed": 0,
+        "lateness_ns": {"p99": late_us * 1000},
+        "stalls": [stalled] if stalled else [],
+    }
     served = {"served.p98_ns": 1 * MS, "served.p99_ns": 100 * MS, "served.p999_ns": 100 * MS}
     fields: dict[str, Any] = {"account": account, "foreign": 0.0, "names": served} | other
     return Outcome(setup="s", command="", report="", code=0, **fields)
@@ -86,9 +90,11 @@ def test_others_and_a_full_log_explain_everything() -> None:
 def test_what_was_served_late_anyway_leaves_less_room_for_stalls() -> None:
     # One answer in a hundred took 100 ms: of the two that lie beyond p98, only one can be a stall.
     few, more = stalls(short_ms=30), stalls(short_ms=40)
+    two_cores = {"overflowed": 0, "stalls": [stalls(short_ms=20), stalls(short_ms=20)]}
     got, truth = 1.2 * MS, 1 * MS
     assert blame(run(stalled=few), "tool.p98_ns", got, truth) == ""
     assert "stood still" in blame(run(stalled=more), "tool.p98_ns", got, truth)
+    assert "stood still" in blame(run(account=two_cores), "tool.p98_ns", got, truth)
     assert blame(run(stalled=more, names={}), "tool.p98_ns", got, truth) == ""
 
 

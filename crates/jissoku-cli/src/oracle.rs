@@ -73,8 +73,8 @@ pub(crate) struct Oracle {
     /// Cores to run on, such as 0
     #[arg(long, value_name = "LIST", value_parser = units::cores)]
     cores: Option<CoreList>,
-    /// Cores that a generator runs on: tell how they stood still meanwhile. Whoever runs this puts the
-    /// threads named `witness` into a real-time class
+    /// Cores of which is told how they stood still meanwhile. Whoever runs this puts the threads named
+    /// `witness` into a real-time class
     #[arg(long, value_name = "LIST", value_parser = units::cores)]
     witness: Option<CoreList>,
     /// End when standard input ends, too
@@ -144,7 +144,7 @@ impl Oracle {
         if let Some(file) = log {
             entries.write(BufWriter::new(file)).map_err(broken)?;
         }
-        account.stalls = witness.map(Witness::end);
+        account.stalls = witness.map(Witness::end).unwrap_or_default();
         let account = serde_json::to_string(&account).map_err(|error| broken(error.into()))?;
         say(&format!("{account}\n"));
         Ok(())

@@ -42,8 +42,8 @@ pub struct Account {
     pub arrivals: Vec<u64>,
     /// At the end of each of them.
     pub in_flight: Vec<u64>,
-    /// How the generator's cores stood still, if a witness looked.
-    pub stalls: Option<Stalls>,
+    /// How cores stood still that a witness looked at.
+    pub stalls: Vec<Stalls>,
 }
 
 /// How many answers were wrong on purpose.
@@ -101,7 +101,7 @@ impl Account {
                 || lateness_ns.is_some_and(|late| late.p99 >= LATENESS_NS_MAX),
             arrivals,
             in_flight,
-            stalls: None,
+            stalls: Vec::new(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Does a core stand still? A thread on it looks five thousand times a second.
 //!
 //! On a virtual machine the host stops a core whenever it likes, for milliseconds, and neither the oracle nor
-//! the generator knows. A witness that runs before everybody else on the generator's core sees just that. It
+//! the generator knows. A witness that runs before everybody else on a core sees just that. It
 //! has to be put into a real-time class by whoever may; without one it sees the generator's own work as well.
 
 use std::io;
@@ -23,11 +23,12 @@ const STEP: Duration = Duration::from_micros(200);
 /// Stalls are counted by how long they are at least.
 const STEPS_NS: [u64; 7] = [100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000];
 
-/// How some cores stood still.
+/// How a core stood still.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
 pub struct Stalls {
-    /// How long was looked, summed over the cores.
+    pub core: usize,
+    /// How long was looked.
     pub watched_ns: u64,
     pub longest_ns: u64,
     /// The sum of all stalls' squares, in microseconds: what waits at random waits that by twice the time watched.
@@ -45,9 +46,9 @@ pub struct AtLeast {
 }
 
 impl Stalls {
-    fn none() -> Self {
+    fn none(core: usize) -> Self {
         let at_least = STEPS_NS.map(|length_ns| AtLeast { length_ns, count: 0, total_ns: 0 });
-        Self { at_least: at_least.to_vec(), ..Self::default() }
+        Self { core, at_least: at_least.to_vec(), ..Self::default() }
     }
 
     /// A look came so long after the one before it.
@@ -61,16 +62,6 @@ impl Stalls {
         if stall_ns >= STEPS_NS[0] {
             self.longest_ns = self.longest_ns.max(stall_ns);
             self.squares_us2 += (stall_ns / 1000).pow(2);
-        }
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.watched_ns += other.watched_ns;
-        self.longest_ns = self.longest_ns.max(other.longest_ns);
-        self.squares_us2 += other.squares_us2;
-        for (step, more) in self.at_least.iter_mut().zip(&other.at_least) {
-            step.count += more.count;
-            step.total_ns += more.total_ns;
         }
     }
 }
@@ -98,7 +89,7 @@ impl Witness {
                 let is_pinned = pinned.is_ok();
                 // Whoever started us waits for this, and for nothing else.
                 let _heard = ready.send(pinned);
-                if is_pinned { watch(&is_over) } else { Stalls::none() }
+                if is_pinned { watch(core, &is_over) } else { Stalls::none(core) }
             };
             witness.threads.push(thread::Builder::new().name(NAME.to_owned()).spawn(look)?);
             is_ready.recv().map_err(io::Error::other)??;
@@ -106,21 +97,17 @@ impl Witness {
         Ok(witness)
     }
 
-    /// Ends, and tells what all of them have seen.
+    /// Ends, and tells what each has seen.
     #[must_use]
-    pub fn end(self) -> Stalls {
+    pub fn end(self) -> Vec<Stalls> {
         self.is_over.store(true, Ordering::Relaxed);
-        let mut all = Stalls::none();
-        for thread in self.threads {
-            // One that broke has seen nothing.
-            all.add(&thread.join().unwrap_or_else(|_| Stalls::none()));
-        }
-        all
+        // One that broke has seen nothing.
+        self.threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     }
 }
 
-fn watch(is_over: &AtomicBool) -> Stalls {
-    let mut stalls = Stalls::none();
+fn watch(core: usize, is_over: &AtomicBool) -> Stalls {
+    let mut stalls = Stalls::none(core);
     let mut last = monotonic_ns();
     while !is_over.load(Ordering::Relaxed) {
         #[expect(
@@ -141,17 +128,16 @@ mod tests {
 
     #[test]
     fn a_stall_counts_in_each_class_that_it_reaches() {
-        let mut stalls = Stalls::none();
-        [200_000, 250_000, 400_000, 1_700_000].map(|after_ns| stalls.look(after_ns));
+        let mut stalls = Stalls::none(3);
+        for after_ns in [200_000, 250_000, 400_000, 1_700_000] {
+            stalls.look(after_ns);
+        }
         assert_eq!((stalls.watched_ns, stalls.longest_ns), (2_550_000, 1_500_000));
         let totals = stalls.at_least.iter().map(|it| (it.count, it.total_ns)).collect::<Vec<_>>();
         let both = (2, 1_700_000);
         let long = (1, 1_500_000);
         assert_eq!(totals, [both, both, long, long, (0, 0), (0, 0), (0, 0)]);
         assert_eq!(stalls.squares_us2, 200 * 200 + 1500 * 1500);
-        let mut twice = stalls.clone();
-        twice.add(&stalls);
-        assert_eq!((twice.at_least[0].count, twice.watched_ns), (4, 5_100_000));
     }
 
     #[test]
@@ -160,8 +146,12 @@ mod tests {
         let witness = Witness::start(&[core]).expect("it can be started");
         let start = monotonic_ns();
         while monotonic_ns() < start + 1_000_000 {}
-        let watched = witness.end().watched_ns;
-        assert!(watched > 0 && watched < 2 * (monotonic_ns() - start) + 1_000_000_000);
+        let seen = witness.end();
+        assert_eq!(seen.len(), 1);
+        assert_eq!(seen[0].core, core);
+        assert!(
+            seen[0].watched_ns > 0 && seen[0].watched_ns < monotonic_ns() - start + STEPS_NS[6]
+        );
     }
 
     #[test]

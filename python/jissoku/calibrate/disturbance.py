@@ -1,7 +1,7 @@
 """What shook a run besides the tool, and whether that could have made a figure wrong: pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from jissoku.calibrate.quiet import FOREIGN_MAX
@@ -16,6 +16,10 @@ LATE_TIMES = 5
 # Stalls are counted three times: what is sent late and what arrives late both suffer, and they
 # were sampled.
 STALLS_TIMES = 3
+
+
+# What a witness saw of each core.
+Stalls = Sequence[Mapping[str, Any]]
 
 
 class Shaken(Protocol):
@@ -39,7 +43,7 @@ def blame(run: Shaken, what: str, got: float, truth: float) -> str:
 
     What was served is known to the nanosecond, so a late oracle is late in the truth as well. But
     a machine on which it was late did the same to the tool, and nobody saw that. A witness does see
-    when the host takes the tool's core away.
+    when the host takes a core away: the tool's, or the oracle's while requests wait to be read.
 
     Args:
         run: What happened.
@@ -54,8 +58,8 @@ def blame(run: Shaken, what: str, got: float, truth: float) -> str:
     late = (run.account.get("lateness_ns") or {}).get("p99", 0)
     if late >= LATE_NS_MAX and LATE_TIMES * late >= _off_ns(run, what, got, truth):
         return f"the oracle was {late / 1000:.0f} us late in one answer of a hundred"
-    stalls = run.account.get("stalls")
-    if stalls and stalls["watched_ns"] and _is_time(what) and got > truth:
+    stalls = [it for it in run.account.get("stalls") or () if it["watched_ns"]]
+    if stalls and _is_time(what) and got > truth:
         beyond = _beyond(what)
         if beyond is None:
             is_enough = "mean" in what and STALLS_TIMES * _mean_wait_ns(stalls) > got - truth
@@ -63,11 +67,9 @@ def blame(run: Shaken, what: str, got: float, truth: float) -> str:
             left = beyond - _served_above(run.names, got)
             is_enough = STALLS_TIMES * _share(stalls, got - truth) > left
         if is_enough:
-            share = stalls["at_least"][0]["total_ns"] / stalls["watched_ns"] * 100
-            longest = stalls["longest_ns"] / 1e6
-            return (
-                f"the tool's core stood still {share:.1f} % of the time, once for {longest:.1f} ms"
-            )
+            share = _share(stalls, 0) * 100
+            longest = max(it["longest_ns"] for it in stalls) / 1e6
+            return f"the cores stood still {share:.1f} % of the time, once for {longest:.1f} ms"
     return ""
 
 
@@ -81,16 +83,19 @@ def _off_ns(run: Shaken, what: str, got: float, truth: float) -> float:
     return off if _is_time(what) else off / abs(truth or 1) * run.names.get("served.mean_ns", 0.0)
 
 
-def _share(stalls: Mapping[str, Any], length_ns: float) -> float:
-    """The share of time in stalls that are so long."""
-    reaching = [it for it in stalls["at_least"] if it["length_ns"] <= length_ns]
-    which = reaching[-1] if reaching else stalls["at_least"][0]
-    return float(which["total_ns"] / stalls["watched_ns"])
+def _share(stalls: Stalls, length_ns: float) -> float:
+    """The share of time in which a core stood still for so long; of several cores, the sum."""
+    share = 0.0
+    for core in stalls:
+        reaching = [it for it in core["at_least"] if it["length_ns"] <= length_ns]
+        which = reaching[-1] if reaching else core["at_least"][0]
+        share += float(which["total_ns"] / core["watched_ns"])
+    return share
 
 
-def _mean_wait_ns(stalls: Mapping[str, Any]) -> float:
+def _mean_wait_ns(stalls: Stalls) -> float:
     """What comes at random into a stall of length g, which has g of all time, waits for g / 2."""
-    return float(stalls["squares_us2"] * 1e6 / 2 / stalls["watched_ns"])
+    return sum(float(core["squares_us2"] / core["watched_ns"]) for core in stalls) * 1e6 / 2
 
 
 def _served_above(names: Mapping[str, float], limit_ns: float) -> float:

@@ -37,17 +37,17 @@ class Oracle:
     """An oracle that runs, as a context manager."""
 
     def __init__(
-        self, setup: Setup, folder: Path, cores: tuple[int, ...], watched: tuple[int, ...] = ()
+        self, setup: Setup, folder: Path, cores: tuple[int, ...], tools: tuple[int, ...] = ()
     ) -> None:
-        """It runs on `cores`, and looks whether those that are `watched` stand still."""
+        """It runs on `cores`; with those of the `tools`, it also looks whether any stands still."""
         self._log = folder / "log"
         socket_path = folder / "socket"
         is_unix = bool(setup.ask.get("unix"))
         listen = f"unix:{socket_path}" if is_unix else "127.0.0.1:0"
         words = [sys.executable, "-m", "jissoku", "oracle", "--until-eof"]
         words += ["--listen", listen, "--cores", ",".join(map(str, cores)), "--log", str(self._log)]
-        if watched:
-            words += ["--witness", ",".join(map(str, watched))]
+        if tools:
+            words += ["--witness", ",".join(map(str, sorted({*cores, *tools})))]
         for option, value in setup.oracle.items():
             values = value if isinstance(value, list) else [value]
             for one in values:
@@ -89,7 +89,7 @@ class Oracle:
             raise CalibrationError(f"the oracle told nothing: {self._last_words()}") from error
         if not self._is_witness_first:
             # It had to wait for the generator itself, and took that for a core that stands still.
-            account["stalls"] = None
+            account["stalls"] = []
         return account
 
     def _last_words(self) -> str:
