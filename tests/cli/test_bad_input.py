@@ -8,6 +8,9 @@ import pytest
 
 from tests.conftest import Run, apart
 
+TRACES = Path(__file__).parent / "traces"
+TRACED = ["--arrival", f"trace:{TRACES}/whole.txt"]
+
 CASES = {
     "an unknown verb": (["fly"], "fly"),
     "an unknown target": (["compare", "nginks", "go"], "did you mean nginx"),
@@ -108,6 +111,38 @@ CASES = {
     "load by chance in a closed loop": (
         ["load", "http://127.0.0.1:1/", "--arrival", "poisson"],
         "--arrival goes with -R",
+    ),
+    "an arrival of nobody": (
+        ["load", "http://127.0.0.1:1/", "--arrival", "even"],
+        "constant, poisson or trace:FILE",
+    ),
+    "a trace and a rate": (
+        ["load", "http://127.0.0.1:1/", "-R", "9", *TRACED],
+        "leave -R",
+    ),
+    "a trace and a search": (
+        [*["load", "http://127.0.0.1:1/", "--search", "p99<5ms"], *TRACED],
+        "--search out",
+    ),
+    "a trace for two servers": (
+        ["load", "http://127.0.0.1:1/", "http://127.0.0.1:2/", *TRACED],
+        "one URL",
+    ),
+    "a trace that is not there": (
+        ["load", "http://127.0.0.1:1/", "--arrival", "trace:/nowhere/at/all"],
+        "/nowhere/at/all cannot be read",
+    ),
+    "a trace of nothing": (
+        ["load", "http://127.0.0.1:1/", "--arrival", "trace:/dev/null"],
+        "holds no time",
+    ),
+    "a trace that goes back": (
+        ["load", "http://127.0.0.1:1/", "--arrival", f"trace:{TRACES}/decreasing.txt"],
+        "decreasing.txt, line 4: 0.25 lies before",
+    ),
+    "a trace finer than a nanosecond": (
+        ["load", "http://127.0.0.1:1/", "--arrival", f"trace:{TRACES}/too-fine.txt"],
+        "at most 9 digits after the point",
     ),
     "a rate into nothing": (["load", "http://127.0.0.1:1/", "-R", "1k:"], "1k:50k"),
     "an objective without a bound": (["load", "http://127.0.0.1:1/", "--slo", "p99"], "p99<5ms"),

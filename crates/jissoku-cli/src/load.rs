@@ -1,5 +1,6 @@
 //! `jissoku load`: the stopwatch, alone.
 
+mod arrival;
 mod connect;
 pub(crate) mod errand;
 mod output;
@@ -20,6 +21,7 @@ use jissoku_load::report::Format;
 use jissoku_load::{Address, Objective, Think};
 
 use crate::units;
+use arrival::ArrivalChoice;
 use connect::ConnectFlags;
 use errand::Curiosity;
 use output::Output;
@@ -53,8 +55,10 @@ pub(crate) struct Load {
     /// Requests per second for each URL (open loop), or A:B from A to B; without it, closed loop
     #[arg(short = 'R', long, value_parser = units::rates, allow_hyphen_values = true)]
     rate: Option<(u64, u64)>,
-    /// How the requests of the open loop lie in time: evenly, or as from many users
-    #[arg(long, value_enum, default_value_t = ArrivalChoice::Constant)]
+    /// How the requests of the open loop lie in time: evenly, as from many users, or as a file says without
+    /// -R: a line for each request, in seconds since the start
+    #[arg(long, value_name = "constant|poisson|trace:FILE", value_parser = arrival::arrival,
+          default_value = "constant")]
     arrival: ArrivalChoice,
     /// What becomes of a due request while every connection is busy
     #[arg(long, value_enum, default_value_t = BusyChoice::Queue)]
@@ -213,12 +217,6 @@ enum ClockChoice {
 enum SwitchChoice {
     On,
     Off,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ArrivalChoice {
-    Constant,
-    Poisson,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use crate::outcome::{LaneOutcome, Outcome};
-use crate::plan::{Idle, Pace, Plan, Reuse, Think};
+use crate::plan::{Idle, Plan, Reuse, Think};
 
 /// Requests under way, told from latencies, may differ so much from the connections there were.
 const LITTLE_MAX: f64 = 0.02;
@@ -54,7 +54,7 @@ pub(crate) fn checks(plan: &Plan, outcome: &Outcome) -> Vec<Check> {
     let busiest = outcome.threads.iter().map(|thread| ratio(thread.cpu_ns, thread.duration_ns));
     let mut busy = all("own_cpu", busiest.fold(0.0, f64::max), BUSY_MAX);
     // Whoever asks for so few requests wants answers, and no load that anything could limit.
-    let are_few = plan.until.requests.is_some_and(|count| float(count) < REQUESTS_MIN);
+    let are_few = plan.requests().is_some_and(|count| float(count) < REQUESTS_MIN);
     if plan.idle != Idle::Block || are_few {
         busy.passed = None;
     }
@@ -68,7 +68,7 @@ pub(crate) fn checks(plan: &Plan, outcome: &Outcome) -> Vec<Check> {
             samples.passed = None;
         }
         checks.push(samples);
-        if plan.pace != Pace::Closed {
+        if !plan.pace.is_closed() {
             checks.extend(punctuality(number, lane));
         }
     }
@@ -93,11 +93,11 @@ fn little(plan: &Plan, duration_ns: u64, number: usize, lane: &LaneOutcome) -> C
     let wanted = float(plan.connections as u64);
     let mut check =
         Check::at_most("littles_law", Some(number), (under_way / wanted - 1.0).abs(), LITTLE_MAX);
-    let applies = plan.pace == Pace::Closed
+    let applies = plan.pace.is_closed()
         && plan.pipeline == 1
         && plan.reuse == Reuse::KeepAlive
         && (plan.think, plan.ramp_up_ns) == (Think::Never, 0)
-        && plan.until.requests.is_none()
+        && plan.requests().is_none()
         && tally.faults.total() == 0
         && tally.requests >= LITTLE_REQUESTS_MIN;
     if !applies {

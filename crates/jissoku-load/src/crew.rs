@@ -216,7 +216,7 @@ impl<'a> Seat<'a> {
         let place = Place { thread: number, threads: plan.threads, seed: plan.seed };
         let lane = |(lane, endpoint)| {
             let mut lane = Lane::new(plan, lane, endpoint, place);
-            if let Some(requests) = plan.until.requests {
+            if let Some(requests) = plan.requests() {
                 lane.budget = share(requests, number, plan.threads);
             }
             lane
@@ -226,7 +226,7 @@ impl<'a> Seat<'a> {
 }
 
 /// Divides a whole number so that the parts differ by one at most and add up to it.
-fn share(whole: u64, number: usize, parts: usize) -> u64 {
+pub(crate) fn share(whole: u64, number: usize, parts: usize) -> u64 {
     let (number, parts) = (number as u64, parts as u64);
     whole / parts + u64::from(number < whole % parts)
 }

@@ -8,7 +8,6 @@ use jissoku_os::socket::{self, Received};
 use crate::connection::{Phase, Stamp, short};
 use crate::fault::Fault;
 use crate::ledger::Kind;
-use crate::plan::Pace;
 use crate::reader::{Answer, Progress, Reader};
 use crate::thread::Thread;
 
@@ -235,7 +234,7 @@ impl Thread<'_> {
         if connection.phase != Phase::Open || connection.unsent > 0 {
             return;
         }
-        if self.plan.pace == Pace::Closed {
+        if self.plan.pace.is_closed() {
             if connection.outstanding == 0 && !connection.queued && !self.think(index, now_ns) {
                 self.send_batch(index, now_ns);
             }

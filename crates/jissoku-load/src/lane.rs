@@ -39,7 +39,7 @@ pub(crate) struct Lane<'a> {
     /// Connections made, from the very start on, and attempts at one that failed.
     pub(crate) opened: u64,
     pub(crate) refused: u64,
-    schedule: Option<Schedule>,
+    schedule: Option<Schedule<'a>>,
     due_ns: u64,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Lane<'a> {
     }
 
     /// From now on requests are sent at their due times.
-    pub(crate) fn follow(&mut self, schedule: Schedule) {
+    pub(crate) fn follow(&mut self, schedule: Schedule<'a>) {
         self.schedule = Some(schedule);
         let _never_ns = self.take_due();
     }
@@ -118,7 +118,7 @@ impl<'a> Lane<'a> {
     }
 
     /// What lies behind the next due time, and that time, if requests are to be sent at due times.
-    fn ahead(&self) -> Option<(Schedule, u64)> {
+    fn ahead(&self) -> Option<(Schedule<'a>, u64)> {
         let due_ns = self.due_ns();
         self.schedule.filter(|_| due_ns < u64::MAX).map(|schedule| (schedule, due_ns))
     }

@@ -1,7 +1,7 @@
 //! The open loop: requests leave at their due times, on whichever connection has been free for longest.
 
 use crate::connection::{Phase, Stamp, short};
-use crate::plan::{Idle, OnBusy, Pace};
+use crate::plan::{Idle, OnBusy};
 use crate::thread::Thread;
 
 impl Thread<'_> {
@@ -10,7 +10,7 @@ impl Thread<'_> {
     /// A thread that spins sends one request and looks for answers before the next one, so that neither
     /// server's answers are kept waiting by a burst of requests.
     pub(crate) fn send_due(&mut self, now_ns: u64) -> u64 {
-        if self.plan.pace == Pace::Closed {
+        if self.plan.pace.is_closed() {
             return now_ns;
         }
         let mut now_ns = now_ns;

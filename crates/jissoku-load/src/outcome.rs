@@ -16,7 +16,7 @@ pub struct Outcome {
     pub threads: Vec<ThreadOutcome>,
     /// Every request, if the plan wanted them; those of each thread in the order of their ends.
     pub entries: Vec<Entry>,
-    /// Length of the window, as the first thread measured it.
+    /// Length of the window: the threads have the same, unless it ends with the last answer to each.
     pub duration_ns: u64,
     /// The longest time in which some thread saw no answer.
     pub longest_gap_ns: u64,
@@ -66,10 +66,10 @@ pub struct ThreadOutcome {
 pub(crate) fn merge(plan: &Plan, yields: Vec<Yield>, watch: &Watch) -> Outcome {
     let mut lanes: Vec<LaneOutcome> = plan.lanes.iter().map(|_| LaneOutcome::default()).collect();
     let (mut threads, mut entries) = (Vec::new(), Vec::new());
-    let (mut duration_ns, mut longest_gap_ns) = (None, 0);
+    let (mut duration_ns, mut longest_gap_ns) = (0, 0);
     for part in yields {
         let (part_ns, cpu_ns) = (part.duration_ns, part.cpu_ns);
-        duration_ns = duration_ns.or(Some(part_ns));
+        duration_ns = duration_ns.max(part_ns);
         entries.extend(part.entries);
         longest_gap_ns = longest_gap_ns.max(part.longest_gap_ns);
         threads.push(ThreadOutcome { cpu_ns, duration_ns: part_ns });
@@ -90,7 +90,6 @@ pub(crate) fn merge(plan: &Plan, yields: Vec<Yield>, watch: &Watch) -> Outcome {
             }
         }
     }
-    let duration_ns = duration_ns.unwrap_or(0);
     let (clock, drift_ppm) = ("monotonic", 0.0);
     Outcome {
         lanes,

@@ -1,8 +1,10 @@
 //! When is a request to be sent? In the closed loop when the last one was answered; in the open loop at
 //! a time that was fixed before anything was sent, whatever the server does.
 
+use crate::trace::Trace;
+
 /// How often requests are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// Each connection asks again as soon as it was answered.
     Closed,
@@ -18,6 +20,8 @@ pub enum Pace {
         /// Requests per second on each lane when it closes.
         to_rps: u64,
     },
+    /// Whenever a trace says so, on one lane; the end of the trace is the end.
+    Trace(Trace),
 }
 
 /// How the requests of the open loop lie in time.
@@ -44,13 +48,27 @@ pub enum OnBusy {
 }
 
 impl Pace {
-    /// Requests per second on each lane when the window opens and when it closes; none in the closed
-    /// loop.
-    pub(crate) fn rates(self) -> Option<(u64, u64)> {
-        match self {
-            Self::Closed => None,
+    /// Whether it is the closed loop's.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed)
+    }
+
+    /// Requests per second on each lane when the window opens and when it closes; none where nobody asked
+    /// for a rate.
+    pub(crate) fn rates(&self) -> Option<(u64, u64)> {
+        match *self {
+            Self::Closed | Self::Trace(_) => None,
             Self::Constant { rate_rps } => Some((rate_rps, rate_rps)),
             Self::Ramp { from_rps, to_rps } => Some((from_rps, to_rps)),
+        }
+    }
+
+    /// The trace that is replayed.
+    pub(crate) fn trace(&self) -> Option<&Trace> {
+        match self {
+            Self::Trace(trace) => Some(trace),
+            Self::Closed | Self::Constant { .. } | Self::Ramp { .. } => None,
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::address::Address;
 pub use crate::pace::{Arrival, OnBusy, Pace};
 use crate::shape::Shape;
 use crate::tls::Tls;
+use crate::trace::Trace;
 
 /// More lanes than this are not driven by one loop.
 const LANES_MAX: usize = 64;
@@ -214,7 +215,7 @@ impl Plan {
         }
         self.check_pace()?;
         if self.until.duration_ns.is_none_or(|duration| duration == 0)
-            && self.until.requests.is_none_or(|requests| requests == 0)
+            && self.requests().is_none_or(|requests| requests == 0)
         {
             return no("nothing is to be measured: give -d or -n more than zero".to_owned());
         }
@@ -227,11 +228,44 @@ impl Plan {
         Ok(())
     }
 
+    /// Requests on each lane, if they end the measurement: so many are asked for, or in the trace.
+    pub(crate) fn requests(&self) -> Option<u64> {
+        let traced = self.pace.trace().map(Trace::requests);
+        [self.until.requests, traced].into_iter().flatten().min()
+    }
+
+    fn check_trace(&self) -> Result<(), BadPlan> {
+        let no = |why: &str| Err(BadPlan(why.to_owned()));
+        if self.lanes.len() > 1 {
+            return no(
+                "a trace goes with one URL: of two, one would always be asked after the other",
+            );
+        }
+        if self.arrival != Arrival::Constant {
+            return no("a trace says itself how its requests lie in time");
+        }
+        if self.warmup_ns > 0 {
+            return no("every request of a trace counts: leave --warmup out");
+        }
+        if self.threads > 1 && self.lanes.iter().any(|lane| lane.watch.is_some()) {
+            return no(
+                "with a trace each thread ends when its share is over: give -t 1 with --watch",
+            );
+        }
+        Ok(())
+    }
+
     fn check_pace(&self) -> Result<(), BadPlan> {
         let no = |why: &str| Err(BadPlan(why.to_owned()));
         let paused = self.think != Think::Never || self.ramp_up_ns > 0;
-        if paused && self.pace != Pace::Closed {
-            return no("--think and --ramp-up are of the closed loop: -R says itself when to ask");
+        if paused && !self.pace.is_closed() {
+            return no(
+                "--think and --ramp-up are of the closed loop: the open one has its own times",
+            );
+        }
+        if self.pace.trace().is_some() {
+            self.check_trace()?;
+            return self.check_busy();
         }
         let Some((from_rps, to_rps)) = self.pace.rates() else {
             if self.idle == Idle::Hybrid {
@@ -254,9 +288,13 @@ impl Plan {
         if self.arrival == Arrival::Poisson && from_rps.max(to_rps) > POISSON_RPS_MAX {
             return no("Poisson arrivals are drawn one by one: give -R at most 10M");
         }
+        self.check_busy()
+    }
+
+    fn check_busy(&self) -> Result<(), BadPlan> {
         match self.on_busy {
             OnBusy::Open { connections_max } if connections_max < self.connections => {
-                no("--max-connections must be at least -c")
+                Err(BadPlan("--max-connections must be at least -c".to_owned()))
             }
             OnBusy::Open { .. } | OnBusy::Queue | OnBusy::Drop => Ok(()),
         }

@@ -20,8 +20,9 @@ use crate::fault::Faults;
 use crate::figures::{Figure, figures};
 use crate::histogram::Quantiles;
 use crate::outcome::{LaneOutcome, Outcome};
-use crate::plan::{Driver, Idle, LanePlan, Pace, Plan};
+use crate::plan::{Arrival, Driver, Idle, LanePlan, Pace, Plan};
 use crate::tally::Tally;
+use crate::trace::Trace;
 
 /// Name and version of the JSON's shape.
 const SCHEMA: &str = "jissoku.load/1";
@@ -45,6 +46,9 @@ pub struct Report {
     pub connections: usize,
     pub pipeline: u16,
     pub seed: u64,
+    /// How the requests of the open loop lay in time: `constant`, `poisson` or `trace`.
+    pub arrival: Option<&'static str>,
+    pub trace: Option<TraceReport>,
     pub host: Host,
     pub clock: &'static str,
     pub clock_drift_ppm: f64,
@@ -62,6 +66,23 @@ pub struct Report {
 pub struct ThreadReport {
     pub cpu_ns: u64,
     pub busy_fraction: f64,
+}
+
+/// The trace that was replayed.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
+pub struct TraceReport {
+    pub file: String,
+    pub requests: u64,
+    /// From the start to the last of its times.
+    pub length_s: f64,
+}
+
+impl TraceReport {
+    fn new(trace: &Trace) -> Self {
+        let (file, length_s) = (trace.name().to_owned(), seconds(trace.length_ns()));
+        Self { file, requests: trace.requests(), length_s }
+    }
 }
 
 /// One of the requests that were sent in rotation.
@@ -140,8 +161,8 @@ impl Report {
         }
         let cpu_ns: u64 = outcome.threads.iter().map(|thread| thread.cpu_ns).sum();
         let lanes = plan.lanes.iter().zip(&outcome.lanes);
-        let lanes =
-            lanes.map(|(asked, lane)| LaneReport::new(asked, plan.pace, outcome.duration_ns, lane));
+        let lanes = lanes
+            .map(|(asked, lane)| LaneReport::new(asked, &plan.pace, outcome.duration_ns, lane));
         let threads = outcome.threads.iter().map(|thread| ThreadReport {
             cpu_ns: thread.cpu_ns,
             busy_fraction: ratio(thread.cpu_ns, thread.duration_ns),
@@ -159,6 +180,13 @@ impl Report {
             connections: plan.connections,
             pipeline: plan.pipeline,
             seed: plan.seed,
+            arrival: match (&plan.pace, plan.arrival) {
+                (Pace::Closed, _) => None,
+                (Pace::Trace(_), _) => Some("trace"),
+                (_, Arrival::Constant) => Some("constant"),
+                (_, Arrival::Poisson) => Some("poisson"),
+            },
+            trace: plan.pace.trace().map(TraceReport::new),
             host: Host::ours(),
             clock: outcome.clock,
             clock_drift_ppm: outcome.drift_ppm,
@@ -195,7 +223,7 @@ impl Report {
 }
 
 impl LaneReport {
-    fn new(asked: &LanePlan, pace: Pace, duration_ns: u64, lane: &LaneOutcome) -> Self {
+    fn new(asked: &LanePlan, pace: &Pace, duration_ns: u64, lane: &LaneOutcome) -> Self {
         let tally = &lane.tally;
         let (lag, lateness) = (tally.lag.quantiles(), tally.lateness.quantiles());
         let shapes = asked.shapes.iter().zip(&tally.per_shape);
@@ -208,9 +236,7 @@ impl LaneReport {
             errors: tally.faults,
             duration_ns,
             rate_rps: rate(tally.requests, duration_ns),
-            rate_rps_offered: pace
-                .rates()
-                .map(|(from_rps, to_rps)| f64::midpoint(float(from_rps), float(to_rps))),
+            rate_rps_offered: offered_rps(pace, duration_ns, lane),
             latency_ns: tally.latency.quantiles(),
             service_ns: tally.service.quantiles(),
             figures: figures(&tally.latency, &tally.waited),
@@ -240,6 +266,19 @@ impl LaneReport {
             unanswered: lane.unanswered,
             watched_cpu_ns: lane.used.and_then(|used| used.cpu_ns),
             watched_processes: lane.used.map(|used| used.processes),
+        }
+    }
+}
+
+/// Requests per second that the schedule asked for; of a trace, those that were due in the window.
+fn offered_rps(pace: &Pace, duration_ns: u64, lane: &LaneOutcome) -> Option<f64> {
+    match *pace {
+        Pace::Closed => None,
+        Pace::Constant { rate_rps } => Some(float(rate_rps)),
+        Pace::Ramp { from_rps, to_rps } => Some(f64::midpoint(float(from_rps), float(to_rps))),
+        Pace::Trace(_) => {
+            let never_sent = lane.tally.shed + lane.unanswered - lane.in_flight;
+            Some(rate(lane.tally.sent + never_sent, duration_ns))
         }
     }
 }

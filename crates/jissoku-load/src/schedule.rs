@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::random::Random;
+use crate::trace::Replay;
 
 const SECOND_NS: f64 = 1e9;
 
@@ -20,12 +21,13 @@ pub(crate) struct Offer {
 
 /// One thread's due times on one lane, in ascending order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Schedule {
+pub(crate) enum Schedule<'a> {
     Even(Even),
     Drawn(Drawn),
+    Replayed(Replay<'a>),
 }
 
-impl Schedule {
+impl Schedule<'_> {
     /// The next due time; it is taken off the schedule.
     pub(crate) fn take(&mut self) -> u64 {
         match self {
@@ -34,6 +36,7 @@ impl Schedule {
                 even.due_ns(even.taken - 1)
             }
             Self::Drawn(drawn) => drawn.take(),
+            Self::Replayed(replay) => replay.take(),
         }
     }
 
@@ -48,8 +51,8 @@ impl Schedule {
                     tell(even.due_ns(even.taken + first), step.min(count - first));
                 }
             }
-            Self::Drawn(drawn) => {
-                let mut ahead = *drawn;
+            Self::Drawn(_) | Self::Replayed(_) => {
+                let mut ahead = *self;
                 for _ in 0..limit {
                     let due_ns = ahead.take();
                     if due_ns > now_ns {

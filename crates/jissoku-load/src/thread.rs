@@ -21,7 +21,7 @@ use crate::completion::Outbox;
 use crate::connection::{Connection, Phase, Stamp, short};
 use crate::lane::Lane;
 use crate::ledger::Ledger;
-use crate::pace::{Arrival, OnBusy, Pace};
+use crate::pace::{Arrival, OnBusy};
 use crate::plan::{Driver, Idle, Plan, Timepiece};
 use crate::random::Random;
 use crate::reader::Reader;
@@ -199,7 +199,7 @@ impl<'a> Thread<'a> {
 
     /// Whether nothing is sent but in answer to an answer.
     fn asks_when_answered(&self) -> bool {
-        self.plan.pace == Pace::Closed && self.later.is_empty()
+        self.plan.pace.is_closed() && self.later.is_empty()
     }
 
     /// How long to wait if the alarm ends the wait, which a closed loop sets a few times a second: a wait with
@@ -233,7 +233,7 @@ impl<'a> Thread<'a> {
 
     /// Waits for the start, and sends the first requests.
     pub(crate) fn begin(&mut self, timing: Timing, place: (usize, usize)) -> io::Result<()> {
-        if self.plan.idle != Idle::Spin && self.plan.pace != Pace::Closed {
+        if self.plan.idle != Idle::Spin && !self.plan.pace.is_closed() {
             timer::wake_punctually()?;
         }
         while self.clock.now_ns() < timing.start_ns {
@@ -261,6 +261,13 @@ impl<'a> Thread<'a> {
                     Arrival::Constant => Schedule::Even(even),
                     Arrival::Poisson => Schedule::Drawn(Drawn::new(offer, &even)),
                 });
+            }
+        }
+        let plan = self.plan;
+        if let Some(trace) = plan.pace.trace() {
+            for share in &mut self.lanes {
+                let replay = trace.share(timing.start_ns, thread, threads);
+                share.follow(Schedule::Replayed(replay));
             }
         }
         self.started = true;

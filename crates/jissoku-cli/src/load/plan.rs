@@ -4,12 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use jissoku_load::{
-    Address, Arrival, Driver, Expected, Idle, LanePlan, OnBusy, Pace, Plan, Request, Reuse, Shape,
-    Think, Timepiece, Until, Verify, Version,
+    Address, Driver, Expected, Idle, LanePlan, OnBusy, Plan, Request, Reuse, Shape, Think,
+    Timepiece, Until, Verify, Version,
 };
 use jissoku_os::{clock, core, uring};
 
-use super::{ArrivalChoice, BusyChoice, ClockChoice, DriverChoice, IdleChoice, Load, VerifyChoice};
+use super::{BusyChoice, ClockChoice, DriverChoice, IdleChoice, Load, VerifyChoice};
 use crate::units;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -47,17 +47,15 @@ impl Load {
             None if is_paced_duet => Idle::Spin,
             Some(IdleChoice::Block) | None => Idle::Block,
         };
-        let counted = self.requests.is_some();
+        let counted = self.requests.is_some() || self.arrival.is_trace();
+        let (pace, arrival) = self.arrival.clone().at(self.rates())?;
         let plan = Plan {
             lanes,
             connections: self.most_connections(),
             threads: self.threads(allowed.len()),
             pipeline: self.pipeline,
-            pace: self.pace(),
-            arrival: match self.arrival {
-                ArrivalChoice::Constant => Arrival::Constant,
-                ArrivalChoice::Poisson => Arrival::Poisson,
-            },
+            pace,
+            arrival,
             on_busy: self.on_busy()?,
             deadline_ns: self.deadline,
             reuse: self.reuse(),
@@ -100,13 +98,8 @@ impl Load {
         self.threads.unwrap_or_else(|| cores.clamp(1, fewest.max(1)))
     }
 
-    fn pace(&self) -> Pace {
-        let swept = self.series.first_rps().map(|rate_rps| (rate_rps, rate_rps));
-        match self.rate.or(swept) {
-            None => Pace::Closed,
-            Some((rate_rps, to_rps)) if rate_rps == to_rps => Pace::Constant { rate_rps },
-            Some((from_rps, to_rps)) => Pace::Ramp { from_rps, to_rps },
-        }
+    fn rates(&self) -> Option<(u64, u64)> {
+        self.rate.or_else(|| self.series.first_rps().map(|rate_rps| (rate_rps, rate_rps)))
     }
 
     fn on_busy(&self) -> Result<OnBusy, String> {

@@ -111,6 +111,10 @@ impl Report {
                 out,
                 "  Offered: {offered:.0} requests/s; sent late by {p99} (p99), {max} (max)"
             )?;
+            if let Some(trace) = &self.trace {
+                let (file, requests, length_s) = (&trace.file, trace.requests, trace.length_s);
+                writeln!(out, "  Trace: {file}, {requests} requests in {length_s:.3} s")?;
+            }
         }
         writeln!(out, "Requests/sec: {:10.2}", lane.rate_rps)
     }

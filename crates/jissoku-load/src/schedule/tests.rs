@@ -1,4 +1,5 @@
 use super::*;
+use crate::trace::Trace;
 
 const OFFER: Offer =
     Offer { origin_ns: 1_000, flat_ns: 0, from_rps: 1_000, to_rps: 1_000, ramp_ns: 0 };
@@ -81,7 +82,10 @@ fn a_ramp_is_the_integral_of_its_rate() {
 #[test]
 fn what_is_overdue_is_told_of_once_each() {
     let drawn = Schedule::Drawn(Drawn::new(OFFER, &ONE));
-    for schedule in [Schedule::Even(ONE), drawn] {
+    let text = (0..500).map(|at| format!("0.{at:03}\n")).collect::<Vec<_>>().concat();
+    let trace = Trace::read("arrivals", text.as_bytes()).expect("it makes sense");
+    let replayed = Schedule::Replayed(trace.share(1_000, 0, 1));
+    for schedule in [Schedule::Even(ONE), drawn, replayed] {
         let mut ahead = schedule;
         let due: Vec<u64> = (0..500).map(|_| ahead.take()).collect();
         assert!(due.is_sorted());

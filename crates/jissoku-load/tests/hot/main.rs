@@ -13,7 +13,7 @@ use std::thread::spawn;
 
 use jissoku_load::{
     Arrival, Control, Driver, Expected, Idle, LanePlan, OnBusy, Pace, Plan, Request, Reuse, Shape,
-    Think, Timepiece, Until, Verify, run,
+    Think, Timepiece, Trace, Until, Verify, run,
 };
 use jissoku_os::socket::Buffering;
 use jissoku_os::uring;
@@ -112,14 +112,21 @@ fn allocations(url: &str, requests: u64, driver: Driver, change: impl Fn(&mut Pl
     count
 }
 
+/// Longer than any measurement here.
+fn trace() -> Trace {
+    let text = (0..2 * MANY).map(|at| format!("0.{:06}\n", at * 50)).collect::<Vec<_>>().concat();
+    Trace::read("arrivals", text.as_bytes()).expect("it makes sense")
+}
+
 type Change = fn(&mut Plan);
 
 fn costs_nothing(driver: Driver) {
     let url = serve();
-    let changes: [(&str, Change); 3] = [
+    let changes: [(&str, Change); 4] = [
         ("closed", |_| {}),
         ("pipelined", |plan| plan.pipeline = 16),
         ("open", |plan| plan.pace = Pace::Constant { rate_rps: 20_000 }),
+        ("traced", |plan| plan.pace = Pace::Trace(trace())),
     ];
     for (name, change) in changes {
         let few = allocations(&url, FEW, driver, change);

@@ -85,7 +85,7 @@ fn both_lanes_of_a_duet_are_counted() {
         let outcome = measure(&plan);
         for (lane, server) in outcome.lanes.iter().zip([&one, &other]) {
             assert_eq!((lane.tally.requests, server.requests()), (200, 200));
-            let paced = if pace == Pace::Closed { 0 } else { 200 };
+            let paced = if plan.pace == Pace::Closed { 0 } else { 200 };
             assert_eq!(lane.tally.lag.count(), paced);
         }
     }

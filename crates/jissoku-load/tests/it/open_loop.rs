@@ -1,6 +1,7 @@
 //! The open loop: what is due is sent, waits, gets a connection of its own, or is given up.
 
-use jissoku_load::{Arrival, Faults, Idle, OnBusy, Outcome, Pace, Plan, Until};
+use jissoku_load::report::Report;
+use jissoku_load::{Arrival, Faults, Idle, OnBusy, Outcome, Pace, Plan, Trace, Until};
 
 use crate::scripted::{Act, HELLO, Server};
 use crate::{measure, plan};
@@ -92,4 +93,62 @@ fn every_kind_of_schedule_sends_what_was_asked_for() {
             assert_eq!((lane.tally.lag.count(), lane.tally.lateness.count()), (200, 200));
         }
     }
+}
+
+fn traced(server: &Server, text: &str, change: impl Fn(&mut Plan)) -> (Plan, Outcome) {
+    let trace = Trace::read("arrivals", text.as_bytes()).expect("it makes sense");
+    let mut plan = plan(&[server.url()], 1);
+    (plan.pace, plan.until) = (Pace::Trace(trace), Until::default());
+    change(&mut plan);
+    let outcome = measure(&plan);
+    (plan, outcome)
+}
+
+#[test]
+fn a_trace_is_sent_to_its_end_by_all_threads_together() {
+    let burst = "0.010\n".repeat(50);
+    let even = (20..101).map(|at| format!("0.{at:03}\n")).collect::<Vec<_>>().concat();
+    for threads in [1, 3] {
+        let server = Server::new(|_| Act::Say(HELLO.to_owned()));
+        let (plan, outcome) =
+            traced(&server, &(burst.clone() + &even), |plan| plan.threads = threads);
+        let tally = &outcome.lanes[0].tally;
+        assert_eq!((tally.requests, server.requests(), tally.lag.count()), (131, 131, 131));
+        assert!(outcome.duration_ns >= 90 * MILLISECOND_NS, "{}", outcome.duration_ns);
+        let report = Report::new(&plan, &outcome);
+        let json = serde_json::to_value(&report).expect("it can be written");
+        assert_eq!((&json["arrival"], &json["trace"]["requests"]), (&"trace".into(), &131.into()));
+        let lane = &report.lanes[0];
+        let offered = lane.rate_rps_offered.expect("a trace offers a rate");
+        assert!((offered - lane.rate_rps).abs() < 1e-6, "all that was offered was answered");
+        assert!(report.to_string().contains("Trace: arrivals, 131 requests in 0.100 s"));
+    }
+}
+
+#[test]
+fn a_trace_may_be_cut_short() {
+    let server = Server::new(|_| Act::Say(HELLO.to_owned()));
+    let text = "0\n0.001\n0.002\n0.003\n3600\n";
+    let (_, outcome) = traced(&server, text, |plan| plan.until.requests = Some(2));
+    assert_eq!((outcome.lanes[0].tally.requests, server.requests()), (2, 2));
+    let short = |plan: &mut Plan| plan.until.duration_ns = Some(200 * MILLISECOND_NS);
+    let (_, outcome) = traced(&server, text, short);
+    let lane = &outcome.lanes[0];
+    // What was not due yet was neither offered nor left behind.
+    assert_eq!((lane.tally.requests, lane.tally.sent, lane.unanswered), (4, 4, 0));
+}
+
+#[test]
+fn what_of_a_trace_finds_no_connection_is_told_as_offered() {
+    let server = Server::new(|_| Act::Ignore);
+    let (plan, outcome) = traced(&server, &"0\n".repeat(100), |plan| {
+        plan.connections = 1;
+        plan.until.duration_ns = Some(200 * MILLISECOND_NS);
+    });
+    assert_eq!((outcome.lanes[0].in_flight, outcome.lanes[0].unanswered), (1, 100));
+    let report = Report::new(&plan, &outcome);
+    let offered = report.lanes[0].rate_rps_offered.expect("a trace offers a rate");
+    assert!((offered * report.duration_s - 100.0).abs() < 1e-6, "{offered}");
+    let achieved = report.checks.iter().find(|check| check.name == "achieved_over_offered");
+    assert!(achieved.is_some_and(|check| (check.value - 0.01).abs() < 1e-9));
 }

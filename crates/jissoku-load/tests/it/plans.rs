@@ -1,8 +1,10 @@
 //! A plan that makes no sense is refused before anybody is asked anything.
 
-use jissoku_load::{Arrival, Idle, OnBusy, Pace, Plan, Reuse, Until};
+use jissoku_load::{
+    Arrival, Idle, LanePlan, OnBusy, Pace, Plan, Request, Reuse, Think, Trace, Until,
+};
 
-use crate::plan;
+use crate::{lane, plan};
 
 fn refusal(change: impl Fn(&mut Plan)) -> String {
     let mut plan = plan(&["http://127.0.0.1:1/".to_owned()], 10);
@@ -35,12 +37,31 @@ fn each_refusal_says_what_is_wrong() {
     };
     assert!(refusal(pause).contains("--ramp-up"));
     let ramp = Pace::Ramp { from_rps: 1, to_rps: 2 };
-    assert!(refusal(|plan| plan.pace = ramp).contains("give -d"));
+    assert!(refusal(|plan| plan.pace = ramp.clone()).contains("give -d"));
     let few = |plan: &mut Plan| {
         plan.pace = Pace::Constant { rate_rps: 1 };
         plan.on_busy = OnBusy::Open { connections_max: 3 };
     };
     assert!(refusal(few).contains("--max-connections"));
+    let trace = Trace::read("arrivals", b"0\n1\n").expect("it makes sense");
+    let traced = |change: &dyn Fn(&mut Plan)| {
+        refusal(|plan| {
+            plan.pace = Pace::Trace(trace.clone());
+            plan.check().expect("a trace is fine by itself");
+            change(plan);
+        })
+    };
+    assert!(traced(&|plan| plan.lanes.push(other_lane())).contains("one URL"));
+    assert!(traced(&|plan| plan.arrival = Arrival::Poisson).contains("how its requests lie"));
+    assert!(traced(&|plan| (plan.until.requests, plan.warmup_ns) = (None, 1)).contains("--warmup"));
+    assert!(traced(&|plan| plan.think = Think::Constant { think_ns: 1 }).contains("--think"));
+    assert!(traced(&|plan| plan.on_busy = OnBusy::Open { connections_max: 3 }).contains("--max"));
+    let watched = |plan: &mut Plan| (plan.threads, plan.lanes[0].watch) = (2, Some(1));
+    assert!(traced(&watched).contains("--watch"));
     let both = |plan: &mut Plan| (plan.pipeline, plan.reuse) = (2, Reuse::Close);
     assert!(refusal(both).contains("exclude each other"));
+}
+
+fn other_lane() -> LanePlan {
+    lane("http://127.0.0.1:2/", &Request::default())
 }

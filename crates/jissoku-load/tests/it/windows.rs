@@ -71,7 +71,7 @@ fn an_interrupt_keeps_what_was_counted() {
     });
     for pace in [Pace::Closed, Pace::Constant { rate_rps: 50_000 }] {
         let mut plan = plan(&[server.url()], 1);
-        plan.pace = pace;
+        plan.pace = pace.clone();
         plan.until = Until { duration_ns: Some(3_600_000 * MILLISECOND_NS), requests: None };
         let control = Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, on_second: None };
         let outcome = run(&plan, control).expect("it can be measured");

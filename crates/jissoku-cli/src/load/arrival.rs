@@ -1,0 +1,72 @@
+//! `--arrival`: how the requests of the open loop lie in time.
+
+use std::fs;
+
+use jissoku_load::{Arrival, Pace, Trace};
+
+/// As it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ArrivalChoice {
+    Constant,
+    Poisson,
+    Trace(Trace),
+}
+
+/// `constant`, `poisson`, `trace:FILE`, whose file is read at once.
+pub(super) fn arrival(text: &str) -> Result<ArrivalChoice, String> {
+    match (text, text.strip_prefix("trace:")) {
+        ("constant", _) => Ok(ArrivalChoice::Constant),
+        ("poisson", _) => Ok(ArrivalChoice::Poisson),
+        (_, Some(file)) if !file.is_empty() => {
+            let read = fs::read(file).map_err(|error| format!("{file} cannot be read: {error}"))?;
+            Trace::read(file, &read).map(ArrivalChoice::Trace).map_err(|bad| bad.to_string())
+        }
+        _ => Err("write constant, poisson or trace:FILE".to_owned()),
+    }
+}
+
+impl ArrivalChoice {
+    pub(super) fn is_trace(&self) -> bool {
+        matches!(self, Self::Trace(_))
+    }
+
+    /// How often requests are sent, and how they lie in time, at the rate that was asked for.
+    pub(super) fn at(self, rate: Option<(u64, u64)>) -> Result<(Pace, Arrival), String> {
+        let arrival = match self {
+            Self::Constant => Arrival::Constant,
+            Self::Poisson => Arrival::Poisson,
+            Self::Trace(trace) => {
+                return match rate {
+                    None => Ok((Pace::Trace(trace), Arrival::Constant)),
+                    Some(_) => {
+                        Err("--arrival trace:FILE says itself when each request is sent: leave \
+                                    -R, --sweep and --search out"
+                            .to_owned())
+                    }
+                };
+            }
+        };
+        let pace = match rate {
+            None => Pace::Closed,
+            Some((rate_rps, to_rps)) if rate_rps == to_rps => Pace::Constant { rate_rps },
+            Some((from_rps, to_rps)) => Pace::Ramp { from_rps, to_rps },
+        };
+        Ok((pace, arrival))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_leaves_no_room_for_a_rate() {
+        let trace = Trace::read("arrivals", b"0\n1\n").expect("it makes sense");
+        let choice = ArrivalChoice::Trace(trace.clone());
+        assert_eq!(choice.clone().at(None), Ok((Pace::Trace(trace), Arrival::Constant)));
+        assert!(choice.at(Some((1, 1))).is_err_and(|refusal| refusal.contains("-R")));
+        for text in ["", "trace", "trace:", "even", "trace:/nowhere/at/all"] {
+            assert!(arrival(text).is_err(), "{text:?}");
+        }
+    }
+}
