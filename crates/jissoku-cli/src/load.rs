@@ -7,6 +7,7 @@ mod output;
 mod plan;
 mod progress;
 mod search;
+mod self_test;
 mod series;
 mod tls;
 mod wishes;
@@ -38,7 +39,7 @@ const SEARCH_STEP_NS: u64 = 3_000_000_000;
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Load {
     /// `http(s)://HOST:PORT/PATH` or `unix:/PATH.sock:/URI`; several are driven side by side, as a duet
-    #[arg(value_name = "URL", required = true)]
+    #[arg(value_name = "URL", required_unless_present = "self_test")]
     urls: Vec<Address>,
     /// Open connections for each URL; several numbers are measured one after the other
     #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "64")]
@@ -121,6 +122,10 @@ pub(crate) struct Load {
     /// By how much --search raises the rate as long as the objective is met [default: geom:2]
     #[arg(long, value_name = "geom:FACTOR", value_parser = search::step, requires = "search")]
     step: Option<u64>,
+    /// First measure for a second what the stopwatch itself reaches, against the floor on a core of its own if
+    /// there is one; without a URL, only that
+    #[arg(long, conflicts_with = "search")]
+    self_test: bool,
     /// Exit with 4 if a self-check fails
     #[arg(long)]
     strict: bool,
@@ -235,12 +240,15 @@ enum VerifyChoice {
 
 impl Load {
     pub(crate) fn run(mut self) -> u8 {
-        let search = self.search();
+        if self.urls.is_empty() {
+            return self_test::alone(self);
+        }
+        let (search, tests_itself) = (self.search(), self.self_test);
         let prepared = self.series.points(&self.connections).and_then(|points| {
             let wishes = self.wishes(!points.is_empty())?;
             Ok((points, wishes, self.plan()?))
         });
-        let (points, wishes, plan) = match prepared {
+        let (points, mut wishes, plan) = match prepared {
             Ok(prepared) => prepared,
             Err(refusal) => return complain(&refusal, 2),
         };
@@ -251,6 +259,12 @@ impl Load {
         if let Some(search) = search {
             return search.run(plan, &signals);
         }
+        let ceiling = tests_itself.then(|| self_test::run(&plan, &signals)).transpose();
+        let ceiling = match ceiling {
+            Ok(ceiling) => ceiling,
+            Err(code) => return code,
+        };
+        wishes.ceiling = ceiling;
         if !points.is_empty() {
             return series::run(&points, plan, &wishes, &signals);
         }
@@ -259,10 +273,11 @@ impl Load {
             rows: wishes.timeseries.is_some(),
             log: wishes.hlog.is_some(),
         };
-        let find = match errand::carry_out(&plan, &signals, curiosity) {
+        let mut find = match errand::carry_out(&plan, &signals, curiosity) {
             Ok(find) => find,
             Err(code) => return code,
         };
+        wishes.complete(&mut find.report);
         if let Err(refusal) = wishes.write(&find) {
             return complain(&format!("the report cannot be written: {refusal}"), 1);
         }
@@ -281,6 +296,14 @@ impl Load {
         self.duration.get_or_insert(SEARCH_STEP_NS);
         let step_percent = self.step.unwrap_or(search::STEP_PERCENT);
         Some(Search { objective, text, first_rps, step_percent, json: self.json })
+    }
+
+    /// Whether there is a flag that needs a server to go with it.
+    fn asks_for_a_measurement(&self) -> bool {
+        let files = [&self.hdr, &self.hlog, &self.timeseries, &self.raw_log];
+        let is_a_series = self.series.points(&self.connections).is_ok_and(|all| !all.is_empty());
+        let has_limits = (self.rate, self.requests, self.duration) != (None, None, None);
+        has_limits || is_a_series || self.slo.is_some() || files.iter().any(|file| file.is_some())
     }
 
     /// What is to be done with the outcome.
@@ -309,6 +332,7 @@ impl Load {
             events: self.events,
             strict: self.strict,
             objective: self.slo.take(),
+            ceiling: None,
             hdr: self.hdr.take(),
             raw_log: self.raw_log.clone(),
             timeseries: self.timeseries.take(),

@@ -8,10 +8,12 @@ mod host;
 mod human;
 mod openmetrics;
 pub mod raw;
+mod self_test;
 
 pub use accounting::Accounting;
 pub use format::Format;
 pub use host::Host;
+pub use self_test::SelfTest;
 
 use serde::Serialize;
 
@@ -57,6 +59,8 @@ pub struct Report {
     pub interrupted: bool,
     /// Whether the stopwatch's own account holds.
     pub checks: Vec<Check>,
+    /// What the stopwatch could do at most, if that was looked at too.
+    pub self_test: Option<SelfTest>,
     pub lanes: Vec<LaneReport>,
 }
 
@@ -198,6 +202,7 @@ impl Report {
             },
             interrupted: outcome.interrupted,
             checks: checks(plan, outcome),
+            self_test: None,
             lanes: lanes.collect(),
         }
     }

@@ -74,11 +74,16 @@ fn has_descriptors_enough(plan: &Plan) -> Result<(), u8> {
         OnBusy::Open { connections_max } => connections_max.max(plan.connections),
         OnBusy::Queue | OnBusy::Drop => plan.connections,
     };
-    let wanted = (each * plan.lanes.len() + SPARE_DESCRIPTORS) as u64;
+    has_descriptors_for(each * plan.lanes.len())
+}
+
+/// As many sockets, and what else a process needs.
+pub(super) fn has_descriptors_for(sockets: usize) -> Result<(), u8> {
+    let wanted = (sockets + SPARE_DESCRIPTORS) as u64;
     match descriptors::raise_limit() {
         Ok(Some(limit)) if limit < wanted => {
             let refusal = format!(
-                "{each} connections need {wanted} descriptors, and this process may have {limit}: raise \
+                "{sockets} sockets need {wanted} descriptors, and this process may have {limit}: raise \
                  its hard limit (ulimit -Hn), or give a smaller -c"
             );
             Err(complain(&refusal, 2))

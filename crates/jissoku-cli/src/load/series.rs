@@ -93,13 +93,14 @@ pub(super) fn run(points: &[Point], mut plan: Plan, wishes: &Wishes, signals: &S
     for (number, point) in (0..).zip(points) {
         point.set(&mut plan);
         plan.seed = first_seed.wrapping_add(number);
-        let find = match carry_out(&plan, signals, Curiosity::default()) {
+        let mut find = match carry_out(&plan, signals, Curiosity::default()) {
             Ok(find) => find,
             Err(code) => return code,
         };
         if find.outcome.interrupted {
             return 130;
         }
+        wishes.complete(&mut find.report);
         code = worse(code, wishes.judge(&find.report));
         finds.push((*point, find));
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jissoku_load::report::{Format, Report, hgrm};
+use jissoku_load::report::{Format, Report, SelfTest, hgrm};
 use jissoku_load::{Objective, Verdict};
 
 use super::errand::Find;
@@ -19,6 +19,8 @@ pub(super) struct Wishes {
     pub(super) events: bool,
     pub(super) strict: bool,
     pub(super) objective: Option<Objective>,
+    /// What the stopwatch itself reaches, to be told beside what it did.
+    pub(super) ceiling: Option<SelfTest>,
     pub(super) hdr: Option<PathBuf>,
     pub(super) raw_log: Option<PathBuf>,
     pub(super) timeseries: Option<PathBuf>,
@@ -45,6 +47,13 @@ impl Wishes {
             let more = wants_more.then(|| hgrm::percentiles(&output::together(outcome)));
             Ok(page + &more.unwrap_or_default())
         })
+    }
+
+    /// Puts into a report what belongs there and does not come from its measurement.
+    pub(super) fn complete(&self, report: &mut Report) {
+        if let Some(ceiling) = &self.ceiling {
+            report.hold_against(ceiling);
+        }
     }
 
     /// Writes the text of each format that is wanted where it belongs.

@@ -31,6 +31,9 @@ impl fmt::Display for Report {
                 duration(self.longest_gap_ns)
             )?;
         }
+        if let Some(ceiling) = &self.self_test {
+            writeln!(out, "{}", ceiling.line())?;
+        }
         if self.clock == "batch" {
             writeln!(
                 out,
@@ -238,7 +241,7 @@ pub(super) fn bounded(figure: &Figure) -> String {
     format!("{sign}{}", duration(figure.value_ns))
 }
 
-fn duration(value_ns: u64) -> String {
+pub(super) fn duration(value_ns: u64) -> String {
     match value_ns {
         0..1_000 => format!("{value_ns}ns"),
         1_000..1_000_000 => format!("{:.2}us", count(value_ns) / 1e3),

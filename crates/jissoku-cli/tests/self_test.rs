@@ -1,0 +1,79 @@
+//! `--self-test`: what the stopwatch reaches against the floor, by itself and beside a measurement.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn jissoku(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jissoku"));
+    command.args(arguments).output().expect("it starts")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = jissoku(arguments);
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("it is JSON")
+}
+
+/// A server to be measured. It is gone when this is.
+struct Served {
+    process: Child,
+    url: String,
+}
+
+impl Served {
+    fn start() -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_jissoku"))
+            .args(["floor", "serve", "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the floor starts");
+        let mut said = String::new();
+        let output = process.stdout.take().expect("it says where");
+        BufReader::new(output).read_line(&mut said).expect("it says where");
+        let url = said.trim().strip_prefix("listening on ").expect("a URL").to_owned();
+        Self { process, url }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.process.kill().expect("it is ours");
+        self.process.wait().expect("it ends");
+    }
+}
+
+#[test]
+fn the_stopwatch_alone_tells_what_it_reaches() {
+    let told = json(&["load", "--self-test", "-c", "3", "-p", "2", "--json"]);
+    assert_eq!(told["schema"], "jissoku.self-test/1");
+    let found = &told["self_test"];
+    assert_eq!((&found["connections"], &found["pipeline"]), (&3.into(), &2.into()));
+    assert!(
+        found["rate_rps"].as_f64() > Some(0.0) && found["cpu_ns_per_request"].as_f64() > Some(0.0)
+    );
+    assert!(found["overhead_ns_p99"].as_u64() >= found["overhead_ns_p50"].as_u64());
+    assert_eq!(found["used_fraction"], Value::Null);
+    for wrong in [&["-R", "9"][..], &["-d", "1s"], &["--repeat", "2"], &["--hdr", "x"]] {
+        let output = jissoku(&[&["load", "--self-test"], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("need a URL"), "{output:?}");
+    }
+}
+
+#[test]
+fn a_report_tells_how_much_of_its_ceiling_it_used() {
+    let served = Served::start();
+    let asked = ["load", "--self-test", "-R", "500", "-n", "100", "-c", "2"];
+    let files = ["--format", "human", "--format", "json=/dev/stderr"];
+    let output = jissoku(&[&asked[..], &files, &[&served.url]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stderr).expect("it is JSON");
+    let rate_of = |report: &Value| report["rate_rps"].as_f64().expect("a rate");
+    let used = report["self_test"]["used_fraction"].as_f64().expect("a part");
+    assert!((used - rate_of(&report) / rate_of(&report["self_test"])).abs() < 1e-9);
+    let page = String::from_utf8_lossy(&output.stdout);
+    assert!(page.contains("own ceiling here: ") && page.contains(" % of it"), "{page}");
+    assert!(report["requests"] == 100 && page.contains("Offered: 500 requests/s"), "{page}");
+}
