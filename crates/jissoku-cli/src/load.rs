@@ -9,6 +9,7 @@ mod progress;
 mod search;
 mod self_test;
 mod series;
+mod timeseries;
 mod tls;
 mod wishes;
 
@@ -28,6 +29,7 @@ use errand::Curiosity;
 use output::Output;
 use search::Search;
 use series::SeriesFlags;
+use timeseries::Intervals;
 use tls::TlsFlags;
 use wishes::Wishes;
 
@@ -149,9 +151,9 @@ pub(crate) struct Load {
     /// Write the latencies of each second as an interval log of `HdrHistogram`
     #[arg(long, value_name = "FILE")]
     hlog: Option<PathBuf>,
-    /// Write a line of JSON for each second of the window
-    #[arg(long, value_name = "FILE")]
-    timeseries: Option<PathBuf>,
+    /// Write a line of JSON for each interval of the window, or of CSV to a FILE.csv [default: 1s]
+    #[arg(long, value_name = "FILE[:INTERVAL]", value_parser = timeseries::intervals)]
+    timeseries: Option<Intervals>,
     /// Write every request as a line of CSV: when it was to be sent, was sent, was answered, and how
     #[arg(long, value_name = "FILE")]
     raw_log: Option<PathBuf>,
@@ -270,7 +272,7 @@ impl Load {
         }
         let curiosity = Curiosity {
             events: wishes.events,
-            rows: wishes.timeseries.is_some(),
+            rows: wishes.timeseries.as_ref().map(|asked| (asked.length_ns, asked.layout)),
             log: wishes.hlog.is_some(),
         };
         let mut find = match errand::carry_out(&plan, &signals, curiosity) {
@@ -300,16 +302,19 @@ impl Load {
 
     /// Whether there is a flag that needs a server to go with it.
     fn asks_for_a_measurement(&self) -> bool {
-        let files = [&self.hdr, &self.hlog, &self.timeseries, &self.raw_log];
         let is_a_series = self.series.points(&self.connections).is_ok_and(|all| !all.is_empty());
         let has_limits = (self.rate, self.requests, self.duration) != (None, None, None);
-        has_limits || is_a_series || self.slo.is_some() || files.iter().any(|file| file.is_some())
+        has_limits || is_a_series || self.slo.is_some() || self.wants_files()
+    }
+
+    fn wants_files(&self) -> bool {
+        let files = [&self.hdr, &self.hlog, &self.raw_log];
+        self.timeseries.is_some() || files.iter().any(|file| file.is_some())
     }
 
     /// What is to be done with the outcome.
     fn wishes(&mut self, is_series: bool) -> Result<Wishes, String> {
-        let files = [&self.hdr, &self.hlog, &self.timeseries, &self.raw_log];
-        if is_series && (self.events || files.iter().any(|file| file.is_some())) {
+        if is_series && (self.events || self.wants_files()) {
             return Err(
                 "--hdr, --hlog, --timeseries, --raw-log and --events go with one measurement"
                     .into(),

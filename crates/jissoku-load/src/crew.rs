@@ -12,12 +12,12 @@ use jissoku_os::epoll::{self, Epoll, Interest};
 use jissoku_os::socket::Endpoint;
 use jissoku_os::tsc::Clock;
 
+use crate::interval::{Gatherer, Part, Teller};
 use crate::lane::Lane;
 use crate::outcome::{Outcome, merge};
 use crate::plan::{OnBusy, Plan, Timepiece};
 use crate::rotation::Place;
 use crate::run::{Control, Failure};
-use crate::second::{Gatherer, Part, Teller};
 use crate::thread::Thread;
 use crate::watch::Watch;
 use crate::window::{EdgeDuty, Timing, Yield};
@@ -28,8 +28,8 @@ const HEAD_START_NS: u64 = 2_000_000;
 /// Watched processes are looked up so long before the window opens.
 const LOOK_UP_NS: u64 = 100_000_000;
 
-/// Whoever watches is told of a second at most so late.
-const LOOK_FOR_SECONDS: Duration = Duration::from_millis(50);
+/// Whoever watches is told of an interval at most so late.
+const LOOK_FOR_INTERVALS: Duration = Duration::from_millis(50);
 
 /// The threads, from the outside.
 pub(crate) struct Crew<'scope> {
@@ -38,7 +38,7 @@ pub(crate) struct Crew<'scope> {
     ready: Receiver<Result<(), Setback>>,
     go: Vec<Sender<Timing>>,
     threads: Vec<ScopedJoinHandle<'scope, io::Result<Option<Yield>>>>,
-    seconds: Receiver<Part>,
+    intervals: Receiver<Part>,
     /// Readable as soon as all threads have ended.
     ended: UnixStream,
     /// Dropping it ends all threads.
@@ -51,12 +51,12 @@ impl<'scope> Crew<'scope> {
         plan: &'scope Plan,
         endpoints: &'scope [Endpoint],
         duty: EdgeDuty<'scope>,
-        (clock, wants_seconds): (Clock, bool),
+        (clock, lengths_ns): (Clock, &[u64]),
     ) -> io::Result<Self> {
         let (halt, halted) = UnixStream::pair()?;
         let (ended, running) = UnixStream::pair()?;
         let (report, ready) = channel();
-        let (second, seconds) = channel();
+        let (interval, intervals) = channel();
         let (mut go, mut threads) = (Vec::new(), Vec::new());
         for number in 0..plan.threads {
             let (sender, timing) = channel();
@@ -65,13 +65,14 @@ impl<'scope> Crew<'scope> {
             let report = report.clone();
             let duty = (number == 0).then_some(duty);
             let seat = Seat { plan, endpoints, number, duty, clock };
-            let teller = wants_seconds.then(|| Teller::new(second.clone()));
+            let tellers = lengths_ns.iter().map(|&length| Teller::new(interval.clone(), length));
+            let tellers: Vec<Teller> = tellers.collect();
             threads.push(scope.spawn(move || {
                 let _running = running;
-                work(seat, teller, &halted, (&report, &timing))
+                work(seat, tellers, &halted, (&report, &timing))
             }));
         }
-        Ok(Self { plan, clock, ready, go, threads, seconds, ended, halt })
+        Ok(Self { plan, clock, ready, go, threads, intervals, ended, halt })
     }
 
     pub(crate) fn measure(self, watch: &Watch, control: Control<'_>) -> Result<Outcome, Failure> {
@@ -102,7 +103,7 @@ impl<'scope> Crew<'scope> {
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        tell_seconds(&self.seconds, &mut gatherer, control);
+        tell_intervals(&self.intervals, &mut gatherer, control);
         let mut outcome = merge(self.plan, yields, watch);
         outcome.drift_ppm = self.clock.drift_ppm();
         outcome.clock =
@@ -138,26 +139,26 @@ impl<'scope> Crew<'scope> {
             if watch.is_asked() {
                 watch.look_up();
             }
-            let patience = control.on_second.map(|_| LOOK_FOR_SECONDS);
+            let patience = control.listener.map(|_| LOOK_FOR_INTERVALS);
             while epoll.wait(&mut event, patience)? == 0 {
-                tell_seconds(&self.seconds, gatherer, control);
+                tell_intervals(&self.intervals, gatherer, control);
             }
         }
         Ok(event[0].data.u64() == 0)
     }
 }
 
-/// Passes on which seconds are over.
-fn tell_seconds(parts: &Receiver<Part>, gatherer: &mut Gatherer, control: Control<'_>) {
-    for second in parts.try_iter().filter_map(|part| gatherer.take(&part)) {
-        control.on_second.iter().for_each(|tell| tell(&second));
+/// Passes on which intervals are over.
+fn tell_intervals(parts: &Receiver<Part>, gatherer: &mut Gatherer, control: Control<'_>) {
+    for interval in parts.try_iter().filter_map(|part| gatherer.take(&part)) {
+        control.listener.iter().for_each(|listener| (listener.hear)(&interval));
     }
 }
 
 /// What a thread does, from its first to its last moment.
 fn work(
     seat: Seat<'_>,
-    teller: Option<Teller>,
+    tellers: Vec<Teller>,
     halt: &UnixStream,
     (report, timing): (&Sender<Result<(), Setback>>, &Receiver<Timing>),
 ) -> io::Result<Option<Yield>> {
@@ -169,7 +170,7 @@ fn work(
     let _heard = report.send(ready);
     match (thread, timing.recv()) {
         (Some(mut thread), Ok(timing)) => {
-            thread.teller = teller;
+            thread.tellers = tellers;
             thread.run(timing, (seat.number, seat.plan.threads)).map(Some)
         }
         _ => Ok(None),

@@ -81,6 +81,25 @@ impl Histogram {
         grown.map(|(bin, (now, then))| (largest(bin), now - then)).collect()
     }
 
+    /// Becomes a later state of itself, and returns what was counted meanwhile, as values and their counts.
+    pub(crate) fn catch_up(&mut self, now: &Self) -> Vec<(u64, u64)> {
+        if now.count == self.count {
+            return Vec::new();
+        }
+        // Nothing was ever counted outside.
+        let range = index(now.min.min(LONGEST_NS))..=index(now.max.min(LONGEST_NS));
+        let bins = self.bins[range.clone()].iter_mut().zip(&now.bins[range.clone()]).zip(range);
+        let mut grown = Vec::new();
+        for ((ours, &theirs), bin) in bins {
+            if theirs > *ours {
+                grown.push((largest(bin), theirs - *ours));
+                *ours = theirs;
+            }
+        }
+        (self.count, self.sum, self.min, self.max) = (now.count, now.sum, now.min, now.max);
+        grown
+    }
+
     /// Adds what another one counted.
     pub fn add(&mut self, other: &Self) {
         for (ours, theirs) in self.bins.iter_mut().zip(&other.bins) {

@@ -20,6 +20,7 @@ mod figures;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod histogram;
+mod interval;
 mod lane;
 mod later;
 mod ledger;
@@ -36,7 +37,6 @@ mod request;
 mod rotation;
 mod run;
 mod schedule;
-mod second;
 mod session;
 mod shape;
 mod tally;
@@ -55,6 +55,7 @@ pub use expect::{Expected, Verify};
 pub use fault::{Fault, Faults};
 pub use figures::{Figure, Support};
 pub use histogram::{Histogram, Quantiles};
+pub use interval::Interval;
 pub use ledger::{Entry, Kind};
 pub use objective::{BadObjective, Objective, Verdict};
 pub use outcome::{LaneOutcome, Outcome, ThreadOutcome};
@@ -62,8 +63,7 @@ pub use plan::{
     Arrival, BadPlan, Driver, Idle, LanePlan, OnBusy, Pace, Plan, Reuse, Think, Timepiece, Until,
 };
 pub use request::{BadRequest, Request, Version};
-pub use run::{Control, Failure, run};
-pub use second::Second;
+pub use run::{Control, Failure, Listener, run};
 pub use shape::Shape;
 pub use tally::Tally;
 pub use tls::{BadTls, Sessions, Tls, Trust};

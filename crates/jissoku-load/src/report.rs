@@ -9,6 +9,7 @@ mod human;
 mod openmetrics;
 pub mod raw;
 mod self_test;
+pub mod timeseries;
 
 pub use accounting::Accounting;
 pub use format::Format;

@@ -9,9 +9,9 @@ use jissoku_os::process;
 use jissoku_os::tsc::Clock;
 
 use crate::crew::Crew;
+use crate::interval::Interval;
 use crate::outcome::Outcome;
 use crate::plan::{Plan, Timepiece};
-use crate::second::Second;
 use crate::watch::Watch;
 use crate::window::{Edge, EdgeDuty};
 
@@ -22,8 +22,26 @@ pub struct Control<'a> {
     pub interrupt: BorrowedFd<'a>,
     /// Called by the first thread when the window opens and closes.
     pub on_edge: &'a (dyn Fn(Edge) + Sync),
-    /// Called soon after each second of the window, for each lane.
-    pub on_second: Option<&'a dyn Fn(&Second)>,
+    /// Who is told how it goes while the window is open.
+    pub listener: Option<Listener<'a>>,
+}
+
+/// Somebody who wants to hear of intervals.
+#[derive(Clone, Copy)]
+pub struct Listener<'a> {
+    /// Intervals of each of these lengths are told of.
+    pub lengths_ns: &'a [u64],
+    /// Called soon after each interval of the window, for each lane.
+    pub hear: &'a dyn Fn(&Interval),
+}
+
+impl fmt::Debug for Listener<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Listener")
+            .field("lengths_ns", &self.lengths_ns)
+            .finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for Control<'_> {
@@ -110,7 +128,7 @@ pub fn run(plan: &Plan, control: Control<'_>) -> Result<Outcome, Failure> {
             plan,
             &endpoints,
             EdgeDuty { watch: &watch, on_edge: control.on_edge },
-            (clock, control.on_second.is_some()),
+            (clock, control.listener.map_or(&[], |listener| listener.lengths_ns)),
         )?;
         crew.measure(&watch, control)
     })

@@ -19,6 +19,7 @@ use jissoku_os::uring::Client;
 use crate::completion::Outbox;
 
 use crate::connection::{Connection, Phase, Stamp, short};
+use crate::interval::Teller;
 use crate::lane::Lane;
 use crate::ledger::Ledger;
 use crate::pace::{Arrival, OnBusy};
@@ -26,7 +27,6 @@ use crate::plan::{Driver, Idle, Plan, Timepiece};
 use crate::random::Random;
 use crate::reader::Reader;
 use crate::schedule::{Drawn, Even, Offer, Schedule};
-use crate::second::Teller;
 use crate::session::Session;
 use crate::tally::Tally;
 use crate::window::{EdgeDuty, Timing, Window, Yield};
@@ -87,8 +87,8 @@ pub(crate) struct Thread<'a> {
     batch_ns: Option<u64>,
     pub(crate) window: Window,
     pub(crate) duty: Option<EdgeDuty<'a>>,
-    /// Tells of each second, if anybody listens.
-    pub(crate) teller: Option<Teller>,
+    /// Tell of intervals, if anybody listens.
+    pub(crate) tellers: Vec<Teller>,
     /// Every request, if they are wanted.
     pub(crate) ledger: Option<Ledger>,
     /// What the window will be counted in.
@@ -133,7 +133,7 @@ impl<'a> Thread<'a> {
             batch_ns: None,
             window: Window::default(),
             duty,
-            teller: None,
+            tellers: Vec::new(),
             ledger: None,
             fresh,
         })

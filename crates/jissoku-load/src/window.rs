@@ -7,6 +7,7 @@ use jissoku_os::clock;
 
 use crate::connection::{Phase, Stamp};
 use crate::histogram::Histogram;
+use crate::interval::Teller;
 use crate::lane::Lane;
 use crate::ledger::{Entry, Kind, Ledger};
 use crate::tally::Tally;
@@ -88,8 +89,13 @@ impl Thread<'_> {
             self.open(timing);
         }
         while self.window.opened_ns.is_some() && now_ns >= self.window.next_second_ns {
-            self.end_second();
+            self.lanes.iter_mut().for_each(|lane| lane.tally.second_over());
             self.window.next_second_ns += SECOND_NS;
+        }
+        for teller in &mut self.tellers {
+            while now_ns >= teller.next_ns() {
+                teller.tell(&self.lanes);
+            }
         }
         if self.window.opened_ns.is_some() && now_ns >= self.window.closes_ns {
             return true;
@@ -101,15 +107,6 @@ impl Thread<'_> {
         false
     }
 
-    fn end_second(&mut self) {
-        for (number, lane) in self.lanes.iter_mut().enumerate() {
-            lane.tally.second_over();
-            if let Some(teller) = &mut self.teller {
-                teller.tell(number, &lane.tally);
-            }
-        }
-    }
-
     pub(crate) fn plan_marks(&mut self, timing: Timing) {
         let edge = match self.window.opened_ns {
             None => timing.open_ns,
@@ -117,8 +114,9 @@ impl Thread<'_> {
         };
         let check = self.checks.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
         let retry = self.retries.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
+        let interval = self.tellers.iter().map(Teller::next_ns).min().unwrap_or(u64::MAX);
         let later = self.later.peek().map_or(u64::MAX, |Reverse((at_ns, _))| *at_ns);
-        self.next_mark_ns = edge.min(check).min(retry).min(later);
+        self.next_mark_ns = edge.min(interval).min(check).min(retry).min(later);
     }
 
     /// Opens the window: counting begins anew, at the moment at which CPU times are read.
@@ -133,9 +131,7 @@ impl Thread<'_> {
         self.window.cpu_ns = clock::thread_cpu_ns();
         let now_ns = self.clock.now_ns();
         self.carry(now_ns);
-        if let Some(teller) = &mut self.teller {
-            teller.begin(self.lanes.len());
-        }
+        self.tellers.iter_mut().for_each(|teller| teller.begin(self.lanes.len(), now_ns));
         self.ledger.iter_mut().for_each(Ledger::open);
         self.window.opened_ns = Some(now_ns);
         self.window.closes_ns = now_ns.saturating_add(timing.duration_ns);

@@ -5,7 +5,8 @@ use std::os::fd::AsFd as _;
 use std::sync::OnceLock;
 
 use jissoku_load::report::Report;
-use jissoku_load::{Control, Edge, Failure, OnBusy, Outcome, Plan, Second};
+use jissoku_load::report::timeseries::Layout;
+use jissoku_load::{Control, Edge, Failure, Interval, Listener, OnBusy, Outcome, Plan};
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::{clock, descriptors};
 
@@ -20,8 +21,8 @@ const SPARE_DESCRIPTORS: usize = 64;
 pub(crate) struct Curiosity {
     /// A line on stderr when the window opens and closes; without the line of progress.
     pub(crate) events: bool,
-    /// A row for each second.
-    pub(crate) rows: bool,
+    /// A row for each interval of this length.
+    pub(crate) rows: Option<(u64, Layout)>,
     /// All bins of each second.
     pub(crate) log: bool,
 }
@@ -52,17 +53,15 @@ pub(crate) fn carry_out(plan: &Plan, signals: &Signals, curiosity: Curiosity) ->
         }
     };
     let progress = Progress::new(plan, curiosity);
-    let hear = |second: &Second| progress.hear(second);
-    let on_second = progress.is_wanted().then_some(&hear as &dyn Fn(&Second));
-    let control = Control { interrupt: signals.as_fd(), on_edge: &on_edge, on_second };
+    let (hear, lengths_ns) = (|interval: &Interval| progress.hear(interval), progress.lengths_ns());
+    let listener = Listener { lengths_ns: &lengths_ns, hear: &hear };
+    let listener = Some(listener).filter(|_| !lengths_ns.is_empty());
+    let control = Control { interrupt: signals.as_fd(), on_edge: &on_edge, listener };
     let outcome = jissoku_load::run(plan, control);
-    let (rows, log) = progress.finish();
+    let opened_ns = opened.get().copied().unwrap_or_default();
+    let (rows, log) = progress.finish(outcome.as_ref().ok(), opened_ns);
     match outcome {
-        Ok(outcome) => {
-            let opened = opened.get().copied().unwrap_or_default();
-            let log = log.map(|log| log.finish(&outcome, opened)).unwrap_or_default();
-            Ok(Find { report: Report::new(plan, &outcome), outcome, rows, log })
-        }
+        Ok(outcome) => Ok(Find { report: Report::new(plan, &outcome), outcome, rows, log }),
         Err(failure @ Failure::NoSuchProcess { .. }) => Err(complain(&failure.to_string(), 2)),
         Err(failure) => Err(complain(&failure.to_string(), 1)),
     }

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use jissoku_load::report::{Format, hgrm, raw};
-use jissoku_load::{Histogram, Outcome, Second};
+use jissoku_load::{Histogram, Outcome};
 
 /// Where GitHub wants the summary of a step.
 const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
@@ -79,19 +79,6 @@ pub(super) fn write_raw(file: &Path, outcome: &Outcome) -> Result<(), String> {
     let written =
         fs::File::create(file).and_then(|out| raw::write(outcome, &mut io::BufWriter::new(out)));
     written.map_err(|error| format!("{} cannot be written: {error}", file.display()))
-}
-
-/// One row for each second and lane, in JSON, each a line.
-pub(super) fn row(second: &Second) -> String {
-    let figures = second.latency.quantiles();
-    let row = serde_json::json!({
-        "second": second.number,
-        "lane": second.lane,
-        "requests": second.requests,
-        "errors": second.errors,
-        "latency_ns": figures,
-    });
-    format!("{row}\n")
 }
 
 pub(super) fn write_file(file: &Path, text: &str) -> Result<(), String> {

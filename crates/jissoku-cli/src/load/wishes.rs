@@ -7,6 +7,7 @@ use jissoku_load::{Objective, Verdict};
 
 use super::errand::Find;
 use super::output::{self, Output};
+use super::timeseries::Intervals;
 use crate::load::complain;
 
 /// What becomes of an outcome.
@@ -23,7 +24,7 @@ pub(super) struct Wishes {
     pub(super) ceiling: Option<SelfTest>,
     pub(super) hdr: Option<PathBuf>,
     pub(super) raw_log: Option<PathBuf>,
-    pub(super) timeseries: Option<PathBuf>,
+    pub(super) timeseries: Option<Intervals>,
 }
 
 impl Wishes {
@@ -37,8 +38,8 @@ impl Wishes {
         if let Some(file) = &self.raw_log {
             output::write_raw(file, outcome)?;
         }
-        if let Some(file) = &self.timeseries {
-            output::write_file(file, rows)?;
+        if let Some(intervals) = &self.timeseries {
+            output::write_file(&intervals.file, rows)?;
         }
         self.write_all(|format| {
             let page =

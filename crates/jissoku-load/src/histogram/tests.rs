@@ -85,3 +85,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_earlier_state_catches_up_and_tells_what_came_since() {
+    let (mut now, mut earlier) = (Histogram::new(), Histogram::new());
+    assert_eq!(earlier.catch_up(&now), []);
+    for values in [&[5, 5, 1_000_000][..], &[1, 1_000_000, LONGEST_NS + 1], &[]] {
+        let before = earlier.clone();
+        for &value in values {
+            now.record(value);
+        }
+        assert_eq!(earlier.catch_up(&now), now.since(&before));
+        assert_eq!(earlier.bins().collect::<Vec<_>>(), now.bins().collect::<Vec<_>>());
+        assert_eq!((earlier.count, earlier.sum), (now.count, now.sum));
+        assert_eq!((earlier.min, earlier.max), (now.min, now.max));
+    }
+}

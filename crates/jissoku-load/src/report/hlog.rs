@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use crate::histogram::Histogram;
+use crate::interval::Interval;
 use crate::outcome::Outcome;
-use crate::second::Second;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -25,7 +25,7 @@ impl IntervalLog {
     }
 
     /// Writes a second down that is over.
-    pub fn hear(&mut self, second: &Second) {
+    pub fn hear(&mut self, second: &Interval) {
         let lanes = self.told.len();
         if let Some((told, seconds)) = self.told.get_mut(second.lane) {
             told.add(&second.latency);
@@ -91,10 +91,10 @@ mod tests {
     use super::*;
     use crate::outcome::LaneOutcome;
 
-    fn second(lane: usize, number: u64, value_ns: u64) -> Second {
+    fn second(lane: usize, number: u64, value_ns: u64) -> Interval {
         let mut latency = Histogram::new();
         latency.record_many(value_ns, 10);
-        Second { lane, number, requests: 10, errors: 0, latency }
+        Interval { lane, number, length_ns: SECOND_NS, requests: 10, errors: 0, latency }
     }
 
     #[test]

@@ -121,7 +121,10 @@ impl fmt::Display for SelfTest {
             return writeln!(out, "  {sentence}");
         }
         if self.is_lower_bound {
-            writeln!(out, "  No thread was busy all the time: the floor limited it, or others had its core")?;
+            writeln!(
+                out,
+                "  No thread was busy all the time: the floor limited it, or others had its core"
+            )?;
         }
         writeln!(
             out,

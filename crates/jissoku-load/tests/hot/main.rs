@@ -105,7 +105,7 @@ fn allocations(url: &str, requests: u64, driver: Driver, change: impl Fn(&mut Pl
     plan.check().expect("the plan makes sense");
     let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
     let before = counting::allocations();
-    let control = Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, on_second: None };
+    let control = Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, listener: None };
     let outcome = run(&plan, control).expect("it can be measured");
     let count = counting::allocations() - before;
     assert_eq!(outcome.lanes[0].tally.requests, requests);

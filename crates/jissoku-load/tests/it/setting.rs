@@ -70,5 +70,5 @@ pub(crate) fn measure(plan: &Plan) -> Outcome {
 pub(crate) fn try_to_measure(plan: &Plan) -> Result<Outcome, Failure> {
     plan.check().expect("the plan makes sense");
     let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
-    run(plan, Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, on_second: None })
+    run(plan, Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, listener: None })
 }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jissoku_load::report::Report;
-use jissoku_load::{Control, Edge, Pace, Second, Until, run};
+use jissoku_load::{Control, Edge, Interval, Listener, Pace, Until, run};
 
 use crate::scripted::{Act, HELLO, Server};
 use crate::{measure, plan};
@@ -36,7 +36,7 @@ fn the_warm_up_counts_for_nothing_and_the_window_is_as_long_as_asked() {
         }
     };
     let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
-    let control = Control { interrupt: interrupt.as_fd(), on_edge: &on_edge, on_second: None };
+    let control = Control { interrupt: interrupt.as_fd(), on_edge: &on_edge, listener: None };
     let outcome = run(&plan, control).expect("it can be measured");
     assert_eq!((opened.into_inner(), closed.into_inner()), (1, 1));
     assert!(outcome.duration_ns >= 400 * MILLISECOND_NS);
@@ -73,7 +73,7 @@ fn an_interrupt_keeps_what_was_counted() {
         let mut plan = plan(&[server.url()], 1);
         plan.pace = pace.clone();
         plan.until = Until { duration_ns: Some(3_600_000 * MILLISECOND_NS), requests: None };
-        let control = Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, on_second: None };
+        let control = Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, listener: None };
         let outcome = run(&plan, control).expect("it can be measured");
         assert!(outcome.interrupted);
         assert_eq!(outcome.lanes[0].tally.faults.total(), 0);
@@ -104,20 +104,28 @@ fn the_report_holds_what_was_counted() {
 }
 
 #[test]
-fn whoever_watches_hears_of_each_second_and_they_add_up() {
+fn whoever_watches_hears_of_each_interval_and_they_add_up() {
     let server = polite();
     let mut plan = plan(&[server.url(), server.url()], 1);
     plan.threads = 2;
     plan.until = Until { duration_ns: Some(2_000 * MILLISECOND_NS), requests: None };
     let heard = RefCell::new(Vec::new());
-    let listen = |second: &Second| heard.borrow_mut().push(second.clone());
+    let listen = |interval: &Interval| heard.borrow_mut().push(interval.clone());
     let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
-    let on_second = Some(&listen as &dyn Fn(&Second));
-    let control = Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, on_second };
+    let lengths_ns = &[1_000 * MILLISECOND_NS, 40 * MILLISECOND_NS];
+    let listener = Some(Listener { lengths_ns, hear: &listen });
+    let control = Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, listener };
     let outcome = run(&plan, control).expect("it can be measured");
     let heard = heard.into_inner();
     for (number, lane) in outcome.lanes.iter().enumerate() {
-        let seconds: Vec<_> = heard.iter().filter(|second| second.lane == number).collect();
+        let of = |length_ns: u64| {
+            let ours = heard.iter().filter(move |heard| heard.lane == number);
+            ours.filter(move |heard| heard.length_ns == length_ns).collect::<Vec<_>>()
+        };
+        let (seconds, shorter) = (of(lengths_ns[0]), of(lengths_ns[1]));
+        assert!(shorter.iter().map(|interval| interval.number).eq(0..50));
+        let sum = |all: &[&Interval]| all.iter().map(|interval| interval.requests).sum::<u64>();
+        assert_eq!(sum(&shorter), sum(&seconds));
         assert_eq!(seconds.iter().map(|second| second.number).collect::<Vec<_>>(), [0, 1]);
         for (second, &counted) in seconds.iter().zip(&lane.tally.per_second) {
             assert_eq!((second.requests, second.latency.count()), (counted, counted));

@@ -1,0 +1,61 @@
+//! `--timeseries`: where the intervals of the window are written, how long they are, and how.
+
+use std::path::{Path, PathBuf};
+
+use jissoku_load::report::timeseries::Layout;
+
+use crate::units;
+
+/// What an interval is that nobody said anything about.
+const LENGTH_NS: u64 = 1_000_000_000;
+
+/// Telling of an interval takes a thread up to some 50 us.
+const LENGTH_NS_MIN: u64 = 10_000_000;
+
+/// As it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Intervals {
+    pub(super) file: PathBuf,
+    pub(super) length_ns: u64,
+    pub(super) layout: Layout,
+}
+
+/// `run.ndjson`, `run.csv:100ms`.
+pub(super) fn intervals(text: &str) -> Result<Intervals, String> {
+    let is_length = |tail: &str| tail.starts_with(|first: char| first.is_ascii_digit());
+    let (file, length_ns) = match text.rsplit_once(':').filter(|(_, tail)| is_length(tail)) {
+        None => (text, LENGTH_NS),
+        Some((file, tail)) => (file, units::duration_ns(tail)?),
+    };
+    if file.is_empty() {
+        return Err("name a file, and an interval if you like: run.csv:100ms".to_owned());
+    }
+    if length_ns < LENGTH_NS_MIN {
+        return Err("intervals shorter than 10ms would be measured along: give 10ms or more".into());
+    }
+    let is_csv = Path::new(file).extension().is_some_and(|end| end.eq_ignore_ascii_case("csv"));
+    let layout = if is_csv { Layout::Csv } else { Layout::Json };
+    Ok(Intervals { file: file.into(), length_ns, layout })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_may_follow_the_file() {
+        for (text, file, length_ns, layout) in [
+            ("run.ndjson", "run.ndjson", LENGTH_NS, Layout::Json),
+            ("run.csv:250ms", "run.csv", 250_000_000, Layout::Csv),
+            ("a:b.CSV:10ms", "a:b.CSV", 10_000_000, Layout::Csv),
+            ("a:b", "a:b", LENGTH_NS, Layout::Json),
+            ("run:2", "run", 2 * LENGTH_NS, Layout::Json),
+        ] {
+            let wanted = Intervals { file: file.into(), length_ns, layout };
+            assert_eq!(intervals(text), Ok(wanted), "{text}");
+        }
+        for text in ["", ":1s", "run:9ms", "run:0", "run:1x", "run:1.5.2s"] {
+            assert!(intervals(text).is_err(), "{text:?}");
+        }
+    }
+}
