@@ -147,6 +147,12 @@ CASES = {
     "a rate into nothing": (["load", "http://127.0.0.1:1/", "-R", "1k:"], "1k:50k"),
     "an objective without a bound": (["load", "http://127.0.0.1:1/", "--slo", "p99"], "p99<5ms"),
     "a format of nobody": (["load", "http://127.0.0.1:1/", "--format", "xml"], "openmetrics"),
+    "wrk2 without a rate": (["wrk2", "http://127.0.0.1:1/"], "give -R"),
+    "a self-test that is to last": (["load", "--self-test", "-d", "9s"], "need a URL"),
+    "intervals of no length": (
+        ["load", "http://127.0.0.1:1/", "--timeseries", "run.csv:9ms"],
+        "give 10ms or more",
+    ),
     "a script in another language": (["wrk", "-s", "x.lua", "http://127.0.0.1:1/"], "no Lua"),
 }
 
@@ -215,6 +221,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(run: Run, tmp_path: Path) 
         "load",
         "floor",
         "wrk",
+        "wrk2",
         "ab",
     ],
 )

@@ -1,5 +1,5 @@
 //! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, and the load in the
-//! shapes of `wrk` and `ab`. One definition, used by the binary and, through `jissoku-python`, by the installed command.
+//! shapes of `wrk`, `wrk2` and `ab`. One definition, used by the binary and, through `jissoku-python`, by the installed command.
 
 mod floor;
 mod load;
@@ -26,6 +26,7 @@ enum Verb {
     Floor(floor::Floor),
     Oracle(oracle::Oracle),
     Wrk(shapes::wrk::Wrk),
+    Wrk2(shapes::wrk::Wrk),
     Ab(shapes::ab::Ab),
 }
 
@@ -52,6 +53,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>) -> u8 {
         Verb::Floor(floor) => floor.run(),
         Verb::Oracle(oracle) => oracle.run(),
         Verb::Wrk(wrk) => wrk.run(),
+        Verb::Wrk2(wrk) => wrk.run_paced(),
         Verb::Ab(ab) => ab.run(),
     }
 }

@@ -12,7 +12,7 @@ mod self_test;
 pub mod timeseries;
 
 pub use accounting::Accounting;
-pub use format::Format;
+pub use format::{Format, annotations};
 pub use host::Host;
 pub use self_test::SelfTest;
 

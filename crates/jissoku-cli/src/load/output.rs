@@ -51,6 +51,17 @@ impl Output {
     }
 }
 
+/// Whether GitHub reads along what is printed.
+pub(super) fn is_read_by_github() -> bool {
+    std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
+}
+
+/// Says something that GitHub shows beside the step.
+pub(super) fn annotate(text: &str) {
+    // Whoever closed our standard output does not want to know.
+    let _told = io::stdout().lock().write_all(text.as_bytes());
+}
+
 /// Sends to a file what would go to stdout, which has to be one report.
 pub(super) fn redirect(outputs: &mut [Output], file: PathBuf) -> Result<(), String> {
     let mut bound = outputs.iter_mut().filter(|output| output.file.is_none());

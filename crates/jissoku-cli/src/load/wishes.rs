@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jissoku_load::report::{Format, Report, SelfTest, hgrm};
+use jissoku_load::report::{Format, Report, SelfTest, annotations, hgrm};
 use jissoku_load::{Objective, Verdict};
 
 use super::errand::Find;
@@ -65,8 +65,17 @@ impl Wishes {
         self.outputs.iter().try_for_each(|output| output.write(&text(output.format())?))
     }
 
+    /// Whether there is a step on GitHub beside which something can be said.
+    fn has_a_step(&self) -> bool {
+        let is_asked = self.outputs.iter().any(|output| output.format() == Format::Github);
+        is_asked && output::is_read_by_github()
+    }
+
     /// The exit code that the report deserves.
     pub(super) fn judge(&self, report: &Report) -> u8 {
+        if self.has_a_step() {
+            output::annotate(&annotations(report));
+        }
         if let Some(sentence) = report.nothing_measured() {
             return complain(&sentence, 1);
         }
@@ -76,7 +85,12 @@ impl Wishes {
         let verdict = self.objective.as_ref().map(|objective| objective.judge(&report.lanes));
         match verdict {
             None | Some(Verdict::Met) => 0,
-            Some(Verdict::Broken(sentence)) => complain(&sentence, 3),
+            Some(Verdict::Broken(sentence)) => {
+                if self.has_a_step() {
+                    output::annotate(&format!("::error title=jissoku load::{sentence}\n"));
+                }
+                complain(&sentence, 3)
+            }
             Some(Verdict::Undecided(sentence)) => complain(&sentence, 4),
         }
     }

@@ -1,14 +1,17 @@
-//! `jissoku wrk`: the flags of wrk 4 and wrk2, and the shape of their report.
+//! `jissoku wrk` and `jissoku wrk2`: the flags of wrk 4 and wrk2, and the shape of their reports.
 
 use std::io::{self, Write as _};
 
 use jissoku_load::Histogram;
-use jissoku_load::report::LaneReport;
+use jissoku_load::report::{LaneReport, hgrm};
 
 use super::spread::Spread;
 use super::{float, measure, notes};
 use crate::load::complain;
 use crate::load::errand::Find;
+
+/// Percentiles that wrk2 tells, in thousandths.
+const PERCENTILES: [u64; 8] = [50_000, 75_000, 90_000, 99_000, 99_900, 99_990, 99_999, 100_000];
 
 /// Takes the flags of wrk and wrk2, and reports in their shape.
 #[derive(Debug, clap::Args)]
@@ -33,6 +36,9 @@ pub(crate) struct Wrk {
     /// Print the distribution of latencies
     #[arg(short = 'L', long)]
     latency: bool,
+    /// Print the distribution of latencies from the actual sending too (wrk2)
+    #[arg(short = 'U', long = "u_latency")]
+    uncorrected: bool,
     /// Time-out of a request
     #[arg(long, default_value = "2s")]
     timeout: String,
@@ -42,6 +48,14 @@ pub(crate) struct Wrk {
 }
 
 impl Wrk {
+    /// As wrk2, which has no closed loop.
+    pub(crate) fn run_paced(self) -> u8 {
+        if self.rate.is_none() {
+            return complain("wrk2 sends at a rate: give -R (requests per second)", 2);
+        }
+        self.run()
+    }
+
     pub(crate) fn run(self) -> u8 {
         if let Some(script) = &self.script {
             let refusal = format!(
@@ -98,8 +112,15 @@ impl Wrk {
         let threads = self.threads as u64;
         let rates = counted.tally.per_second.iter().map(|count| (count / threads, 1));
         page.push(row("Req/Sec", Spread::of(rates), |value| metric(value, 1000.0, "")));
-        if self.latency {
-            page.push(distribution(&counted.tally.latency));
+        let (is_paced, tally) = (self.rate.is_some(), &counted.tally);
+        if is_paced && (self.latency || self.uncorrected) {
+            page.push(spectrum("Recorded Latency", &tally.latency));
+        } else if self.latency {
+            page.push(distribution(&tally.latency));
+        }
+        if is_paced && self.uncorrected {
+            let what = "Uncorrected Latency (measured without taking delayed starts into account)";
+            page.push(spectrum(what, &tally.service));
         }
         let read = metric(float(lane.bytes_received), 1024.0, "B");
         let seconds = find.report.duration_s;
@@ -119,6 +140,21 @@ fn distribution(latency: &Histogram) -> String {
         let value = if latency.count() == 0 { 0 } else { latency.quantile(percent * 10) };
         text.push(format!("    {percent}%  {:>7}\n", time(float(value))));
     }
+    text.concat()
+}
+
+/// As wrk2 tells latencies, with all percentiles below the usual ones.
+fn spectrum(what: &str, latency: &Histogram) -> String {
+    let mut text = vec![format!("  Latency Distribution (HdrHistogram - {what})\n")];
+    for thousandths in PERCENTILES {
+        let rank = u128::from(latency.count()) * u128::from(thousandths);
+        let rank = u64::try_from(rank.div_ceil(100_000)).unwrap_or(u64::MAX);
+        let value = if latency.count() == 0 { 0 } else { latency.at_rank(rank.max(1)) };
+        let percent = float(thousandths) / 1e3;
+        text.push(format!("{percent:>7.3}%{:>10}\n", time(float(value))));
+    }
+    text.push(format!("\n  Detailed Percentile spectrum:\n{}", hgrm::percentiles(latency)));
+    text.push("----------------------------------------------------------\n".to_owned());
     text.concat()
 }
 
@@ -180,6 +216,21 @@ mod tests {
         assert_eq!(metric(56_200.0, 1000.0, ""), "56.20k");
         assert_eq!(metric(1024.0 * 1024.0 * 2.5, 1024.0, "B"), "2.50MB");
         assert_eq!(metric(12.0, 1024.0, "B"), "12.00B");
+    }
+
+    #[test]
+    fn a_spectrum_has_the_percentiles_of_wrk2() {
+        let mut latency = Histogram::new();
+        latency.record_many(1_000_000, 99);
+        latency.record_many(2_000_000, 1);
+        let text = spectrum("Recorded Latency", &latency);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "  Latency Distribution (HdrHistogram - Recorded Latency)");
+        assert_eq!((lines[1], lines[4]), (" 50.000%    1.00ms", " 99.000%    1.00ms"));
+        assert_eq!((lines[5], lines[8]), (" 99.900%    2.00ms", "100.000%    2.00ms"));
+        assert_eq!(lines[10], "  Detailed Percentile spectrum:");
+        assert!(lines[11].contains("TotalCount"), "{text}");
+        assert!(spectrum("x", &Histogram::new()).contains("100.000%    0.00us"));
     }
 
     #[test]

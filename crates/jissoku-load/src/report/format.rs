@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::str::FromStr;
 
+use crate::check::Check;
 use crate::report::{LaneReport, Report};
 
 /// A shape of a report.
@@ -159,6 +160,17 @@ fn github(report: &Report) -> String {
         );
     }
     out
+}
+
+/// A line for each self-check that failed, which GitHub shows beside the step that printed it.
+#[must_use]
+pub fn annotations(report: &Report) -> String {
+    let failed = report.checks.iter().filter(|check| check.passed == Some(false));
+    let line = |check: &Check| {
+        let Check { name, value, bound, .. } = check;
+        format!("::warning title=jissoku load::self-check {name} is {value:.6}, against {bound}\n")
+    };
+    failed.map(line).collect::<Vec<_>>().concat()
 }
 
 fn percentile(lane: &LaneReport, name: &str) -> String {

@@ -1,4 +1,4 @@
-//! `--self-test`: what the stopwatch reaches against the floor, by itself and beside a measurement.
+//! `load` as a program: what it tells beside its figures.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -76,4 +76,20 @@ fn a_report_tells_how_much_of_its_ceiling_it_used() {
     let page = String::from_utf8_lossy(&output.stdout);
     assert!(page.contains("own ceiling here: ") && page.contains(" % of it"), "{page}");
     assert!(report["requests"] == 100 && page.contains("Offered: 500 requests/s"), "{page}");
+}
+
+#[test]
+fn what_failed_stands_beside_the_step_on_github() {
+    let served = Served::start();
+    let told = |actions: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jissoku"));
+        command.args(["load", "-n", "20", "-c", "2", "--format", "github", "--slo", "p50<1ns"]);
+        command.arg(&served.url).env("GITHUB_ACTIONS", actions).env_remove("GITHUB_STEP_SUMMARY");
+        let output = command.output().expect("it starts");
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let (there, elsewhere) = (told("true"), told("false"));
+    assert!(there.contains("\n::error title=jissoku load::"), "{there}");
+    assert!(elsewhere.contains("### Load") && !elsewhere.contains("::error"), "{elsewhere}");
 }
