@@ -154,6 +154,13 @@ CASES = {
         "give 10ms or more",
     ),
     "a script in another language": (["wrk", "-s", "x.lua", "http://127.0.0.1:1/"], "no Lua"),
+    "wrk2 without a rate": (["wrk2", "http://127.0.0.1:1/"], "give -R"),
+    "another HTTP in hey's words": (["hey", "-h2", "http://127.0.0.1:1/"], "--h2: HTTP/1.1 is all"),
+    "less than one each": (["hey", "-n", "4", "http://127.0.0.1:1/"], "less than -c 50"),
+    "bursts in oha's words": (
+        ["oha", "--burst-delay", "1s", "http://127.0.0.1:1/"],
+        "there are no bursts here",
+    ),
 }
 
 
@@ -223,6 +230,8 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(run: Run, tmp_path: Path) 
         "wrk",
         "wrk2",
         "ab",
+        "hey",
+        "oha",
     ],
 )
 def test_every_verb_has_help(verb: str, run: Run, tmp_path: Path) -> None:

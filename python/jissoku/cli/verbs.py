@@ -30,8 +30,10 @@ NATIVE = {
     "floor": "The least server and the least client.",
     "oracle": "A server whose every act is known beforehand and written down.",
     "wrk": "Send load with wrk's flags, and report in its shape.",
-    "wrk2": "Send load at a rate with wrk2's flags, and report in its shape.",
-    "ab": "Send load with ab's flags, and report in its shape.",
+    "wrk2": "The same with those of wrk2, at a rate.",
+    "ab": "The same with those of ab.",
+    "hey": "The same with those of hey.",
+    "oha": "The same with those of oha.",
 }
 
 

@@ -1,14 +1,13 @@
 //! `jissoku ab`: the flags of `ApacheBench` that people use, and the shape of its report.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use jissoku_load::report::LaneReport;
 use jissoku_load::{Address, Histogram, LaneOutcome, Plan};
 
+use super::answers::everyone;
 use super::spread::Spread;
-use super::{float, measure, notes};
-use crate::load::complain;
+use super::{Keep, finish, float, measure, notes};
 use crate::load::errand::Find;
 
 /// Takes the flags of ab, and reports in its shape.
@@ -57,19 +56,11 @@ pub(crate) struct Ab {
 
 impl Ab {
     pub(crate) fn run(self) -> u8 {
-        let (plan, find) = match measure(&self.translate()) {
+        let (plan, find) = match measure(&self.translate(), Keep::Counts) {
             Ok(measured) => measured,
             Err(code) => return code,
         };
-        let page = self.page(&plan, &find);
-        if io::stdout().write_all(page.as_bytes()).is_err() {
-            return 1;
-        }
-        match (find.outcome.interrupted, find.report.nothing_measured()) {
-            (true, _) => 130,
-            (false, Some(sentence)) => complain(&sentence, 1),
-            (false, None) => 0,
-        }
+        finish(&self.page(&plan, &find), &find)
     }
 
     fn translate(&self) -> Vec<String> {
@@ -118,8 +109,8 @@ impl Ab {
         let length = plan.lanes[0].shapes[0].expected.length().filter(|_| !self.any_length);
         let mut page = vec![self.document(length), self.counts(find, lane, length)];
         page.push(times(counted));
-        page.push(served(&counted.tally.latency));
-        page.push(notes(&find.report));
+        page.push(served(&everyone(counted)));
+        page.push(notes(&find.report, &[]));
         page.concat()
     }
 

@@ -1,17 +1,13 @@
-//! `jissoku wrk` and `jissoku wrk2`: the flags of wrk 4 and wrk2, and the shape of their reports.
+//! `jissoku wrk`: the flags of wrk 4 and wrk2, and the shape of their report.
 
-use std::io::{self, Write as _};
+use jissoku_load::report::LaneReport;
+use jissoku_load::{Histogram, LaneOutcome};
 
-use jissoku_load::Histogram;
-use jissoku_load::report::{LaneReport, hgrm};
-
+use super::answers::everyone;
 use super::spread::Spread;
-use super::{float, measure, notes};
+use super::{Keep, finish, float, measure, notes};
 use crate::load::complain;
 use crate::load::errand::Find;
-
-/// Percentiles that wrk2 tells, in thousandths.
-const PERCENTILES: [u64; 8] = [50_000, 75_000, 90_000, 99_000, 99_900, 99_990, 99_999, 100_000];
 
 /// Takes the flags of wrk and wrk2, and reports in their shape.
 #[derive(Debug, clap::Args)]
@@ -29,16 +25,13 @@ pub(crate) struct Wrk {
     duration: String,
     /// Requests per second (wrk2)
     #[arg(short = 'R', long)]
-    rate: Option<String>,
+    pub(super) rate: Option<String>,
     /// Header field 'Name: value'; may be given several times
     #[arg(short = 'H', long = "header")]
     headers: Vec<String>,
     /// Print the distribution of latencies
     #[arg(short = 'L', long)]
-    latency: bool,
-    /// Print the distribution of latencies from the actual sending too (wrk2)
-    #[arg(short = 'U', long = "u_latency")]
-    uncorrected: bool,
+    pub(super) latency: bool,
     /// Time-out of a request
     #[arg(long, default_value = "2s")]
     timeout: String,
@@ -48,33 +41,29 @@ pub(crate) struct Wrk {
 }
 
 impl Wrk {
-    /// As wrk2, which has no closed loop.
-    pub(crate) fn run_paced(self) -> u8 {
-        if self.rate.is_none() {
-            return complain("wrk2 sends at a rate: give -R (requests per second)", 2);
-        }
-        self.run()
+    pub(crate) fn run(self) -> u8 {
+        let is_told = self.latency;
+        let told = |counted: &LaneOutcome| {
+            if is_told { distribution(&everyone(counted)) } else { String::new() }
+        };
+        self.report(told, &[])
     }
 
-    pub(crate) fn run(self) -> u8 {
+    /// Measures, and tells the latencies as `told` does.
+    pub(super) fn report(
+        &self,
+        told: impl Fn(&LaneOutcome) -> String,
+        particular: &[String],
+    ) -> u8 {
         if let Some(script) = &self.script {
             let refusal = format!(
                 "{script} is a script for wrk, and no Lua is run here: see --raw of jissoku load"
             );
             return complain(&refusal, 2);
         }
-        let find = match measure(&self.translate()) {
-            Ok((_, find)) => find,
-            Err(code) => return code,
-        };
-        let page = self.page(&find);
-        if io::stdout().write_all(page.as_bytes()).is_err() {
-            return 1;
-        }
-        match (find.outcome.interrupted, find.report.nothing_measured()) {
-            (true, _) => 130,
-            (false, Some(sentence)) => complain(&sentence, 1),
-            (false, None) => 0,
+        match measure(&self.translate(), Keep::Counts) {
+            Ok((_, find)) => finish(&self.page(&find, told, particular), &find),
+            Err(code) => code,
         }
     }
 
@@ -97,7 +86,12 @@ impl Wrk {
         arguments
     }
 
-    fn page(&self, find: &Find) -> String {
+    fn page(
+        &self,
+        find: &Find,
+        told: impl Fn(&LaneOutcome) -> String,
+        particular: &[String],
+    ) -> String {
         let (Some(lane), Some(counted)) = (find.report.lanes.first(), find.outcome.lanes.first())
         else {
             return String::new();
@@ -112,16 +106,7 @@ impl Wrk {
         let threads = self.threads as u64;
         let rates = counted.tally.per_second.iter().map(|count| (count / threads, 1));
         page.push(row("Req/Sec", Spread::of(rates), |value| metric(value, 1000.0, "")));
-        let (is_paced, tally) = (self.rate.is_some(), &counted.tally);
-        if is_paced && (self.latency || self.uncorrected) {
-            page.push(spectrum("Recorded Latency", &tally.latency));
-        } else if self.latency {
-            page.push(distribution(&tally.latency));
-        }
-        if is_paced && self.uncorrected {
-            let what = "Uncorrected Latency (measured without taking delayed starts into account)";
-            page.push(spectrum(what, &tally.service));
-        }
+        page.push(told(counted));
         let read = metric(float(lane.bytes_received), 1024.0, "B");
         let seconds = find.report.duration_s;
         page.push(format!("  {} requests in {seconds:.2}s, {read} read\n", lane.requests));
@@ -129,7 +114,7 @@ impl Wrk {
         page.push(format!("Requests/sec: {:>10.2}\n", lane.rate_rps));
         let transfer = float(lane.bytes_received) / seconds.max(f64::MIN_POSITIVE);
         page.push(format!("Transfer/sec: {:>12}\n", metric(transfer, 1024.0, "B")));
-        page.push(notes(&find.report));
+        page.push(notes(&find.report, particular));
         page.concat()
     }
 }
@@ -140,21 +125,6 @@ fn distribution(latency: &Histogram) -> String {
         let value = if latency.count() == 0 { 0 } else { latency.quantile(percent * 10) };
         text.push(format!("    {percent}%  {:>7}\n", time(float(value))));
     }
-    text.concat()
-}
-
-/// As wrk2 tells latencies, with all percentiles below the usual ones.
-fn spectrum(what: &str, latency: &Histogram) -> String {
-    let mut text = vec![format!("  Latency Distribution (HdrHistogram - {what})\n")];
-    for thousandths in PERCENTILES {
-        let rank = u128::from(latency.count()) * u128::from(thousandths);
-        let rank = u64::try_from(rank.div_ceil(100_000)).unwrap_or(u64::MAX);
-        let value = if latency.count() == 0 { 0 } else { latency.at_rank(rank.max(1)) };
-        let percent = float(thousandths) / 1e3;
-        text.push(format!("{percent:>7.3}%{:>10}\n", time(float(value))));
-    }
-    text.push(format!("\n  Detailed Percentile spectrum:\n{}", hgrm::percentiles(latency)));
-    text.push("----------------------------------------------------------\n".to_owned());
     text.concat()
 }
 
@@ -182,7 +152,7 @@ fn row(name: &str, spread: Spread, show: impl Fn(f64) -> String) -> String {
 }
 
 /// Nanoseconds, in wrk's units.
-fn time(value_ns: f64) -> String {
+pub(super) fn time(value_ns: f64) -> String {
     match value_ns {
         ..1e6 => format!("{:.2}us", value_ns / 1e3),
         1e6..1e9 => format!("{:.2}ms", value_ns / 1e6),
@@ -216,21 +186,6 @@ mod tests {
         assert_eq!(metric(56_200.0, 1000.0, ""), "56.20k");
         assert_eq!(metric(1024.0 * 1024.0 * 2.5, 1024.0, "B"), "2.50MB");
         assert_eq!(metric(12.0, 1024.0, "B"), "12.00B");
-    }
-
-    #[test]
-    fn a_spectrum_has_the_percentiles_of_wrk2() {
-        let mut latency = Histogram::new();
-        latency.record_many(1_000_000, 99);
-        latency.record_many(2_000_000, 1);
-        let text = spectrum("Recorded Latency", &latency);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "  Latency Distribution (HdrHistogram - Recorded Latency)");
-        assert_eq!((lines[1], lines[4]), (" 50.000%    1.00ms", " 99.000%    1.00ms"));
-        assert_eq!((lines[5], lines[8]), (" 99.900%    2.00ms", "100.000%    2.00ms"));
-        assert_eq!(lines[10], "  Detailed Percentile spectrum:");
-        assert!(lines[11].contains("TotalCount"), "{text}");
-        assert!(spectrum("x", &Histogram::new()).contains("100.000%    0.00us"));
     }
 
     #[test]
