@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console
 
 from jissoku.calibrate import read_tools
-from jissoku.calibrate.cost import Cell, CostRecord, Pair, Side, read_cells
+from jissoku.calibrate.cost import Calls, Cell, CostRecord, Pair, Side, read_cells
 from jissoku.calibrate.duet import fault
 from jissoku.calibrate.share import Share, Window, share
 from jissoku.calibrate.spent import Spent, spent
 from jissoku.calibrate.truth import ENTRY, Entries
 from jissoku.cli import exits
-from jissoku.cli.cost import code, sentence, table
+from jissoku.cli.cost import calls_table, code, sentence, table
 from jissoku.pipeline.cost import figure, overall
 
 TOOLS = read_tools()
@@ -212,3 +212,20 @@ def test_over_unix_sockets_wrk_has_no_cell() -> None:
     for cell in CELLS.over_unix().cell:
         assert cell.unable(TOOLS["h2load"]) is None
         assert "Unix" in (cell.unable(TOOLS["wrk"]) or "")
+
+
+def test_calls_are_told_for_each_answer_by_name() -> None:
+    counts = {"epoll_wait": 50, "recvfrom": 1000, "sendto": 1000, "mmap": 4}
+    calls = Calls(cell="one", tool="mine", window_ns=1, answers=1000, counts=counts)
+    assert list(calls.per_answer()) == ["recvfrom", "sendto", "epoll_wait", "mmap"]
+    void = Calls(cell="one", tool="yours", window_ns=0, answers=0, counts={}, void="it did not run")
+    assert void.per_answer() == {}
+    made = msgspec.structs.replace(record(()), calls=(calls, void))
+    assert msgspec.json.decode(msgspec.json.encode(made), type=CostRecord) == made
+    out = io.StringIO()
+    Console(file=out, width=200).print(calls_table(made))
+    told = out.getvalue()
+    assert "2.05" in told
+    assert "recvfrom 1.00, sendto 1.00, epoll_wait 0.05" in told
+    assert "mmap" not in told
+    assert "void: it did not run" in told

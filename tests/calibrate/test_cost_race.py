@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from jissoku.calibrate import find, read_tools
-from jissoku.calibrate.cost import CostRecord, Pair, read_cells
+from jissoku.calibrate.cost import Calls, CostRecord, Pair, read_cells
 from jissoku.errors import InputError
 from jissoku.observe import cores
 from jissoku.pipeline.cost import Plan, measure
@@ -20,6 +20,9 @@ class Silent:
         pass
 
     def measured(self, pair: Pair) -> None:
+        pass
+
+    def counted(self, calls: Calls) -> None:
         pass
 
 
@@ -53,3 +56,17 @@ def test_a_pair_is_counted_by_the_oracle(tmp_path: Path) -> None:
             assert side.connections == cell.ask["connections"]
             assert side.answers > side.connections
             assert 0 < side.cpu_ns < pair.window_ns
+    if record.calls_reason:
+        assert record.calls == ()
+        return
+    assert [(it.cell, it.tool) for it in record.calls] == [
+        (cell.name, found.tool.name) for cell in few.cell for found in founds
+    ]
+    for calls in record.calls:
+        assert calls.void == ""
+        assert calls.answers > 0
+    ours, theirs = (it.per_answer() for it in record.calls[:2])
+    # One receive and one send for each answer, however slow the tracing makes it.
+    assert 1.9 < sum(ours.values()) < 4
+    assert ours["recvfrom"] == pytest.approx(1, abs=0.1)
+    assert sum(theirs.values()) > sum(ours.values())

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jissoku.observe import counters
+from jissoku.observe import counters, strace
 from jissoku.observe.counters import Asked, CannotAsk
 
 # As strace 6.1 writes it.
@@ -46,14 +46,14 @@ def address() -> Iterator[tuple[str, int]]:
 
 
 def test_calls_are_read_with_and_without_errors() -> None:
-    assert counters.calls(TABLE) == {"writev": 400, "epoll_wait": 410, "rt_sigsuspend": 1}
-    assert counters.calls("strace: attach: Operation not permitted\n") == {}
+    assert strace.calls(TABLE) == {"writev": 400, "epoll_wait": 410, "rt_sigsuspend": 1}
+    assert strace.calls("strace: attach: Operation not permitted\n") == {}
 
 
 def test_connections_and_segments_are_counted_by_the_client(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jissoku.observe.counters.shutil.which", lambda _: None)
+    monkeypatch.setattr("jissoku.observe.strace.shutil.which", lambda _: None)
     found = counters.count(1, Asked(address=address, target="/"))
     assert found.per_request["connections"] == 0.25
     # On a busy machine the kernel may send one of them again, to probe for a loss (RFC 8985).

@@ -131,6 +131,30 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
         return abs(math.log(one / other)) > math.log1p(RATES_APART_MAX)
 
 
+class Calls(msgspec.Struct, frozen=True, kw_only=True):
+    """System calls of one generator in a window of its own, in which nothing was timed.
+
+    Attributes:
+        answers: As the oracle sent them within the window.
+        counts: Calls by name.
+        void: Why they do not count; empty when they do.
+    """
+
+    cell: str
+    tool: str
+    window_ns: int
+    answers: int
+    counts: dict[str, int]
+    void: str = ""
+
+    def per_answer(self) -> dict[str, float]:
+        """By name, the most frequent first; nothing where nothing counts."""
+        if self.void or not self.answers:
+            return {}
+        ordered = sorted(self.counts.items(), key=lambda it: (-it[1], it[0]))
+        return {name: count / self.answers for name, count in ordered}
+
+
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """What a cell comes to.
 
@@ -160,6 +184,8 @@ class CostRecord(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         overall: Geometric mean over the cells; its blocks are the rounds in which each of them
             counted.
+        calls: Of each tool under each load, counted after the pairs.
+        calls_reason: Why there are none.
     """
 
     schema: str = SCHEMA
@@ -177,6 +203,8 @@ class CostRecord(msgspec.Struct, frozen=True, kw_only=True):
     figures: tuple[Figure, ...] = ()
     overall: Estimate | None = None
     pairs: tuple[Pair, ...] = ()
+    calls: tuple[Calls, ...] = ()
+    calls_reason: str = ""
 
 
 def read_cells(path: Path = CELLS) -> Cells:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,50 +16,33 @@ from jissoku.calibrate.check import Setup
 from jissoku.calibrate.cost import Cell, Pair, Side
 from jissoku.calibrate.oracle import Oracle
 from jissoku.calibrate.quiet import FOREIGN_MAX, Look, Watch
-from jissoku.calibrate.run import end_session, scrub, start_session
+from jissoku.calibrate.run import end_session, scrub
 from jissoku.calibrate.share import Share, Window, share
 from jissoku.calibrate.spent import Family, spent
+from jissoku.calibrate.started import (
+    SETTLE_S,
+    Failed,
+    Running,
+    await_connections,
+    ended,
+    rest,
+    start,
+)
 from jissoku.calibrate.tool import Found
 from jissoku.model import Cores
-
-# Until a generator has opened its connections, at most; and how often it is looked at meanwhile.
-CONNECT_S = 10.0
-LOOK_S = 0.02
-
-# Until all of its connections have asked.
-SETTLE_S = 0.25
 
 # How long the second one may take to start while the first one runs, and both run on afterwards.
 SECOND_STARTS_S = 1.5
 AFTER_S = 0.5
 
-# What a generator may take to end, and to report.
-END_S = 25.0
-
-# How often an interruption is looked for during a window, on a core that is being measured on.
-NOTICE_S = 0.25
-
 # Of a report so much is kept.
 REPORT_CHARACTERS = 500
 
 
-class _Failed(Exception):  # noqa: N818 - it voids a pair, and is no error
-    """A generator did not do its part; the message says which and what."""
-
-
 @dataclass(frozen=True, slots=True)
-class _Running:
-    """A generator that was started."""
+class Cost:
+    """What was spent in a window."""
 
-    found: Found
-    process: subprocess.Popen[Any]
-    folder: Path
-    words: list[str]
-    filled: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Cost:
     run_ns: int = 0
     ticks: tuple[int, int] = (0, 0)
 
@@ -102,26 +85,27 @@ class Duets:
             watch = Watch(tuple({*self._cores.server, *self._cores.stopwatch}), self._look)
             setup = Setup(name=cell.name, oracle=cell.oracle, ask=cell.ask)
             oracle = stack.enter_context(Oracle(setup, folder, self._cores.server))
-            running: list[_Running] = []
-            window, costs, void = Window(0, 0, 0), (_Cost(), _Cost()), ""
+            running: list[Running] = []
+            window, costs, void = Window(0, 0, 0), (Cost(), Cost()), ""
             second_ns = 0
             try:
                 for place in (first, 1 - first):
                     second_ns = time.monotonic_ns()
                     duration_s = _duration_s(window_s, is_first=not running)
-                    one = self._start(place, cell, duration_s, folder, oracle)
+                    found, own = self._founds[place], folder / str(place)
+                    one = start(found, cell, duration_s, own, oracle)
                     stack.callback(end_session, one.process)
                     running.append(one)
-                    self._await_connections(one, int(cell.ask["connections"]))
+                    await_connections(one, int(cell.ask["connections"]), self._check)
                 start_ns, end_ns, costs = self._window(running, window_s)
                 window = Window(second_ns, start_ns, end_ns)
-            except _Failed as failed:
+            except Failed as failed:
                 void = str(failed)
-            codes = [self._ended(one) for one in running]
+            codes = [ended(one, self._waits_for) for one in running]
             account = oracle.end()
             foreign = watch.foreign()
             shares = share(truth.read(folder / "log"), window)
-            sides = [_side(*it) for it in zip(running, codes, shares, costs, strict=False)]
+            sides = [side_of(*it) for it in zip(running, codes, shares, costs, strict=False)]
         void = void or fault(sides, shares, int(cell.ask["connections"]), foreign)
         if account["overflowed"]:
             void = "the oracle's log was full"
@@ -138,44 +122,14 @@ class Duets:
             void=void,
         )
 
-    def _start(
-        self, place: int, cell: Cell, duration_s: int, folder: Path, oracle: Oracle
-    ) -> _Running:
-        found = self._founds[place]
-        folder /= str(place)
-        folder.mkdir()
-        otherwise = cell.otherwise.get(found.tool.name)
-        files = found.tool.ask.files | (otherwise.files if otherwise else {})
-        for name, text in files.items():
-            written = text.replace("{url}", oracle.holes["url"])
-            (folder / name).write_text(written, encoding="utf-8")
-        filled = oracle.holes | {
-            "program": found.program,
-            "python": sys.executable,
-            "folder": str(folder),
-        }
-        words = found.tool.command(cell.told(found.tool) | {"duration_s": duration_s}, filled)
-        words += [word.format_map(filled) for word in (otherwise.words if otherwise else ())]
-        return _Running(found, start_session(words, folder), folder, words, filled)
-
-    def _await_connections(self, one: _Running, wanted: int) -> None:
-        """Waits until a generator has opened its connections, and they have had time to ask."""
-        deadline = time.monotonic() + CONNECT_S
-        while _sockets(one.process.pid) < wanted:
-            if time.monotonic() > deadline or one.process.poll() is not None:
-                raise _Failed(f"{one.found.tool.name} did not open its {wanted} connections")
-            self._check()
-            time.sleep(LOOK_S)
-        self._rest(SETTLE_S)
-
     def _window(
-        self, running: list[_Running], window_s: float
-    ) -> tuple[int, int, tuple[_Cost, _Cost]]:
+        self, running: list[Running], window_s: float
+    ) -> tuple[int, int, tuple[Cost, Cost]]:
         """Lets a window pass; when it began and ended, and what each of the two spent in it."""
         families = [self._family(one.process.pid) for one in running]
         before = [spent(family) for family in families]
         start_ns = time.monotonic_ns()
-        self._rest(window_s)
+        rest(window_s, self._check)
         after = [spent(family) for family in families]
         end_ns = time.monotonic_ns()
         costs = []
@@ -183,24 +137,9 @@ class Duets:
             # Looking for processes that are new takes milliseconds, so it is done afterwards.
             late = known + spent(self._family(one.process.pid) - family)
             if late.lacks(early):
-                raise _Failed(f"{one.found.tool.name} ended before the window did")
-            costs.append(_Cost(late.run_ns_since(early), late.ticks_since(early)))
+                raise Failed(f"{one.found.tool.name} ended before the window did")
+            costs.append(Cost(late.run_ns_since(early), late.ticks_since(early)))
         return start_ns, end_ns, (costs[0], costs[1])
-
-    def _rest(self, seconds: float) -> None:
-        """Lets time pass, unless somebody asks to stop."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self._check()
-            time.sleep(min(left, NOTICE_S))
-
-    def _ended(self, one: _Running) -> int | None:
-        """How a generator ended; None if it has to be killed."""
-        self._waits_for(one.process)
-        try:
-            return one.process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            return None
 
 
 def _duration_s(window_s: float, *, is_first: bool) -> int:
@@ -209,7 +148,7 @@ def _duration_s(window_s: float, *, is_first: bool) -> int:
     return math.ceil(both_s + SECOND_STARTS_S if is_first else both_s)
 
 
-def fault(sides: list[Side], shares: tuple[Share, Share], wanted: int, foreign: float) -> str:
+def fault(sides: Sequence[Side], shares: Sequence[Share], wanted: int, foreign: float) -> str:
     """Why a pair does not count; empty when it does."""
     for side, seen in zip(sides, shares, strict=True):
         if side.exit_code != 0:
@@ -225,7 +164,8 @@ def fault(sides: list[Side], shares: tuple[Share, Share], wanted: int, foreign: 
     return ""
 
 
-def _side(one: _Running, code: int | None, seen: Share, cost: _Cost) -> Side:
+def side_of(one: Running, code: int | None, seen: Share, cost: Cost) -> Side:
+    """What is kept of a generator that has ended."""
     report = (one.folder / "report").read_text(encoding="utf-8", errors="replace")
     figures = reading.figures(one.found.tool.read, report)
     errors = [number for name, number in figures.items() if name.startswith("errors")]
@@ -259,14 +199,3 @@ def _absent(found: Found) -> Side:
         command="",
         report="",
     )
-
-
-def _sockets(pid: int) -> int:
-    """How many sockets a process has open."""
-    found = 0
-    try:
-        for entry in Path(f"/proc/{pid}/fd").iterdir():
-            found += str(entry.readlink()).startswith("socket:")
-    except OSError:
-        return found  # It has ended, or closed one just now; it will be looked at again.
-    return found

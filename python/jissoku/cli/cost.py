@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jissoku.calibrate import Tool, find
-from jissoku.calibrate.cost import Cells, CostRecord, Figure, Pair, read_cells
+from jissoku.calibrate.cost import Calls, Cells, CostRecord, Figure, Pair, read_cells
 from jissoku.cli import exits
 from jissoku.cli.version import version_line
 from jissoku.errors import InputError
@@ -23,6 +23,9 @@ from jissoku.pipeline.cost import Plan, measure
 FOLDER = "cost"
 
 WIDTH = 140
+
+# A call that is made less often is not told; the record has it.
+CALLS_MIN = 0.005
 
 
 def cost(names: tuple[str, str], known: Mapping[str, Tool], home: Path, **given: Any) -> int:
@@ -47,8 +50,13 @@ def cost(names: tuple[str, str], known: Mapping[str, Tool], home: Path, **given:
     else:
         # A file has no width, and rows that are folded are hard to read in it.
         width = None if sys.stdout.isatty() else WIDTH
-        Console(highlight=False, width=width).print(table(record))
+        console = Console(highlight=False, width=width)
+        console.print(table(record))
         click.echo(sentence(record))
+        if record.calls:
+            console.print(calls_table(record))
+        elif record.calls_reason:
+            click.echo(f"System calls per request: {record.calls_reason}.")
     return code(record)
 
 
@@ -70,6 +78,21 @@ def table(record: CostRecord) -> Table:
         found.add_column(heading)
     for row in record.figures:
         found.add_row(row.cell, *_row(row))
+    return found
+
+
+def calls_table(record: CostRecord) -> Table:
+    """A row for each tool under each load."""
+    found = Table(box=None, pad_edge=False)
+    found.add_column("load")
+    found.add_column("tool")
+    found.add_column("calls/request", justify="right")
+    found.add_column("of which (traced, in windows of their own)")
+    for calls in record.calls:
+        each = calls.per_answer()
+        total = f"{sum(each.values()):.2f}" if each else ""
+        names = ", ".join(f"{name} {it:.2f}" for name, it in each.items() if it >= CALLS_MIN)
+        found.add_row(calls.cell, calls.tool, total, names or f"void: {calls.void}")
     return found
 
 
@@ -132,3 +155,11 @@ class _Show:
         tool, against = (side.cost_ns for side in pair.sides)
         stamp = ", rates apart" if pair.are_rates_apart else ""
         self._console.print(f"{tool:,.0f} / {against:,.0f} ns ({pair.cell}{stamp})", style="dim")
+
+    def counted(self, calls: Calls) -> None:
+        """Tells how many calls an answer took, or why they do not count."""
+        if calls.void:
+            self._console.print(f"void: {calls.void} ({calls.cell}, traced)", style="yellow")
+            return
+        each = sum(calls.per_answer().values())
+        self._console.print(f"{each:.2f} calls/request ({calls.tool}, {calls.cell})", style="dim")

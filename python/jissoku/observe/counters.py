@@ -5,38 +5,25 @@ timed here. The requests go out one at a time from a client of our own, so their
 """
 
 import http.client
-import re
-import select
-import shutil
-import signal
 import socket
 import struct
-import subprocess
-import tempfile
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from time import monotonic_ns
 
 import psutil
 
 from jissoku.model import Counts
+from jissoku.observe.strace import Trace
 
 REQUESTS = 400
 CONNECTIONS = 4
 ASK_LIMIT_S = 5.0
-ATTACH_LIMIT_NS = 10_000_000_000
-DETACH_LIMIT_S = 10.0
 
 # struct tcp_info of linux/tcp.h: data segments that came in, and bytes received.
 SEGMENTS_AT = 152
 BYTES_AT = 128
 TCP_INFO_BYTES = 160
-
-# A row of `strace -c`: % time, seconds, usecs/call, calls, errors (or nothing), name.
-ROW = re.compile(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?([a-z_]\w*)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,35 +63,20 @@ def count(root: int, asked: Asked) -> Counts:
 
 
 def _watched(root: int, client: "_Client") -> Counts:
-    program = shutil.which("strace")
-    if program is None:
+    trace = Trace(_family(root))
+    try:
+        reason = trace.attached()
         client.ask(REQUESTS)
-        return _counts(client, None, "strace is not installed, so no system call was counted")
-    with tempfile.TemporaryDirectory() as folder:
-        table = Path(folder) / "table"
-        watch = _Watch(program, table, _family(root))
-        try:
-            reason = watch.attached()
-            client.ask(REQUESTS)
-        finally:
-            watch.detach()
-        if reason:
-            return _counts(client, None, reason)
-        return _counts(client, table.read_text(), "")
+    finally:
+        found = trace.ended()
+    return _counts(client, {} if reason else found, reason)
 
 
-def calls(table: str) -> dict[str, int]:
-    """Reads the table that `strace -c` writes: calls by name."""
-    rows = (ROW.match(line) for line in table.splitlines())
-    return {row[2]: int(row[1]) for row in rows if row and row[2] != "total"}
-
-
-def _counts(client: "_Client", table: str | None, reason: str) -> Counts:
-    found = Counter(calls(table)) if table is not None else Counter[str]()
-    per_request = {name: number / REQUESTS for name, number in sorted(found.items())}
+def _counts(client: "_Client", calls: dict[str, int], reason: str) -> Counts:
+    per_request = {name: number / REQUESTS for name, number in sorted(calls.items())}
     for name, number in client.seen().items():
         per_request[name] = number / REQUESTS
-    if table is not None and not found:
+    if not calls and not reason:
         reason = "strace counted no call at all, which cannot be: it was not let watch"
     return Counts(requests=REQUESTS, per_request=per_request, calls_reason=reason)
 
@@ -115,45 +87,6 @@ def _family(root: int) -> list[int]:
         return [root, *(child.pid for child in first.children(recursive=True))]
     except psutil.NoSuchProcess as error:
         raise CannotAsk("it died before it was watched") from error
-
-
-class _Watch:
-    """strace beside a server's processes, from attaching to detaching."""
-
-    def __init__(self, program: str, table: Path, pids: Sequence[int]) -> None:
-        attach = [word for pid in pids for word in ("-p", str(pid))]
-        self._wanted = len(pids)
-        self._process = subprocess.Popen(  # unbuffered, since select knows of no buffer
-            [program, "-f", "-c", "-o", str(table), *attach],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-        )
-
-    def attached(self) -> str:
-        """Waits until every process is watched; the reason why not, or nothing."""
-        stderr = self._process.stderr
-        assert stderr is not None, "it is a pipe"
-        said, deadline = b"", monotonic_ns() + ATTACH_LIMIT_NS
-        while said.count(b" attached") < self._wanted:
-            rest_s = (deadline - monotonic_ns()) / 1e9
-            if rest_s <= 0 or not select.select([stderr], [], [], rest_s)[0]:
-                return f"strace did not attach within {ATTACH_LIMIT_NS / 1e9:g} s"
-            piece = stderr.read(4096)
-            if not piece:
-                return f"strace cannot watch: {said.decode(errors='replace').strip()}"
-            said += piece
-        return ""
-
-    def detach(self) -> None:
-        """Ends strace, which then writes its table."""
-        self._process.send_signal(signal.SIGINT)
-        try:
-            self._process.communicate(timeout=DETACH_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
 
 
 class _Client:

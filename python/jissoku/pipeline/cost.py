@@ -2,21 +2,23 @@
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from jissoku.calibrate.cost import Cell, Cells, CostRecord, Figure, Pair, Side, write_cost
+from jissoku.calibrate.cost import Calls, Cell, Cells, CostRecord, Figure, Pair, Side, write_cost
 from jissoku.calibrate.duet import Census, Duets
+from jissoku.calibrate.solo import Solos
 from jissoku.calibrate.tool import Found
 from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import Cores, Estimate
 from jissoku.observe.cores import pinned
 from jissoku.observe.machine import machine
 from jissoku.observe.memory import everyone, members
+from jissoku.observe.strace import Trace, absent
 from jissoku.stats import estimate
 
 # A pair that is void is repeated so often; the machine may have been busy.
@@ -25,8 +27,9 @@ ATTEMPTS = 2
 # With fewer ticks than this the split into user and kernel time would be guesswork.
 TICKS_MIN = 20
 
-# Starting and ending an oracle and two generators, beside the window.
+# Starting and ending an oracle and two generators, beside the window; or one that is traced.
 OVERHEAD_S = 4.5
+CALLS_OVERHEAD_S = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,9 @@ class Listener(Protocol):
     def measured(self, pair: Pair) -> None:
         """Hears of a pair that has ended."""
 
+    def counted(self, calls: Calls) -> None:
+        """Hears of system calls that were counted."""
+
 
 def measure(plan: Plan, listener: Listener) -> CostRecord:
     """Runs every round; the record on disk has each pair as soon as it has ended.
@@ -67,6 +73,7 @@ def measure(plan: Plan, listener: Listener) -> CostRecord:
     cells = [it for it in plan.cells.cell if _unable(it, plan.founds) is None]
     record = with_figures(_begun(plan), plan.founds)
     total = plan.rounds * len(cells)
+    calls_s = 0.0 if absent() else 2 * len(cells) * (plan.cells.window_s + CALLS_OVERHEAD_S)
     with Interruption() as interruption, pinned(plan.cores.stopwatch):
         duets = Duets(
             plan.founds,
@@ -78,7 +85,7 @@ def measure(plan: Plan, listener: Listener) -> CostRecord:
         try:
             for done in range(total):
                 turn, number = divmod(done, len(cells))
-                seconds_left = (total - done) * (plan.cells.window_s + OVERHEAD_S)
+                seconds_left = (total - done) * (plan.cells.window_s + OVERHEAD_S) + calls_s
                 listener.begins(cells[number].name, done, total, seconds_left)
                 for _ in range(ATTEMPTS):
                     # Who is first changes from round to round, and from cell to cell within one.
@@ -91,11 +98,28 @@ def measure(plan: Plan, listener: Listener) -> CostRecord:
                         break
                 record = with_figures(record, plan.founds)
                 write_cost(plan.folder, record)
+            for calls in _calls(plan, cells, interruption):
+                listener.counted(calls)
+                record = msgspec.structs.replace(record, calls=(*record.calls, calls))
+                write_cost(plan.folder, record)
         except Interrupted:
             return record
     record = msgspec.structs.replace(record, is_finished=True)
     write_cost(plan.folder, record)
     return record
+
+
+def _calls(plan: Plan, cells: Sequence[Cell], interruption: Interruption) -> Iterator[Calls]:
+    """A window of its own for each tool under each load; none where nobody can count."""
+    if absent():
+        return
+    solos = Solos(plan.cores, _family, Trace, interruption.waits_for, interruption.check)
+    founds = {found.tool.name: found for found in plan.founds}
+    for cell in cells:
+        for found in founds.values():
+            calls = solos.run(found, cell, plan.cells.window_s)
+            interruption.check()
+            yield calls
 
 
 def with_figures(record: CostRecord, founds: tuple[Found, Found]) -> CostRecord:
@@ -177,4 +201,5 @@ def _begun(plan: Plan) -> CostRecord:
         window_s=plan.cells.window_s,
         is_finished=False,
         cells=plan.cells.cell,
+        calls_reason=absent(),
     )
