@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from jissoku.calibrate import read_cards, read_checks, to_html
-from jissoku.calibrate.check import Check, Disturbance, Expectation, Setup
+from jissoku.calibrate import Bench, Outcome, read_cards, read_checks, to_html
+from jissoku.calibrate.check import Ask, Check, Disturbance, Expectation, Setup
 from jissoku.calibrate.reading import Figure
 from jissoku.calibrate.record import Score
 from jissoku.calibrate.tool import Asking, Found, Get, Tool
@@ -69,6 +69,11 @@ class Heard:
 
     def __init__(self) -> None:
         self.grades: list[str] = []
+
+    def starts(self, checks: int, seconds: float, budget_s: float) -> None:
+        assert checks > 0
+        assert seconds >= 0
+        assert budget_s >= 0
 
     def begins(self, check: Check, done: int, total: int, seconds_left: float) -> None:
         assert check.title
@@ -131,6 +136,68 @@ def test_who_ends_before_being_stopped_is_left_in_peace(plan: Plan) -> None:
     stopped = Check(id="C17", title="Stopped", why="A test.", is_timed=False, setup=(setup,))
     card = calibrate(replace(plan, checks=(stopped,)), Heard())
     assert card.scores[0].grade == "A"
+
+
+class Busy:
+    """A bench on a machine that is busy for some runs; counts what is run."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, busy: int) -> None:
+        self.ran: list[str] = []
+        self._busy = busy
+        monkeypatch.setattr(Bench, "run", lambda _bench, setup, ask: self._run(setup, ask))
+
+    def _run(self, setup: Setup, ask: Ask) -> Outcome:
+        self.ran.append(f"{ask['count']}")
+        is_busy = len(self.ran) <= self._busy
+        return Outcome(
+            setup=setup.name,
+            names={"tool.requests": 0.0 if is_busy else float(ask["count"])},
+            command="",
+            report="",
+            code=0,
+            account={},
+            foreign=0.5 if is_busy else 0.0,
+        )
+
+
+def timed(name: str, count: int, wanted: int) -> Check:
+    asked: Ask = {"connections": 1, "count": count}
+    expected = Expectation(of="tool.requests", equals=str(wanted))
+    setup = Setup(name=name, ask=asked, expect=(expected,))
+    return Check(id=name, title=name, why="A test.", setup=(setup,))
+
+
+def test_what_is_void_is_repeated_and_nothing_else(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy, heard = Busy(monkeypatch, busy=2), Heard()
+    # The second rests on the run of the first; the third is graded at once, and badly.
+    checks = (timed("C1", 1, 1), timed("C2", 1, 1), timed("C3", 2, 2), timed("C4", 3, 4))
+    card = calibrate(replace(plan, checks=checks, budget_s=60), heard)
+    assert busy.ran == ["1", "2", "3", "1", "2"]
+    assert heard.grades == ["void", "void", "void", "F", "A", "A", "A"]
+    assert [score.grade for score in card.scores] == ["A", "A", "A", "F"]
+    assert [score.check for score in card.scores] == ["C1", "C2", "C3", "C4"]
+    assert (card.not_repeated, card.budget_s) == ((), 60)
+
+
+def test_repetitions_have_an_end(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = Busy(monkeypatch, busy=99)
+    card = calibrate(replace(plan, checks=(timed("C1", 1, 1),), budget_s=60), Heard())
+    assert busy.ran == ["1", "1", "1"]
+    assert card.scores[0].grade == "void"
+    assert card.not_repeated == ()
+
+
+def test_what_there_is_no_time_for_is_in_the_record(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = Busy(monkeypatch, busy=99)
+    calibrate(replace(plan, checks=(timed("C1", 1, 1),), budget_s=0), Heard())
+    assert busy.ran == ["1"]
+    [card] = read_cards(plan.folder)
+    assert card.not_repeated == ("C1",)
+    assert card.scores[0].sentence.endswith("meanwhile; not repeated for want of time")
 
 
 def test_checks_of_another_time_stay_on_the_card(plan: Plan) -> None:

@@ -56,7 +56,12 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scorecard(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything known about one tool."""
+    """Everything known about one tool.
+
+    Attributes:
+        budget_s: How long everything might take, repetitions of void checks included.
+        not_repeated: Checks that stayed void since there was no time to hold them again.
+    """
 
     schema: str = SCHEMA
     tool: str
@@ -68,6 +73,8 @@ class Scorecard(msgspec.Struct, frozen=True, kw_only=True):
     machine: str
     is_finished: bool
     scores: tuple[Score, ...] = ()
+    budget_s: float | None = None
+    not_repeated: tuple[str, ...] = ()
 
 
 def write_card(folder: Path, card: Scorecard) -> Path:

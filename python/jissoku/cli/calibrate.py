@@ -21,6 +21,9 @@ from jissoku.observe import cores
 from jissoku.pipeline.calibration import Plan, calibrate as run_calibration
 from jissoku.targets.place import default_cache
 
+# Of the ten minutes that a quick pass may take; the rest is for starting, ending and the page.
+QUICK_BUDGET_MIN = 9.5
+
 COLOURS = {"A": "green", "B": "yellow", "F": "bold red"}
 
 
@@ -28,6 +31,13 @@ COLOURS = {"A": "green", "B": "yellow", "F": "bold red"}
 @click.argument("tool", required=False)
 @click.option(
     "--quick/--long", default=True, help="Ten minutes (the default), or samples five times as long."
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    metavar="MINUTES",
+    help="Begin no void check again that would end later.  "
+    "[default: 9.5, or with --long half as long again as all checks take once]",
 )
 @click.option("--checks", metavar="LIST", help="Only these, as in C1,C6-C9.")
 @click.option(
@@ -77,6 +87,9 @@ def calibrate(tool: str | None, **given: Any) -> int:
     checks = read_checks()
     wanted = pick(checks, given["checks"]) if given["checks"] else checks
     wanted = tuple(check.shortened() if given["quick"] else check.lengthened() for check in wanted)
+    budget = given["budget"]
+    if budget is None and given["quick"]:
+        budget = QUICK_BUDGET_MIN
     plan = Plan(
         found=find(known[tool], home),
         checks=wanted,
@@ -85,6 +98,7 @@ def calibrate(tool: str | None, **given: Any) -> int:
         folder=given["out"],
         version=version_line(),
         allows=frozenset({"clock"} if given["allow_clock"] else ()),
+        budget_s=None if budget is None else budget * 60,
     )
     with _Show(quiet=given["quiet"] or given["as_json"]) as show:
         card = run_calibration(plan, show)
@@ -95,6 +109,8 @@ def calibrate(tool: str | None, **given: Any) -> int:
     else:
         Console(highlight=False).print(_table(card))
         click.echo(f"{card.tool} {card.version}: {tally(card)}. Scorecard: {page}")
+        if card.not_repeated:
+            click.echo(f"Void, and no time to hold it again: {', '.join(card.not_repeated)}.")
     return _code(card)
 
 
@@ -155,6 +171,12 @@ class _Show:
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
+
+    def starts(self, checks: int, seconds: float, budget_s: float) -> None:
+        """Tells how long it will take."""
+        if not self._quiet:
+            sentence = f"{checks} checks, some {seconds / 60:.1f} min; void ones are repeated"
+            self._console.print(f"{sentence} if they end within {budget_s / 60:.1f} min")
 
     def begins(self, check: Check, done: int, total: int, seconds_left: float) -> None:
         """Moves the bar."""

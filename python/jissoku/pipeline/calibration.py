@@ -2,7 +2,8 @@
 
 import dataclasses
 import datetime as dt
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -20,8 +21,11 @@ from jissoku.observe.cores import pinned
 from jissoku.observe.machine import machine
 from jissoku.observe.memory import everyone
 
-# A run whose figures are void is made so often; the machine may be quieter next time.
-ATTEMPTS = 3
+# A check that is void is held again so often, if there is time: the machine may have been busy.
+REPETITIONS = 2
+
+# Where nobody says how long everything may take: so much of what it takes without repetitions.
+BUDGET = 1.5
 
 # Of each end of a report so much is kept.
 REPORT_CHARACTERS = 2000
@@ -37,6 +41,8 @@ class Plan:
     Attributes:
         folder: Where the tool's card goes.
         allows: What checks may do that somebody must ask for, such as `clock`.
+        budget_s: No check is begun again that would not end before. None is half as long again as
+            everything takes once.
     """
 
     found: Found
@@ -46,10 +52,14 @@ class Plan:
     folder: Path
     version: str
     allows: frozenset[str] = frozenset()
+    budget_s: float | None = None
 
 
 class Listener(Protocol):
     """Hears of progress."""
+
+    def starts(self, checks: int, seconds: float, budget_s: float) -> None:
+        """Hears how long everything will take, and how long it may with repetitions."""
 
     def begins(self, check: Check, done: int, total: int, seconds_left: float) -> None:
         """Hears of a check that begins."""
@@ -85,18 +95,29 @@ def calibrate(plan: Plan, listener: Listener) -> Scorecard:
         bench = Bench(plan.found, plan.cores, everyone, interruption.waits_for)
         session = _Session(plan, bench, interruption)
         left = session.seconds()
+        budget_s = BUDGET * sum(left) if plan.budget_s is None else plan.budget_s
+        card = msgspec.structs.replace(card, budget_s=budget_s)
+        listener.starts(len(plan.checks), sum(left), budget_s)
         try:
             for number, check in enumerate(plan.checks):
                 listener.begins(check, number, len(plan.checks), sum(left[number:]))
-                found = session.check(check)
-                listener.scored(found)
-                card = msgspec.structs.replace(card, scores=(*card.scores, found))
+                card = _with(card, session.check(check))
+                listener.scored(card.scores[-1])
+                write_card(plan.folder, _together(earlier, card))
+            for later in session.again(card, listener):
+                card = later
                 write_card(plan.folder, _together(earlier, card))
         except Interrupted:
             return card
     card = msgspec.structs.replace(card, is_finished=True)
     write_card(plan.folder, _together(earlier, card))
     return card
+
+
+def _with(card: Scorecard, found: Score) -> Scorecard:
+    """A card with a new score in the place of the old one, or at its end."""
+    scores = {score.check: score for score in card.scores} | {found.check: found}
+    return msgspec.structs.replace(card, scores=tuple(scores.values()))
 
 
 def _together(earlier: tuple[Score, ...], card: Scorecard) -> Scorecard:
@@ -115,6 +136,9 @@ class _Session:
         self._bench = bench
         self._interruption = interruption
         self._known: dict[bytes, Outcome] = {}
+        self._took_s: dict[bytes, float] = {}
+        self._made: dict[str, list[tuple[Setup, bytes]]] = {}
+        self._began_s = time.monotonic()
 
     def seconds(self) -> list[float]:
         """How long each check will take, roughly, with what earlier ones leave for it."""
@@ -132,8 +156,38 @@ class _Session:
     def _forbidden(self, check: Check) -> bool:
         return bool(check.needs) and check.needs not in self._plan.allows
 
+    def again(self, card: Scorecard, listener: Listener) -> Iterator[Scorecard]:
+        """Holds the void checks once more, as long as there is time; never one with a grade."""
+        assert card.budget_s is not None
+        for _ in range(REPETITIONS):
+            void = [it for it in self._plan.checks if _is_void(card, it)]
+            for number, check in enumerate(void):
+                left = [self._again_s(it) for it in void[number:]]
+                if time.monotonic() - self._began_s + left[0] > card.budget_s:
+                    card = _left_out(card, check)
+                    yield card
+                    continue
+                listener.begins(check, number, len(void), sum(left))
+                for key in self._void(check):
+                    del self._known[key]
+                found = self.check(check)
+                listener.scored(found)
+                card = _with(card, found)
+                yield card
+
+    def _void(self, check: Check) -> list[bytes]:
+        """The runs because of which a check is void; one may have been repeated for another."""
+        made = {key: setup for setup, key in self._made.get(check.id, ()) if key in self._known}
+        named = {key: dataclasses.replace(self._known[key], setup=made[key].name) for key in made}
+        return [key for key, it in named.items() if score(check, {it.setup: it})[0] is Grade.VOID]
+
+    def _again_s(self, check: Check) -> float:
+        """How long a check will take once more: as long as its void runs took."""
+        return sum(self._took_s[key] for key in self._void(check))
+
     def check(self, check: Check) -> Score:
         """Runs what a check needs, and grades it."""
+        self._made[check.id] = []
         if self._forbidden(check):
             sentence = f"it needs leave to touch the machine's {check.needs}: --allow-{check.needs}"
             return _ungraded(check, Grade.NOT_HERE, sentence)
@@ -147,7 +201,8 @@ class _Session:
             ask = self._asked(setup, outcomes)
             if ask is not None:
                 try:
-                    outcomes[setup.name] = self._outcome(setup, ask, check)
+                    outcomes[setup.name] = self._outcome(setup, ask)
+                    self._made[check.id].append((setup, _key(setup, ask)))
                 except PermissionError as error:
                     return _ungraded(check, Grade.NOT_HERE, f"the kernel refuses: {error.strerror}")
         grade, evidence = score(check, outcomes)
@@ -182,23 +237,29 @@ class _Session:
         able = {k: v for k, v in setup.wish.items() if not self._tool.unable(setup.ask | {k: v})}
         return setup.ask | able
 
-    def _outcome(self, setup: Setup, ask: Ask, check: Check) -> Outcome:
+    def _outcome(self, setup: Setup, ask: Ask) -> Outcome:
         key = _key(setup, ask)
-        found = self._known.get(key)
-        for _ in range(ATTEMPTS):
+        if key not in self._known:
             self._interruption.check()
-            if found is not None and not _is_void(check, setup, found):
-                break
-            found = dataclasses.replace(self._bench.run(setup, ask), setup=setup.name)
+            began_s = time.monotonic()
+            self._known[key] = self._bench.run(setup, ask)
+            self._took_s[key] = time.monotonic() - began_s
             self._interruption.check()
-        assert found is not None
-        self._known[key] = found
-        return dataclasses.replace(found, setup=setup.name)
+        return dataclasses.replace(self._known[key], setup=setup.name)
 
 
-def _is_void(check: Check, setup: Setup, outcome: Outcome) -> bool:
-    grade, _ = score(check, {setup.name: outcome})
-    return grade is Grade.VOID
+def _is_void(card: Scorecard, check: Check) -> bool:
+    return any(it.check == check.id and it.grade == Grade.VOID for it in card.scores)
+
+
+def _left_out(card: Scorecard, check: Check) -> Scorecard:
+    """A card that says of a void check that there was no time to hold it again."""
+    if check.id in card.not_repeated:
+        return card
+    found = next(it for it in card.scores if it.check == check.id)
+    sentence = f"{found.sentence}; not repeated for want of time"
+    card = _with(card, msgspec.structs.replace(found, sentence=sentence))
+    return msgspec.structs.replace(card, not_repeated=(*card.not_repeated, check.id))
 
 
 def _key(setup: Setup, ask: Ask) -> bytes:
