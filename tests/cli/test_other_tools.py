@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from jissoku.calibrate import read_tools
+from jissoku.calibrate.reading import figures
 from tests.conftest import Done, Run
 
 RIGHT = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -148,3 +150,25 @@ def test_a_refusal_is_one_line(run: Run, tmp_path: Path) -> None:
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
         assert words[1] in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["hey", "-n", "40", "-c", "4"],
+        ["oha", "--no-tui", "--output-format", "json", "-n", "40", "-c", "4"],
+        ["ab", "-k", "-n", "40", "-c", "4"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_who_reads_the_original_reads_these(
+    words: list[str], server: Server, run: Run, tmp_path: Path
+) -> None:
+    told = "\n".join(lines(run([*words, f"{server.url}/"], tmp_path)))
+    read = read_tools()[words[0]].read
+    found = figures(read, told)
+    assert found.keys() == read.keys()
+    assert found["requests"] == 40
+    assert {value for name, value in found.items() if name.startswith("errors")} == {0}
+    assert found["rate_rps"] > 0
+    assert found["p50_ns"] <= found["p99_ns"] <= found["max_ns"] * 1.01
