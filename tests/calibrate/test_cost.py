@@ -229,3 +229,16 @@ def test_calls_are_told_for_each_answer_by_name() -> None:
     assert "recvfrom 1.00, sendto 1.00, epoll_wait 0.05" in told
     assert "mmap" not in told
     assert "void: it did not run" in told
+
+
+def test_calls_stand_beside_the_cost() -> None:
+    calls = tuple(
+        Calls(cell=it.name, tool=tool, window_ns=1, answers=100, counts={"read": count})
+        for it in (ONE, OTHER)
+        for tool, count in (("mine", 300), ("yours", 600))
+    )
+    made = msgspec.structs.replace(record((pair(ONE, 0, 5_000_000),)), calls=calls)
+    out = io.StringIO()
+    Console(file=out, width=200).print(table(made))
+    assert out.getvalue().count("3.00 / 6.00") == 2
+    assert "5,000" in out.getvalue()

@@ -24,6 +24,9 @@ FOLDER = "cost"
 
 WIDTH = 140
 
+# What `_row` tells of pairs, at most.
+CELLS_OF_A_PAIR = 7
+
 # A call that is made less often is not told; the record has it.
 CALLS_MIN = 0.005
 
@@ -74,10 +77,15 @@ def table(record: CostRecord) -> Table:
     found.add_column("load")
     for heading in (f"{record.tool} ns", f"{record.against} ns", "ratio", "", "pairs"):
         found.add_column(heading, justify="right")
-    for heading in ("requests/s", "in user code"):
+    for heading in ("requests/s", "in user code", "calls/request"):
         found.add_column(heading)
+    totals = {(it.cell, it.tool): _total(it) for it in record.calls}
     for row in record.figures:
-        found.add_row(row.cell, *_row(row))
+        calls = [totals.get((row.cell, tool), "") for tool in (record.tool, record.against)]
+        cells = _row(row)
+        if all(calls):
+            cells += ("",) * (CELLS_OF_A_PAIR - len(cells)) + (" / ".join(calls),)
+        found.add_row(row.cell, *cells)
     return found
 
 
@@ -90,10 +98,14 @@ def calls_table(record: CostRecord) -> Table:
     found.add_column("of which (traced, in windows of their own)")
     for calls in record.calls:
         each = calls.per_answer()
-        total = f"{sum(each.values()):.2f}" if each else ""
         names = ", ".join(f"{name} {it:.2f}" for name, it in each.items() if it >= CALLS_MIN)
-        found.add_row(calls.cell, calls.tool, total, names or f"void: {calls.void}")
+        found.add_row(calls.cell, calls.tool, _total(calls), names or f"void: {calls.void}")
     return found
+
+
+def _total(calls: Calls) -> str:
+    each = calls.per_answer()
+    return f"{sum(each.values()):.2f}" if each else ""
 
 
 def sentence(record: CostRecord) -> str:
