@@ -154,7 +154,6 @@ CASES = {
         "give 10ms or more",
     ),
     "a script in another language": (["wrk", "-s", "x.lua", "http://127.0.0.1:1/"], "no Lua"),
-    "wrk2 without a rate": (["wrk2", "http://127.0.0.1:1/"], "give -R"),
     "another HTTP in hey's words": (["hey", "-h2", "http://127.0.0.1:1/"], "--h2: HTTP/1.1 is all"),
     "less than one each": (["hey", "-n", "4", "http://127.0.0.1:1/"], "less than -c 50"),
     "bursts in oha's words": (
