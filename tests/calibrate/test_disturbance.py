@@ -8,14 +8,16 @@ from jissoku.calibrate.run import Outcome, scrub
 MS = 1_000_000
 
 
-def stalls(*, short_ms: float = 0, long_ms: float = 0, squares_us2: int = 0) -> dict[str, Any]:
-    """Ten seconds in which the core stood still so long, in short stalls and in long ones."""
-    classes = [(100_000, short_ms + long_ms), (5 * MS, long_ms)]
-    at_least = [{"length_ns": n, "count": 1, "total_ns": int(ms * MS)} for n, ms in classes]
+def stalls(*, short: int = 0, long: int = 0, waited_ms: float = 0) -> dict[str, Any]:
+    """Ten thousand looks at a core, of which so many came late, and so many came very late."""
+    at_least = [
+        {"length_ns": 100_000, "looks": short + long},
+        {"length_ns": 5 * MS, "looks": long},
+    ]
     return {
-        "watched_ns": 10_000 * MS,
+        "looks": 10_000,
         "longest_ns": 7 * MS,
-        "squares_us2": squares_us2,
+        "waited_ns": int(waited_ms * MS),
         "at_least": at_least,
     }
 
@@ -55,21 +57,21 @@ def test_what_is_no_time_is_off_by_a_share_of_one() -> None:
 @pytest.mark.parametrize(
     ("what", "stalled", "off_ms", "is_blamed"),
     [
-        # A hundredth lies beyond p99, and a third of that may be stalls: 33 ms of these 10 s.
-        ("tool.p99_ns", stalls(short_ms=40), 0.2, True),
-        ("tool.p99_ns", stalls(short_ms=30), 0.2, False),
-        ("tool.p90_ns", stalls(short_ms=300), 0.2, False),
-        ("tool.p999_ns", stalls(short_ms=4), 0.2, True),
+        # A hundredth lies beyond p99, and a third of that may be stalls: 33 looks of these 10,000.
+        ("tool.p99_ns", stalls(short=40), 0.2, True),
+        ("tool.p99_ns", stalls(short=30), 0.2, False),
+        ("tool.p90_ns", stalls(short=300), 0.2, False),
+        ("tool.p999_ns", stalls(short=4), 0.2, True),
         # Short stalls move nothing by 5 ms, and none makes anything quicker.
-        ("tool.p99_ns", stalls(short_ms=40), 5, False),
-        ("tool.p99_ns", stalls(short_ms=10, long_ms=40), 5, True),
-        ("tool.p99_ns", stalls(short_ms=10, long_ms=40), -0.2, False),
-        # A mean moves by the squares: 400 stalls of 5 ms in 10 s are 0.5 ms.
-        ("tool.mean_ns", stalls(long_ms=2000, squares_us2=400 * 5000**2), 1.4, True),
-        ("tool.mean_ns", stalls(long_ms=2000, squares_us2=400 * 5000**2), 1.6, False),
+        ("tool.p99_ns", stalls(short=40), 5, False),
+        ("tool.p99_ns", stalls(short=10, long=40), 5, True),
+        ("tool.p99_ns", stalls(short=10, long=40), -0.2, False),
+        # A mean moves by the mean: here it is 0.5 ms.
+        ("tool.mean_ns", stalls(long=2000, waited_ms=5000), 1.4, True),
+        ("tool.mean_ns", stalls(long=2000, waited_ms=5000), 1.6, False),
         # Of other figures they say nothing.
-        ("tool.max_ns", stalls(long_ms=500), 0.2, False),
-        ("tool.requests", stalls(long_ms=500), 1, False),
+        ("tool.max_ns", stalls(long=500), 0.2, False),
+        ("tool.requests", stalls(long=500), 1, False),
         ("tool.p99_ns", None, 0.2, False),
     ],
 )
@@ -89,8 +91,8 @@ def test_others_and_a_full_log_explain_everything() -> None:
 
 def test_what_was_served_late_anyway_leaves_less_room_for_stalls() -> None:
     # One answer in a hundred took 100 ms: of the two that lie beyond p98, only one can be a stall.
-    few, more = stalls(short_ms=30), stalls(short_ms=40)
-    two_cores = {"overflowed": 0, "stalls": [stalls(short_ms=20), stalls(short_ms=20)]}
+    few, more = stalls(short=30), stalls(short=40)
+    two_cores = {"overflowed": 0, "stalls": [stalls(short=20), stalls(short=20)]}
     got, truth = 1.2 * MS, 1 * MS
     assert blame(run(stalled=few), "tool.p98_ns", got, truth) == ""
     assert "stood still" in blame(run(stalled=more), "tool.p98_ns", got, truth)

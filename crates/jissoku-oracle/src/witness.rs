@@ -1,8 +1,8 @@
-//! Does a core stand still? A thread on it looks five thousand times a second.
+//! Does a core stand still? A thread on it is to be woken a thousand times a second, and sees how late that is.
 //!
 //! On a virtual machine the host stops a core whenever it likes, for milliseconds, and neither the oracle nor
-//! the generator knows. A witness that runs before everybody else on a core sees just that. It
-//! has to be put into a real-time class by whoever may; without one it sees the generator's own work as well.
+//! the generator knows. A witness that runs before everybody else on a core sees just that. It has to be put
+//! into a real-time class by whoever may; without one it sees the generator's own work as well.
 
 use std::io;
 use std::sync::Arc;
@@ -14,13 +14,16 @@ use jissoku_os::clock::monotonic_ns;
 use jissoku_os::{core, timer};
 use serde::Serialize;
 
+use crate::delay::Rng;
+
 /// The name of its thread, by which it is found from outside.
 pub const NAME: &str = "witness";
 
-/// Between two looks: some 1 % of a core goes into looking.
-const STEP: Duration = Duration::from_micros(200);
+/// Between two looks, on average. They come at random, so that what they see is what happens to any moment,
+/// and an evenly paced load does not meet all of them. Five thousand a second made the gaps of such a load uneven.
+const STEP_S: f64 = 0.001;
 
-/// Stalls are counted by how long they are at least.
+/// Looks are counted by how late they are at least.
 const STEPS_NS: [u64; 7] = [100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000];
 
 /// How a core stood still.
@@ -28,40 +31,36 @@ const STEPS_NS: [u64; 7] = [100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_0
 #[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
 pub struct Stalls {
     pub core: usize,
-    /// How long was looked.
-    pub watched_ns: u64,
+    /// At how many moments was looked.
+    pub looks: u64,
     pub longest_ns: u64,
-    /// The sum of all stalls' squares, in microseconds: what waits at random waits that by twice the time watched.
-    pub squares_us2: u64,
+    /// How long all looks together waited, but for those that waited less than the shortest length below.
+    pub waited_ns: u64,
     pub at_least: Vec<AtLeast>,
 }
 
-/// The stalls of at least some length.
+/// The looks that were so late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
 pub struct AtLeast {
     pub length_ns: u64,
-    pub count: u64,
-    pub total_ns: u64,
+    pub looks: u64,
 }
 
 impl Stalls {
     fn none(core: usize) -> Self {
-        let at_least = STEPS_NS.map(|length_ns| AtLeast { length_ns, count: 0, total_ns: 0 });
+        let at_least = STEPS_NS.map(|length_ns| AtLeast { length_ns, looks: 0 });
         Self { core, at_least: at_least.to_vec(), ..Self::default() }
     }
 
-    /// A look came so long after the one before it.
-    fn look(&mut self, after_ns: u64) {
-        self.watched_ns += after_ns;
-        let stall_ns = after_ns.saturating_sub(STEP.as_nanos().try_into().unwrap_or(u64::MAX));
-        for step in self.at_least.iter_mut().filter(|it| it.length_ns <= stall_ns) {
-            step.count += 1;
-            step.total_ns += stall_ns;
+    fn look(&mut self, late_ns: u64) {
+        self.looks += 1;
+        for step in self.at_least.iter_mut().filter(|it| it.length_ns <= late_ns) {
+            step.looks += 1;
         }
-        if stall_ns >= STEPS_NS[0] {
-            self.longest_ns = self.longest_ns.max(stall_ns);
-            self.squares_us2 += (stall_ns / 1000).pow(2);
+        if late_ns >= STEPS_NS[0] {
+            self.longest_ns = self.longest_ns.max(late_ns);
+            self.waited_ns += late_ns;
         }
     }
 }
@@ -108,16 +107,16 @@ impl Witness {
 
 fn watch(core: usize, is_over: &AtomicBool) -> Stalls {
     let mut stalls = Stalls::none(core);
-    let mut last = monotonic_ns();
+    let mut rng = Rng::new(core.try_into().unwrap_or_default());
     while !is_over.load(Ordering::Relaxed) {
+        let step = Duration::from_secs_f64(STEP_S * (0.5 + rng.fraction()));
+        let due = monotonic_ns() + u64::try_from(step.as_nanos()).unwrap_or(u64::MAX);
         #[expect(
             clippy::disallowed_methods,
             reason = "how punctually it is woken is what it looks at"
         )]
-        thread::sleep(STEP);
-        let now = monotonic_ns();
-        stalls.look(now - last);
-        last = now;
+        thread::sleep(step);
+        stalls.look(monotonic_ns().saturating_sub(due));
     }
     stalls
 }
@@ -127,17 +126,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stall_counts_in_each_class_that_it_reaches() {
+    fn a_look_counts_in_each_class_that_it_reaches() {
         let mut stalls = Stalls::none(3);
-        for after_ns in [200_000, 250_000, 400_000, 1_700_000] {
-            stalls.look(after_ns);
+        for late_ns in [0, 50_000, 200_000, 1_500_000] {
+            stalls.look(late_ns);
         }
-        assert_eq!((stalls.watched_ns, stalls.longest_ns), (2_550_000, 1_500_000));
-        let totals = stalls.at_least.iter().map(|it| (it.count, it.total_ns)).collect::<Vec<_>>();
-        let both = (2, 1_700_000);
-        let long = (1, 1_500_000);
-        assert_eq!(totals, [both, both, long, long, (0, 0), (0, 0), (0, 0)]);
-        assert_eq!(stalls.squares_us2, 200 * 200 + 1500 * 1500);
+        assert_eq!((stalls.looks, stalls.longest_ns, stalls.waited_ns), (4, 1_500_000, 1_700_000));
+        let looks = stalls.at_least.iter().map(|it| it.looks).collect::<Vec<_>>();
+        assert_eq!(looks, [2, 2, 1, 1, 0, 0, 0]);
     }
 
     #[test]
@@ -145,13 +141,11 @@ mod tests {
         let core = core::allowed().expect("affinity can be read")[0];
         let witness = Witness::start(&[core]).expect("it can be started");
         let start = monotonic_ns();
-        while monotonic_ns() < start + 1_000_000 {}
+        while monotonic_ns() < start + 5 * STEPS_NS[3] {}
         let seen = witness.end();
         assert_eq!(seen.len(), 1);
         assert_eq!(seen[0].core, core);
-        assert!(
-            seen[0].watched_ns > 0 && seen[0].watched_ns < monotonic_ns() - start + STEPS_NS[6]
-        );
+        assert!(seen[0].looks > 0);
     }
 
     #[test]

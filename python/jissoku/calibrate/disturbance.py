@@ -58,7 +58,7 @@ def blame(run: Shaken, what: str, got: float, truth: float) -> str:
     late = (run.account.get("lateness_ns") or {}).get("p99", 0)
     if late >= LATE_NS_MAX and LATE_TIMES * late >= _off_ns(run, what, got, truth):
         return f"the oracle was {late / 1000:.0f} us late in one answer of a hundred"
-    stalls = [it for it in run.account.get("stalls") or () if it["watched_ns"]]
+    stalls = [it for it in run.account.get("stalls") or () if it["looks"]]
     if stalls and _is_time(what) and got > truth:
         beyond = _beyond(what)
         if beyond is None:
@@ -84,18 +84,18 @@ def _off_ns(run: Shaken, what: str, got: float, truth: float) -> float:
 
 
 def _share(stalls: Stalls, length_ns: float) -> float:
-    """The share of time in which a core stood still for so long; of several cores, the sum."""
+    """The share of moments that had to wait so long for a core; of several cores, the sum."""
     share = 0.0
     for core in stalls:
         reaching = [it for it in core["at_least"] if it["length_ns"] <= length_ns]
         which = reaching[-1] if reaching else core["at_least"][0]
-        share += float(which["total_ns"] / core["watched_ns"])
+        share += float(which["looks"] / core["looks"])
     return share
 
 
 def _mean_wait_ns(stalls: Stalls) -> float:
-    """What comes at random into a stall of length g, which has g of all time, waits for g / 2."""
-    return sum(float(core["squares_us2"] / core["watched_ns"]) for core in stalls) * 1e6 / 2
+    """How long a moment had to wait on average."""
+    return sum(float(core["waited_ns"] / core["looks"]) for core in stalls)
 
 
 def _served_above(names: Mapping[str, float], limit_ns: float) -> float:
