@@ -52,6 +52,8 @@ def test_what_is_no_time_is_off_by_a_share_of_one() -> None:
     late = run(100, names={"served.mean_ns": 10.0 * MS})
     assert "100 us late" in blame(late, little, 67, 64)
     assert blame(late, little, 75, 64) == ""
+    # However late it was, it did not eat a third of all answers.
+    assert blame(run(9000, names={"served.mean_ns": 1.0 * MS}), "tool.unanswered", 2, 3) == ""
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What shook a run besides the tool, and whether that could have made a figure wrong: pure."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -12,6 +13,10 @@ LATE_NS_MAX = 50_000
 
 # ... explains what is off by up to so many times that.
 LATE_TIMES = 5
+
+# What is no time, a count or a share, is not off by more than that because one answer in a hundred
+# was late.
+LATE_SHARE_MAX = 0.25
 
 # Stalls are counted three times: what is sent late and what arrives late both suffer, and they
 # were sampled.
@@ -80,7 +85,10 @@ def _is_time(what: str) -> bool:
 def _off_ns(run: Shaken, what: str, got: float, truth: float) -> float:
     """How far a figure is off, in the time of an answer where it is no time itself."""
     off = abs(got - truth)
-    return off if _is_time(what) else off / abs(truth or 1) * run.names.get("served.mean_ns", 0.0)
+    if _is_time(what):
+        return off
+    share = off / abs(truth or 1)
+    return math.inf if share > LATE_SHARE_MAX else share * run.names.get("served.mean_ns", 0.0)
 
 
 def _share(stalls: Stalls, length_ns: float) -> float:
