@@ -23,4 +23,4 @@ pub use delay::Delay;
 pub use log::{Entry, Log, RECORD_SIZE};
 pub use scenario::{Fault, Framing, Freeze, Scenario};
 pub use server::{Bound, bind};
-pub use witness::{AtLeast, NAME as WITNESS_NAME, Stalls, Witness};
+pub use witness::{AtLeast, Stalls, Witness};

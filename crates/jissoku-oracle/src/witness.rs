@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::delay::Rng;
 
 /// The name of its thread, by which it is found from outside.
-pub const NAME: &str = "witness";
+const NAME: &str = "witness";
 
 /// Between two looks, on average. They come at random, so that what they see is what happens to any moment,
 /// and an evenly paced load does not meet all of them. Five thousand a second made the gaps of such a load uneven.

@@ -2,7 +2,6 @@
 
 import math
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from jissoku.calibrate.check import Setup
 from jissoku.calibrate.cost import Cell, Pair, Side
 from jissoku.calibrate.oracle import Oracle
 from jissoku.calibrate.quiet import FOREIGN_MAX, Look, Watch
-from jissoku.calibrate.run import end_session, scrub
+from jissoku.calibrate.run import end_session, of_this_machine, scrub
 from jissoku.calibrate.share import Share, Window, share
 from jissoku.calibrate.spent import Family, spent
 from jissoku.calibrate.started import (
@@ -170,9 +169,8 @@ def side_of(one: Running, code: int | None, seen: Share, cost: Cost) -> Side:
     figures = reading.figures(one.found.tool.read, report)
     errors = [number for name, number in figures.items() if name.startswith("errors")]
     command = " ".join(one.words)
-    hidden = {value: f"{{{name}}}" for name, value in one.filled.items() if len(value) > 4}
-    hidden |= {one.found.program: one.found.tool.name, sys.executable: "python"}
-    command, report = scrub(command, hidden), scrub(report, hidden)
+    here = of_this_machine(one.found, one.filled)
+    command, report = scrub(command, here), scrub(report, here)
     return Side(
         tool=one.found.tool.name,
         answers=seen.answers,

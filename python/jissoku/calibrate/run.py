@@ -65,6 +65,12 @@ class _Ran:
         return scrub(text, self.here)
 
 
+def of_this_machine(found: Found, filled: Mapping[str, str]) -> dict[str, str]:
+    """The values that no record may hold, and what it says instead."""
+    here = {value: f"{{{name}}}" for name, value in filled.items() if len(value) > 4}
+    return here | {found.program: found.tool.name, sys.executable: "python"}
+
+
 def scrub(text: str, here: Mapping[str, str]) -> str:
     """Puts names in the place of values, but for a port that is a part of a number."""
     for value, name in here.items():
@@ -146,9 +152,7 @@ class Bench:
         if tool.ask.then and code == 0:
             code = self._one([w.format_map(filled) for w in tool.ask.then], folder, GRACE_S, None)
         report = (folder / "report").read_text(encoding="utf-8", errors="replace")
-        here = {value: f"{{{name}}}" for name, value in filled.items() if len(value) > 4}
-        here |= {self.found.program: tool.name, sys.executable: "python"}
-        return _Ran(report=report, code=code, words=words, here=here)
+        return _Ran(report=report, code=code, words=words, here=of_this_machine(self.found, filled))
 
     def _one(
         self, words: list[str], folder: Path, limit_s: float, disturb: Disturbance | None
