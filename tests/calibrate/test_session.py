@@ -1,5 +1,6 @@
 """A whole calibration, of a generator written here whose faults are known."""
 
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -198,6 +199,20 @@ def test_what_there_is_no_time_for_is_in_the_record(
     [card] = read_cards(plan.folder)
     assert card.not_repeated == ("C1",)
     assert card.scores[0].sentence.endswith("meanwhile; not repeated for want of time")
+
+
+class Stops(Heard):
+    """Ctrl-C while the first check runs."""
+
+    def begins(self, check: Check, done: int, total: int, seconds_left: float) -> None:
+        super().begins(check, done, total, seconds_left)
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interruption_before_the_first_grade_leaves_an_unfinished_card(plan: Plan) -> None:
+    calibrate(plan, Stops())
+    [card] = read_cards(plan.folder)
+    assert (card.scores, card.is_finished) == ((), False)
 
 
 def test_checks_of_another_time_stay_on_the_card(plan: Plan) -> None:

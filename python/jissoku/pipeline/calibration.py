@@ -97,6 +97,8 @@ def calibrate(plan: Plan, listener: Listener) -> Scorecard:
         left = session.seconds()
         budget_s = BUDGET * sum(left) if plan.budget_s is None else plan.budget_s
         card = msgspec.structs.replace(card, budget_s=budget_s)
+        # Before any work: a folder that cannot be written is told now, and Ctrl-C finds a card.
+        write_card(plan.folder, _together(earlier, card))
         listener.starts(len(plan.checks), sum(left), budget_s)
         try:
             for number, check in enumerate(plan.checks):
