@@ -10,7 +10,7 @@ from jissoku.model import Mode
 OVERHEAD_S = 1.0
 
 # What a whole experiment may take, with something left for what cannot be foreseen.
-MINUTES_MAX = {Mode.QUICK: 5.5, Mode.STANDARD: 27.0}
+MINUTES_MAX = {Mode.QUICK: 5.5, Mode.STANDARD: 16.0}
 
 # No verdict rests on fewer blocks than an exact test needs for p < 0.05.
 BLOCKS_MIN = 6
