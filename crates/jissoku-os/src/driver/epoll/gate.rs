@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use super::crowd::Crowd;
 use crate::driver::listener::{Listener, PAUSE_NS, is_shortage};
 use crate::epoll::{Epoll, Interest};
 use crate::socket;
@@ -24,6 +25,8 @@ pub(super) enum Taken {
 #[derive(Debug)]
 pub(super) struct Gate {
     listeners: Vec<Listener>,
+    /// One for each listener.
+    crowds: Vec<Crowd>,
     is_open: bool,
     is_watched: bool,
     opens_again_ns: Option<u64>,
@@ -31,7 +34,9 @@ pub(super) struct Gate {
 
 impl Gate {
     pub(super) fn new(listeners: Vec<Listener>, epoll: &Epoll) -> io::Result<Self> {
-        let mut gate = Self { listeners, is_open: false, is_watched: false, opens_again_ns: None };
+        let crowds = vec![Crowd::new(); listeners.len()];
+        let mut gate =
+            Self { listeners, crowds, is_open: false, is_watched: false, opens_again_ns: None };
         gate.open(epoll)?;
         Ok(gate)
     }
@@ -59,6 +64,18 @@ impl Gate {
             Err(error) if is_shortage(&error) => Taken::NoRoom,
             // Other errors belong to one connection that came and went (`accept(2)`).
             Ok(None) | Err(_) => Taken::Nobody,
+        }
+    }
+
+    /// How many connections are expected at a listener that has been reported.
+    pub(super) fn expected(&self, index: usize) -> usize {
+        self.crowds.get(index).map_or(0, |crowd| crowd.size())
+    }
+
+    /// So many came when the expected ones were asked for.
+    pub(super) fn came(&mut self, index: usize, count: usize) {
+        if let Some(crowd) = self.crowds.get_mut(index) {
+            crowd.learn(count);
         }
     }
 

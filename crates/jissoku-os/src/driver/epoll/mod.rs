@@ -5,6 +5,7 @@
 //! is watched, so that one request on it may never need the watch.
 
 mod calls;
+mod crowd;
 mod gate;
 mod slot;
 
@@ -18,6 +19,7 @@ use super::{Arrival, Due, Handler, Key, Listener, Next, Output, Settings, Turn, 
 use crate::clock;
 use crate::epoll::{Epoll, Event, Interest, no_event};
 use calls::interest;
+use crowd::CROWD_MAX;
 use gate::{Gate, Taken};
 use rustix::fd::{AsFd, OwnedFd};
 use slot::{Inbound, Slot};
@@ -31,9 +33,6 @@ const RECEIVE_SIZE: usize = 32 * 1024;
 
 /// Room for the answers of one call before the buffer has to grow.
 const OUTPUT_SIZE: usize = 64 * 1024;
-
-/// Connections taken per listener and turn; the rest wait until the others had theirs.
-const ACCEPTS_MAX: usize = 64;
 
 const WAKER: u64 = u64::MAX;
 const TICK: u64 = u64::MAX - 1;
@@ -129,7 +128,7 @@ impl<H: Handler> Driver<H> {
                 }
                 TICK => has_ticked = self.tick.take(),
                 token => match Gate::index_of(token) {
-                    Some(listener) => self.admit(handler, listener)?,
+                    Some(listener) => self.admit_expected(handler, listener)?,
                     None => self.report(handler, Key::from_token(token), event.flags),
                 },
             }
@@ -162,11 +161,7 @@ impl<H: Handler> Driver<H> {
         // In this order, no connection is left for which only this driver was woken.
         self.gate.unwatch(&self.epoll)?;
         for listener in 0..self.gate.count() {
-            let mut before = None;
-            while before != Some(self.slots.count()) && !self.gate.is_paused() {
-                before = Some(self.slots.count());
-                self.admit(handler, listener)?;
-            }
+            while self.admit(handler, listener, CROWD_MAX)? > 0 && !self.gate.is_paused() {}
         }
         self.gate.close();
         Ok(())
@@ -203,19 +198,31 @@ impl<H: Handler> Driver<H> {
         }
     }
 
-    /// Takes connections from one listener.
-    fn admit(&mut self, handler: &mut H, listener: usize) -> io::Result<()> {
-        for _ in 0..ACCEPTS_MAX {
+    /// Takes the connections that are likely to wait at a listener.
+    fn admit_expected(&mut self, handler: &mut H, listener: usize) -> io::Result<()> {
+        let expected = self.gate.expected(listener);
+        let came = self.admit(handler, listener, expected)?;
+        self.gate.came(listener, came);
+        Ok(())
+    }
+
+    /// Takes up to `max` connections from one listener, and says how many came.
+    fn admit(&mut self, handler: &mut H, listener: usize, max: usize) -> io::Result<usize> {
+        for came in 0..max {
             if self.slots.count() >= self.settings.connections_max {
-                return self.gate.pause(&self.epoll, self.now_ns);
+                self.gate.pause(&self.epoll, self.now_ns)?;
+                return Ok(came);
             }
             match self.gate.take(listener) {
                 Taken::Connection(socket) => self.welcome(handler, listener, socket),
-                Taken::Nobody => break,
-                Taken::NoRoom => return self.gate.pause(&self.epoll, self.now_ns),
+                Taken::Nobody => return Ok(came),
+                Taken::NoRoom => {
+                    self.gate.pause(&self.epoll, self.now_ns)?;
+                    return Ok(came);
+                }
             }
         }
-        Ok(())
+        Ok(max)
     }
 
     fn welcome(&mut self, handler: &mut H, listener: usize, socket: OwnedFd) {
