@@ -35,9 +35,17 @@ class Talks(http.server.BaseHTTPRequestHandler):
         """Nothing is logged."""
 
 
-@pytest.fixture
-def address() -> Iterator[tuple[str, int]]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Talks) as server:
+class ClosesSilently(Talks):
+    """Closes each connection after its answer, and does not say so."""
+
+    def do_GET(self) -> None:
+        self.close_connection = True
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n42")
+
+
+@pytest.fixture(params=[Talks])
+def address(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), request.param) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield "127.0.0.1", server.server_address[1]
@@ -60,6 +68,16 @@ def test_connections_and_segments_are_counted_by_the_client(
     assert found.per_request["segments"] == pytest.approx(2.0, abs=0.1)
     assert "strace is not installed" in found.calls_reason
     assert "writev" not in found.per_request
+
+
+@pytest.mark.parametrize("address", [ClosesSilently], indirect=True)
+def test_a_server_may_close_without_a_word(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jissoku.observe.strace.shutil.which", lambda _: None)
+    found = counters.count(1, Asked(address=address, target="/"))
+    assert found.requests == counters.REQUESTS
+    assert found.per_request["connections"] == 1.0
 
 
 def test_a_server_that_is_not_there_has_no_counters() -> None:

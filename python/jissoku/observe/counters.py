@@ -111,6 +111,17 @@ class _Client:
                 raise CannotAsk(f"{self._asked.target} was not answered: {error}") from error
 
     def _one(self, connection: "_Connection") -> None:
+        """Asks once; anew where the server has ended the connection without a word before."""
+        was_open = connection.sock is not None
+        try:
+            self._exchange(connection)
+        except (ConnectionResetError, BrokenPipeError):
+            if not was_open:
+                raise
+            connection.close()
+            self._exchange(connection)
+
+    def _exchange(self, connection: "_Connection") -> None:
         if connection.sock is None:
             connection.connect()
             self._seen["connections"] += 1
