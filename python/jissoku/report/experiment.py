@@ -145,10 +145,20 @@ def _part(name: str, summary: Summary) -> Part:
         name=name,
         asked=f"{method.asked(summary.run)}.{shared}",
         trials=method.trials(summary),
-        headline=summary.headline,
+        headline=_how_it_ended(summary),
         ranking=tables.ranking(summary),
         flags=tuple(f"{flag.weight}: {flag.title}. {flag.text}" for flag in summary.flags),
     )
+
+
+def _how_it_ended(summary: Summary) -> str:
+    """Without duets nobody asked for a ranking by cost, and the rates are what there is."""
+    rates = {s.arm.name: s.rate_rps for s in summary.standings if s.rate_rps is not None}
+    ranked = any(known.rank is not None for known in summary.standings)
+    if ranked or len(rates) < len(summary.standings):
+        return summary.headline
+    told = ", ".join(f"{name} {fmt.interval(rate, 'rate')}" for name, rate in rates.items())
+    return f"Each alone, as fast as it answers: {told}."
 
 
 def to_json(outcome: Outcome) -> str:
