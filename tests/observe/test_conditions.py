@@ -31,12 +31,34 @@ def snapshot(
 
 
 @pytest.mark.parametrize(
-    ("again", "needless", "lost"), [(9, 9, 0), (9, 7, 2), (3, 4, 0), (3, None, 3), (None, 1, None)]
+    ("again", "named", "probes", "repaired", "lost"),
+    [
+        (9, 9, 0, 0, 0),
+        (9, 7, 0, 0, 2),
+        (3, 4, 0, 0, 0),
+        (3, None, None, None, 3),
+        (None, 1, 1, 0, None),
+        (1, 0, 1, 0, 0),
+        (1, 0, 1, 1, 1),
+        (3, 0, 1, 0, 2),
+        # Two probes, both named: they are not counted twice.
+        (3, 2, 2, 0, 1),
+        (0, 0, 5, 0, 0),
+    ],
 )
 def test_what_had_arrived_was_not_lost(
-    again: int | None, needless: int | None, lost: int | None
+    again: int | None,
+    named: int | None,
+    probes: int | None,
+    repaired: int | None,
+    lost: int | None,
 ) -> None:
-    counted = {"RetransSegs": again, "TCPDSACKRecvSegs": needless}
+    counted = {
+        "RetransSegs": again,
+        "TCPDSACKRecvSegs": named,
+        "TCPLossProbes": probes,
+        "TCPLossProbeRecovery": repaired,
+    }
     after = {name: 5 + count for name, count in counted.items() if count is not None}
     seen = change(
         snapshot(1.0, {TARGET: stat()}, tcp=dict.fromkeys(after, 5)),
