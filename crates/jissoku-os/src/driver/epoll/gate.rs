@@ -17,7 +17,7 @@ pub(super) enum Taken {
     Connection(OwnedFd),
     /// Nobody is waiting, or this listener failed for this one time.
     Nobody,
-    /// No connection can be had until a descriptor is free.
+    /// No connection can be had until a descriptor or a place of ours is free.
     NoRoom,
 }
 

@@ -209,11 +209,8 @@ impl<H: Handler> Driver<H> {
     /// Takes up to `max` connections from one listener, and says how many came.
     fn admit(&mut self, handler: &mut H, listener: usize, max: usize) -> io::Result<usize> {
         for came in 0..max {
-            if self.slots.count() >= self.settings.connections_max {
-                self.gate.pause(&self.epoll, self.now_ns)?;
-                return Ok(came);
-            }
-            match self.gate.take(listener) {
+            let has_room = self.slots.count() < self.settings.connections_max;
+            match if has_room { self.gate.take(listener) } else { Taken::NoRoom } {
                 Taken::Connection(socket) => self.welcome(handler, listener, socket),
                 Taken::Nobody => return Ok(came),
                 Taken::NoRoom => {
