@@ -3,7 +3,7 @@
 #![no_main]
 
 use httparse::Status;
-use jissoku_http::chunked::{Decoder, Piece};
+use jissoku_http::chunked::{Decoder, Chunk};
 use jissoku_http::{Limits, Reject};
 use libfuzzer_sys::fuzz_target;
 
@@ -26,12 +26,12 @@ fn decode(bytes: &[u8], step: usize) -> Outcome {
     let mut decoder = Decoder::new();
     let (mut at, mut there, mut body) = (0, 0, Vec::new());
     loop {
-        let (used, piece) = decoder.next(&bytes[at..there], &LIMITS)?;
-        match piece {
-            Piece::Data(place) => body.extend_from_slice(&bytes[at..][place]),
-            Piece::End => return Ok((body, Some(at + used))),
-            Piece::Partial if there == bytes.len() => return Ok((body, None)),
-            Piece::Partial => there = (there + step).min(bytes.len()),
+        let (used, chunk) = decoder.next(&bytes[at..there], &LIMITS)?;
+        match chunk {
+            Chunk::Data(place) => body.extend_from_slice(&bytes[at..][place]),
+            Chunk::End => return Ok((body, Some(at + used))),
+            Chunk::Partial if there == bytes.len() => return Ok((body, None)),
+            Chunk::Partial => there = (there + step).min(bytes.len()),
         }
         at += used;
     }

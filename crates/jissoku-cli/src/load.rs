@@ -1,17 +1,18 @@
-//! `jissoku load`: the stopwatch, alone.
+//! `jissoku load`: the load generator.
 
 mod arrival;
 mod connect;
-pub(crate) mod errand;
+pub(crate) mod measure;
 mod output;
+mod output_options;
 mod plan;
 mod progress;
 mod search;
 mod self_test;
 mod series;
+mod time_slices;
 mod timeseries;
 mod tls;
-mod wishes;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -20,183 +21,194 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use jissoku_load::report::Format;
-use jissoku_load::{Address, Objective, Think};
+use jissoku_load::{Address, Slo, Think};
 
 use crate::units;
 use arrival::ArrivalChoice;
-use connect::ConnectFlags;
-use errand::Curiosity;
+use connect::ConnectArgs;
+use measure::ProgressOptions;
 use output::Output;
+use output_options::OutputOptions;
 use search::Search;
-use series::SeriesFlags;
+use series::SeriesArgs;
+use time_slices::SliceArgs;
 use timeseries::Intervals;
-use tls::TlsFlags;
-use wishes::Wishes;
+use tls::TlsArgs;
 
-/// How long each rate is tried, unless -d says so.
+/// Duration of each step of --search, unless -d is given.
 const SEARCH_STEP_NS: u64 = 3_000_000_000;
 
-/// Asks servers, checks every answer, and measures time.
+/// Sends requests, verifies every response, and measures times
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Load {
-    /// `http(s)://HOST:PORT/PATH` or `unix:/PATH.sock:/URI`; several are driven side by side, as a duet
+    /// `http(s)://HOST:PORT/PATH` or `unix:/PATH.sock:/URI`; several targets are loaded
+    /// concurrently
     #[arg(value_name = "URL", required_unless_present = "self_test")]
     urls: Vec<Address>,
     /// Open connections for each URL; several numbers are measured one after the other
     #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "64")]
     connections: Vec<usize>,
-    /// Threads of the stopwatch; auto is one for each of --cores, or for every second core there is
+    /// Worker threads; auto is one for each of --cores, or half the available cores
     #[arg(short, long, value_name = "N|auto", value_parser = units::threads, default_value = "1")]
     threads: Threads,
-    /// Length of the measurement [default: 10s]
+    /// Length of the measurement window, such as 10s or 300ms [default: 10s]
     #[arg(short, visible_short_alias = 'z', long, value_parser = units::duration_ns, allow_hyphen_values = true)]
     duration: Option<u64>,
-    /// Number of requests for each URL, exactly
+    /// Total number of requests for each URL [default: unlimited]
     #[arg(short = 'n', long, value_parser = units::count, allow_hyphen_values = true)]
     requests: Option<u64>,
-    /// Requests per second for each URL (open loop), or A:B from A to B; without it, closed loop
+    /// Requests per second for each URL (open loop), or A:B to change linearly from A to B
+    /// [default: closed loop]
     #[arg(short = 'R', long, value_parser = units::rates, allow_hyphen_values = true)]
     rate: Option<(u64, u64)>,
-    /// How the requests of the open loop lie in time: evenly, as from many users, or as a file says without
-    /// -R: a line for each request, in seconds since the start
+    /// Arrival process of the open loop: evenly spaced, Poisson, or from a file without -R: one
+    /// time per line, in seconds since the start
     #[arg(long, value_name = "constant|poisson|trace:FILE", value_parser = arrival::arrival,
           default_value = "constant")]
     arrival: ArrivalChoice,
-    /// What becomes of a due request while every connection is busy
+    /// What happens to a due request while all connections are busy
     #[arg(long, value_enum, default_value_t = BusyChoice::Queue)]
     on_busy: BusyChoice,
-    /// Connections for each URL that --on-busy open may come to [default: 10 times -c]
+    /// Limit of connections for each URL with --on-busy open [default: 10 times -c]
     #[arg(long, value_name = "N")]
     max_connections: Option<usize>,
-    /// Give up a due request that has waited so long for a connection
+    /// Drop a due request that has waited this long for a connection [default: never]
     #[arg(long, value_parser = units::duration_ns)]
     deadline: Option<u64>,
-    /// Load before the measurement, not counted [default: 300ms with -d, none with -n]
+    /// Load before the window, not counted [default: 300ms with -d, none with -n]
     #[arg(long, value_parser = units::duration_ns)]
     warmup: Option<u64>,
+    #[command(flatten)]
+    slices: SliceArgs,
     /// Request method
     #[arg(short, long, default_value = "GET")]
     method: String,
-    /// Header field 'Name: value'; may be given several times
+    /// Header field 'Name: value'; may be repeated
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
     headers: Vec<(String, String)>,
-    /// Request body, or @FILE
+    /// Request body, or @FILE [default: none]
     #[arg(short, long, value_parser = text_or_file)]
     body: Option<Bytes>,
-    /// Files of whole requests, sent in rotation on each connection; {PATH} and {HOST} are the URL's
+    /// Files with complete requests, sent cyclically on each connection; {PATH} and {HOST} are the
+    /// URL's
     #[arg(long, value_name = "FILE,...", value_delimiter = ',',
           conflicts_with_all = ["method", "headers", "body", "http_1_0"])]
     raw: Vec<PathBuf>,
     /// Requests in flight on one connection
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pipeline: u16,
-    /// Requests on one connection; then another takes its place
+    /// Requests per connection, which is then replaced [default: unlimited]
     #[arg(short = 'r', long, value_name = "N", conflicts_with = "no_keepalive")]
     requests_per_conn: Option<u32>,
-    /// Wait between an answer and the next request (closed loop): always as long, or exp:5ms on average
+    /// Delay before the next request (closed loop): 5ms, or exponential: exp:5ms [default: none]
     #[arg(long, value_name = "TIME", value_parser = units::think)]
     think: Option<Think>,
-    /// Spread the first requests of all connections over so long (closed loop)
+    /// Spread the first requests of all connections over this time (closed loop)
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "0")]
     ramp_up: u64,
-    /// Ask in HTTP/1.0
+    /// Send HTTP/1.0 requests [default: HTTP/1.1]
     #[arg(long = "http1.0")]
     http_1_0: bool,
-    /// One connection for each request
+    /// Use a connection for one request only
     #[arg(long, visible_alias = "disable-keepalive")]
     no_keepalive: bool,
     #[command(flatten)]
-    connect: ConnectFlags,
+    connect: ConnectArgs,
     #[command(flatten)]
-    tls: TlsFlags,
+    tls: TlsArgs,
     #[command(flatten)]
-    series: SeriesFlags,
-    /// After so long without its whole answer, a request has failed
+    series: SeriesArgs,
+    /// Timeout of a request
     #[arg(long, value_parser = units::duration_ns, default_value = "2s")]
     timeout: u64,
-    /// What is expected, such as 'p99<5ms,errors<0.1%': exit with 3 if it is broken
+    /// Service level objective, such as 'p99<5ms,errors<0.1%': exit with 3 if it is violated
     #[arg(long, value_name = "OBJECTIVE")]
-    slo: Option<Objective>,
-    /// Look for the highest rate that meets an objective, from -R on, trying each for -d [default: 3s]
-    #[arg(long, value_name = "OBJECTIVE", value_parser = objective, conflicts_with_all = ["slo", "requests", "format", "hdr", "hlog", "timeseries", "raw_log", "events", "strict", "output", "latency", "repeat", "sweep"])]
+    slo: Option<Slo>,
+    /// Find the highest rate that meets an objective, starting from -R [default: 1000], each step
+    /// for -d [default: 3s]
+    #[arg(long, value_name = "OBJECTIVE", value_parser = slo, conflicts_with_all = ["slo", "requests", "format", "hdr", "hlog", "timeseries", "raw_log", "events", "strict", "output", "latency", "repeat", "sweep"])]
     search: Option<String>,
-    /// By how much --search raises the rate as long as the objective is met [default: geom:2]
+    /// Factor by which --search raises the rate while the objective is met [default: geom:2]
     #[arg(long, value_name = "geom:FACTOR", value_parser = search::step, requires = "search")]
     step: Option<u64>,
-    /// First measure for a second what the stopwatch itself reaches, against the floor on a core of its own if
+    /// First measure the load generator itself for a second, against the floor, on another core if
     /// there is one; without a URL, only that
     #[arg(long, conflicts_with = "search")]
     self_test: bool,
     /// Exit with 4 if a self-check fails
     #[arg(long)]
     strict: bool,
-    /// human, json, csv, openmetrics, benchstat, github or quiet, to stdout or to =FILE; several may be given
+    /// human, json, csv, openmetrics, benchstat, github or quiet, to stdout or to =FILE; may be
+    /// repeated [default: human]
     #[arg(long, value_name = "FORMAT[=FILE]", value_parser = output::output)]
     format: Vec<Output>,
     /// Write to this file what would go to stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print the full spectrum of latencies below the report for people
+    /// Print all percentiles below the report
     #[arg(short = 'L', long)]
     latency: bool,
     #[arg(short = 'q', hide = true, num_args = 0..=1, default_missing_value = "", value_parser = no_q)]
     q: Option<String>,
-    /// Write one JSON object, as --format json
+    /// Print one JSON object, as --format json
     #[arg(long)]
     json: bool,
-    /// Write the latencies as the percentile text of the `HdrHistogram` plotter
+    /// Write latencies as the percentile text of the `HdrHistogram` plotter
     #[arg(long, value_name = "FILE")]
     hdr: Option<PathBuf>,
-    /// Write the latencies of each second as an interval log of `HdrHistogram`
+    /// Write latencies per second as an `HdrHistogram` interval log
     #[arg(long, value_name = "FILE")]
     hlog: Option<PathBuf>,
-    /// Write a line of JSON for each interval of the window, or of CSV to a FILE.csv [default: 1s]
+    /// Write a line per interval of the window, as JSON, or as CSV to a FILE.csv [default interval:
+    /// 1s]
     #[arg(long, value_name = "FILE[:INTERVAL]", value_parser = timeseries::intervals)]
     timeseries: Option<Intervals>,
-    /// Write every request as a line of CSV: when it was to be sent, was sent, was answered, and how
+    /// Write a line of CSV per request: due, sent and done times, status, outcome
     #[arg(long, value_name = "FILE")]
     raw_log: Option<PathBuf>,
-    /// Decides whose turn comes first in each round of a duet [default: from the clock]
+    /// Seed of all random choices, such as the order of targets in each round [default: from the
+    /// clock]
     #[arg(long)]
     seed: Option<u64>,
-    /// Cores for the threads, such as 1 or 0,2-3
+    /// Cores of the worker threads, such as 1 or 0,2-3 [default: any]
     #[arg(long, visible_alias = "cpus", value_name = "LIST", value_parser = units::cores)]
     cores: Option<CoreList>,
-    /// How threads learn what has come; auto is epoll
+    /// Kernel interface of the event loop; auto is epoll
     #[arg(long, value_enum, default_value_t = DriverChoice::Auto)]
     driver: DriverChoice,
-    /// What to do between events [default: spin in a paced duet, else block]
+    /// What workers do between events [default: spin with -R and several URLs, else block]
     #[arg(long, value_enum)]
     idle: Option<IdleChoice>,
-    /// The clock: tsc is the processor's where it can be trusted; batch reads it once for all that came at once
+    /// Clock: tsc is the CPU's counter if it is reliable, else the kernel's; batch reads it once
+    /// per wait
     #[arg(long, value_enum, default_value_t = ClockChoice::Tsc)]
     clock: ClockChoice,
-    /// Process whose session's CPU time is measured along; one for each URL, in their order
+    /// Process whose session's CPU time is measured; one for each URL, in their order
     #[arg(long, value_name = "PID")]
     watch: Vec<i32>,
-    /// How closely bodies are looked at [default: length, or all with --expect-body]
+    /// How bodies are verified [default: length, or all with --expect-body]
     #[arg(long, value_enum)]
     verify: Option<VerifyChoice>,
-    /// Right statuses, separated by commas [default: 200 to 399]
+    /// Accepted statuses, separated by commas [default: 200 to 399]
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     expect_status: Vec<u16>,
-    /// The right length of a body [default: the first answer's]
+    /// Expected size of bodies, in bytes [default: the first response's]
     #[arg(long, value_name = "SIZE", conflicts_with = "expect_body")]
     expect_len: Option<u64>,
-    /// The right body, or @FILE, or sha256:HEX [default: the first answer's]
+    /// Expected body, or @FILE, or sha256:HEX [default: the first response's]
     #[arg(long, value_name = "BODY", value_parser = text_or_file)]
     expect_body: Option<Bytes>,
-    /// Tell on stderr when the measurement's window opens and closes
+    /// Report on stderr when the window opens and closes
     #[arg(long)]
     events: bool,
 }
 
-// Clap would take a bare `Vec` for an argument that may be given several times.
+// Clap would treat a bare `Vec` as an argument that may be repeated.
 type Bytes = Vec<u8>;
 type CoreList = Vec<usize>;
 
-// The same goes for an `Option`, and an argument that may be left out; this one says auto.
+// Likewise a bare `Option`, as an optional argument; `None` is auto here.
 type Threads = Option<usize>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -243,101 +255,101 @@ enum VerifyChoice {
 impl Load {
     pub(crate) fn run(mut self) -> u8 {
         if self.urls.is_empty() {
-            return self_test::alone(self);
+            return self_test::run_alone(self);
         }
         let (search, tests_itself) = (self.search(), self.self_test);
         let prepared = self.series.points(&self.connections).and_then(|points| {
-            let wishes = self.wishes(!points.is_empty())?;
-            Ok((points, wishes, self.plan()?))
+            let output_options = self.output_options(!points.is_empty())?;
+            Ok((points, output_options, self.plan()?))
         });
-        let (points, mut wishes, plan) = match prepared {
+        let (points, mut output_options, plan) = match prepared {
             Ok(prepared) => prepared,
-            Err(refusal) => return complain(&refusal, 2),
+            Err(refusal) => return print_error(&refusal, 2),
         };
-        let signals = match errand::catch() {
+        let signals = match measure::catch_signals() {
             Ok(signals) => signals,
             Err(code) => return code,
         };
         if let Some(search) = search {
             return search.run(plan, &signals);
         }
-        let ceiling = tests_itself.then(|| self_test::run(&plan, &signals)).transpose();
-        let ceiling = match ceiling {
-            Ok(ceiling) => ceiling,
+        let self_test = tests_itself.then(|| self_test::run(&plan, &signals)).transpose();
+        let self_test = match self_test {
+            Ok(self_test) => self_test,
             Err(code) => return code,
         };
-        wishes.ceiling = ceiling;
+        output_options.self_test = self_test;
         if !points.is_empty() {
-            return series::run(&points, plan, &wishes, &signals);
+            return series::run(&points, plan, &output_options, &signals);
         }
-        let curiosity = Curiosity {
-            events: wishes.events,
-            rows: wishes.timeseries.as_ref().map(|asked| (asked.length_ns, asked.layout)),
-            log: wishes.hlog.is_some(),
+        let progress_options = ProgressOptions {
+            events: output_options.events,
+            rows: output_options.timeseries.as_ref().map(|rows| (rows.length_ns, rows.layout)),
+            log: output_options.hlog.is_some(),
         };
-        let mut find = match errand::carry_out(&plan, &signals, curiosity) {
-            Ok(find) => find,
+        let mut measurement = match measure::run_plan(&plan, &signals, progress_options) {
+            Ok(measurement) => measurement,
             Err(code) => return code,
         };
-        wishes.complete(&mut find.report);
-        if let Err(refusal) = wishes.write(&find) {
-            return complain(&format!("the report cannot be written: {refusal}"), 1);
+        output_options.add_self_test(&mut measurement.report);
+        if let Err(refusal) = output_options.write(&measurement) {
+            return print_error(&format!("cannot write the report: {refusal}"), 1);
         }
-        if find.outcome.interrupted {
+        if measurement.outcome.interrupted {
             return 130;
         }
-        wishes.judge(&find.report)
+        output_options.exit_code(&measurement.report)
     }
 
-    /// What is to be looked for; the plan is one for its first step.
+    /// The options of --search; the plan is set up for its first step.
     fn search(&mut self) -> Option<Search> {
         let text = self.search.take()?;
-        let objective = text.parse().ok()?;
+        let slo = text.parse().ok()?;
         let first_rps = self.rate.map(|(from_rps, _)| from_rps);
         self.rate.get_or_insert((1, 1));
         self.duration.get_or_insert(SEARCH_STEP_NS);
         let step_percent = self.step.unwrap_or(search::STEP_PERCENT);
-        Some(Search { objective, text, first_rps, step_percent, json: self.json })
+        Some(Search { slo, text, first_rps, step_percent, json: self.json })
     }
 
-    /// Whether there is a flag that needs a server to go with it.
-    fn asks_for_a_measurement(&self) -> bool {
+    /// Whether an option is given that needs a URL.
+    fn needs_url(&self) -> bool {
         let is_a_series = self.series.points(&self.connections).is_ok_and(|all| !all.is_empty());
         let has_limits = (self.rate, self.requests, self.duration) != (None, None, None);
-        has_limits || is_a_series || self.slo.is_some() || self.wants_files()
+        has_limits || is_a_series || self.slo.is_some() || self.writes_files()
     }
 
-    fn wants_files(&self) -> bool {
+    fn writes_files(&self) -> bool {
         let files = [&self.hdr, &self.hlog, &self.raw_log];
         self.timeseries.is_some() || files.iter().any(|file| file.is_some())
     }
 
-    /// What is to be done with the outcome.
-    fn wishes(&mut self, is_series: bool) -> Result<Wishes, String> {
-        if is_series && (self.events || self.wants_files()) {
+    /// Where and how results are written.
+    fn output_options(&mut self, is_series: bool) -> Result<OutputOptions, String> {
+        if is_series && (self.events || self.writes_files()) {
             return Err(
-                "--hdr, --hlog, --timeseries, --raw-log and --events go with one measurement"
+                "--hdr, --hlog, --timeseries, --raw-log and --events require a single measurement"
                     .into(),
             );
         }
         let mut outputs = mem::take(&mut self.format);
         if self.json {
-            outputs.push(Output::plain(Format::Json));
+            outputs.push(Output::to_stdout(Format::Json));
         }
         if outputs.is_empty() {
-            outputs.push(Output::plain(Format::Human));
+            outputs.push(Output::to_stdout(Format::Human));
         }
         if let Some(file) = self.output.take() {
             output::redirect(&mut outputs, file)?;
         }
-        Ok(Wishes {
+        Ok(OutputOptions {
             outputs,
-            spectrum: self.latency,
+            full_percentiles: self.latency,
             hlog: self.hlog.take(),
             events: self.events,
             strict: self.strict,
-            objective: self.slo.take(),
-            ceiling: None,
+            slo: self.slo.take(),
+            self_test: None,
             hdr: self.hdr.take(),
             raw_log: self.raw_log.clone(),
             timeseries: self.timeseries.take(),
@@ -353,13 +365,13 @@ fn field(text: &str) -> Result<(String, String), String> {
 fn text_or_file(text: &str) -> Result<Bytes, String> {
     match text.strip_prefix('@') {
         None => Ok(text.as_bytes().to_vec()),
-        Some(path) => fs::read(path).map_err(|error| format!("{path} cannot be read: {error}")),
+        Some(path) => fs::read(path).map_err(|error| format!("cannot read {path}: {error}")),
     }
 }
 
-/// Other tools mean other things by it, so nobody gets one of them unawares.
+/// It means different things in other tools.
 fn no_q(_text: &str) -> Result<String, String> {
-    Err("it is a rate in one tool and silence in another: use -R (total rate) or --format quiet"
+    Err("-q is a rate in one tool and quiet in another: use -R (total rate) or --format quiet"
         .into())
 }
 
@@ -377,12 +389,12 @@ fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
-fn objective(text: &str) -> Result<String, String> {
-    text.parse::<Objective>().map(|_| text.to_owned()).map_err(|bad| bad.to_string())
+fn slo(text: &str) -> Result<String, String> {
+    text.parse::<Slo>().map(|_| text.to_owned()).map_err(|bad| bad.to_string())
 }
 
-pub(crate) fn complain(sentence: &str, code: u8) -> u8 {
-    // There is nowhere left to say that stderr is closed.
+pub(crate) fn print_error(sentence: &str, code: u8) -> u8 {
+    // There is nowhere to report that stderr is closed.
     let _written = writeln!(io::stderr(), "jissoku load: {sentence}");
     code
 }

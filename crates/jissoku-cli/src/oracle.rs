@@ -1,4 +1,4 @@
-//! `jissoku oracle`: a server whose every act is known, for `jissoku calibrate`.
+//! `jissoku oracle`: a server with known behaviour, for `jissoku calibrate`.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -6,83 +6,85 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use jissoku_oracle::{Delay, Fault, Framing, Freeze, Scenario, Witness};
+use jissoku_oracle::{Delay, Framing, Freeze, InjectedFault, Scenario, StallMonitor};
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::socket::Endpoint;
-use jissoku_os::{core, descriptors};
+use jissoku_os::{affinity, descriptors};
 
 use crate::units;
 
-/// A server whose every act is known beforehand and written down
+/// A server with known behaviour that logs every request
 ///
-/// When it ends (SIGTERM, SIGINT), it tells in one JSON object what happened.
+/// When it ends (SIGTERM, SIGINT), it prints a summary as one JSON object.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Oracle {
-    /// Where to listen: HOST:PORT or unix:PATH; port 0 takes a free one
+    /// Address to listen on: HOST:PORT or unix:PATH; port 0 picks a free port
     #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:8000")]
     listen: Endpoint,
-    /// How long answers take: constant:TIME, exponential:MEAN, lognormal:MEDIAN:SIGMA,
+    /// Response delays: constant:TIME, exponential:MEAN, lognormal:MEDIAN:SIGMA,
     /// bimodal:SHARE:TIME:TIME, step:COUNT:TIME:TIME or every:COUNT:TIME:TIME
     #[arg(long, default_value = "constant:0s", value_parser = delay)]
     delay: Delay,
-    /// So many answers are worked on at once [default: any number]
+    /// Responses worked on at the same time [default: any number]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     workers: Option<u16>,
-    /// An answer's time begins when the answer before it on its connection is due
+    /// Start work on a request when the previous response on its connection is due
     #[arg(long)]
     serial: bool,
-    /// Answer nothing for so long (or: end), so long after the first request, as in 10s:3s
+    /// Send no responses from time AT after the first request, for a duration or until the end:
+    /// 10s:3s, 20s:end
     #[arg(long, value_name = "AT:FOR", value_parser = freeze)]
     freeze: Vec<Freeze>,
-    /// Answers per second while what a freeze has piled up is given out
+    /// Responses per second after a freeze, until its backlog is sent
     #[arg(long, value_name = "RATE", default_value = "100k", value_parser = units::count)]
     drain: u64,
-    /// No two answers are due in the same slot of this length: sending one has to fit into it
+    /// Length of a departure slot; no two responses are due in the same slot, which has to be long
+    /// enough for sending one
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = units::duration_ns)]
     apart: u64,
-    /// What goes wrong, and with which probability: status:P, reset:P, truncate:P, flip:P, drop:P
+    /// Inject a fault with probability P: status:P, reset:P, truncate:P, flip:P, drop:P
     #[arg(long, value_name = "FAULT:P", value_parser = fault)]
-    fault: Vec<(Fault, f64)>,
-    /// How the end of a body is told
+    fault: Vec<(InjectedFault, f64)>,
+    /// Framing of bodies
     #[arg(long, value_enum, default_value = "length")]
     framing: FramingChoice,
-    /// Bytes of a body
+    /// Size of a body, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 13)]
     body: usize,
-    /// A body is written in so many pieces
+    /// Number of pieces in which a body is sent
     #[arg(long, value_name = "N", default_value_t = 1)]
     pieces: usize,
     /// Time between the pieces
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = units::duration_ns)]
     drip: u64,
-    /// Accept no connection before so long after the start
+    /// Time after the start before which no connection is accepted
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = units::duration_ns)]
     accept_after: u64,
-    /// So many connections may wait to be accepted
+    /// Backlog of the listening socket [default: the system's]
     #[arg(long, value_name = "N")]
     backlog: Option<u16>,
-    /// Decides times and faults
+    /// Seed of delays and faults
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many requests can be written down; their memory is taken at the start
+    /// Capacity of the log, in requests; its memory is allocated at the start
     #[arg(long, value_name = "N", default_value = "2M", value_parser = units::count)]
     entries: u64,
     /// Write every request to this file, 40 bytes each
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Cores to run on, such as 0
+    /// Cores to run on, such as 0 [default: any]
     #[arg(long, value_name = "LIST", value_parser = units::cores)]
     cores: Option<CoreList>,
-    /// Cores of which is told how they stood still meanwhile. Whoever runs this puts the threads named
-    /// `witness` into a real-time class
+    /// Cores whose stalls are measured [default: none]. The caller puts the threads named
+    /// `stall-monitor` into a real-time class
     #[arg(long, value_name = "LIST", value_parser = units::cores)]
-    witness: Option<CoreList>,
-    /// End when standard input ends, too
+    stall_monitor: Option<CoreList>,
+    /// Also end when standard input ends
     #[arg(long)]
     until_eof: bool,
 }
 
-// Clap would take a bare `Vec` for an argument that may be given several times.
+// Clap would treat a bare `Vec` as an argument that may be repeated.
 type CoreList = Vec<usize>;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -92,67 +94,66 @@ enum FramingChoice {
     Close,
 }
 
-/// An exit code and the sentence that goes with it.
-type Refusal = (u8, String);
+/// The exit code and the message of a failure.
+type ExitError = (u8, String);
 
 impl Oracle {
     pub(crate) fn run(self) -> u8 {
         match self.serve() {
             Ok(()) => 0,
-            Err((code, sentence)) => {
-                // There is nowhere left to say that stderr is closed.
-                let _written = writeln!(io::stderr(), "jissoku oracle: {sentence}");
+            Err((code, message)) => {
+                // There is nowhere to report that stderr is closed.
+                let _written = writeln!(io::stderr(), "jissoku oracle: {message}");
                 code
             }
         }
     }
 
-    fn serve(self) -> Result<(), Refusal> {
-        let broken = |error: io::Error| (1, format!("the oracle broke: {error}"));
+    fn serve(self) -> Result<(), ExitError> {
+        let failed = |error: io::Error| (1, format!("the oracle failed: {error}"));
         let scenario = self.scenario()?;
-        // Where the limit cannot be raised, the one that is there has to do.
+        // If the limit cannot be raised, the current one is used.
         let _raised = descriptors::raise_limit();
         if let Some(cores) = &self.cores {
-            let pinned = core::pin(cores);
-            pinned.map_err(|error| (2, format!("cores {cores:?} cannot be used: {error}")))?;
+            let pinned = affinity::pin(cores);
+            pinned.map_err(|error| (2, format!("cannot use cores {cores:?}: {error}")))?;
         }
         let place = &self.listen;
         let bound = jissoku_oracle::bind(place);
-        let bound =
-            bound.map_err(|error| (2, format!("{place} cannot be listened on: {error}")))?;
+        let bound = bound.map_err(|error| (2, format!("cannot listen on {place}: {error}")))?;
         let log = self.log.as_ref().map(|path| {
             let file = File::create(path);
-            file.map_err(|error| (2, format!("{} cannot be written: {error}", path.display())))
+            file.map_err(|error| (2, format!("cannot write {}: {error}", path.display())))
         });
         let log = log.transpose()?;
-        let witness = self.witness.as_ref().map(|cores| {
-            let started = Witness::start(cores);
-            started.map_err(|error| (2, format!("cores {cores:?} cannot be watched: {error}")))
+        let stall_monitor = self.stall_monitor.as_ref().map(|cores| {
+            let started = StallMonitor::start(cores);
+            started.map_err(|error| (2, format!("cannot monitor cores {cores:?}: {error}")))
         });
-        let witness = witness.transpose()?;
-        let signals = Signals::catch(&[SIGTERM, SIGINT]).map_err(broken)?;
+        let stall_monitor = stall_monitor.transpose()?;
+        let signals = Signals::register(&[SIGTERM, SIGINT]).map_err(failed)?;
         let input = io::stdin();
         let mut halts = vec![signals.as_fd()];
         if self.until_eof {
             halts.push(input.as_fd());
         }
-        say(&match bound.endpoint() {
+        print(&match bound.endpoint() {
             Endpoint::Tcp(address) => format!("listening on http://{address}/\n"),
             Endpoint::Unix(path) => format!("listening on unix:{}\n", path.display()),
         });
-        let (mut account, entries) = bound.serve(&scenario, &halts).map_err(broken)?;
+        let (mut summary, entries) = bound.serve(&scenario, &halts).map_err(failed)?;
         if let Some(file) = log {
-            entries.write(BufWriter::new(file)).map_err(broken)?;
+            entries.write(BufWriter::new(file)).map_err(failed)?;
         }
-        account.stalls = witness.map(Witness::end).unwrap_or_default();
-        let account = serde_json::to_string(&account).map_err(|error| broken(error.into()))?;
-        say(&format!("{account}\n"));
+        summary.stalls = stall_monitor.map(StallMonitor::end).unwrap_or_default();
+        let summary = serde_json::to_string(&summary).map_err(|error| failed(error.into()))?;
+        print(&format!("{summary}\n"));
         Ok(())
     }
 
-    fn scenario(&self) -> Result<Scenario, Refusal> {
+    fn scenario(&self) -> Result<Scenario, ExitError> {
         if self.fault.iter().map(|(_, share)| share).sum::<f64>() > 1.0 {
-            return Err((2, "the faults' probabilities exceed 1 together".into()));
+            return Err((2, "the probabilities of the faults add up to more than 1".into()));
         }
         Ok(Scenario {
             delay: self.delay,
@@ -194,7 +195,11 @@ fn delay(text: &str) -> Result<Delay, String> {
         ["every", count, first, second] => {
             Delay::Every(units::count(count)?, time(first)?, time(second)?)
         }
-        _ => return Err("write for example constant:10ms or lognormal:5ms:0.8".to_owned()),
+        _ => {
+            return Err(
+                "write a distribution such as constant:10ms or lognormal:5ms:0.8".to_owned()
+            );
+        }
     })
 }
 
@@ -208,14 +213,14 @@ fn freeze(text: &str) -> Result<Freeze, String> {
     Ok(Freeze { start_ns: units::duration_ns(at)?, duration_ns })
 }
 
-fn fault(text: &str) -> Result<(Fault, f64), String> {
+fn fault(text: &str) -> Result<(InjectedFault, f64), String> {
     let (kind, share) = text.split_once(':').ok_or("write it as FAULT:P, as in reset:0.01")?;
     let fault = match kind {
-        "status" => Fault::Status,
-        "reset" => Fault::Reset,
-        "truncate" => Fault::Truncated,
-        "flip" => Fault::Flipped,
-        "drop" => Fault::Dropped,
+        "status" => InjectedFault::Status,
+        "reset" => InjectedFault::Reset,
+        "truncate" => InjectedFault::Truncated,
+        "flip" => InjectedFault::Flipped,
+        "drop" => InjectedFault::Dropped,
         _ => return Err("the faults are status, reset, truncate, flip and drop".to_owned()),
     };
     Ok((fault, probability(share)?))
@@ -223,17 +228,17 @@ fn fault(text: &str) -> Result<(Fault, f64), String> {
 
 fn probability(text: &str) -> Result<f64, String> {
     let found = number(text)?;
-    if found <= 1.0 { Ok(found) } else { Err(format!("{text} is no probability: 0 to 1 are")) }
+    if found <= 1.0 { Ok(found) } else { Err(format!("invalid probability {text}: give 0 to 1")) }
 }
 
 fn number(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|found: &f64| found.is_finite() && *found >= 0.0);
-    found.ok_or_else(|| format!("{text:?} is no number such as 0.8"))
+    found.ok_or_else(|| format!("invalid number {text:?}"))
 }
 
-fn say(text: &str) {
+fn print(text: &str) {
     let mut out = io::stdout().lock();
-    // Whoever closed our standard output does not want to know.
+    // If stdout is closed, nobody reads it.
     let _told = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
@@ -257,7 +262,7 @@ mod tests {
         assert_eq!(freeze("10s:3s"), freezes(Some(3_000_000_000)));
         assert_eq!(freeze("10s:end"), freezes(None));
         assert!(freeze("10s").is_err());
-        assert_eq!(fault("flip:0.0001"), Ok((Fault::Flipped, 0.0001)));
+        assert_eq!(fault("flip:0.0001"), Ok((InjectedFault::Flipped, 0.0001)));
         assert!(fault("flip:2").is_err());
         assert!(fault("fire:0.1").is_err());
     }

@@ -1,5 +1,6 @@
-//! Other tools' command lines and reports, for scripts that have them built in. The load is our own: their
-//! flags become ours, and the report has their shape with a few notes below it.
+//! Command lines and reports of other tools, for scripts that expect them. The load is that of
+//! `jissoku load`: options are translated, and the report has the other tool's layout with notes
+//! below it.
 
 pub(crate) mod ab;
 mod alike;
@@ -19,10 +20,10 @@ use clap::Parser;
 use jissoku_load::Plan;
 use jissoku_load::report::Report;
 
-use crate::load::errand::{self, Curiosity, Find};
-use crate::load::{Load, complain};
+use crate::load::measure::{self, Measurement, ProgressOptions};
+use crate::load::{Load, print_error};
 
-/// Our own command line, without the verb.
+/// The options of `jissoku load`.
 #[derive(Debug, Parser)]
 #[command(name = "jissoku load")]
 struct Translated {
@@ -30,41 +31,41 @@ struct Translated {
     load: Load,
 }
 
-/// Whether every single request is kept, as who tells statuses apart needs it: 32 bytes for each.
+/// Whether a record of every request is kept (32 bytes each), as reports by status need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keep {
     Counts,
     Requests,
 }
 
-/// Measures what `arguments` say in our own words. The exit code says what went wrong.
-fn measure(arguments: &[String], keep: Keep) -> Result<(Plan, Find), u8> {
+/// Runs `jissoku load` with `arguments`. `Err` is the process exit code.
+fn run_load(arguments: &[String], keep: Keep) -> Result<(Plan, Measurement), u8> {
     let name = "jissoku load".to_owned();
     let translated = Translated::try_parse_from([&name].into_iter().chain(arguments));
     let load = translated.map_err(|refusal| {
         let _shown = refusal.print();
         2
     })?;
-    let mut plan = load.load.plan().map_err(|refusal| complain(&refusal, 2))?;
-    plan.keeps_entries = keep == Keep::Requests;
-    let signals = errand::catch()?;
-    let find = errand::carry_out(&plan, &signals, Curiosity::default())?;
-    Ok((plan, find))
+    let mut plan = load.load.plan().map_err(|refusal| print_error(&refusal, 2))?;
+    plan.keeps_records = keep == Keep::Requests;
+    let signals = measure::catch_signals()?;
+    let measurement = measure::run_plan(&plan, &signals, ProgressOptions::default())?;
+    Ok((plan, measurement))
 }
 
-/// Prints a page; the exit code says what came of the measurement.
-fn finish(page: &str, find: &Find) -> u8 {
+/// Prints a report and returns the exit code.
+fn finish(page: &str, measurement: &Measurement) -> u8 {
     if io::stdout().write_all(page.as_bytes()).is_err() {
         return 1;
     }
-    match (find.outcome.interrupted, find.report.nothing_measured()) {
+    match (measurement.outcome.interrupted, measurement.report.nothing_measured()) {
         (true, _) => 130,
-        (false, Some(sentence)) => complain(&sentence, 1),
+        (false, Some(sentence)) => print_error(&sentence, 1),
         (false, None) => 0,
     }
 }
 
-/// What the shape has no place for, after what is particular to it.
+/// Notes below the report: those given, then self-checks and censored requests.
 fn notes(report: &Report, particular: &[String]) -> String {
     let remarks = remarks(report, particular);
     let lines: Vec<String> = remarks.iter().map(|remark| format!("  {remark}\n")).collect();
@@ -84,7 +85,7 @@ fn remarks(report: &Report, particular: &[String]) -> Vec<String> {
     } else {
         format!("failed self-checks: {}", failed.join(", "))
     });
-    let account = report.lanes.first().map(|lane| lane.accounting);
+    let account = report.targets.first().map(|target| target.accounting);
     if let Some(account) = account.filter(|account| account.timeouts + account.never_sent > 0) {
         remarks.push(format!(
             "{} timed out and {} were never sent: in the percentiles they count with the time they waited",

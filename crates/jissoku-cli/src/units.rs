@@ -1,4 +1,4 @@
-//! Durations and counts as people write them.
+//! Parsers for durations, counts and other option values.
 
 use jissoku_load::Think;
 
@@ -28,7 +28,7 @@ const SIZES: [(&str, u64); 10] = [
     ("", 1),
 ];
 
-/// `10s`, `300ms`, `1.5m`, or seconds without a unit; the answer is in nanoseconds.
+/// `10s`, `300ms`, `1.5m`, or seconds without a unit; returns nanoseconds.
 pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
     scaled(text, &UNITS_NS).ok_or_else(|| "write a duration such as 10s, 300ms or 2m".to_owned())
 }
@@ -38,12 +38,12 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     scaled(text, &MULTIPLES).ok_or_else(|| "write a whole number such as 500, 20k or 1M".to_owned())
 }
 
-/// Bytes: `4096`, `64KiB`, `1G`; every multiple is a power of 1,024, as memory is counted.
+/// Bytes: `4096`, `64KiB`, `1G`; multiples are powers of 1,024.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     scaled(text, &SIZES).ok_or_else(|| "write a size such as 4096, 64KiB or 1G".to_owned())
 }
 
-/// A rate, or one that changes into another: `20k`, `1k:50k`.
+/// A rate, or a pair of rates: `20k`, `1k:50k`.
 pub(crate) fn rates(text: &str) -> Result<(u64, u64), String> {
     let (from, to) = text.split_once(':').unwrap_or((text, text));
     match (count(from), count(to)) {
@@ -52,7 +52,7 @@ pub(crate) fn rates(text: &str) -> Result<(u64, u64), String> {
     }
 }
 
-/// Think time: `5ms` always, `exp:5ms` on average.
+/// Think time: constant `5ms`, or exponential with mean `exp:5ms`.
 pub(crate) fn think(text: &str) -> Result<Think, String> {
     match text.strip_prefix("exp:") {
         Some(mean) => Ok(Think::Exponential { mean_ns: duration_ns(mean)? }),
@@ -60,7 +60,7 @@ pub(crate) fn think(text: &str) -> Result<Think, String> {
     }
 }
 
-/// A number of threads, or `auto`, which is nothing.
+/// A number of threads, or `auto`, which is `None`.
 pub(crate) fn threads(text: &str) -> Result<Option<usize>, String> {
     match text {
         "auto" => Ok(None),
@@ -70,9 +70,9 @@ pub(crate) fn threads(text: &str) -> Result<Option<usize>, String> {
     }
 }
 
-/// SHA-256 digests as they are written, in 64 hexadecimal digits.
+/// A SHA-256 digest, in 64 hexadecimal digits.
 pub(crate) fn digest(text: &str) -> Result<[u8; 32], String> {
-    let bad = || format!("{text:?} is no SHA-256 digest: it has 64 hexadecimal digits");
+    let bad = || format!("invalid SHA-256 digest {text:?}: it has 64 hexadecimal digits");
     if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(bad());
     }
@@ -83,7 +83,7 @@ pub(crate) fn digest(text: &str) -> Result<[u8; 32], String> {
     Ok(digest)
 }
 
-/// Core numbers and ranges of them: `0`, `0,2`, `1-3`.
+/// Core numbers and ranges: `0`, `0,2`, `1-3`.
 pub(crate) fn cores(text: &str) -> Result<Vec<usize>, String> {
     let bad = || "write cores such as 0, 0,2 or 1-3".to_owned();
     let mut cores = Vec::new();
@@ -99,7 +99,7 @@ pub(crate) fn cores(text: &str) -> Result<Vec<usize>, String> {
     Ok(cores)
 }
 
-/// A decimal number and a unit, as a whole number of the smallest unit; `None` if it is not exactly that.
+/// A decimal number with a unit, in the smallest unit; `None` if it is not a whole number of that.
 fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let end = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -163,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn people_think_equally_long_or_not() {
+    fn think_time_is_constant_or_exponential() {
         assert_eq!(think("5ms"), Ok(Think::Constant { think_ns: 5_000_000 }));
         assert_eq!(think("exp:5ms"), Ok(Think::Exponential { mean_ns: 5_000_000 }));
         assert!(think("exp:").is_err() && think("long").is_err());
     }
 
     #[test]
-    fn threads_are_counted_or_left_to_us() {
+    fn threads_are_a_number_or_auto() {
         assert_eq!((threads("2"), threads("auto")), (Ok(Some(2)), Ok(None)));
         assert!(threads("many").is_err());
     }

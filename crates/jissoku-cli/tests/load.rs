@@ -1,4 +1,4 @@
-//! `load` as a program: what it tells beside its figures.
+//! The program `jissoku load`: its self-test and its output for GitHub.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -16,7 +16,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("it is JSON")
 }
 
-/// A server to be measured. It is gone when this is.
+/// A server to be measured; dropping it stops it.
 struct Served {
     process: Child,
     url: String,
@@ -45,7 +45,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn the_stopwatch_alone_tells_what_it_reaches() {
+fn the_self_test_alone_reports_its_limit() {
     let told = json(&["load", "--self-test", "-c", "3", "-p", "2", "--json"]);
     assert_eq!(told["schema"], "jissoku.self-test/1");
     let found = &told["self_test"];
@@ -74,7 +74,10 @@ fn a_report_tells_how_much_of_its_ceiling_it_used() {
     let used = report["self_test"]["used_fraction"].as_f64().expect("a part");
     assert!((used - rate_of(&report) / rate_of(&report["self_test"])).abs() < 1e-9);
     let page = String::from_utf8_lossy(&output.stdout);
-    assert!(page.contains("own ceiling here: ") && page.contains(" % of it"), "{page}");
+    assert!(
+        page.contains("Limit of the load generator here: ") && page.contains(" % of it"),
+        "{page}"
+    );
     assert!(report["requests"] == 100 && page.contains("Offered: 500 requests/s"), "{page}");
 }
 

@@ -1,13 +1,13 @@
-//! The floor: the least a server and a client can do and still answer.
+//! The floor: a minimal server and a minimal client.
 //!
-//! Nothing is parsed. The server counts empty lines, each of which ends a request without a body, and
-//! sends a constant for each; the client learns how long one answer is and counts bytes. What any other
-//! server costs is told as a multiple of this. It is no server for anything else: it has no limits, no
-//! time-outs, and answers whatever is asked with the same bytes.
+//! Nothing is parsed. The server counts empty lines, each of which ends a request without a body,
+//! and sends a constant response for each; the client measures the size of one response and counts
+//! bytes. Reports give the cost of other servers as a multiple of this. It has no limits and no
+//! timeouts, and is of no other use.
 
-mod answer;
 mod client;
+mod response;
 mod server;
 
-pub use client::{Count, Load, load};
+pub use client::{Load, LoadResult, load};
 pub use server::{Bound, Driver, bind};

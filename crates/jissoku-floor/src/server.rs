@@ -1,4 +1,4 @@
-//! The least server.
+//! A minimal server, over epoll and over io_uring.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -9,40 +9,40 @@ use jissoku_os::epoll::{self, Epoll, Interest};
 use jissoku_os::socket::{self, Endpoint, Received, Sharing};
 use jissoku_os::uring;
 
-use crate::answer::{ANSWER, Begun};
+use crate::response::{RESPONSE, TerminatorMatcher};
 
-/// Answers sent in one piece; a pipeline deeper than this takes several.
-const ANSWERS: usize = 1024;
+/// Responses sent in one piece; a deeper pipeline takes several sends.
+const RESPONSES_BATCH: usize = 1024;
 
 const EVENTS: usize = 512;
 const BUFFER_SIZE: usize = 64 * 1024;
 
-/// The token of the descriptor that ends everything; no descriptor has such a number.
-const HALT: u64 = u64::MAX;
+/// Token of the descriptor that stops a worker; no descriptor has this number.
+const STOP: u64 = u64::MAX;
 
-/// Which kernel interface moves the bytes.
+/// The kernel interface of the event loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
-    /// `io_uring` where the kernel has what it takes, else epoll.
+    /// `io_uring` if the kernel supports what is needed, else epoll.
     Auto,
     /// Readiness: `epoll(7)`.
     Epoll,
-    /// Completion: `io_uring(7)`.
+    /// Completions: `io_uring(7)`.
     Uring,
 }
 
-/// A server that listens and does not answer yet.
+/// A server that listens and does not accept yet.
 #[derive(Debug)]
 pub struct Bound {
-    /// One set of listeners for each worker.
+    /// The listeners of each worker.
     workers: Vec<Vec<OwnedFd>>,
     endpoints: Vec<Endpoint>,
 }
 
-/// Listens on all `endpoints` with each of `workers` workers.
+/// Listens on all `endpoints`, with a listener for each of `workers` workers.
 ///
 /// # Errors
-/// The endpoint that could not be had, and the error of `bind(2)` or `listen(2)`.
+/// The endpoint that failed, and the error of `bind(2)` or `listen(2)`.
 pub fn bind(endpoints: &[Endpoint], workers: usize) -> Result<Bound, (Endpoint, io::Error)> {
     let mut bound = Bound { workers: Vec::new(), endpoints: endpoints.to_vec() };
     bound.workers.resize_with(workers, Vec::new);
@@ -51,9 +51,9 @@ pub fn bind(endpoints: &[Endpoint], workers: usize) -> Result<Bound, (Endpoint, 
         let mut first: Option<OwnedFd> = None;
         for listeners in &mut bound.workers {
             let listener = match (&first, &endpoint) {
-                // A path has one listener; the workers share it.
+                // A Unix socket has one listener, which the workers share.
                 (Some(first), Endpoint::Unix(_)) => first.try_clone(),
-                _ => socket::listen(endpoint, sharing),
+                _ => socket::bind_and_listen(endpoint, sharing),
             };
             let listener = listener.map_err(|error| (endpoint.clone(), error))?;
             if first.is_none() {
@@ -68,17 +68,17 @@ pub fn bind(endpoints: &[Endpoint], workers: usize) -> Result<Bound, (Endpoint, 
 }
 
 impl Bound {
-    /// Where it listens; ports that were asked for as zero have their number.
+    /// The endpoints, with the actual numbers of ports that were given as zero.
     #[must_use]
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }
 
-    /// Answers until `interrupt` becomes readable.
+    /// Serves until `interrupt` becomes readable.
     ///
     /// # Errors
-    /// The error of a worker's epoll or ring; `Unsupported` when `io_uring` was asked for by name and
-    /// is not to be had.
+    /// The error of a worker's epoll or ring; `Unsupported` if `Driver::Uring` was given and the
+    /// kernel lacks it.
     pub fn serve(self, driver: Driver, interrupt: BorrowedFd<'_>) -> io::Result<()> {
         let has_uring = driver != Driver::Epoll && uring::is_available();
         if driver == Driver::Uring && !has_uring {
@@ -94,9 +94,9 @@ impl Bound {
                 let halted = halted.try_clone()?;
                 threads.push(scope.spawn(move || {
                     if has_uring {
-                        answer_completions(&listeners, &halted)
+                        serve_uring(&listeners, &halted)
                     } else {
-                        answer_readiness(&listeners, &halted)
+                        serve_epoll(&listeners, &halted)
                     }
                 }));
             }
@@ -105,15 +105,15 @@ impl Bound {
             for thread in threads {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             }
-            self.endpoints.iter().for_each(forget);
+            self.endpoints.iter().for_each(remove_socket_file);
             Ok(())
         })
     }
 }
 
-fn forget(endpoint: &Endpoint) {
+fn remove_socket_file(endpoint: &Endpoint) {
     if let Endpoint::Unix(path) = endpoint {
-        // Somebody else may have taken the path away already.
+        // The socket file may have been removed already.
         let _removed = std::fs::remove_file(path);
     }
 }
@@ -122,20 +122,20 @@ fn forget(endpoint: &Endpoint) {
 #[derive(Debug)]
 struct Connection {
     socket: OwnedFd,
-    begun: Begun,
-    /// Bytes of answers that the kernel would not take yet.
+    matcher: TerminatorMatcher,
+    /// Bytes of responses that the kernel has not accepted yet.
     unsent: usize,
 }
 
-fn answer_readiness(listeners: &[OwnedFd], halt: &UnixStream) -> io::Result<()> {
+fn serve_epoll(listeners: &[OwnedFd], halt: &UnixStream) -> io::Result<()> {
     let epoll = Epoll::new()?;
-    epoll.add(halt, HALT, Interest::IN)?;
+    epoll.add(halt, STOP, Interest::IN)?;
     for listener in listeners {
-        // Connections inherit it. On a Unix socket there is no such option, and no need for it.
-        let _set = socket::send_at_once(listener);
+        // Accepted connections inherit the option. Unix sockets have none and need none.
+        let _set = socket::set_nodelay(listener);
         epoll.add(listener, token(listener), Interest::IN)?;
     }
-    let answers = ANSWER.repeat(ANSWERS);
+    let responses = RESPONSE.repeat(RESPONSES_BATCH);
     let mut connections: Vec<Option<Connection>> = Vec::new();
     let mut events = [epoll::no_event(); EVENTS];
     let mut buffer = vec![0; BUFFER_SIZE];
@@ -143,12 +143,12 @@ fn answer_readiness(listeners: &[OwnedFd], halt: &UnixStream) -> io::Result<()> 
         let count = epoll.wait(&mut events, None)?;
         for event in &events[..count] {
             let token = event.data.u64();
-            if token == HALT {
+            if token == STOP {
                 return Ok(());
             }
             let index = usize::try_from(token).unwrap_or(usize::MAX);
-            if let Some(place @ Some(_)) = connections.get_mut(index) {
-                exchange(place, &epoll, &answers, &mut buffer);
+            if let Some(slot @ Some(_)) = connections.get_mut(index) {
+                exchange(slot, &epoll, &responses, &mut buffer);
             } else if let Some(listener) =
                 listeners.iter().find(|listener| self::token(*listener) == token)
             {
@@ -169,42 +169,44 @@ fn accept(
         if connections.len() <= index {
             connections.resize_with(index + 1, || None);
         }
-        connections[index] = Some(Connection { socket, begun: Begun::default(), unsent: 0 });
+        connections[index] =
+            Some(Connection { socket, matcher: TerminatorMatcher::default(), unsent: 0 });
     }
     Ok(())
 }
 
-/// One receive and one send; the connection's place is empty afterwards if it has ended.
+/// One receive and one send; leaves the slot empty if the connection has ended.
 #[inline]
-fn exchange(place: &mut Option<Connection>, epoll: &Epoll, answers: &[u8], buffer: &mut [u8]) {
-    let Some(connection) = place else { return };
+fn exchange(slot: &mut Option<Connection>, epoll: &Epoll, responses: &[u8], buffer: &mut [u8]) {
+    let Some(connection) = slot else { return };
     if connection.unsent == 0 {
         match socket::receive(&connection.socket, buffer) {
             Ok(Received::Bytes(count)) => {
-                connection.unsent = connection.begun.requests(&buffer[..count]) * ANSWER.len();
+                connection.unsent =
+                    connection.matcher.count_requests(&buffer[..count]) * RESPONSE.len();
             }
             Ok(Received::NotYet) => return,
             Ok(Received::End) | Err(_) => {
-                *place = None;
+                *slot = None;
                 return;
             }
         }
-        if connection.answer(answers) == Some(0) {
+        if connection.send_some(responses) == Some(0) {
             return;
         }
     }
-    if connection.finish(epoll, answers).is_err() {
-        *place = None;
+    if connection.flush(epoll, responses).is_err() {
+        *slot = None;
     }
 }
 
 impl Connection {
-    /// Sends what the kernel takes at once; how much is left, or `None` when nobody is there any more.
+    /// Sends what the kernel accepts now; returns the bytes left, or `None` if the peer is gone.
     #[inline]
-    fn answer(&mut self, answers: &[u8]) -> Option<usize> {
+    fn send_some(&mut self, responses: &[u8]) -> Option<usize> {
         while self.unsent > 0 {
-            let start = answers.len() - self.unsent.min(answers.len());
-            match socket::send(&self.socket, &answers[start..]).ok()? {
+            let start = responses.len() - self.unsent.min(responses.len());
+            match socket::send(&self.socket, &responses[start..]).ok()? {
                 0 => break,
                 count => self.unsent -= count,
             }
@@ -212,30 +214,30 @@ impl Connection {
         Some(self.unsent)
     }
 
-    /// The rare rest: waits for room, and goes back to receiving when all has gone.
-    fn finish(&mut self, epoll: &Epoll, answers: &[u8]) -> io::Result<()> {
-        let left = self.answer(answers).ok_or(io::ErrorKind::BrokenPipe)?;
+    /// Waits for writability if bytes are left, and for requests otherwise.
+    fn flush(&mut self, epoll: &Epoll, responses: &[u8]) -> io::Result<()> {
+        let left = self.send_some(responses).ok_or(io::ErrorKind::BrokenPipe)?;
         let interest = if left > 0 { Interest::OUT } else { Interest::IN };
         epoll.modify(&self.socket, token(&self.socket), interest)
     }
 }
 
 fn token(descriptor: &impl AsRawFd) -> u64 {
-    u64::try_from(descriptor.as_raw_fd()).unwrap_or(HALT)
+    u64::try_from(descriptor.as_raw_fd()).unwrap_or(STOP)
 }
 
-fn answer_completions(listeners: &[OwnedFd], halt: &UnixStream) -> io::Result<()> {
-    let mut begun: Vec<Begun> = Vec::new();
-    let answers = ANSWER.repeat(ANSWERS).into_boxed_slice();
-    uring::answer(listeners, halt.as_fd(), answers, |connection, bytes| {
-        if begun.len() <= connection {
-            begun.resize(connection + 1, Begun::default());
+fn serve_uring(listeners: &[OwnedFd], halt: &UnixStream) -> io::Result<()> {
+    let mut matcher: Vec<TerminatorMatcher> = Vec::new();
+    let responses = RESPONSE.repeat(RESPONSES_BATCH).into_boxed_slice();
+    uring::serve_constant(listeners, halt.as_fd(), responses, |connection, bytes| {
+        if matcher.len() <= connection {
+            matcher.resize(connection + 1, TerminatorMatcher::default());
         }
-        // The next connection of this number begins anew.
+        // The number is used again by another connection.
         let Some(bytes) = bytes else {
-            begun[connection] = Begun::default();
+            matcher[connection] = TerminatorMatcher::default();
             return 0;
         };
-        begun[connection].requests(bytes) * ANSWER.len()
+        matcher[connection].count_requests(bytes) * RESPONSE.len()
     })
 }

@@ -1,4 +1,4 @@
-//! Both drivers of the least server, and the least client, over real sockets.
+//! The minimal server, with both drivers, and the minimal client, over real sockets.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use std::thread;
 use jissoku_floor::{Driver, Load, bind, load};
 use jissoku_os::socket::Endpoint;
 
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nServer: bare\r\nContent-Type: text/plain\r\n\
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: bare\r\nContent-Type: text/plain\r\n\
     Content-Length: 13\r\n\r\nHello, World!";
 
-/// Runs `test` against a floor with each driver that this kernel has.
+/// Runs `test` against a server with each driver that this kernel supports.
 fn with_each_driver(endpoint: &str, workers: usize, test: impl Fn(&Endpoint)) {
     for driver in [Driver::Epoll, Driver::Uring] {
         if driver == Driver::Uring && !jissoku_os::uring::is_available() {
@@ -37,9 +37,9 @@ fn connect(endpoint: &Endpoint) -> TcpStream {
 }
 
 fn expect_answers(stream: &mut impl Read, count: usize) {
-    let mut bytes = vec![0; ANSWER.len() * count];
+    let mut bytes = vec![0; RESPONSE.len() * count];
     stream.read_exact(&mut bytes).expect("that many bytes come");
-    assert!(bytes == ANSWER.repeat(count));
+    assert!(bytes == RESPONSE.repeat(count));
 }
 
 #[test]
@@ -66,12 +66,13 @@ fn connections_come_and_go() {
             for stream in &mut streams {
                 stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it is taken");
                 expect_answers(stream, 1);
-                // Half a request: the next connection of this number must not be answered early.
+                // Half a request: a later connection with this number must not get an early
+                // response.
                 stream.write_all(b"GET / HTTP/1.1\r\n").expect("it is taken");
                 *stream = connect(endpoint);
             }
         }
-        // The next worker's listener is another one, but all of them answer.
+        // Workers have listeners of their own, and all respond.
         drop(streams);
         let mut last = connect(endpoint);
         last.write_all(b"\r\n").expect("it is taken");
@@ -88,7 +89,7 @@ fn the_least_client_counts_what_the_least_server_answers() {
             let plan = Load {
                 endpoint: endpoint.clone(),
                 authority: "localhost".to_owned(),
-                target: "/".to_owned(),
+                request_target: "/".to_owned(),
                 connections: 3,
                 pipeline: 4,
                 warmup_ns: 1_000_000,
@@ -96,7 +97,7 @@ fn the_least_client_counts_what_the_least_server_answers() {
             };
             let (never, _bell) = UnixStream::pair().expect("a pair can be had");
             let count = load(&plan, never.as_fd()).expect("it answers");
-            assert_eq!(count.answer_size, ANSWER.len());
+            assert_eq!(count.response_size, RESPONSE.len());
             assert!(count.requests > 0 && count.duration_ns >= plan.duration_ns);
         });
     }

@@ -1,5 +1,5 @@
-//! How long does a head take to read? Eight shapes, by us and by `httparse`, which reads the same lines but
-//! leaves the Host, the framing and the connection to its caller.
+//! How long does a head take to read? Eight shapes, by us and by `httparse`, which reads the same
+//! lines but leaves the Host, the framing and the connection to its caller.
 //!
 //! For finding causes; what is claimed of speed comes from records of whole servers.
 

@@ -1,6 +1,6 @@
-//! The chunked coding, decoded as it comes: RFC 9112 section 7.1.
+//! Incremental decoder of the chunked transfer coding: RFC 9112 section 7.1.
 //!
-//! Nothing is buffered. Extensions and trailers are checked against the grammar, counted, and dropped.
+//! Nothing is buffered. Extensions and trailers are validated, limited, and dropped.
 
 use std::ops::Range;
 
@@ -8,25 +8,25 @@ use crate::limits::Limits;
 use crate::reject::Reject;
 use crate::scan;
 
-/// More digits than 2^64 needs are an attempt at an overflow somewhere.
+/// Digits of a chunk size; more would overflow 64 bits.
 const SIZE_DIGITS_MAX: u8 = 16;
 
-/// What the next bytes of a chunked body are.
+/// A decoded part of a chunked body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// All bytes were used and the body goes on.
+pub enum Chunk {
+    /// All bytes were consumed; the body continues.
     Partial,
-    /// A piece of the body, as a place in the bytes that were given.
+    /// Data, as a range of the given bytes.
     Data(Range<usize>),
     /// The body and its trailers have ended.
     End,
 }
 
-/// How far the decoding of one body is.
+/// The state of decoding one body.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoder {
     state: State,
-    /// What the current chunk still holds, or its size while that is being read.
+    /// Remaining size of the current chunk, or its size while that is being parsed.
     left: u64,
     body_size: u64,
     extensions_size: u32,
@@ -35,18 +35,18 @@ pub struct Decoder {
     trailers_count: u32,
 }
 
-/// What the next byte belongs to.
+/// What the next byte is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Size {
         digits: u8,
     },
-    /// Space after a size or an extension, which only another extension may follow.
+    /// Whitespace after a size or an extension; only another extension may follow.
     BeforeExtension,
     /// After a semicolon.
     BeforeName,
     Name,
-    /// Space after a name, which a semicolon or an equals sign may follow.
+    /// Whitespace after a name; a semicolon or an equals sign may follow.
     AfterName,
     BeforeValue,
     Value,
@@ -72,7 +72,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Stands before the first chunk.
+    /// Starts before the first chunk.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -86,12 +86,12 @@ impl Decoder {
         }
     }
 
-    /// Decodes up to the next piece of data or the end, and says how many of `bytes` that used. Data
-    /// lies at the end of what was used.
+    /// Decodes up to the next data or the end, and returns the number of consumed bytes. Data is at
+    /// the end of the consumed bytes.
     ///
     /// # Errors
-    /// The first reason to refuse, at the byte where it shows.
-    pub fn next(&mut self, bytes: &[u8], limits: &Limits) -> Result<(usize, Piece), Reject> {
+    /// The first error, at the byte where it is detected.
+    pub fn next(&mut self, bytes: &[u8], limits: &Limits) -> Result<(usize, Chunk), Reject> {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             if self.state == State::Data {
@@ -101,21 +101,21 @@ impl Decoder {
                 if self.left == 0 {
                     self.state = State::DataCr;
                 }
-                return Ok((at + size, Piece::Data(at..at + size)));
+                return Ok((at + size, Chunk::Data(at..at + size)));
             }
             at += 1;
             if self.state == State::EndLf {
-                return if byte == b'\n' { Ok((at, Piece::End)) } else { Err(Reject::BareCr) };
+                return if byte == b'\n' { Ok((at, Chunk::End)) } else { Err(Reject::BareCr) };
             }
-            self.state = self.take(byte, limits)?;
+            self.state = self.advance(byte, limits)?;
         }
-        Ok((at, Piece::Partial))
+        Ok((at, Chunk::Partial))
     }
 
-    /// The state after a byte that is no data.
-    fn take(&mut self, byte: u8, limits: &Limits) -> Result<State, Reject> {
+    /// The state after a byte that is not data.
+    fn advance(&mut self, byte: u8, limits: &Limits) -> Result<State, Reject> {
         match self.state {
-            State::Size { digits } => self.take_size(byte, digits, limits),
+            State::Size { digits } => self.read_size(byte, digits, limits),
             State::SizeLf => match byte {
                 b'\n' if self.left == 0 => Ok(State::TrailerStart),
                 b'\n' => Ok(State::Data),
@@ -125,9 +125,9 @@ impl Decoder {
             State::DataLf if byte == b'\n' => Ok(State::Size { digits: 0 }),
             State::DataCr | State::DataLf => Err(Reject::ChunkUnterminated),
             State::TrailerStart | State::TrailerName | State::TrailerValue | State::TrailerLf => {
-                self.take_trailer(byte, limits)
+                self.read_trailer(byte, limits)
             }
-            // `next` deals with these two itself.
+            // Handled by `next`.
             State::Data | State::EndLf => Ok(self.state),
             State::BeforeExtension
             | State::BeforeName
@@ -137,23 +137,23 @@ impl Decoder {
             | State::Value
             | State::Quoted
             | State::Escaped
-            | State::AfterQuoted => self.take_extension(byte, limits),
+            | State::AfterQuoted => self.read_extension(byte, limits),
         }
     }
 
-    fn take_size(&mut self, byte: u8, digits: u8, limits: &Limits) -> Result<State, Reject> {
+    fn read_size(&mut self, byte: u8, digits: u8, limits: &Limits) -> Result<State, Reject> {
         if let Some(digit) = char::from(byte).to_digit(16) {
             if digits == SIZE_DIGITS_MAX {
                 return Err(Reject::ChunkSizeInvalid);
             }
-            // `left` is 0 here before the first digit: data has run out, or never was.
+            // `left` is 0 before the first digit.
             self.left = self.left << 4 | u64::from(digit);
             return Ok(State::Size { digits: digits + 1 });
         }
         if digits == 0 || !matches!(byte, b'\r' | b';' | b' ' | b'\t') {
             return Err(if byte == b'\n' { Reject::BareLf } else { Reject::ChunkSizeInvalid });
         }
-        // The excess is refused before a byte of it is read.
+        // Rejected before any of the excess is read.
         self.body_size = self.body_size.saturating_add(self.left);
         if self.body_size > limits.body_size_max {
             return Err(Reject::BodyTooLong);
@@ -162,12 +162,12 @@ impl Decoder {
             return Ok(State::SizeLf);
         }
         self.state = State::BeforeExtension;
-        self.take_extension(byte, limits)
+        self.read_extension(byte, limits)
     }
 
-    /// `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`: white space is legal only
-    /// where an extension follows (RFC 9112 section 7.1.1).
-    fn take_extension(&mut self, byte: u8, limits: &Limits) -> Result<State, Reject> {
+    /// `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`: whitespace is only
+    /// allowed before an extension (RFC 9112 section 7.1.1).
+    fn read_extension(&mut self, byte: u8, limits: &Limits) -> Result<State, Reject> {
         self.extensions_size += 1;
         if self.extensions_size > limits.extensions_size_max {
             return Err(Reject::ChunkExtensionsTooLong);
@@ -203,8 +203,8 @@ impl Decoder {
         Err(if byte == b'\n' { Reject::BareLf } else { Reject::ChunkExtensionInvalid })
     }
 
-    /// Trailers are header lines, under the same rules and limits, that nobody will read.
-    fn take_trailer(&mut self, byte: u8, limits: &Limits) -> Result<State, Reject> {
+    /// Trailers are validated like header fields, with the same limits, and dropped.
+    fn read_trailer(&mut self, byte: u8, limits: &Limits) -> Result<State, Reject> {
         self.trailers_size += 1;
         self.trailer_size += 1;
         if self.trailer_size > limits.field_size_max {

@@ -1,4 +1,5 @@
-//! The date formats of HTTP (RFC 9110 section 5.6.7): one that is written, and two more that are read.
+//! The date formats of HTTP (RFC 9110 section 5.6.7): one that is written, and two more that are
+//! read.
 
 /// Bytes of a formatted date.
 pub const SIZE: usize = 29;
@@ -25,8 +26,8 @@ pub fn imf_fixdate(unix_s: u64) -> [u8; SIZE] {
     text
 }
 
-/// Reads a date in any of the three formats, as seconds since 1970; `None` for what is no date or lies before
-/// 1970. `now_s` tells the century of a year of two digits.
+/// Reads a date in any of the three formats, as seconds since 1970; `None` for what is no date or
+/// lies before 1970. `now_s` tells the century of a year of two digits.
 #[must_use]
 pub fn parse(text: &[u8], now_s: u64) -> Option<u64> {
     let comma = text.iter().position(|&byte| byte == b',');
@@ -132,8 +133,8 @@ fn days_since_1970(year: u64, month: usize, day: u64) -> Option<u64> {
 
 /// Year, month counted from March as 0, and day of the month, in the proleptic Gregorian calendar.
 ///
-/// Years that begin in March end with their leap day, so a month's start is a linear function of its
-/// number: five months have 153 days.
+/// Years that begin in March end with their leap day, so a month's start is a linear function of
+/// its number: five months have 153 days.
 fn civil(days_since_1970: u64) -> (u64, usize, u64) {
     const DAYS_TO_1970: u64 = 719_468; // from 1 March of the year 0
     const ERA: u64 = 146_097; // days in 400 years

@@ -1,39 +1,40 @@
-//! Where in a request are we? The state of one connection's requests between two arrivals of bytes.
+//! The parser of the requests of one connection.
 //!
-//! The caller keeps the bytes, this keeps the meaning. It is not told of answers, and does not decide when
-//! to close: [`Head::keeps_alive`] says what the client wants, and a [`Reject`] is always the end.
+//! The caller buffers the bytes, this type keeps the state. It does not know of responses and does
+//! not decide when to close: [`Head::keeps_alive`] is the request of the client, and a [`Reject`]
+//! always ends the connection.
 
 use std::ops::Range;
 
-use crate::chunked::{Decoder, Piece};
+use crate::chunked::{Chunk, Decoder};
 use crate::framing::Body;
 use crate::head::{Head, HeadReader};
 use crate::limits::Limits;
 use crate::reject::Reject;
 
-/// What the next bytes of a connection are.
+/// A parsed element of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Nothing whole yet; more bytes are needed.
+    /// Incomplete; more bytes are needed.
     Partial,
-    /// A head. If its body is [`Body::Empty`] the request is complete, and what follows is the next one.
+    /// A head. If its body is [`Body::Empty`] the request is complete.
     Head(Head),
-    /// A piece of the body, as a place in the bytes that were given.
+    /// A part of the body, as a range of the given bytes.
     Body(Range<usize>),
     /// The end of a request that had a body.
     End,
 }
 
-/// An event, and how many of the given bytes it used up.
+/// An event, and the number of consumed bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes at the front that need not be given again.
+    /// Number of consumed bytes.
     pub used: usize,
-    /// What they meant.
+    /// The event.
     pub event: Event,
 }
 
-/// The requests of one connection, as far as they were read.
+/// The state of parsing the requests of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange {
     reading: Reading,
@@ -53,24 +54,34 @@ impl Default for Exchange {
 }
 
 impl Exchange {
-    /// Stands before the first request.
+    /// Starts before the first request.
     #[must_use]
     pub fn new() -> Self {
         Self { reading: Reading::Head(HeadReader::default()) }
     }
 
-    /// Whether the next byte begins a head or goes on with one, rather than a body.
+    /// Whether the next byte is part of a head, and not of a body.
     #[must_use]
     pub const fn is_in_head(&self) -> bool {
         matches!(self.reading, Reading::Head(_))
     }
 
-    /// Reads on. `bytes` are those that no step has used up, in order, with what has come since: a head
-    /// that is not whole uses nothing and has to be given again from its first byte, a body uses
-    /// everything. Once it has refused, it must not be asked again.
+    /// Whether the head that is being parsed is that of a HEAD request, whose response has no body
+    /// even if it is an error (RFC 9110 section 9.3.2). `bytes` are those of the last step.
+    #[must_use]
+    pub fn is_head_request(&self, bytes: &[u8]) -> bool {
+        match &self.reading {
+            Reading::Head(reader) => reader.is_head(bytes),
+            Reading::Length { .. } | Reading::Chunks(_) => false,
+        }
+    }
+
+    /// Parses the next element. `bytes` are all bytes that are not consumed yet, in order: an
+    /// incomplete head consumes nothing and has to be passed again from its first byte, a body
+    /// consumes everything. Must not be called after an error.
     ///
     /// # Errors
-    /// The first reason to refuse, at the byte where it shows, however the bytes were cut.
+    /// The first error, at the byte where it is detected, however the bytes are split.
     #[inline]
     pub fn step(&mut self, bytes: &[u8], limits: &Limits) -> Result<Step, Reject> {
         match &mut self.reading {
@@ -95,9 +106,9 @@ impl Exchange {
                 Ok(Step { used, event: Event::Body(0..used) })
             }
             Reading::Chunks(decoder) => match decoder.next(bytes, limits)? {
-                (used, Piece::Partial) => Ok(Step { used, event: Event::Partial }),
-                (used, Piece::Data(place)) => Ok(Step { used, event: Event::Body(place) }),
-                (used, Piece::End) => Ok(self.end(used)),
+                (used, Chunk::Partial) => Ok(Step { used, event: Event::Partial }),
+                (used, Chunk::Data(place)) => Ok(Step { used, event: Event::Body(place) }),
+                (used, Chunk::End) => Ok(self.end(used)),
             },
         }
     }

@@ -1,7 +1,7 @@
-//! How long is the body? RFC 9112 section 6, and nothing else.
+//! Message body length: RFC 9112 section 6.
 //!
-//! Two framings in one request are an attack until proven otherwise, so every disagreement is a refusal.
-//! This module decides; `chunked.rs` and `exchange.rs` obey.
+//! Conflicting framing is treated as request smuggling, so every disagreement is rejected.
+//! `chunked.rs` and `exchange.rs` rely on the decision made here.
 
 use crate::limits::Limits;
 use crate::reject::Reject;
@@ -10,15 +10,15 @@ use crate::scan;
 /// How the body of a request is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// There is none.
+    /// No body.
     Empty,
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Length(u64),
-    /// Chunks, to be decoded.
+    /// Chunked transfer coding.
     Chunked,
 }
 
-/// What the header lines said about framing so far.
+/// The framing fields parsed so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Framing {
     content_length: Option<u64>,
@@ -26,9 +26,9 @@ pub(crate) struct Framing {
 }
 
 impl Framing {
-    /// Takes note of a Content-Length (RFC 9112 section 6.2).
+    /// Records a Content-Length (RFC 9112 section 6.2).
     ///
-    /// A second one is refused even when it agrees: the RFC allows either, and only one is simple.
+    /// A second one is rejected even if it is equal, as the RFC permits.
     pub(crate) fn content_length(&mut self, value: &[u8]) -> Result<(), Reject> {
         if self.content_length.is_some() {
             return Err(Reject::ContentLengthDuplicate);
@@ -40,7 +40,7 @@ impl Framing {
         Ok(())
     }
 
-    /// Takes note of a Transfer-Encoding (RFC 9112 section 6.1).
+    /// Records a Transfer-Encoding (RFC 9112 section 6.1).
     pub(crate) fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Reject> {
         if self.is_chunked {
             return Err(Reject::TransferEncodingInvalid);
@@ -49,13 +49,13 @@ impl Framing {
             return Err(Reject::FramingConflict);
         }
         if !value.eq_ignore_ascii_case(b"chunked") {
-            return Err(refuse_codings(value));
+            return Err(coding_rejection(value));
         }
         self.is_chunked = true;
         Ok(())
     }
 
-    /// The verdict, once all header lines were read (RFC 9112 section 6.3).
+    /// The body length, once all header fields are parsed (RFC 9112 section 6.3).
     #[inline]
     pub(crate) fn body(self, limits: &Limits) -> Result<Body, Reject> {
         match self.content_length {
@@ -66,13 +66,13 @@ impl Framing {
         }
     }
 
-    /// Whether any framing was given.
+    /// Whether a framing field is present.
     pub(crate) const fn is_given(self) -> bool {
         self.content_length.is_some() || self.is_chunked
     }
 }
 
-/// Reads 1*DIGIT up to 2^63 - 1; no sign, no space, no list.
+/// Parses 1*DIGIT up to 2^63 - 1; no sign, space or list.
 fn decimal(value: &[u8]) -> Option<u64> {
     let mut sum: u64 = 0;
     for &byte in value {
@@ -85,9 +85,9 @@ fn decimal(value: &[u8]) -> Option<u64> {
     (!value.is_empty() && sum <= i64::MAX.unsigned_abs()).then_some(sum)
 }
 
-/// Tells codings we do not know, which deserve 501, from a body whose end nobody could find.
+/// Distinguishes unknown codings (501) from a body whose end cannot be determined (400).
 #[cold]
-fn refuse_codings(value: &[u8]) -> Reject {
+fn coding_rejection(value: &[u8]) -> Reject {
     let mut codings = value.rsplit(|&byte| byte == b',').map(<[u8]>::trim_ascii);
     let ends_chunked = codings.next().is_some_and(|last| last.eq_ignore_ascii_case(b"chunked"));
     let are_foreign = codings.all(|coding| {
@@ -118,7 +118,8 @@ mod tests {
     #[test]
     fn codings_we_do_not_know_are_told_from_endless_bodies() {
         use Reject::{TransferEncodingInvalid as Invalid, TransferEncodingUnknown as Unknown};
-        let check = |value: &str, expected| assert_eq!(refuse_codings(value.as_bytes()), expected);
+        let check =
+            |value: &str, expected| assert_eq!(coding_rejection(value.as_bytes()), expected);
         check("gzip, chunked", Unknown);
         check("gzip;q=1 , deflate, Chunked", Unknown);
         check("gzip", Invalid);

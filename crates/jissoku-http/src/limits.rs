@@ -1,26 +1,25 @@
-//! How much one client may ask of us. Sizes only; times belong to whoever has a clock.
+//! Limits of a single request. Sizes only; timeouts are up to the caller.
 
-/// Limits on one request. [`Limits::DEFAULT`] is what a server starts with.
+/// Limits of one request. [`Limits::DEFAULT`] holds the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the request line, its CRLF counted; beyond it 414 (RFC 9112 section 3 asks for at
+    /// Size of the request line including CRLF; beyond it 414 (RFC 9112 section 3 recommends at
     /// least 8,000).
     pub request_line_size_max: u32,
-    /// Bytes of one header line, its CRLF counted; beyond it 431.
+    /// Size of one header field including CRLF; beyond it 431.
     pub field_size_max: u32,
-    /// Bytes of all header lines and the empty line after them; beyond it 431. Trailers have the same
-    /// allowance.
+    /// Size of all header fields and the empty line; beyond it 431. The same applies to trailers.
     pub fields_size_max: u32,
-    /// How many header lines; beyond it 431. Trailers have the same allowance.
+    /// Number of header fields; beyond it 431. The same applies to trailers.
     pub fields_count_max: u32,
-    /// Bytes of the body; beyond it 413, decided before any of the excess is read.
+    /// Size of the body; beyond it 413, before any of the excess is read.
     pub body_size_max: u64,
-    /// Bytes of chunk extensions in one body. They carry nothing we use, so little is enough.
+    /// Size of all chunk extensions of a body, which are ignored.
     pub extensions_size_max: u32,
 }
 
 impl Limits {
-    /// The limits in force when nobody chose others.
+    /// The default limits.
     pub const DEFAULT: Self = Self {
         request_line_size_max: 8 * 1024,
         field_size_max: 8 * 1024,

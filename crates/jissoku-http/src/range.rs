@@ -1,57 +1,58 @@
-//! Which bytes of a representation are wanted? RFC 9110 sections 14.1 and 14.2.
+//! Range requests: RFC 9110 sections 14.1 and 14.2.
 //!
-//! A Range that is not understood, or that asks for more work than it is worth, is ignored, as section 14.2
-//! allows: the whole representation answers every range.
+//! Invalid and excessive ranges are ignored, as section 14.2 permits: the complete representation
+//! is sent.
 
 use core::ops::Range;
 
 use crate::head::trim;
 
-/// Ranges beyond this number are a burden and no request that a person makes.
+/// Maximum number of ranges; more are ignored.
 pub const RANGES_MAX: usize = 32;
 
-/// What a Range asks for.
+/// The result of parsing a Range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// Everything, as without a Range.
+pub enum RangeOutcome {
+    /// The complete representation, as without a Range.
     Whole,
-    /// These bytes, as asked for; no two of them overlap or touch, none is empty, and there is at least one.
+    /// These ranges, in order of the request; at least one, none empty, none overlapping or
+    /// adjacent.
     Parts(Vec<Range<u64>>),
-    /// Nothing that is there.
+    /// 416.
     Unsatisfiable,
 }
 
-/// Reads the value of a Range for a representation of `size` bytes.
+/// Parses a Range for a representation of `size` bytes.
 #[must_use]
-pub fn read(value: &[u8], size: u64) -> Wanted {
+pub fn read(value: &[u8], size: u64) -> RangeOutcome {
     let Some(set) = value
         .split_at_checked(6)
         .and_then(|(unit, set)| unit.eq_ignore_ascii_case(b"bytes=").then_some(set))
     else {
-        return Wanted::Whole;
+        return RangeOutcome::Whole;
     };
     let mut parts: Vec<Range<u64>> = Vec::new();
     let mut count = 0;
-    // Empty members of a list count for nothing (RFC 9110 section 5.6.1.2).
+    // Empty list members are ignored (RFC 9110 section 5.6.1.2).
     for spec in set.split(|&byte| byte == b',').map(trim).filter(|spec| !spec.is_empty()) {
         count += 1;
         match read_spec(spec, size) {
             Some(part) if count <= RANGES_MAX => add(&mut parts, part),
-            _ => return Wanted::Whole,
+            _ => return RangeOutcome::Whole,
         }
     }
     match (count, &*parts) {
-        (0, _) => Wanted::Whole,
-        (_, []) => Wanted::Unsatisfiable,
-        // A suffix of nothing is nothing, which Content-Range cannot say.
-        (_, [part, ..]) if part.is_empty() => Wanted::Whole,
-        _ if overlap(&parts) => Wanted::Whole,
-        _ => Wanted::Parts(parts),
+        (0, _) => RangeOutcome::Whole,
+        (_, []) => RangeOutcome::Unsatisfiable,
+        // A suffix of an empty representation cannot be expressed in Content-Range.
+        (_, [part, ..]) if part.is_empty() => RangeOutcome::Whole,
+        _ if overlap(&parts) => RangeOutcome::Whole,
+        _ => RangeOutcome::Parts(parts),
     }
 }
 
-/// One range: `None` if it is none, `Some(None)` if there is nothing of it.
-#[expect(clippy::option_option, reason = "wrong and unsatisfiable are two things, used once")]
+/// One range: `None` if it is invalid, `Some(None)` if it is unsatisfiable.
+#[expect(clippy::option_option, reason = "invalid and unsatisfiable differ")]
 fn read_spec(spec: &[u8], size: u64) -> Option<Option<Range<u64>>> {
     let dash = spec.iter().position(|&byte| byte == b'-')?;
     let (first, last) = (&spec[..dash], &spec[dash + 1..]);
@@ -67,7 +68,7 @@ fn read_spec(spec: &[u8], size: u64) -> Option<Option<Range<u64>>> {
     Some((first < size).then(|| first..last.saturating_add(1).min(size)))
 }
 
-/// `1*DIGIT`; what is beyond a `u64` is beyond every representation too.
+/// `1*DIGIT`, saturated to `u64`.
 fn number(digits: &[u8]) -> Option<u64> {
     let add = |sum: u64, digit: &u8| {
         let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
@@ -76,7 +77,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() { None } else { digits.iter().try_fold(0, add) }
 }
 
-/// Neighbours in the list that overlap or touch become one (RFC 9110 section 15.3.7.2).
+/// Coalesces consecutive ranges that overlap or are adjacent (RFC 9110 section 15.3.7.2).
 fn add(parts: &mut Vec<Range<u64>>, part: Option<Range<u64>>) {
     let Some(part) = part else { return };
     match parts.last_mut() {
@@ -87,7 +88,7 @@ fn add(parts: &mut Vec<Range<u64>>, part: Option<Range<u64>>) {
     }
 }
 
-/// Whether any two parts share a byte or touch: nobody needs that, but some have lived on it (CVE-2011-3192).
+/// Whether two ranges overlap or are adjacent, as used in attacks (CVE-2011-3192).
 fn overlap(parts: &[Range<u64>]) -> bool {
     let meets = |(at, one): (usize, &Range<u64>)| {
         parts[at + 1..].iter().any(|other| one.start <= other.end && other.start <= one.end)
@@ -103,7 +104,7 @@ mod tests {
 
     fn check(value: &str, size: u64, expected: &[(u64, u64)]) {
         let parts = expected.iter().map(|&(start, end)| start..end).collect();
-        assert_eq!(read(value.as_bytes(), size), Wanted::Parts(parts), "{value:?}");
+        assert_eq!(read(value.as_bytes(), size), RangeOutcome::Parts(parts), "{value:?}");
     }
 
     #[test]
@@ -128,11 +129,11 @@ mod tests {
     #[test]
     fn what_is_not_there_is_unsatisfiable() {
         for value in ["bytes=10-", "bytes=10-12", "bytes=-0", "bytes=10-,11-12,-0"] {
-            assert_eq!(read(value.as_bytes(), 10), Wanted::Unsatisfiable, "{value:?}");
+            assert_eq!(read(value.as_bytes(), 10), RangeOutcome::Unsatisfiable, "{value:?}");
         }
-        assert_eq!(read(b"bytes=0-", 0), Wanted::Unsatisfiable);
+        assert_eq!(read(b"bytes=0-", 0), RangeOutcome::Unsatisfiable);
         // Satisfiable by the letter of section 14.1.2, and nothing to show.
-        assert_eq!(read(b"bytes=-5", 0), Wanted::Whole);
+        assert_eq!(read(b"bytes=-5", 0), RangeOutcome::Whole);
     }
 
     #[test]
@@ -156,20 +157,22 @@ mod tests {
             "bytes=0-1,4-5,1-2",
         ];
         for value in values {
-            assert_eq!(read(value.as_bytes(), 10), Wanted::Whole, "{value:?}");
+            assert_eq!(read(value.as_bytes(), 10), RangeOutcome::Whole, "{value:?}");
         }
         let many = |count: usize| {
             let specs: Vec<_> = (0..count).map(|at| format!("{0}-{0}", at * 3)).collect();
             read(format!("bytes={}", specs.join(",")).as_bytes(), 1_000)
         };
-        assert!(matches!(many(RANGES_MAX), Wanted::Parts(parts) if parts.len() == RANGES_MAX));
-        assert_eq!(many(RANGES_MAX + 1), Wanted::Whole);
+        assert!(
+            matches!(many(RANGES_MAX), RangeOutcome::Parts(parts) if parts.len() == RANGES_MAX)
+        );
+        assert_eq!(many(RANGES_MAX + 1), RangeOutcome::Whole);
     }
 
     proptest! {
         #[test]
         fn parts_are_inside_and_apart(value in "bytes=([0-9]{0,3}-[0-9]{0,3},? ?){0,5}", size in 0..300_u64) {
-            if let Wanted::Parts(parts) = read(value.as_bytes(), size) {
+            if let RangeOutcome::Parts(parts) = read(value.as_bytes(), size) {
                 prop_assert!(!parts.is_empty());
                 prop_assert!(parts.iter().all(|part| part.start < part.end && part.end <= size));
                 let sum: u64 = parts.iter().map(|part| part.end - part.start).sum();
@@ -185,9 +188,9 @@ mod tests {
             let size = 30;
             let asked = |byte: u64| ordered.clone().any(|(a, b)| (a..=b).contains(&byte));
             match read(format!("bytes={}", text.join(",")).as_bytes(), size) {
-                Wanted::Whole => {}
-                Wanted::Unsatisfiable => prop_assert!((0..size).all(|byte| !asked(byte))),
-                Wanted::Parts(parts) => for byte in 0..size {
+                RangeOutcome::Whole => {}
+                RangeOutcome::Unsatisfiable => prop_assert!((0..size).all(|byte| !asked(byte))),
+                RangeOutcome::Parts(parts) => for byte in 0..size {
                     prop_assert_eq!(parts.iter().any(|part| part.contains(&byte)), asked(byte));
                 }
             }
@@ -195,8 +198,8 @@ mod tests {
 
         #[test]
         fn no_bytes_are_too_odd(value in prop::collection::vec(any::<u8>(), 0..40), size in any::<u64>()) {
-            let _wanted = read(&[b"bytes=", &value[..]].concat(), size);
-            let _wanted = read(&value, size);
+            let _outcome = read(&[b"bytes=", &value[..]].concat(), size);
+            let _outcome = read(&value, size);
         }
     }
 }

@@ -1,51 +1,50 @@
-//! Why a request is refused: one variant per reason, and the status that says so.
+//! Reasons for rejecting a request, and their status codes.
 
-/// A reason to refuse. The connection ends with the answer: after a refusal nobody can be sure where
-/// the next request begins.
+/// Why a request is rejected. The connection is closed after the response, because the start of the
+/// next request is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reject {
     /// The method is not a token (RFC 9110 section 9.1).
     MethodInvalid,
-    /// The method asks for a tunnel, or for the request to be sent back with whatever secrets it holds;
-    /// neither is offered (RFC 9110 sections 9.3.6 and 9.3.8).
+    /// CONNECT and TRACE are not supported (RFC 9110 sections 9.3.6 and 9.3.8).
     MethodUnsupported,
     /// The request target has none of the four forms of RFC 9112 section 3.2.
     TargetInvalid,
-    /// The request line ends before a version: HTTP/0.9, or nonsense.
+    /// The request line has no version, as in HTTP/0.9.
     VersionMissing,
-    /// The version does not read `HTTP/x.y` (RFC 9112 section 2.3).
+    /// The version is not `HTTP/x.y` (RFC 9112 section 2.3).
     VersionInvalid,
     /// The major version is not 1.
     VersionUnsupported,
     /// The request line is longer than the limit.
     RequestLineTooLong,
-    /// A line ends with LF alone; front ends disagree about what that means.
+    /// A line ends with LF alone, which proxies interpret differently.
     BareLf,
     /// A CR without its LF (RFC 9112 section 2.2).
     BareCr,
     /// A control byte, NUL among them, in a header value (RFC 9110 section 5.5).
     ControlByte,
-    /// A header line that continues the one before (RFC 9112 section 5.2).
+    /// Obsolete line folding (RFC 9112 section 5.2).
     ObsoleteFold,
-    /// A header name that is empty or holds a byte no token holds.
+    /// A field name that is not a token.
     FieldNameInvalid,
-    /// Space between a header name and its colon (RFC 9112 section 5.1).
+    /// Whitespace between a field name and its colon (RFC 9112 section 5.1).
     SpaceBeforeColon,
-    /// One header line is longer than the limit.
+    /// A header field is longer than the limit.
     FieldTooLong,
-    /// The header lines together are longer than the limit.
+    /// The header fields together are longer than the limit.
     FieldsTooLong,
-    /// There are more header lines than the limit.
+    /// There are more header fields than the limit.
     FieldsTooMany,
     /// HTTP/1.1 without a Host (RFC 9112 section 3.2).
     HostMissing,
     /// More than one Host.
     HostDuplicate,
-    /// A Host that is no `host[:port]`.
+    /// A Host that is not `host[:port]`, or is empty beside a target in origin form.
     HostInvalid,
     /// A Content-Length that is not 1*DIGIT, or beyond 2^63 - 1.
     ContentLengthInvalid,
-    /// More than one Content-Length, be they equal or not.
+    /// More than one Content-Length, equal or not.
     ContentLengthDuplicate,
     /// An HTTP/1.0 request that needs a Content-Length and has none (RFC 1945 section 8.3).
     ContentLengthMissing,
@@ -53,7 +52,7 @@ pub enum Reject {
     FramingConflict,
     /// A Transfer-Encoding that does not end in exactly one `chunked` (RFC 9112 section 6.3).
     TransferEncodingInvalid,
-    /// A Transfer-Encoding of well-formed codings, of which we know only the last, `chunked`.
+    /// A Transfer-Encoding with unknown codings before the final `chunked`.
     TransferEncodingUnknown,
     /// A Transfer-Encoding in HTTP/1.0 (RFC 9112 section 6.1).
     TransferEncodingEarly,
@@ -69,14 +68,14 @@ pub enum Reject {
     ChunkExtensionsTooLong,
     /// Chunk data not followed by CRLF.
     ChunkUnterminated,
-    /// The request came in the clear where TLS is spoken. Decided by whoever has the keys.
+    /// A plaintext request on a TLS port. Detected by the caller.
     TlsMissing,
-    /// The client took too long. Decided by whoever has the clock.
+    /// The client was too slow. Detected by the caller.
     Timeout,
 }
 
 impl Reject {
-    /// The status of the answer.
+    /// The status code of the response.
     #[must_use]
     pub const fn status(self) -> u16 {
         match self {

@@ -1,12 +1,12 @@
-//! The bytes of answers, made ahead of time where they can be.
+//! Formatting of responses, in advance where possible.
 //!
-//! An answer is three pieces in a row: an [`Opening`], which changes once a second; what has to be said
-//! about the connection; and an [`Answer`], which never changes.
+//! A response consists of a [`StatusLine`], which changes once a second; a [`ConnectionHeader`];
+//! and a [`StaticResponse`], which never changes.
 
 use crate::date;
 use crate::head::Version;
 
-/// The reason phrase of a status (RFC 9110 section 15); empty for one we never send.
+/// The reason phrase of a status (RFC 9110 section 15); empty for one that is never sent.
 #[must_use]
 pub const fn reason(status: u16) -> &'static str {
     match status {
@@ -36,52 +36,52 @@ pub const fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Asks a client for the body it holds back (RFC 9110 section 10.1.1).
+/// The interim response 100 (RFC 9110 section 10.1.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Whether the connection lives on after an answer.
+/// The Connection header field of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Persistence {
-    /// It does, as HTTP/1.1 has it without a word.
-    Usual,
-    /// It does, and the client has to be told (RFC 9112 section 9.3 with appendix C.2.2).
-    Agreed,
-    /// It ends.
-    Ends,
+pub enum ConnectionHeader {
+    /// Persistent, the default of HTTP/1.1: no field.
+    Implicit,
+    /// Persistent with HTTP/1.0: `keep-alive` (RFC 9112 section 9.3 with appendix C.2.2).
+    KeepAlive,
+    /// `close`.
+    Close,
 }
 
-impl Persistence {
-    /// What to tell a client of `version` about a connection that `lives` on or not.
+impl ConnectionHeader {
+    /// The field for a client of `version`, if the connection `persists` or not.
     #[must_use]
     #[inline]
-    pub const fn new(version: Version, lives: bool) -> Self {
-        match (lives, version) {
-            (false, _) => Self::Ends,
-            (true, Version::Http10) => Self::Agreed,
-            (true, Version::Http11) => Self::Usual,
+    pub const fn new(version: Version, persists: bool) -> Self {
+        match (persists, version) {
+            (false, _) => Self::Close,
+            (true, Version::Http10) => Self::KeepAlive,
+            (true, Version::Http11) => Self::Implicit,
         }
     }
 
-    /// The header line that says so, possibly none.
+    /// The header line, possibly empty.
     #[must_use]
     pub const fn field(self) -> &'static [u8] {
         match self {
-            Self::Usual => b"",
-            Self::Agreed => b"Connection: keep-alive\r\n",
-            Self::Ends => b"Connection: close\r\n",
+            Self::Implicit => b"",
+            Self::KeepAlive => b"Connection: keep-alive\r\n",
+            Self::Close => b"Connection: close\r\n",
         }
     }
 }
 
-/// A status line and a Date, the same for every answer of one status within one second.
+/// A status line and a Date, which are equal for all responses of one status within a second.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opening {
+pub struct StatusLine {
     bytes: Vec<u8>,
     date_at: usize,
 }
 
-impl Opening {
-    /// For answers of `status`; the date is that of [`Opening::set_date`], which has to be called first.
+impl StatusLine {
+    /// For `status`; the date has to be set with [`StatusLine::set_date`].
     #[must_use]
     pub fn new(status: u16) -> Self {
         let mut bytes = format!("HTTP/1.1 {status} {}\r\nDate: ", reason(status)).into_bytes();
@@ -91,7 +91,7 @@ impl Opening {
         Self { bytes, date_at }
     }
 
-    /// Changes the date.
+    /// Sets the date.
     pub fn set_date(&mut self, date: &[u8; date::SIZE]) {
         self.bytes[self.date_at..][..date::SIZE].copy_from_slice(date);
     }
@@ -104,52 +104,52 @@ impl Opening {
     }
 }
 
-/// The constant rest of an answer: header lines, an empty line, and the body or as much of it as is small.
+/// The constant part of a response: header lines, the empty line, and the body if it is small.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct StaticResponse {
     bytes: Box<[u8]>,
     head_size: usize,
 }
 
-impl Answer {
+impl StaticResponse {
     /// `fields` are header lines, each with its CRLF; Content-Length is added. `body` follows.
     #[must_use]
     pub fn new(fields: &str, body: &[u8]) -> Self {
-        let mut answer = Self::head_only(fields, body.len() as u64);
-        answer.bytes = [&*answer.bytes, body].concat().into();
-        answer
+        let mut response = Self::head_only(fields, body.len() as u64);
+        response.bytes = [&*response.bytes, body].concat().into();
+        response
     }
 
-    /// As [`Answer::new`] for a body of `body_size` bytes that is kept elsewhere.
+    /// As [`StaticResponse::new`] for a body of `body_size` bytes that is stored separately.
     #[must_use]
     pub fn head_only(fields: &str, body_size: u64) -> Self {
         let bytes = format!("{fields}Content-Length: {body_size}\r\n\r\n").into_bytes();
         Self { head_size: bytes.len(), bytes: bytes.into() }
     }
 
-    /// For an answer that has no body whatever happens (204, 304), and so no Content-Length (RFC 9110
-    /// section 8.6).
+    /// For a status without a body (204, 304), and so without Content-Length (RFC 9110 section
+    /// 8.6).
     #[must_use]
-    pub fn bare(fields: &str) -> Self {
+    pub fn without_body(fields: &str) -> Self {
         let bytes = format!("{fields}\r\n").into_bytes();
         Self { head_size: bytes.len(), bytes: bytes.into() }
     }
 
-    /// The header lines and the empty line: the answer to HEAD.
+    /// The header lines and the empty line: the response to HEAD.
     #[must_use]
     #[inline]
     pub const fn head(&self) -> &[u8] {
         self.bytes.split_at(self.head_size).0
     }
 
-    /// What follows the empty line.
+    /// The stored body.
     #[must_use]
     #[inline]
     pub const fn body(&self) -> &[u8] {
         self.bytes.split_at(self.head_size).1
     }
 
-    /// How much of the body is kept here.
+    /// The size of the stored body.
     #[must_use]
     pub const fn body_size(&self) -> u64 {
         (self.bytes.len() - self.head_size) as u64
@@ -158,7 +158,7 @@ impl Answer {
     /// The header lines, the empty line and the body.
     #[must_use]
     #[inline]
-    pub const fn whole(&self) -> &[u8] {
+    pub const fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
@@ -170,23 +170,26 @@ mod tests {
 
     #[test]
     fn an_answer_is_its_three_pieces_in_a_row() {
-        let mut opening = Opening::new(200);
-        opening.set_date(&date::imf_fixdate(784_111_777));
-        let answer = Answer::new("Content-Type: text/plain\r\n", b"Hi");
-        let whole = [opening.bytes(), Persistence::Ends.field(), answer.whole()].concat();
+        let mut status_line = StatusLine::new(200);
+        status_line.set_date(&date::imf_fixdate(784_111_777));
+        let response = StaticResponse::new("Content-Type: text/plain\r\n", b"Hi");
+        let all = [status_line.bytes(), ConnectionHeader::Close.field(), response.bytes()].concat();
         let expected = "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
             Connection: close\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nHi";
-        assert_eq!(String::from_utf8_lossy(&whole), expected);
-        assert!(answer.whole().starts_with(answer.head()));
-        assert_eq!(answer.head(), Answer::head_only("Content-Type: text/plain\r\n", 2).whole());
+        assert_eq!(String::from_utf8_lossy(&all), expected);
+        assert!(response.bytes().starts_with(response.head()));
+        assert_eq!(
+            response.head(),
+            StaticResponse::head_only("Content-Type: text/plain\r\n", 2).bytes()
+        );
     }
 
     #[test]
     fn only_old_clients_are_told_that_the_connection_lives() {
-        assert_eq!(Persistence::new(Version::Http11, true), Persistence::Usual);
-        assert_eq!(Persistence::new(Version::Http10, true), Persistence::Agreed);
-        assert_eq!(Persistence::new(Version::Http10, false), Persistence::Ends);
-        assert_eq!(Persistence::new(Version::Http11, false), Persistence::Ends);
+        assert_eq!(ConnectionHeader::new(Version::Http11, true), ConnectionHeader::Implicit);
+        assert_eq!(ConnectionHeader::new(Version::Http10, true), ConnectionHeader::KeepAlive);
+        assert_eq!(ConnectionHeader::new(Version::Http10, false), ConnectionHeader::Close);
+        assert_eq!(ConnectionHeader::new(Version::Http11, false), ConnectionHeader::Close);
     }
 
     #[test]

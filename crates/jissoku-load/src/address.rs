@@ -1,4 +1,4 @@
-//! Whom to ask, and for what: a URL.
+//! The URL of a target.
 
 use std::fmt;
 use std::net::ToSocketAddrs;
@@ -7,44 +7,44 @@ use std::str::FromStr;
 
 use jissoku_os::socket::Endpoint;
 
-use crate::detour::Detour;
+use crate::connect_to::ConnectTo;
 
-/// `http://HOST[:PORT]/PATH`, the same with `https`, or `unix:/PATH.sock:/URI`, taken apart.
+/// A parsed URL: `http://HOST[:PORT]/PATH`, `https://...`, or `unix:/PATH.sock:/URI`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     text: String,
     authority: String,
-    /// The value of the Host field, if it is not the authority.
+    /// The value of the Host field, if it differs from the authority.
     name: Option<String>,
-    target: String,
+    request_target: String,
     unix: Option<Box<Path>>,
-    /// Host and port that are connected to, if not the authority's.
-    detour: Option<(String, Option<u16>)>,
+    /// Host and port to connect to, if they differ from the authority's (`--connect-to`).
+    connect_to: Option<(String, Option<u16>)>,
     is_secure: bool,
 }
 
-/// A URL that cannot be used, and why.
+/// An invalid URL, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadAddress(String);
+pub struct AddressError(String);
 
-impl fmt::Display for BadAddress {
+impl fmt::Display for AddressError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadAddress {}
+impl std::error::Error for AddressError {}
 
 impl FromStr for Address {
-    type Err = BadAddress;
+    type Err = AddressError;
 
-    fn from_str(text: &str) -> Result<Self, BadAddress> {
-        let bad = |why: &str| BadAddress(format!("{text:?} is no URL to load: {why}"));
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let bad = |why: &str| AddressError(format!("invalid URL {text:?}: {why}"));
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(bad("it holds spaces or other bytes that must be percent-encoded"));
+            return Err(bad("spaces and other special bytes must be percent-encoded"));
         }
         if let Some(rest) = text.strip_prefix("unix:") {
-            let (path, target) = match rest.find(":/") {
+            let (path, request_target) = match rest.find(":/") {
                 Some(colon) => (&rest[..colon], &rest[colon + 1..]),
                 None => (rest, "/"),
             };
@@ -55,9 +55,9 @@ impl FromStr for Address {
                 text: text.to_owned(),
                 authority: "localhost".to_owned(),
                 name: None,
-                target: without_fragment(target),
+                request_target: without_fragment(request_target),
                 unix: Some(Path::new(path).into()),
-                detour: None,
+                connect_to: None,
                 is_secure: false,
             });
         }
@@ -69,45 +69,45 @@ impl FromStr for Address {
         let (authority, path) = rest.split_at(end);
         let (host, port) = host_and_port(authority);
         if host.is_empty() || host.contains('@') || port.is_err() {
-            return Err(bad("its host and port make no sense"));
+            return Err(bad("invalid host or port"));
         }
         let slash = if path.starts_with('/') { "" } else { "/" };
         Ok(Self {
             text: text.to_owned(),
             authority: authority.to_owned(),
             name: None,
-            target: without_fragment(&format!("{slash}{path}")),
+            request_target: without_fragment(&format!("{slash}{path}")),
             unix: None,
-            detour: None,
+            connect_to: None,
             is_secure,
         })
     }
 }
 
 impl Address {
-    /// The same request, through a Unix socket.
+    /// The same URL, reached through a Unix socket.
     #[must_use]
-    pub fn through(self, socket: &Path) -> Self {
+    pub fn with_unix_socket(self, socket: &Path) -> Self {
         Self { unix: Some(socket.into()), ..self }
     }
 
-    /// The same request, with another name in its Host field.
+    /// The same URL, with another value of the Host field.
     #[must_use]
-    pub fn named(self, name: &str) -> Self {
+    pub fn with_host(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
     }
 
-    /// The same request, over a connection to where the detour leads, if it is this one's.
+    /// The same URL, connected to where `connect_to` says, if that rule applies to it.
     #[must_use]
-    pub fn around(self, detour: &Detour) -> Self {
+    pub fn with_connect_to(self, connect_to: &ConnectTo) -> Self {
         let port = self.port();
-        let is_meant = detour.host.as_deref().is_none_or(|host| host == self.host())
-            && detour.port.is_none_or(|asked| asked == port);
-        if !is_meant || self.unix.is_some() || self.detour.is_some() {
+        let is_meant = connect_to.host.as_deref().is_none_or(|host| host == self.host())
+            && connect_to.port.is_none_or(|rule| rule == port);
+        if !is_meant || self.unix.is_some() || self.connect_to.is_some() {
             return self;
         }
-        let host = detour.to_host.clone().unwrap_or_else(|| self.host().to_owned());
-        Self { detour: Some((host, detour.to_port)), ..self }
+        let host = connect_to.to_host.clone().unwrap_or_else(|| self.host().to_owned());
+        Self { connect_to: Some((host, connect_to.to_port)), ..self }
     }
 
     /// The value of the Host field.
@@ -116,7 +116,7 @@ impl Address {
         self.name.as_deref().unwrap_or(&self.authority)
     }
 
-    /// Whether requests go through TLS.
+    /// Whether the URL is an `https` one.
     #[must_use]
     pub const fn is_secure(&self) -> bool {
         self.is_secure
@@ -128,21 +128,21 @@ impl Address {
         host_and_port(&self.authority).0.trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// Path and query, as they stand in the request line.
+    /// Path and query, as in the request line (RFC 9112 section 3.2.1).
     #[must_use]
-    pub fn target(&self) -> &str {
-        &self.target
+    pub fn request_target(&self) -> &str {
+        &self.request_target
     }
 
-    /// Where to connect to; of several addresses of a name the first, IPv4 before IPv6.
+    /// Where to connect to. Of several addresses the first is used, IPv4 before IPv6.
     ///
     /// # Errors
-    /// The error of the look-up; `NotFound` when the name has no address.
+    /// The error of the look-up; `NotFound` if the name has no address.
     pub fn endpoint(&self) -> std::io::Result<Endpoint> {
         if let Some(path) = &self.unix {
             return Ok(Endpoint::Unix(path.to_path_buf()));
         }
-        let (host, port) = match &self.detour {
+        let (host, port) = match &self.connect_to {
             Some((host, port)) => (&**host, port.unwrap_or_else(|| self.port())),
             None => (self.host(), self.port()),
         };
@@ -162,7 +162,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The host, in brackets if it had them, and the port, if one is given.
+/// Splits an authority into host (with its brackets) and port.
 fn host_and_port(authority: &str) -> (&str, Result<Option<u16>, ()>) {
     let after_host = authority.rfind(']').map_or(0, |bracket| bracket + 1);
     match authority[after_host..].rfind(':') {
@@ -176,8 +176,8 @@ fn host_and_port(authority: &str) -> (&str, Result<Option<u16>, ()>) {
     }
 }
 
-fn without_fragment(target: &str) -> String {
-    target.split('#').next().unwrap_or(target).to_owned()
+fn without_fragment(request_target: &str) -> String {
+    request_target.split('#').next().unwrap_or(request_target).to_owned()
 }
 
 #[cfg(test)]
@@ -187,21 +187,21 @@ mod tests {
     #[test]
     fn a_url_is_taken_apart() {
         let address: Address = "http://127.0.0.1:9001/a?b=c#d".parse().expect("it is a URL");
-        assert_eq!((address.authority(), address.target()), ("127.0.0.1:9001", "/a?b=c"));
+        assert_eq!((address.authority(), address.request_target()), ("127.0.0.1:9001", "/a?b=c"));
         let tcp = "127.0.0.1:9001".parse().expect("it is an address");
         assert_eq!(address.endpoint().expect("no name to look up"), Endpoint::Tcp(tcp));
     }
 
     #[test]
-    fn what_is_left_out_has_its_usual_value() {
-        for (text, target, port) in [
+    fn omitted_parts_have_defaults() {
+        for (text, request_target, port) in [
             ("http://127.0.0.1", "/", 80),
             ("http://127.0.0.1?x", "/?x", 80),
             ("http://[::1]:81", "/", 81),
             ("http://[::1]", "/", 80),
         ] {
             let address: Address = text.parse().expect("it is a URL");
-            assert_eq!(address.target(), target);
+            assert_eq!(address.request_target(), request_target);
             let Ok(Endpoint::Tcp(tcp)) = address.endpoint() else { panic!("{text} is TCP") };
             assert_eq!(tcp.port(), port);
         }
@@ -222,16 +222,16 @@ mod tests {
     #[test]
     fn a_unix_socket_has_two_spellings() {
         let short: Address = "unix:/run/a.sock:/x?u=http://y".parse().expect("it is a URL");
-        assert_eq!(short.target(), "/x?u=http://y");
+        assert_eq!(short.request_target(), "/x?u=http://y");
         let long: Address = "http://localhost/x?u=http://y".parse().expect("it is a URL");
-        let long = long.through(Path::new("/run/a.sock"));
+        let long = long.with_unix_socket(Path::new("/run/a.sock"));
         assert_eq!(short.endpoint().expect("a path"), long.endpoint().expect("a path"));
         let bare: Address = "unix:a.sock".parse().expect("it is a URL");
-        assert_eq!(bare.target(), "/");
+        assert_eq!(bare.request_target(), "/");
     }
 
     #[test]
-    fn what_is_no_url_is_refused() {
+    fn invalid_urls_are_rejected() {
         for text in [
             "",
             "localhost",

@@ -1,20 +1,20 @@
-//! Where does a chunked body end? RFC 9112 section 7.1, strictly: CRLF only, at most 16 hex digits.
+//! Decoder for chunked bodies (RFC 9112 section 7.1), strict: CRLF only, at most 16 hex digits.
 
-/// Extensions and trailers of one body may have so many bytes; more is refused.
+/// Limit of the bytes in extensions and trailers of one body.
 const OVERHEAD_MAX: u32 = 64 * 1024;
 
-/// What some bytes brought.
+/// The result of decoding some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Chunks {
-    /// All were used, and more must come.
-    More,
-    /// The body ended; so many bytes were used.
-    Done(usize),
-    /// This is no chunked body.
-    Broken,
+pub(crate) enum ChunkProgress {
+    /// All bytes were used; the body is incomplete.
+    Incomplete,
+    /// The body ended after this many bytes.
+    Complete(usize),
+    /// The bytes are not a valid chunked body.
+    Invalid,
 }
 
-/// A chunked body while it arrives.
+/// State of a body that is being received.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     state: State,
@@ -41,8 +41,8 @@ impl Decoder {
         Self { state: State::Size { digits: 0 }, size: 0, overhead: 0 }
     }
 
-    /// Takes the next bytes and hands each stretch of content to `content`.
-    pub(crate) fn feed(&mut self, bytes: &[u8], mut content: impl FnMut(&[u8])) -> Chunks {
+    /// Decodes the next bytes and passes each stretch of content to `content`.
+    pub(crate) fn feed(&mut self, bytes: &[u8], mut content: impl FnMut(&[u8])) -> ChunkProgress {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             if self.state == State::Data {
@@ -58,16 +58,16 @@ impl Decoder {
             }
             at += 1;
             match self.step(byte) {
-                Some(_) if self.overhead > OVERHEAD_MAX => return Chunks::Broken,
-                Some(State::BodyEnd) if byte == b'\n' => return Chunks::Done(at),
+                Some(_) if self.overhead > OVERHEAD_MAX => return ChunkProgress::Invalid,
+                Some(State::BodyEnd) if byte == b'\n' => return ChunkProgress::Complete(at),
                 Some(next) => self.state = next,
-                None => return Chunks::Broken,
+                None => return ChunkProgress::Invalid,
             }
         }
-        Chunks::More
+        ChunkProgress::Incomplete
     }
 
-    /// The state after one byte that is no content, or `None` when it may not stand there.
+    /// The state after one framing byte, or `None` if the byte is invalid there.
     fn step(&mut self, byte: u8) -> Option<State> {
         match (self.state, byte) {
             (State::Size { digits }, byte) if byte.is_ascii_hexdigit() && digits < 16 => {
@@ -100,7 +100,7 @@ impl Decoder {
 mod tests {
     use super::*;
 
-    fn decode(bytes: &[u8]) -> (Chunks, Vec<u8>) {
+    fn decode(bytes: &[u8]) -> (ChunkProgress, Vec<u8>) {
         let mut body = Vec::new();
         let chunks = Decoder::new().feed(bytes, |part| body.extend_from_slice(part));
         (chunks, body)
@@ -109,18 +109,21 @@ mod tests {
     #[test]
     fn chunks_are_joined() {
         let wire = b"5;x=y\r\nHello\r\n8\r\n, World!\r\n0\r\nA: b\r\n\r\nHTTP";
-        assert_eq!(decode(wire), (Chunks::Done(wire.len() - 4), b"Hello, World!".to_vec()));
+        assert_eq!(
+            decode(wire),
+            (ChunkProgress::Complete(wire.len() - 4), b"Hello, World!".to_vec())
+        );
     }
 
     #[test]
     fn an_unfinished_body_wants_more() {
-        assert_eq!(decode(b"5\r\nHel"), (Chunks::More, b"Hel".to_vec()));
-        assert_eq!(decode(b"0\r\n"), (Chunks::More, Vec::new()));
-        assert_eq!(decode(b""), (Chunks::More, Vec::new()));
+        assert_eq!(decode(b"5\r\nHel"), (ChunkProgress::Incomplete, b"Hel".to_vec()));
+        assert_eq!(decode(b"0\r\n"), (ChunkProgress::Incomplete, Vec::new()));
+        assert_eq!(decode(b""), (ChunkProgress::Incomplete, Vec::new()));
     }
 
     #[test]
-    fn what_is_no_chunk_is_refused() {
+    fn invalid_chunks_are_rejected() {
         for wire in [
             &b"\r\n"[..],
             b"x\r\n",
@@ -133,13 +136,18 @@ mod tests {
             b"0\r\nA: b\n",
             b"5;a\nHello",
         ] {
-            assert_eq!(decode(wire).0, Chunks::Broken, "{:?}", String::from_utf8_lossy(wire));
+            assert_eq!(
+                decode(wire).0,
+                ChunkProgress::Invalid,
+                "{:?}",
+                String::from_utf8_lossy(wire)
+            );
         }
     }
 
     #[test]
     fn endless_extensions_are_refused() {
         let wire = [b"5;".to_vec(), vec![b'a'; OVERHEAD_MAX as usize + 2]].concat();
-        assert_eq!(decode(&wire).0, Chunks::Broken);
+        assert_eq!(decode(&wire).0, ChunkProgress::Invalid);
     }
 }

@@ -1,90 +1,87 @@
-//! One connection, as small as the loop can have it: its hot state is one cache line.
+//! One connection. Its state fits one cache line.
 
 use std::os::fd::OwnedFd;
 
 use crate::reader::Reader;
 
-/// Where a connection stands in its life.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum ConnectionState {
     /// There is no socket.
     Closed,
-    /// A socket is on its way to the server.
+    /// The socket is connecting.
     Connecting,
-    /// The socket stands, and hands are shaken (TLS).
-    Shaking,
+    /// The TLS handshake is in progress.
+    Handshaking,
     /// Requests can be sent.
     Open,
-    /// The last answer is whole, and the server's end is awaited.
-    Ending,
+    /// The last response is complete, and the server is expected to close.
+    AwaitingClose,
 }
 
-/// A connection's state between two events.
+/// A connection between two events.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each says whether it stands in one certain queue"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub(crate) struct Connection {
     pub(crate) socket: Option<OwnedFd>,
-    pub(crate) lane: u16,
-    pub(crate) phase: Phase,
-    /// Whether it stands in the lane's line of free connections.
-    pub(crate) queued: bool,
-    /// Whether it stands in the thread's line of time-out checks.
-    pub(crate) timed: bool,
-    /// Whether its becoming writable is reported, since the kernel would not take everything.
-    pub(crate) armed: bool,
-    /// Whether it has been given a request.
-    pub(crate) used: bool,
-    /// Requests without an answer, at most the pipeline's depth.
+    pub(crate) target: u16,
+    pub(crate) state: ConnectionState,
+    /// Whether it is in the target's queue of free connections.
+    pub(crate) is_queued: bool,
+    /// Whether it is in the worker's queue of timeout checks.
+    pub(crate) has_timeout_check: bool,
+    /// Whether it waits for writability, since the kernel accepted only a part.
+    pub(crate) awaits_writable: bool,
+    /// Whether it has sent a request.
+    pub(crate) has_sent: bool,
+    /// Requests in flight, at most the pipeline depth.
     pub(crate) outstanding: u16,
-    /// Where the oldest of them stands among the connection's stamps.
+    /// The slot of the oldest of them in `Worker::request_times`.
     pub(crate) oldest: u16,
-    /// The shape of the next request.
-    pub(crate) next: u16,
-    /// The shape of the oldest request without an answer.
-    pub(crate) asked: u16,
-    /// Which of the connections that were in this place.
+    /// The next request of the cycle.
+    pub(crate) next_spec: u16,
+    /// The request of the cycle that the next response belongs to.
+    pub(crate) awaited_spec: u16,
+    /// Counts the connections that have used this slot.
     pub(crate) generation: u16,
     /// Requests that may still be sent on it.
-    pub(crate) left: u32,
-    /// When connecting or ending began, or when it came to stand in line for a request.
+    pub(crate) requests_left: u32,
+    /// When connecting, the handshake or closing began, or when it was queued as free.
     pub(crate) since_ns: u64,
-    /// Bytes of the requests in flight that the kernel would not take yet.
+    /// Prepared bytes that the kernel has not accepted yet.
     pub(crate) unsent: usize,
-    /// Where they end among the bytes of the lane's rotation.
+    /// Where they end in the request cycle's bytes.
     pub(crate) unsent_end: usize,
-    /// What has come of an unfinished answer.
+    /// State of an incomplete response.
     pub(crate) reader: Option<Box<Reader>>,
 }
 
 const _: () = assert!(size_of::<Connection>() <= 64);
 
-/// When a request was to be sent, and when it was.
+/// When a request was due, and when it was sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stamp {
+pub(crate) struct RequestTimes {
     pub(crate) due_ns: u64,
     pub(crate) sent_ns: u64,
 }
 
 impl Connection {
-    /// A connection whose first request is of shape `next`.
-    pub(crate) fn new(lane: u16, next: u16) -> Self {
+    /// A connection that starts with request `next_spec` of the cycle.
+    pub(crate) fn new(target: u16, next_spec: u16) -> Self {
         Self {
             socket: None,
-            lane,
-            phase: Phase::Closed,
-            queued: false,
-            timed: false,
-            armed: false,
-            used: false,
+            target,
+            state: ConnectionState::Closed,
+            is_queued: false,
+            has_timeout_check: false,
+            awaits_writable: false,
+            has_sent: false,
             outstanding: 0,
             oldest: 0,
-            next,
-            asked: next,
+            next_spec,
+            awaited_spec: next_spec,
             generation: 0,
-            left: u32::MAX,
+            requests_left: u32::MAX,
             since_ns: 0,
             unsent: 0,
             unsent_end: 0,
@@ -92,38 +89,40 @@ impl Connection {
         }
     }
 
-    /// The socket, if answers can come on it.
+    /// The socket, if responses can come on it.
     #[inline]
     pub(crate) fn readable(&self) -> Option<&OwnedFd> {
-        match self.phase {
-            Phase::Open | Phase::Ending => self.socket.as_ref(),
-            Phase::Closed | Phase::Connecting | Phase::Shaking => None,
+        match self.state {
+            ConnectionState::Open | ConnectionState::AwaitingClose => self.socket.as_ref(),
+            ConnectionState::Closed
+            | ConnectionState::Connecting
+            | ConnectionState::Handshaking => None,
         }
     }
 
     /// Whether another request may be sent, with up to `depth` in flight.
     #[inline]
-    pub(crate) fn can_take(&self, depth: u16) -> bool {
-        self.outstanding < depth && self.left > 0
+    pub(crate) fn has_capacity(&self, depth: u16) -> bool {
+        self.outstanding < depth && self.requests_left > 0
     }
 
-    /// Drops the socket and everything that was under way on it.
+    /// Drops the socket and all state of its requests.
     pub(crate) fn reset(&mut self) {
         self.socket = None;
         self.generation = self.generation.wrapping_add(1);
-        self.phase = Phase::Closed;
-        self.armed = false;
-        self.used = false;
+        self.state = ConnectionState::Closed;
+        self.awaits_writable = false;
+        self.has_sent = false;
         self.outstanding = 0;
-        self.asked = self.next;
+        self.awaited_spec = self.next_spec;
         self.unsent = 0;
         self.reader = None;
     }
 }
 
-/// A connection's index as the queues keep it.
+/// A connection's index as it is stored in queues.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "a plan with more connections is refused")]
-pub(crate) fn short(index: usize) -> u32 {
+pub(crate) fn compact_index(index: usize) -> u32 {
     index as u32
 }

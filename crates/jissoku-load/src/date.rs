@@ -1,27 +1,27 @@
-//! What changes by itself in the answers of a steady server: the digits of its `Date`.
+//! Matching of responses that differ in the digits of their `Date` field only.
 //!
-//! An IMF-fixdate (RFC 9110 section 5.6.7) has them always at the same places, and strict reading gives
-//! the same outcome whichever digits they are. So a digit there may be any digit; every other byte,
-//! the names of day and month among them, has to be the same.
+//! The digits of an IMF-fixdate (RFC 9110 section 5.6.7) are at fixed places, and the parser's
+//! result does not depend on their values. So any digit may be there; all other bytes, including
+//! the names of day and month, must be equal.
 
 use httparse::EMPTY_HEADER;
 
 use crate::reader::FIELDS_MAX;
 
-/// A digit stands for any digit.
+/// The format; every `0` stands for a digit.
 const PATTERN: &[u8; 29] = b"Sun, 00 Nov 0000 00:00:00 GMT";
 const DAYS: &[u8; 21] = b"MonTueWedThuFriSatSun";
 const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
 
-/// Where in the pattern the names lie.
+/// Ranges of the names in the pattern.
 const DAY: std::ops::Range<usize> = 0..3;
 const MONTH: std::ops::Range<usize> = 8..11;
 
-/// A date and the bytes behind it, up to what fills two registers.
+/// Size of a block: a date and the bytes after it, two SSE2 registers.
 const SIZE: usize = 32;
 pub(crate) type Block = [u8; SIZE];
 
-/// Whether a digit belongs at each place of a block.
+/// Which bytes of a block are digits.
 const IS_DIGIT: [bool; SIZE] = {
     let mut is_digit = [false; SIZE];
     let mut place = 0;
@@ -32,19 +32,19 @@ const IS_DIGIT: [bool; SIZE] = {
     is_digit
 };
 
-/// Where the value of `Date` begins in an answer that has exactly one, well-formed.
-pub(crate) fn find(answer: &[u8]) -> Option<usize> {
+/// Finds the value of `Date` in a response that has exactly one, well-formed.
+pub(crate) fn find(bytes: &[u8]) -> Option<usize> {
     let mut fields = [EMPTY_HEADER; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut fields);
-    response.parse(answer).ok()?;
+    response.parse(bytes).ok()?;
     let mut dates = response.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("date"));
     let value = dates.next()?.value;
     if dates.next().is_some() || !is_well_formed(value) {
         return None;
     }
-    let at = value.as_ptr().addr() - answer.as_ptr().addr();
-    // Lines that end with LF alone may leave too few bytes behind it.
-    (at + SIZE <= answer.len()).then_some(at)
+    let at = value.as_ptr().addr() - bytes.as_ptr().addr();
+    // If lines end with a bare LF, too few bytes may follow.
+    (at + SIZE <= bytes.len()).then_some(at)
 }
 
 fn is_well_formed(value: &[u8]) -> bool {
@@ -60,10 +60,11 @@ fn is_well_formed(value: &[u8]) -> bool {
         && is_name(MONTHS, &value[MONTH])
 }
 
-/// Whether two blocks are the same but for which digits a date has. `ours` begins with a well-formed one.
+/// Whether two blocks are equal except for the digits of the date. `ours` begins with a well-formed
+/// date.
 ///
-/// Without a branch in the loop, the compiler makes it a handful of SSE2 instructions; a hand-written
-/// path beside it would need `unsafe` and have nothing to win.
+/// Measured: the loop has no branch, so the compiler vectorises it; hand-written SIMD would need
+/// `unsafe` for nothing.
 #[inline]
 pub(crate) fn is_alike(ours: &Block, theirs: &Block) -> bool {
     let mut wrong = 0;

@@ -1,33 +1,33 @@
-//! Which answer is the right one? What the user did not say is learned from the first good answer.
+//! The expected response. What the plan does not specify is taken from the first valid response.
 
 use std::sync::OnceLock;
 
-use crate::fault::Fault;
+use crate::error::RequestError;
 
-/// How closely an answer's body is looked at.
+/// How bodies are verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verify {
-    /// Only framing and status.
+    /// Framing and status only.
     None,
-    /// Its length is that of the expected body.
+    /// The body's length.
     Length,
     /// Every byte.
     All,
 }
 
-/// What a right answer of one lane looks like; shared by all threads.
+/// The expected response of one request; shared by all workers.
 #[derive(Debug)]
 pub struct Expected {
     verify: Verify,
     statuses: Vec<u16>,
     length: OnceLock<u64>,
     body: OnceLock<Vec<u8>>,
-    /// SHA-256 of the right body, which is learned only if it has it.
+    /// SHA-256 of the expected body, which is stored only if it matches.
     digest: Option<[u8; 32]>,
 }
 
 impl Expected {
-    /// Accepts `statuses` (none given: 200 to 399) and holds bodies to `body`, or to the first one seen.
+    /// Expects one of `statuses` (empty: 200 to 399) and `body`, or the first body received.
     #[must_use]
     pub fn new(verify: Verify, statuses: Vec<u16>, body: Option<Vec<u8>>) -> Self {
         let (length, body_seen) = (OnceLock::new(), OnceLock::new());
@@ -39,21 +39,21 @@ impl Expected {
         expected
     }
 
-    /// Holds bodies to a length that is known before the first one was seen.
+    /// Expects bodies of `size` bytes.
     #[must_use]
     pub fn of_length(self, size: u64) -> Self {
         self.length.get_or_init(|| size);
         self
     }
 
-    /// Holds bodies to the SHA-256 digest of the right one. Who looks at every byte learns that body from
-    /// the first answer that has it, so that one answer is digested and the others are compared.
+    /// Expects bodies with this SHA-256 digest. With [`Verify::All`] only the first one is hashed;
+    /// the others are compared with it.
     #[must_use]
     pub fn of_digest(self, digest: [u8; 32]) -> Self {
         Self { digest: Some(digest), ..self }
     }
 
-    /// The length of a right body, as given or learned; none, if nobody looked at lengths.
+    /// The expected length, given or learned; `None` if lengths are not verified.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
         self.length.get().copied()
@@ -68,24 +68,24 @@ impl Expected {
     }
 }
 
-/// The body of one answer while it arrives.
+/// Verifies one body as it is received.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     seen: u64,
     differs: bool,
-    // There is nothing to compare with until the first answer of the lane is whole: keep the bytes.
+    // Until the first response is complete there is nothing to compare with, so its bytes are kept.
     learned: Option<Vec<u8>>,
 }
 
 impl Body {
-    /// A body that will be held against what is known now.
+    /// A body to be compared with what is known now.
     pub(crate) fn begin(expected: &Expected) -> Self {
         let unknown = expected.verify == Verify::All && expected.body.get().is_none();
         Self { seen: 0, differs: false, learned: unknown.then(Vec::new) }
     }
 
-    /// Looks at the next bytes.
-    pub(crate) fn take(&mut self, part: &[u8], expected: &Expected) {
+    /// Handles the next bytes.
+    pub(crate) fn update(&mut self, part: &[u8], expected: &Expected) {
         if let Some(learned) = &mut self.learned {
             learned.extend_from_slice(part);
         } else if expected.verify == Verify::All {
@@ -94,10 +94,10 @@ impl Body {
         self.seen += part.len() as u64;
     }
 
-    /// The verdict on the whole answer, `None` when it is right.
-    pub(crate) fn judge(self, status: u16, expected: &Expected) -> Option<Fault> {
+    /// The error of the complete response, or `None` if it is as expected.
+    pub(crate) fn verify(self, status: u16, expected: &Expected) -> Option<RequestError> {
         if !expected.accepts(status) {
-            return Some(Fault::Status);
+            return Some(RequestError::Status);
         }
         if expected.verify == Verify::None {
             return None;
@@ -105,26 +105,26 @@ impl Body {
         if let (Some(learned), Some(digest)) = (&self.learned, &expected.digest)
             && ring::digest::digest(&ring::digest::SHA256, learned).as_ref() != digest
         {
-            return Some(Fault::Body);
+            return Some(RequestError::Body);
         }
         if *expected.length.get_or_init(|| self.seen) != self.seen {
-            return Some(Fault::Length);
+            return Some(RequestError::Length);
         }
         let differs = match self.learned {
             Some(learned) if expected.body.get().is_none() => {
-                // Two threads may learn at once; the second is held to what the first one saw.
+                // Another worker may have stored a body meanwhile; this one is compared with it.
                 expected.body.get_or_init(|| learned.clone()) != &learned
             }
             Some(learned) => expected.body.get() != Some(&learned),
             None => self.differs,
         };
-        differs.then_some(Fault::Body)
+        differs.then_some(RequestError::Body)
     }
 }
 
 fn continues(body: Option<&Vec<u8>>, seen: u64, part: &[u8]) -> bool {
     let rest = usize::try_from(seen).ok().and_then(|seen| body?.get(seen..));
-    // A body that is too long differs here, and is judged by its length in the end.
+    // A body that is too long differs here; its length decides in the end.
     rest.and_then(|rest| rest.get(..part.len())) == Some(part)
 }
 
@@ -132,67 +132,67 @@ fn continues(body: Option<&Vec<u8>>, seen: u64, part: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn verdict(expected: &Expected, status: u16, parts: &[&[u8]]) -> Option<Fault> {
+    fn verdict(expected: &Expected, status: u16, parts: &[&[u8]]) -> Option<RequestError> {
         let mut body = Body::begin(expected);
         for part in parts {
-            body.take(part, expected);
+            body.update(part, expected);
         }
-        body.judge(status, expected)
+        body.verify(status, expected)
     }
 
     #[test]
-    fn the_first_good_answer_is_the_measure() {
+    fn the_first_valid_response_is_the_expected_one() {
         let expected = Expected::new(Verify::All, Vec::new(), None);
-        assert_eq!(verdict(&expected, 500, &[b"oops"]), Some(Fault::Status));
+        assert_eq!(verdict(&expected, 500, &[b"oops"]), Some(RequestError::Status));
         assert_eq!(verdict(&expected, 200, &[b"Hel", b"lo"]), None);
         assert_eq!(verdict(&expected, 200, &[b"Hello"]), None);
-        assert_eq!(verdict(&expected, 200, &[b"H", b"ellO"]), Some(Fault::Body));
-        assert_eq!(verdict(&expected, 200, &[b"Hello", b"!"]), Some(Fault::Length));
-        assert_eq!(verdict(&expected, 200, &[b"Hell"]), Some(Fault::Length));
+        assert_eq!(verdict(&expected, 200, &[b"H", b"ellO"]), Some(RequestError::Body));
+        assert_eq!(verdict(&expected, 200, &[b"Hello", b"!"]), Some(RequestError::Length));
+        assert_eq!(verdict(&expected, 200, &[b"Hell"]), Some(RequestError::Length));
     }
 
     #[test]
     fn two_bodies_learned_at_once_are_compared_all_the_same() {
         let expected = Expected::new(Verify::All, Vec::new(), None);
         let (mut one, mut other) = (Body::begin(&expected), Body::begin(&expected));
-        one.take(b"A", &expected);
-        other.take(b"B", &expected);
-        assert_eq!(one.judge(200, &expected), None);
-        assert_eq!(other.judge(200, &expected), Some(Fault::Body));
+        one.update(b"A", &expected);
+        other.update(b"B", &expected);
+        assert_eq!(one.verify(200, &expected), None);
+        assert_eq!(other.verify(200, &expected), Some(RequestError::Body));
     }
 
     #[test]
     fn a_given_body_and_status_are_held_to() {
         let expected = Expected::new(Verify::All, vec![201], Some(b"42".to_vec()));
         assert_eq!(verdict(&expected, 201, &[b"42"]), None);
-        assert_eq!(verdict(&expected, 200, &[b"42"]), Some(Fault::Status));
-        assert_eq!(verdict(&expected, 201, &[b"43"]), Some(Fault::Body));
+        assert_eq!(verdict(&expected, 200, &[b"42"]), Some(RequestError::Status));
+        assert_eq!(verdict(&expected, 201, &[b"43"]), Some(RequestError::Body));
     }
 
     #[test]
-    fn length_alone_does_not_look_at_the_bytes() {
+    fn length_verification_ignores_the_bytes() {
         let expected = Expected::new(Verify::Length, Vec::new(), None);
         assert_eq!(verdict(&expected, 200, &[b"ab"]), None);
         assert_eq!(verdict(&expected, 302, &[b"xy"]), None);
-        assert_eq!(verdict(&expected, 200, &[b"abc"]), Some(Fault::Length));
+        assert_eq!(verdict(&expected, 200, &[b"abc"]), Some(RequestError::Length));
     }
 
     #[test]
     fn a_length_and_a_digest_are_held_to_from_the_first_answer_on() {
         let expected = Expected::new(Verify::Length, Vec::new(), None).of_length(2);
-        assert_eq!(verdict(&expected, 200, &[b"abc"]), Some(Fault::Length));
+        assert_eq!(verdict(&expected, 200, &[b"abc"]), Some(RequestError::Length));
         assert_eq!(verdict(&expected, 200, &[b"ab"]), None);
-        // That of "42".
+        // The digest of "42".
         let digest = "73475cb40a568e8da8a045ced110137e159f890ac4da883b6b17dc651b3a8049";
         let bytes = (0..64).step_by(2).map(|at| u8::from_str_radix(&digest[at..at + 2], 16));
         let digest: Vec<u8> = bytes.collect::<Result<_, _>>().expect("it is hexadecimal");
         let expected = Expected::new(Verify::All, Vec::new(), None)
             .of_digest(digest.try_into().expect("it is as long as a digest"));
-        assert_eq!(verdict(&expected, 200, &[b"4", b"3"]), Some(Fault::Body));
-        assert_eq!(verdict(&expected, 200, &[b"432"]), Some(Fault::Body));
+        assert_eq!(verdict(&expected, 200, &[b"4", b"3"]), Some(RequestError::Body));
+        assert_eq!(verdict(&expected, 200, &[b"432"]), Some(RequestError::Body));
         assert_eq!(expected.length(), None);
         assert_eq!(verdict(&expected, 200, &[b"4", b"2"]), None);
-        assert_eq!(verdict(&expected, 200, &[b"43"]), Some(Fault::Body));
+        assert_eq!(verdict(&expected, 200, &[b"43"]), Some(RequestError::Body));
         assert_eq!(verdict(&expected, 200, &[b"42"]), None);
     }
 
@@ -201,6 +201,6 @@ mod tests {
         let expected = Expected::new(Verify::None, Vec::new(), None);
         assert_eq!(verdict(&expected, 200, &[b"ab"]), None);
         assert_eq!(verdict(&expected, 200, &[b"abc"]), None);
-        assert_eq!(verdict(&expected, 404, &[]), Some(Fault::Status));
+        assert_eq!(verdict(&expected, 404, &[]), Some(RequestError::Status));
     }
 }

@@ -1,20 +1,20 @@
-//! Counts of durations in bins that grow with them: plain additions, no locks, lossless export.
+//! A histogram of durations with logarithmic bins: plain additions, no locks, lossless export.
 //!
-//! The bins are those of HdrHistogram with three digits from 1 ns on: exact below 2,048 ns, above that
-//! 1,024 bins to each power of two, so a bin is never wider than 0.1 % of its values.
+//! The bins are those of HdrHistogram with three significant digits from 1 ns on: exact below 2,048
+//! ns, 1,024 bins per power of two above, so that a bin is at most 0.1 % wide.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::Serialize;
 
-/// Each power of two is divided into 2 to the power of this.
+/// Binary logarithm of the bins per power of two.
 const BIN_BITS: u32 = 10;
 
-/// The first bins, of 1 ns each.
+/// The first bins are 1 ns wide.
 const EXACT: u64 = 2 << BIN_BITS;
 
-/// Longer durations, from 73 minutes on, are counted as this one; `max` and `mean` stay exact.
+/// Longer durations (73 minutes and more) are counted in the last bin; `max` and `mean` stay exact.
 const LONGEST_NS: u64 = (1 << 42) - 1;
 
 const BINS: usize = index(LONGEST_NS) + 1;
@@ -29,7 +29,7 @@ pub struct Histogram {
     max: u64,
 }
 
-/// The figures a report shows of a distribution, in nanoseconds.
+/// Summary of a distribution, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are their own description")]
 pub struct Quantiles {
@@ -43,7 +43,7 @@ pub struct Quantiles {
 }
 
 impl Histogram {
-    /// An empty one, with its memory already touched: the first record costs what the last one does.
+    /// An empty histogram whose memory has been touched, so that no `record` causes a page fault.
     #[must_use]
     pub fn new() -> Self {
         let mut bins = vec![0; BINS].into_boxed_slice();
@@ -63,7 +63,7 @@ impl Histogram {
         self.max = self.max.max(duration_ns);
     }
 
-    /// Counts the same duration many times.
+    /// Counts `count` equal durations.
     pub fn record_many(&mut self, duration_ns: u64, count: u64) {
         if count > 0 {
             self.bins[index(duration_ns.min(LONGEST_NS))] += count;
@@ -74,25 +74,25 @@ impl Histogram {
         }
     }
 
-    /// What was counted since an earlier state of this histogram, as values and their counts.
-    pub(crate) fn since(&self, earlier: &Self) -> Vec<(u64, u64)> {
+    /// The durations counted since `earlier`, a former state of this histogram, as (value, count).
+    pub(crate) fn counts_since(&self, earlier: &Self) -> Vec<(u64, u64)> {
         let pairs = self.bins.iter().zip(&earlier.bins).enumerate();
         let grown = pairs.filter(|(_, (now, then))| now > then);
-        grown.map(|(bin, (now, then))| (largest(bin), now - then)).collect()
+        grown.map(|(bin, (now, then))| (upper_bound(bin), now - then)).collect()
     }
 
-    /// Becomes a later state of itself, and returns what was counted meanwhile, as values and their counts.
+    /// Becomes equal to `now`, a later state of itself, and returns what was counted in between.
     pub(crate) fn catch_up(&mut self, now: &Self) -> Vec<(u64, u64)> {
         if now.count == self.count {
             return Vec::new();
         }
-        // Nothing was ever counted outside.
+        // Everything was counted within this range.
         let range = index(now.min.min(LONGEST_NS))..=index(now.max.min(LONGEST_NS));
         let bins = self.bins[range.clone()].iter_mut().zip(&now.bins[range.clone()]).zip(range);
         let mut grown = Vec::new();
         for ((ours, &theirs), bin) in bins {
             if theirs > *ours {
-                grown.push((largest(bin), theirs - *ours));
+                grown.push((upper_bound(bin), theirs - *ours));
                 *ours = theirs;
             }
         }
@@ -100,7 +100,7 @@ impl Histogram {
         grown
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Self) {
         for (ours, theirs) in self.bins.iter_mut().zip(&other.bins) {
             *ours += theirs;
@@ -111,31 +111,31 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// All durations together.
+    /// The sum of all durations.
     #[must_use]
     pub fn sum_ns(&self) -> u64 {
         self.sum
     }
 
-    /// The longest duration; zero when there is none.
+    /// The longest duration; zero if there is none.
     #[must_use]
     pub fn max_ns(&self) -> u64 {
         self.max
     }
 
-    /// Every bin that counted something: its largest value and its count, in ascending order.
+    /// All bins that are not empty, as (largest value, count), in ascending order.
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> {
         let filled = self.bins.iter().enumerate().filter(|(_, count)| **count > 0);
-        filled.map(|(bin, &count)| (largest(bin), count))
+        filled.map(|(bin, &count)| (upper_bound(bin), count))
     }
 
-    /// How many durations were counted.
+    /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The usual figures; `None` when nothing was counted.
+    /// The summary; `None` for an empty histogram.
     #[must_use]
     pub fn quantiles(&self) -> Option<Quantiles> {
         (self.count > 0).then(|| Quantiles {
@@ -149,27 +149,28 @@ impl Histogram {
         })
     }
 
-    /// The smallest bin that `per_mille` of all durations do not exceed, told by its largest value.
+    /// The smallest bin such that `per_mille` of all durations do not exceed it, as its largest
+    /// value.
     #[must_use]
     pub fn quantile(&self, per_mille: u64) -> u64 {
         let share = u128::from(self.count) * u128::from(per_mille);
         self.at_rank(u64::try_from(share.div_ceil(1000)).unwrap_or(u64::MAX).max(1))
     }
 
-    /// The duration that `rank` of all durations do not exceed, as the largest value of its bin.
+    /// The bin of the duration with this rank, as its largest value.
     #[must_use]
     pub fn at_rank(&self, rank: u64) -> u64 {
         let mut below = 0;
         for (bin, count) in self.bins.iter().enumerate() {
             below += count;
             if below >= rank {
-                return largest(bin).clamp(self.min, self.max);
+                return upper_bound(bin).clamp(self.min, self.max);
             }
         }
         self.max
     }
 
-    /// The bins as HdrHistogram V2, deflated, in base64. Empty when it could not be encoded.
+    /// The histogram as HdrHistogram V2, deflated, in base64. Empty if encoding failed.
     #[must_use]
     pub fn export(&self) -> String {
         let Ok(mut twin) = hdrhistogram::Histogram::<u64>::new_with_bounds(1, LONGEST_NS, 3) else {
@@ -203,7 +204,7 @@ const fn index(value: u64) -> usize {
 }
 
 /// The largest value of a bin.
-const fn largest(bin: usize) -> u64 {
+const fn upper_bound(bin: usize) -> u64 {
     let bin = bin as u64;
     if bin < EXACT {
         return bin;

@@ -1,35 +1,35 @@
-//! What happened in each interval of the window, such as each second, for those who watch while it is open.
+//! Counts per interval of the window (such as each second), for observers of a run.
 //!
-//! A thread tells of an interval when it is over, as the difference between two states of its tally: the hot
-//! path does nothing for it.
+//! A worker reports an interval at its end, as the difference between two states of its counters,
+//! so that the hot path is not affected.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
 use crate::histogram::Histogram;
-use crate::lane::Lane;
+use crate::target::Target;
 
-/// An interval of the window on one lane.
+/// The counts of one interval on one target.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// On which lane.
-    pub lane: usize,
-    /// Which of those of its length, from 0; they lie behind each other, and the first begins with the window.
+    /// Index of the target.
+    pub target: usize,
+    /// Index of the interval among those of its length; number 0 begins with the window.
     pub number: u64,
-    /// How long it is.
+    /// Its length.
     pub length_ns: u64,
-    /// Right answers.
+    /// Correct responses.
     pub requests: u64,
-    /// Requests that failed.
+    /// Failed requests.
     pub errors: u64,
-    /// Latencies of the right answers, from the intended sending.
+    /// Latencies of correct responses, from the intended send time.
     pub latency: Histogram,
 }
 
-/// One thread's part of an interval.
+/// One worker's part of an interval.
 #[derive(Debug)]
-pub(crate) struct Part {
-    lane: usize,
+pub(crate) struct IntervalPart {
+    target: usize,
     number: u64,
     length_ns: u64,
     requests: u64,
@@ -37,75 +37,77 @@ pub(crate) struct Part {
     bins: Vec<(u64, u64)>,
 }
 
-/// Tells of a thread's intervals, all of one length.
+/// Reports one worker's intervals of one length.
 #[derive(Debug)]
-pub(crate) struct Teller {
-    listener: Sender<Part>,
+pub(crate) struct IntervalReporter {
+    parts_tx: Sender<IntervalPart>,
     length_ns: u64,
     number: u64,
-    /// When the next interval is over.
+    /// When the current interval ends.
     next_ns: u64,
-    /// Of each lane, what has been told of.
-    told: Vec<(Histogram, u64, u64)>,
+    /// What has been reported, by target: latencies, requests, errors.
+    reported: Vec<(Histogram, u64, u64)>,
 }
 
-impl Teller {
-    pub(crate) fn new(listener: Sender<Part>, length_ns: u64) -> Self {
-        Self { listener, length_ns, number: 0, next_ns: u64::MAX, told: Vec::new() }
+impl IntervalReporter {
+    pub(crate) fn new(parts_tx: Sender<IntervalPart>, length_ns: u64) -> Self {
+        Self { parts_tx, length_ns, number: 0, next_ns: u64::MAX, reported: Vec::new() }
     }
 
-    /// The window opens: nothing has been told of yet.
-    pub(crate) fn begin(&mut self, lanes: usize, now_ns: u64) {
-        self.told = vec![(Histogram::new(), 0, 0); lanes];
+    /// Called when the window opens.
+    pub(crate) fn begin(&mut self, targets: usize, now_ns: u64) {
+        self.reported = vec![(Histogram::new(), 0, 0); targets];
         self.next_ns = now_ns.saturating_add(self.length_ns);
     }
 
-    /// When there is something to tell of.
+    /// When the current interval ends.
     pub(crate) fn next_ns(&self) -> u64 {
         self.next_ns
     }
 
-    /// An interval is over.
-    pub(crate) fn tell(&mut self, lanes: &[Lane<'_>]) {
-        for ((number, lane), (latency, requests, errors)) in (0..).zip(lanes).zip(&mut self.told) {
-            let tally = &lane.tally;
-            let part = Part {
-                lane: number,
+    /// Reports the interval that has just ended.
+    pub(crate) fn report(&mut self, targets: &[Target<'_>]) {
+        for ((number, target), (latency, requests, errors)) in
+            (0..).zip(targets).zip(&mut self.reported)
+        {
+            let counters = &target.counters;
+            let part = IntervalPart {
+                target: number,
                 number: self.number,
                 length_ns: self.length_ns,
-                requests: tally.requests - *requests,
-                errors: tally.faults.total() - *errors,
-                bins: latency.catch_up(&tally.latency),
+                requests: counters.requests - *requests,
+                errors: counters.errors.total() - *errors,
+                bins: latency.catch_up(&counters.latency),
             };
-            (*requests, *errors) = (tally.requests, tally.faults.total());
-            // Whoever does not listen misses it; the measurement does not depend on it.
-            let _heard = self.listener.send(part);
+            (*requests, *errors) = (counters.requests, counters.errors.total());
+            // The receiver may be gone; the measurement does not depend on it.
+            let _heard = self.parts_tx.send(part);
         }
         self.number += 1;
         self.next_ns = self.next_ns.saturating_add(self.length_ns);
     }
 }
 
-/// Puts the parts of all threads together.
+/// Merges the parts of all workers.
 #[derive(Debug)]
-pub(crate) struct Gatherer {
+pub(crate) struct IntervalMerger {
     threads: usize,
     unfinished: BTreeMap<(u64, u64, usize), (usize, Interval)>,
 }
 
-impl Gatherer {
+impl IntervalMerger {
     pub(crate) fn new(threads: usize) -> Self {
         Self { threads, unfinished: BTreeMap::new() }
     }
 
-    /// Takes a part, and returns the interval if it is the last of its parts.
-    pub(crate) fn take(&mut self, part: &Part) -> Option<Interval> {
-        let Part { lane, number, length_ns, requests, errors, bins } = part;
-        let (lane, number, length_ns) = (*lane, *number, *length_ns);
-        let key = (length_ns, number, lane);
+    /// Adds a part, and returns the interval once it is complete.
+    pub(crate) fn add(&mut self, part: &IntervalPart) -> Option<Interval> {
+        let IntervalPart { target, number, length_ns, requests, errors, bins } = part;
+        let (target, number, length_ns) = (*target, *number, *length_ns);
+        let key = (length_ns, number, target);
         let (parts, interval) = self.unfinished.entry(key).or_insert_with(|| {
             let latency = Histogram::new();
-            (0, Interval { lane, number, length_ns, requests: 0, errors: 0, latency })
+            (0, Interval { target, number, length_ns, requests: 0, errors: 0, latency })
         });
         *parts += 1;
         interval.requests += requests;

@@ -1,73 +1,77 @@
-//! The stopwatch: sends requests, checks every answer, and measures time.
+//! The load generator: sends requests, verifies every response, and measures times.
 //!
-//! It shares no protocol code with any server of ours, reads no configuration, and prints nothing: a
-//! [`Plan`] goes in, an [`Outcome`] comes out, and [`report`] turns that into what is written.
+//! It shares no protocol code with the server, reads no configuration, and prints nothing: a
+//! [`Plan`] goes in, an [`Outcome`] comes out, and [`report`] renders it.
 
 mod address;
-mod check;
 mod chunked;
-mod completion;
+mod connect;
+mod connect_to;
 mod connection;
-mod crew;
+mod counters;
+mod cpu_monitor;
 mod date;
-mod deadline;
-mod detour;
-mod dial;
+mod error;
 mod exchange;
 mod expect;
-mod fault;
-mod figures;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod histogram;
 mod interval;
-mod lane;
-mod later;
-mod ledger;
-mod objective;
+mod kaplan_meier;
 mod open_loop;
 mod outcome;
 mod pace;
+mod percentiles;
 mod plan;
-mod product_limit;
 mod random;
 mod reader;
 pub mod report;
 mod request;
-mod rotation;
+mod request_cycle;
+mod request_log;
+mod request_spec;
+mod request_template;
+mod response_matcher;
 mod run;
 mod schedule;
-mod session;
-mod shape;
-mod tally;
-mod template;
-mod thread;
+mod self_check;
+mod slo;
+mod target;
+mod think_time;
+mod time_slices;
+mod timeouts;
+mod timers;
 mod tls;
+mod tls_session;
 mod trace;
-mod watch;
+mod uring_loop;
 mod window;
-mod wire;
+mod worker;
+mod worker_set;
 
-pub use address::{Address, BadAddress};
-pub use check::Check;
-pub use detour::Detour;
+pub use address::{Address, AddressError};
+pub use connect_to::ConnectTo;
+pub use counters::Counters;
+pub use cpu_monitor::CpuUsage;
+pub use error::{ErrorCounts, RequestError};
 pub use expect::{Expected, Verify};
-pub use fault::{Fault, Faults};
-pub use figures::{Figure, Support};
 pub use histogram::{Histogram, Quantiles};
 pub use interval::Interval;
-pub use ledger::{Entry, Kind};
-pub use objective::{BadObjective, Objective, Verdict};
-pub use outcome::{LaneOutcome, Outcome, ThreadOutcome};
+pub use outcome::{Outcome, TargetOutcome, WorkerOutcome};
+pub use percentiles::{Percentile, Support};
 pub use plan::{
-    Arrival, BadPlan, Driver, Idle, LanePlan, OnBusy, Pace, Plan, Reuse, Think, Timepiece, Until,
+    Arrival, ClockSource, Driver, Idle, OnBusy, Pace, Plan, PlanError, Reuse, StopCondition,
+    TargetPlan, Think,
 };
-pub use request::{BadRequest, Request, Version};
-pub use run::{Control, Failure, Listener, run};
-pub use shape::Shape;
-pub use tally::Tally;
-pub use tls::{BadTls, Sessions, Tls, Trust};
-pub use trace::{BadTrace, Trace};
-pub use watch::Used;
-pub use window::Edge;
-pub use wire::Wire;
+pub use request::{Request, RequestSpecError, Version};
+pub use request_log::{RequestOutcome, RequestRecord};
+pub use request_spec::RequestSpec;
+pub use request_template::RequestTemplate;
+pub use run::{Control, IntervalObserver, RunError, run};
+pub use self_check::SelfCheck;
+pub use slo::{Slo, SloError, SloResult};
+pub use time_slices::SliceTotals;
+pub use tls::{SessionReuse, Tls, TlsError, Trust};
+pub use trace::{Trace, TraceError};
+pub use window::WindowEvent;

@@ -1,102 +1,114 @@
-//! What was counted, over all threads.
+//! The outcome of a run, merged over all workers.
 
+use crate::counters::Counters;
+use crate::cpu_monitor::{CpuMonitor, CpuUsage};
 use crate::histogram::Histogram;
-use crate::ledger::Entry;
-use crate::plan::Plan;
-use crate::tally::Tally;
-use crate::watch::{Used, Watch};
-use crate::window::Yield;
+use crate::plan::{Idle, Plan};
+use crate::request_log::RequestRecord;
+use crate::time_slices::SliceTotals;
+use crate::window::WorkerResult;
 
-/// What was counted.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// One for each lane of the plan.
-    pub lanes: Vec<LaneOutcome>,
-    /// One for each thread.
-    pub threads: Vec<ThreadOutcome>,
-    /// Every request, if the plan wanted them; those of each thread in the order of their ends.
-    pub entries: Vec<Entry>,
-    /// Length of the window: the threads have the same, unless it ends with the last answer to each.
+    /// By target, in the order of the plan.
+    pub targets: Vec<TargetOutcome>,
+    /// By worker.
+    pub threads: Vec<WorkerOutcome>,
+    /// All requests, if the plan asks for them; those of each worker in the order of their ends.
+    pub records: Vec<RequestRecord>,
+    /// Length of the window; the longest one if requests end it.
     pub duration_ns: u64,
-    /// The longest time in which some thread saw no answer.
+    /// The longest time without a response, over all workers.
     pub longest_gap_ns: u64,
-    /// The stopwatch's clock: `tsc`, `monotonic`, or `batch` for one reading to each wait.
+    /// The longest time in which a worker did not run; spinning workers only.
+    pub longest_stall_ns: Option<u64>,
+    /// The clock: `tsc`, `monotonic`, or `batch` for one reading per wait.
     pub clock: &'static str,
-    /// How far it ran away from the kernel's.
+    /// Drift of that clock against the kernel's, in parts per million.
     pub drift_ppm: f64,
-    /// Whether the measurement was ended early.
+    /// Whether the run was interrupted.
     pub interrupted: bool,
 }
 
-/// What was counted on one lane.
+/// The outcome of a run on one target.
 #[derive(Debug, Default)]
-pub struct LaneOutcome {
-    /// The counts of all threads.
-    pub tally: Tally,
-    /// Requests that were sent or due and had no answer when the window closed.
+pub struct TargetOutcome {
+    /// The counters of all workers.
+    pub counters: Counters,
+    /// Requests that were sent or due and had no response when the window closed.
     pub unanswered: u64,
-    /// Of these, the ones that were sent.
+    /// Those of them that were sent.
     pub in_flight: u64,
-    /// Connections that stood when the window closed.
+    /// Established connections when the window closed.
     pub open: u64,
-    /// Connections made since the start.
+    /// Connections established since the start.
     pub opened: u64,
-    /// Attempts to connect that failed since the start; each was made again.
+    /// Failed connection attempts since the start; each was retried.
     pub refused: u64,
-    /// How long connecting took, before the window too.
+    /// Duration of connects, also before the window.
     pub connect: Histogram,
-    /// How long the handshakes of TLS took from there on.
+    /// Duration of TLS handshakes.
     pub handshake: Histogram,
-    /// How many of them resumed an earlier session.
+    /// TLS handshakes that resumed an earlier session.
     pub resumed: u64,
-    /// What the watched server used meanwhile.
-    pub used: Option<Used>,
+    /// CPU usage of the watched server in the window.
+    pub cpu_usage: Option<CpuUsage>,
+    /// Totals of its time slices, if targets were loaded one at a time.
+    pub slices: Option<SliceTotals>,
+    /// CPU time of the watched server without load, in nanoseconds per second.
+    pub idle_cpu_ns_per_s: Option<u64>,
 }
 
-/// What one thread used in its window.
+/// CPU usage of one worker in its window.
 #[derive(Clone, Copy, Debug)]
-pub struct ThreadOutcome {
-    /// Its CPU time.
+pub struct WorkerOutcome {
+    /// CPU time.
     pub cpu_ns: u64,
-    /// The window's length.
+    /// Length of the window.
     pub duration_ns: u64,
 }
 
-/// Adds up what the threads brought back.
-pub(crate) fn merge(plan: &Plan, yields: Vec<Yield>, watch: &Watch) -> Outcome {
-    let mut lanes: Vec<LaneOutcome> = plan.lanes.iter().map(|_| LaneOutcome::default()).collect();
-    let (mut threads, mut entries) = (Vec::new(), Vec::new());
-    let (mut duration_ns, mut longest_gap_ns) = (0, 0);
-    for part in yields {
+/// Merges the results of all workers.
+pub(crate) fn merge(plan: &Plan, results: Vec<WorkerResult>, monitor: &CpuMonitor) -> Outcome {
+    let mut targets: Vec<TargetOutcome> =
+        plan.targets.iter().map(|_| TargetOutcome::default()).collect();
+    let (mut threads, mut records) = (Vec::new(), Vec::new());
+    let (mut duration_ns, mut longest_gap_ns, mut longest_stall_ns) = (0, 0, 0);
+    for part in results {
         let (part_ns, cpu_ns) = (part.duration_ns, part.cpu_ns);
         duration_ns = duration_ns.max(part_ns);
-        entries.extend(part.entries);
+        records.extend(part.records);
         longest_gap_ns = longest_gap_ns.max(part.longest_gap_ns);
-        threads.push(ThreadOutcome { cpu_ns, duration_ns: part_ns });
-        for (lane, theirs) in lanes.iter_mut().zip(part.lanes) {
-            lane.tally.add(&theirs.tally);
-            lane.unanswered += theirs.in_flight + theirs.overdue;
-            lane.in_flight += theirs.in_flight;
-            lane.open += theirs.open;
-            lane.opened += theirs.opened;
-            lane.refused += theirs.refused;
-            lane.connect.add(&theirs.connect);
-            lane.handshake.add(&theirs.handshake);
-            lane.resumed += theirs.resumed;
+        longest_stall_ns = longest_stall_ns.max(part.longest_stall_ns);
+        threads.push(WorkerOutcome { cpu_ns, duration_ns: part_ns });
+        for (target, theirs) in targets.iter_mut().zip(part.targets) {
+            target.counters.add(&theirs.counters);
+            target.unanswered += theirs.in_flight + theirs.overdue;
+            target.in_flight += theirs.in_flight;
+            target.open += theirs.open;
+            target.opened += theirs.opened;
+            target.refused += theirs.refused;
+            target.connect.add(&theirs.connect);
+            target.handshake.add(&theirs.handshake);
+            target.resumed += theirs.resumed;
+            target.slices = theirs.slices.or_else(|| target.slices.take());
+            target.idle_cpu_ns_per_s = theirs.idle_cpu_ns_per_s.or(target.idle_cpu_ns_per_s);
         }
-        if let Some((open, close)) = part.watched {
-            for (lane, used) in lanes.iter_mut().zip(watch.used(&open, &close)) {
-                lane.used = used;
+        if let Some((open, close)) = part.cpu_snapshots {
+            for (target, cpu_usage) in targets.iter_mut().zip(monitor.cpu_usage(&open, &close)) {
+                target.cpu_usage = cpu_usage;
             }
         }
     }
     let (clock, drift_ppm) = ("monotonic", 0.0);
     Outcome {
-        lanes,
+        targets,
         threads,
-        entries,
+        records,
         duration_ns,
         longest_gap_ns,
+        longest_stall_ns: (plan.idle == Idle::Spin).then_some(longest_stall_ns),
         clock,
         drift_ppm,
         interrupted: false,

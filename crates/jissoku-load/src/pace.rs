@@ -1,61 +1,61 @@
-//! When is a request to be sent? In the closed loop when the last one was answered; in the open loop at
-//! a time that was fixed before anything was sent, whatever the server does.
+//! When requests are sent: after the previous response (closed loop), or at times that were fixed
+//! before the start, whatever the server does (open loop).
 
 use crate::trace::Trace;
 
 /// How often requests are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Each connection asks again as soon as it was answered.
+    /// Each connection sends its next request after the response to the last one.
     Closed,
-    /// So many requests per second and lane.
+    /// A constant rate.
     Constant {
-        /// Requests per second on each lane.
+        /// Requests per second on each target.
         rate_rps: u64,
     },
-    /// A rate that grows or shrinks evenly while the window is open; before it is as in its beginning.
+    /// A rate that changes linearly over the window; before it, the first rate.
     Ramp {
-        /// Requests per second on each lane when the window opens.
+        /// Requests per second on each target when the window opens.
         from_rps: u64,
-        /// Requests per second on each lane when it closes.
+        /// Requests per second on each target when it closes.
         to_rps: u64,
     },
-    /// Whenever a trace says so, on one lane; the end of the trace is the end.
+    /// The times of a trace, on one target; the run ends with the trace.
     Trace(Trace),
 }
 
-/// How the requests of the open loop lie in time.
+/// The arrival process of the open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// Evenly spaced; in a duet both lanes take turns.
+    /// Evenly spaced; the requests of several targets alternate.
     Constant,
-    /// As from very many users who know nothing of each other: the gaps are exponentially distributed.
+    /// Poisson arrivals: exponentially distributed gaps, as from many independent users.
     Poisson,
 }
 
-/// What becomes of a due request while every connection is busy.
+/// What happens to a due request while all connections are busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnBusy {
-    /// It waits for the first connection that is free; its latency counts from its due time.
+    /// It waits for a connection; its latency counts from its due time.
     Queue,
-    /// Another connection is opened, up to so many on each lane.
+    /// A further connection is opened, up to a limit.
     Open {
-        /// Connections of each lane, over all threads.
+        /// Connections per target, over all workers.
         connections_max: usize,
     },
-    /// It is given up, and counted as such.
+    /// It is dropped and counted as shed.
     Drop,
 }
 
 impl Pace {
-    /// Whether it is the closed loop's.
+    /// Whether this is the closed loop.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self, Self::Closed)
     }
 
-    /// Requests per second on each lane when the window opens and when it closes; none where nobody asked
-    /// for a rate.
+    /// Requests per second on each target when the window opens and when it closes; `None` without
+    /// a rate.
     pub(crate) fn rates(&self) -> Option<(u64, u64)> {
         match *self {
             Self::Closed | Self::Trace(_) => None,
@@ -64,7 +64,7 @@ impl Pace {
         }
     }
 
-    /// The trace that is replayed.
+    /// The trace to replay.
     pub(crate) fn trace(&self) -> Option<&Trace> {
         match self {
             Self::Trace(trace) => Some(trace),

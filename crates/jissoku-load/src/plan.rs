@@ -1,267 +1,279 @@
-//! What is to be measured, as asked for, and whether it makes sense.
+//! The plan of a run, and its validation.
 
 use std::fmt;
 use std::net::IpAddr;
 
-use jissoku_os::socket::Buffering;
+use jissoku_os::socket::SocketOptions;
 
 use crate::address::Address;
 pub use crate::pace::{Arrival, OnBusy, Pace};
-use crate::shape::Shape;
+use crate::request_spec::RequestSpec;
 use crate::tls::Tls;
 use crate::trace::Trace;
 
-/// More lanes than this are not driven by one loop.
-const LANES_MAX: usize = 64;
+/// Limit of the targets of one run.
+const TARGETS_MAX: usize = 64;
 
-/// More requests than this are not sent in rotation.
-const SHAPES_MAX: usize = 1024;
+/// Limit of the requests in a cycle.
+const REQUEST_SPECS_MAX: usize = 1024;
 
-/// Poisson arrivals come no faster.
+/// Limit of the rate of Poisson arrivals, which are drawn one by one.
 const POISSON_RPS_MAX: u64 = 10_000_000;
 
-/// A deeper pipeline would measure little but the buffers in between.
+/// Limit of the pipeline depth; a deeper one would mostly measure socket buffers.
 const PIPELINE_MAX: u16 = 4096;
 
-/// How long a connection lives.
+/// How long connections are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
-    /// As long as the server keeps it.
+    /// Until the server closes them.
     KeepAlive,
     /// For one request.
     Close,
-    /// For so many requests.
+    /// For this many requests.
     Requests(u32),
 }
 
-/// How threads learn what has come.
+/// The kernel interface of the event loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
-    /// By readiness (`epoll(7)`): a receive and a send for each request.
+    /// Readiness, `epoll(7)`: a receive and a send per request.
     Epoll,
-    /// By completion (`io_uring(7)`): one call for all that a turn brings.
+    /// Completions, `io_uring(7)`: one system call per loop iteration.
     Uring,
 }
 
-/// What a thread does when nothing is to be done.
+/// What a worker does when there is nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
-    /// It sleeps until an answer comes or a request is due.
+    /// It blocks until a response comes or a request is due.
     Block,
-    /// It keeps looking, so that nobody has to wake it.
+    /// It polls, so that it never has to be woken.
     Spin,
-    /// It sleeps until shortly before a request is due, and keeps looking from there (open loop).
+    /// It blocks until shortly before a request is due and polls from there (open loop).
     Hybrid,
 }
 
-/// What time is read from, and how often.
+/// The clock, and how often it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timepiece {
-    /// The processor's counter where it can be trusted, else the kernel's clock; once for each answer.
+pub enum ClockSource {
+    /// The CPU's time stamp counter where the kernel uses it too, else the kernel's clock; read per
+    /// response.
     Best,
-    /// The kernel's clock, once for each answer.
+    /// The kernel's clock, read per response.
     Kernel,
-    /// As the best, but once for all answers of one wait, which errs by as long as they take.
+    /// Like `Best`, but read once per wait: off by up to the time it takes to handle its responses.
     Batch,
 }
 
-/// How long a connection of the closed loop waits between an answer and its next request.
+/// Think time: delay between a response and the next request (closed loop).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Think {
-    /// Not at all.
+    /// None.
     Never,
-    /// Always equally long.
+    /// A constant delay.
     Constant {
-        /// So long.
+        /// In nanoseconds.
         think_ns: u64,
     },
-    /// Exponentially distributed.
+    /// Exponentially distributed delays.
     Exponential {
-        /// On average.
+        /// Their mean, in nanoseconds.
         mean_ns: u64,
     },
 }
 
-/// When the measurement ends: at whichever comes first.
+/// When the run ends: at whichever limit comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Until {
+pub struct StopCondition {
     /// Length of the window.
     pub duration_ns: Option<u64>,
-    /// Requests on each lane; then no more are sent.
+    /// Requests sent to each target.
     pub requests: Option<u64>,
 }
 
-/// One server that is asked, and what of it.
+/// One target and the requests sent to it.
 #[derive(Debug)]
-pub struct LanePlan {
-    /// Where it is.
+pub struct TargetPlan {
+    /// Its URL.
     pub address: Address,
-    /// How it is spoken to; none means in the clear.
+    /// TLS settings; `None` for plain text.
     pub tls: Option<Tls>,
-    /// What is sent, in rotation on each connection.
-    pub shapes: Vec<Shape>,
-    /// Root of the processes whose CPU time is measured along.
-    pub watch: Option<i32>,
+    /// The requests, sent in this order on each connection.
+    pub specs: Vec<RequestSpec>,
+    /// Root of the process tree whose CPU time is measured.
+    pub watch_pid: Option<i32>,
 }
 
-/// A whole measurement.
+/// The plan of a run.
 #[derive(Debug)]
 pub struct Plan {
-    /// Asked at the same time by the same threads; several make a duet.
-    pub lanes: Vec<LanePlan>,
-    /// Open connections on each lane, over all threads.
+    /// The targets. They are loaded concurrently by the same workers (a paired trial if there are
+    /// two), unless `slice_ns` is set.
+    pub targets: Vec<TargetPlan>,
+    /// Connections to each target, over all workers.
     pub connections: usize,
-    /// Threads of the stopwatch.
+    /// Number of worker threads.
     pub threads: usize,
     /// Requests in flight on one connection.
     pub pipeline: u16,
     /// When requests are sent.
     pub pace: Pace,
-    /// How the requests of the open loop lie in time.
+    /// The arrival process of the open loop.
     pub arrival: Arrival,
-    /// What becomes of a due request while every connection is busy.
+    /// What happens to a due request while all connections are busy.
     pub on_busy: OnBusy,
-    /// A request of the open loop that has waited longer for a connection is given up.
+    /// Open loop: a request that has waited longer for a connection is shed.
     pub deadline_ns: Option<u64>,
-    /// How long connections live.
+    /// How long connections are kept.
     pub reuse: Reuse,
-    /// Between an answer and the next request of the closed loop.
+    /// Think time of the closed loop.
     pub think: Think,
-    /// The closed loop's connections ask their first request spread over so long.
+    /// Closed loop: the first requests of all connections are spread over this time.
     pub ramp_up_ns: u64,
-    /// Connections come from these addresses in turn; none means from wherever the kernel likes.
+    /// Local addresses of connections, used in turn; empty lets the kernel choose.
     pub local: Vec<IpAddr>,
-    /// Load before the window, which counts for nothing.
+    /// Load before the window, not counted.
     pub warmup_ns: u64,
-    /// When it ends.
-    pub until: Until,
-    /// After so long without its whole answer, a request has failed.
+    /// Length of a time slice, if targets are loaded one at a time; `None` loads all at once.
+    pub slice_ns: Option<u64>,
+    /// With time slices: this many requests at the start of each are sent and not counted.
+    pub settling_requests: u64,
+    /// With time slices: the window opens when each target has been sent this many requests.
+    pub warmup_requests: u64,
+    /// Before the first request the watched servers are measured without load for this time.
+    pub idle_watch_ns: u64,
+    /// When the run ends.
+    pub stop: StopCondition,
+    /// Timeout of a request.
     pub timeout_ns: u64,
-    /// How threads learn what has come.
+    /// The kernel interface of the event loop.
     pub driver: Driver,
-    /// What time is read from.
-    pub clock: Timepiece,
-    /// What connections ask of the kernel.
-    pub buffering: Buffering,
-    /// Whether every single request is kept, for a log of them all.
-    pub keeps_entries: bool,
-    /// What to do between events.
+    /// The clock.
+    pub clock: ClockSource,
+    /// Socket options of connections.
+    pub buffering: SocketOptions,
+    /// Whether a record of every request is kept.
+    pub keeps_records: bool,
+    /// What a worker does when there is nothing to do.
     pub idle: Idle,
-    /// Decides the order of lanes in each round.
+    /// Seed of all random choices, such as the order of targets in each round.
     pub seed: u64,
-    /// Where thread i runs: on core i of these, cyclically; empty means anywhere.
+    /// Worker i runs on core i of these, cyclically; empty lets the kernel choose.
     pub cores: Vec<usize>,
 }
 
-/// A plan that makes no sense, and why.
+/// An invalid plan, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadPlan(String);
+pub struct PlanError(String);
 
-impl fmt::Display for BadPlan {
+impl fmt::Display for PlanError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadPlan {}
+impl std::error::Error for PlanError {}
 
 impl Plan {
-    /// Says what is wrong with the plan, if anything.
+    /// Validates the plan.
     ///
     /// # Errors
-    /// The first thing that makes no sense, as a sentence.
-    pub fn check(&self) -> Result<(), BadPlan> {
-        let no = |why: String| Err(BadPlan(why));
+    /// The first problem, as a message.
+    pub fn check(&self) -> Result<(), PlanError> {
+        let no = |why: String| Err(PlanError(why));
         let (threads, connections) = (self.threads, self.connections);
-        if self.lanes.is_empty() || self.lanes.len() > LANES_MAX {
-            return no(format!("between 1 and {LANES_MAX} URLs can be loaded at once"));
+        if self.targets.is_empty() || self.targets.len() > TARGETS_MAX {
+            return no(format!("between 1 and {TARGETS_MAX} URLs can be loaded in one run"));
         }
-        let rotation_fits = |lane: &LanePlan| (1..=SHAPES_MAX).contains(&lane.shapes.len());
-        if !self.lanes.iter().all(rotation_fits) {
-            return no(format!("between 1 and {SHAPES_MAX} requests can be sent in rotation"));
+        let rotation_fits =
+            |target: &TargetPlan| (1..=REQUEST_SPECS_MAX).contains(&target.specs.len());
+        if !self.targets.iter().all(rotation_fits) {
+            return no(format!(
+                "between 1 and {REQUEST_SPECS_MAX} requests can be sent cyclically"
+            ));
         }
-        if let Some(lane) =
-            self.lanes.iter().find(|lane| lane.address.is_secure() != lane.tls.is_some())
+        if let Some(target) =
+            self.targets.iter().find(|target| target.address.is_secure() != target.tls.is_some())
         {
-            return no(format!("{} and TLS must be asked for together", lane.address));
+            return no(format!("{}: TLS settings go with https URLs only", target.address));
         }
         if connections == 0 {
-            return no("zero connections measure nothing: give -c at least 1".to_owned());
+            return no("zero connections: give -c at least 1".to_owned());
         }
         if threads == 0 {
-            return no("zero threads measure nothing: give -t at least 1".to_owned());
+            return no("zero threads: give -t at least 1".to_owned());
         }
         if threads > connections {
             return no(format!(
                 "{threads} threads cannot share {connections} connections: give -t at most {connections}"
             ));
         }
-        if connections.checked_mul(self.lanes.len()).is_none_or(|all| all > u32::MAX as usize) {
-            return no(format!("{connections} connections are more than there can be"));
+        if connections.checked_mul(self.targets.len()).is_none_or(|all| all > u32::MAX as usize) {
+            return no(format!("{connections} connections: too many"));
         }
         if self.pipeline == 0 {
-            return no(
-                "a pipeline of zero requests asks nothing: give --pipeline at least 1".into()
-            );
+            return no("a pipeline of zero requests: give --pipeline at least 1".into());
         }
         if self.pipeline > PIPELINE_MAX {
-            return no(format!("a pipeline holds at most {PIPELINE_MAX} requests"));
+            return no(format!("--pipeline may be at most {PIPELINE_MAX}"));
         }
         if self.pipeline > 1 && self.reuse == Reuse::Close {
             return no("--pipeline and --no-keepalive exclude each other".to_owned());
         }
         if self.reuse == Reuse::Requests(0) {
-            return no("a connection for no request is none: give -r at least 1".to_owned());
+            return no("zero requests per connection: give -r at least 1".to_owned());
         }
         self.check_pace()?;
-        if self.until.duration_ns.is_none_or(|duration| duration == 0)
+        self.check_slices()?;
+        if self.stop.duration_ns.is_none_or(|duration| duration == 0)
             && self.requests().is_none_or(|requests| requests == 0)
         {
-            return no("nothing is to be measured: give -d or -n more than zero".to_owned());
+            return no("nothing to measure: give -d or -n more than zero".to_owned());
         }
-        if self.until.requests.is_some() && self.warmup_ns > 0 {
-            return no("-n counts every request: a warm-up goes with -d alone".to_owned());
+        if self.stop.requests.is_some() && self.warmup_ns > 0 {
+            return no("--warmup requires -d: with -n every request counts".to_owned());
         }
         if self.timeout_ns == 0 {
-            return no("a time-out of zero fails every request".to_owned());
+            return no(
+                "a timeout of zero fails every request: give --timeout more than zero".to_owned()
+            );
         }
         Ok(())
     }
 
-    /// Requests on each lane, if they end the measurement: so many are asked for, or in the trace.
+    /// The number of requests on each target that ends the run, given or from the trace.
     pub(crate) fn requests(&self) -> Option<u64> {
         let traced = self.pace.trace().map(Trace::requests);
-        [self.until.requests, traced].into_iter().flatten().min()
+        [self.stop.requests, traced].into_iter().flatten().min()
     }
 
-    fn check_trace(&self) -> Result<(), BadPlan> {
-        let no = |why: &str| Err(BadPlan(why.to_owned()));
-        if self.lanes.len() > 1 {
+    fn check_trace(&self) -> Result<(), PlanError> {
+        let no = |why: &str| Err(PlanError(why.to_owned()));
+        if self.targets.len() > 1 {
             return no(
-                "a trace goes with one URL: of two, one would always be asked after the other",
+                "--arrival trace:FILE requires one URL: of two, one would always be loaded after the other",
             );
         }
         if self.arrival != Arrival::Constant {
-            return no("a trace says itself how its requests lie in time");
+            return no("a trace determines its own arrivals: leave --arrival poisson out");
         }
         if self.warmup_ns > 0 {
             return no("every request of a trace counts: leave --warmup out");
         }
-        if self.threads > 1 && self.lanes.iter().any(|lane| lane.watch.is_some()) {
+        if self.threads > 1 && self.targets.iter().any(|target| target.watch_pid.is_some()) {
             return no(
-                "with a trace each thread ends when its share is over: give -t 1 with --watch",
+                "--watch with a trace requires -t 1: each thread ends with its share of the trace",
             );
         }
         Ok(())
     }
 
-    fn check_pace(&self) -> Result<(), BadPlan> {
-        let no = |why: &str| Err(BadPlan(why.to_owned()));
+    fn check_pace(&self) -> Result<(), PlanError> {
+        let no = |why: &str| Err(PlanError(why.to_owned()));
         let paused = self.think != Think::Never || self.ramp_up_ns > 0;
         if paused && !self.pace.is_closed() {
-            return no(
-                "--think and --ramp-up are of the closed loop: the open one has its own times",
-            );
+            return no("--think and --ramp-up require the closed loop: leave -R and traces out");
         }
         if self.pace.trace().is_some() {
             self.check_trace()?;
@@ -269,32 +281,64 @@ impl Plan {
         }
         let Some((from_rps, to_rps)) = self.pace.rates() else {
             if self.idle == Idle::Hybrid {
-                return no("--idle hybrid goes with -R: nobody knows beforehand when answers come");
+                return no("--idle hybrid requires -R: a closed loop has no due times");
             }
             if self.arrival != Arrival::Constant {
-                return no("--arrival goes with -R: the closed loop asks when it was answered");
+                return no("--arrival requires -R: a closed loop has no due times");
             }
             if self.on_busy != OnBusy::Queue || self.deadline_ns.is_some() {
-                return no("--on-busy and --deadline go with -R: in the closed loop nothing waits");
+                return no(
+                    "--on-busy and --deadline require -R: in a closed loop no request waits",
+                );
             }
             return Ok(());
         };
         if from_rps == 0 || to_rps == 0 {
-            return no("a rate of zero asks nothing: give -R at least 1");
+            return no("a rate of zero: give -R at least 1");
         }
-        if from_rps != to_rps && self.until.duration_ns.is_none() {
-            return no("a rate that changes does so over the window: give -d");
+        if from_rps != to_rps && self.stop.duration_ns.is_none() {
+            return no("a changing rate requires a window of fixed length: give -d");
         }
         if self.arrival == Arrival::Poisson && from_rps.max(to_rps) > POISSON_RPS_MAX {
-            return no("Poisson arrivals are drawn one by one: give -R at most 10M");
+            return no("the rate of Poisson arrivals is limited: give -R at most 10M");
         }
         self.check_busy()
     }
 
-    fn check_busy(&self) -> Result<(), BadPlan> {
+    /// Time slices consist of evenly spaced requests, sent by one spinning worker.
+    fn check_slices(&self) -> Result<(), PlanError> {
+        let no = |why: &str| Err(PlanError(why.to_owned()));
+        let Some(slice_ns) = self.slice_ns else {
+            if self.warmup_requests > 0 || self.settling_requests > 0 {
+                return no("--warmup-requests and --settle require --slice");
+            }
+            return Ok(());
+        };
+        if slice_ns == 0 {
+            return no("a time slice of zero: give --slice more than zero");
+        }
+        if !matches!(self.pace, Pace::Constant { .. }) || self.arrival != Arrival::Constant {
+            return no("--slice requires a constant rate: give -R, and no --arrival");
+        }
+        if self.threads > 1 {
+            return no("--slice requires one thread: give -t 1");
+        }
+        if self.idle != Idle::Spin {
+            return no("--slice requires --idle spin");
+        }
+        if self.stop.requests.is_some() {
+            return no("--slice requires -d: the window consists of complete cycles");
+        }
+        if self.on_busy != OnBusy::Queue || self.deadline_ns.is_some() {
+            return no("--on-busy and --deadline exclude --slice: a slice waits for its responses");
+        }
+        Ok(())
+    }
+
+    fn check_busy(&self) -> Result<(), PlanError> {
         match self.on_busy {
             OnBusy::Open { connections_max } if connections_max < self.connections => {
-                Err(BadPlan("--max-connections must be at least -c".to_owned()))
+                Err(PlanError("--max-connections must be at least -c".to_owned()))
             }
             OnBusy::Open { .. } | OnBusy::Queue | OnBusy::Drop => Ok(()),
         }

@@ -1,6 +1,7 @@
-//! Random numbers that are the same wherever and whenever their seed is.
+//! Reproducible random numbers.
 
-/// `SplitMix64`: small, and its output is fixed for all time by its constants.
+/// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014); its constants fix its output for every
+/// version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Random(u64);
 
@@ -16,15 +17,15 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// An exponentially distributed number with a mean of one.
+    /// Exponentially distributed with mean one.
     #[expect(clippy::cast_precision_loss, reason = "the upper 53 bits are taken")]
     pub(crate) fn exponential(&mut self) -> f64 {
-        // From above zero to one: the logarithm is finite.
+        // Above zero, up to one, so that the logarithm is finite.
         let uniform = ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         -uniform.ln()
     }
 
-    /// A number below `bound`, each equally likely up to one part in 2^64 / `bound`.
+    /// Uniform below `bound`, with a bias of at most `bound` / 2^64.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the product's upper half is below `bound`"

@@ -1,60 +1,60 @@
-//! Where does an answer end, and is it right? Framing as in RFC 9112 section 6.3, strictly.
+//! Reads responses: framing (RFC 9112 section 6.3, strict) and verification.
 //!
-//! The outcome does not depend on how the bytes were split. No code is shared with the server that may
-//! be on the other side: `httparse` reads heads, framing is decided here.
+//! The result does not depend on how the bytes were split. No code is shared with the server:
+//! `httparse` parses heads, framing is decided here.
 
 use httparse::{EMPTY_HEADER, Header, Response, Status};
 
-use crate::chunked::{Chunks, Decoder};
+use crate::chunked::{ChunkProgress, Decoder};
+use crate::error::RequestError;
 use crate::expect::{Body, Expected};
-use crate::fault::Fault;
 
-/// A longer head is refused.
+/// Limit of the head's size.
 const HEAD_SIZE_MAX: usize = 64 * 1024;
 
-/// A head with more fields is refused.
+/// Limit of the number of header fields.
 pub(crate) const FIELDS_MAX: usize = 100;
 
-/// What was asked, as far as the answer's meaning depends on it.
+/// What of the request determines the meaning of the response.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
-    /// The method was HEAD: the answer announces a body and has none.
+pub(crate) struct RequestContext<'a> {
+    /// The method is HEAD: the response has no body, whatever it announces.
     pub(crate) head_only: bool,
     pub(crate) expected: &'a Expected,
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseInfo {
     pub(crate) status: u16,
-    /// Why it is not the right one.
-    pub(crate) fault: Option<Fault>,
-    /// Whether the server takes another request on this connection.
+    /// Why it is not the expected one.
+    pub(crate) error: Option<RequestError>,
+    /// Whether the connection stays open.
     pub(crate) keeps_alive: bool,
 }
 
-/// What some bytes brought.
+/// The result of reading some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// All were used, and more must come.
-    More,
-    /// An answer ended after so many of the bytes.
-    Whole(Answer, usize),
-    /// This is no HTTP answer.
-    Broken,
+    /// All bytes were used; the response is incomplete.
+    Incomplete,
+    /// A response ended after this many bytes.
+    Complete(ResponseInfo, usize),
+    /// The bytes are not a valid response.
+    Invalid,
 }
 
-/// Reads one answer after the other from a connection.
+/// Reads the responses of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    /// The beginning of a head that did not come at once.
+    /// The bytes of an incomplete head.
     head: Vec<u8>,
-    content: Option<Content>,
+    partial: Option<PartialResponse>,
 }
 
-/// An answer whose head has been read.
+/// A response whose head has been read.
 #[derive(Debug)]
-struct Content {
+struct PartialResponse {
     status: u16,
     keeps_alive: bool,
     framing: Framing,
@@ -63,14 +63,14 @@ struct Content {
 
 #[derive(Debug)]
 enum Framing {
-    /// So many bytes are left.
+    /// This many bytes of the body are missing.
     Length(u64),
     Chunked(Decoder),
-    /// The end of the connection is the end of the body.
+    /// The end of the connection ends the body.
     Close,
 }
 
-/// What a head says, as far as it matters here.
+/// What is needed of a head.
 struct Head {
     status: u16,
     keeps_alive: bool,
@@ -78,110 +78,115 @@ struct Head {
 }
 
 impl Reader {
-    /// Takes the next bytes.
-    pub(crate) fn feed(&mut self, bytes: &[u8], asked: Asked<'_>) -> Progress {
+    /// Reads the next bytes.
+    pub(crate) fn feed(&mut self, bytes: &[u8], context: RequestContext<'_>) -> Progress {
         let mut used = 0;
-        while self.content.is_none() {
-            match self.read_head(&bytes[used..], asked) {
-                Parsed::Broken => return Progress::Broken,
-                Parsed::Partial => return Progress::More,
-                Parsed::Whole(count, head) => {
+        while self.partial.is_none() {
+            match self.read_head(&bytes[used..], context) {
+                Parsed::Invalid => return Progress::Invalid,
+                Parsed::Partial => return Progress::Incomplete,
+                Parsed::Complete(count, head) => {
                     used += count;
-                    // An interim answer (1xx) has nothing to say here: the next head is read.
-                    self.content = head.map(|head| head.into_content(asked.expected));
+                    // An interim response (1xx) is skipped.
+                    self.partial = head.map(|head| head.into_partial(context.expected));
                 }
             }
         }
-        match self.read_content(&bytes[used..], asked.expected) {
-            Chunks::More => Progress::More,
-            Chunks::Broken => Progress::Broken,
-            Chunks::Done(count) => match self.content.take() {
-                Some(content) => Progress::Whole(content.judge(asked.expected), used + count),
-                None => Progress::Broken,
+        match self.read_body(&bytes[used..], context.expected) {
+            ChunkProgress::Incomplete => Progress::Incomplete,
+            ChunkProgress::Invalid => Progress::Invalid,
+            ChunkProgress::Complete(count) => match self.partial.take() {
+                Some(partial) => Progress::Complete(partial.verify(context.expected), used + count),
+                None => Progress::Invalid,
             },
         }
     }
 
-    /// The connection ended: an answer whose end that was, or what is wrong with it.
-    pub(crate) fn end(&mut self, asked: Asked<'_>) -> Result<Answer, Fault> {
-        match self.content.take() {
-            Some(content) if matches!(content.framing, Framing::Close) => {
-                Ok(content.judge(asked.expected))
+    /// The connection has ended: returns the response that this completes, or the error.
+    pub(crate) fn end(
+        &mut self,
+        context: RequestContext<'_>,
+    ) -> Result<ResponseInfo, RequestError> {
+        match self.partial.take() {
+            Some(partial) if matches!(partial.framing, Framing::Close) => {
+                Ok(partial.verify(context.expected))
             }
-            Some(_) => Err(Fault::Length),
-            None => Err(Fault::Closed),
+            Some(_) => Err(RequestError::Length),
+            None => Err(RequestError::Closed),
         }
     }
 
-    /// Whether nothing of the next answer has come yet.
+    /// Whether no bytes of the next response have been read.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.content.is_none() && self.head.is_empty()
+        self.partial.is_none() && self.head.is_empty()
     }
 
-    /// Looks for a whole head, and says how many of `bytes` it took.
-    fn read_head(&mut self, bytes: &[u8], asked: Asked<'_>) -> Parsed {
+    /// Reads a head, and returns how many of `bytes` it took.
+    fn read_head(&mut self, bytes: &[u8], context: RequestContext<'_>) -> Parsed {
         let before = self.head.len();
         let parsed = if before == 0 {
-            parse_head(bytes, asked.head_only)
+            parse_head(bytes, context.head_only)
         } else {
             self.head.extend_from_slice(bytes);
-            parse_head(&self.head, asked.head_only)
+            parse_head(&self.head, context.head_only)
         };
         match parsed {
-            Parsed::Whole(size, head) => {
+            Parsed::Complete(size, head) => {
                 self.head.clear();
-                Parsed::Whole(size - before, head)
+                Parsed::Complete(size - before, head)
             }
             Parsed::Partial => {
                 if before == 0 {
                     self.head.extend_from_slice(bytes);
                 }
-                if self.head.len() > HEAD_SIZE_MAX { Parsed::Broken } else { Parsed::Partial }
+                if self.head.len() > HEAD_SIZE_MAX { Parsed::Invalid } else { Parsed::Partial }
             }
-            Parsed::Broken => Parsed::Broken,
+            Parsed::Invalid => Parsed::Invalid,
         }
     }
 
-    fn read_content(&mut self, bytes: &[u8], expected: &Expected) -> Chunks {
-        let Some(Content { framing, body, .. }) = &mut self.content else { return Chunks::Broken };
+    fn read_body(&mut self, bytes: &[u8], expected: &Expected) -> ChunkProgress {
+        let Some(PartialResponse { framing, body, .. }) = &mut self.partial else {
+            return ChunkProgress::Invalid;
+        };
         match framing {
             Framing::Length(left) => {
                 let count = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
-                body.take(&bytes[..count], expected);
+                body.update(&bytes[..count], expected);
                 *left -= count as u64;
-                if *left == 0 { Chunks::Done(count) } else { Chunks::More }
+                if *left == 0 { ChunkProgress::Complete(count) } else { ChunkProgress::Incomplete }
             }
-            Framing::Chunked(decoder) => decoder.feed(bytes, |part| body.take(part, expected)),
+            Framing::Chunked(decoder) => decoder.feed(bytes, |part| body.update(part, expected)),
             Framing::Close => {
-                body.take(bytes, expected);
-                Chunks::More
+                body.update(bytes, expected);
+                ChunkProgress::Incomplete
             }
         }
     }
 }
 
-impl Content {
-    fn judge(self, expected: &Expected) -> Answer {
-        let fault = self.body.judge(self.status, expected);
-        Answer { status: self.status, fault, keeps_alive: self.keeps_alive }
+impl PartialResponse {
+    fn verify(self, expected: &Expected) -> ResponseInfo {
+        let error = self.body.verify(self.status, expected);
+        ResponseInfo { status: self.status, error, keeps_alive: self.keeps_alive }
     }
 }
 
 impl Head {
-    fn into_content(self, expected: &Expected) -> Content {
+    fn into_partial(self, expected: &Expected) -> PartialResponse {
         let Self { status, keeps_alive, framing } = self;
-        Content { status, keeps_alive, framing, body: Body::begin(expected) }
+        PartialResponse { status, keeps_alive, framing, body: Body::begin(expected) }
     }
 }
 
-/// What stands at the front of some bytes.
+/// The result of parsing a head.
 enum Parsed {
-    /// The beginning of a head.
+    /// Incomplete.
     Partial,
-    /// A head of this size; an interim one has no further meaning.
-    Whole(usize, Option<Head>),
-    /// No head.
-    Broken,
+    /// A head of this size; `None` for an interim response.
+    Complete(usize, Option<Head>),
+    /// Invalid.
+    Invalid,
 }
 
 fn parse_head(bytes: &[u8], head_only: bool) -> Parsed {
@@ -190,27 +195,28 @@ fn parse_head(bytes: &[u8], head_only: bool) -> Parsed {
     let size = match response.parse(bytes) {
         Ok(Status::Complete(size)) => size,
         Ok(Status::Partial) => return Parsed::Partial,
-        Err(_) => return Parsed::Broken,
+        Err(_) => return Parsed::Invalid,
     };
     let (Some(status), Some(minor)) = (response.code, response.version) else {
-        return Parsed::Broken;
+        return Parsed::Invalid;
     };
     match status {
-        100 | 102..200 => Parsed::Whole(size, None),
+        100 | 102..200 => Parsed::Complete(size, None),
         200..600 => {
             let bodiless = head_only || status == 204 || status == 304;
             let Some((framing, keeps_alive)) = framing(response.headers, minor, bodiless) else {
-                return Parsed::Broken;
+                return Parsed::Invalid;
             };
             let keeps_alive = keeps_alive && !matches!(framing, Framing::Close);
-            Parsed::Whole(size, Some(Head { status, keeps_alive, framing }))
+            Parsed::Complete(size, Some(Head { status, keeps_alive, framing }))
         }
-        // 101 among them: nobody asked for another protocol.
-        _ => Parsed::Broken,
+        // Includes 101: no upgrade was requested.
+        _ => Parsed::Invalid,
     }
 }
 
-/// How the body ends, and whether the connection lives on; `None` when the fields contradict each other.
+/// The framing of the body and whether the connection stays open; `None` if the fields contradict
+/// each other.
 fn framing(fields: &[Header<'_>], minor: u8, bodiless: bool) -> Option<(Framing, bool)> {
     let (mut length, mut chunked) = (None, false);
     let (mut close, mut keep) = (false, false);
@@ -234,7 +240,7 @@ fn framing(fields: &[Header<'_>], minor: u8, bodiless: bool) -> Option<(Framing,
         }
     }
     let framing = match (length, chunked) {
-        // Two framings in one answer mean that somebody on the way may read it differently.
+        // With two framings, an intermediary may read the response differently.
         (Some(_), true) => return None,
         _ if bodiless => Framing::Length(0),
         (_, true) => Framing::Chunked(Decoder::new()),

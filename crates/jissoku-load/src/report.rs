@@ -1,4 +1,4 @@
-//! What is written about a measurement: one JSON object, or a page for people.
+//! The report of a run: one JSON object, or text in several formats.
 
 mod accounting;
 mod format;
@@ -18,38 +18,41 @@ pub use self_test::SelfTest;
 
 use serde::Serialize;
 
-use crate::check::{Check, checks};
-use crate::fault::Faults;
-use crate::figures::{Figure, figures};
+use crate::counters::Counters;
+use crate::error::ErrorCounts;
 use crate::histogram::Quantiles;
-use crate::outcome::{LaneOutcome, Outcome};
-use crate::plan::{Arrival, Driver, Idle, LanePlan, Pace, Plan};
-use crate::tally::Tally;
+use crate::outcome::{Outcome, TargetOutcome};
+use crate::percentiles::{Percentile, percentiles};
+use crate::plan::{Arrival, Driver, Idle, Pace, Plan, TargetPlan};
+use crate::self_check::{SelfCheck, run_checks};
 use crate::trace::Trace;
 
-/// Name and version of the JSON's shape.
-const SCHEMA: &str = "jissoku.load/1";
+/// Name and version of the JSON schema.
+const SCHEMA: &str = "jissoku.load/2";
 
-/// The JSON object. A figure that does not exist is null; all times are nanoseconds unless named else.
+/// The JSON object. A metric that does not exist is null; times are in nanoseconds unless named
+/// otherwise.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
 pub struct Report {
     pub schema: &'static str,
-    /// Whole, right answers in the window.
+    /// Correct responses in the window.
     pub requests: u64,
-    pub errors: Faults,
+    pub errors: ErrorCounts,
     pub duration_s: f64,
     pub rate_rps: f64,
     pub latency_ns: Option<Quantiles>,
-    /// What the stopwatch itself used.
+    /// CPU time of the load generator.
     pub cpu_s: f64,
-    pub threads: Vec<ThreadReport>,
+    pub threads: Vec<WorkerReport>,
     pub longest_gap_ns: u64,
-    /// Connections of each lane, and requests in flight on each of them.
+    /// The longest time in which a spinning worker did not run.
+    pub longest_stall_ns: Option<u64>,
+    /// Connections to each target, and requests in flight on each of them.
     pub connections: usize,
     pub pipeline: u16,
     pub seed: u64,
-    /// How the requests of the open loop lay in time: `constant`, `poisson` or `trace`.
+    /// The arrival process of the open loop: `constant`, `poisson` or `trace`.
     pub arrival: Option<&'static str>,
     pub trace: Option<TraceReport>,
     pub host: Host,
@@ -58,17 +61,17 @@ pub struct Report {
     pub driver: &'static str,
     pub idle: &'static str,
     pub interrupted: bool,
-    /// Whether the stopwatch's own account holds.
-    pub checks: Vec<Check>,
-    /// What the stopwatch could do at most, if that was looked at too.
+    /// The self-checks.
+    pub checks: Vec<SelfCheck>,
+    /// The result of the self-test, if there was one.
     pub self_test: Option<SelfTest>,
-    pub lanes: Vec<LaneReport>,
+    pub targets: Vec<TargetReport>,
 }
 
-/// One thread of the stopwatch.
+/// One worker thread.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
-pub struct ThreadReport {
+pub struct WorkerReport {
     pub cpu_ns: u64,
     pub busy_fraction: f64,
 }
@@ -79,7 +82,7 @@ pub struct ThreadReport {
 pub struct TraceReport {
     pub file: String,
     pub requests: u64,
-    /// From the start to the last of its times.
+    /// The time of its last request.
     pub length_s: f64,
 }
 
@@ -90,47 +93,48 @@ impl TraceReport {
     }
 }
 
-/// One of the requests that were sent in rotation.
+/// One request of the cycle.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "the fields are named as in the JSON")]
-pub struct ShapeReport {
+pub struct RequestSpecReport {
     pub name: String,
     pub requests: u64,
 }
 
-/// One lane.
+/// One target.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
-pub struct LaneReport {
+pub struct TargetReport {
     pub url: String,
     pub requests: u64,
-    /// Right answers to each of the requests that were sent in rotation.
-    pub shapes: Vec<ShapeReport>,
-    pub errors: Faults,
+    /// Correct responses, by request of the cycle.
+    pub request_specs: Vec<RequestSpecReport>,
+    pub errors: ErrorCounts,
     pub duration_ns: u64,
     pub rate_rps: f64,
     pub rate_rps_offered: Option<f64>,
-    /// From the intended sending to the last byte, of right answers.
+    /// From the intended send time to the last byte, of correct responses.
     pub latency_ns: Option<Quantiles>,
-    /// From the actual sending to the last byte, of right answers.
+    /// From the actual send time to the last byte, of correct responses.
     pub service_ns: Option<Quantiles>,
-    /// Percentiles from the intended sending on, those included that had no answer in time.
-    pub figures: Vec<Figure>,
-    /// The same, from the actual sending on.
-    pub service_figures: Vec<Figure>,
-    /// The longest that a request without an answer was waited for.
+    /// Latency percentiles from the intended send time, including requests without a timely
+    /// response.
+    pub percentiles: Vec<Percentile>,
+    /// The same from the actual send time.
+    pub service_percentiles: Vec<Percentile>,
+    /// The longest time that a request without a response was waited for.
     pub waited_ns_max: u64,
     pub waited_service_ns_max: u64,
     pub accounting: Accounting,
     pub lag_ns_p50: Option<u64>,
     pub lag_ns_p99: Option<u64>,
     pub lag_ns_max: Option<u64>,
-    /// What of the lag was the stopwatch's own doing.
+    /// The load generator's own part of the lag.
     pub lateness_ns_p99: Option<u64>,
     pub lateness_ns_max: Option<u64>,
-    /// Of the latencies: `HdrHistogram` V2, deflated, in base64.
+    /// Latencies as `HdrHistogram` V2, deflated, in base64.
     pub histogram: String,
-    /// The bins of both distributions, for formats that hold them; JSON has them in `histogram`.
+    /// The bins of both distributions, for formats that contain them; JSON has `histogram`.
     #[serde(skip)]
     pub latency_bins: Vec<(u64, u64)>,
     #[serde(skip)]
@@ -138,50 +142,60 @@ pub struct LaneReport {
     pub latency_sum_ns: u64,
     pub service_sum_ns: u64,
     pub per_second: Vec<u64>,
-    /// From the first step of connecting to the socket's standing, before the window too.
+    /// Duration of connects, also before the window.
     pub connect_ns: Option<Quantiles>,
-    /// From there to the end of the handshake of TLS.
+    /// Duration of TLS handshakes.
     pub handshake_ns: Option<Quantiles>,
-    /// How many of them resumed an earlier session.
+    /// TLS handshakes that resumed an earlier session.
     pub handshakes_resumed: u64,
     pub connections_open: u64,
     pub connections_opened: u64,
-    /// Attempts at a connection that failed, before the window too.
+    /// Failed connection attempts, also before the window.
     pub connections_refused: u64,
     pub bytes_received: u64,
     pub bytes_sent: u64,
-    /// Sent or due, and without an answer when the window closed.
+    /// Requests that were sent or due and had no response when the window closed.
     pub unanswered: u64,
     pub watched_cpu_ns: Option<u64>,
     pub watched_processes: Option<u64>,
+    /// With time slices: their total duration, and the watched server's CPU time in each of them.
+    pub slice_duration_ns: Option<u64>,
+    pub slice_cpu_ns: Option<Vec<u64>>,
+    /// Of settling requests, which are counted nowhere else.
+    pub settling_cpu_ns: Option<u64>,
+    pub settling_requests: Option<u64>,
+    /// CPU time of the watched server without load, in nanoseconds per second.
+    pub idle_cpu_ns_per_s: Option<u64>,
 }
 
 impl Report {
-    /// Sums an outcome up.
+    /// Summarises an outcome.
     #[must_use]
     pub fn new(plan: &Plan, outcome: &Outcome) -> Self {
-        let mut all = Tally::default();
-        for lane in &outcome.lanes {
-            all.add(&lane.tally);
+        let mut all = Counters::default();
+        for target in &outcome.targets {
+            all.add(&target.counters);
         }
         let cpu_ns: u64 = outcome.threads.iter().map(|thread| thread.cpu_ns).sum();
-        let lanes = plan.lanes.iter().zip(&outcome.lanes);
-        let lanes = lanes
-            .map(|(asked, lane)| LaneReport::new(asked, &plan.pace, outcome.duration_ns, lane));
-        let threads = outcome.threads.iter().map(|thread| ThreadReport {
+        let targets = plan.targets.iter().zip(&outcome.targets);
+        let targets = targets.map(|(planned, target)| {
+            TargetReport::new(planned, &plan.pace, outcome.duration_ns, target)
+        });
+        let threads = outcome.threads.iter().map(|thread| WorkerReport {
             cpu_ns: thread.cpu_ns,
             busy_fraction: ratio(thread.cpu_ns, thread.duration_ns),
         });
         Self {
             schema: SCHEMA,
             requests: all.requests,
-            errors: all.faults,
+            errors: all.errors,
             duration_s: seconds(outcome.duration_ns),
             rate_rps: rate(all.requests, outcome.duration_ns),
             latency_ns: all.latency.quantiles(),
             cpu_s: seconds(cpu_ns),
             threads: threads.collect(),
             longest_gap_ns: outcome.longest_gap_ns,
+            longest_stall_ns: outcome.longest_stall_ns,
             connections: plan.connections,
             pipeline: plan.pipeline,
             seed: plan.seed,
@@ -202,89 +216,99 @@ impl Report {
                 Idle::Hybrid => "hybrid",
             },
             interrupted: outcome.interrupted,
-            checks: checks(plan, outcome),
+            checks: run_checks(plan, outcome),
             self_test: None,
-            lanes: lanes.collect(),
+            targets: targets.collect(),
         }
     }
 
     /// Whether a self-check failed.
     #[must_use]
-    pub fn is_doubtful(&self) -> bool {
+    pub fn has_failed_check(&self) -> bool {
         self.checks.iter().any(|check| check.passed == Some(false))
     }
 
-    /// Says so when not a single right answer came, and what came instead.
+    /// A message if a target gave no correct response at all, with the most frequent error.
     #[must_use]
     pub fn nothing_measured(&self) -> Option<String> {
-        let lane = self.lanes.iter().find(|lane| lane.requests == 0)?;
-        let faults = lane.errors.by_name();
-        let worst = faults.iter().max_by_key(|(_, count)| *count)?;
-        let url = &lane.url;
+        let target = self.targets.iter().find(|target| target.requests == 0)?;
+        let errors = target.errors.by_name();
+        let worst = errors.iter().max_by_key(|(_, count)| *count)?;
+        let url = &target.url;
         Some(match worst {
-            (_, 0) => format!("{url} gave no answer while it was measured"),
-            (kind, count) => format!("{url} gave no right answer: {count} failed with {kind:?}"),
+            (_, 0) => format!("{url}: no response in the window"),
+            (kind, count) => {
+                format!("{url}: no correct response; {count} requests failed with {kind:?}")
+            }
         })
     }
 }
 
-impl LaneReport {
-    fn new(asked: &LanePlan, pace: &Pace, duration_ns: u64, lane: &LaneOutcome) -> Self {
-        let tally = &lane.tally;
-        let (lag, lateness) = (tally.lag.quantiles(), tally.lateness.quantiles());
-        let shapes = asked.shapes.iter().zip(&tally.per_shape);
-        let shapes =
-            shapes.map(|(shape, &requests)| ShapeReport { name: shape.name.clone(), requests });
+impl TargetReport {
+    fn new(planned: &TargetPlan, pace: &Pace, duration_ns: u64, target: &TargetOutcome) -> Self {
+        let counters = &target.counters;
+        let (lag, lateness) = (counters.lag.quantiles(), counters.lateness.quantiles());
+        let specs = planned.specs.iter().zip(&counters.per_spec);
+        let specs =
+            specs.map(|(spec, &requests)| RequestSpecReport { name: spec.name.clone(), requests });
         Self {
-            url: asked.address.to_string(),
-            requests: tally.requests,
-            shapes: shapes.collect(),
-            errors: tally.faults,
+            url: planned.address.to_string(),
+            requests: counters.requests,
+            request_specs: specs.collect(),
+            errors: counters.errors,
             duration_ns,
-            rate_rps: rate(tally.requests, duration_ns),
-            rate_rps_offered: offered_rps(pace, duration_ns, lane),
-            latency_ns: tally.latency.quantiles(),
-            service_ns: tally.service.quantiles(),
-            figures: figures(&tally.latency, &tally.waited),
-            service_figures: figures(&tally.service, &tally.waited_service),
-            waited_ns_max: tally.waited.max_ns(),
-            waited_service_ns_max: tally.waited_service.max_ns(),
-            accounting: Accounting::of(lane),
+            rate_rps: rate(
+                counters.requests,
+                target.slices.as_ref().map_or(duration_ns, |slices| slices.duration_ns),
+            ),
+            rate_rps_offered: offered_rps(pace, duration_ns, target),
+            latency_ns: counters.latency.quantiles(),
+            service_ns: counters.service.quantiles(),
+            percentiles: percentiles(&counters.latency, &counters.waited),
+            service_percentiles: percentiles(&counters.service, &counters.waited_service),
+            waited_ns_max: counters.waited.max_ns(),
+            waited_service_ns_max: counters.waited_service.max_ns(),
+            accounting: Accounting::of(target),
             lag_ns_p50: lag.map(|lag| lag.p50),
             lag_ns_p99: lag.map(|lag| lag.p99),
             lag_ns_max: lag.map(|lag| lag.max),
             lateness_ns_p99: lateness.map(|lateness| lateness.p99),
             lateness_ns_max: lateness.map(|lateness| lateness.max),
-            histogram: tally.latency.export(),
-            latency_bins: tally.latency.bins().collect(),
-            service_bins: tally.service.bins().collect(),
-            latency_sum_ns: tally.latency.sum_ns(),
-            service_sum_ns: tally.service.sum_ns(),
-            per_second: tally.per_second.clone(),
-            connect_ns: lane.connect.quantiles(),
-            handshake_ns: lane.handshake.quantiles(),
-            handshakes_resumed: lane.resumed,
-            connections_open: lane.open,
-            connections_opened: lane.opened,
-            connections_refused: lane.refused,
-            bytes_received: tally.bytes_received,
-            bytes_sent: tally.bytes_sent,
-            unanswered: lane.unanswered,
-            watched_cpu_ns: lane.used.and_then(|used| used.cpu_ns),
-            watched_processes: lane.used.map(|used| used.processes),
+            histogram: counters.latency.export(),
+            latency_bins: counters.latency.bins().collect(),
+            service_bins: counters.service.bins().collect(),
+            latency_sum_ns: counters.latency.sum_ns(),
+            service_sum_ns: counters.service.sum_ns(),
+            per_second: counters.per_second.clone(),
+            connect_ns: target.connect.quantiles(),
+            handshake_ns: target.handshake.quantiles(),
+            handshakes_resumed: target.resumed,
+            connections_open: target.open,
+            connections_opened: target.opened,
+            connections_refused: target.refused,
+            bytes_received: counters.bytes_received,
+            bytes_sent: counters.bytes_sent,
+            unanswered: target.unanswered,
+            watched_cpu_ns: target.cpu_usage.and_then(|usage| usage.cpu_ns),
+            watched_processes: target.cpu_usage.map(|usage| usage.processes),
+            slice_duration_ns: target.slices.as_ref().map(|slices| slices.duration_ns),
+            slice_cpu_ns: target.slices.as_ref().map(|slices| slices.cpu_ns.clone()),
+            settling_cpu_ns: target.slices.as_ref().map(|slices| slices.settling_cpu_ns),
+            settling_requests: target.slices.as_ref().map(|slices| slices.settling_requests),
+            idle_cpu_ns_per_s: target.idle_cpu_ns_per_s,
         }
     }
 }
 
-/// Requests per second that the schedule asked for; of a trace, those that were due in the window.
-fn offered_rps(pace: &Pace, duration_ns: u64, lane: &LaneOutcome) -> Option<f64> {
+/// The offered rate in requests per second; of a trace, that of the requests due in the window.
+fn offered_rps(pace: &Pace, duration_ns: u64, target: &TargetOutcome) -> Option<f64> {
     match *pace {
         Pace::Closed => None,
         Pace::Constant { rate_rps } => Some(float(rate_rps)),
         Pace::Ramp { from_rps, to_rps } => Some(f64::midpoint(float(from_rps), float(to_rps))),
         Pace::Trace(_) => {
-            let never_sent = lane.tally.shed + lane.unanswered - lane.in_flight;
-            Some(rate(lane.tally.sent + never_sent, duration_ns))
+            let never_sent = target.counters.shed + target.unanswered - target.in_flight;
+            Some(rate(target.counters.sent + never_sent, duration_ns))
         }
     }
 }

@@ -1,30 +1,31 @@
-//! The request as it goes over the wire.
+//! Serialises a request.
 
 use std::fmt;
 
 use crate::address::Address;
 use crate::plan::Reuse;
-use crate::wire::Wire;
+use crate::request_template::RequestTemplate;
 
-/// What is asked, beside where.
+/// A request, without its URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The method, as written.
+    /// The method.
     pub method: String,
-    /// Fields as (name, value), in order. `Host`, `Connection` and `Content-Length` replace our own.
+    /// Header fields as (name, value), in order. `Host`, `Connection` and `Content-Length` replace
+    /// the defaults.
     pub fields: Vec<(String, String)>,
-    /// The version that the request names.
+    /// The HTTP version.
     pub version: Version,
-    /// Sent after the head; empty means that no body is sent.
+    /// The body; empty for none.
     pub body: Vec<u8>,
 }
 
 /// A version of HTTP/1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// Connections close after an answer unless both sides ask for another.
+    /// Connections close after a response unless both sides agree otherwise.
     Http10,
-    /// Connections stay open unless a side says otherwise.
+    /// Connections stay open unless one side says otherwise.
     Http11,
 }
 
@@ -39,41 +40,46 @@ impl Default for Request {
     }
 }
 
-/// A request that cannot be sent, and why.
+/// An invalid request, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadRequest(String);
+pub struct RequestSpecError(String);
 
-impl BadRequest {
+impl RequestSpecError {
     pub(crate) fn new(why: String) -> Self {
         Self(why)
     }
 }
 
-impl fmt::Display for BadRequest {
+impl fmt::Display for RequestSpecError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadRequest {}
+impl std::error::Error for RequestSpecError {}
 
 impl Request {
-    /// Whether answers to it have no body, whatever they announce.
+    /// Whether responses to it have no body, whatever they announce.
     #[must_use]
     pub fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
 
-    /// What is sent. Target, fields and body may hold blanks (see [`Wire`]).
+    /// The bytes to send. Request target, fields and body may contain placeholders (see
+    /// [`RequestTemplate`]).
     ///
     /// # Errors
-    /// The method or a field holds bytes that would not stay within it.
-    pub fn render(&self, address: &Address, reuse: Reuse) -> Result<Wire, BadRequest> {
+    /// The method or a field contains invalid bytes.
+    pub fn render(
+        &self,
+        address: &Address,
+        reuse: Reuse,
+    ) -> Result<RequestTemplate, RequestSpecError> {
         if !is_token(&self.method) || self.method == "CONNECT" {
-            return Err(BadRequest(format!("{:?} is no method to load with", self.method)));
+            return Err(RequestSpecError(format!("invalid method {:?}", self.method)));
         }
         let minor = if self.version == Version::Http10 { '0' } else { '1' };
-        let mut text = format!("{} {} HTTP/1.{minor}\r\n", self.method, address.target());
+        let mut text = format!("{} {} HTTP/1.{minor}\r\n", self.method, address.request_target());
         let mut add = |name: &str, value: &str| {
             text.extend([name, ": ", value, "\r\n"]);
         };
@@ -91,19 +97,19 @@ impl Request {
         }
         let owns_framing = self.has("content-length") || self.has("transfer-encoding");
         if !self.body.is_empty() && !owns_framing {
-            add("Content-Length", &Wire::parse(&self.body)?.bytes().len().to_string());
+            add("Content-Length", &RequestTemplate::parse(&self.body)?.bytes().len().to_string());
         }
         for (name, value) in &self.fields {
             let stays = value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
             if !is_token(name) || !stays {
-                return Err(BadRequest(format!("\"{name}: {value}\" is no header field")));
+                return Err(RequestSpecError(format!("invalid header field \"{name}: {value}\"")));
             }
             add(name, value);
         }
         text.push_str("\r\n");
         let mut bytes = text.into_bytes();
         bytes.extend_from_slice(&self.body);
-        Wire::parse(&bytes)
+        RequestTemplate::parse(&bytes)
     }
 
     fn has(&self, name: &str) -> bool {
@@ -125,8 +131,8 @@ mod tests {
 
     fn render(request: &Request, reuse: Reuse) -> String {
         let address = "http://127.0.0.1:8000/x?y".parse().expect("it is a URL");
-        let wire = request.render(&address, reuse).expect("it is fine");
-        String::from_utf8(wire.bytes().to_vec()).expect("all ASCII")
+        let template = request.render(&address, reuse).expect("it is fine");
+        String::from_utf8(template.bytes().to_vec()).expect("all ASCII")
     }
 
     #[test]
@@ -158,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_counts_with_the_width_it_is_filled_to() {
+    fn a_placeholder_counts_with_its_width() {
         let request = Request { body: b"{SEQ:3}".to_vec(), ..Request::default() };
         let text = render(&request, Reuse::KeepAlive);
         assert!(text.ends_with("Content-Length: 3\r\n\r\n000"), "{text}");

@@ -1,4 +1,4 @@
-//! A whole measurement, from a plan to its outcome.
+//! A run, from a plan to its outcome.
 
 use std::fmt;
 use std::io;
@@ -8,34 +8,34 @@ use std::thread::scope;
 use jissoku_os::process;
 use jissoku_os::tsc::Clock;
 
-use crate::crew::Crew;
+use crate::cpu_monitor::CpuMonitor;
 use crate::interval::Interval;
 use crate::outcome::Outcome;
-use crate::plan::{Plan, Timepiece};
-use crate::watch::Watch;
-use crate::window::{Edge, EdgeDuty};
+use crate::plan::{ClockSource, Plan};
+use crate::window::{WindowEvent, WindowHooks};
+use crate::worker_set::WorkerSet;
 
-/// How a measurement is watched and stopped from outside.
+/// How a run is observed and interrupted.
 #[derive(Clone, Copy)]
 pub struct Control<'a> {
-    /// The measurement ends early when this becomes readable.
+    /// The run ends early when this becomes readable.
     pub interrupt: BorrowedFd<'a>,
-    /// Called by the first thread when the window opens and closes.
-    pub on_edge: &'a (dyn Fn(Edge) + Sync),
-    /// Who is told how it goes while the window is open.
-    pub listener: Option<Listener<'a>>,
+    /// Called by the first worker when the window opens and closes.
+    pub on_window_event: &'a (dyn Fn(WindowEvent) + Sync),
+    /// Observes intervals while the window is open.
+    pub observer: Option<IntervalObserver<'a>>,
 }
 
-/// Somebody who wants to hear of intervals.
+/// Receives the intervals of the window.
 #[derive(Clone, Copy)]
-pub struct Listener<'a> {
-    /// Intervals of each of these lengths are told of.
+pub struct IntervalObserver<'a> {
+    /// One series of intervals for each of these lengths.
     pub lengths_ns: &'a [u64],
-    /// Called soon after each interval of the window, for each lane.
-    pub hear: &'a dyn Fn(&Interval),
+    /// Called for each target, shortly after each interval.
+    pub on_interval: &'a dyn Fn(&Interval),
 }
 
-impl fmt::Debug for Listener<'_> {
+impl fmt::Debug for IntervalObserver<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Listener")
@@ -53,83 +53,83 @@ impl fmt::Debug for Control<'_> {
     }
 }
 
-/// Why nothing was measured.
+/// Why a run failed.
 #[derive(Debug)]
-pub enum Failure {
+pub enum RunError {
     /// The host has no address.
     NoSuchHost {
-        /// The URL that names it.
+        /// The URL.
         url: String,
-        /// What the look-up said.
+        /// The error of the look-up.
         error: io::Error,
     },
-    /// No connection could be made.
+    /// No connection to a target could be established.
     Unreachable {
-        /// The URL that leads there.
+        /// The URL.
         url: String,
-        /// How the last attempt ended.
+        /// The error of the last attempt.
         error: io::Error,
     },
-    /// There is no such process to watch.
+    /// The process to watch does not exist.
     NoSuchProcess {
-        /// Its id, as given.
+        /// Its process id.
         pid: i32,
     },
-    /// This machine refused something.
+    /// A local error, such as a refused system call.
     Machine(io::Error),
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RunError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoSuchHost { url, error } => write!(formatter, "{url} has no address: {error}"),
+            Self::NoSuchHost { url, error } => write!(formatter, "cannot resolve {url}: {error}"),
             Self::Unreachable { url, error } => {
-                write!(formatter, "no connection to {url} could be made: {error}")
+                write!(formatter, "cannot connect to {url}: {error}")
             }
             Self::NoSuchProcess { pid } => {
-                write!(formatter, "there is no process {pid} to watch")
+                write!(formatter, "no process {pid} to watch")
             }
-            Self::Machine(error) => write!(formatter, "the stopwatch cannot run here: {error}"),
+            Self::Machine(error) => write!(formatter, "the load generator cannot run: {error}"),
         }
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for RunError {}
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for RunError {
     fn from(error: io::Error) -> Self {
         Self::Machine(error)
     }
 }
 
-/// Measures what `plan` says, which has passed its check.
+/// Runs a plan that has passed [`Plan::check`].
 ///
 /// # Errors
-/// See [`Failure`].
-pub fn run(plan: &Plan, control: Control<'_>) -> Result<Outcome, Failure> {
-    let endpoints = plan.lanes.iter().map(|lane| {
-        let no_such_host = |error| Failure::NoSuchHost { url: lane.address.to_string(), error };
-        lane.address.endpoint().map_err(no_such_host)
+/// See [`RunError`].
+pub fn run(plan: &Plan, control: Control<'_>) -> Result<Outcome, RunError> {
+    let endpoints = plan.targets.iter().map(|target| {
+        let no_such_host = |error| RunError::NoSuchHost { url: target.address.to_string(), error };
+        target.address.endpoint().map_err(no_such_host)
     });
     let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
-    for pid in plan.lanes.iter().filter_map(|lane| lane.watch) {
-        if process::family(pid)?.is_empty() {
-            return Err(Failure::NoSuchProcess { pid });
+    for pid in plan.targets.iter().filter_map(|target| target.watch_pid) {
+        if process::process_tree(pid)?.is_empty() {
+            return Err(RunError::NoSuchProcess { pid });
         }
     }
-    let watch = Watch::new(plan.lanes.iter().map(|lane| lane.watch).collect());
+    let monitor = CpuMonitor::new(plan.targets.iter().map(|target| target.watch_pid).collect());
     let clock = match plan.clock {
-        Timepiece::Best | Timepiece::Batch => Clock::calibrate(),
-        Timepiece::Kernel => Clock::monotonic(),
+        ClockSource::Best | ClockSource::Batch => Clock::calibrate(),
+        ClockSource::Kernel => Clock::monotonic(),
     };
     scope(|scope| {
-        let crew = Crew::start(
+        let worker_set = WorkerSet::start(
             scope,
             plan,
             &endpoints,
-            EdgeDuty { watch: &watch, on_edge: control.on_edge },
-            (clock, control.listener.map_or(&[], |listener| listener.lengths_ns)),
+            WindowHooks { monitor: &monitor, on_window_event: control.on_window_event },
+            (clock, control.observer.map_or(&[], |observer| observer.lengths_ns)),
         )?;
-        crew.measure(&watch, control)
+        worker_set.measure(&monitor, control)
     })
 }

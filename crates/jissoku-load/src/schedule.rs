@@ -1,85 +1,88 @@
-//! The due times of the open loop: a function of the plan alone, fixed before anything was sent.
+//! Due times of the open loop: a function of the plan, fixed before anything is sent.
 
 use std::cmp::Ordering;
 
 use crate::random::Random;
-use crate::trace::Replay;
+use crate::time_slices::SliceSchedule;
+use crate::trace::TraceSchedule;
 
 const SECOND_NS: f64 = 1e9;
 
-/// How many requests are due by when, on one lane and over all threads.
+/// The offered rate over time, on one target and over all workers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Offer {
+pub(crate) struct RateProfile {
     pub(crate) origin_ns: u64,
-    /// So long the first rate holds.
+    /// The first rate holds for this time.
     pub(crate) flat_ns: u64,
     pub(crate) from_rps: u64,
     pub(crate) to_rps: u64,
-    /// So long the rate changes after that, evenly; then the second rate holds.
+    /// Then the rate changes linearly for this time, and the second rate holds.
     pub(crate) ramp_ns: u64,
 }
 
-/// One thread's due times on one lane, in ascending order.
+/// The due times of one worker on one target, in ascending order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Schedule<'a> {
-    Even(Even),
-    Drawn(Drawn),
-    Replayed(Replay<'a>),
+    Constant(ConstantSchedule),
+    Poisson(PoissonSchedule),
+    Trace(TraceSchedule<'a>),
+    Slice(SliceSchedule),
 }
 
 impl Schedule<'_> {
-    /// The next due time; it is taken off the schedule.
-    pub(crate) fn take(&mut self) -> u64 {
+    /// Removes and returns the next due time.
+    pub(crate) fn pop(&mut self) -> u64 {
         match self {
-            Self::Even(even) => {
-                even.taken += 1;
-                even.due_ns(even.taken - 1)
+            Self::Constant(constant) => {
+                constant.taken += 1;
+                constant.due_ns(constant.taken - 1)
             }
-            Self::Drawn(drawn) => drawn.take(),
-            Self::Replayed(replay) => replay.take(),
+            Self::Poisson(poisson) => poisson.pop(),
+            Self::Trace(replay) => replay.pop(),
+            Self::Slice(slice) => slice.pop(),
         }
     }
 
-    /// Tells `tell` of each due time up to `now_ns`, but of no more than `limit`, and takes none off. Of
-    /// very many neighbours one speaks for all: the second argument says how many they are.
-    pub(crate) fn until(&self, now_ns: u64, limit: u64, mut tell: impl FnMut(u64, u64)) {
+    /// Calls `report` with each due time up to `now_ns`, at most `limit` of them, without removing
+    /// any. Of very many, neighbours are reported as one: the second argument is their number.
+    pub(crate) fn for_each_due(&self, now_ns: u64, limit: u64, mut report: impl FnMut(u64, u64)) {
         match self {
-            Self::Even(even) => {
-                let count = even.count_until(now_ns).min(limit);
-                let step = count / SPOKESMEN_MAX + 1;
+            Self::Constant(constant) => {
+                let count = constant.count_until(now_ns).min(limit);
+                let step = count / DUE_EXACT_MAX + 1;
                 for first in (0..count).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
-                    tell(even.due_ns(even.taken + first), step.min(count - first));
+                    report(constant.due_ns(constant.taken + first), step.min(count - first));
                 }
             }
-            Self::Drawn(_) | Self::Replayed(_) => {
+            Self::Poisson(_) | Self::Trace(_) | Self::Slice(_) => {
                 let mut ahead = *self;
                 for _ in 0..limit {
-                    let due_ns = ahead.take();
+                    let due_ns = ahead.pop();
                     if due_ns > now_ns {
                         return;
                     }
-                    tell(due_ns, 1);
+                    report(due_ns, 1);
                 }
             }
         }
     }
 }
 
-impl Offer {
-    /// When `slot` of `lanes` slots to each request is due.
-    fn due_ns(&self, slot: u64, lanes: usize) -> u64 {
+impl RateProfile {
+    /// When `slot` is due, with `targets` slots per request.
+    fn due_ns(&self, slot: u64, targets: usize) -> u64 {
         let after_ns = if self.from_rps == self.to_rps {
-            // In whole numbers it does not drift, however long it goes on.
-            let slots_per_second = u128::from(self.from_rps) * lanes as u128;
+            // In integers, so that it never drifts.
+            let slots_per_second = u128::from(self.from_rps) * targets as u128;
             let after_ns = u128::from(slot) * 1_000_000_000 / slots_per_second;
             u64::try_from(after_ns).unwrap_or(u64::MAX)
         } else {
-            self.after_ns(float(slot) / float(lanes as u64))
+            self.after_ns(float(slot) / float(targets as u64))
         };
         self.origin_ns.saturating_add(after_ns)
     }
 
-    /// How long after the beginning `count` requests are due: the rate's integral, solved for time.
+    /// The time at which `count` requests are due: the rate's integral, solved for time.
     fn after_ns(&self, count: f64) -> u64 {
         let (from, to) = (float(self.from_rps), float(self.to_rps));
         let (flat_s, ramp_s) = (float(self.flat_ns) / SECOND_NS, float(self.ramp_ns) / SECOND_NS);
@@ -98,70 +101,71 @@ impl Offer {
     }
 }
 
-/// Of more due times than this, neighbours are told of together.
-const SPOKESMEN_MAX: u64 = 1 << 20;
+/// Beyond this number of due times, neighbours are reported together.
+const DUE_EXACT_MAX: u64 = 1 << 20;
 
-/// Due times with exponential gaps. Those of several threads together are of the same kind.
+/// Poisson arrivals. Those of several workers add up to a Poisson process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Drawn {
-    offer: Offer,
+pub(crate) struct PoissonSchedule {
+    profile: RateProfile,
     threads: f64,
     random: Random,
-    /// Requests that were to be expected up to the next one.
+    /// The expected number of requests up to the next one.
     expected: f64,
 }
 
-impl Drawn {
-    pub(crate) fn new(offer: Offer, place: &Even) -> Self {
-        let place_of_its_own = (place.lane * place.threads + place.thread) as u64 + 1;
+impl PoissonSchedule {
+    pub(crate) fn new(profile: RateProfile, place: &ConstantSchedule) -> Self {
+        let place_of_its_own = (place.target * place.threads + place.thread) as u64 + 1;
         let mut random = Random::new(place.seed ^ place_of_its_own.wrapping_mul(GOLDEN));
         let expected = random.exponential();
-        Self { offer, threads: float(place.threads as u64), random, expected }
+        Self { profile, threads: float(place.threads as u64), random, expected }
     }
 
-    fn take(&mut self) -> u64 {
-        // The k-th of a process with rate one is moved to where so many requests are due in all.
-        let after_ns = self.offer.after_ns(self.expected * self.threads);
+    fn pop(&mut self) -> u64 {
+        // The k-th arrival of a unit-rate process is moved to where as many requests are expected
+        // in total.
+        let after_ns = self.profile.after_ns(self.expected * self.threads);
         self.expected += self.random.exponential();
-        self.offer.origin_ns.saturating_add(after_ns)
+        self.profile.origin_ns.saturating_add(after_ns)
     }
 }
 
-/// 2^64 divided by the golden ratio: multiples of it have little in common.
+/// 2^64 divided by the golden ratio; its multiples are well spread.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Evenly spaced due times of one thread's requests on one lane, in closed form.
+/// Evenly spaced due times of one worker on one target, in closed form.
 ///
-/// Time is cut into rounds of one request per lane. The requests of all rounds are evenly spaced, and
-/// who comes first within a round is drawn anew each time, so that no server always follows another.
-/// Threads take rounds in turn.
+/// Time is divided into rounds of one request per target. The requests of all rounds are evenly
+/// spaced, and the order within each round is random, so that no target always follows another.
+/// Workers take rounds in turn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Even {
-    pub(crate) offer: Offer,
-    pub(crate) lane: usize,
-    pub(crate) lanes: usize,
+pub(crate) struct ConstantSchedule {
+    pub(crate) profile: RateProfile,
+    pub(crate) target: usize,
+    pub(crate) targets: usize,
     pub(crate) thread: usize,
     pub(crate) threads: usize,
     pub(crate) seed: u64,
-    /// Requests that have been taken off it.
+    /// Requests removed from the schedule.
     pub(crate) taken: u64,
 }
 
-impl Even {
-    /// When this thread's request `index` on this lane is due.
+impl ConstantSchedule {
+    /// When request `index` of this worker on this target is due.
     fn due_ns(&self, index: u64) -> u64 {
         let round = index * self.threads as u64 + self.thread as u64;
-        let slot = round * self.lanes as u64 + self.place(round) as u64;
-        self.offer.due_ns(slot, self.lanes)
+        let slot = round * self.targets as u64 + self.place(round) as u64;
+        self.profile.due_ns(slot, self.targets)
     }
 
-    /// Where this lane stands in a round: a shuffle (Fisher and Yates) that depends on seed and round alone.
+    /// The position of this target in a round: a Fisher-Yates shuffle seeded by seed and round.
     fn place(&self, round: u64) -> usize {
         let mut random = Random::new(self.seed ^ round.wrapping_mul(0xd6e8_feb8_6659_fd93));
-        let mut place = self.lane;
-        for last in (1..self.lanes).rev() {
+        let mut place = self.target;
+        for last in (1..self.targets).rev() {
             let other = random.below(last + 1);
-            // Only the way of our own lane through the swaps matters.
+            // Only this target's path through the swaps matters.
             if place == last {
                 place = other;
             } else if place == other {
@@ -171,9 +175,9 @@ impl Even {
         place
     }
 
-    /// How many of those that are left are due by `now_ns`.
+    /// How many of the remaining requests are due by `now_ns`.
     fn count_until(&self, now_ns: u64) -> u64 {
-        // Due times only grow: halve the distance.
+        // Due times are ascending: binary search.
         let (mut below, mut above) = (0, 1_u64 << 40);
         while below < above {
             let middle = below + (above - below) / 2;

@@ -1,5 +1,5 @@
-//! What all connections to a server behind TLS share: whom to believe, what is offered, and the tickets
-//! of earlier sessions (RFC 8446 and RFC 5246, by rustls). `session.rs` is one connection's.
+//! TLS settings of a target: certificate verification, ALPN, and the session cache (RFC 8446 and
+//! RFC 5246, by rustls). `tls_session.rs` is the state of one connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,98 +16,98 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Servers whose tickets are kept; a lane has one.
+/// Size of the session cache; a target is one server.
 const SERVERS_MAX: usize = 32;
 
-/// Whose certificates are believed.
+/// Which certificates are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Those that one of these authorities has signed, in PEM.
+    /// Those signed by one of these authorities, in PEM.
     Authorities(Vec<u8>),
-    /// Anybody's.
-    Anybody,
+    /// All.
+    AnyCertificate,
 }
 
-/// Whether a server that has been visited before is shaken hands with in full.
+/// Whether TLS sessions are resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sessions {
-    /// A session that the server gave a ticket for is resumed.
-    Resumed,
-    /// Every handshake is a full one.
-    Fresh,
+pub enum SessionReuse {
+    /// A session is resumed if the server issued a ticket.
+    Resume,
+    /// All handshakes are full ones.
+    Full,
 }
 
-/// What a lane's connections share.
+/// The TLS settings of a target.
 #[derive(Clone, Debug)]
 pub struct Tls {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) name: ServerName<'static>,
 }
 
-/// A server that cannot be spoken to in this way, and why.
+/// Invalid TLS settings, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadTls(String);
+pub struct TlsError(String);
 
-impl fmt::Display for BadTls {
+impl fmt::Display for TlsError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadTls {}
+impl std::error::Error for TlsError {}
 
-impl From<Error> for BadTls {
+impl From<Error> for TlsError {
     fn from(error: Error) -> Self {
         Self(format!("TLS cannot be set up: {error}"))
     }
 }
 
 impl Tls {
-    /// TLS 1.3 and 1.2 towards `host`, for HTTP/1.1 and nothing else.
+    /// TLS 1.3 and 1.2 with `host`, for HTTP/1.1.
     ///
     /// # Errors
-    /// The host is neither a name nor an address, or there is no authority to believe.
-    pub fn new(host: &str, trust: &Trust, sessions: Sessions) -> Result<Self, BadTls> {
+    /// The host is neither a name nor an address, or there is no valid authority.
+    pub fn new(host: &str, trust: &Trust, sessions: SessionReuse) -> Result<Self, TlsError> {
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| BadTls(format!("{host:?} is no name that a certificate could have")))?;
+            .map_err(|_| TlsError(format!("invalid TLS server name {host:?}")))?;
         let provider = Arc::new(ring::default_provider());
         let algorithms = provider.signature_verification_algorithms;
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13, &TLS12])?;
         let mut config = match trust {
             Trust::Authorities(pem) => builder.with_root_certificates(authorities(pem)?),
-            Trust::Anybody => builder
+            Trust::AnyCertificate => builder
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Credulous { algorithms })),
+                .with_custom_certificate_verifier(Arc::new(AcceptAnyCert { algorithms })),
         }
         .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config.resumption = match sessions {
-            Sessions::Resumed => Resumption::in_memory_sessions(SERVERS_MAX),
-            Sessions::Fresh => Resumption::disabled(),
+            SessionReuse::Resume => Resumption::in_memory_sessions(SERVERS_MAX),
+            SessionReuse::Full => Resumption::disabled(),
         };
         Ok(Self { config: Arc::new(config), name })
     }
 }
 
-fn authorities(pem: &[u8]) -> Result<RootCertStore, BadTls> {
+fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     let found = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok);
-    // A bundle of a system may hold some that are not understood here; they are not believed then.
+    // System bundles may contain certificates that are not supported; these are ignored.
     let (believed, _) = roots.add_parsable_certificates(found);
     if believed == 0 {
-        return Err(BadTls("there is no certificate in PEM among the authorities".to_owned()));
+        return Err(TlsError("no certificate in PEM in the CA file".to_owned()));
     }
     Ok(roots)
 }
 
-/// Believes every certificate, whose key has to be the server's all the same.
+/// Accepts every certificate; signatures are verified all the same.
 #[derive(Debug)]
-struct Credulous {
+struct AcceptAnyCert {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for Credulous {
+impl ServerCertVerifier for AcceptAnyCert {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,
@@ -147,15 +147,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_set_up_is_said() {
+    fn invalid_tls_settings_are_reported() {
         let refusal = |host, trust| {
-            let bad = Tls::new(host, &trust, Sessions::Fresh);
+            let bad = Tls::new(host, &trust, SessionReuse::Full);
             bad.expect_err("it cannot be set up").to_string()
         };
-        assert!(refusal("a..b", Trust::Anybody).contains("a..b"));
+        assert!(refusal("a..b", Trust::AnyCertificate).contains("a..b"));
         assert!(refusal("a", Trust::Authorities(b"none".to_vec())).contains("no certificate"));
         for host in ["localhost", "127.0.0.1", "::1"] {
-            assert!(Tls::new(host, &Trust::Anybody, Sessions::Fresh).is_ok(), "{host}");
+            assert!(Tls::new(host, &Trust::AnyCertificate, SessionReuse::Full).is_ok(), "{host}");
         }
     }
 }

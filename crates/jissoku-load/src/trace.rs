@@ -1,42 +1,43 @@
-//! Arrivals as they once were: a list of when each request is to be sent.
+//! Recorded arrivals: the send time of each request, from a file.
 //!
-//! One time to a line, in seconds since the start: a decimal number without a sign, with at most nine digits
-//! after the point. Lines that are blank or begin with # are comments. Times must not decrease.
+//! One time per line, in seconds since the start: a decimal number without a sign, with at most
+//! nine digits after the point. Lines that are blank or begin with # are comments. Times must not
+//! decrease.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What a time may have after its point: nanoseconds.
+/// Digits after the point; times are in nanoseconds.
 const DIGITS_MAX: usize = 9;
 
-/// So much of a bad line is shown.
+/// Bytes of an invalid line shown in the message.
 const SHOWN_MAX: usize = 40;
 
-/// When each request is to be sent, in the order of these times.
+/// The send time of each request, in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     name: String,
     due_ns: Arc<[u64]>,
 }
 
-/// A trace that cannot be replayed, and why.
+/// An invalid trace, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadTrace(String);
+pub struct TraceError(String);
 
-impl fmt::Display for BadTrace {
+impl fmt::Display for TraceError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl std::error::Error for BadTrace {}
+impl std::error::Error for TraceError {}
 
 impl Trace {
-    /// Reads the text of a trace, which is called `name` wherever it is spoken of.
+    /// Parses a trace; `name` identifies it in messages and reports.
     ///
     /// # Errors
-    /// The first line that makes no sense, and what would.
-    pub fn read(name: &str, text: &[u8]) -> Result<Self, BadTrace> {
+    /// The first invalid line, and the expected format.
+    pub fn read(name: &str, text: &[u8]) -> Result<Self, TraceError> {
         let mut due_ns: Vec<u64> = Vec::new();
         for (number, line) in (1_u64..).zip(text.split(|&byte| byte == b'\n')) {
             let line = line.trim_ascii();
@@ -45,68 +46,68 @@ impl Trace {
             }
             let shown = String::from_utf8_lossy(&line[..line.len().min(SHOWN_MAX)]);
             let Some(time_ns) = time_ns(line) else {
-                return Err(BadTrace(format!(
-                    "{name}, line {number}: {shown:?} is no time: write seconds since the start, such as \
+                return Err(TraceError(format!(
+                    "{name}, line {number}: invalid time {shown:?}: write seconds since the start, such as \
                      0.25, with at most {DIGITS_MAX} digits after the point"
                 )));
             };
             if due_ns.last().is_some_and(|&last_ns| time_ns < last_ns) {
-                return Err(BadTrace(format!(
-                    "{name}, line {number}: {shown} lies before the time above it: times must not decrease"
+                return Err(TraceError(format!(
+                    "{name}, line {number}: {shown} is less than the time before it: times must not decrease"
                 )));
             }
             due_ns.push(time_ns);
         }
         if due_ns.is_empty() {
-            let why = "it holds no time: write one to a line, in seconds since the start";
-            return Err(BadTrace(format!("{name}: {why}")));
+            let why = "the trace is empty: write one time per line, in seconds since the start";
+            return Err(TraceError(format!("{name}: {why}")));
         }
         Ok(Self { name: name.to_owned(), due_ns: due_ns.into() })
     }
 
-    /// What it is called.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many requests it holds.
+    /// The number of requests.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.due_ns.len() as u64
     }
 
-    /// From the start to the last of its times.
+    /// The time of the last request, in nanoseconds since the start.
     #[must_use]
     pub fn length_ns(&self) -> u64 {
         self.due_ns.last().copied().unwrap_or(0)
     }
 
-    /// One thread's share of it, which begins now.
-    pub(crate) fn share(&self, origin_ns: u64, thread: usize, threads: usize) -> Replay<'_> {
-        Replay { origin_ns, due_ns: &self.due_ns, next: thread, threads }
+    /// The share of one worker, with the start at `origin_ns`.
+    pub(crate) fn share(&self, origin_ns: u64, thread: usize, threads: usize) -> TraceSchedule<'_> {
+        TraceSchedule { origin_ns, due_ns: &self.due_ns, next: thread, threads }
     }
 }
 
-/// One thread's share of a trace: threads take its times in turn.
+/// One worker's share of a trace: workers take times in turn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Replay<'a> {
+pub(crate) struct TraceSchedule<'a> {
     origin_ns: u64,
     due_ns: &'a [u64],
     next: usize,
     threads: usize,
 }
 
-impl Replay<'_> {
-    /// The next due time; never, when the trace is over.
-    pub(crate) fn take(&mut self) -> u64 {
+impl TraceSchedule<'_> {
+    /// Removes and returns the next due time; `u64::MAX` at the end of the trace.
+    pub(crate) fn pop(&mut self) -> u64 {
         let Some(&after_ns) = self.due_ns.get(self.next) else { return u64::MAX };
         self.next += self.threads;
         self.origin_ns.saturating_add(after_ns)
     }
 }
 
-/// Decimal seconds as nanoseconds, exactly.
+/// Parses decimal seconds as nanoseconds, exactly.
 fn time_ns(text: &[u8]) -> Option<u64> {
     let point = text.iter().position(|&byte| byte == b'.');
     let (whole, fraction) = match point {
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_told_with_its_line() {
+    fn invalid_times_are_reported_with_their_line() {
         for line in [
             "-1",
             "+1",
@@ -162,7 +163,7 @@ mod tests {
         let refusal = read("1\n0.999\n").expect_err("it decreases");
         assert!(refusal.contains("line 2") && refusal.contains("must not decrease"), "{refusal}");
         for text in ["", "\n\n# nothing\n"] {
-            assert!(read(text).expect_err("it is empty").contains("holds no time"));
+            assert!(read(text).expect_err("it is empty").contains("is empty"));
         }
         let refusal = read(&"9".repeat(1_000)).expect_err("it is too long");
         assert!(refusal.len() < 200, "{refusal}");
@@ -186,10 +187,10 @@ mod tests {
             for thread in 0..threads {
                 let mut share = trace.share(origin_ns, thread, threads);
                 let due: Vec<u64> =
-                    std::iter::repeat_with(|| share.take()).take_while(|&due| due < u64::MAX).collect();
+                    std::iter::repeat_with(|| share.pop()).take_while(|&due| due < u64::MAX).collect();
                 prop_assert!(due.is_sorted());
-                prop_assert_eq!(share.take(), u64::MAX);
-                prop_assert_eq!(due.len() as u64, crate::crew::share(trace.requests(), thread, threads));
+                prop_assert_eq!(share.pop(), u64::MAX);
+                prop_assert_eq!(due.len() as u64, crate::worker_set::share(trace.requests(), thread, threads));
                 used.extend(due.iter().map(|due| due - origin_ns));
             }
             used.sort_unstable();

@@ -1,4 +1,4 @@
-//! One connection: what it still has to say, and when.
+//! One connection: its pending responses, and when they are due.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,25 +6,25 @@ use std::os::fd::OwnedFd;
 
 use jissoku_os::socket;
 
-use crate::answer::Answers;
 use crate::request::Request;
-use crate::scenario::Fault;
+use crate::response::ResponseWriter;
+use crate::scenario::InjectedFault;
 
-/// An answer whose time has not come.
+/// A response that is not due yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub(crate) request: Request,
-    pub(crate) fault: Fault,
+    pub(crate) fault: InjectedFault,
     /// When its first piece is due.
     pub(crate) due_ns: u64,
-    /// Its place in the log.
+    /// Its index in the log.
     pub(crate) entry: Option<usize>,
 }
 
-/// Answers that are due together leave in one piece of up to this many bytes.
+/// Responses that are due together are sent in one piece of up to this many bytes.
 const BURST: usize = 64 * 1024;
 
-/// An answer that is being sent, or the last of several.
+/// The response that is being sent, or the last of several.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     pending: Pending,
@@ -34,24 +34,24 @@ struct Current {
     piece_due_ns: u64,
 }
 
-/// What a connection needs to go on.
+/// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Requests.
     Requests,
-    /// That this moment comes.
-    Time(u64),
-    /// That the kernel takes more bytes.
-    Room,
-    /// Nothing: answers have just been given.
-    Answered,
-    /// Nothing: it ends, after an answer.
+    /// This time.
+    WaitUntil(u64),
+    /// Writability of the socket.
+    Writable,
+    /// Nothing: responses have just been sent.
+    Sent,
+    /// Nothing: the connection ends after a response.
     End,
 }
 
-/// How bodies are cut.
+/// How bodies are split.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pieces {
+pub(crate) struct SplitPlan {
     pub(crate) count: usize,
     pub(crate) gap_ns: u64,
 }
@@ -60,17 +60,17 @@ pub(crate) struct Pieces {
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     pub(crate) number: u32,
-    /// Requests so far.
+    /// Requests received.
     pub(crate) requests: u32,
-    /// The front of a request whose end has not come.
+    /// The bytes of an incomplete request.
     pub(crate) input: Vec<u8>,
     pub(crate) waiting: VecDeque<Pending>,
-    /// When the last answer that is known of is due.
+    /// When the last pending response is due.
     pub(crate) last_due_ns: u64,
     pub(crate) has_timer: bool,
-    pub(crate) wants_room: bool,
+    pub(crate) wants_writable: bool,
     current: Option<Current>,
-    /// Places in the log of the answers in `output`.
+    /// Log indices of the responses in `output`.
     leaving: Vec<usize>,
     output: Vec<u8>,
     sent: usize,
@@ -86,7 +86,7 @@ impl Connection {
             waiting: VecDeque::new(),
             last_due_ns: 0,
             has_timer: false,
-            wants_room: false,
+            wants_writable: false,
             current: None,
             leaving: Vec::new(),
             output: Vec::new(),
@@ -94,22 +94,23 @@ impl Connection {
         }
     }
 
-    /// Does the next thing whose time has come, and says what it waits for; to be called until it waits.
+    /// Makes the next step that is due and returns what to wait for; to be called until it has to
+    /// wait.
     ///
     /// # Errors
-    /// The error of `send(2)`: nobody is there any more.
+    /// The error of `send(2)`: the peer is gone.
     pub(crate) fn step(
         &mut self,
         now_ns: u64,
-        answers: &Answers,
-        pieces: Pieces,
+        responses: &ResponseWriter,
+        pieces: SplitPlan,
     ) -> io::Result<Next> {
         if self.current.is_none() {
             let Some(&pending) = self.waiting.front() else { return Ok(Next::Requests) };
             if pending.due_ns > now_ns {
-                return Ok(Next::Time(pending.due_ns));
+                return Ok(Next::WaitUntil(pending.due_ns));
             }
-            self.current = Some(self.gather(pending, now_ns, answers, pieces));
+            self.current = Some(self.gather(pending, now_ns, responses, pieces));
         }
         let Some(current) = &mut self.current else { return Ok(Next::Requests) };
         loop {
@@ -117,7 +118,7 @@ impl Connection {
             let allowed = current.head_size + body_size * current.pieces / pieces.count.max(1);
             while self.sent < allowed {
                 match socket::send(&self.socket, &self.output[self.sent..allowed])? {
-                    0 => return Ok(Next::Room),
+                    0 => return Ok(Next::Writable),
                     count => self.sent += count,
                 }
             }
@@ -126,7 +127,7 @@ impl Connection {
             }
             let due = current.piece_due_ns.saturating_add(pieces.gap_ns);
             if due > now_ns {
-                return Ok(Next::Time(due));
+                return Ok(Next::WaitUntil(due));
             }
             current.pieces += 1;
             current.piece_due_ns = due;
@@ -135,29 +136,29 @@ impl Connection {
         self.output.clear();
         self.sent = 0;
         self.current = None;
-        if fault == Fault::Reset {
-            socket::reset_on_close(&self.socket)?;
+        if fault == InjectedFault::Reset {
+            socket::set_linger_zero(&self.socket)?;
         }
-        Ok(if answers.ends_connection(request, fault) { Next::End } else { Next::Answered })
+        Ok(if responses.ends_connection(request, fault) { Next::End } else { Next::Sent })
     }
 
-    /// Writes the answer to `next`, and those behind it whose time has come too: requests that arrived in one
-    /// piece are answered in one, as servers do. What is cut or wrong on purpose leaves by itself.
+    /// Writes the response `next`, and the following ones that are due too: requests that arrived
+    /// together are answered together, as servers do. Split or faulty responses are sent alone.
     fn gather(
         &mut self,
         mut next: Pending,
         now_ns: u64,
-        answers: &Answers,
-        pieces: Pieces,
+        responses: &ResponseWriter,
+        pieces: SplitPlan,
     ) -> Current {
         let stands_alone = |it: &Pending| {
             pieces.count > 1
-                || it.fault != Fault::None
-                || answers.ends_connection(it.request, it.fault)
+                || it.fault != InjectedFault::None
+                || responses.ends_connection(it.request, it.fault)
         };
         loop {
             self.waiting.pop_front();
-            let head_size = answers.write(&mut self.output, next.request, next.fault);
+            let head_size = responses.write(&mut self.output, next.request, next.fault);
             self.leaving.extend(next.entry);
             let is_full = stands_alone(&next) || self.output.len() >= BURST;
             let joins = |it: &&Pending| !is_full && it.due_ns <= now_ns && !stands_alone(it);
@@ -169,8 +170,8 @@ impl Connection {
         }
     }
 
-    /// The places in the log of the answers that have just been given.
-    pub(crate) fn given(&mut self) -> std::vec::Drain<'_, usize> {
+    /// The log indices of the responses that have just been sent.
+    pub(crate) fn take_sent(&mut self) -> std::vec::Drain<'_, usize> {
         self.leaving.drain(..)
     }
 }

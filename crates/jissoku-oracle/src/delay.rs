@@ -1,24 +1,24 @@
-//! How long an answer takes: drawn from a seed, whatever the load.
+//! Response delays, drawn from a seeded distribution that does not depend on the load.
 
 /// A distribution of service times, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Delay {
-    /// Always the same.
+    /// Constant.
     Constant(u64),
-    /// Exponential with this mean.
+    /// Exponential, by its mean.
     Exponential(u64),
-    /// Lognormal: its median, and the standard deviation of its logarithm.
+    /// Lognormal, by its median and the standard deviation of its logarithm.
     Lognormal(u64, f64),
     /// The first time with this probability, else the second.
     Bimodal(f64, u64, u64),
-    /// The first so many requests take the first time, all others the second.
+    /// The first time for this many requests, then the second.
     Step(u64, u64, u64),
-    /// One request in so many takes the second time, all others the first.
+    /// The second time for every n-th request, the first for all others.
     Every(u64, u64, u64),
 }
 
 impl Delay {
-    /// The time of the request with this number, counted from 0.
+    /// The time of request `number`, counted from 0.
     pub(crate) fn draw(self, rng: &mut Rng, number: u64) -> u64 {
         match self {
             Self::Constant(time) => time,
@@ -59,7 +59,7 @@ fn scaled(time: u64, factor: f64) -> u64 {
     (time as f64 * factor) as u64
 }
 
-/// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): one addition and three mixing steps a number.
+/// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014).
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
@@ -76,13 +76,13 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Uniform above 0 and up to 1, so that it has a logarithm.
+    /// Uniform above 0, up to 1, so that the logarithm is finite.
     #[expect(clippy::cast_precision_loss, reason = "the number has 53 bits")]
     pub(crate) fn fraction(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// Standard normal, after Box and Muller; the second of the pair is not kept.
+    /// Standard normal (Box and Muller); the second value of the pair is discarded.
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.fraction().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.fraction()).cos()
@@ -95,7 +95,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Quantiles of 200,000 draws at `points`, which must be within 2 % of `expected`.
+    /// Compares quantiles of 200,000 draws at `points` with `expected`, within 2 %.
     fn check(delay: Delay, points: &[f64], expected: &[f64]) {
         let mut rng = Rng::new(7);
         let mut drawn: Vec<u64> = (0..200_000).map(|number| delay.draw(&mut rng, number)).collect();

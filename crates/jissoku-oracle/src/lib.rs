@@ -1,26 +1,26 @@
-//! The oracle: a server whose every act is known beforehand and written down afterwards, so that a load
-//! generator's report can be held against the truth.
+//! The oracle: a server with known behaviour that logs every request, so that the reports of load
+//! generators can be compared with the truth.
 //!
-//! When an answer is due is drawn from a seeded distribution that does not know how much there is to do
-//! (M/G/inf, but for a door through which answers leave one by one), or from a fixed number of made-up
-//! workers (M/G/k), and can be put off by freezes. What goes wrong is drawn from a seed too. It reads HTTP
-//! only as far as it must, shares no protocol code with the server, and is no server for anything else.
+//! Due times are drawn from a seeded distribution that does not depend on the load (M/G/inf, except
+//! for the departure slots), or from a fixed number of simulated workers (M/G/k), and may be
+//! deferred by freezes. Faults are drawn from a seed, too. It parses as little HTTP as possible,
+//! shares no protocol code with the server, and is of no other use.
 
-mod account;
-mod answer;
 mod connection;
 mod delay;
-mod door;
+mod departure_slots;
 mod log;
 mod request;
+mod response;
 mod scenario;
 mod server;
 mod service;
-mod witness;
+mod stall_monitor;
+mod summary;
 
-pub use account::{Account, Planted, Quantiles};
 pub use delay::Delay;
 pub use log::{Entry, Log, RECORD_SIZE};
-pub use scenario::{Fault, Framing, Freeze, Scenario};
+pub use scenario::{Framing, Freeze, InjectedFault, Scenario};
 pub use server::{Bound, bind};
-pub use witness::{AtLeast, Stalls, Witness};
+pub use stall_monitor::{StallCount, StallMonitor, Stalls};
+pub use summary::{InjectedFaults, Quantiles, Summary};

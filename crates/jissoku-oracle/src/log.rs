@@ -1,42 +1,43 @@
-//! What happened, request by request, in memory that was there before the first of them came.
+//! The log of all requests, in memory that is allocated at the start.
 
 use std::io::{self, Write};
 
 use crate::service::NEVER;
 
-/// Bytes of one entry as it is written: three 32-bit numbers, 4 bytes of nothing, three 64-bit numbers.
+/// Size of a written entry in bytes: three 32-bit numbers, 4 bytes of padding, three 64-bit
+/// numbers.
 pub const RECORD_SIZE: usize = 40;
 
 /// One request. Times are `CLOCK_MONOTONIC`, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// Number of the connection, from 0, in the order in which they were opened.
+    /// The connection, numbered from 0 in the order of accepting.
     pub connection: u32,
-    /// Number of the request on its connection, from 0.
+    /// The request on its connection, numbered from 0.
     pub sequence: u32,
-    /// What was done wrong on purpose; `Fault::code`.
+    /// The injected fault; `InjectedFault::code`.
     pub fault: u32,
-    /// When its last byte had been read.
+    /// When its last byte was read.
     pub arrival_ns: u64,
-    /// When the last byte of its answer was to be sent; `u64::MAX` for never.
+    /// When the last byte of its response was due; `u64::MAX` for never.
     pub due_ns: u64,
-    /// When the last byte of its answer had been given to the kernel; 0 if it never was.
+    /// When the last byte of its response was given to the kernel; 0 if it never was.
     pub written_ns: u64,
 }
 
 impl Entry {
-    /// Whether its answer was given to the kernel.
+    /// Whether its response was given to the kernel.
     pub(crate) fn is_answered(&self) -> bool {
         self.written_ns != 0
     }
 
-    /// Whether its answer was never to be given.
+    /// Whether it was never to be answered.
     pub(crate) fn is_frozen(&self) -> bool {
         self.due_ns == NEVER
     }
 }
 
-/// All requests, in the order of their arrival.
+/// All requests, in the order of arrival.
 #[derive(Debug)]
 pub struct Log {
     entries: Vec<Entry>,
@@ -46,12 +47,12 @@ pub struct Log {
 
 impl Log {
     pub(crate) fn new(size: usize) -> Self {
-        // Not zeros: the kernel would give us those only when they are touched, at a page fault each.
+        // Not zeros: the kernel would map those only when they are touched, at a page fault each.
         let untouched = Entry { due_ns: NEVER, ..Entry::default() };
         Self { entries: vec![untouched; size], count: 0, overflowed: 0 }
     }
 
-    /// Writes a request down, and returns where; `None` when the log is full.
+    /// Adds a request and returns its index; `None` if the log is full.
     pub(crate) fn add(&mut self, entry: Entry) -> Option<usize> {
         let Some(place) = self.entries.get_mut(self.count) else {
             self.overflowed += 1;
@@ -62,7 +63,7 @@ impl Log {
         Some(self.count - 1)
     }
 
-    /// The answer of the entry at `index` has been given to the kernel.
+    /// Sets when the response of the entry at `index` was given to the kernel.
     pub(crate) fn answered(&mut self, index: usize, now_ns: u64) {
         if let Some(entry) = self.entries.get_mut(index) {
             entry.written_ns = now_ns;
@@ -75,13 +76,13 @@ impl Log {
         &self.entries[..self.count]
     }
 
-    /// Requests that found the log full.
+    /// The number of requests that found the log full.
     #[must_use]
     pub fn overflowed(&self) -> u64 {
         self.overflowed
     }
 
-    /// Writes every entry, little-endian, [`RECORD_SIZE`] bytes each.
+    /// Writes all entries, little-endian, [`RECORD_SIZE`] bytes each.
     ///
     /// # Errors
     /// The error of the writer.
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_log_says_how_much_it_missed() {
+    fn a_full_log_counts_what_it_misses() {
         let mut log = Log::new(1);
         let entry = Entry { connection: 3, arrival_ns: 5, due_ns: 6, ..Entry::default() };
         assert_eq!([log.add(entry), log.add(entry)], [Some(0), None]);

@@ -1,51 +1,51 @@
-//! As much HTTP as it takes to know where a request ends, and whether its connection goes on.
+//! Parses requests: where one ends, and whether the connection persists.
 
 use httparse::{EMPTY_HEADER, Status};
 
-/// Header fields of a request; no load generator sends so many.
+/// Limit of the header fields; no load generator sends as many.
 const FIELDS: usize = 64;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// Bytes of head and body together.
+    /// Size of head and body together, in bytes.
     pub(crate) size: usize,
-    /// Whether the client wants to go on with the connection (RFC 9112 section 9.3).
+    /// Whether the client keeps the connection open (RFC 9112 section 9.3).
     pub(crate) keeps_alive: bool,
-    /// HTTP/1.0, whose clients have to be told that a connection goes on.
-    pub(crate) is_old: bool,
-    /// The answer to HEAD has no body.
+    /// HTTP/1.0: persistence has to be announced in the response.
+    pub(crate) is_http10: bool,
+    /// HEAD: the response has no body.
     pub(crate) is_head: bool,
 }
 
-/// What we do not understand.
+/// An invalid or unsupported request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Nonsense;
+pub(crate) struct InvalidRequest;
 
-/// Reads the request at the front of `bytes`; `None` when its end is still to come.
-pub(crate) fn read(bytes: &[u8]) -> Result<Option<Request>, Nonsense> {
+/// Parses the request at the front of `bytes`; `None` if it is incomplete.
+pub(crate) fn read(bytes: &[u8]) -> Result<Option<Request>, InvalidRequest> {
     let mut fields = [EMPTY_HEADER; FIELDS];
     let mut head = httparse::Request::new(&mut fields);
-    let Status::Complete(head_size) = head.parse(bytes).map_err(|_| Nonsense)? else {
+    let Status::Complete(head_size) = head.parse(bytes).map_err(|_| InvalidRequest)? else {
         return Ok(None);
     };
-    let is_old = head.version == Some(0);
+    let is_http10 = head.version == Some(0);
     let mut found = Request {
         size: head_size,
-        keeps_alive: !is_old,
-        is_old,
+        keeps_alive: !is_http10,
+        is_http10,
         is_head: head.method == Some("HEAD"),
     };
     for field in head.headers.iter() {
-        let value = str::from_utf8(field.value).map_err(|_| Nonsense)?.trim();
+        let value = str::from_utf8(field.value).map_err(|_| InvalidRequest)?.trim();
         if field.name.eq_ignore_ascii_case("content-length") {
-            let body: usize = value.parse().map_err(|_| Nonsense)?;
-            found.size = head_size.checked_add(body).ok_or(Nonsense)?;
+            let body: usize = value.parse().map_err(|_| InvalidRequest)?;
+            found.size = head_size.checked_add(body).ok_or(InvalidRequest)?;
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
-            return Err(Nonsense);
+            return Err(InvalidRequest);
         } else if field.name.eq_ignore_ascii_case("connection") {
             let says = |word: &str| value.split(',').any(|it| it.trim().eq_ignore_ascii_case(word));
-            found.keeps_alive = !says("close") && (!is_old || says("keep-alive"));
+            found.keeps_alive = !says("close") && (!is_http10 || says("keep-alive"));
         }
     }
     Ok((bytes.len() >= found.size).then_some(found))
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_to_go_on_says_so() {
+    fn persistence_depends_on_version_and_connection_field() {
         assert!(keeps_alive("GET / HTTP/1.1\r\n\r\n"));
         assert!(!keeps_alive("GET / HTTP/1.1\r\nConnection: close\r\n\r\n"));
         assert!(!keeps_alive("GET / HTTP/1.0\r\n\r\n"));
@@ -78,8 +78,11 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_nonsense() {
-        assert_eq!(read(b"\0\r\n\r\n"), Err(Nonsense));
-        assert_eq!(read(b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"), Err(Nonsense));
+    fn invalid_requests_are_rejected() {
+        assert_eq!(read(b"\0\r\n\r\n"), Err(InvalidRequest));
+        assert_eq!(
+            read(b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            Err(InvalidRequest)
+        );
     }
 }

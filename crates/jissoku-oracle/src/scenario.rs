@@ -1,39 +1,39 @@
-//! What the oracle is to do.
+//! The configuration of the oracle.
 
 use crate::delay::Delay;
 
-/// Everything the oracle does is said here, and drawn from the seed.
+/// The behaviour of the oracle, including its random seed.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// How long each answer takes.
+    /// The distribution of delays.
     pub delay: Delay,
-    /// How many answers are worked on at once; `None` for any number.
+    /// Responses that are worked on at the same time; `None` for any number.
     pub workers: Option<usize>,
-    /// An answer's time begins when the answer before it on its connection is due.
+    /// Whether work on a request starts when the previous response on its connection is due.
     pub is_serial: bool,
-    /// Spans in which nothing is answered.
+    /// Intervals without responses.
     pub freezes: Vec<Freeze>,
-    /// Answers per second while what a freeze has piled up is given out.
+    /// Responses per second after a freeze, until its backlog is sent.
     pub drain_rps: u64,
-    /// No two answers are due in the same slot of this length.
+    /// Length of a departure slot, in nanoseconds: no two responses are due in the same one.
     pub apart_ns: u64,
-    /// What goes wrong, each with its probability.
-    pub faults: Vec<(Fault, f64)>,
-    /// How a body's end is told.
+    /// The injected faults, with their probabilities.
+    pub faults: Vec<(InjectedFault, f64)>,
+    /// The framing of bodies.
     pub framing: Framing,
-    /// Bytes of a body.
+    /// Size of a body, in bytes.
     pub body_size: usize,
-    /// A body is written in so many pieces.
+    /// Number of pieces in which a body is sent.
     pub pieces: usize,
-    /// Time between the pieces.
+    /// Time between the pieces, in nanoseconds.
     pub piece_gap_ns: u64,
-    /// Connections are not accepted before so long after the start.
+    /// Connections are not accepted before this time after the start, in nanoseconds.
     pub accept_after_ns: u64,
-    /// How many connections the kernel may hold for us.
+    /// The backlog of `listen(2)`; `None` for the default.
     pub backlog: Option<u16>,
-    /// Decides times and faults.
+    /// The seed of delays and faults.
     pub seed: u64,
-    /// How many requests can be written down; all memory for them is taken at the start.
+    /// Capacity of the log; its memory is allocated at the start.
     pub entries: usize,
 }
 
@@ -59,34 +59,34 @@ impl Default for Scenario {
     }
 }
 
-/// A span in which nothing is answered, counted from the arrival of the first request.
+/// An interval without responses, counted from the arrival of the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freeze {
-    /// When it begins.
+    /// Its start.
     pub start_ns: u64,
-    /// How long it is; `None`: it does not end.
+    /// Its length; `None` if it does not end.
     pub duration_ns: Option<u64>,
 }
 
-/// What can be wrong with an answer.
+/// A fault of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Nothing is.
+pub enum InjectedFault {
+    /// None.
     None,
-    /// Its status is 500.
+    /// The status is 500.
     Status,
     /// The connection is reset in the middle of the body.
     Reset,
-    /// The connection ends in good order in the middle of the body.
+    /// The connection is closed in the middle of the body.
     Truncated,
-    /// One byte of the body has one wrong bit.
+    /// One bit of the body is flipped.
     Flipped,
-    /// The connection ends in good order, and no answer came.
+    /// The connection is closed without a response.
     Dropped,
 }
 
-impl Fault {
-    /// Its number in the written log.
+impl InjectedFault {
+    /// Its number in the log.
     #[must_use]
     pub fn code(self) -> u32 {
         match self {
@@ -105,13 +105,13 @@ impl Fault {
     }
 }
 
-/// How the end of a body is told (RFC 9112 section 6.3).
+/// The framing of bodies (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// `Content-Length`.
     Length,
     /// `Transfer-Encoding: chunked`.
     Chunked,
-    /// By the end of the connection.
+    /// The end of the connection.
     Close,
 }

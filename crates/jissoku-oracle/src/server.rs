@@ -1,5 +1,5 @@
-//! The loop: one thread, one epoll, one heap of due times. It spins through the last moments before
-//! something is due, so it wants a core of its own.
+//! The event loop: one thread, epoll, and a heap of due times. It spins shortly before a due time,
+//! so it needs a core of its own.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,29 +12,30 @@ use jissoku_os::epoll::{self, Epoll, Interest};
 use jissoku_os::socket::{self, Endpoint, Received, Sharing};
 use jissoku_os::timer;
 
-use crate::account::Account;
-use crate::answer::Answers;
-use crate::connection::{Connection, Next, Pending, Pieces};
+use crate::connection::{Connection, Next, Pending, SplitPlan};
 use crate::delay::Rng;
 use crate::log::{Entry, Log};
 use crate::request::{self, Request};
-use crate::scenario::{Fault, Scenario};
+use crate::response::ResponseWriter;
+use crate::scenario::{InjectedFault, Scenario};
 use crate::service::{NEVER, Service};
+use crate::summary::Summary;
 
-/// A wake-up from sleep takes some 50 us on a virtual machine, so the last 100 are not slept.
+/// A wake-up takes up to some 50 us on a virtual machine, so the last 100 are spent spinning.
 const SPIN_NS: u64 = 100_000;
 
 const EVENTS: usize = 64;
 const BUFFER_SIZE: usize = 64 * 1024;
 
 /// Tokens that no descriptor has.
-const HALT: u64 = u64::MAX;
+const STOP: u64 = u64::MAX;
 const ACCEPT: usize = usize::MAX;
 
-/// Keeps faults apart from times: the same seed with other faults gives the same times.
+/// Separates the random numbers of faults and delays: the same seed with other faults gives the
+/// same delays.
 const FAULT_SEED: u64 = 0xFA17;
 
-/// An oracle that listens and does not answer yet.
+/// An oracle that listens and does not accept yet.
 #[derive(Debug)]
 pub struct Bound {
     listener: OwnedFd,
@@ -46,19 +47,19 @@ pub struct Bound {
 /// # Errors
 /// The error of `bind(2)` or `listen(2)`.
 pub fn bind(endpoint: &Endpoint) -> io::Result<Bound> {
-    let listener = socket::listen(endpoint, Sharing::Alone)?;
+    let listener = socket::bind_and_listen(endpoint, Sharing::Alone)?;
     let endpoint = socket::local_endpoint(&listener)?;
     Ok(Bound { listener, endpoint })
 }
 
 impl Bound {
-    /// Where it listens; a port that was asked for as zero has its number.
+    /// The endpoint, with the actual port if it was given as zero.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Answers until one of `halts` becomes readable or ends, and tells what happened.
+    /// Serves until one of `halts` becomes readable or ends, and returns the summary and the log.
     ///
     /// # Errors
     /// The error of epoll, or of `accept4(2)`.
@@ -66,26 +67,26 @@ impl Bound {
         self,
         scenario: &Scenario,
         halts: &[BorrowedFd<'_>],
-    ) -> io::Result<(Account, Log)> {
+    ) -> io::Result<(Summary, Log)> {
         if let Some(backlog) = scenario.backlog {
             socket::set_backlog(&self.listener, backlog)?;
         }
-        timer::wake_punctually()?;
+        timer::set_min_timer_slack()?;
         let mut oracle = Oracle::new(&self, scenario)?;
         for halt in halts {
-            oracle.epoll.add(halt, HALT, Interest::IN)?;
+            oracle.epoll.add(halt, STOP, Interest::IN)?;
         }
         let ended = oracle.run();
         if let Endpoint::Unix(path) = &self.endpoint {
-            // Somebody else may have taken the path away already.
+            // The socket file may have been removed already.
             let _removed = std::fs::remove_file(path);
         }
         ended?;
-        Ok((Account::new(&oracle.log, u64::from(oracle.opened), oracle.open_max), oracle.log))
+        Ok((Summary::new(&oracle.log, u64::from(oracle.opened), oracle.open_max), oracle.log))
     }
 }
 
-/// A moment, the connection it is meant for, and that connection's number: descriptors are used again.
+/// A time, a descriptor, and the number of its connection, since descriptors are reused.
 type Timer = Reverse<(u64, usize, u32)>;
 
 #[derive(Debug)]
@@ -98,7 +99,7 @@ struct Oracle<'a> {
     connections: Vec<Option<Connection>>,
     service: Service,
     fault_rng: Rng,
-    answers: Answers,
+    responses: ResponseWriter,
     log: Log,
     opened: u32,
     open: u64,
@@ -116,7 +117,7 @@ impl<'a> Oracle<'a> {
             connections: Vec::new(),
             service: Service::new(scenario),
             fault_rng: Rng::new(scenario.seed ^ FAULT_SEED),
-            answers: Answers::new(scenario.framing, scenario.body_size),
+            responses: ResponseWriter::new(scenario.framing, scenario.body_size),
             log: Log::new(scenario.entries),
             opened: 0,
             open: 0,
@@ -128,12 +129,12 @@ impl<'a> Oracle<'a> {
         let mut events = [epoll::no_event(); EVENTS];
         let mut buffer = vec![0; BUFFER_SIZE];
         loop {
-            let until_due = self.give_out_what_is_due()?;
+            let until_due = self.send_due()?;
             let sleep = until_due.map(|left| Duration::from_nanos(left.saturating_sub(SPIN_NS)));
             let count = self.epoll.wait(&mut events, sleep)?;
             for event in &events[..count] {
                 let (token, flags) = (event.data.u64(), event.flags);
-                if token == HALT {
+                if token == STOP {
                     return Ok(());
                 }
                 let fd = usize::try_from(token).unwrap_or(ACCEPT);
@@ -145,14 +146,14 @@ impl<'a> Oracle<'a> {
                     }
                     self.receive(fd, &mut buffer);
                 }
-                // Reading many must not keep those waiting whose time has come.
-                self.give_out_what_is_due()?;
+                // Handling many events must not delay responses that are due.
+                self.send_due()?;
             }
         }
     }
 
-    /// Sends every answer whose time has come, and returns how long the next one has.
-    fn give_out_what_is_due(&mut self) -> io::Result<Option<u64>> {
+    /// Sends all responses that are due, and returns the time until the next one.
+    fn send_due(&mut self) -> io::Result<Option<u64>> {
         loop {
             let Some(&Reverse((due, fd, number))) = self.timers.peek() else { return Ok(None) };
             let now = monotonic_ns();
@@ -191,7 +192,7 @@ impl<'a> Oracle<'a> {
         match socket::receive(&connection.socket, buffer) {
             Ok(Received::Bytes(count)) => {
                 let arrival = monotonic_ns();
-                if self.understand(fd, &buffer[..count], arrival).is_some() {
+                if self.parse_requests(fd, &buffer[..count], arrival).is_some() {
                     self.advance(fd);
                 } else {
                     self.close(fd);
@@ -202,8 +203,8 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Takes every whole request out of what arrived; `None` when it is no HTTP.
-    fn understand(&mut self, fd: usize, bytes: &[u8], arrival: u64) -> Option<()> {
+    /// Parses the requests in the received bytes; `None` if they are invalid.
+    fn parse_requests(&mut self, fd: usize, bytes: &[u8], arrival: u64) -> Option<()> {
         let connection = self.connections.get_mut(fd)?.as_mut()?;
         let mut joined = std::mem::take(&mut connection.input);
         let mut rest = bytes;
@@ -214,15 +215,15 @@ impl<'a> Oracle<'a> {
         while !rest.is_empty() {
             let Some(request) = request::read(rest).ok()? else { break };
             rest = &rest[request.size..];
-            self.plan(fd, request, arrival);
+            self.schedule_response(fd, request, arrival);
         }
         let rest = rest.to_vec();
         self.connections.get_mut(fd)?.as_mut()?.input = rest;
         Some(())
     }
 
-    /// Decides when and how a request is answered.
-    fn plan(&mut self, fd: usize, request: Request, arrival_ns: u64) {
+    /// Draws delay and fault of a request and queues its response.
+    fn schedule_response(&mut self, fd: usize, request: Request, arrival_ns: u64) {
         let Some(Some(connection)) = self.connections.get_mut(fd) else { return };
         let ready = if self.scenario.is_serial { connection.last_due_ns } else { 0 };
         let fault = fault(&mut self.fault_rng, &self.scenario.faults);
@@ -245,25 +246,25 @@ impl<'a> Oracle<'a> {
         connection.waiting.push_back(Pending { request, fault, due_ns, entry });
     }
 
-    /// Lets a connection do all it can now.
+    /// Lets a connection make all steps that are due.
     fn advance(&mut self, fd: usize) {
-        let pieces = Pieces { count: self.scenario.pieces, gap_ns: self.scenario.piece_gap_ns };
+        let pieces = SplitPlan { count: self.scenario.pieces, gap_ns: self.scenario.piece_gap_ns };
         loop {
             let Some(Some(connection)) = self.connections.get_mut(fd) else { return };
-            match connection.step(monotonic_ns(), &self.answers, pieces) {
-                Ok(Next::Requests) => return self.want(fd, Interest::IN),
-                Ok(Next::Time(NEVER)) => return,
-                Ok(Next::Time(due)) => {
+            match connection.step(monotonic_ns(), &self.responses, pieces) {
+                Ok(Next::Requests) => return self.set_interest(fd, Interest::IN),
+                Ok(Next::WaitUntil(NEVER)) => return,
+                Ok(Next::WaitUntil(due)) => {
                     if !connection.has_timer {
                         connection.has_timer = true;
                         self.timers.push(Reverse((due, fd, connection.number)));
                     }
-                    return self.want(fd, Interest::IN);
+                    return self.set_interest(fd, Interest::IN);
                 }
-                Ok(Next::Room) => return self.want(fd, Interest::IN | Interest::OUT),
-                Ok(next @ (Next::Answered | Next::End)) => {
+                Ok(Next::Writable) => return self.set_interest(fd, Interest::IN | Interest::OUT),
+                Ok(next @ (Next::Sent | Next::End)) => {
                     let written_ns = monotonic_ns();
-                    for entry in connection.given() {
+                    for entry in connection.take_sent() {
                         self.log.answered(entry, written_ns);
                     }
                     if next == Next::End {
@@ -275,11 +276,11 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    fn want(&mut self, fd: usize, interest: Interest) {
+    fn set_interest(&mut self, fd: usize, interest: Interest) {
         let Some(Some(connection)) = self.connections.get_mut(fd) else { return };
-        let wants_room = interest.contains(Interest::OUT);
-        if connection.wants_room != wants_room {
-            connection.wants_room = wants_room;
+        let wants_writable = interest.contains(Interest::OUT);
+        if connection.wants_writable != wants_writable {
+            connection.wants_writable = wants_writable;
             if self.epoll.modify(&connection.socket, token(&connection.socket), interest).is_err() {
                 self.close(fd);
             }
@@ -293,10 +294,10 @@ impl<'a> Oracle<'a> {
     }
 }
 
-/// One draw decides, so that an answer has one fault at most.
-fn fault(rng: &mut Rng, faults: &[(Fault, f64)]) -> Fault {
+/// One draw per response, so that it has at most one fault.
+fn fault(rng: &mut Rng, faults: &[(InjectedFault, f64)]) -> InjectedFault {
     if faults.is_empty() {
-        return Fault::None;
+        return InjectedFault::None;
     }
     let mut left = rng.fraction();
     for &(fault, share) in faults {
@@ -305,9 +306,9 @@ fn fault(rng: &mut Rng, faults: &[(Fault, f64)]) -> Fault {
         }
         left -= share;
     }
-    Fault::None
+    InjectedFault::None
 }
 
 fn token(descriptor: impl AsFd) -> u64 {
-    u64::try_from(descriptor.as_fd().as_raw_fd()).unwrap_or(HALT)
+    u64::try_from(descriptor.as_fd().as_raw_fd()).unwrap_or(STOP)
 }

@@ -1,29 +1,29 @@
-//! When is an answer due? A function of arrivals and a seed; it reads no clock.
+//! Due times: a function of arrivals and a seed, without a clock.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::delay::{Delay, Rng};
-use crate::door::Door;
+use crate::departure_slots::DepartureSlots;
 use crate::scenario::{Freeze, Scenario};
 
-/// The due time of an answer that will never be given.
+/// The due time of a response that is never sent.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Decides due times, in the order of arrivals.
+/// Computes due times, in the order of arrivals.
 #[derive(Debug)]
 pub(crate) struct Service {
     delay: Delay,
     rng: Rng,
-    /// When each made-up worker is free again; `None`: there are always enough.
+    /// When each simulated worker is free again; `None` for any number of workers.
     workers: Option<BinaryHeap<Reverse<u64>>>,
     freezes: Vec<Freeze>,
-    /// Arrival of the first request: freezes are counted from it.
+    /// Arrival of the first request; freezes are counted from it.
     origin: Option<u64>,
     drain_gap_ns: u64,
-    /// When the next answer may leave while a freeze's pile is given out.
+    /// When the next response may be sent while a freeze's backlog is drained.
     drained_until: u64,
-    door: Door,
+    departure_slots: DepartureSlots,
     count: u64,
 }
 
@@ -38,12 +38,12 @@ impl Service {
             origin: None,
             drain_gap_ns: 1_000_000_000 / scenario.drain_rps.max(1),
             drained_until: 0,
-            door: Door::new(scenario.apart_ns),
+            departure_slots: DepartureSlots::new(scenario.apart_ns),
             count: 0,
         }
     }
 
-    /// When the answer to a request is due that arrived now and whose work cannot begin before `ready`.
+    /// The due time of a request that has arrived now and whose work cannot start before `ready`.
     pub(crate) fn due(&mut self, arrival: u64, ready: u64) -> u64 {
         let origin = *self.origin.get_or_insert(arrival);
         let time = self.delay.draw(&mut self.rng, self.count);
@@ -55,14 +55,14 @@ impl Service {
             workers.push(Reverse(start.saturating_add(time)));
         }
         let natural = start.saturating_add(time);
-        match self.thaw(natural, origin) {
+        match self.defer_past_freeze(natural, origin) {
             NEVER => NEVER,
-            due => self.door.pass(due, arrival),
+            due => self.departure_slots.reserve(due, arrival),
         }
     }
 
-    /// Puts an answer off that would fall into a freeze, or into the time in which its pile is given out.
-    fn thaw(&mut self, natural: u64, origin: u64) -> u64 {
+    /// Defers a response that would fall into a freeze, or into the draining after it.
+    fn defer_past_freeze(&mut self, natural: u64, origin: u64) -> u64 {
         let mut due = natural;
         for freeze in &self.freezes {
             let start = origin.saturating_add(freeze.start_ns);
@@ -94,13 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn load_does_not_make_it_slower() {
+    fn delays_do_not_depend_on_the_load() {
         let mut service = service(|_| {});
         assert!((0..100).all(|_| service.due(5, 0) == 15));
     }
 
     #[test]
-    fn so_many_workers_do_so_much() {
+    fn workers_limit_concurrency() {
         let mut service = service(|scenario| scenario.workers = Some(2));
         let due: Vec<u64> = (0..5).map(|_| service.due(0, 0)).collect();
         assert_eq!(due, [10, 10, 20, 20, 30]);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_freeze_piles_up_leaves_at_the_drains_rate() {
+    fn the_backlog_of_a_freeze_is_drained_at_the_given_rate() {
         let mut service = service(|scenario| {
             scenario.freezes = vec![Freeze { start_ns: 100, duration_ns: Some(1000) }];
             scenario.drain_rps = 50_000_000;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_freeze_to_the_end_answers_nobody() {
+    fn a_freeze_without_end_sends_nothing() {
         let mut service = service(|scenario| {
             scenario.freezes = vec![Freeze { start_ns: 100, duration_ns: None }];
         });

@@ -1,4 +1,4 @@
-//! The oracle over real sockets: what it was told to do is what a client sees, and what it writes down.
+//! The oracle over real sockets: its behaviour and its log agree with the scenario.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -7,20 +7,20 @@ use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use jissoku_oracle::{Account, Delay, Entry, Fault, Framing, Freeze, Scenario, bind};
+use jissoku_oracle::{Delay, Entry, Framing, Freeze, InjectedFault, Scenario, Summary, bind};
 use jissoku_os::socket::Endpoint;
 
 const ASK: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const MS: u64 = 1_000_000;
 
-/// Nothing here takes so long.
+/// Timeout of the tests.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// An oracle that runs, and how to end it.
+/// A running oracle, and the means to stop it.
 struct Running {
     endpoint: Endpoint,
     bell: UnixStream,
-    thread: JoinHandle<(Account, Vec<Entry>)>,
+    thread: JoinHandle<(Summary, Vec<Entry>)>,
 }
 
 impl Running {
@@ -31,8 +31,8 @@ impl Running {
         let endpoint = bound.endpoint().clone();
         let (halt, bell) = UnixStream::pair().expect("a pair can be had");
         let thread = thread::spawn(move || {
-            let (account, log) = bound.serve(&scenario, &[halt.as_fd()]).expect("it ends well");
-            (account, log.entries().to_vec())
+            let (summary, log) = bound.serve(&scenario, &[halt.as_fd()]).expect("it ends well");
+            (summary, log.entries().to_vec())
         });
         Self { endpoint, bell, thread }
     }
@@ -44,13 +44,13 @@ impl Running {
         stream
     }
 
-    fn end(self) -> (Account, Vec<Entry>) {
+    fn end(self) -> (Summary, Vec<Entry>) {
         drop(self.bell);
         self.thread.join().expect("it does not panic")
     }
 }
 
-/// Reads one answer with a length, and returns its head and its body.
+/// Reads a response with a Content-Length, and returns its head and its body.
 fn answer(stream: &mut impl Read) -> (String, Vec<u8>) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -76,8 +76,8 @@ fn an_answer_comes_when_it_is_due_and_not_before() {
         stream.write_all(ASK).expect("it is taken");
         assert_eq!(answer(&mut stream).1.len(), 13);
     }
-    let (account, entries) = oracle.end();
-    assert_eq!((account.requests, account.answered, account.connections_opened), (3, 3, 1));
+    let (summary, entries) = oracle.end();
+    assert_eq!((summary.requests, summary.answered, summary.connections_opened), (3, 3, 1));
     for (number, entry) in entries.iter().enumerate() {
         assert_eq!(usize::try_from(entry.sequence), Ok(number));
         assert_eq!(entry.due_ns, entry.arrival_ns + 20 * MS);
@@ -130,9 +130,9 @@ fn what_is_due_together_leaves_together() {
     stream.write_all(&burst).expect("it is taken");
     (0..16).for_each(|_| drop(answer(&mut stream)));
     assert_eq!(stream.read(&mut [0]).expect("it ends well"), 0);
-    let (account, entries) = oracle.end();
-    assert_eq!(account.answered, 16);
-    // Fifteen in one piece, and by itself the one that ends the connection.
+    let (summary, entries) = oracle.end();
+    assert_eq!(summary.answered, 16);
+    // Fifteen in one piece; the one that ends the connection is sent alone.
     let pieces = entries.chunk_by(|one, next| one.written_ns == next.written_ns);
     assert_eq!(pieces.map(<[Entry]>::len).collect::<Vec<_>>(), [15, 1]);
 }
@@ -145,27 +145,27 @@ fn who_is_frozen_out_is_counted() {
     let mut frozen = oracle.connect();
     frozen.write_all(ASK).expect("it is taken");
     frozen.set_nonblocking(true).expect("it can be");
-    // A second connection is heard after the first, and its end shows that both were.
+    // The second connection is accepted after the first, so its end implies that both were handled.
     let mut other = oracle.connect();
     other.write_all(b"nonsense\r\n\r\n").expect("it is taken");
     assert_eq!(other.read(&mut [0]).expect("it ends in good order"), 0);
     let nothing = frozen.read(&mut [0]).expect_err("no answer comes");
     assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
-    let (account, _) = oracle.end();
-    assert_eq!((account.requests, account.frozen, account.answered), (1, 1, 0));
-    assert_eq!((account.connections_opened, account.connections_open_max), (2, 2));
+    let (summary, _) = oracle.end();
+    assert_eq!((summary.requests, summary.frozen, summary.answered), (1, 1, 0));
+    assert_eq!((summary.connections_opened, summary.connections_open_max), (2, 2));
 }
 
 #[test]
 fn planted_faults_are_seen_and_counted() {
-    for fault in [Fault::Reset, Fault::Truncated, Fault::Dropped] {
+    for fault in [InjectedFault::Reset, InjectedFault::Truncated, InjectedFault::Dropped] {
         let oracle = Running::start("127.0.0.1:0", |scenario| scenario.faults = vec![(fault, 1.0)]);
         let mut stream = oracle.connect();
         stream.write_all(ASK).expect("it is taken");
         let mut seen = Vec::new();
         let end = stream.read_to_end(&mut seen);
-        assert_eq!(end.is_err(), fault == Fault::Reset, "{fault:?}: {end:?}");
-        assert_eq!(seen.is_empty(), fault == Fault::Dropped, "{fault:?}");
+        assert_eq!(end.is_err(), fault == InjectedFault::Reset, "{fault:?}: {end:?}");
+        assert_eq!(seen.is_empty(), fault == InjectedFault::Dropped, "{fault:?}");
         let planted = oracle.end().0.faults;
         assert_eq!(planted.reset + planted.truncated + planted.dropped, 1);
     }
@@ -174,7 +174,7 @@ fn planted_faults_are_seen_and_counted() {
 #[test]
 fn the_share_of_faults_is_what_was_asked() {
     let oracle = Running::start("127.0.0.1:0", |scenario| {
-        scenario.faults = vec![(Fault::Status, 0.3), (Fault::Flipped, 0.3)];
+        scenario.faults = vec![(InjectedFault::Status, 0.3), (InjectedFault::Flipped, 0.3)];
     });
     let mut stream = oracle.connect();
     let (mut wrong_status, mut wrong_body) = (0, 0);

@@ -1,45 +1,46 @@
-//! What time is it, and how much time has somebody used? All answers are nanoseconds.
+//! Clocks, in nanoseconds: monotonic, wall clock and CPU time.
 //!
-//! The wall clock steps, so it serves for telling people the date and for nothing else. The rest of the
-//! tree reads time here and nowhere else, so that tests can own it.
+//! The wall clock may step, so it is used for dates only. All other code reads the time through
+//! this module.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// No Linux gives a higher process id (`PID_MAX_LIMIT`).
+/// Largest process id of Linux (`PID_MAX_LIMIT`).
 const PID_MAX: i32 = 1 << 22;
 
-/// Nanoseconds on `CLOCK_MONOTONIC` (`clock_gettime(2)`); only differences mean anything.
+/// Nanoseconds on `CLOCK_MONOTONIC` (`clock_gettime(2)`); only differences are meaningful.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Monotonic))
 }
 
-/// Nanoseconds since 1970 on `CLOCK_REALTIME` (`clock_gettime(2)`), to tell the date by.
+/// Nanoseconds since 1970 on `CLOCK_REALTIME` (`clock_gettime(2)`), for dates.
 #[must_use]
 pub fn wall_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Realtime))
 }
 
-/// CPU time in nanoseconds that this process has used, all threads together.
+/// CPU time of this process in nanoseconds, all threads together.
 #[must_use]
 pub fn own_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ProcessCPUTime))
 }
 
-/// CPU time in nanoseconds that the calling thread has used.
+/// CPU time of the calling thread in nanoseconds.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// CPU time in nanoseconds that process `pid` has used, over all its threads, the ended ones too.
+/// CPU time of process `pid` in nanoseconds, over all its threads, including exited ones.
 ///
-/// Source: `clock_getcpuclockid(3)`. Unlike `/proc/PID/stat` this has no 10 ms grain, and unlike
-/// `/proc/PID/schedstat` it loses nothing when a thread ends. `None` when there is no such process.
+/// Source: `clock_getcpuclockid(3)`. Unlike `/proc/PID/stat` it has no 10 ms granularity, and
+/// unlike `/proc/PID/schedstat` it includes exited threads. `None` when there is no such process.
 #[must_use]
 #[expect(unsafe_code, reason = "neither libc call has a safe wrapper for another process's clock")]
 pub fn process_cpu_ns(pid: i32) -> Option<u64> {
-    // A clock's name has 29 bits for the pid, and zero means the caller; the kernel's own limit is lower.
+    // A clock's name has 29 bits for the pid, and zero means the caller; the kernel's own limit is
+    // lower.
     if !(1..=PID_MAX).contains(&pid) {
         return None;
     }

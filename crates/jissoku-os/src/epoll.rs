@@ -1,4 +1,4 @@
-//! Readiness: a thin, safe wrapper of `epoll(7)`. A token is the caller's, and comes back unchanged.
+//! A safe wrapper of `epoll(7)`. Tokens are chosen by the caller.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,7 +8,7 @@ use rustix::event::epoll;
 pub use rustix::event::epoll::EventFlags as Interest;
 use rustix::io::Errno;
 
-/// One readiness report.
+/// An epoll event.
 pub type Event = epoll::Event;
 
 /// An epoll instance.
@@ -18,7 +18,7 @@ pub struct Epoll {
 }
 
 impl Epoll {
-    /// Opens an instance.
+    /// Creates an instance.
     ///
     /// # Errors
     /// The error of `epoll_create1(2)`.
@@ -26,7 +26,7 @@ impl Epoll {
         Ok(Self { fd: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
-    /// Watches `source`; closing it ends the watch.
+    /// Registers `source`; closing it unregisters it.
     ///
     /// # Errors
     /// The error of `epoll_ctl(2)`.
@@ -34,7 +34,7 @@ impl Epoll {
         Ok(epoll::add(&self.fd, source, epoll::EventData::new_u64(token), interest)?)
     }
 
-    /// Watches `source` for something else from now on.
+    /// Changes the interest of `source`.
     ///
     /// # Errors
     /// The error of `epoll_ctl(2)`.
@@ -42,7 +42,7 @@ impl Epoll {
         Ok(epoll::modify(&self.fd, source, epoll::EventData::new_u64(token), interest)?)
     }
 
-    /// Stops watching `source`, which stays open.
+    /// Unregisters `source`.
     ///
     /// # Errors
     /// The error of `epoll_ctl(2)`.
@@ -50,8 +50,8 @@ impl Epoll {
         Ok(epoll::delete(&self.fd, source)?)
     }
 
-    /// Waits until something is ready or `timeout` has passed (`None`: for ever), and returns how many
-    /// of `events` were filled, from the front. An interrupting signal counts as "nothing yet".
+    /// Waits for events until `timeout` (`None`: no timeout) and returns how many of `events` were
+    /// filled. An interruption by a signal counts as no event.
     ///
     /// # Errors
     /// The error of `epoll_wait(2)`, other than `EINTR`.
@@ -69,13 +69,13 @@ impl Epoll {
 }
 
 impl AsFd for Epoll {
-    /// It is readable while it has something to report.
+    /// Readable while events are pending.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-/// An event that reports nothing, to fill a buffer with before the first wait.
+/// An empty event, to initialise a buffer.
 #[must_use]
 pub fn no_event() -> Event {
     Event { flags: Interest::empty(), data: epoll::EventData::new_u64(0) }

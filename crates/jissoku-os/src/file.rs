@@ -1,9 +1,9 @@
-//! Regular files below one folder, and nothing outside it.
+//! Opens regular files below a root directory.
 //!
-//! A name is looked up by the kernel with `openat2(2)` and `RESOLVE_BENEATH`: whatever links and dots it
-//! holds, what lies above the folder cannot be reached, not even while somebody moves things about.
+//! Names are resolved with `openat2(2)` and `RESOLVE_BENEATH`: files outside the root cannot be
+//! reached by links or `..`, even if files are renamed concurrently.
 
-mod folder;
+mod dir;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,16 +13,16 @@ use rustix::fs::{self, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use crate::clock;
-pub use folder::{Entry, Folder, Kind};
+pub use dir::{Dir, DirEntry, Kind};
 
-/// How long after a change a second one may leave the times of a file as they are. File systems that count
-/// in two seconds exist; most count in ticks of the kernel, of at most 10 ms.
-const SETTLING_NS: i128 = 2_000_000_000;
+/// Granularity of file times: a second change within it may not be visible. Some file systems have
+/// 2 s; most have a kernel tick of at most 10 ms.
+const MTIME_GRANULARITY_NS: i128 = 2_000_000_000;
 
-/// How often a look-up is tried that the kernel could not vouch for, because something above was moved.
-const TRIES: usize = 8;
+/// Attempts of a lookup that raced with a rename (EAGAIN).
+const LOOKUP_TRIES: usize = 8;
 
-/// A folder whose files may be opened.
+/// A root directory.
 #[derive(Debug)]
 pub struct Root {
     folder: OwnedFd,
@@ -30,40 +30,40 @@ pub struct Root {
 
 /// Which symbolic links are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Links {
-    /// Those that stay below the root.
+pub enum SymlinkPolicy {
+    /// Follow links that stay below the root.
     #[default]
     Beneath,
-    /// None.
+    /// Follow none.
     Never,
 }
 
-/// What a name stands for.
+/// The result of a lookup.
 #[derive(Debug)]
-pub enum Found {
+pub enum LookupResult {
     /// A regular file.
     File(File),
-    /// A folder.
-    Folder(Folder),
-    /// Nothing that could be read: no such name, a way that leads out, a device, a socket, a queue.
+    /// A directory.
+    Dir(Dir),
+    /// No such file, a path that leaves the root, or a device, socket or FIFO.
     Nothing,
-    /// Something that we may not read.
+    /// Permission denied.
     Forbidden,
 }
 
-/// Which file or folder this is, and in what state: two that are equal hold the same, as far as the file
-/// system's clock can tell.
+/// Identity and state of a file or directory. Equal stamps mean equal content, up to the
+/// granularity of file times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
-    /// The device's number.
+pub struct FileStamp {
+    /// Device number.
     pub dev: u64,
-    /// The file's number on it.
+    /// Inode number.
     pub ino: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When the bytes changed last, nanoseconds since 1970.
+    /// Last modification of the content, nanoseconds since 1970.
     pub mtime_ns: i128,
-    /// When anything about the file changed last, nanoseconds since 1970.
+    /// Last change of the inode, nanoseconds since 1970.
     pub ctime_ns: i128,
 }
 
@@ -71,40 +71,39 @@ pub struct Identity {
 #[derive(Debug)]
 pub struct File {
     fd: OwnedFd,
-    identity: Identity,
+    stamp: FileStamp,
 }
 
 impl Root {
-    /// Opens the folder at `path`.
+    /// Opens the directory `path`.
     ///
     /// # Errors
-    /// The error of `open(2)`; `ENOTDIR` for what is no folder, `ENOSYS` from a kernel before 5.6, which
-    /// cannot look below a folder safely.
+    /// The error of `open(2)`; `ENOTDIR` for a file, `ENOSYS` on a kernel before 5.6, which has no
+    /// `openat2(2)`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = Self { folder: fs::open(path, flags, Mode::empty())? };
-        root.open_below(Path::new("."), Links::Never)?;
+        root.open_below(Path::new("."), SymlinkPolicy::Never)?;
         Ok(root)
     }
 
-    /// Opens the regular file that `name`, relative to the folder, stands for now.
+    /// Opens the regular file `name`, relative to the root.
     ///
     /// # Errors
-    /// The error of `openat2(2)`: `ENOENT`, `EXDEV` for a name that leads out, `ELOOP`; `EISDIR` for a
-    /// folder and `ENXIO` for anything else that is no regular file.
+    /// The error of `openat2(2)`: `ENOENT`, `EXDEV` for a path that leaves the root, `ELOOP`;
+    /// `EISDIR` for a directory and `ENXIO` for other file types.
     pub fn find(&self, name: &Path) -> io::Result<File> {
-        File::of(self.open_below(name, Links::Beneath)?)
+        File::of(self.open_below(name, SymlinkPolicy::Beneath)?)
     }
 
-    /// What `name`, relative to the folder, stands for now.
+    /// Looks up `name`, relative to the root.
     ///
     /// # Errors
-    /// Those that say something about us rather than about the name: no descriptors, no memory, a broken
-    /// disk.
-    pub fn look(&self, name: &Path, links: Links) -> io::Result<Found> {
+    /// Errors of the system rather than of the name: `EMFILE`, `ENOMEM`, `EIO`.
+    pub fn lookup(&self, name: &Path, links: SymlinkPolicy) -> io::Result<LookupResult> {
         let fd = match self.open_below(name, links) {
             Ok(fd) => fd,
-            Err(Errno::ACCESS | Errno::PERM) => return Ok(Found::Forbidden),
+            Err(Errno::ACCESS | Errno::PERM) => return Ok(LookupResult::Forbidden),
             Err(
                 Errno::NOENT
                 | Errno::NOTDIR
@@ -115,25 +114,25 @@ impl Root {
                 | Errno::NODEV
                 | Errno::INVAL
                 | Errno::ILSEQ,
-            ) => return Ok(Found::Nothing),
+            ) => return Ok(LookupResult::Nothing),
             Err(error) => return Err(error.into()),
         };
         let found = fs::fstat(&fd)?;
         Ok(match FileType::from_raw_mode(found.st_mode) {
-            FileType::RegularFile => Found::File(File { fd, identity: Identity::of(&found) }),
-            FileType::Directory => Found::Folder(Folder::new(fd, Identity::of(&found))),
-            _ => Found::Nothing,
+            FileType::RegularFile => LookupResult::File(File { fd, stamp: FileStamp::of(&found) }),
+            FileType::Directory => LookupResult::Dir(Dir::new(fd, FileStamp::of(&found))),
+            _ => LookupResult::Nothing,
         })
     }
 
-    /// Neither a queue without a writer nor a terminal makes this wait or changes anything.
-    fn open_below(&self, name: &Path, links: Links) -> Result<OwnedFd, Errno> {
+    /// Does not block on a FIFO and does not acquire a controlling terminal.
+    fn open_below(&self, name: &Path, links: SymlinkPolicy) -> Result<OwnedFd, Errno> {
         let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        if links == Links::Never {
+        if links == SymlinkPolicy::Never {
             resolve |= ResolveFlags::NO_SYMLINKS;
         }
         let mut outcome = Err(Errno::AGAIN);
-        for _ in 0..TRIES {
+        for _ in 0..LOOKUP_TRIES {
             outcome = fs::openat2(&self.folder, name, READING, Mode::empty(), resolve);
             if !matches!(outcome, Err(Errno::AGAIN | Errno::INTR)) {
                 break;
@@ -143,12 +142,12 @@ impl Root {
     }
 }
 
-/// How everything is opened.
+/// Flags of `openat2(2)`.
 const READING: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 impl File {
-    /// Opens the regular file at `path`, wherever that is.
+    /// Opens the regular file `path`, without a root.
     ///
     /// # Errors
     /// As [`Root::find`], but for `EXDEV`.
@@ -159,37 +158,36 @@ impl File {
     fn of(fd: OwnedFd) -> io::Result<Self> {
         let found = fs::fstat(&fd)?;
         match FileType::from_raw_mode(found.st_mode) {
-            FileType::RegularFile => Ok(Self { fd, identity: Identity::of(&found) }),
+            FileType::RegularFile => Ok(Self { fd, stamp: FileStamp::of(&found) }),
             FileType::Directory => Err(Errno::ISDIR.into()),
             _ => Err(Errno::NXIO.into()),
         }
     }
 
-    /// What it was when it was opened.
+    /// Its stamp when it was opened.
     #[must_use]
-    pub const fn identity(&self) -> &Identity {
-        &self.identity
+    pub const fn stamp(&self) -> &FileStamp {
+        &self.stamp
     }
 
-    /// Whether its bytes are still what they were when it was opened, as far as the times of `fstat(2)`
-    /// tell. That another file took its name is no change of its bytes, though its last name's going moves
-    /// [`Identity::ctime_ns`].
+    /// Whether its content is unchanged since it was opened, by `fstat(2)`. Being replaced by
+    /// rename is not a change, although unlinking updates [`FileStamp::ctime_ns`].
     #[must_use]
     pub fn is_unchanged(&self) -> bool {
         let Ok(found) = fs::fstat(&self.fd) else { return false };
-        let mut now = Identity::of(&found);
+        let mut now = FileStamp::of(&found);
         if found.st_nlink == 0 {
-            now.ctime_ns = self.identity.ctime_ns;
+            now.ctime_ns = self.stamp.ctime_ns;
         }
-        now == self.identity
+        now == self.stamp
     }
 
-    fn identity_now(&self) -> Option<Identity> {
-        fs::fstat(&self.fd).ok().map(|found| Identity::of(&found))
+    fn stamp_now(&self) -> Option<FileStamp> {
+        fs::fstat(&self.fd).ok().map(|found| FileStamp::of(&found))
     }
 
-    /// Reads at `offset` without moving anything (`pread(2)`), and returns how many bytes came; fewer
-    /// than asked for only at the end.
+    /// Reads at `offset` (`pread(2)`) and returns the number of bytes; fewer than requested only at
+    /// end of file.
     ///
     /// # Errors
     /// The error of `pread(2)`.
@@ -206,28 +204,28 @@ impl File {
         Ok(filled)
     }
 
-    /// Reads the whole file, or `None` if it changed meanwhile. A file that has only just changed is read
-    /// twice, because its times would not tell of another change. What this cannot tell is that somebody has
-    /// written half of what he means to write; only who replaces a file by renaming is safe from that.
+    /// Reads the whole file; `None` if it changed meanwhile. A file that was changed a moment ago
+    /// is read twice, because its times may not show another change. A write in progress cannot be
+    /// detected; replacing files by rename avoids that.
     ///
     /// # Errors
     /// The error of `pread(2)`.
     pub fn read_whole(&self) -> io::Result<Option<Vec<u8>>> {
-        let is_settled = self.identity.is_settled(clock::wall_ns());
+        let is_mtime_stable = self.stamp.is_mtime_stable(clock::wall_ns());
         let Some(bytes) = self.read_once()? else { return Ok(None) };
-        if is_settled {
+        if is_mtime_stable {
             return Ok(Some(bytes));
         }
         Ok(self.read_once()?.filter(|again| *again == bytes))
     }
 
     fn read_once(&self) -> io::Result<Option<Vec<u8>>> {
-        let size = usize::try_from(self.identity.size).map_err(|_| Errno::FBIG)?;
-        // One byte more than there should be shows a file that has grown.
+        let size = usize::try_from(self.stamp.size).map_err(|_| Errno::FBIG)?;
+        // One byte more detects a file that has grown.
         let mut bytes = vec![0; size + 1];
         let count = self.read_at(&mut bytes, 0)?;
         bytes.truncate(size);
-        Ok((count == size && self.identity_now() == Some(self.identity)).then_some(bytes))
+        Ok((count == size && self.stamp_now() == Some(self.stamp)).then_some(bytes))
     }
 }
 
@@ -237,13 +235,13 @@ impl AsFd for File {
     }
 }
 
-impl Identity {
-    /// Whether a change from now on, `now_ns` on the wall clock, would show. Until then, equal identities
-    /// do not prove equal bytes.
+impl FileStamp {
+    /// Whether a later change would be visible, at `now_ns` on the wall clock. Until then, equal
+    /// stamps do not imply equal content.
     #[must_use]
-    pub fn is_settled(&self, now_ns: u64) -> bool {
-        // Only the kernel sets this one; people set the other as they like.
-        i128::from(now_ns) - self.ctime_ns > SETTLING_NS
+    pub fn is_mtime_stable(&self, now_ns: u64) -> bool {
+        // ctime is set by the kernel only, mtime also by users.
+        i128::from(now_ns) - self.ctime_ns > MTIME_GRANULARITY_NS
     }
 
     #[expect(clippy::useless_conversion, reason = "the fields differ in width between platforms")]

@@ -1,6 +1,6 @@
-//! Descriptors that another process left open for this one: the protocol of `sd_listen_fds(3)`.
+//! Socket activation: descriptors passed by another process (`sd_listen_fds(3)`).
 //!
-//! systemd hands over sockets so, and so does a server to its successor: there is one way in.
+//! Used by systemd and by a server that re-executes itself.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -8,59 +8,70 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::FdFlags;
 
-/// The first descriptor that is handed over (`SD_LISTEN_FDS_START`).
+/// The first passed descriptor (`SD_LISTEN_FDS_START`).
 pub(crate) const FIRST: RawFd = 3;
 
-/// More than anybody hands over; a larger number is a mistake.
+/// Maximum number of passed descriptors; larger numbers are rejected.
 const COUNT_MAX: RawFd = 4096;
 
-/// A descriptor that was handed over.
+/// A passed descriptor.
 #[derive(Debug)]
 pub struct Inherited {
-    /// What the other side calls it; `unknown` if it does not say.
+    /// Its name in `LISTEN_FDNAMES`, or `unknown`.
     pub name: String,
-    /// The descriptor. No child of ours will have it.
+    /// The descriptor, with `FD_CLOEXEC` set.
     pub fd: OwnedFd,
 }
 
 /// The values of `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES`, where they are set.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Handover<'a> {
-    /// Whom the descriptors are meant for.
-    pub pid: Option<&'a str>,
-    /// How many there are.
-    pub count: Option<&'a str>,
-    /// Their names, with colons between them.
-    pub names: Option<&'a str>,
+struct ListenEnv<'a> {
+    pid: Option<&'a str>,
+    count: Option<&'a str>,
+    names: Option<&'a str>,
 }
 
-/// Takes what was handed over, once: a second call finds nothing.
+/// Takes the descriptors named in the environment; a second call returns none.
+///
+/// The numbers come from the environment and not from arguments, because safe code must not be able
+/// to take a descriptor that has an owner. A wrong count in the environment is detected, too:
+/// descriptors that this process opened have `FD_CLOEXEC`, and inherited ones cannot.
 ///
 /// # Errors
-/// `InvalidInput` when the values make no sense, and the error of `fcntl(2)` when a descriptor is not open.
-pub fn take(handover: Handover<'_>) -> io::Result<Vec<Inherited>> {
+/// `InvalidInput` when a value is invalid or a descriptor was not inherited, and the error of
+/// `fcntl(2)` when one is not open.
+pub fn take_listen_fds() -> io::Result<Vec<Inherited>> {
     static IS_TAKEN: AtomicBool = AtomicBool::new(false);
-    let is_ours = handover.pid.is_some_and(|pid| pid == std::process::id().to_string());
-    if !is_ours || IS_TAKEN.swap(true, Ordering::Relaxed) {
+    let values = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"].map(std::env::var_os);
+    let [pid, count, names] = values.each_ref().map(|value| value.as_ref()?.to_str());
+    let env = ListenEnv { pid, count, names };
+    if !env.is_ours() || IS_TAKEN.swap(true, Ordering::Relaxed) {
         return Ok(Vec::new());
     }
-    let count = count(handover.count.unwrap_or("0"))?;
-    let mut names = handover.names.unwrap_or_default().split(':');
-    (FIRST..FIRST + count)
-        .map(|fd| {
-            let name = names.next().filter(|name| !name.is_empty()).unwrap_or("unknown");
-            Ok(Inherited { name: name.to_owned(), fd: adopt(fd)? })
-        })
-        .collect()
+    env.adopt_all()
+}
+
+impl ListenEnv<'_> {
+    fn is_ours(&self) -> bool {
+        self.pid.is_some_and(|pid| pid == std::process::id().to_string())
+    }
+
+    fn adopt_all(&self) -> io::Result<Vec<Inherited>> {
+        let count = count(self.count.unwrap_or("0"))?;
+        let mut names = self.names.unwrap_or_default().split(':');
+        (FIRST..FIRST + count)
+            .map(|fd| {
+                let name = names.next().filter(|name| !name.is_empty()).unwrap_or("unknown");
+                Ok(Inherited { name: name.to_owned(), fd: adopt(fd)? })
+            })
+            .collect()
+    }
 }
 
 fn count(text: &str) -> io::Result<RawFd> {
     let count = text.parse().ok().filter(|count| (0..=COUNT_MAX).contains(count));
     count.ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("LISTEN_FDS is {text:?}, which is no number of descriptors"),
-        )
+        io::Error::new(io::ErrorKind::InvalidInput, format!("invalid LISTEN_FDS {text:?}"))
     })
 }
 
@@ -71,8 +82,12 @@ fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
     if flags < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, as was just seen, and `LISTEN_PID` says that it was left to this process, which
-    // takes it once (`IS_TAKEN`).
+    if flags & libc::FD_CLOEXEC != 0 {
+        let message = format!("descriptor {fd} was opened by this process, not passed to it");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    // SAFETY: it is open and was inherited, as was just seen, and `LISTEN_PID` says that it was
+    // left to this process, which takes it once (`IS_TAKEN`): nobody else owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
     Ok(fd)
@@ -80,14 +95,24 @@ fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     #[test]
     fn what_is_meant_for_somebody_else_is_left_alone() {
         for pid in [None, Some("1"), Some("-1"), Some("")] {
-            let handover = Handover { pid, count: Some("7"), names: None };
-            assert!(take(handover).expect("nothing is wrong with it").is_empty());
+            assert!(!ListenEnv { pid, count: Some("7"), names: None }.is_ours());
         }
+        assert!(take_listen_fds().expect("nothing is wrong with it").is_empty());
+    }
+
+    #[test]
+    fn a_descriptor_of_ours_is_never_taken() {
+        let (ours, _other) = std::os::unix::net::UnixStream::pair().expect("a pair can be had");
+        let refusal = adopt(ours.as_raw_fd()).expect_err("it was not inherited");
+        assert_eq!(refusal.kind(), io::ErrorKind::InvalidInput);
+        assert!(ours.peer_addr().is_ok(), "it is still open");
     }
 
     #[test]

@@ -1,24 +1,25 @@
-//! The kernel as jissoku uses it: sockets, clocks, cores, readiness.
+//! System interfaces that jissoku uses: sockets, clocks, CPU affinity, epoll and io_uring.
 //!
-//! This crate knows nothing of HTTP. It is the only one that names `libc`, `rustix` or `io-uring`, so a
-//! question about a system call has one place to be asked.
+//! Independent of HTTP. Only this crate uses `libc`, `rustix` and `io-uring`, so all system calls
+//! are in one place.
 
-mod buffering;
+pub mod affinity;
 pub mod clock;
-pub mod core;
 pub mod descriptors;
 pub mod driver;
 pub mod epoll;
 pub mod file;
+pub mod host_info;
 pub mod inherited;
 mod listening;
-pub mod machine;
 pub mod notify;
+pub mod poll;
 pub mod privilege;
 pub mod process;
+pub mod reexec;
 pub mod signal;
 pub mod socket;
-pub mod successor;
+mod socket_options;
 pub mod timer;
 pub mod tsc;
 pub mod uring;

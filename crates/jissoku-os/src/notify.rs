@@ -1,4 +1,4 @@
-//! Says to the service manager how the process is doing: the protocol of `sd_notify(3)`.
+//! Service notifications (`sd_notify(3)`).
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,15 +6,15 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Whom to tell: the value of `NOTIFY_SOCKET`.
+/// The notification socket of the service manager.
 #[derive(Debug)]
-pub struct Notifier {
+pub struct SdNotify {
     socket: UnixDatagram,
     address: SocketAddr,
 }
 
-impl Notifier {
-    /// Tells whoever listens on `address`: a path, or a name in the abstract namespace after an `@`.
+impl SdNotify {
+    /// Opens the socket `address` (`NOTIFY_SOCKET`): a path, or `@` and an abstract name.
     ///
     /// # Errors
     /// `InvalidInput` for another kind of address, or the error of `socket(2)`.
@@ -25,16 +25,16 @@ impl Notifier {
             _ => return Err(io::ErrorKind::InvalidInput.into()),
         };
         let socket = UnixDatagram::unbound()?;
-        // A manager that does not read is no reason to stand still.
+        // A manager that does not read must not block the server.
         socket.set_nonblocking(true)?;
         Ok(Self { socket, address })
     }
 
-    /// Sends assignments, one per line, as one message.
+    /// Sends assignments, one per line, as one datagram.
     ///
     /// # Errors
     /// The error of `sendto(2)`.
-    pub fn tell(&self, lines: &str) -> io::Result<()> {
+    pub fn send(&self, lines: &str) -> io::Result<()> {
         self.socket.send_to_addr(lines.as_bytes(), &self.address).map(drop)
     }
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     fn check(address: &OsStr, listener: &UnixDatagram) {
-        Notifier::new(address).expect("an address").tell("READY=1\nSTATUS=x").expect("told");
+        SdNotify::new(address).expect("an address").send("READY=1\nSTATUS=x").expect("told");
         let mut bytes = [0; 64];
         let size = listener.recv(&mut bytes).expect("a message");
         assert_eq!(&bytes[..size], b"READY=1\nSTATUS=x");
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn other_addresses_are_refused() {
         for address in ["", "@", "vsock:2:1", "relative"] {
-            assert!(Notifier::new(OsStr::new(address)).is_err(), "{address:?}");
+            assert!(SdNotify::new(OsStr::new(address)).is_err(), "{address:?}");
         }
     }
 }

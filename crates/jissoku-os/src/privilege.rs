@@ -1,4 +1,4 @@
-//! Becoming another user for good, once what only root may do is done.
+//! Dropping the privileges of root permanently.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -7,23 +7,23 @@ use std::ptr;
 
 use rustix::process::{Gid, Uid};
 
-/// Room for an entry of the user database and all its texts; more than any sane one needs.
+/// Buffer size for an entry of the user database.
 const ENTRY_SIZE: usize = 64 * 1024;
 
-/// A user and a group to become.
+/// The user and group ids to switch to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct UserIds {
     uid: u32,
     gid: u32,
-    /// Under which its further groups are found; a bare number has none.
+    /// The user name, for supplementary groups; a bare number has none.
     name: Option<CString>,
 }
 
-impl Identity {
-    /// Looks up a user, by name or number, and a group; without one, it is the user's own.
+impl UserIds {
+    /// Looks up a user and a group, by name or number; the default group is that of the user.
     ///
     /// # Errors
-    /// `NotFound` with a sentence, or the error of asking the user database.
+    /// `NotFound` with a message, or the error of the user database.
     pub fn find(user: &str, group: Option<&str>) -> io::Result<Self> {
         let (uid, own_gid, name) = match (find_user(user)?, user.parse()) {
             (Some((uid, gid)), _) => (uid, Some(gid), Some(CString::new(user)?)),
@@ -42,33 +42,33 @@ impl Identity {
         Ok(Self { uid, gid, name })
     }
 
-    /// Makes a file its own, unless we are no root: then it is ours already, or never will be its.
+    /// Changes the owner of a file, if the process is root.
     ///
     /// # Errors
     /// The error of `fchown(2)`.
-    pub fn own(&self, file: impl AsFd) -> io::Result<()> {
+    pub fn chown(&self, file: impl AsFd) -> io::Result<()> {
         if !is_root() {
             return Ok(());
         }
         Ok(rustix::fs::fchown(file, Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)))?)
     }
 
-    /// Becomes it, with all threads and for good; nothing happens if that is who we are already.
+    /// Switches all threads to the ids, permanently; a no-op if they are set already.
     ///
     /// # Errors
-    /// `PermissionDenied` when we are not root, the error of `setuid(2)` and its like, and a sentence if a
-    /// thread has kept what it should have lost.
-    pub fn assume(&self) -> io::Result<()> {
+    /// `PermissionDenied` without root, the error of `setuid(2)` and related calls, and an error if
+    /// a thread has kept its privileges.
+    pub fn drop_privileges(&self) -> io::Result<()> {
         if !is_root() {
-            if self.is_everywhere()? {
+            if self.all_threads_have_changed()? {
                 return Ok(());
             }
-            let message = "only root can become another user";
+            let message = "only root can switch to another user";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
         }
         self.change()?;
-        if !self.is_everywhere()? || (self.uid != 0 && can_become_root()) {
-            return Err(io::Error::other("the privileges of root could not be given up"));
+        if !self.all_threads_have_changed()? || (self.uid != 0 && can_become_root()) {
+            return Err(io::Error::other("privileges could not be dropped"));
         }
         Ok(())
     }
@@ -79,7 +79,7 @@ impl Identity {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         };
-        // The user comes last: afterwards the groups cannot be changed any more.
+        // The user id last: afterwards groups cannot be changed.
         match &self.name {
             // SAFETY: the name is a string that ends in NUL.
             Some(name) => check(unsafe { libc::initgroups(name.as_ptr(), self.gid) })?,
@@ -92,10 +92,10 @@ impl Identity {
         check(unsafe { libc::setuid(self.uid) })
     }
 
-    /// Whether every thread of the process is this user and group in every respect.
-    fn is_everywhere(&self) -> io::Result<bool> {
+    /// Whether all ids of all threads are these.
+    fn all_threads_have_changed(&self) -> io::Result<bool> {
         for thread in std::fs::read_dir("/proc/self/task")? {
-            // A thread may end between the listing and the reading; then it is nobody any more.
+            // A thread may exit between listing and reading.
             let Ok(status) = std::fs::read_to_string(thread?.path().join("status")) else {
                 continue;
             };
@@ -107,13 +107,13 @@ impl Identity {
     }
 }
 
-/// Whether the real, effective, saved and file system number are all this one (`proc_pid_status(5)`).
+/// Whether the real, effective, saved and file system ids are all `number` (`proc_pid_status(5)`).
 fn is_all(status: &str, key: &str, number: u32) -> bool {
     let line = status.lines().find_map(|line| line.strip_prefix(key));
     line.is_some_and(|line| line.split_whitespace().all(|word| word.parse() == Ok(number)))
 }
 
-/// Whether this process may do everything.
+/// Whether the process is root.
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -129,7 +129,7 @@ fn not_found(sentence: &str) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, sentence)
 }
 
-#[expect(unsafe_code, reason = "the C library alone knows all the places where users are kept")]
+#[expect(unsafe_code, reason = "only the C library implements all user databases")]
 fn find_user(name: &str) -> io::Result<Option<(u32, u32)>> {
     let name = CString::new(name)?;
     let mut texts = vec![0; ENTRY_SIZE];
@@ -144,7 +144,7 @@ fn find_user(name: &str) -> io::Result<Option<(u32, u32)>> {
     Ok(Some((entry.pw_uid, entry.pw_gid)).filter(|_| !found.is_null()))
 }
 
-#[expect(unsafe_code, reason = "the C library alone knows all the places where groups are kept")]
+#[expect(unsafe_code, reason = "only the C library implements all group databases")]
 fn find_group(name: &str) -> io::Result<Option<u32>> {
     let name = CString::new(name)?;
     let mut texts = vec![0; ENTRY_SIZE];
@@ -159,7 +159,7 @@ fn find_group(name: &str) -> io::Result<Option<u32>> {
     Ok(Some(entry.gr_gid).filter(|_| !found.is_null()))
 }
 
-/// The manual lists a handful of errors that only mean that there is no such entry (`getpwnam(3)`).
+/// Several errors only mean that there is no such entry (`getpwnam(3)`).
 fn outcome(failed: i32, is_found: bool, name: &CStr) -> io::Result<()> {
     match failed {
         _ if is_found => Ok(()),
@@ -177,15 +177,15 @@ mod tests {
 
     #[test]
     fn users_and_groups_are_found_by_name_or_number() {
-        let root = Identity::find("root", None).expect("everybody has root");
+        let root = UserIds::find("root", None).expect("everybody has root");
         assert_eq!((root.uid, root.gid), (0, 0));
-        let nobody = Identity::find("12345", Some("12346")).expect("numbers need no entry");
+        let nobody = UserIds::find("12345", Some("12346")).expect("numbers need no entry");
         assert_eq!((nobody.uid, nobody.gid, nobody.name), (12345, 12346, None));
         for (user, group) in [("nobody-of-that-name", None), ("root", Some("no-such-group"))] {
-            let refusal = Identity::find(user, group).expect_err("there is none");
+            let refusal = UserIds::find(user, group).expect_err("there is none");
             assert!(refusal.to_string().starts_with("there is no "), "{refusal}");
         }
-        assert!(Identity::find("12345", None).is_err());
+        assert!(UserIds::find("12345", None).is_err());
     }
 
     #[test]

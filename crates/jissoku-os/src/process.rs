@@ -1,53 +1,55 @@
-//! Which processes belong to a server? `proc_pid_stat(5)` is asked.
+//! Process trees, from `proc_pid_stat(5)`.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 
-/// The process itself, every process of the session it leads, and all their descendants; ascending.
+/// The process, all processes of the session it leads, and their descendants; ascending.
 ///
-/// A daemon that leaves its session after its parent has gone is not found. Empty when `root` is gone.
+/// A daemon that leaves its session after its parent exited is not found. Empty when `root` does
+/// not exist.
 ///
 /// # Errors
 /// The error of reading `/proc`.
-pub fn family(root: i32) -> io::Result<Vec<i32>> {
-    let mut everyone = BTreeMap::new();
+pub fn process_tree(root: i32) -> io::Result<Vec<i32>> {
+    let mut processes = BTreeMap::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        // A process may end between the listing and the reading; then it is nobody's any more.
+        // A process may exit between listing and reading.
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-        if let Some(kin) = kin(&stat) {
-            everyone.insert(pid, kin);
+        if let Some(stat) = parse_stat(&stat) {
+            processes.insert(pid, stat);
         }
     }
-    Ok(everyone.keys().copied().filter(|&pid| belongs(pid, root, &everyone)).collect())
+    Ok(processes.keys().copied().filter(|&pid| belongs(pid, root, &processes)).collect())
 }
 
 /// Parent and session of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kin {
+struct ProcStat {
     parent: i32,
     session: i32,
 }
 
-/// The name in parentheses may hold anything, parentheses too, so fields are counted after the last one.
-fn kin(stat: &str) -> Option<Kin> {
+/// The name in parentheses may hold anything, parentheses too, so fields are counted after the last
+/// one.
+fn parse_stat(stat: &str) -> Option<ProcStat> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(1);
     let parent = fields.next()?.parse().ok()?;
     let session = fields.nth(1)?.parse().ok()?;
-    Some(Kin { parent, session })
+    Some(ProcStat { parent, session })
 }
 
-fn belongs(pid: i32, root: i32, everyone: &BTreeMap<i32, Kin>) -> bool {
+fn belongs(pid: i32, root: i32, processes: &BTreeMap<i32, ProcStat>) -> bool {
     let mut at = pid;
-    // Parents can change while they are read, so a cycle is possible in theory: climb only so far.
-    for _ in 0..everyone.len() {
-        let Some(kin) = everyone.get(&at) else { return false };
-        if at == root || kin.session == root {
+    // Parents can change meanwhile, so a cycle is possible in theory: the iteration is bounded.
+    for _ in 0..processes.len() {
+        let Some(stat) = processes.get(&at) else { return false };
+        if at == root || stat.session == root {
             return true;
         }
-        at = kin.parent;
+        at = stat.parent;
     }
     false
 }
@@ -59,32 +61,32 @@ mod tests {
     #[test]
     fn this_process_is_its_own_family() {
         let me = i32::try_from(std::process::id()).expect("a pid is positive");
-        assert!(family(me).expect("/proc can be read").contains(&me));
+        assert!(process_tree(me).expect("/proc can be read").contains(&me));
     }
 
     #[test]
     fn nobody_has_no_family() {
-        assert_eq!(family(i32::MAX).expect("/proc can be read"), Vec::<i32>::new());
+        assert_eq!(process_tree(i32::MAX).expect("/proc can be read"), Vec::<i32>::new());
     }
 
     #[test]
     fn a_name_with_parentheses_does_not_shift_the_fields() {
         let stat = "12 (a) b (c)) S 7 12 9 0 -1 4194560";
-        assert_eq!(kin(stat), Some(Kin { parent: 7, session: 9 }));
+        assert_eq!(parse_stat(stat), Some(ProcStat { parent: 7, session: 9 }));
     }
 
     #[test]
     fn a_session_and_its_grandchildren_belong_together() {
-        let kin = |parent, session| Kin { parent, session };
-        let everyone = BTreeMap::from([
-            (1, kin(0, 1)),
-            (5, kin(1, 5)),
-            (6, kin(5, 5)),
-            (7, kin(6, 7)),
-            (8, kin(1, 5)),
-            (9, kin(1, 9)),
+        let stat = |parent, session| ProcStat { parent, session };
+        let processes = BTreeMap::from([
+            (1, stat(0, 1)),
+            (5, stat(1, 5)),
+            (6, stat(5, 5)),
+            (7, stat(6, 7)),
+            (8, stat(1, 5)),
+            (9, stat(1, 9)),
         ]);
-        let found: Vec<i32> = (1..=9).filter(|&pid| belongs(pid, 5, &everyone)).collect();
+        let found: Vec<i32> = (1..=9).filter(|&pid| belongs(pid, 5, &processes)).collect();
         assert_eq!(found, [5, 6, 7, 8]);
     }
 }

@@ -1,46 +1,59 @@
-//! Signals as something to wait for: each arrives as one readable byte on a socket.
+//! Signals as readable sockets: each signal is one byte.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+use signal_hook::SigId;
 pub use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::low_level::{pipe, unregister};
 
-/// Makes sending to a peer that has gone an error, for the whole process and for good, where it would end the
-/// process otherwise (`SIGPIPE`).
+/// Ignores `SIGPIPE` for the whole process, so that a send to a closed connection returns an error.
 ///
-/// Sends have a flag for that, but `sendfile(2)` has none. Programs in Rust and in Python begin like this,
-/// but one that embeds us need not.
-#[expect(unsafe_code, reason = "nobody offers this as a safe call")]
-pub fn outlive_broken_pipes() {
+/// Sends have a flag for that, but `sendfile(2)` has none. The runtimes of Rust and Python ignore
+/// it already, but other embedders may not.
+#[expect(unsafe_code, reason = "there is no safe wrapper")]
+pub fn ignore_sigpipe() {
     // SAFETY: to ignore a signal installs no handler of ours, and the number is a signal's.
     let _before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
-/// Turns some signals into readiness.
+/// Registered signals; dropping it unregisters them.
 #[derive(Debug)]
 pub struct Signals {
     receiver: UnixStream,
+    registered: Vec<SigId>,
 }
 
 impl Signals {
-    /// Catches `signals` for the whole process, from now on and for good.
+    /// Registers `signals` for the whole process. After dropping, their default actions stay
+    /// disabled.
     ///
     /// # Errors
     /// The error of `socketpair(2)`, `dup(2)` or `sigaction(2)`.
-    pub fn catch(signals: &[i32]) -> io::Result<Self> {
+    pub fn register(signals: &[i32]) -> io::Result<Self> {
         let (receiver, sender) = UnixStream::pair()?;
         receiver.set_nonblocking(true)?;
+        // On an error, the signals registered so far are unregistered.
+        let mut registered_signals = Self { receiver, registered: Vec::new() };
         for &signal in signals {
-            signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
+            registered_signals.registered.push(pipe::register(signal, sender.try_clone()?)?);
         }
-        Ok(Self { receiver })
+        Ok(registered_signals)
     }
 
-    /// How many signals have come since the last call; does not wait.
+    /// The number of signals since the last call; does not wait.
     pub fn count(&mut self) -> usize {
         let mut bytes = [0; 64];
         self.receiver.read(&mut bytes).unwrap_or(0)
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for id in self.registered.drain(..) {
+            unregister(id);
+        }
     }
 }
 

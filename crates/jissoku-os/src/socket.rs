@@ -1,4 +1,4 @@
-//! Stream sockets, TCP and Unix alike, never blocking. The rest of the tree sees [`Endpoint`] and file descriptors.
+//! Non-blocking stream sockets, TCP and Unix.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -13,12 +13,13 @@ use rustix::net::{
     SocketFlags, SocketType, sockopt,
 };
 
-pub use crate::buffering::Buffering;
 pub use crate::listening::{
-    Sharing, adopt, begin_to_listen, bind, claim, is_listening, is_reuseport, listen, set_backlog,
+    Sharing, bind, bind_and_listen, from_inherited, is_listening, is_reuseport, listen, probe_bind,
+    set_backlog,
 };
+pub use crate::socket_options::SocketOptions;
 
-/// Where a server listens or a client connects.
+/// A TCP or Unix address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// An address and port.
@@ -27,13 +28,13 @@ pub enum Endpoint {
     Unix(PathBuf),
 }
 
-/// An endpoint that could not be read from text.
+/// An invalid endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadEndpoint(String);
 
 impl fmt::Display for BadEndpoint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:?} is no address: write HOST:PORT or unix:PATH", self.0)
+        write!(formatter, "invalid address {:?}: write HOST:PORT or unix:PATH", self.0)
     }
 }
 
@@ -60,10 +61,11 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// The endpoint a listener got, which tells the port when zero was asked for.
+/// The local address of a socket, with the actual port.
 ///
 /// # Errors
-/// The error of `getsockname(2)`, or `InvalidInput` for a socket that is neither TCP nor a named Unix one.
+/// The error of `getsockname(2)`, or `InvalidInput` for a socket that is neither TCP nor a named
+/// Unix one.
 pub fn local_endpoint(socket: impl AsFd) -> io::Result<Endpoint> {
     let address = net::getsockname(socket)?;
     if let Ok(tcp) = SocketAddr::try_from(address.clone()) {
@@ -74,8 +76,8 @@ pub fn local_endpoint(socket: impl AsFd) -> io::Result<Endpoint> {
     Ok(Endpoint::Unix(String::from_utf8_lossy(path).into_owned().into()))
 }
 
-/// The address at the other end of a connection (`getpeername(2)`), without its port; `None` for a Unix
-/// socket, and for a peer that has gone.
+/// The IP address of the peer (`getpeername(2)`); `None` for a Unix socket and for a closed
+/// connection.
 #[must_use]
 pub fn peer_address(socket: impl AsFd) -> Option<IpAddr> {
     peer(socket).map(|address| address.ip())
@@ -87,18 +89,18 @@ pub fn peer(socket: impl AsFd) -> Option<SocketAddr> {
     SocketAddr::try_from(net::getpeername(socket).ok()??).ok()
 }
 
-/// Whether this is a socket of the network, rather than one of the file system.
+/// Whether this is not a Unix socket.
 #[must_use]
 pub fn is_tcp(socket: impl AsFd) -> bool {
     sockopt::socket_domain(socket).is_ok_and(|domain| domain != AddressFamily::UNIX)
 }
 
-/// Takes one waiting connection, or `None` when there is none.
+/// Accepts one connection, or returns `None` when none is queued.
 ///
-/// Small answers leave at once: a TCP connection has `TCP_NODELAY` from its listener.
+/// A TCP connection inherits `TCP_NODELAY` from its listener.
 ///
 /// # Errors
-/// The error of `accept4(2)`; `EMFILE` and `ENFILE` deserve the caller's thought.
+/// The error of `accept4(2)`; `EMFILE` and `ENFILE` have to be handled.
 pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
     match net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok(socket) => Ok(Some(socket)),
@@ -107,33 +109,33 @@ pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Starts a connection and returns at once: the socket becomes writable when it stands or has failed.
+/// Starts to connect: the socket becomes writable when that has succeeded or failed.
 ///
 /// # Errors
 /// The error of `socket(2)` or `connect(2)`, other than "in progress".
 pub fn connect(endpoint: &Endpoint) -> io::Result<OwnedFd> {
-    connect_from(endpoint, None, Buffering::default())
+    connect_from(endpoint, None, SocketOptions::default())
 }
 
-/// As [`connect`], from a local address. Each has its own 28,000 ports; which one is taken is decided
-/// when the other side is known (`IP_BIND_ADDRESS_NO_PORT`), so one port serves several other sides.
+/// As [`connect`], from a local address. Each has about 28,000 ephemeral ports;
+/// `IP_BIND_ADDRESS_NO_PORT` lets several destinations share a port.
 ///
 /// # Errors
-/// As for [`connect`], and the error of `bind(2)`: `EADDRNOTAVAIL` when the address is not ours.
+/// As for [`connect`], and the error of `bind(2)`: `EADDRNOTAVAIL` when the address is not local.
 pub fn connect_from(
     endpoint: &Endpoint,
     local: Option<IpAddr>,
-    buffering: Buffering,
+    options: SocketOptions,
 ) -> io::Result<OwnedFd> {
     let socket = open(endpoint)?;
     if let (Endpoint::Tcp(_), Some(local)) = (endpoint, local) {
         bind_address(&socket, local)?;
     }
-    buffering.set_sizes(&socket)?;
+    options.set_sizes(&socket)?;
     let outcome = match endpoint {
         Endpoint::Tcp(address) => {
-            if !buffering.collects {
-                send_at_once(&socket)?;
+            if !options.nagle {
+                set_nodelay(&socket)?;
             }
             net::connect(&socket, address)
         }
@@ -145,53 +147,54 @@ pub fn connect_from(
     }
 }
 
-/// How a connection attempt ended, once the socket has become writable.
+/// The result of a connection attempt, once the socket is writable.
 ///
 /// # Errors
 /// The error the attempt ended with (`SO_ERROR`).
-pub fn connect_outcome(socket: impl AsFd) -> io::Result<()> {
+pub fn take_error(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::socket_error(socket)??)
 }
 
-/// Turns Nagle's algorithm off for a TCP socket.
+/// Disables Nagle's algorithm of a TCP socket (`TCP_NODELAY`).
 ///
 /// # Errors
 /// The error of `setsockopt(2)`.
-pub fn send_at_once(socket: impl AsFd) -> io::Result<()> {
+pub fn set_nodelay(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(socket, true)?)
 }
 
-/// Turns Nagle's algorithm on for a TCP socket: a small segment waits until the one before is acknowledged.
+/// Enables Nagle's algorithm of a TCP socket: a small segment waits until the previous one is
+/// acknowledged.
 ///
 /// # Errors
 /// The error of `setsockopt(2)`; there is no such option on a Unix socket.
-pub fn send_together(socket: impl AsFd) -> io::Result<()> {
+pub fn clear_nodelay(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(socket, false)?)
 }
 
-/// Closes a connection so that no `TIME_WAIT` stays behind (`SO_LINGER` of zero: a reset).
+/// Lets a close reset the connection, without `TIME_WAIT` (`SO_LINGER` of zero).
 ///
 /// # Errors
 /// The error of `setsockopt(2)`.
-pub fn reset_on_close(socket: impl AsFd) -> io::Result<()> {
+pub fn set_linger_zero(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_socket_linger(socket, Some(std::time::Duration::ZERO))?)
 }
 
-/// What one read brought.
+/// The result of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes, at least one, at the front of the buffer.
+    /// Number of received bytes, at least one.
     Bytes(usize),
-    /// Nothing is there now.
+    /// Nothing to read.
     NotYet,
-    /// The peer will send no more.
+    /// End of file.
     End,
 }
 
-/// Reads what is there (`recv(2)`), without waiting.
+/// Receives available bytes (`recv(2)`).
 ///
 /// # Errors
-/// The error of `recv(2)`; `ECONNRESET` when the peer has given up.
+/// The error of `recv(2)`; `ECONNRESET` after a reset.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
     match net::recv(socket, buffer, RecvFlags::empty()) {
         Ok((0, _)) => Ok(Received::End),
@@ -201,10 +204,10 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
     }
 }
 
-/// Sends what the kernel will take (`send(2)`, no `SIGPIPE`), and returns how many bytes that were.
+/// Sends as much as the kernel accepts (`send(2)`, no `SIGPIPE`) and returns the number of bytes.
 ///
 /// # Errors
-/// The error of `send(2)`; `EPIPE` or `ECONNRESET` when the peer has given up.
+/// The error of `send(2)`; `EPIPE` or `ECONNRESET` after a reset.
 pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     match net::send(socket, bytes, SendFlags::NOSIGNAL) {
         Ok(count) => Ok(count),
@@ -213,16 +216,16 @@ pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// Whether more bytes follow at once, so that the last segment may wait for them (`MSG_MORE`).
+/// Whether more bytes follow, so that the last segment may wait (`MSG_MORE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
-    /// These are the last for now.
+    /// No more bytes follow.
     No,
     /// More follow.
     Follows,
 }
 
-/// As [`send`], for bytes in several places (`sendmsg(2)`).
+/// As [`send`], for several slices (`sendmsg(2)`).
 ///
 /// # Errors
 /// The error of `sendmsg(2)`, as for [`send`].
@@ -239,8 +242,8 @@ pub fn send_slices(socket: impl AsFd, slices: &[IoSlice<'_>], more: More) -> io:
     }
 }
 
-/// Sends up to `size` bytes of `file` from `offset` on (`sendfile(2)`), and returns how many went. The
-/// process has to [`crate::signal::outlive_broken_pipes`], because this call knows no other way.
+/// Sends up to `size` bytes of `file` from `offset` (`sendfile(2)`) and returns the number of
+/// bytes. Requires [`crate::signal::ignore_sigpipe`], because the call has no flag for that.
 ///
 /// # Errors
 /// The error of `sendfile(2)`, as for [`send`]; `UnexpectedEof` when the file is shorter than that.
@@ -251,19 +254,22 @@ pub fn send_file(
     size: usize,
 ) -> io::Result<usize> {
     let mut offset = offset;
-    match rustix::fs::sendfile(socket, file, Some(&mut offset), size) {
+    // Reading the file may be interrupted while the socket is writable.
+    let sent =
+        rustix::io::retry_on_intr(|| rustix::fs::sendfile(&socket, &file, Some(&mut offset), size));
+    match sent {
         Ok(0) if size > 0 => Err(io::ErrorKind::UnexpectedEof.into()),
         Ok(count) => Ok(count),
-        Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+        Err(Errno::AGAIN) => Ok(0),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Tells the peer that nothing more will come; it can still send (`shutdown(2)`).
+/// Shuts down the write side (`shutdown(2)`).
 ///
 /// # Errors
-/// The error of `shutdown(2)`; `ENOTCONN` when the peer has gone.
-pub fn finish(socket: impl AsFd) -> io::Result<()> {
+/// The error of `shutdown(2)`; `ENOTCONN` for a closed connection.
+pub fn shutdown_write(socket: impl AsFd) -> io::Result<()> {
     Ok(net::shutdown(socket, Shutdown::Write)?)
 }
 

@@ -1,4 +1,4 @@
-//! How punctually does the kernel wake a thread, and for what?
+//! Timer slack and timer descriptors.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -9,25 +9,25 @@ use rustix::time::{
     timerfd_settime,
 };
 
-/// Lets the calling thread's waits end on time, to the nanosecond as far as the kernel can.
+/// Sets the timer slack of the calling thread to 1 ns.
 ///
-/// The usual slack is 50 us (`PR_SET_TIMERSLACK`, `prctl(2)`), which a paced sender would show as lag.
+/// The default of 50 us (`PR_SET_TIMERSLACK`, `prctl(2)`) would delay a paced sender.
 ///
 /// # Errors
 /// The error of `prctl(2)`.
-pub fn wake_punctually() -> io::Result<()> {
+pub fn set_min_timer_slack() -> io::Result<()> {
     Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
 }
 
-/// A descriptor that becomes readable once, after a time (`timerfd_create(2)`). Who waits very often and for
-/// something else most of the time sets it seldom, and spares each wait a timer of its own.
+/// A one-shot timer descriptor (`timerfd_create(2)`). It is cheaper than a timeout per wait for a
+/// caller that waits often and mostly for other events.
 #[derive(Debug)]
-pub struct Alarm {
+pub struct TimerFd {
     timer: OwnedFd,
 }
 
-impl Alarm {
-    /// It is not set. Setting it takes its readiness back, so nobody has to read it.
+impl TimerFd {
+    /// Creates a disarmed timer. Arming it clears its readiness, so it need not be read.
     ///
     /// # Errors
     /// The error of `timerfd_create(2)`.
@@ -36,12 +36,12 @@ impl Alarm {
         Ok(Self { timer: timerfd_create(TimerfdClockId::Monotonic, flags)? })
     }
 
-    /// Goes off after so long, and not at any time set before.
+    /// Arms the timer to expire after `after_ns` nanoseconds, replacing any earlier setting.
     ///
     /// # Errors
     /// The error of `timerfd_settime(2)`.
     pub fn set(&self, after_ns: u64) -> io::Result<()> {
-        // A timer of zero would be one that is not set.
+        // Zero would disarm it.
         let after = std::time::Duration::from_nanos(after_ns.max(1));
         let value = Timespec {
             tv_sec: after.as_secs().try_into().unwrap_or(i64::MAX),
@@ -53,7 +53,7 @@ impl Alarm {
     }
 }
 
-impl AsFd for Alarm {
+impl AsFd for TimerFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.timer.as_fd()
     }
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn an_alarm_goes_off_again_when_it_is_set_again() {
-        let (epoll, alarm) = (Epoll::new().expect("epoll"), Alarm::new().expect("a timer"));
+        let (epoll, alarm) = (Epoll::new().expect("epoll"), TimerFd::new().expect("a timer"));
         epoll.add(&alarm, 7, Interest::IN | Interest::ET).expect("it can be watched");
         for _ in 0..3 {
             let mut events = [no_event(); 2];

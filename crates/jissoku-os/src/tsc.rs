@@ -1,20 +1,21 @@
-//! The stopwatch's clock: the processor's time stamp counter where it can be trusted, the kernel's clock
-//! where it cannot. Trust means: the kernel itself keeps time by it, and it neither stops nor changes pace.
+//! A fast clock: the time stamp counter of the CPU if it is reliable, else the clock of the kernel.
+//! It is reliable if the kernel uses it as clock source and it is constant and non-stop.
 
 use std::fs;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// How long the counter's pace is observed. Two readings err by some 50 ns, so this gives 3 ppm.
+/// Duration of the calibration. Readings err by about 50 ns, so the frequency is accurate to 3 ppm.
 const CALIBRATION_NS: u64 = 20_000_000;
 
-/// Readings of both clocks at one moment are tried so often; the tightest is kept.
+/// Number of attempts to read both clocks simultaneously; the tightest is used.
 const PAIRS: usize = 16;
 
-/// Ticks are turned into nanoseconds by a fixed-point factor with so many binary places.
+/// Fractional bits of the factor from ticks to nanoseconds.
 const FRACTION_BITS: u32 = 32;
 
-/// A clock in nanoseconds; only differences mean anything. It is not slewed by time synchronisation.
+/// A clock in nanoseconds; only differences are meaningful. It is not slewed by time
+/// synchronisation.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     source: Source,
@@ -26,7 +27,7 @@ enum Source {
     Kernel,
 }
 
-/// Both clocks at one moment.
+/// Simultaneous readings of both clocks.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     ticks: u64,
@@ -34,7 +35,7 @@ struct Pair {
 }
 
 impl Clock {
-    /// The best clock of this machine. Takes 20 ms of spinning to learn the counter's pace.
+    /// Calibrates the best clock of this host, which takes 20 ms of busy waiting.
     #[must_use]
     pub fn calibrate() -> Self {
         let Some(origin) = trusted().then(pair).flatten() else {
@@ -51,7 +52,7 @@ impl Clock {
         Self { source: source.unwrap_or(Source::Kernel) }
     }
 
-    /// The kernel's clock, asked each time.
+    /// The clock of the kernel.
     #[must_use]
     pub const fn monotonic() -> Self {
         Self { source: Source::Kernel }
@@ -67,7 +68,7 @@ impl Clock {
         }
     }
 
-    /// `tsc`, or `monotonic` when the kernel is asked each time.
+    /// `tsc`, or `monotonic` for the clock of the kernel.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self.source {
@@ -76,9 +77,9 @@ impl Clock {
         }
     }
 
-    /// How far this clock has run away from the kernel's since it was calibrated, in parts per million.
+    /// Drift against the clock of the kernel since calibration, in parts per million.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a drift is a small number, told roughly")]
+    #[expect(clippy::cast_precision_loss, reason = "the drift is a small number")]
     pub fn drift_ppm(&self) -> f64 {
         let Source::Tsc { origin, scale } = self.source else { return 0.0 };
         let Some(now) = pair() else { return 0.0 };

@@ -1,4 +1,5 @@
-//! Sending a file to a peer that has gone. It concerns the whole process, so this test has one of its own.
+//! Sending a file to a peer that has gone. It concerns the whole process, so this test has one of
+//! its own.
 
 #![expect(unsafe_code, reason = "the test undoes what the standard library has done at its start")]
 
@@ -12,7 +13,7 @@ use jissoku_os::{signal, socket};
 fn a_peer_that_has_gone_is_an_error_and_not_the_end() {
     // SAFETY: to restore a signal's default installs no handler of ours.
     let _before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    signal::outlive_broken_pipes();
+    signal::ignore_sigpipe();
     let file = File::open("/proc/self/exe".as_ref()).expect("this test is a file");
     let (near, far) = UnixStream::pair().expect("a pair can be had");
     drop(far);

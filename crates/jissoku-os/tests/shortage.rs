@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use jissoku_os::clock;
 use jissoku_os::driver::{
-    Arrival, Choice, Driver, Due, Handler, Listener, Next, Output, Settings, Waker,
+    Backend, Driver, Handler, Listener, NewConnection, Next, ResumeTarget, SendBuffer, Settings,
+    Waker,
 };
 use jissoku_os::socket::{self, Endpoint, Sharing};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -17,30 +18,30 @@ struct Echo;
 impl Handler for Echo {
     type Connection = ();
 
-    fn open(&mut self, _: &Arrival<'_>) {}
+    fn on_open(&mut self, _: &NewConnection<'_>) {}
 
-    fn receive(&mut self, (): &mut (), bytes: &[u8], output: &mut Output) -> Next {
+    fn on_data(&mut self, (): &mut (), bytes: &[u8], output: &mut SendBuffer) -> Next {
         output.append(bytes);
         Next::Receive
     }
 
-    fn end(&mut self, (): &mut (), _: &mut Output) -> Next {
+    fn on_eof(&mut self, (): &mut (), _: &mut SendBuffer) -> Next {
         Next::Receive
     }
 
-    fn proceed(&mut self, (): &mut (), _: usize, _: &mut Output) -> Next {
+    fn resume(&mut self, (): &mut (), _: usize, _: &mut SendBuffer) -> Next {
         Next::Receive
     }
 
-    fn close(&mut self, (): ()) {}
+    fn on_close(&mut self, (): ()) {}
 
-    fn wake(&mut self, _: u64) {}
+    fn on_tick(&mut self, _: u64) {}
 
     fn deadline_ns(&self) -> Option<u64> {
         None
     }
 
-    fn due(&mut self) -> Option<Due> {
+    fn next_ready(&mut self) -> Option<ResumeTarget> {
         None
     }
 }
@@ -49,7 +50,7 @@ fn echo(client: &mut TcpStream, driver: &mut Driver<Echo>) {
     client.write_all(b"x").expect("room to send");
     let mut byte = [0];
     for _ in 0..100 {
-        driver.turn(&mut Echo).expect("a turn succeeds");
+        driver.run_once(&mut Echo).expect("a turn succeeds");
         if client.read(&mut byte).is_ok() {
             assert_eq!(byte, *b"x");
             return;
@@ -62,23 +63,24 @@ fn echo(client: &mut TcpStream, driver: &mut Driver<Echo>) {
 fn without_descriptors_others_are_served_and_nobody_spins() {
     let limit = Rlimit { current: Some(64), maximum: Some(64) };
     setrlimit(Resource::Nofile, limit).expect("a limit can be lowered");
-    check(Choice::Epoll);
+    check(Backend::Epoll);
     if jissoku_os::uring::is_available() {
-        check(Choice::Uring);
+        check(Backend::Uring);
     } else {
         eprintln!("skipped: this kernel lacks io_uring, or keeps it from us");
     }
 }
 
-fn check(choice: Choice) {
-    let listener = socket::listen(&"127.0.0.1:0".parse().expect("an address"), Sharing::Alone);
+fn check(backend: Backend) {
+    let listener =
+        socket::bind_and_listen(&"127.0.0.1:0".parse().expect("an address"), Sharing::Alone);
     let listener = listener.expect("a place to listen");
     let Ok(Endpoint::Tcp(address)) = socket::local_endpoint(&listener) else {
         unreachable!("it listens on TCP")
     };
     let waker = Waker::new().expect("a waker");
-    let settings = Settings { choice, ..Settings::default() };
-    let driver = Driver::new(vec![Listener::Own(listener)], waker, settings);
+    let settings = Settings { backend, ..Settings::default() };
+    let driver = Driver::new(vec![Listener::PerWorker(listener)], waker, settings);
     let mut driver = driver.expect("a driver");
     let connect = || {
         let client = TcpStream::connect(address).expect("the kernel accepts");
@@ -96,7 +98,7 @@ fn check(choice: Choice) {
 
     let start_ns = clock::monotonic_ns();
     for _ in 0..6 {
-        driver.turn(&mut Echo).expect("a turn succeeds");
+        driver.run_once(&mut Echo).expect("a turn succeeds");
     }
     // The first turn meets the shortage; each of the others waits out a pause.
     assert!(clock::monotonic_ns() - start_ns >= 200_000_000, "it spins");

@@ -1,228 +1,211 @@
-//! One connection: bytes in, answers out, and how long it has been waiting for what.
+//! One connection: parses requests, writes responses, and enforces timeouts.
 
-mod note;
-mod pace;
 mod phase;
+mod telemetry;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 mod write;
+mod write_stall;
 
 use std::os::fd::OwnedFd;
 
 use jissoku_http::framing::Body;
-use jissoku_http::response::{self, Persistence};
+use jissoku_http::response::{self, ConnectionHeader};
 use jissoku_http::{Event, Exchange, Head, Reject};
-use jissoku_os::driver::{Key, Next, Output};
+use jissoku_os::driver::{ConnectionId, Next, SendBuffer};
 
-use crate::census::Seat;
-use crate::metrics::Figure;
-use crate::observer::Visit;
-use crate::worker::Desk;
+use crate::connection_limiter::Permit;
+use crate::metrics::Counter;
+use crate::telemetry::LogSlot;
+use crate::worker::WorkerContext;
 
-use pace::Stall;
-use phase::{Burden, Phase, Request};
-use write::{Extent, write, write_refusal, write_turned_away};
+use phase::{InjectionState, Phase, Request};
+use write::{ResponsePart, write, write_over_limit, write_rejection};
+use write_stall::WriteStall;
 
-/// What is remembered of a connection between two calls.
+/// The state of a connection between two calls.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    key: Key,
-    seat: Seat,
+    id: ConnectionId,
+    permit: Permit,
     exchange: Exchange,
     phase: Phase,
-    /// When the present phase began.
+    /// When the current phase began.
     since_ns: u64,
-    /// When the bytes came that are being read; a delay counts from there.
+    /// When the bytes that are being processed were received; a delay counts from then.
     arrived_ns: u64,
     /// The request whose body is being read or whose delay runs.
     request: Option<Request>,
-    /// Bytes that have come and could not be used yet: the start of a head, or requests behind a delayed
-    /// one. An idle connection holds none.
-    stash: Vec<u8>,
-    /// What the peer has left lying of its answers.
-    stall: Stall,
-    /// What a planted cause needs.
-    burden: Burden,
-    visit: Visit,
+    /// Received bytes that could not be processed yet: the start of a head, or requests behind a
+    /// delayed one. Empty for an idle connection.
+    input: Vec<u8>,
+    /// Progress of a client that does not read its responses.
+    write_stall: WriteStall,
+    /// State of injected faults.
+    injection: InjectionState,
+    log_slot: LogSlot,
 }
 
 impl Connection {
-    pub(crate) fn new(key: Key, seat: Seat, now_ns: u64) -> Self {
+    pub(crate) fn new(id: ConnectionId, permit: Permit, now_ns: u64) -> Self {
         Self {
-            key,
-            seat,
+            id,
+            permit,
             exchange: Exchange::new(),
-            phase: if seat.is_over { Phase::Refused } else { Phase::Fresh },
+            phase: if permit.is_over_limit { Phase::OverLimit } else { Phase::AwaitingFirst },
             since_ns: now_ns,
             arrived_ns: now_ns,
             request: None,
-            stash: Vec::new(),
-            stall: Stall::default(),
-            burden: Burden::default(),
-            visit: None,
+            input: Vec::new(),
+            write_stall: WriteStall::default(),
+            injection: InjectionState::default(),
+            log_slot: None,
         }
     }
 
-    /// What it is counted under.
-    pub(crate) const fn seat(&self) -> Seat {
-        self.seat
+    /// Its permit of the connection limiter.
+    pub(crate) const fn permit(&self) -> Permit {
+        self.permit
     }
 
-    /// Gives it the socket that a planted cause asks for its peer.
-    pub(crate) fn burden(&mut self, peer: Option<OwnedFd>) {
-        self.burden.peer = peer;
+    /// Sets the socket for the injected fault `peername`.
+    pub(crate) fn set_injection_peer(&mut self, peer: Option<OwnedFd>) {
+        self.injection.peer = peer;
     }
 
-    /// Bytes have come.
+    /// Processes received bytes.
     #[inline]
-    pub(crate) fn receive(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) -> Next {
-        if self.phase == Phase::Refused {
-            self.turn_away(desk, output);
+    pub(crate) fn on_data(
+        &mut self,
+        bytes: &[u8],
+        context: &mut WorkerContext,
+        output: &mut SendBuffer,
+    ) -> Next {
+        if self.phase == Phase::OverLimit {
+            self.reject_over_limit(context, output);
         }
         match self.phase {
-            Phase::Linger(size) => return self.discard(size + bytes.len() as u64, desk),
+            Phase::Linger(size) => return self.discard(size + bytes.len() as u64, context),
             Phase::Closing => return self.next(),
             _ => {}
         }
-        self.arrived_ns = desk.now_ns();
-        if self.stash.is_empty() {
-            let used = self.read(bytes, desk, output);
+        self.arrived_ns = context.now_ns();
+        if self.input.is_empty() {
+            let used = self.read(bytes, context, output);
             if used < bytes.len() {
-                self.stash.extend_from_slice(&bytes[used..]);
+                self.input.extend_from_slice(&bytes[used..]);
             }
         } else {
-            self.stash.extend_from_slice(bytes);
-            self.read_stash(desk, output);
+            self.input.extend_from_slice(bytes);
+            self.read_input(context, output);
         }
         self.next()
     }
 
-    /// What has come over a TCP connection that should be TLS is a request in the clear.
-    pub(crate) fn refuse_plain(
+    /// Rejects a plaintext request on a TLS port.
+    pub(crate) fn reject_plaintext(
         &mut self,
         bytes: &[u8],
-        desk: &mut Desk,
-        output: &mut Output,
+        context: &mut WorkerContext,
+        output: &mut SendBuffer,
     ) -> Next {
-        self.refuse(Reject::TlsMissing, bytes, desk, output);
+        self.reject(Reject::TlsMissing, bytes, context, output);
         self.next()
     }
 
-    /// Waits for the client to read what it was told outside of any answer.
-    pub(crate) fn linger(&mut self, desk: &Desk) -> Next {
-        self.stash = Vec::new();
+    /// Starts a lingering close after a TLS alert.
+    pub(crate) fn linger(&mut self, context: &WorkerContext) -> Next {
+        self.input = Vec::new();
         self.request = None;
-        self.enter(Phase::Linger(0), desk);
+        self.set_phase(Phase::Linger(0), context);
         self.next()
     }
 
-    /// The client will send no more. It may still wait for the answer to what it has sent.
-    pub(crate) fn end(&mut self) -> Next {
+    /// The client has shut down its side. It may still wait for responses.
+    pub(crate) fn on_eof(&mut self) -> Next {
         match self.phase {
-            Phase::Delay { .. } | Phase::Split | Phase::Turn => {}
+            Phase::Delay { .. } | Phase::HeadSent | Phase::Yielded => {}
             _ => self.phase = Phase::Closing,
         }
         self.next()
     }
 
-    /// Time has passed, answers have gone, or the order to stop has come.
-    pub(crate) fn proceed(&mut self, unsent: usize, desk: &mut Desk, output: &mut Output) -> Next {
-        let is_stalled = self.stall.is_too_long(unsent, desk);
-        if is_stalled || desk.stop_is_over() {
-            desk.observer().count(Figure::WriteDeadline, u64::from(is_stalled));
+    /// Continues after a delay, after output was sent, on a stop signal, or once a second.
+    pub(crate) fn resume(
+        &mut self,
+        unsent: usize,
+        context: &mut WorkerContext,
+        output: &mut SendBuffer,
+    ) -> Next {
+        let is_stalled = self.write_stall.is_too_long(unsent, context);
+        if is_stalled || context.shutdown_deadline_passed() {
+            context.telemetry().count(Counter::WriteDeadline, u64::from(is_stalled));
             self.phase = Phase::Closing;
-            // What the client has not taken by now it will not get.
+            // Unsent output is dropped.
             return Next::Abort;
         }
         match self.phase {
-            Phase::Delay { due_ns } if due_ns <= desk.now_ns() => {
-                self.answer(self.stash.is_empty(), desk, output);
-                self.go_on(desk);
+            Phase::Delay { due_ns } if due_ns <= context.now_ns() => {
+                self.respond(self.input.is_empty(), context, output);
+                self.resume_pipeline(context);
             }
-            Phase::Split if unsent == 0 => {
-                self.answer_rest(desk, output);
-                self.go_on(desk);
+            Phase::HeadSent if unsent == 0 => {
+                self.respond_rest(context, output);
+                self.resume_pipeline(context);
             }
-            Phase::Turn if unsent == 0 => self.read_stash(desk, output),
-            Phase::Refused => self.turn_away(desk, output),
-            _ => self.keep_time(desk, output),
+            Phase::Yielded if unsent == 0 => self.read_input(context, output),
+            Phase::OverLimit => self.reject_over_limit(context, output),
+            _ => self.check_timeouts(context, output),
         }
         self.next()
     }
 
-    /// Ends what takes too long. What has not begun is closed without a word; what has begun is told.
-    fn keep_time(&mut self, desk: &mut Desk, output: &mut Output) {
-        let limits = *desk.limits();
-        let elapsed_ns = desk.now_ns() - self.since_ns;
-        match self.phase {
-            Phase::Fresh | Phase::Idle if desk.lets_idle_go(elapsed_ns) => {
-                self.phase = Phase::Closing;
-            }
-            Phase::Fresh if elapsed_ns > limits.head_ns_max => {
-                self.expire(Figure::HeadDeadline, desk);
-            }
-            Phase::Idle if elapsed_ns > limits.idle_ns_max => {
-                self.expire(Figure::IdleDeadline, desk);
-            }
-            Phase::Head if elapsed_ns > limits.head_ns_max => {
-                desk.observer().count(Figure::HeadDeadline, 1);
-                let begun = std::mem::take(&mut self.stash);
-                self.refuse(Reject::Timeout, &begun, desk, output);
-            }
-            Phase::Body(size) if limits.is_too_slow(size, elapsed_ns) => {
-                desk.observer().count(Figure::BodyDeadline, 1);
-                self.refuse(Reject::Timeout, &[], desk, output);
-            }
-            Phase::Linger(_) if elapsed_ns > limits.linger_ns_max => {
-                self.expire(Figure::LingerDeadline, desk);
-            }
-            _ => {}
-        }
-    }
-
-    fn expire(&mut self, kind: Figure, desk: &mut Desk) {
-        desk.observer().count(kind, 1);
-        self.phase = Phase::Closing;
-    }
-
-    /// What the phase asks of the driver.
+    /// What the driver is to do next.
     #[inline]
     const fn next(&self) -> Next {
         match self.phase {
-            Phase::Fresh | Phase::Refused | Phase::Idle | Phase::Head | Phase::Body(_) => {
-                Next::Receive
-            }
-            Phase::Delay { .. } => Next::Hold,
-            Phase::Split | Phase::Turn => Next::Proceed,
-            Phase::Linger(_) => Next::Finish,
+            Phase::AwaitingFirst
+            | Phase::OverLimit
+            | Phase::Idle
+            | Phase::Head
+            | Phase::Body(_) => Next::Receive,
+            Phase::Delay { .. } => Next::Suspend,
+            Phase::HeadSent | Phase::Yielded => Next::Yield,
+            Phase::Linger(_) => Next::ShutdownWrite,
             Phase::Closing => Next::Close,
         }
     }
 
-    fn read_stash(&mut self, desk: &mut Desk, output: &mut Output) {
+    fn read_input(&mut self, context: &mut WorkerContext, output: &mut SendBuffer) {
         if !matches!(
             self.phase,
-            Phase::Closing | Phase::Linger(_) | Phase::Delay { .. } | Phase::Split
+            Phase::Closing | Phase::Linger(_) | Phase::Delay { .. } | Phase::HeadSent
         ) {
-            let mut stash = std::mem::take(&mut self.stash);
-            let used = self.read(&stash, desk, output);
-            if used < stash.len() {
-                stash.drain(..used);
-                self.stash = stash;
+            let mut input = std::mem::take(&mut self.input);
+            let used = self.read(&input, context, output);
+            if used < input.len() {
+                input.drain(..used);
+                self.input = input;
             }
         }
     }
 
-    /// Understands and answers what is there, leaves the phase as it then is, and returns how many bytes
-    /// were used up.
+    /// Parses and answers the requests in `bytes`, sets the phase, and returns the number of bytes
+    /// consumed.
     #[inline]
-    fn read(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) -> usize {
+    fn read(
+        &mut self,
+        bytes: &[u8],
+        context: &mut WorkerContext,
+        output: &mut SendBuffer,
+    ) -> usize {
         let mut used = 0;
-        for _ in 0..desk.limits().steps_per_turn_max {
-            let step = match self.exchange.step(&bytes[used..], &desk.limits().request) {
+        for _ in 0..context.limits().steps_per_turn_max {
+            let step = match self.exchange.step(&bytes[used..], &context.limits().request) {
                 Ok(step) => step,
                 Err(reject) => {
-                    self.refuse(reject, &bytes[used..], desk, output);
+                    self.reject(reject, &bytes[used..], context, output);
                     return bytes.len();
                 }
             };
@@ -231,163 +214,180 @@ impl Connection {
             let is_last = used == bytes.len();
             match step.event {
                 Event::Head(head) => {
-                    let now_ns = desk.now_ns();
-                    let plan = desk.service_mut().plan(&head, &bytes[start..], now_ns);
+                    let now_ns = context.now_ns();
+                    let plan = context.service_mut().plan(&head, &bytes[start..], now_ns);
                     self.request = Some(Request::new(&head, plan));
-                    self.note_head(&head, &bytes[start..], desk);
+                    self.record_head(&head, &bytes[start..], context);
                     match head.body {
-                        Body::Empty => self.answer(is_last, desk, output),
-                        _ => self.await_body(&head, desk, output),
+                        Body::Empty => self.respond(is_last, context, output),
+                        _ => self.await_body(&head, context, output),
                     }
                 }
-                Event::Body(place) => self.take_body(&bytes[start..][place], desk),
+                Event::Body(place) => self.take_body(&bytes[start..][place], context),
                 Event::End => {
                     if let Some(request) = &mut self.request {
-                        desk.service_mut().finish_body(&mut request.plan.page);
+                        context.service_mut().finish_body(&mut request.plan.kind);
                     }
-                    self.answer(is_last, desk, output);
+                    self.respond(is_last, context, output);
                 }
                 Event::Partial => {
-                    self.wait_for_more(is_last, desk);
+                    self.wait_for_more(is_last, context);
                     return used;
                 }
             }
             match self.phase {
-                Phase::Delay { .. } | Phase::Split => return used,
+                Phase::Delay { .. } | Phase::HeadSent => return used,
                 Phase::Idle | Phase::Closing if is_last => return used,
                 Phase::Closing => {
-                    // The client has sent more than it may expect an answer to. Closing on unread bytes
-                    // would reset the connection, and could take the answer with it.
-                    self.enter(Phase::Linger(0), desk);
+                    // The client has sent more requests than will be answered. Closing with unread
+                    // input would reset the connection and could discard the response.
+                    self.set_phase(Phase::Linger(0), context);
                     return bytes.len();
                 }
                 _ => {}
             }
-            if output.copied_size() >= desk.limits().output_size_high {
+            if output.copied_size() >= context.limits().output_size_high {
                 break;
             }
         }
-        self.enter(Phase::Turn, desk);
+        self.set_phase(Phase::Yielded, context);
         used
     }
 
-    fn await_body(&mut self, head: &Head, desk: &Desk, output: &mut Output) {
-        if head.awaits_continue {
+    fn await_body(&mut self, head: &Head, context: &WorkerContext, output: &mut SendBuffer) {
+        if head.expects_continue {
             output.append(response::CONTINUE);
         }
-        self.enter(Phase::Body(0), desk);
+        self.set_phase(Phase::Body(0), context);
     }
 
-    fn take_body(&mut self, bytes: &[u8], desk: &mut Desk) {
+    fn take_body(&mut self, bytes: &[u8], context: &mut WorkerContext) {
         if let Some(request) = &mut self.request {
-            desk.service_mut().take_body(&mut request.plan.page, bytes);
+            context.service_mut().take_body(&mut request.plan.kind, bytes);
         }
         let size = bytes.len() as u64;
         match &mut self.phase {
             Phase::Body(received) => *received += size,
-            _ => self.enter(Phase::Body(size), desk),
+            _ => self.set_phase(Phase::Body(size), context),
         }
     }
 
-    /// A head that has begun keeps its time: dripping bytes do not prolong it.
-    fn wait_for_more(&mut self, is_all_used: bool, desk: &Desk) {
+    /// The timeout of a head is not restarted by further bytes.
+    fn wait_for_more(&mut self, is_all_used: bool, context: &WorkerContext) {
         let phase = match self.phase {
             Phase::Body(_) | Phase::Head => return,
             _ if !self.exchange.is_in_head() => Phase::Body(0),
             _ if is_all_used => Phase::Idle,
             _ => Phase::Head,
         };
-        self.enter(phase, desk);
+        self.set_phase(phase, context);
     }
 
-    /// Answers the request at hand, now or when its delay is over. `is_last` says that no later request
-    /// has begun to come.
+    /// Writes the response, now or after its delay. `is_last`: no bytes of a later request were
+    /// received.
     #[inline]
-    fn answer(&mut self, is_last: bool, desk: &mut Desk, output: &mut Output) {
+    fn respond(&mut self, is_last: bool, context: &mut WorkerContext, output: &mut SendBuffer) {
         let Some(request) = self.request.take() else { return };
         let plan = &request.plan;
         if plan.delay_ns > 0 {
             let due_ns = self.arrived_ns.saturating_add(plan.delay_ns);
-            if due_ns > desk.now_ns() {
-                desk.call_at(due_ns, self.key);
+            if due_ns > context.now_ns() {
+                context.set_timer(due_ns, self.id);
                 self.phase = Phase::Delay { due_ns };
                 self.request = Some(request);
                 return;
             }
         }
         if plan.is_busy {
-            desk.service().burn();
+            context.service().busy_wait();
         }
-        let mut lives = request.keeps_alive && !(is_last && desk.is_stopping());
-        if let Some(planted) = desk.planted_mut() {
-            self.burden.requests += 1;
-            planted.cost(self.burden.peer.as_ref());
-            lives = lives && !planted.ends_with(self.burden.requests);
-            if planted.splits() && !plan.is_head_only {
-                write(plan, Persistence::new(request.version, lives), Extent::Head, desk, output);
-                self.request = Some(Request { keeps_alive: lives, ..request });
-                self.phase = Phase::Split;
+        let mut persists = request.keeps_alive && !(is_last && context.is_stopping());
+        if let Some(injector) = context.injector_mut() {
+            self.injection.requests += 1;
+            injector.apply(self.injection.peer.as_ref());
+            persists = persists && !injector.closes_after(self.injection.requests);
+            if injector.splits_response() && !plan.is_head_only {
+                write(
+                    plan,
+                    ConnectionHeader::new(request.version, persists),
+                    ResponsePart::Head,
+                    context,
+                    output,
+                );
+                self.request = Some(Request { keeps_alive: persists, ..request });
+                self.phase = Phase::HeadSent;
                 return;
             }
         }
-        let extent = if plan.is_head_only { Extent::Head } else { Extent::Whole };
-        write(plan, Persistence::new(request.version, lives), extent, desk, output);
-        self.note_answer(plan, desk);
-        self.conclude(lives, desk);
+        let part = if plan.is_head_only { ResponsePart::Head } else { ResponsePart::Whole };
+        write(plan, ConnectionHeader::new(request.version, persists), part, context, output);
+        self.record_response(plan, context);
+        self.finish_response(persists, context);
     }
 
-    /// Puts out the body of an answer whose head has gone.
+    /// Writes the body of a response whose head was sent separately.
     #[cold]
-    fn answer_rest(&mut self, desk: &mut Desk, output: &mut Output) {
+    fn respond_rest(&mut self, context: &mut WorkerContext, output: &mut SendBuffer) {
         let Some(Request { plan, version, keeps_alive }) = self.request.take() else { return };
-        let persistence = Persistence::new(version, keeps_alive);
-        write(&plan, persistence, Extent::Body, desk, output);
-        self.note_answer(&plan, desk);
-        self.conclude(keeps_alive, desk);
+        let persistence = ConnectionHeader::new(version, keeps_alive);
+        write(&plan, persistence, ResponsePart::Body, context, output);
+        self.record_response(&plan, context);
+        self.finish_response(keeps_alive, context);
     }
 
     #[inline]
-    fn conclude(&mut self, lives: bool, desk: &Desk) {
-        self.phase = if lives { Phase::Idle } else { Phase::Closing };
-        self.since_ns = desk.now_ns();
+    fn finish_response(&mut self, persists: bool, context: &WorkerContext) {
+        self.phase = if persists { Phase::Idle } else { Phase::Closing };
+        self.since_ns = context.now_ns();
     }
 
-    /// After an answer that had to wait: requests behind it have their turn.
-    fn go_on(&mut self, desk: &Desk) {
-        if self.phase == Phase::Idle && !self.stash.is_empty() {
-            self.enter(Phase::Turn, desk);
+    /// After a delayed response: processes the requests behind it.
+    fn resume_pipeline(&mut self, context: &WorkerContext) {
+        if self.phase == Phase::Idle && !self.input.is_empty() {
+            self.set_phase(Phase::Yielded, context);
         }
     }
 
     #[cold]
-    fn refuse(&mut self, reject: Reject, bytes: &[u8], desk: &mut Desk, output: &mut Output) {
-        let body_size = write_refusal(reject, desk, output);
-        self.note_refusal(reject.status(), body_size, bytes, desk);
-        self.stash = Vec::new();
+    fn reject(
+        &mut self,
+        reject: Reject,
+        bytes: &[u8],
+        context: &mut WorkerContext,
+        output: &mut SendBuffer,
+    ) {
+        let part = match &self.request {
+            Some(request) if request.plan.is_head_only => ResponsePart::Head,
+            _ if self.exchange.is_head_request(bytes) => ResponsePart::Head,
+            _ => ResponsePart::Whole,
+        };
+        let body_size = write_rejection(reject, part, context, output);
+        self.record_rejection(reject.status(), body_size, bytes, context);
+        self.input = Vec::new();
         self.request = None;
-        self.enter(Phase::Linger(0), desk);
+        self.set_phase(Phase::Linger(0), context);
     }
 
-    /// Says that there is no room. So many are waited for until they have read it, and no more.
+    /// Writes a 503 for a connection over the limit, and lingers if few enough do.
     #[cold]
-    fn turn_away(&mut self, desk: &mut Desk, output: &mut Output) {
-        write_turned_away(desk, output);
-        desk.observer().count(Figure::Refused, 1);
-        let phase = if desk.waits_for_refused() { Phase::Linger(0) } else { Phase::Closing };
-        self.enter(phase, desk);
+    fn reject_over_limit(&mut self, context: &mut WorkerContext, output: &mut SendBuffer) {
+        write_over_limit(context, output);
+        context.telemetry().count(Counter::Refused, 1);
+        let phase = if context.may_linger_over_limit() { Phase::Linger(0) } else { Phase::Closing };
+        self.set_phase(phase, context);
     }
 
-    fn discard(&mut self, size: u64, desk: &Desk) -> Next {
+    fn discard(&mut self, size: u64, context: &WorkerContext) -> Next {
         self.phase = match size {
-            size if size > desk.limits().linger_size_max => Phase::Closing,
+            size if size > context.limits().linger_size_max => Phase::Closing,
             size => Phase::Linger(size),
         };
         self.next()
     }
 
     #[inline]
-    fn enter(&mut self, phase: Phase, desk: &Desk) {
+    fn set_phase(&mut self, phase: Phase, context: &WorkerContext) {
         self.phase = phase;
-        self.since_ns = desk.now_ns();
+        self.since_ns = context.now_ns();
     }
 }

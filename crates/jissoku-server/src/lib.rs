@@ -1,33 +1,38 @@
-//! The server: workers, connections, deadlines, and what is served.
+//! The HTTP server: workers, connections, timeouts, and request handlers.
 //!
-//! A request goes one way: driver, `worker`, `connection` (which asks `jissoku-http` what the bytes
-//! mean), `handler` (which says what to answer), and back to the driver as bytes. Between two requests
-//! there is no state but the connection's.
+//! A request flows in one direction: driver, `worker`, `connection` (which parses it with
+//! `jissoku-http`), `handler` (which chooses the response), and back to the driver as bytes. The
+//! only state between two requests is the connection's.
 
-mod causes;
-mod census;
+mod busy_loop;
 mod connection;
+mod connection_limiter;
+mod fault_injector;
 mod handler;
 mod limits;
-mod link;
 mod log;
 mod metrics;
-mod observer;
-mod openings;
-mod parting;
 mod server;
-mod spin;
+mod shutdown;
+mod status_lines;
+mod telemetry;
 mod timers;
 mod tls;
+mod transport;
 mod worker;
 
-pub use causes::{BadCause, Cause};
+pub use fault_injector::{InjectedFault, InjectedFaultError};
 pub use handler::{
-    Contract, Echo, Files, FilesError, Fixed, FortyTwo, Options as FilesOptions, Rule, Site,
+    Content, Contract, Echo, Files, FilesError, Fixed, FortyTwo, Options as FilesOptions, Rule,
 };
 pub use limits::Limits;
-pub use log::{AccessLog, BadFormat, Format, LogEnd, LogError, LogSink, Losses as LogLosses, Say};
+pub use log::{
+    AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, LogEnd, LogError, LogFormat,
+    LogFormatError, LogSink,
+};
 pub use metrics::Metrics;
-pub use observer::Observation;
-pub use server::{Event, ListenError, ReloadError, Running, Server, Settings, Sockets, Words};
+pub use server::{
+    ListenError, ReloadError, RunningServer, Server, ServerEvent, Settings, SignalSet, Sockets,
+};
+pub use telemetry::TelemetryConfig;
 pub use tls::{Tls, TlsError};

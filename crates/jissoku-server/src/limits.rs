@@ -1,54 +1,55 @@
-//! How long a client may take, and how much of us it may hold meanwhile. What one request may look like is
-//! in `jissoku_http::limits`.
+//! Timeouts and resource limits of connections. Limits of a single request are in
+//! `jissoku_http::limits`.
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Limits on connections. [`Limits::DEFAULT`] is what a server starts with. Clients that exceed a time are
-/// noticed within a second.
+/// Limits on connections. [`Limits::DEFAULT`] holds the defaults. Timeouts are checked once a
+/// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// What one request may look like.
+    /// Limits of one request.
     pub request: jissoku_http::Limits,
-    /// Connections held at once, by all workers together; who comes then is told so with 503.
+    /// Open connections of all workers together; beyond it, new ones are rejected with 503.
     pub connections_max: usize,
-    /// Connections held at once from one address (from one /64 network of IPv6); 0 for any number. Unix
-    /// sockets have no address.
+    /// Open connections per client address (per /64 network of IPv6); 0 for no limit. Unix sockets
+    /// have no address.
     pub connections_per_address_max: u32,
-    /// From the first byte of a head to its last; then 408. Also from the beginning of a connection to the
-    /// first byte; then it is closed without a word.
+    /// From the first byte of a request head to its last; then 408. Also from the start of a
+    /// connection to its first byte; then it is closed without a response.
     pub head_ns_max: u64,
-    /// Between two requests; then the connection is closed without a word. Longer than the 60 s of the
-    /// proxies in front of us, so that it is they who close.
+    /// Between two requests; then the connection is closed without a response. Longer than the 60 s
+    /// that are common in proxies, so that the proxy closes first.
     pub idle_ns_max: u64,
-    /// How long a body or an answer may flow at any pace.
+    /// Time before the minimum rate of a body or a response applies.
     pub pace_grace_ns: u64,
-    /// Bytes per second that a body has to come with and an answer has to go with after that. What frames
-    /// a body does not count: a client that sends a byte per chunk would move six to bring one.
+    /// Minimum rate of a body or a response in bytes per second after that. Chunk framing does not
+    /// count: a client that sends one byte per chunk sends six bytes for one.
     pub pace_min_bps: u64,
-    /// After a refusal: how long what the client still sends is read, so that it can read the answer.
+    /// Lingering close after an error response: how long further input is read and discarded.
     pub linger_ns_max: u64,
-    /// After a refusal: how much of it is read.
+    /// Lingering close after an error response: how much input is read and discarded.
     pub linger_size_max: u64,
-    /// Heads, pieces of bodies and ends of bodies that are dealt with before other connections have their
-    /// turn.
+    /// Heads, body parts and ends of bodies of one connection that are processed before other
+    /// connections.
     pub steps_per_turn_max: u32,
-    /// Bytes of answers to one connection after which its next request waits until they have gone. With
-    /// what one receive brings and one answer that is copied, this is what a client that does not read can
-    /// make us hold: 56 KiB.
+    /// Bytes of buffered responses after which the next request of a connection waits until they
+    /// are sent. With one receive and one copied response, a client that does not read can occupy
+    /// 56 KiB.
     pub output_size_high: usize,
-    /// After a reload: how long the workers of before keep an idle connection for one more request. As long
-    /// as the idle limit, so that no connection ends sooner because of a reload.
+    /// After a reload: how long old workers keep an idle connection for one more request. Equal to
+    /// the idle timeout, so that no connection is closed sooner because of a reload.
     pub drain_idle_ns: u64,
-    /// After a reload: how long the workers of before may take to answer their last clients.
+    /// After a reload: time until old workers close their remaining connections.
     pub drain_ns_max: u64,
-    /// After the order to stop: how long an idle connection is kept for a request that may be on its way.
+    /// After a stop signal: how long an idle connection is kept for a request that may be in
+    /// flight.
     pub stop_idle_ns: u64,
-    /// After the order to stop: how long answers may still take.
+    /// After a stop signal: time until remaining connections are closed.
     pub stop_ns_max: u64,
 }
 
 impl Limits {
-    /// The limits in force when nobody chose others.
+    /// The default limits.
     pub const DEFAULT: Self = Self {
         request: jissoku_http::Limits::DEFAULT,
         connections_max: 65_536,
@@ -67,7 +68,7 @@ impl Limits {
         stop_ns_max: 10 * SECOND_NS,
     };
 
-    /// Whether something that has flowed for `elapsed_ns` and brought `size` bytes flows too slowly.
+    /// Whether `size` bytes in `elapsed_ns` are below the minimum rate.
     #[must_use]
     pub const fn is_too_slow(&self, size: u64, elapsed_ns: u64) -> bool {
         let counted_ns = elapsed_ns.saturating_sub(self.pace_grace_ns);
@@ -81,21 +82,21 @@ impl Default for Limits {
     }
 }
 
-/// Connections over a ceiling that a worker waits for, so that they can read why; the next ones are closed
-/// as soon as they are told.
+/// Connections over a limit for which a worker lingers, so that they can read the 503; further ones
+/// are closed at once after it.
 pub(crate) const REFUSALS_MAX: usize = 64;
 
-/// After how many seconds who was turned away may try again.
+/// Retry-After of a 503, in seconds.
 pub(crate) const RETRY_AFTER_S: u32 = 1;
 
-/// The longest delay that a request can ask for: each one is remembered until it is over.
+/// The longest delay that a request can ask for; each pending one takes memory.
 pub(crate) const DELAY_MS_MAX: u64 = 60_000;
 
-/// Files of at most this size are kept in memory; larger ones are sent from where they are. To send from a
-/// file costs another system call, which counts for less the more there is to send.
+/// Files of at most this size are cached in memory; larger ones are sent with `sendfile(2)`, whose
+/// extra system call matters less the larger the file.
 pub(crate) const MEMORY_SIZE_MAX: u64 = 64 * 1024;
 
-/// Bodies of at least this size are sent from where they are; smaller ones are copied behind their head.
+/// Bodies of at least this size are sent without a copy; smaller ones are copied behind their head.
 pub(crate) const SHARED_SIZE_MIN: usize = 8 * 1024;
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
-//! Who is to be called when: a hierarchical timing wheel that is exact to a microsecond.
+//! Timers of a worker: a hierarchical timing wheel with a resolution of about one microsecond.
 //!
-//! A heap grows dearer with every delay that is pending, and each request may ask for a delay of its own.
-//! Here an entry is put into one list when it is added, and moved to a finer one at most as often as its
-//! delay has digits in base 64, however many others there are: twice for ten milliseconds. The wheel never
-//! turns on its own. It jumps to the next entry, so an empty hour costs nothing.
+//! The cost of a heap grows with the number of pending delays, and each request may have one. In
+//! the wheel an entry is inserted into one list, and cascades to a finer one at most as often as
+//! its delay has digits in base 64, independent of the number of others: twice for 10 ms. The wheel
+//! jumps to the next entry, so idle time costs nothing.
 
 mod linear;
 
-use jissoku_os::driver::Key;
+use jissoku_os::driver::ConnectionId;
 
 pub(crate) use linear::Linear;
 
-/// A tick is 2^10 ns. Waits shorter than that are not punctual in any kernel.
+/// A tick is 2^10 ns. Kernel timers are not more precise than that.
 const TICK_BITS: u32 = 10;
 
-/// The last tick of all; only a delay without end comes so far.
+/// The last representable tick.
 const TICK_MAX: u64 = u64::MAX >> TICK_BITS;
 
 /// Slots of a level, as a power of two: what one word can hold a bit for.
@@ -30,10 +30,10 @@ const NONE: u32 = u32::MAX;
 /// Connections that wait for a point in time.
 #[derive(Debug)]
 pub(crate) enum Timers {
-    /// What everybody should use.
-    Wheel(Box<Wheel<Key>>),
-    /// A planted cause.
-    Linear(Linear<Key>),
+    /// The timing wheel.
+    Wheel(Box<Wheel<ConnectionId>>),
+    /// The injected fault `linear-timers`.
+    Linear(Linear<ConnectionId>),
 }
 
 impl Default for Timers {
@@ -43,16 +43,16 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// Has `key` returned by [`Timers::take_due`] at `due_ns`. It cannot be taken back: who is called and
-    /// has no business left does nothing.
-    pub(crate) fn add(&mut self, due_ns: u64, key: Key) {
+    /// Has `key` returned by [`Timers::take_due`] at `due_ns`. It cannot be cancelled: a connection
+    /// that is called without need does nothing.
+    pub(crate) fn add(&mut self, due_ns: u64, key: ConnectionId) {
         match self {
             Self::Wheel(wheel) => wheel.add(due_ns, key),
             Self::Linear(list) => list.add(due_ns, key),
         }
     }
 
-    /// The earliest point in time that anybody waits for, never before it was asked for.
+    /// The earliest due time, never before the requested one.
     #[inline]
     pub(crate) fn earliest_ns(&self) -> Option<u64> {
         match self {
@@ -61,9 +61,9 @@ impl Timers {
         }
     }
 
-    /// Takes one whose time has come.
+    /// Removes an entry that is due.
     #[inline]
-    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<Key> {
+    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<ConnectionId> {
         match self {
             Self::Wheel(wheel) => wheel.take_due(now_ns),
             Self::Linear(list) => list.take_due(now_ns),
@@ -73,9 +73,9 @@ impl Timers {
 
 /// The wheel.
 ///
-/// INVARIANT: an entry in slot `s` of level `l` agrees with `cursor` in all digits above `l`, has the digit
-/// `s` at `l`, and is not before `cursor`. So the first slot in use of the lowest level in use holds the
-/// earliest entry.
+/// INVARIANT: an entry in slot `s` of level `l` agrees with `cursor` in all digits above `l`, has
+/// the digit `s` at `l`, and is not before `cursor`. So the first slot in use of the lowest level
+/// in use holds the earliest entry.
 #[derive(Debug)]
 pub(crate) struct Wheel<K> {
     /// No entry is earlier than this tick.
@@ -85,10 +85,10 @@ pub(crate) struct Wheel<K> {
     /// A bit for each slot of a level that is in use.
     slots_used: [u64; LEVELS],
     slots: [[Slot; SLOTS]; LEVELS],
-    entries: Vec<Entry<K>>,
-    /// The first entry that holds nothing.
+    entries: Vec<TimerEntry<K>>,
+    /// Head of the free list.
     free: u32,
-    /// How often an entry was put into a list: what the wheel costs.
+    /// How often an entry was linked: the cost of the wheel.
     #[cfg(test)]
     links: u64,
 }
@@ -102,7 +102,7 @@ struct Slot {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry<K> {
+struct TimerEntry<K> {
     tick: u64,
     key: K,
     next: u32,
@@ -128,9 +128,9 @@ impl<K> Default for Wheel<K> {
 impl<K: Copy> Wheel<K> {
     fn add(&mut self, due_ns: u64, key: K) {
         let tick = due_ns.div_ceil(1 << TICK_BITS).min(TICK_MAX);
-        // What is overdue is due now: the cursor is never ahead of the clock.
+        // Overdue entries are due now: the cursor is never ahead of the clock.
         let tick = tick.max(self.cursor);
-        let entry = Entry { tick, key, next: NONE };
+        let entry = TimerEntry { tick, key, next: NONE };
         let index = self.free;
         if let Some(freed) = self.entries.get_mut(index as usize) {
             self.free = std::mem::replace(freed, entry).next;
@@ -158,7 +158,7 @@ impl<K: Copy> Wheel<K> {
             if level == 0 {
                 return Some(self.take_first(slot));
             }
-            self.spread(level, slot);
+            self.cascade(level, slot);
         }
     }
 
@@ -171,7 +171,7 @@ impl<K: Copy> Wheel<K> {
         Some((level, self.slots_used[level].trailing_zeros() as usize))
     }
 
-    /// Puts an entry where it belongs as seen from the cursor.
+    /// Links an entry into its slot relative to the cursor.
     fn link(&mut self, index: u32) {
         let tick = self.entries[index as usize].tick;
         let differing = (tick ^ self.cursor) | (SLOTS as u64 - 1);
@@ -194,7 +194,7 @@ impl<K: Copy> Wheel<K> {
         self.entries[last as usize].next = index;
     }
 
-    /// Takes the first entry of a slot of the lowest level, which all have the same tick.
+    /// Removes the first entry of a slot of the lowest level, whose entries have the same tick.
     fn take_first(&mut self, digit: usize) -> K {
         let slot = &mut self.slots[0][digit];
         let index = slot.first;
@@ -208,8 +208,8 @@ impl<K: Copy> Wheel<K> {
         key
     }
 
-    /// Moves the cursor to the earliest entry, and everybody in its slot to a lower level.
-    fn spread(&mut self, level: usize, digit: usize) {
+    /// Advances the cursor to the earliest entry and moves its slot to a lower level.
+    fn cascade(&mut self, level: usize, digit: usize) {
         let Slot { first, earliest, .. } = self.slots[level][digit];
         self.empty(level, digit);
         self.cursor = earliest;

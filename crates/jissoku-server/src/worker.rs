@@ -1,63 +1,70 @@
-//! One thread with its own driver: it shares nothing with other workers but what is served.
+//! A worker: one thread with its own driver and connections. Workers share only the content.
 
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use jissoku_os::driver::{Arrival, Driver, Due, Handler, Key, Next, Output, Turn};
+use jissoku_os::driver::{
+    ConnectionId, Driver, Handler, NewConnection, Next, PollOutcome, ResumeTarget, SendBuffer,
+};
 use jissoku_os::socket;
 
-use crate::causes::{Cause, Planted};
-use crate::census::Census;
 use crate::connection::Connection;
-use crate::handler::{Service, Site};
+use crate::connection_limiter::ConnectionLimiter;
+use crate::fault_injector::{FaultInjector, InjectedFault};
+use crate::handler::{Content, WorkerSite};
 use crate::limits::{Limits, REFUSALS_MAX};
-use crate::link::Link;
-use crate::metrics::Figure;
-use crate::observer::Observer;
-use crate::openings::Openings;
-use crate::parting::{LEAVE, Order, Parting};
+use crate::metrics::Counter;
 use crate::server::Settings;
+use crate::shutdown::{ABORT, Shutdown, ShutdownSignal};
+use crate::status_lines::StatusLineCache;
+use crate::telemetry::Telemetry;
 use crate::timers::{Linear, Timers};
-use crate::tls::{Session, Tls};
+use crate::tls::{Tls, TlsSession};
+use crate::transport::Transport;
 
-/// Everything a connection needs that is not its own.
+/// The state of a worker that its connections use.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    service: Service,
+pub(crate) struct WorkerContext {
+    service: WorkerSite,
     limits: Limits,
-    openings: Openings,
+    status_lines: StatusLineCache,
     timers: Timers,
-    observer: Observer,
-    /// Room for what is about to be encrypted.
-    plain: Output,
-    census: Arc<Census>,
-    /// Connections over a ceiling that are still open here.
-    refused: usize,
-    planted: Option<Box<Planted>>,
+    telemetry: Telemetry,
+    /// Reusable buffer for plaintext that is about to be encrypted.
+    plain: SendBuffer,
+    limiter: Arc<ConnectionLimiter>,
+    /// Open connections over a limit.
+    over_limit_open: usize,
+    injector: Option<Box<FaultInjector>>,
     now_ns: u64,
-    parting: Option<Parting>,
+    shutdown: Option<Shutdown>,
 }
 
-impl Desk {
-    pub(crate) fn new(service: Service, census: Arc<Census>, limits: Limits, now_ns: u64) -> Self {
+impl WorkerContext {
+    pub(crate) fn new(
+        service: WorkerSite,
+        limiter: Arc<ConnectionLimiter>,
+        limits: Limits,
+        now_ns: u64,
+    ) -> Self {
         Self {
             service,
             limits,
-            openings: Openings::new(now_ns),
+            status_lines: StatusLineCache::new(now_ns),
             timers: Timers::default(),
-            observer: Observer::default(),
-            plain: Output::default(),
-            census,
-            refused: 0,
-            planted: None,
+            telemetry: Telemetry::default(),
+            plain: SendBuffer::default(),
+            limiter,
+            over_limit_open: 0,
+            injector: None,
             now_ns,
-            parting: None,
+            shutdown: None,
         }
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     #[cfg(test)]
     pub(crate) const fn pass(&mut self, span_ns: u64) {
         self.now_ns += span_ns;
@@ -75,67 +82,67 @@ impl Desk {
     }
 
     #[inline]
-    pub(crate) const fn service(&self) -> &Service {
+    pub(crate) const fn service(&self) -> &WorkerSite {
         &self.service
     }
 
     #[inline]
-    pub(crate) const fn service_mut(&mut self) -> &mut Service {
+    pub(crate) const fn service_mut(&mut self) -> &mut WorkerSite {
         &mut self.service
     }
 
     #[inline]
-    pub(crate) const fn openings(&self) -> &Openings {
-        &self.openings
+    pub(crate) const fn status_lines(&self) -> &StatusLineCache {
+        &self.status_lines
     }
 
-    /// Whether a connection over a ceiling is waited for, so that it can read why.
-    pub(crate) const fn waits_for_refused(&self) -> bool {
-        self.refused <= REFUSALS_MAX
+    /// Whether a connection over a limit may linger, to read the 503.
+    pub(crate) const fn may_linger_over_limit(&self) -> bool {
+        self.over_limit_open <= REFUSALS_MAX
     }
 
-    /// What makes us slow on purpose.
+    /// The injected faults, if any.
     #[inline]
-    pub(crate) fn planted_mut(&mut self) -> Option<&mut Planted> {
-        self.planted.as_deref_mut()
+    pub(crate) fn injector_mut(&mut self) -> Option<&mut FaultInjector> {
+        self.injector.as_deref_mut()
     }
 
     #[inline]
-    pub(crate) const fn observer(&mut self) -> &mut Observer {
-        &mut self.observer
+    pub(crate) const fn telemetry(&mut self) -> &mut Telemetry {
+        &mut self.telemetry
     }
 
-    /// An empty output with room.
-    pub(crate) fn take_plain(&mut self) -> Output {
+    /// Takes the empty plaintext buffer.
+    pub(crate) fn take_plain_buffer(&mut self) -> SendBuffer {
         std::mem::take(&mut self.plain)
     }
 
-    /// Takes the room back; `plain` is empty.
-    pub(crate) fn keep_plain(&mut self, plain: Output) {
+    /// Returns the plaintext buffer; `plain` is empty.
+    pub(crate) fn return_plain_buffer(&mut self, plain: SendBuffer) {
         self.plain = plain;
     }
 
-    pub(crate) fn call_at(&mut self, due_ns: u64, key: Key) {
-        self.timers.add(due_ns, key);
+    pub(crate) fn set_timer(&mut self, due_ns: u64, id: ConnectionId) {
+        self.timers.add(due_ns, id);
     }
 
     #[inline]
     pub(crate) const fn is_stopping(&self) -> bool {
-        self.parting.is_some()
+        self.shutdown.is_some()
     }
 
-    /// Whether the time for answering what was in flight is over.
-    pub(crate) const fn stop_is_over(&self) -> bool {
-        match &self.parting {
-            Some(parting) => parting.is_over(self.now_ns),
+    /// Whether the time for requests in flight is over.
+    pub(crate) const fn shutdown_deadline_passed(&self) -> bool {
+        match &self.shutdown {
+            Some(shutdown) => shutdown.is_over(self.now_ns),
             None => false,
         }
     }
 
-    /// Whether stopping has come so far that a connection idle for `idle_ns` can go.
-    pub(crate) const fn lets_idle_go(&self, idle_ns: u64) -> bool {
-        match &self.parting {
-            Some(parting) => parting.lets_idle_go(idle_ns, self.now_ns),
+    /// Whether a connection idle for `idle_ns` may be closed because of a shutdown.
+    pub(crate) const fn may_close_idle(&self, idle_ns: u64) -> bool {
+        match &self.shutdown {
+            Some(shutdown) => shutdown.may_close_idle(idle_ns, self.now_ns),
             None => false,
         }
     }
@@ -144,182 +151,204 @@ impl Desk {
 /// The handler of one driver.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    desk: Desk,
-    /// Connections over a ceiling, to be told so in this turn.
-    turned_away: Vec<Key>,
-    /// When everybody is to be looked at because we are stopping.
-    looks_ns: Option<u64>,
-    /// Which endpoint each of the driver's listeners belongs to.
-    places: Vec<usize>,
-    /// Open for as long as connections are taken.
-    taking: Option<UnixStream>,
-    /// What clients over TCP speak, if it is TLS.
+    context: WorkerContext,
+    /// Connections over a limit, to be answered with 503 in this iteration.
+    over_limit: Vec<ConnectionId>,
+    /// When all connections are to be checked because of a shutdown.
+    next_sweep_ns: Option<u64>,
+    /// The endpoint of each of the driver's listeners.
+    endpoint_indices: Vec<usize>,
+    /// Held while connections are accepted.
+    accepting: Option<UnixStream>,
+    /// The TLS configuration for TCP clients, if any.
     tls: Option<Tls>,
 }
 
 impl Worker {
-    pub(crate) fn new(site: Arc<Site>, census: Arc<Census>, settings: &Settings) -> Self {
+    pub(crate) fn new(
+        site: Arc<Content>,
+        limiter: Arc<ConnectionLimiter>,
+        settings: &Settings,
+    ) -> Self {
         let now_ns = jissoku_os::clock::monotonic_ns();
-        let observer = settings.observation.observer();
-        let service = Service::new(site, observer.tally());
-        let mut desk = Desk::new(service, census, settings.limits, now_ns);
-        desk.observer = observer;
+        let telemetry = settings.telemetry.telemetry();
+        let service = WorkerSite::new(site, telemetry.shard_handle());
+        let mut context = WorkerContext::new(service, limiter, settings.limits, now_ns);
+        context.telemetry = telemetry;
         Self {
-            desk,
-            turned_away: Vec::new(),
-            looks_ns: None,
+            context,
+            over_limit: Vec::new(),
+            next_sweep_ns: None,
             tls: settings.tls.clone(),
-            places: Vec::new(),
-            taking: None,
+            endpoint_indices: Vec::new(),
+            accepting: None,
         }
     }
 
-    /// Says which endpoint each of the driver's listeners belongs to, and gives it `taking` to drop when it
-    /// takes no more connections.
-    pub(crate) fn at(mut self, places: Vec<usize>, taking: Option<UnixStream>) -> Self {
-        self.places = places;
-        self.taking = taking;
+    /// Sets the endpoint of each listener, and `accepting`, which is dropped when the worker stops
+    /// accepting.
+    pub(crate) fn with_listeners(
+        mut self,
+        endpoint_indices: Vec<usize>,
+        accepting: Option<UnixStream>,
+    ) -> Self {
+        self.endpoint_indices = endpoint_indices;
+        self.accepting = accepting;
         self
     }
 
-    /// Makes it slow on purpose.
+    /// Enables injected faults.
     ///
     /// # Errors
-    /// The error of making what a cause needs.
-    pub(crate) fn plant(&mut self, causes: &[Cause]) -> io::Result<()> {
-        self.desk.planted = Planted::new(causes)?;
-        if causes.contains(&Cause::LinearTimers) {
-            self.desk.timers = Timers::Linear(Linear::default());
+    /// The error of creating the file of the fault `log`.
+    pub(crate) fn inject_faults(&mut self, injected_faults: &[InjectedFault]) -> io::Result<()> {
+        self.context.injector = FaultInjector::new(injected_faults)?;
+        if injected_faults.contains(&InjectedFault::LinearTimers) {
+            self.context.timers = Timers::Linear(Linear::default());
         }
         Ok(())
     }
 
-    /// Runs until ordered to stop and done with that.
+    /// Runs until it is shut down.
     ///
     /// # Errors
-    /// The driver's: waiting itself has failed.
-    pub(crate) fn run(mut self, mut driver: Driver<Self>, order: &Order) -> io::Result<()> {
-        let ended = catch_unwind(AssertUnwindSafe(|| self.serve(&mut driver, order)));
-        // Whoever is still connected is counted out, by a worker that has failed, too.
+    /// The driver's error: waiting failed.
+    pub(crate) fn run(
+        mut self,
+        mut driver: Driver<Self>,
+        signal: &ShutdownSignal,
+    ) -> io::Result<()> {
+        let ended = catch_unwind(AssertUnwindSafe(|| self.serve(&mut driver, signal)));
+        // Also after a panic, so that the connection limits stay correct.
         driver.close_all(&mut self);
         ended.unwrap_or_else(|fault| resume_unwind(fault))
     }
 
-    fn serve(&mut self, driver: &mut Driver<Self>, order: &Order) -> io::Result<()> {
+    fn serve(&mut self, driver: &mut Driver<Self>, signal: &ShutdownSignal) -> io::Result<()> {
         loop {
-            let turn = driver.turn(self)?;
-            if turn == Turn::Woken {
-                match order.get() {
-                    LEAVE => return Ok(()),
-                    order => self.obey(order, driver)?,
+            let outcome = driver.run_once(self)?;
+            if outcome == PollOutcome::Woken {
+                match signal.get() {
+                    ABORT => return Ok(()),
+                    signal => self.apply_command(signal, driver)?,
                 }
             }
-            if self.desk.is_stopping() && driver.connections() == 0 {
+            if self.context.is_stopping() && driver.connections() == 0 {
                 return Ok(());
             }
         }
     }
 
-    /// Begins to part, or parts faster than before.
-    fn obey(&mut self, order: u8, driver: &mut Driver<Self>) -> io::Result<()> {
-        let given = self.desk.parting.map_or(0, |parting| parting.order);
-        if order <= given {
+    /// Starts a shutdown, or escalates it.
+    fn apply_command(&mut self, signal: u8, driver: &mut Driver<Self>) -> io::Result<()> {
+        let given = self.context.shutdown.map_or(0, |shutdown| shutdown.signal);
+        if signal <= given {
             return Ok(());
         }
         if given == 0 {
             driver.stop_listening(self)?;
-            self.taking = None;
+            self.accepting = None;
         }
-        let now_ns = self.desk.now_ns;
-        self.desk.parting = Some(Parting::new(order, &self.desk.limits, now_ns));
-        // Some can go at once, all others when they have had their time.
-        self.looks_ns = Some(now_ns);
+        let now_ns = self.context.now_ns;
+        self.context.shutdown = Some(Shutdown::new(signal, &self.context.limits, now_ns));
+        // Some connections can be closed now, the others when their time is over.
+        self.next_sweep_ns = Some(now_ns);
         Ok(())
     }
 }
 
 impl Handler for Worker {
-    type Connection = Link;
+    type Connection = Transport;
 
-    fn open(&mut self, arrival: &Arrival<'_>) -> Link {
-        // From here on it is the endpoint that counts.
-        let listener = self.places.get(arrival.listener).copied().unwrap_or_default();
-        let arrival = &Arrival { listener, ..*arrival };
-        let seat = self.desk.census.enter(arrival.socket);
-        if seat.is_over {
-            self.desk.refused += 1;
-            self.turned_away.push(arrival.key);
+    fn on_open(&mut self, arrival: &NewConnection<'_>) -> Transport {
+        // From here on the index is that of the endpoint.
+        let listener = self.endpoint_indices.get(arrival.listener).copied().unwrap_or_default();
+        let arrival = &NewConnection { listener, ..*arrival };
+        let permit = self.context.limiter.acquire(arrival.socket);
+        if permit.is_over_limit {
+            self.context.over_limit_open += 1;
+            self.over_limit.push(arrival.id);
         }
-        let visit = self.desk.observer.open(arrival.socket);
-        let connection = Connection::new(arrival.key, seat, self.desk.now_ns);
-        let mut connection = connection.seen_by(visit);
-        if let Some(planted) = &self.desk.planted {
-            connection.burden(planted.open(arrival.socket));
+        let log_slot = self.context.telemetry.open(arrival.socket);
+        let connection = Connection::new(arrival.id, permit, self.context.now_ns);
+        let mut connection = connection.with_log_slot(log_slot);
+        if let Some(injector) = &self.context.injector {
+            connection.set_injection_peer(injector.open(arrival.socket));
         }
         match &self.tls {
             Some(tls) if socket::is_tcp(arrival.socket) => {
-                Link::Secure(Box::new(Session::new(tls, connection, self.desk.now_ns)))
+                Transport::Tls(Box::new(TlsSession::new(tls, connection, self.context.now_ns)))
             }
-            _ => Link::Plain(connection),
+            _ => Transport::Plain(connection),
         }
     }
 
     #[inline]
-    fn receive(&mut self, link: &mut Link, bytes: &[u8], output: &mut Output) -> Next {
+    fn on_data(
+        &mut self,
+        transport: &mut Transport,
+        bytes: &[u8],
+        output: &mut SendBuffer,
+    ) -> Next {
         let before = output.size();
-        let next = link.receive(bytes, &mut self.desk, output);
-        self.desk.observer.count(Figure::ReceivedBytes, bytes.len() as u64);
-        self.desk.observer.count(Figure::SentBytes, (output.size() - before) as u64);
+        let next = transport.on_data(bytes, &mut self.context, output);
+        self.context.telemetry.count(Counter::ReceivedBytes, bytes.len() as u64);
+        self.context.telemetry.count(Counter::SentBytes, (output.size() - before) as u64);
         next
     }
 
-    fn end(&mut self, link: &mut Link, output: &mut Output) -> Next {
+    fn on_eof(&mut self, transport: &mut Transport, output: &mut SendBuffer) -> Next {
         let before = output.size();
-        let next = link.end(&mut self.desk, output);
-        self.desk.observer.count(Figure::SentBytes, (output.size() - before) as u64);
+        let next = transport.on_eof(&mut self.context, output);
+        self.context.telemetry.count(Counter::SentBytes, (output.size() - before) as u64);
         next
     }
 
-    fn proceed(&mut self, link: &mut Link, unsent: usize, output: &mut Output) -> Next {
+    fn resume(
+        &mut self,
+        transport: &mut Transport,
+        unsent: usize,
+        output: &mut SendBuffer,
+    ) -> Next {
         let before = output.size();
-        let next = link.proceed(unsent, &mut self.desk, output);
-        self.desk.observer.count(Figure::SentBytes, (output.size() - before) as u64);
+        let next = transport.resume(unsent, &mut self.context, output);
+        self.context.telemetry.count(Counter::SentBytes, (output.size() - before) as u64);
         next
     }
 
-    fn close(&mut self, link: Link) {
-        let connection = link.into_connection();
-        let seat = connection.seat();
-        self.desk.refused -= usize::from(seat.is_over);
-        self.desk.census.leave(seat);
-        self.desk.observer.close(connection.into_visit());
+    fn on_close(&mut self, transport: Transport) {
+        let connection = transport.into_connection();
+        let permit = connection.permit();
+        self.context.over_limit_open -= usize::from(permit.is_over_limit);
+        self.context.limiter.release(permit);
+        self.context.telemetry.close(connection.into_log_slot());
     }
 
     #[inline]
-    fn wake(&mut self, now_ns: u64) {
-        self.desk.now_ns = now_ns;
-        self.desk.openings.refresh(now_ns);
-        self.desk.observer.wake(now_ns);
+    fn on_tick(&mut self, now_ns: u64) {
+        self.context.now_ns = now_ns;
+        self.context.status_lines.refresh(now_ns);
+        self.context.telemetry.wake(now_ns);
     }
 
     #[inline]
     fn deadline_ns(&self) -> Option<u64> {
-        let Desk { timers, observer, .. } = &self.desk;
-        let deadlines = [timers.earliest_ns(), self.looks_ns, observer.deadline_ns()];
+        let WorkerContext { timers, telemetry, .. } = &self.context;
+        let deadlines = [timers.earliest_ns(), self.next_sweep_ns, telemetry.deadline_ns()];
         deadlines.into_iter().flatten().min()
     }
 
     #[inline]
-    fn due(&mut self) -> Option<Due> {
-        let now_ns = self.desk.now_ns;
-        if self.looks_ns.is_some_and(|looks_ns| looks_ns <= now_ns) {
-            let end_ns = self.desk.parting.map(|parting| parting.idle_end_ns());
-            // After the second look, the driver's ticks suffice.
-            self.looks_ns = end_ns.filter(|&end_ns| end_ns > now_ns);
-            return Some(Due::All);
+    fn next_ready(&mut self) -> Option<ResumeTarget> {
+        let now_ns = self.context.now_ns;
+        if self.next_sweep_ns.is_some_and(|next_sweep_ns| next_sweep_ns <= now_ns) {
+            let end_ns = self.context.shutdown.map(|shutdown| shutdown.idle_end_ns());
+            // After the second sweep, the driver's interval timer suffices.
+            self.next_sweep_ns = end_ns.filter(|&end_ns| end_ns > now_ns);
+            return Some(ResumeTarget::All);
         }
-        let turned_away = self.turned_away.pop();
-        turned_away.or_else(|| self.desk.timers.take_due(now_ns)).map(Due::One)
+        let over_limit = self.over_limit.pop();
+        over_limit.or_else(|| self.context.timers.take_due(now_ns)).map(ResumeTarget::One)
     }
 }
 
@@ -334,13 +363,13 @@ mod tests {
 
     #[test]
     fn timers_are_a_list_only_where_that_is_planted() {
-        let site = Arc::new(Site::Contract(Contract::new(None, Duration::ZERO, 0)));
-        let census = Arc::new(Census::new(&Limits::DEFAULT));
+        let site = Arc::new(Content::Contract(Contract::new(None, Duration::ZERO, 0)));
+        let limiter = Arc::new(ConnectionLimiter::new(&Limits::DEFAULT));
         let nowhere = Endpoint::Tcp(([127, 0, 0, 1], 0).into());
-        let mut worker = Worker::new(site, census, &Settings::new(nowhere));
-        worker.plant(&[Cause::Split]).expect("nothing can fail");
-        assert!(matches!(worker.desk.timers, Timers::Wheel(_)));
-        worker.plant(&[Cause::LinearTimers]).expect("nothing can fail");
-        assert!(matches!(worker.desk.timers, Timers::Linear(_)));
+        let mut worker = Worker::new(site, limiter, &Settings::new(nowhere));
+        worker.inject_faults(&[InjectedFault::Split]).expect("nothing can fail");
+        assert!(matches!(worker.context.timers, Timers::Wheel(_)));
+        worker.inject_faults(&[InjectedFault::LinearTimers]).expect("nothing can fail");
+        assert!(matches!(worker.context.timers, Timers::Linear(_)));
     }
 }

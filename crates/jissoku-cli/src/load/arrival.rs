@@ -1,10 +1,10 @@
-//! `--arrival`: how the requests of the open loop lie in time.
+//! `--arrival`: the arrival process of the open loop.
 
 use std::fs;
 
 use jissoku_load::{Arrival, Pace, Trace};
 
-/// As it was asked for.
+/// The parsed option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ArrivalChoice {
     Constant,
@@ -12,13 +12,13 @@ pub(super) enum ArrivalChoice {
     Trace(Trace),
 }
 
-/// `constant`, `poisson`, `trace:FILE`, whose file is read at once.
+/// Parses `constant`, `poisson` or `trace:FILE`; the file is read at once.
 pub(super) fn arrival(text: &str) -> Result<ArrivalChoice, String> {
     match (text, text.strip_prefix("trace:")) {
         ("constant", _) => Ok(ArrivalChoice::Constant),
         ("poisson", _) => Ok(ArrivalChoice::Poisson),
         (_, Some(file)) if !file.is_empty() => {
-            let read = fs::read(file).map_err(|error| format!("{file} cannot be read: {error}"))?;
+            let read = fs::read(file).map_err(|error| format!("cannot read {file}: {error}"))?;
             Trace::read(file, &read).map(ArrivalChoice::Trace).map_err(|bad| bad.to_string())
         }
         _ => Err("write constant, poisson or trace:FILE".to_owned()),
@@ -30,7 +30,7 @@ impl ArrivalChoice {
         matches!(self, Self::Trace(_))
     }
 
-    /// How often requests are sent, and how they lie in time, at the rate that was asked for.
+    /// Pace and arrival process at the given rate.
     pub(super) fn at(self, rate: Option<(u64, u64)>) -> Result<(Pace, Arrival), String> {
         let arrival = match self {
             Self::Constant => Arrival::Constant,
@@ -39,8 +39,8 @@ impl ArrivalChoice {
                 return match rate {
                     None => Ok((Pace::Trace(trace), Arrival::Constant)),
                     Some(_) => {
-                        Err("--arrival trace:FILE says itself when each request is sent: leave \
-                                    -R, --sweep and --search out"
+                        Err("--arrival trace:FILE excludes -R, --sweep and --search: the trace \
+                                    determines when each request is sent"
                             .to_owned())
                     }
                 };

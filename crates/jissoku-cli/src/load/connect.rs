@@ -1,75 +1,77 @@
-//! Flags of a connection: where it leads, where it comes from, and what it asks of the kernel.
+//! Options of connections: where to, from where, and socket options.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use jissoku_load::{Address, Detour};
-use jissoku_os::socket::Buffering;
+use jissoku_load::{Address, ConnectTo};
+use jissoku_os::socket::SocketOptions;
 
 use super::SwitchChoice;
 use crate::units;
 
 /// How servers are reached.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct ConnectFlags {
-    /// Connect to this Unix socket, whatever host the URL names
+pub(super) struct ConnectArgs {
+    /// Connect to this Unix socket instead of the URL's host
     #[arg(long, value_name = "PATH")]
     pub(super) unix_socket: Option<PathBuf>,
-    /// Connect to HOST2:PORT2 instead of HOST:PORT; any of the four may be empty, and several be given
+    /// Connect to HOST2:PORT2 instead of HOST:PORT, as in curl; each may be empty; may be repeated
     #[arg(long, value_name = "HOST:PORT:HOST2:PORT2")]
-    connect_to: Vec<Detour>,
-    /// Name this host in requests, whatever host the URL names
+    connect_to: Vec<ConnectTo>,
+    /// Value of the Host field [default: the URL's]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Connect from these addresses in turn; each has some 28,000 ports, and all of 127.0.0.0/8 is ours
+    /// Local addresses of connections, used in turn; each provides some 28,000 ports, and all of
+    /// 127.0.0.0/8 is local [default: the kernel's choice]
     #[arg(long, value_name = "IP,...", value_delimiter = ',')]
     pub(super) local_addr: Vec<IpAddr>,
-    /// Whether small requests leave at once, or wait for the acknowledgement of the last (Nagle)
+    /// Send small requests at once, or (off) wait for acknowledgements, as Nagle's algorithm does
     #[arg(long, value_enum, value_name = "on|off", default_value_t = SwitchChoice::On)]
     nodelay: SwitchChoice,
-    /// Room for answers that were not read yet, such as 64KiB [default: the kernel's choice]
+    /// Receive buffer of each connection, such as 64KiB [default: the kernel's choice]
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     rcvbuf: Option<u64>,
-    /// Room for requests that were not acknowledged yet [default: the kernel's choice]
+    /// Send buffer of each connection, such as 64KiB [default: the kernel's choice]
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     sndbuf: Option<u64>,
 }
 
-impl ConnectFlags {
-    /// A URL as it is to be connected to and named.
-    pub(super) fn lead(&self, address: &Address) -> Address {
+impl ConnectArgs {
+    /// Applies --connect-to, --unix-socket and --host to a URL.
+    pub(super) fn apply(&self, address: &Address) -> Address {
         let mut address = address.clone();
-        for detour in &self.connect_to {
-            address = address.around(detour);
+        for connect_to in &self.connect_to {
+            address = address.with_connect_to(connect_to);
         }
         if let Some(socket) = &self.unix_socket {
-            address = address.through(socket);
+            address = address.with_unix_socket(socket);
         }
         match &self.host {
-            Some(host) => address.named(host),
+            Some(host) => address.with_host(host),
             None => address,
         }
     }
 
-    pub(super) fn buffering(&self) -> Buffering {
+    pub(super) fn buffering(&self) -> SocketOptions {
         let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
-        Buffering {
-            collects: self.nodelay == SwitchChoice::Off,
+        SocketOptions {
+            nagle: self.nodelay == SwitchChoice::Off,
             receive_size: self.rcvbuf.map(size),
             send_size: self.sndbuf.map(size),
         }
     }
 
-    /// The sentence that says what is wrong with a name or with what goes with several URLs.
+    /// Validates the options.
     pub(super) fn check(&self, urls: &[Address]) -> Result<(), String> {
         if self.unix_socket.is_some() && urls.len() > 1 {
             return Err(
-                "--unix-socket goes with one URL: write unix:/path.sock:/uri for several".into()
+                "--unix-socket requires a single URL: write unix:/path.sock:/uri for several"
+                    .into(),
             );
         }
         let stays = |host: &String| host.bytes().all(|byte| byte.is_ascii_graphic());
         match self.host.as_ref().filter(|host| host.is_empty() || !stays(host)) {
-            Some(host) => Err(format!("{host:?} is no host name: it goes into a header field")),
+            Some(host) => Err(format!("invalid host name {host:?}")),
             None => Ok(()),
         }
     }
@@ -83,13 +85,13 @@ mod tests {
         #[derive(clap::Parser)]
         struct Line {
             #[command(flatten)]
-            flags: ConnectFlags,
+            flags: ConnectArgs,
         }
         let words = ["load"].into_iter().chain(words.iter().copied());
         let line = <Line as clap::Parser>::try_parse_from(words).map_err(|bad| bad.to_string())?;
         let address: Address = url.parse().expect("it is a URL");
         line.flags.check(std::slice::from_ref(&address))?;
-        Ok(line.flags.lead(&address))
+        Ok(line.flags.apply(&address))
     }
 
     #[test]

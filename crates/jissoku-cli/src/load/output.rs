@@ -1,4 +1,4 @@
-//! Where reports go, and in which shapes.
+//! Where reports are written, and in which format.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,20 +7,22 @@ use std::path::{Path, PathBuf};
 use jissoku_load::report::{Format, hgrm, raw};
 use jissoku_load::{Histogram, Outcome};
 
-/// Where GitHub wants the summary of a step.
+/// The file of a GitHub Actions step summary.
 const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
-/// A format, and the file it goes to; none means stdout.
+/// A format and its file; `None` for stdout.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     format: Format,
     file: Option<PathBuf>,
 }
 
-/// `json`, `json=run.json`.
+/// Parses `json` or `json=run.json`.
 pub(crate) fn output(text: &str) -> Result<Output, String> {
     let (name, file) = match text.split_once('=') {
-        Some((_, "")) => return Err(format!("{text} names no file: write it as json=run.json")),
+        Some((_, "")) => {
+            return Err(format!("{text}: the file name is missing, as in json=run.json"));
+        }
         Some((name, file)) => (name, Some(file.into())),
         None => (text, None),
     };
@@ -28,7 +30,7 @@ pub(crate) fn output(text: &str) -> Result<Output, String> {
 }
 
 impl Output {
-    pub(super) fn plain(format: Format) -> Self {
+    pub(super) fn to_stdout(format: Format) -> Self {
         Self { format, file: None }
     }
 
@@ -36,7 +38,7 @@ impl Output {
         self.format
     }
 
-    /// Writes a report where it belongs.
+    /// Writes a report to its destination.
     pub(super) fn write(&self, text: &str) -> Result<(), String> {
         let summary = std::env::var_os(SUMMARY).filter(|_| self.format == Format::Github);
         match (&self.file, summary) {
@@ -45,62 +47,66 @@ impl Output {
             (None, None) => {
                 let mut out = io::stdout().lock();
                 let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-                written.map_err(|error| format!("stdout takes nothing: {error}"))
+                written.map_err(|error| format!("cannot write to stdout: {error}"))
             }
         }
     }
 }
 
-/// Whether GitHub reads along what is printed.
-pub(super) fn is_read_by_github() -> bool {
+/// Whether this is a step of GitHub Actions.
+pub(super) fn is_github_actions() -> bool {
     std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true")
 }
 
-/// Says something that GitHub shows beside the step.
+/// Prints a workflow command.
 pub(super) fn annotate(text: &str) {
-    // Whoever closed our standard output does not want to know.
+    // If stdout is closed, nobody reads it.
     let _told = io::stdout().lock().write_all(text.as_bytes());
 }
 
-/// Sends to a file what would go to stdout, which has to be one report.
+/// Redirects the one report for stdout to a file.
 pub(super) fn redirect(outputs: &mut [Output], file: PathBuf) -> Result<(), String> {
     let mut bound = outputs.iter_mut().filter(|output| output.file.is_none());
     match (bound.next(), bound.next()) {
         (Some(output), None) => output.file = Some(file),
-        (None, _) => return Err("-o has nothing to take: every --format has a file".to_owned()),
-        (_, Some(_)) => return Err("-o takes one report: write --format json=FILE".to_owned()),
+        (None, _) => return Err("-o has no effect: every --format has a file".to_owned()),
+        (_, Some(_)) => {
+            return Err(
+                "-o requires a single report for stdout: write --format json=FILE".to_owned()
+            );
+        }
     }
     Ok(())
 }
 
-/// The latencies of all lanes.
-pub(super) fn together(outcome: &Outcome) -> Histogram {
+/// The latencies of all targets.
+pub(super) fn merged_latency(outcome: &Outcome) -> Histogram {
     let mut all = Histogram::new();
-    outcome.lanes.iter().for_each(|lane| all.add(&lane.tally.latency));
+    outcome.targets.iter().for_each(|target| all.add(&target.counters.latency));
     all
 }
 
-/// Writes the latencies of all lanes together as percentile text.
+/// Writes the latencies of all targets as percentile text.
 pub(super) fn write_hgrm(file: &Path, outcome: &Outcome) -> Result<(), String> {
-    write_file(file, &hgrm::percentiles(&together(outcome)))
+    write_file(file, &hgrm::percentiles(&merged_latency(outcome)))
 }
 
-/// Writes every request down.
+/// Writes the request log.
 pub(super) fn write_raw(file: &Path, outcome: &Outcome) -> Result<(), String> {
     let written =
         fs::File::create(file).and_then(|out| raw::write(outcome, &mut io::BufWriter::new(out)));
-    written.map_err(|error| format!("{} cannot be written: {error}", file.display()))
+    written.map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
 pub(super) fn write_file(file: &Path, text: &str) -> Result<(), String> {
-    fs::write(file, text).map_err(|error| format!("{} cannot be written: {error}", file.display()))
+    fs::write(file, text).map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
 fn append(file: &Path, text: &str) -> Result<(), String> {
     let opened = OpenOptions::new().append(true).create(true).open(file);
     opened
         .and_then(|mut opened| opened.write_all(text.as_bytes()))
-        .map_err(|error| format!("{} cannot be written: {error}", file.display()))
+        .map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
 #[cfg(test)]

@@ -1,57 +1,60 @@
-//! From the command line of `load` to a plan.
+//! From command-line options to a plan.
 
 use std::fs;
 use std::path::PathBuf;
 
 use jissoku_load::{
-    Address, Driver, Expected, Idle, LanePlan, OnBusy, Plan, Request, Reuse, Shape, Think,
-    Timepiece, Until, Verify, Version,
+    Address, ClockSource, Driver, Expected, Idle, OnBusy, Plan, Request, RequestSpec, Reuse,
+    StopCondition, TargetPlan, Think, Verify, Version,
 };
-use jissoku_os::{clock, core, uring};
+use jissoku_os::{affinity, clock, uring};
 
 use super::{BusyChoice, ClockChoice, DriverChoice, IdleChoice, Load, VerifyChoice};
 use crate::units;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What `-d` is when neither it nor `-n` is given.
+/// The default of `-d` if `-n` is not given.
 const DURATION_NS: u64 = 10 * SECOND_NS;
 
-/// What `--warmup` is with `-d`.
+/// The default of `--warmup` with `-d`.
 const WARMUP_NS: u64 = SECOND_NS / 10 * 3;
 
 impl Load {
-    /// What is asked for, or the sentence that says what is wrong with it.
+    /// The plan, or a message about invalid options.
     pub(crate) fn plan(self) -> Result<Plan, String> {
         if self.watch.len() > self.urls.len() {
             let (watched, urls) = (self.watch.len(), self.urls.len());
-            return Err(format!("{watched} processes are to be watched behind {urls} URLs"));
+            return Err(format!("{watched} processes to watch, but only {urls} URLs"));
         }
         self.connect.check(&self.urls)?;
         if let Some(status) = self.expect_status.iter().find(|code| !(200..600).contains(*code)) {
-            return Err(format!("{status} is no status that ends an exchange: 200 to 599 are"));
+            return Err(format!("invalid status {status}: give 200 to 599"));
         }
         self.tls.check(&self.urls)?;
-        let allowed = core::allowed().map_err(|error| format!("no core may be used: {error}"))?;
+        let allowed = affinity::allowed()
+            .map_err(|error| format!("cannot read the CPU affinity: {error}"))?;
         if let Some(foreign) = self.cores.iter().flatten().find(|core| !allowed.contains(core)) {
-            return Err(format!("core {foreign} is not among those we may use: {allowed:?}"));
+            return Err(format!("core {foreign} is not available; available are {allowed:?}"));
         }
         if self.driver == DriverChoice::Uring && !uring::is_available() {
-            return Err("this kernel gives us no io_uring: leave --driver out".to_owned());
+            return Err(
+                "io_uring is not available on this kernel: leave --driver uring out".to_owned()
+            );
         }
-        let lanes = self.lanes()?;
-        let is_paced_duet = self.rate.is_some() && lanes.len() > 1;
+        let targets = self.targets()?;
+        let is_paced_duet = self.rate.is_some() && targets.len() > 1;
         let idle = match self.idle {
             Some(IdleChoice::Spin) => Idle::Spin,
             Some(IdleChoice::Hybrid) => Idle::Hybrid,
-            None if is_paced_duet => Idle::Spin,
+            None if is_paced_duet || self.slices.slice.is_some() => Idle::Spin,
             Some(IdleChoice::Block) | None => Idle::Block,
         };
         let counted = self.requests.is_some() || self.arrival.is_trace();
         let (pace, arrival) = self.arrival.clone().at(self.rates())?;
         let plan = Plan {
-            lanes,
-            connections: self.most_connections(),
+            targets,
+            connections: self.connections_max(),
             threads: self.threads(allowed.len()),
             pipeline: self.pipeline,
             pace,
@@ -62,7 +65,11 @@ impl Load {
             think: self.think.unwrap_or(Think::Never),
             ramp_up_ns: self.ramp_up,
             warmup_ns: self.warmup.unwrap_or(if counted { 0 } else { WARMUP_NS }),
-            until: Until {
+            slice_ns: self.slices.slice,
+            settling_requests: self.slices.settle,
+            warmup_requests: self.slices.warmup_requests,
+            idle_watch_ns: self.slices.idle_watch,
+            stop: StopCondition {
                 duration_ns: self.duration.or((!counted).then_some(DURATION_NS)),
                 requests: self.requests,
             },
@@ -72,12 +79,12 @@ impl Load {
                 DriverChoice::Uring => Driver::Uring,
             },
             clock: match self.clock {
-                ClockChoice::Tsc => Timepiece::Best,
-                ClockChoice::Monotonic => Timepiece::Kernel,
-                ClockChoice::Batch => Timepiece::Batch,
+                ClockChoice::Tsc => ClockSource::Best,
+                ClockChoice::Monotonic => ClockSource::Kernel,
+                ClockChoice::Batch => ClockSource::Batch,
             },
             buffering: self.connect.buffering(),
-            keeps_entries: self.raw_log.is_some(),
+            keeps_records: self.raw_log.is_some(),
             idle,
             seed: self.seed.unwrap_or_else(clock::monotonic_ns),
             local: self.connect.local_addr,
@@ -87,8 +94,9 @@ impl Load {
         Ok(plan)
     }
 
-    /// Of a series it is the most that is asked for, and each measurement has its own.
-    fn most_connections(&self) -> usize {
+    /// With several numbers of connections, the plan has the largest; each measurement sets its
+    /// own.
+    fn connections_max(&self) -> usize {
         self.connections.iter().copied().max().unwrap_or(0)
     }
 
@@ -104,10 +112,10 @@ impl Load {
 
     fn on_busy(&self) -> Result<OnBusy, String> {
         if self.max_connections.is_some() && self.on_busy != BusyChoice::Open {
-            return Err("--max-connections goes with --on-busy open".to_owned());
+            return Err("--max-connections requires --on-busy open".to_owned());
         }
         let connections_max =
-            self.max_connections.unwrap_or(self.most_connections().saturating_mul(10));
+            self.max_connections.unwrap_or(self.connections_max().saturating_mul(10));
         Ok(match self.on_busy {
             BusyChoice::Queue => OnBusy::Queue,
             BusyChoice::Drop => OnBusy::Drop,
@@ -115,18 +123,18 @@ impl Load {
         })
     }
 
-    fn lanes(&self) -> Result<Vec<LanePlan>, String> {
-        let lane = |(number, address): (usize, &Address)| {
-            let address = self.connect.lead(address);
-            let shapes = self.shapes(&address)?;
-            let tls = self.tls.towards(&address)?;
-            Ok(LanePlan { tls, shapes, watch: self.watch.get(number).copied(), address })
+    fn targets(&self) -> Result<Vec<TargetPlan>, String> {
+        let target = |(number, address): (usize, &Address)| {
+            let address = self.connect.apply(address);
+            let specs = self.specs(&address)?;
+            let tls = self.tls.config_for(&address)?;
+            Ok(TargetPlan { tls, specs, watch_pid: self.watch.get(number).copied(), address })
         };
-        self.urls.iter().enumerate().map(lane).collect()
+        self.urls.iter().enumerate().map(target).collect()
     }
 
-    /// What is sent to one URL.
-    fn shapes(&self, address: &Address) -> Result<Vec<Shape>, String> {
+    /// The requests for one URL.
+    fn specs(&self, address: &Address) -> Result<Vec<RequestSpec>, String> {
         if self.raw.is_empty() {
             let request = Request {
                 method: self.method.clone(),
@@ -134,17 +142,17 @@ impl Load {
                 version: if self.http_1_0 { Version::Http10 } else { Version::Http11 },
                 body: self.body.clone().unwrap_or_default(),
             };
-            let wire = request.render(address, self.reuse()).map_err(|bad| bad.to_string())?;
+            let template = request.render(address, self.reuse()).map_err(|bad| bad.to_string())?;
             let (head_only, expected) = (request.is_head(), self.expected()?);
-            return Ok(vec![Shape { name: request.method, wire, head_only, expected }]);
+            return Ok(vec![RequestSpec { name: request.method, template, head_only, expected }]);
         }
-        let shape = |path: &PathBuf| {
+        let spec = |path: &PathBuf| {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
             let text = fs::read(path)
-                .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-            Shape::raw(&name, &text, address, self.expected()?).map_err(|bad| bad.to_string())
+                .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            RequestSpec::raw(&name, &text, address, self.expected()?).map_err(|bad| bad.to_string())
         };
-        self.raw.iter().map(shape).collect()
+        self.raw.iter().map(spec).collect()
     }
 
     fn expected(&self) -> Result<Expected, String> {
@@ -161,7 +169,7 @@ impl Load {
             return Err("--expect-len and --verify none exclude each other".to_owned());
         }
         if verify != Verify::All && digest.is_some() {
-            return Err("--expect-body sha256:... goes with --verify all".to_owned());
+            return Err("--expect-body sha256:... requires --verify all".to_owned());
         }
         let body = self.expect_body.clone().filter(|_| digest.is_none());
         let mut expected = Expected::new(verify, self.expect_status.clone(), body);

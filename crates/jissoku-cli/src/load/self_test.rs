@@ -1,9 +1,8 @@
-//! `--self-test`: how far the stopwatch itself could go, here and now.
+//! `--self-test`: the limits of the load generator itself on this machine.
 //!
-//! Two short closed loops against the floor, which answers without looking, on another core where there is
-//! one: with the connections that were asked for, for the highest rate and what a request costs; and with a
-//! single one, for the least latency that can be told. Floor and kernel have their part in both, so the
-//! stopwatch alone is better than that.
+//! Two short closed loops against the floor, on another core if there is one: with all connections,
+//! for the highest rate and the CPU time per request, and with one connection, for the smallest
+//! latency. Both include the floor and the kernel, so the load generator alone is better than that.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,59 +13,60 @@ use std::thread::scope;
 use jissoku_floor::Driver;
 use jissoku_load::report::{Format, Report, SelfTest};
 use jissoku_load::{
-    Address, Arrival, Expected, Idle, LanePlan, OnBusy, Pace, Plan, Request, Reuse, Shape, Think,
-    Until, Verify,
+    Address, Arrival, Expected, Idle, OnBusy, Pace, Plan, Request, RequestSpec, Reuse,
+    StopCondition, TargetPlan, Think, Verify,
 };
-use jissoku_os::core;
+use jissoku_os::affinity;
 use jissoku_os::signal::Signals;
 use jissoku_os::socket::Endpoint;
 
-use super::errand::{self, Curiosity, carry_out};
-use super::wishes::Wishes;
-use crate::load::{Load, complain};
+use super::measure::{self, ProgressOptions, run_plan};
+use super::output_options::OutputOptions;
+use crate::load::{Load, print_error};
 
-/// Stands for the floor's URL until the floor has one.
-const SOMEWHERE: &str = "http://127.0.0.1/";
+/// Replaced by the floor's URL.
+const PLACEHOLDER_URL: &str = "http://127.0.0.1/";
 
-/// How long everything runs before it is measured.
+/// Load before each measurement.
 const WARMUP_NS: u64 = 200_000_000;
 
-/// With all connections.
+/// Duration with all connections.
 const ALL_NS: u64 = 1_000_000_000;
 
-/// With one connection.
+/// Duration with one connection.
 const SINGLE_NS: u64 = 300_000_000;
 
-/// Who runs where.
+/// The cores of the load generator and of the floor.
 #[derive(Debug, PartialEq, Eq)]
-struct Seats {
-    stopwatch: Vec<usize>,
+struct CoreLayout {
+    generator: Vec<usize>,
     floor: Vec<usize>,
 }
 
-/// The self-test and nothing else.
-pub(super) fn alone(mut load: Load) -> u8 {
-    if load.asks_for_a_measurement() {
-        let refusal = "without a URL --self-test is a second of a closed loop by itself: -R, -n, -d and what \
-                       goes with them need a URL";
-        return complain(refusal, 2);
+/// Runs only the self-test.
+pub(super) fn run_alone(mut load: Load) -> u8 {
+    if load.needs_url() {
+        let refusal = "--self-test without a URL runs a closed loop for a second: -R, -n, -d and related \
+                       options need a URL";
+        return print_error(refusal, 2);
     }
-    load.urls.extend(SOMEWHERE.parse::<Address>());
-    let prepared = load.wishes(false).and_then(|wishes| Ok((wishes, load.plan()?)));
-    let (wishes, plan) = match prepared {
+    load.urls.extend(PLACEHOLDER_URL.parse::<Address>());
+    let prepared =
+        load.output_options(false).and_then(|output_options| Ok((output_options, load.plan()?)));
+    let (output_options, plan) = match prepared {
         Ok(prepared) => prepared,
-        Err(refusal) => return complain(&refusal, 2),
+        Err(refusal) => return print_error(&refusal, 2),
     };
-    let found = errand::catch().and_then(|signals| run(&plan, &signals));
-    match found.map(|found| tell(&found, &wishes)) {
+    let found = measure::catch_signals().and_then(|signals| run(&plan, &signals));
+    match found.map(|found| write(&found, &output_options)) {
         Ok(Ok(())) => 0,
-        Ok(Err(refusal)) => complain(&format!("the report cannot be written: {refusal}"), 1),
+        Ok(Err(refusal)) => print_error(&format!("cannot write the report: {refusal}"), 1),
         Err(code) => code,
     }
 }
 
-fn tell(found: &SelfTest, wishes: &Wishes) -> Result<(), String> {
-    wishes.write_all(|format| match format {
+fn write(found: &SelfTest, output_options: &OutputOptions) -> Result<(), String> {
+    output_options.write_all(|format| match format {
         Format::Human => Ok(found.to_string()),
         Format::Quiet => Ok(String::new()),
         Format::Json => {
@@ -74,20 +74,22 @@ fn tell(found: &SelfTest, wishes: &Wishes) -> Result<(), String> {
             Ok(format!("{object}\n"))
         }
         Format::Csv | Format::OpenMetrics | Format::Benchstat | Format::Github => {
-            Err("--self-test by itself is told as human, json or quiet".to_owned())
+            Err("--self-test without a URL supports the formats human, json and quiet".to_owned())
         }
     })
 }
 
-/// The self-test with what `asked` has of connections, threads and kernel interfaces. What went wrong has
-/// been told, and the exit code says it.
-pub(super) fn run(asked: &Plan, signals: &Signals) -> Result<SelfTest, u8> {
-    // Both ends of each connection are ours.
-    errand::has_descriptors_for(asked.connections * 2)?;
-    let broken = |error: io::Error| complain(&format!("the self-test's floor broke: {error}"), 1);
-    let allowed = core::allowed().map_err(broken)?;
-    let Seats { stopwatch, floor } = seats(&asked.cores, asked.threads, &allowed);
-    let workers = floor.len().clamp(1, asked.threads);
+/// Runs the self-test with the connections, threads and driver of `plan_of_run`. On failure the
+/// error is already on stderr; `Err` is the process exit code.
+pub(super) fn run(plan_of_run: &Plan, signals: &Signals) -> Result<SelfTest, u8> {
+    // Both ends of each connection are in this process.
+    measure::require_descriptors(plan_of_run.connections * 2)?;
+    let broken =
+        |error: io::Error| print_error(&format!("the floor of the self-test failed: {error}"), 1);
+    let allowed = affinity::allowed().map_err(broken)?;
+    let CoreLayout { generator, floor } =
+        layout_cores(&plan_of_run.cores, plan_of_run.threads, &allowed);
+    let workers = floor.len().clamp(1, plan_of_run.threads);
     let anywhere = Endpoint::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let bound = jissoku_floor::bind(&[anywhere], workers).map_err(|(_, error)| broken(error))?;
     let url = format!("http://{}/", bound.endpoints()[0]);
@@ -95,50 +97,50 @@ pub(super) fn run(asked: &Plan, signals: &Signals) -> Result<SelfTest, u8> {
     let (all, single) = scope(|scope| -> Result<(Report, Report), u8> {
         let floor = &floor;
         let serving = scope.spawn(move || {
-            core::pin(floor)?;
+            affinity::pin(floor)?;
             bound.serve(Driver::Epoll, halted.as_fd())
         });
         let measure = |connections, duration_ns| {
-            let mut plan = against(asked, &url, connections, duration_ns)
-                .map_err(|refusal| complain(&refusal, 1))?;
-            plan.cores.clone_from(&stopwatch);
-            let find = carry_out(&plan, signals, Curiosity::default())?;
-            if find.outcome.interrupted { Err(130) } else { Ok(find.report) }
+            let mut plan = floor_plan(plan_of_run, &url, connections, duration_ns)
+                .map_err(|refusal| print_error(&refusal, 1))?;
+            plan.cores.clone_from(&generator);
+            let measurement = run_plan(&plan, signals, ProgressOptions::default())?;
+            if measurement.outcome.interrupted { Err(130) } else { Ok(measurement.report) }
         };
-        let reports =
-            measure(asked.connections, ALL_NS).and_then(|all| Ok((all, measure(1, SINGLE_NS)?)));
+        let reports = measure(plan_of_run.connections, ALL_NS)
+            .and_then(|all| Ok((all, measure(1, SINGLE_NS)?)));
         drop(halt);
         let served = serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let reports = reports?;
         served.map_err(broken)?;
         Ok(reports)
     })?;
-    SelfTest::new(&all, &single, (stopwatch, floor)).map_err(|refusal| complain(&refusal, 1))
+    SelfTest::new(&all, &single, (generator, floor)).map_err(|refusal| print_error(&refusal, 1))
 }
 
-/// The floor gets what the stopwatch leaves, and shares with it if that is nothing.
-fn seats(asked: &[usize], threads: usize, allowed: &[usize]) -> Seats {
-    let stopwatch: Vec<usize> = match asked {
+/// The floor gets the cores that the load generator leaves free, or all if there are none.
+fn layout_cores(plan_of_run: &[usize], threads: usize, allowed: &[usize]) -> CoreLayout {
+    let generator: Vec<usize> = match plan_of_run {
         [] => allowed.iter().copied().take(threads.min(allowed.len().max(2) - 1)).collect(),
-        _ => asked.iter().copied().take(threads).collect(),
+        _ => plan_of_run.iter().copied().take(threads).collect(),
     };
     let left: Vec<usize> =
-        allowed.iter().copied().filter(|core| !stopwatch.contains(core)).collect();
-    Seats { floor: if left.is_empty() { allowed.to_vec() } else { left }, stopwatch }
+        allowed.iter().copied().filter(|core| !generator.contains(core)).collect();
+    CoreLayout { floor: if left.is_empty() { allowed.to_vec() } else { left }, generator }
 }
 
-/// A closed loop against the floor, otherwise as `asked`.
-fn against(asked: &Plan, url: &str, connections: usize, ns: u64) -> Result<Plan, String> {
+/// A closed loop against the floor, otherwise like `plan_of_run`.
+fn floor_plan(plan_of_run: &Plan, url: &str, connections: usize, ns: u64) -> Result<Plan, String> {
     let address: Address = url.parse().map_err(|bad| format!("{bad}"))?;
     let request = Request::default();
-    let wire = request.render(&address, Reuse::KeepAlive).map_err(|bad| bad.to_string())?;
+    let template = request.render(&address, Reuse::KeepAlive).map_err(|bad| bad.to_string())?;
     let expected = Expected::new(Verify::Length, Vec::new(), None);
-    let shape = Shape { name: request.method, wire, head_only: false, expected };
+    let spec = RequestSpec { name: request.method, template, head_only: false, expected };
     let plan = Plan {
-        lanes: vec![LanePlan { address, tls: None, shapes: vec![shape], watch: None }],
+        targets: vec![TargetPlan { address, tls: None, specs: vec![spec], watch_pid: None }],
         connections,
-        threads: asked.threads.min(connections),
-        pipeline: if connections == 1 { 1 } else { asked.pipeline },
+        threads: plan_of_run.threads.min(connections),
+        pipeline: if connections == 1 { 1 } else { plan_of_run.pipeline },
         pace: Pace::Closed,
         arrival: Arrival::Constant,
         on_busy: OnBusy::Queue,
@@ -148,14 +150,18 @@ fn against(asked: &Plan, url: &str, connections: usize, ns: u64) -> Result<Plan,
         ramp_up_ns: 0,
         local: Vec::new(),
         warmup_ns: WARMUP_NS,
-        until: Until { duration_ns: Some(ns), requests: None },
-        timeout_ns: asked.timeout_ns,
-        driver: asked.driver,
-        clock: asked.clock,
-        buffering: asked.buffering,
-        keeps_entries: false,
-        idle: if asked.idle == Idle::Spin { Idle::Spin } else { Idle::Block },
-        seed: asked.seed,
+        slice_ns: None,
+        settling_requests: 0,
+        warmup_requests: 0,
+        idle_watch_ns: 0,
+        stop: StopCondition { duration_ns: Some(ns), requests: None },
+        timeout_ns: plan_of_run.timeout_ns,
+        driver: plan_of_run.driver,
+        clock: plan_of_run.clock,
+        buffering: plan_of_run.buffering,
+        keeps_records: false,
+        idle: if plan_of_run.idle == Idle::Spin { Idle::Spin } else { Idle::Block },
+        seed: plan_of_run.seed,
         cores: Vec::new(),
     };
     plan.check().map_err(|bad| bad.to_string())?;
@@ -167,17 +173,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_floor_gets_what_the_stopwatch_leaves() {
-        let sit = |asked: &[usize], threads, allowed: &[usize]| {
-            let Seats { stopwatch, floor } = seats(asked, threads, allowed);
-            (stopwatch, floor)
+    fn the_floor_gets_the_cores_that_are_left() {
+        let layout = |plan_of_run: &[usize], threads, allowed: &[usize]| {
+            let CoreLayout { generator, floor } = layout_cores(plan_of_run, threads, allowed);
+            (generator, floor)
         };
-        assert_eq!(sit(&[], 1, &[0, 1]), (vec![0], vec![1]));
-        assert_eq!(sit(&[], 2, &[0, 1]), (vec![0], vec![1]));
-        assert_eq!(sit(&[], 2, &[2, 3, 4, 5]), (vec![2, 3], vec![4, 5]));
-        assert_eq!(sit(&[1], 1, &[0, 1]), (vec![1], vec![0]));
-        assert_eq!(sit(&[0, 1], 1, &[0, 1]), (vec![0], vec![1]));
-        assert_eq!(sit(&[0, 1], 2, &[0, 1]), (vec![0, 1], vec![0, 1]));
-        assert_eq!(sit(&[], 4, &[7]), (vec![7], vec![7]));
+        assert_eq!(layout(&[], 1, &[0, 1]), (vec![0], vec![1]));
+        assert_eq!(layout(&[], 2, &[0, 1]), (vec![0], vec![1]));
+        assert_eq!(layout(&[], 2, &[2, 3, 4, 5]), (vec![2, 3], vec![4, 5]));
+        assert_eq!(layout(&[1], 1, &[0, 1]), (vec![1], vec![0]));
+        assert_eq!(layout(&[0, 1], 1, &[0, 1]), (vec![0], vec![1]));
+        assert_eq!(layout(&[0, 1], 2, &[0, 1]), (vec![0, 1], vec![0, 1]));
+        assert_eq!(layout(&[], 4, &[7]), (vec![7], vec![7]));
     }
 }

@@ -1,7 +1,7 @@
-//! Several measurements of one plan in turn: again and again, or with other connections or rates each time.
+//! Several measurements of one plan: repetitions, numbers of connections, rates.
 //!
-//! Every one begins anew, with new connections and another seed. The server is not started anew: what it
-//! carries over from one to the next is in the figures, and `jissoku compare` is for who does not want that.
+//! Each has new connections and another seed. The server is not restarted, so its state carries
+//! over; `jissoku compare` restarts it.
 
 use std::fmt::Write as _;
 
@@ -10,26 +10,26 @@ use jissoku_load::{Pace, Plan};
 use jissoku_os::signal::Signals;
 use serde_json::json;
 
-use super::errand::{Curiosity, Find, carry_out};
-use super::wishes::Wishes;
-use crate::load::complain;
+use super::measure::{Measurement, ProgressOptions, run_plan};
+use super::output_options::OutputOptions;
+use crate::load::print_error;
 use crate::units;
 
-/// More measurements than this are nobody's wish.
+/// Limit of the number of measurements.
 const POINTS_MAX: u64 = 10_000;
 
-/// What is done several times.
+/// Options of a series.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct SeriesFlags {
-    /// Measure so often, with new connections and another seed each time
+pub(super) struct SeriesArgs {
+    /// Number of repetitions, each with new connections and another seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     repeat: u64,
-    /// Measure at rates from A to B requests per second, N of them, each by the same factor above the last
+    /// Measure at N rates from A to B requests per second, in geometric steps
     #[arg(long, value_name = "A:B:N", value_parser = rates, conflicts_with = "rate")]
     sweep: Option<Rates>,
 }
 
-// Clap would take a bare `Vec` for an argument that may be given several times.
+// Clap would treat a bare `Vec` as an argument that may be repeated.
 type Rates = Vec<u64>;
 
 /// One measurement of a series.
@@ -40,13 +40,13 @@ pub(super) struct Point {
     repetition: u64,
 }
 
-impl SeriesFlags {
-    /// The rate of the plan that stands for all.
+impl SeriesArgs {
+    /// The rate of the plan.
     pub(super) fn first_rps(&self) -> Option<u64> {
         self.sweep.as_ref().and_then(|rates| rates.first().copied())
     }
 
-    /// What is to be measured, in this order; nothing, if it is one measurement like any other.
+    /// The measurements in order; empty if there is only one.
     pub(super) fn points(&self, connections: &[usize]) -> Result<Vec<Point>, String> {
         let rates: Vec<Option<u64>> = match &self.sweep {
             None => vec![None],
@@ -54,7 +54,7 @@ impl SeriesFlags {
         };
         let count = (rates.len() * connections.len()) as u64;
         if self.repeat == 0 || count.checked_mul(self.repeat).is_none_or(|all| all > POINTS_MAX) {
-            return Err(format!("between 1 and {POINTS_MAX} measurements can be made in turn"));
+            return Err(format!("a series has between 1 and {POINTS_MAX} measurements"));
         }
         let mut points = Vec::new();
         for repetition in 1..=self.repeat {
@@ -79,63 +79,68 @@ impl Point {
     }
 }
 
-/// Carries all of them out, writes of them, and returns the worst exit code.
-pub(super) fn run(points: &[Point], mut plan: Plan, wishes: &Wishes, signals: &Signals) -> u8 {
+/// Runs all measurements, writes the results, and returns the most severe exit code.
+pub(super) fn run(
+    points: &[Point],
+    mut plan: Plan,
+    output_options: &OutputOptions,
+    signals: &Signals,
+) -> u8 {
     let first_seed = plan.seed;
-    let mut finds = Vec::new();
+    let mut measurements = Vec::new();
     let mut code = 0;
     for point in points {
         point.set(&mut plan);
         if let Err(bad) = plan.check() {
-            return complain(&bad.to_string(), 2);
+            return print_error(&bad.to_string(), 2);
         }
     }
     for (number, point) in (0..).zip(points) {
         point.set(&mut plan);
         plan.seed = first_seed.wrapping_add(number);
-        let mut find = match carry_out(&plan, signals, Curiosity::default()) {
-            Ok(find) => find,
+        let mut measurement = match run_plan(&plan, signals, ProgressOptions::default()) {
+            Ok(measurement) => measurement,
             Err(code) => return code,
         };
-        if find.outcome.interrupted {
+        if measurement.outcome.interrupted {
             return 130;
         }
-        wishes.complete(&mut find.report);
-        code = worse(code, wishes.judge(&find.report));
-        finds.push((*point, find));
+        output_options.add_self_test(&mut measurement.report);
+        code = worse(code, output_options.exit_code(&measurement.report));
+        measurements.push((*point, measurement));
     }
-    match wishes.write_all(|format| text(format, &finds)) {
+    match output_options.write_all(|format| text(format, &measurements)) {
         Ok(()) => code,
-        Err(refusal) => complain(&format!("the report cannot be written: {refusal}"), 1),
+        Err(refusal) => print_error(&format!("cannot write the report: {refusal}"), 1),
     }
 }
 
-/// What is proven broken counts before what is undecided.
+/// A violation is more severe than an undecided result.
 fn worse(one: u8, other: u8) -> u8 {
     let severity = |code: u8| [0, 4, 3, 1, 2].iter().position(|&known| known == code);
     if severity(other) > severity(one) { other } else { one }
 }
 
-fn text(format: Format, finds: &[(Point, Find)]) -> Result<String, String> {
+fn text(format: Format, measurements: &[(Point, Measurement)]) -> Result<String, String> {
     match format {
-        Format::Human => Ok(table(finds)),
+        Format::Human => Ok(table(measurements)),
         Format::Quiet => Ok(String::new()),
         Format::Json => {
-            let point = |(point, find): &(Point, Find)| {
+            let point = |(point, measurement): &(Point, Measurement)| {
                 json!({
                     "connections": point.connections,
                     "rate_rps": point.rate_rps,
                     "repetition": point.repetition,
-                    "report": find.report,
+                    "report": measurement.report,
                 })
             };
-            let points: Vec<_> = finds.iter().map(point).collect();
+            let points: Vec<_> = measurements.iter().map(point).collect();
             Ok(format!("{}\n", json!({"schema": "jissoku.series/1", "points": points})))
         }
         Format::Benchstat => {
             let mut out = String::new();
-            for (_, find) in finds {
-                let page = find.report.write_as(format).map_err(|bad| bad.to_string())?;
+            for (_, measurement) in measurements {
+                let page = measurement.report.write_as(format).map_err(|bad| bad.to_string())?;
                 let units = |line: &&str| out.is_empty() || line.starts_with("Benchmark");
                 let lines: Vec<String> =
                     page.lines().filter(units).map(|line| format!("{line}\n")).collect();
@@ -144,35 +149,37 @@ fn text(format: Format, finds: &[(Point, Find)]) -> Result<String, String> {
             Ok(out)
         }
         Format::Csv | Format::OpenMetrics | Format::Github => {
-            Err("several measurements are told as human, json, benchstat or quiet".to_owned())
+            Err("a series supports the formats human, json, benchstat and quiet".to_owned())
         }
     }
 }
 
-fn table(finds: &[(Point, Find)]) -> String {
+fn table(measurements: &[(Point, Measurement)]) -> String {
     let mut out = format!(
         "{:>5} {:>11} {:>11} {:>12} {:>11} {:>11} {:>11} {:>9}\n",
         "run", "connections", "offered/s", "answered/s", "p50 ms", "p99 ms", "p99.9 ms", "errors"
     );
-    for (point, find) in finds {
-        for lane in &find.report.lanes {
-            let offered = lane.rate_rps_offered.map_or("-".to_owned(), |rate| format!("{rate:.0}"));
+    for (point, measurement) in measurements {
+        for target in &measurement.report.targets {
+            let offered =
+                target.rate_rps_offered.map_or("-".to_owned(), |rate| format!("{rate:.0}"));
             let cell = |name: &str| {
-                let figure = lane.figures.iter().find(|figure| figure.name == name);
-                figure.map_or("-".to_owned(), |figure| {
-                    let sign = if figure.is_lower_bound { ">=" } else { "" };
-                    format!("{sign}{}", milliseconds(figure.value_ns))
+                let percentile =
+                    target.percentiles.iter().find(|percentile| percentile.name == name);
+                percentile.map_or("-".to_owned(), |percentile| {
+                    let sign = if percentile.is_lower_bound { ">=" } else { "" };
+                    format!("{sign}{}", milliseconds(percentile.value_ns))
                 })
             };
             let (half, most, nearly) = (cell("p50"), cell("p99"), cell("p99.9"));
-            let errors = lane.accounting.error_fraction() * 100.0;
+            let errors = target.accounting.error_fraction() * 100.0;
             let _infallible = writeln!(
                 out,
                 "{:>5} {:>11} {offered:>11} {:>12.0} {half:>11} {most:>11} {nearly:>11} {errors:>7.3} %{}",
                 point.repetition,
                 point.connections,
-                lane.rate_rps,
-                doubt(&find.report),
+                target.rate_rps,
+                doubt(&measurement.report),
             );
         }
     }
@@ -180,14 +187,14 @@ fn table(finds: &[(Point, Find)]) -> String {
 }
 
 fn doubt(report: &Report) -> &'static str {
-    if report.is_doubtful() { "  a self-check failed" } else { "" }
+    if report.has_failed_check() { "  a self-check failed" } else { "" }
 }
 
 fn milliseconds(value_ns: u64) -> String {
     format!("{}.{:03}", value_ns / 1_000_000, value_ns / 1_000 % 1_000)
 }
 
-/// `1k:100k:8`.
+/// Parses `1k:100k:8`.
 fn rates(text: &str) -> Result<Rates, String> {
     let bad = || "write it as FROM:TO:STEPS, such as 1k:100k:8".to_owned();
     let parts: Vec<&str> = text.split(':').collect();
@@ -201,7 +208,7 @@ fn rates(text: &str) -> Result<Rates, String> {
     let mut rates: Vec<u64> = (0..steps)
         .map(|step| super::whole(super::float(from) * factor.powi(step.cast_signed())))
         .collect();
-    // The ends are as asked for, whatever the powers were rounded to.
+    // The ends are exact, whatever the powers were rounded to.
     (rates[0], rates[steps as usize - 1]) = (from, to);
     Ok(rates)
 }
@@ -221,23 +228,23 @@ mod tests {
 
     #[test]
     fn a_series_takes_everything_with_everything() {
-        let once = SeriesFlags { repeat: 1, sweep: None };
+        let once = SeriesArgs { repeat: 1, sweep: None };
         assert_eq!(once.points(&[64]), Ok(Vec::new()));
         assert_eq!(once.points(&[1, 2]).map(|points| points.len()), Ok(2));
-        let all = SeriesFlags { repeat: 2, sweep: Some(vec![10, 20]) };
+        let all = SeriesArgs { repeat: 2, sweep: Some(vec![10, 20]) };
         let points = all.points(&[1, 4]).expect("they are few");
-        let told: Vec<_> = points
+        let seen: Vec<_> = points
             .iter()
             .map(|point| (point.repetition, point.connections, point.rate_rps))
             .collect();
-        assert_eq!(told[..3], [(1, 1, Some(10)), (1, 1, Some(20)), (1, 4, Some(10))]);
-        assert_eq!((told.len(), told[4].0), (8, 2));
-        assert!(SeriesFlags { repeat: 0, sweep: None }.points(&[1]).is_err());
-        assert!(SeriesFlags { repeat: u64::MAX, sweep: None }.points(&[1, 2]).is_err());
+        assert_eq!(seen[..3], [(1, 1, Some(10)), (1, 1, Some(20)), (1, 4, Some(10))]);
+        assert_eq!((seen.len(), seen[4].0), (8, 2));
+        assert!(SeriesArgs { repeat: 0, sweep: None }.points(&[1]).is_err());
+        assert!(SeriesArgs { repeat: u64::MAX, sweep: None }.points(&[1, 2]).is_err());
     }
 
     #[test]
-    fn the_worst_code_is_told() {
+    fn the_most_severe_code_is_returned() {
         assert_eq!((worse(0, 4), worse(3, 4), worse(4, 3), worse(3, 0)), (4, 3, 3, 3));
     }
 }

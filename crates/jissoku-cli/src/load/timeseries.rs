@@ -1,4 +1,4 @@
-//! `--timeseries`: where the intervals of the window are written, how long they are, and how.
+//! `--timeseries`: the file, the length of its intervals, and its format.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use jissoku_load::report::timeseries::Layout;
 
 use crate::units;
 
-/// What an interval is that nobody said anything about.
+/// The default length of intervals.
 const LENGTH_NS: u64 = 1_000_000_000;
 
-/// Telling of an interval takes a thread up to some 50 us.
+/// Reporting an interval takes a worker up to some 50 us.
 const LENGTH_NS_MIN: u64 = 10_000_000;
 
-/// As it was asked for.
+/// The parsed option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Intervals {
     pub(super) file: PathBuf,
@@ -20,7 +20,7 @@ pub(super) struct Intervals {
     pub(super) layout: Layout,
 }
 
-/// `run.ndjson`, `run.csv:100ms`.
+/// Parses `run.ndjson` or `run.csv:100ms`.
 pub(super) fn intervals(text: &str) -> Result<Intervals, String> {
     let is_length = |tail: &str| tail.starts_with(|first: char| first.is_ascii_digit());
     let (file, length_ns) = match text.rsplit_once(':').filter(|(_, tail)| is_length(tail)) {
@@ -28,10 +28,10 @@ pub(super) fn intervals(text: &str) -> Result<Intervals, String> {
         Some((file, tail)) => (file, units::duration_ns(tail)?),
     };
     if file.is_empty() {
-        return Err("name a file, and an interval if you like: run.csv:100ms".to_owned());
+        return Err("write FILE or FILE:INTERVAL, such as run.csv:100ms".to_owned());
     }
     if length_ns < LENGTH_NS_MIN {
-        return Err("intervals shorter than 10ms would be measured along: give 10ms or more".into());
+        return Err("shorter intervals would disturb the measurement: give 10ms or more".into());
     }
     let is_csv = Path::new(file).extension().is_some_and(|end| end.eq_ignore_ascii_case("csv"));
     let layout = if is_csv { Layout::Csv } else { Layout::Json };

@@ -1,7 +1,8 @@
-//! `--config FILE.toml`: the flags by their names, in a file that is read again at every reload.
+//! `--config FILE.toml`: flags by name, in a file that is read again at every reload.
 //!
-//! What the file says is put before the flags of the command line and understood together with them, so
-//! that there is one place that knows what a flag means. A flag that is given wins over the file.
+//! The file's values are converted to arguments, put before those of the command line, and parsed
+//! with them, so that clap alone defines what a flag means. A flag on the command line overrides
+//! the file.
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -14,21 +15,21 @@ use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, Id};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::WHAT;
+use super::CONTENT_GROUP;
 use super::failure::Failure;
 
 /// The flag that names the file.
 #[derive(Debug, Args)]
 pub(super) struct Config {
-    /// Read flags from a TOML file, by the names they have here; flags that are given win over it
+    /// Read flags from a TOML file, by their long names; flags on the command line override it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-/// The arguments with those of the file among them, if they name one.
+/// The arguments, with those of the configuration file inserted if `--config` is given.
 pub(super) fn merge(command: &Command, arguments: &[String]) -> Result<Vec<OsString>, Failure> {
-    // What is required may be in the file.
-    let lenient = command.clone().mut_group(WHAT, |what| what.required(false));
+    // A required flag may be in the file.
+    let lenient = command.clone().mut_group(CONTENT_GROUP, |what| what.required(false));
     let given = lenient.clone().try_get_matches_from(arguments).map_err(Failure::Usage)?;
     let mut merged: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     if let Some(path) = given.get_one::<PathBuf>("config") {
@@ -41,7 +42,7 @@ pub(super) fn merge(command: &Command, arguments: &[String]) -> Result<Vec<OsStr
     Ok(merged)
 }
 
-/// A file, and what may be in it.
+/// A configuration file and the command whose flags it may set.
 struct File<'a> {
     path: &'a Path,
     text: &'a str,
@@ -49,7 +50,7 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// What the file says, as arguments, without what `given` says already.
+    /// The file's values as arguments, without those that `given` overrides.
     fn arguments(&self, given: &ArgMatches) -> Result<Vec<OsString>, Failure> {
         let table = DeTable::parse(self.text).map_err(|error| {
             let place = error.span().unwrap_or_default();
@@ -78,17 +79,17 @@ impl File<'_> {
         format!("there is no key {name:?}; there are {}", names.join(", "))
     }
 
-    /// What to serve is one decision: a command line that makes it makes all of it.
+    /// A flag of the content group on the command line overrides all keys of that group.
     fn is_overruled(&self, arg: &Arg, given: &ArgMatches) -> bool {
         let is_given = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
-        let what = self.command.get_groups().find(|group| group.get_id() == WHAT);
+        let what = self.command.get_groups().find(|group| group.get_id() == CONTENT_GROUP);
         let decides: Vec<&str> =
             what.into_iter().flat_map(ArgGroup::get_args).map(Id::as_str).collect();
         let id = arg.get_id().as_str();
         is_given(id) || (decides.contains(&id) && decides.into_iter().any(is_given))
     }
 
-    /// The value of a key as arguments: none for a switch that is off, several for a list.
+    /// A key's value as arguments: none for `false`, several for a list.
     fn values(&self, arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<Vec<OsString>, Failure> {
         let name = name_of(arg).unwrap_or_default();
         match (arg.get_action(), value.get_ref()) {
@@ -121,7 +122,7 @@ impl File<'_> {
             Some(path) if ["listen", "metrics"].contains(&name) => {
                 OsString::from(format!("unix:{}", self.beside(path)))
             }
-            // A dash is no file, but standard output.
+            // `-` is standard output.
             _ if hints.contains(&arg.get_value_hint()) && text != "-" => self.beside(&text).into(),
             _ => text.into(),
         };
@@ -133,14 +134,14 @@ impl File<'_> {
         Ok(argument)
     }
 
-    /// A path in the file is relative to the file.
+    /// Resolves a path relative to the configuration file.
     fn beside(&self, path: &str) -> String {
         let folder = self.path.parent().unwrap_or_else(|| Path::new(""));
         let whole = folder.join(path);
         std::path::absolute(&whole).unwrap_or(whole).to_string_lossy().into_owned()
     }
 
-    /// Understands one argument on its own, to know the line where it is wrong.
+    /// Parses one argument on its own, to report the line of an invalid value.
     fn check(&self, argument: &OsString, place: &Range<usize>) -> Result<(), Failure> {
         let alone = [OsString::from("serve"), argument.clone()];
         match self.command.clone().try_get_matches_from(alone) {
@@ -163,7 +164,7 @@ impl File<'_> {
     }
 }
 
-/// The key of a flag: its long name, or for the folder to serve its own.
+/// The key of a flag: its long name, or `folder` for the positional argument.
 fn name_of(arg: &Arg) -> Option<&str> {
     let name = arg.get_long().unwrap_or_else(|| arg.get_id().as_str());
     Some(name).filter(|name| !["config", "help", "version"].contains(name))

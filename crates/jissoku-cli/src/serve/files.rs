@@ -1,50 +1,52 @@
-//! The folder that is served, and how.
+//! Flags for the served directory.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use jissoku_os::file::Links;
+use jissoku_os::file::SymlinkPolicy;
 use jissoku_server::{Files, FilesOptions, Rule};
 
 use super::failure::Failure;
 use crate::units;
 
-/// Flags about files.
+/// Flags for static files.
 #[derive(Debug, Args)]
 pub(super) struct FileArgs {
-    /// The folder to serve; with --contract it appears under /files/
+    /// Directory to serve; with --contract it is served under /files/
     #[arg(value_name = "DIR", conflicts_with = "fixed")]
     folder: Option<PathBuf>,
-    /// Show what is in a folder that has no index.html
+    /// List directories that have no index.html
     #[arg(long)]
     listing: bool,
-    /// Serve names that begin with a dot; .well-known is served in any case
+    /// Serve names that begin with a dot; .well-known is always served
     #[arg(long)]
     dotfiles: bool,
     /// Which symbolic links to follow
     #[arg(long, value_name = "WHICH", default_value = "beneath")]
     symlinks: Symlinks,
-    /// Whether to send NAME.br, NAME.zst or NAME.gz for NAME to clients that prefer it, unless it is older
+    /// Whether to serve NAME.br, NAME.zst or NAME.gz for NAME by Accept-Encoding, unless it is
+    /// older
     #[arg(long, value_name = "WHERE", default_value = "beside")]
     precompressed: Precompressed,
-    /// The file to send with 404, by its name in the folder
+    /// File to send with 404, relative to the directory
     #[arg(long, value_name = "FILE")]
     not_found: Option<String>,
-    /// What to say in Cache-Control of names that fit ('*.css=max-age=3600'); may be repeated, the first wins
+    /// Cache-Control for matching names ('*.css=max-age=3600'); may be repeated, the first match
+    /// wins
     #[arg(long, value_name = "PATTERN=VALUE", value_parser = Rule::parse)]
     cache_control: Vec<Rule>,
-    /// How long a file is believed to be what it was when last looked at
+    /// Time after which a cached file is compared with the disk again
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, default_value = "50ms")]
     revalidate: Duration,
-    /// How much of the folder to keep in memory
+    /// Memory for cached files, all workers together
     #[arg(long, value_name = "SIZE", value_parser = units::size, allow_hyphen_values = true, default_value = "256MiB")]
     cache_size: u64,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Symlinks {
-    /// Those that stay in the folder
+    /// Links that stay below the directory
     Beneath,
     /// None
     Never,
@@ -52,19 +54,19 @@ enum Symlinks {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Precompressed {
-    /// From beside the file
+    /// Precompressed files next to the file
     Beside,
     /// Never
     Never,
 }
 
 impl FileArgs {
-    /// The folder as it was written.
+    /// The directory as given.
     pub(super) fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// Opens the folder, if one is to be served.
+    /// Opens the directory, if one is given.
     pub(super) fn load(&self) -> Result<Option<Files>, Failure> {
         let open = |folder: &PathBuf| Files::open(folder, self.options());
         self.folder.as_ref().map(open).transpose().map_err(|error| Failure::of_input(&error))
@@ -75,8 +77,8 @@ impl FileArgs {
             revalidate: self.revalidate,
             cache_size: self.cache_size,
             links: match self.symlinks {
-                Symlinks::Beneath => Links::Beneath,
-                Symlinks::Never => Links::Never,
+                Symlinks::Beneath => SymlinkPolicy::Beneath,
+                Symlinks::Never => SymlinkPolicy::Never,
             },
             shows_dotfiles: self.dotfiles,
             lists_folders: self.listing,

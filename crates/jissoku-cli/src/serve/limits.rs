@@ -1,79 +1,79 @@
-//! How much a client may ask for, hold and take, each limit by the name it has in the server.
+//! Flags for the limits of the server, each with the name it has there.
 
 use clap::Args;
 use jissoku_server::Limits;
 
 use crate::units;
 
-/// Flags about limits. `-h` names those that a person sets; `--help` names all.
+/// Flags for limits. `-h` shows the common ones, `--help` all of them.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits")]
 pub(super) struct LimitArgs {
-    /// Bytes of a request's body; beyond it 413
+    /// Size of a request body; beyond it 413
     #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "1MiB")]
     body_size_max: u64,
-    /// Bytes of a request line; beyond it 414
+    /// Size of the request line; beyond it 414
     #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "8KiB",
         hide_short_help = true)]
     request_line_size_max: u32,
-    /// Bytes of one header line; beyond it 431
+    /// Size of one header field; beyond it 431
     #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "8KiB",
         hide_short_help = true)]
     field_size_max: u32,
-    /// Bytes of all header lines; beyond it 431
+    /// Size of all header fields together; beyond it 431
     #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "32KiB",
         hide_short_help = true)]
     fields_size_max: u32,
-    /// Header lines; beyond it 431
+    /// Number of header fields; beyond it 431
     #[arg(long, value_name = "N", default_value = "100", hide_short_help = true)]
     fields_count_max: u32,
-    /// Bytes of chunk extensions in one body; beyond it 400
+    /// Size of all chunk extensions of one body; beyond it 400
     #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "4KiB",
         hide_short_help = true)]
     extensions_size_max: u32,
-    /// Connections held at once; beyond it 503
+    /// Number of open connections; beyond it 503
     #[arg(long, value_name = "N", value_parser = connections, default_value = "65536",
         allow_hyphen_values = true)]
     connections_max: usize,
-    /// Connections held at once from one address; beyond it 503; 0 for any number
+    /// Number of open connections per client address; beyond it 503; 0 for no limit
     #[arg(long, value_name = "N", default_value = "0")]
     connections_per_address_max: u32,
-    /// Time for a head to come whole; then 408
+    /// Time from the first byte of a request head to its last; then 408
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "10s",
         allow_hyphen_values = true)]
     head_time_max: u64,
-    /// Time between two requests; then the connection ends
+    /// Time between two requests; then the connection is closed
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "75s",
         allow_hyphen_values = true)]
     idle_time_max: u64,
-    /// Time in which a body may come, or an answer be taken, at any pace
+    /// Time before the minimum rate of a body or a response applies
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "5s",
         allow_hyphen_values = true, hide_short_help = true)]
     pace_grace: u64,
-    /// Bytes per second that it takes after that; 0 for any pace
+    /// Minimum rate of a body or a response in bytes per second; 0 for none
     #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "240",
         hide_short_help = true)]
     pace_min: u64,
-    /// Time that a client has to read a refusal
+    /// Time of the lingering close after an error response
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "2s",
         allow_hyphen_values = true, hide_short_help = true)]
     linger_time_max: u64,
-    /// Bytes that a client may send meanwhile
+    /// Bytes read and discarded during a lingering close
     #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "256KiB",
         hide_short_help = true)]
     linger_size_max: u64,
-    /// Requests of one connection, and pieces of bodies, dealt with before others have their turn
+    /// Requests and body parts of one connection processed before other connections
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
         default_value = "1000", hide_short_help = true)]
     steps_per_turn_max: u32,
-    /// Bytes of answers after which the next request of a connection waits until they have gone
+    /// Bytes of buffered responses after which the next request of a connection waits
     #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "16KiB",
         hide_short_help = true)]
     output_size_high: u32,
 }
 
 impl LimitArgs {
-    /// `limits` with what these flags ask for. Those on parting are `run`'s.
+    /// `limits` with the values of these flags. Those for draining are in `worker_args`.
     pub(super) fn over(&self, limits: Limits) -> Limits {
         let mut limits = Limits {
             connections_max: self.connections_max,
@@ -98,14 +98,14 @@ impl LimitArgs {
     }
 }
 
-/// A size that has to be held in memory whole.
+/// A size of at most 4 GiB.
 fn size_u32(text: &str) -> Result<u32, String> {
-    units::size(text)?.try_into().map_err(|_| "nothing larger than 4 GiB is held whole".to_owned())
+    units::size(text)?.try_into().map_err(|_| "the largest size is 4 GiB".to_owned())
 }
 
 fn connections(text: &str) -> Result<usize, String> {
     let count = units::count(text)?.try_into().ok().filter(|&count: &usize| count > 0);
-    count.ok_or_else(|| "somebody has to be let in: write at least 1".to_owned())
+    count.ok_or_else(|| "write a number of at least 1".to_owned())
 }
 
 #[cfg(test)]

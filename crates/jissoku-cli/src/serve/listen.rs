@@ -1,16 +1,16 @@
-//! Where the server listens.
+//! Flags for the listeners.
 
 use clap::Args;
 use jissoku_os::socket::Endpoint;
 
-/// Flags about listeners.
+/// Flags for listeners.
 #[derive(Debug, Args)]
 pub(super) struct Listen {
-    /// Where to listen: HOST:PORT or unix:PATH; may be repeated; port 0 takes a free one [default:
-    /// the sockets that systemd hands over, or 127.0.0.1:8000]
+    /// Address to listen on: HOST:PORT or unix:PATH; may be repeated; port 0 selects a free port
+    /// [default: the sockets passed by systemd, else 127.0.0.1:8000]
     #[arg(long, value_name = "WHERE")]
     listen: Vec<Endpoint>,
-    /// Who may connect to a Unix socket, in octal as for chmod, such as 660 [default: the umask says]
+    /// Mode of a Unix socket in octal, such as 660 [default: by the umask]
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub(super) socket_mode: Option<u32>,
 }
@@ -20,11 +20,11 @@ fn mode(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| "write three octal digits such as 660".to_owned())
 }
 
-/// Where to listen when nobody says where.
+/// The address without `--listen` and without systemd.
 const DEFAULT: &str = "127.0.0.1:8000";
 
 impl Listen {
-    /// Where to listen; `given` is where somebody else has opened listeners for us.
+    /// The addresses to listen on; `given` are those of inherited listeners.
     pub(super) fn endpoints(&self, given: &[Endpoint]) -> Vec<Endpoint> {
         match (&*self.listen, given) {
             ([], []) => vec![DEFAULT.parse().expect("a numeric address needs no resolver")],

@@ -1,46 +1,47 @@
-//! `jissoku serve`: a folder, a fixed text, the common contract or an echo, until a signal comes.
+//! `jissoku serve`: serves a directory, a fixed text, the benchmark contract or an echo until a
+//! signal.
 //!
-//! One file per theme holds its flags and what they mean; here they become a server and a site.
+//! Each file defines a group of flags; this one combines them into settings and content.
 
-mod answers;
 mod config;
-mod edge;
+mod content_args;
 mod failure;
 mod files;
-mod identity;
 mod limits;
 mod listen;
 mod process;
-mod run;
-mod surroundings;
+mod process_args;
+mod systemd_env;
+mod telemetry_args;
+mod worker_args;
 
 use clap::{ArgGroup, Args, Command, FromArgMatches};
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{Limits, Observation, Settings, Site};
+use jissoku_server::{Content, Limits, Settings, TelemetryConfig};
 
-use failure::{FINE, Failure};
+use failure::{Failure, SUCCESS};
 
-/// The group of flags that say what is served.
-const WHAT: &str = "what";
+/// The group of flags that choose the content.
+const CONTENT_GROUP: &str = "what";
 
-/// Serves a folder, a fixed text, the common contract or an echo.
+/// Serve a directory, a fixed text, the benchmark contract or an echo.
 #[derive(Debug, Args)]
 #[command(group(
-    ArgGroup::new(WHAT).args(["folder", "fixed", "contract", "echo"]).required(true).multiple(true)
+    ArgGroup::new(CONTENT_GROUP).args(["folder", "fixed", "contract", "echo"]).required(true).multiple(true)
 ))]
 pub(crate) struct Serve {
     #[command(flatten)]
     files: files::FileArgs,
     #[command(flatten)]
-    answers: answers::Answers,
+    content: content_args::ContentArgs,
     #[command(flatten)]
     listen: listen::Listen,
     #[command(flatten)]
-    edge: edge::Edge,
+    telemetry: telemetry_args::TelemetryArgs,
     #[command(flatten)]
-    run: run::Run,
+    workers: worker_args::WorkerArgs,
     #[command(flatten)]
-    identity: identity::Identity,
+    process: process_args::ProcessArgs,
     #[command(flatten)]
     config: config::Config,
     // Last, because its heading goes on to the end.
@@ -48,16 +49,17 @@ pub(crate) struct Serve {
     limits: limits::LimitArgs,
 }
 
-/// Serves until SIGTERM or SIGINT, and says on standard output where. `arguments` begin with the verb.
+/// Serves until SIGTERM or SIGINT and prints the addresses to standard output. `arguments` begin
+/// with the subcommand.
 pub(crate) fn run(arguments: &[String]) -> u8 {
-    match process::live(arguments) {
-        Ok(()) => FINE,
+    match process::run(arguments) {
+        Ok(()) => SUCCESS,
         Err(failure) => failure.tell(),
     }
 }
 
 impl Serve {
-    /// Understands the arguments, at the start and at every reload.
+    /// Parses the arguments, at start-up and at every reload.
     fn read(arguments: &[String]) -> Result<Self, Failure> {
         let command = Self::augment_args(Command::new("serve").bin_name("jissoku serve"));
         let arguments = config::merge(&command, arguments)?;
@@ -65,29 +67,33 @@ impl Serve {
         Self::from_arg_matches(&matches).map_err(Failure::Usage)
     }
 
-    /// How a generation of workers is set up; `given` is where somebody else has opened listeners.
-    fn settings(&self, given: &[Endpoint], observation: &Observation) -> Result<Settings, Failure> {
-        self.answers.check(self.files.folder())?;
-        let crew = self.run.crew()?;
+    /// The settings of a worker pool; `given` are the addresses of inherited listeners.
+    fn settings(
+        &self,
+        given: &[Endpoint],
+        telemetry: &TelemetryConfig,
+    ) -> Result<Settings, Failure> {
+        self.content.check(self.files.folder())?;
+        let placement = self.workers.placement()?;
         Ok(Settings {
             endpoints: self.listen.endpoints(given),
             socket_mode: self.listen.socket_mode,
-            workers: crew.workers,
-            cores: crew.cores,
-            limits: self.run.parting(self.limits.over(Limits::DEFAULT)),
-            driver: self.run.driver()?,
-            causes: self.answers.causes(),
-            observation: observation.clone(),
-            tls: self.edge.tls()?,
+            workers: placement.workers,
+            cores: placement.cores,
+            limits: self.workers.with_shutdown_limits(self.limits.over(Limits::DEFAULT)),
+            driver: self.workers.driver()?,
+            injected_faults: self.content.injected_faults(),
+            telemetry: telemetry.clone(),
+            tls: self.telemetry.tls()?,
         })
     }
 
-    /// What it serves.
-    fn site(&self) -> Result<Site, Failure> {
-        if self.answers.is_forty_two(self.files.folder()) {
-            return Ok(answers::Answers::forty_two());
+    /// The content to serve.
+    fn site(&self) -> Result<Content, Failure> {
+        if self.content.is_forty_two(self.files.folder()) {
+            return Ok(content_args::ContentArgs::forty_two());
         }
-        Ok(self.answers.site(self.files.load()?))
+        Ok(self.content.site(self.files.load()?))
     }
 }
 

@@ -1,41 +1,44 @@
-//! The life of the process: from its first listener to its last worker, and what is said to it between.
+//! The server process: start-up, the event loop for signals, reload and re-exec.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use jissoku_os::clock;
+use jissoku_os::reexec::{ChildStatus, ExecSpec, ReexecChild};
 use jissoku_os::socket::Endpoint;
-use jissoku_os::successor::{Image, Said, Successor};
-use jissoku_server::{Event, Running, Server, Sockets, Words};
+use jissoku_server::{RunningServer, Server, ServerEvent, SignalSet, Sockets};
 
 use super::Serve;
-use super::edge::Notes;
-use super::failure::{Failure, complain};
-use super::identity::PidFile;
-use super::surroundings::{Surroundings, environment};
+use super::failure::{Failure, print_error};
+use super::process_args::PidFile;
+use super::systemd_env::{SystemdEnv, environment};
+use super::telemetry_args::Telemetry;
 
-/// How long a successor may take until it takes connections; then it is ended.
-const SUCCESSOR_PATIENCE: Duration = Duration::from_mins(1);
+/// How long a re-executed process may take until it is ready; then it is killed.
+const CHILD_READY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Serves as `arguments` say until a signal ends it.
-pub(super) fn live(arguments: &[String]) -> Result<(), Failure> {
+pub(super) fn run(arguments: &[String]) -> Result<(), Failure> {
     let serve = Serve::read(arguments)?;
-    let mut surroundings = Surroundings::read()?;
-    let notes = serve.edge.open(&mut surroundings.sockets, &serve.answers.causes())?;
-    let given = surroundings.sockets.endpoints();
-    let user = serve.identity.find()?;
-    let settings = serve.settings(&given, notes.observation())?;
+    let mut systemd = SystemdEnv::read()?;
+    let telemetry_state =
+        serve.telemetry.open(&mut systemd.sockets, &serve.content.injected_faults())?;
+    let given = systemd.sockets.endpoints();
+    let user = serve.process.find()?;
+    let settings = serve.settings(&given, telemetry_state.telemetry())?;
     let is_secure = settings.tls.is_some();
-    let server = Server::listen_on(settings, &surroundings.sockets)
-        .map_err(|error| Failure::of_input(&error))?;
-    // From here on the server alone has them, and can give them up.
-    surroundings.sockets = Sockets::default();
-    // What only root may do is done now, and what is served is read by whom it will be read again.
-    let prepared = serve.identity.pid_file().and_then(|pid_file| {
+    let server =
+        Server::listen_on(settings, &systemd.sockets).map_err(|error| Failure::of_input(&error))?;
+    // From here on the server alone owns them.
+    systemd.sockets = Sockets::default();
+    // Privileged operations are done. The content is opened as the user that will reload it.
+    let prepared = serve.process.pid_file().and_then(|pid_file| {
         if let Some(user) = user {
-            let given = pid_file.as_ref().map_or(Ok(()), |file| user.own(file));
-            given.and_then(|()| user.assume()).map_err(|error| Failure::of_input(&error))?;
+            let given = pid_file.as_ref().map_or(Ok(()), |file| user.chown(file));
+            given
+                .and_then(|()| user.drop_privileges())
+                .map_err(|error| Failure::of_input(&error))?;
         }
         Ok((pid_file, serve.site()?))
     });
@@ -46,190 +49,207 @@ pub(super) fn live(arguments: &[String]) -> Result<(), Failure> {
             return Err(failure);
         }
     };
-    serve.identity.warn(&server.endpoints());
-    // Caught before anybody can know that we listen, so that no signal ends us half-way.
-    let words = Words::listen().map_err(|error| Failure::of_work(&error))?;
-    jissoku_os::signal::outlive_broken_pipes();
-    // With fewer descriptors than hoped for, fewer connections are taken at once, and that is all.
+    serve.process.warn(&server.endpoints());
+    // Registered before clients can know that the server listens, so that no signal kills it
+    // half-way.
+    let signals = SignalSet::listen().map_err(|error| Failure::of_work(&error))?;
+    jissoku_os::signal::ignore_sigpipe();
+    // With a lower limit, fewer connections are open at once.
     let _raised = jissoku_os::descriptors::raise_limit();
     let running = server.start(site).map_err(|error| Failure::of_work(&error))?;
-    let mut life = Life { arguments, given, running, words, surroundings, pid_file, notes };
-    life.notes.start()?;
-    life.begin(is_secure);
-    life.go_on()?;
-    let ended = life.running.join().map_err(|error| Failure::of_work(&error));
-    ended.and(life.notes.finish())
+    let mut server_process =
+        ServerProcess { arguments, given, running, signals, systemd, pid_file, telemetry_state };
+    server_process.telemetry_state.start()?;
+    server_process.begin(is_secure);
+    server_process.event_loop()?;
+    let ended = server_process.running.join().map_err(|error| Failure::of_work(&error));
+    ended.and(server_process.telemetry_state.finish())
 }
 
-/// A process that serves.
-struct Life<'a> {
+/// The running server process.
+struct ServerProcess<'a> {
     arguments: &'a [String],
-    /// Where the listeners are that came from outside.
+    /// Addresses of inherited listeners.
     given: Vec<Endpoint>,
-    running: Running,
-    words: Words,
-    surroundings: Surroundings,
+    running: RunningServer,
+    signals: SignalSet,
+    systemd: SystemdEnv,
     pid_file: Option<PidFile>,
-    notes: Notes,
+    telemetry_state: Telemetry,
 }
 
-impl Life<'_> {
+impl ServerProcess<'_> {
     fn begin(&mut self, is_secure: bool) {
         for endpoint in self.running.endpoints() {
-            say(&match endpoint {
+            print_line(&match endpoint {
                 Endpoint::Tcp(address) if is_secure => format!("listening on https://{address}/"),
                 Endpoint::Tcp(address) => format!("listening on http://{address}/"),
                 Endpoint::Unix(path) => format!("listening on unix:{}", path.display()),
             });
         }
-        self.say_where_numbers_are();
+        self.print_metrics_endpoints();
         if let Some(Err(error)) = self.pid_file.as_mut().map(PidFile::fill) {
-            complain(&format!("cannot write the process id: {error}"));
+            print_error(&format!("cannot write the process id: {error}"));
         }
-        self.surroundings.relieve_predecessor();
-        self.surroundings.tell_status("READY=1\n", "serving");
+        self.systemd.notify_predecessor();
+        self.systemd.tell_status("READY=1\n", "serving");
     }
 
-    fn say_where_numbers_are(&mut self) {
-        for endpoint in self.notes.teller().map(|teller| teller.endpoints()).unwrap_or_default() {
-            say(&match endpoint {
+    fn print_metrics_endpoints(&mut self) {
+        for endpoint in self
+            .telemetry_state
+            .metrics_server()
+            .map(|metrics_server| metrics_server.endpoints())
+            .unwrap_or_default()
+        {
+            print_line(&match endpoint {
                 Endpoint::Tcp(address) => format!("metrics on http://{address}/metrics"),
                 Endpoint::Unix(path) => format!("metrics on unix:{}", path.display()),
             });
         }
     }
 
-    fn go_on(&mut self) -> Result<(), Failure> {
+    fn event_loop(&mut self) -> Result<(), Failure> {
         loop {
             match self.wait(None)? {
-                Event::Reload => self.reload(),
-                Event::Replace => {
+                ServerEvent::Reload => self.reload(),
+                ServerEvent::Reexec => {
                     if self.replace()? {
                         self.reload();
                     }
                 }
-                Event::Stopping => self.surroundings.tell_status("STOPPING=1\n", "stopping"),
-                Event::Ended => return Ok(()),
-                other => self.take_note(&other),
+                ServerEvent::Stopping => self.systemd.tell_status("STOPPING=1\n", "stopping"),
+                ServerEvent::Stopped => return Ok(()),
+                other => self.handle_event(&other),
             }
         }
     }
 
-    /// Does what is to be done at any time.
-    fn take_note(&mut self, event: &Event) {
+    /// Handles events that may occur at any time.
+    fn handle_event(&mut self, event: &ServerEvent) {
         match event {
-            Event::Reopen => self.notes.reopen(),
-            Event::Replaced(index, why) => tell_of_fault(&format!("worker {index}"), why),
-            Event::ReplacedBeside(_, why) => {
-                tell_of_fault("the worker that tells the numbers", why);
+            ServerEvent::ReopenLog => self.telemetry_state.reopen(),
+            ServerEvent::WorkerRestarted(index, why) => {
+                report_restart(&format!("worker {index}"), why);
             }
-            Event::EndedBeside => self.notes.bury_teller(),
+            ServerEvent::AuxWorkerRestarted(_, why) => {
+                report_restart("the metrics worker", why);
+            }
+            ServerEvent::AuxStopped => self.telemetry_state.reap_metrics_server(),
             _ => {}
         }
     }
 
-    fn wait(&mut self, successor: Option<(&Successor, Duration)>) -> Result<Event, Failure> {
-        let other = successor.map(|(successor, patience)| (successor.as_fd(), patience));
-        let event = self.running.wait(&mut self.words, other, self.notes.teller());
+    fn wait(&mut self, child: Option<(&ReexecChild, Duration)>) -> Result<ServerEvent, Failure> {
+        let other = child.map(|(child, patience)| (child.as_fd(), patience));
+        let event =
+            self.running.wait(&mut self.signals, other, self.telemetry_state.metrics_server());
         event.map_err(|error| Failure::of_work(&error))
     }
 
-    /// Reads everything again, and serves it if it can be served.
+    /// Reloads the configuration and the content; on failure the old ones stay in service.
     fn reload(&mut self) {
         self.announce_reload();
         let outcome = Serve::read(self.arguments).and_then(|serve| {
-            let news = serve.edge.open_again(&self.notes, &serve.answers.causes())?;
-            let settings = serve.settings(&self.given, news.observation())?;
+            let update = serve
+                .telemetry
+                .open_again(&self.telemetry_state, &serve.content.injected_faults())?;
+            let settings = serve.settings(&self.given, update.telemetry())?;
             let site = serve.site()?;
             let reloaded = self.running.reload(&settings, site);
             reloaded.map_err(|error| Failure::of_input(&error))?;
-            if self.notes.adopt(news)? {
-                self.say_where_numbers_are();
+            if self.telemetry_state.adopt(update)? {
+                self.print_metrics_endpoints();
             }
             Ok(())
         });
         match outcome {
             Ok(()) => {
-                say("reloaded");
-                self.surroundings.tell_status("READY=1\n", "serving");
+                print_line("reloaded");
+                self.systemd.tell_status("READY=1\n", "serving");
             }
-            Err(failure) => self.go_on_as_before(&format!("not reloaded: {failure}")),
+            Err(failure) => self.keep_old(&format!("not reloaded: {failure}")),
         }
     }
 
     fn announce_reload(&self) {
         let now_us = clock::monotonic_ns() / 1_000;
-        self.surroundings.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"));
+        self.systemd.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"));
     }
 
-    fn go_on_as_before(&self, why: &str) {
-        complain(why);
-        self.surroundings.tell_status("READY=1\n", why);
+    fn keep_old(&self, why: &str) {
+        print_error(why);
+        self.systemd.tell_status("READY=1\n", why);
     }
 
-    /// Starts the program anew, and leaves everything to it once it takes connections. Returns whether a
-    /// reload was asked for meanwhile and is still to be done.
+    /// Re-executes the program and hands over once the new process is ready. Returns whether a
+    /// reload was requested meanwhile and is still to be done.
     fn replace(&mut self) -> Result<bool, Failure> {
         self.announce_reload();
         let mut sockets = self.running.sockets();
-        // Last, where a successor looks for them.
-        sockets.extend(self.notes.teller().map(|teller| teller.sockets()).unwrap_or_default());
-        let successor = Image::of_this_process(environment())
-            .and_then(|image| Successor::start(&image, &sockets));
-        let successor = match successor {
-            Ok(successor) => successor,
+        // Last, where the new process looks for it.
+        sockets.extend(
+            self.telemetry_state
+                .metrics_server()
+                .map(|metrics_server| metrics_server.sockets())
+                .unwrap_or_default(),
+        );
+        let child = ExecSpec::of_this_process(environment())
+            .and_then(|image| ReexecChild::start(&image, &sockets));
+        let child = match child {
+            Ok(child) => child,
             Err(error) => {
-                self.go_on_as_before(&format!("not replaced: {error}"));
+                self.keep_old(&format!("not replaced: {error}"));
                 return Ok(false);
             }
         };
-        let patience_ns = u64::try_from(SUCCESSOR_PATIENCE.as_nanos()).unwrap_or(u64::MAX / 2);
+        let patience_ns = u64::try_from(CHILD_READY_TIMEOUT.as_nanos()).unwrap_or(u64::MAX / 2);
         let deadline_ns = clock::monotonic_ns() + patience_ns;
         let mut wants_reload = false;
         let why = loop {
             let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
-            match self.wait(Some((&successor, Duration::from_nanos(left_ns))))? {
-                Event::Reload => wants_reload = true,
-                // One is on its way.
-                Event::Replace => {}
-                Event::Nothing => {
-                    break format!("was not ready within {} s", SUCCESSOR_PATIENCE.as_secs());
+            match self.wait(Some((&child, Duration::from_nanos(left_ns))))? {
+                ServerEvent::Reload => wants_reload = true,
+                // One is already starting.
+                ServerEvent::Reexec => {}
+                ServerEvent::TimedOut => {
+                    break format!("was not ready within {} s", CHILD_READY_TIMEOUT.as_secs());
                 }
-                Event::Stopping | Event::Ended => {
-                    self.surroundings.tell_status("STOPPING=1\n", "stopping");
-                    let _ended = successor.end();
+                ServerEvent::Stopping | ServerEvent::Stopped => {
+                    self.systemd.tell_status("STOPPING=1\n", "stopping");
+                    let _ended = child.end();
                     return Ok(false);
                 }
-                Event::Other if successor.said() == Said::Ready => {
-                    self.hand_over(&successor)?;
+                ServerEvent::OtherReadable if child.status() == ChildStatus::Ready => {
+                    self.hand_over(&child)?;
                     return Ok(false);
                 }
-                Event::Other => break "ended before it was ready".to_owned(),
-                other => self.take_note(&other),
+                ServerEvent::OtherReadable => break "ended before it was ready".to_owned(),
+                other => self.handle_event(&other),
             }
         };
-        let pid = successor.pid();
-        let how = successor.end().unwrap_or_else(|error| error.to_string());
-        self.go_on_as_before(&format!("not replaced: process {pid} {why} ({how})"));
+        let pid = child.pid();
+        let how = child.end().unwrap_or_else(|error| error.to_string());
+        self.keep_old(&format!("not replaced: process {pid} {why} ({how})"));
         Ok(wants_reload)
     }
 
-    fn hand_over(&mut self, successor: &Successor) -> Result<(), Failure> {
-        let pid = successor.pid();
-        self.surroundings.tell_last(&format!("MAINPID={pid}\nREADY=1"));
-        say(&format!("process {pid} serves from here on"));
-        let told = self.notes.teller().map_or(Ok(()), Running::hand_over);
+    fn hand_over(&mut self, child: &ReexecChild) -> Result<(), Failure> {
+        let pid = child.pid();
+        self.systemd.tell_last(&format!("MAINPID={pid}\nREADY=1"));
+        print_line(&format!("process {pid} serves from here on"));
+        let told = self.telemetry_state.metrics_server().map_or(Ok(()), RunningServer::hand_over);
         told.and(self.running.hand_over()).map_err(|error| Failure::of_work(&error))
     }
 }
 
-fn tell_of_fault(who: &str, why: &str) {
-    complain(&format!("{who} has failed with its connections, and another is in its place: {why}"));
+fn report_restart(who: &str, why: &str) {
+    print_error(&format!("{who} has failed with its connections and was replaced: {why}"));
 }
 
-/// Says something on standard output.
-fn say(line: &str) {
+/// Prints a line to standard output.
+fn print_line(line: &str) {
     let mut stdout = io::stdout().lock();
-    // Whoever closed our standard output does not want to know.
+    // Standard output may be closed.
     let _told = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }

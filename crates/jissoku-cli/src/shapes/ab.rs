@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use jissoku_load::report::LaneReport;
-use jissoku_load::{Address, Histogram, LaneOutcome, Plan};
+use jissoku_load::report::TargetReport;
+use jissoku_load::{Address, Histogram, Plan, TargetOutcome};
 
 use super::answers::everyone;
 use super::spread::Spread;
-use super::{Keep, finish, float, measure, notes};
-use crate::load::errand::Find;
+use super::{Keep, finish, float, notes, run_load};
+use crate::load::measure::Measurement;
 
 /// Takes the flags of ab, and reports in its shape.
 #[derive(Debug, clap::Args)]
@@ -56,11 +56,11 @@ pub(crate) struct Ab {
 
 impl Ab {
     pub(crate) fn run(self) -> u8 {
-        let (plan, find) = match measure(&self.translate(), Keep::Counts) {
+        let (plan, measurement) = match run_load(&self.translate(), Keep::Counts) {
             Ok(measured) => measured,
             Err(code) => return code,
         };
-        finish(&self.page(&plan, &find), &find)
+        finish(&self.page(&plan, &measurement), &measurement)
     }
 
     fn translate(&self) -> Vec<String> {
@@ -101,16 +101,17 @@ impl Ab {
         arguments
     }
 
-    fn page(&self, plan: &Plan, find: &Find) -> String {
-        let (Some(lane), Some(counted)) = (find.report.lanes.first(), find.outcome.lanes.first())
+    fn page(&self, plan: &Plan, measurement: &Measurement) -> String {
+        let (Some(target), Some(counted)) =
+            (measurement.report.targets.first(), measurement.outcome.targets.first())
         else {
             return String::new();
         };
-        let length = plan.lanes[0].shapes[0].expected.length().filter(|_| !self.any_length);
-        let mut page = vec![self.document(length), self.counts(find, lane, length)];
+        let length = plan.targets[0].specs[0].expected.length().filter(|_| !self.any_length);
+        let mut page = vec![self.document(length), self.counts(measurement, target, length)];
         page.push(times(counted));
         page.push(served(&everyone(counted)));
-        page.push(notes(&find.report, &[]));
+        page.push(notes(&measurement.report, &[]));
         page.concat()
     }
 
@@ -124,32 +125,38 @@ impl Ab {
         let length = length.map_or_else(|| "Variable".to_owned(), |size| format!("{size} bytes"));
         let server = lines(&[("Server Hostname:", host.into()), ("Server Port:", port.into())]);
         let document = lines(&[
-            ("Document Path:", self.url.target().to_owned()),
+            ("Document Path:", self.url.request_target().to_owned()),
             ("Document Length:", length),
         ]);
         format!("{server}\n{document}\n")
     }
 
-    fn counts(&self, find: &Find, lane: &LaneReport, length: Option<u64>) -> String {
-        let seconds = find.report.duration_s;
-        let complete = lane.requests + lane.accounting.http_errors;
+    fn counts(
+        &self,
+        measurement: &Measurement,
+        target: &TargetReport,
+        length: Option<u64>,
+    ) -> String {
+        let seconds = measurement.report.duration_s;
+        let complete = target.requests + target.accounting.http_errors;
         let kept = if self.keeps_alive { complete } else { 0 };
-        let mean_ms = find.report.latency_ns.map_or(0.0, |latency| float(latency.mean) / 1e6);
+        let mean_ms =
+            measurement.report.latency_ns.map_or(0.0, |latency| float(latency.mean) / 1e6);
         let each_ms = seconds * 1e3 / float(complete.max(1));
-        let kilobytes = float(lane.bytes_received) / 1024.0 / seconds.max(f64::MIN_POSITIVE);
+        let kilobytes = float(target.bytes_received) / 1024.0 / seconds.max(f64::MIN_POSITIVE);
         let mut rows = vec![
             ("Concurrency Level:", self.concurrency.to_string()),
             ("Time taken for tests:", format!("{seconds:.3} seconds")),
             ("Complete requests:", complete.to_string()),
-            ("Failed requests:", lane.errors.total().to_string()),
+            ("Failed requests:", target.errors.total().to_string()),
             ("Keep-Alive requests:", kept.to_string()),
-            ("Total transferred:", format!("{} bytes", lane.bytes_received)),
+            ("Total transferred:", format!("{} bytes", target.bytes_received)),
         ];
         // Of right answers, which are all of the same length.
-        let bodies = length.map(|length| format!("{} bytes", length * lane.requests));
+        let bodies = length.map(|length| format!("{} bytes", length * target.requests));
         rows.extend(bodies.map(|size| ("HTML transferred:", size)));
         rows.extend([
-            ("Requests per second:", format!("{:.2} [#/sec] (mean)", lane.rate_rps)),
+            ("Requests per second:", format!("{:.2} [#/sec] (mean)", target.rate_rps)),
             ("Time per request:", format!("{mean_ms:.3} [ms] (mean)")),
             (
                 "Time per request:",
@@ -169,7 +176,7 @@ fn lines(rows: &[(&str, String)]) -> String {
 
 /// Of connections and of answers. What ab calls waiting, to the first byte, is not measured here, and
 /// neither is a request together with its connection.
-fn times(counted: &LaneOutcome) -> String {
+fn times(counted: &TargetOutcome) -> String {
     let row = |name: &str, histogram: &Histogram| {
         let Spread { min, mean, deviation, max, .. } = Spread::of(histogram.bins());
         let median = if histogram.count() == 0 { 0 } else { histogram.quantile(500) };
@@ -177,14 +184,14 @@ fn times(counted: &LaneOutcome) -> String {
         let [min, mean, deviation, median, max] = cells;
         format!("{name:<12}{min:>9.3} {mean:>9.3} {deviation:>9.3} {median:>9.3} {max:>9.3}\n")
     };
-    let tally = &counted.tally;
-    if tally.service.count() == 0 {
+    let counters = &counted.counters;
+    if counters.service.count() == 0 {
         return String::new();
     }
     let [min, mean, deviation, median, max] = ["min", "mean", "[+/-sd]", "median", "max"];
     let head = format!("{:<12}{min:>9} {mean:>9} {deviation:>9} {median:>9} {max:>9}\n", "");
     let (connect, processing) =
-        (row("Connect:", &counted.connect), row("Processing:", &tally.service));
+        (row("Connect:", &counted.connect), row("Processing:", &counters.service));
     ["\nConnection Times (ms)\n", &head, &connect, &processing].concat()
 }
 
@@ -209,11 +216,11 @@ mod tests {
 
     #[test]
     fn connections_and_answers_have_their_times() {
-        let mut counted = LaneOutcome::default();
+        let mut counted = TargetOutcome::default();
         assert_eq!(times(&counted), "");
         counted.connect.record_many(1_000_000, 4);
-        counted.tally.service.record_many(2_000_000, 5);
-        counted.tally.service.record_many(4_000_000, 5);
+        counted.counters.service.record_many(2_000_000, 5);
+        counted.counters.service.record_many(4_000_000, 5);
         let text = times(&counted);
         let rows: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();

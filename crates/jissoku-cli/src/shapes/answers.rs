@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use jissoku_load::report::LaneReport;
-use jissoku_load::{Entry, Histogram, LaneOutcome};
+use jissoku_load::report::TargetReport;
+use jissoku_load::{Histogram, RequestRecord, TargetOutcome};
 
 use super::float;
-use crate::load::errand::Find;
+use crate::load::measure::Measurement;
 
 /// From the fastest to the slowest in so many steps.
 const STEPS: usize = 10;
@@ -15,9 +15,9 @@ const STEPS: usize = 10;
 const WHOLE: u64 = 100_000;
 
 /// All latencies, with requests that had no answer in time at the time they waited.
-pub(super) fn everyone(counted: &LaneOutcome) -> Histogram {
-    let mut everyone = counted.tally.latency.clone();
-    everyone.add(&counted.tally.waited);
+pub(super) fn everyone(counted: &TargetOutcome) -> Histogram {
+    let mut everyone = counted.counters.latency.clone();
+    everyone.add(&counted.counters.waited);
     everyone
 }
 
@@ -53,36 +53,36 @@ pub(super) fn bar(count: u64, most: u64, longest: u64, round_up: u64) -> String 
 }
 
 /// Answers by status, right ones and wrong ones.
-pub(super) fn statuses(entries: &[Entry]) -> BTreeMap<u16, u64> {
+pub(super) fn statuses(records: &[RequestRecord]) -> BTreeMap<u16, u64> {
     let mut found = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| entry.status > 0) {
-        *found.entry(entry.status).or_default() += 1;
+    for record in records.iter().filter(|record| record.status > 0) {
+        *found.entry(record.status).or_default() += 1;
     }
     found
 }
 
 /// What became of requests without a whole answer, by kind.
-pub(super) fn faults(lane: &LaneReport) -> Vec<(&'static str, u64)> {
-    let kinds = lane.errors.by_name().into_iter();
+pub(super) fn errors_by_kind(target: &TargetReport) -> Vec<(&'static str, u64)> {
+    let kinds = target.errors.by_name().into_iter();
     kinds.filter(|(kind, count)| *kind != "status" && *count > 0).collect()
 }
 
 /// What both tools count as if it were an answer like another.
-pub(super) fn remarks(find: &Find, lane: &LaneReport) -> Vec<String> {
+pub(super) fn remarks(measurement: &Measurement, target: &TargetReport) -> Vec<String> {
     let mut remarks = Vec::new();
-    let wrong = lane.errors.total();
+    let wrong = target.errors.total();
     if wrong > 0 {
-        let seconds = find.report.duration_s.max(f64::MIN_POSITIVE);
-        let rate = float(lane.requests + wrong) / seconds;
+        let seconds = measurement.report.duration_s.max(f64::MIN_POSITIVE);
+        let rate = float(target.requests + wrong) / seconds;
         remarks.push(format!(
             "rate, latencies and histogram are of right answers (2xx, 3xx); with the {wrong} others it \
              would be {rate:.2} requests/s"
         ));
     }
-    if lane.errors.status > 0 {
-        remarks.push(format!("{} answers have a status of failure", lane.errors.status));
+    if target.errors.status > 0 {
+        remarks.push(format!("{} answers have a status of failure", target.errors.status));
     }
-    let statuses = statuses(&find.outcome.entries);
+    let statuses = statuses(&measurement.outcome.records);
     let moved: u64 = statuses.range(300..400).map(|(_, count)| count).sum();
     if moved > 0 {
         remarks.push(format!("redirects are not followed: {moved} answers are some"));
@@ -121,9 +121,9 @@ mod tests {
 
     #[test]
     fn who_waited_in_vain_is_in_the_percentiles() {
-        let mut counted = LaneOutcome::default();
-        counted.tally.latency.record_many(1_000, 98);
-        counted.tally.waited.record_many(2_000_000_000, 2);
+        let mut counted = TargetOutcome::default();
+        counted.counters.latency.record_many(1_000, 98);
+        counted.counters.waited.record_many(2_000_000_000, 2);
         let all = everyone(&counted);
         assert_eq!((at(&all, 98_000), at(&all, 99_000) > 1_990_000_000), (1_000, true));
         assert_eq!(at(&Histogram::new(), 50_000), 0);

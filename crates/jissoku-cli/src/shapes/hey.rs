@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 
 use clap::ValueEnum;
-use jissoku_load::report::LaneReport;
-use jissoku_load::{Histogram, LaneOutcome};
+use jissoku_load::report::TargetReport;
+use jissoku_load::{Histogram, TargetOutcome};
 
 use super::alike::{Alike, Habits};
-use super::answers::{self, at, bar, bars, everyone, faults, statuses};
+use super::answers::{self, at, bar, bars, errors_by_kind, everyone, statuses};
 use super::refusals::Refusals;
 use super::spread::Spread;
-use super::{Keep, finish, float, measure, notes};
-use crate::load::complain;
-use crate::load::errand::Find;
+use super::{Keep, finish, float, notes, run_load};
+use crate::load::measure::Measurement;
+use crate::load::print_error;
 use crate::units;
 
 const HABITS: Habits = Habits {
@@ -89,24 +89,30 @@ impl Hey {
     pub(crate) fn run(self) -> u8 {
         let words = match self.translate() {
             Ok(words) => words,
-            Err(refusal) => return complain(&refusal, 2),
+            Err(refusal) => return print_error(&refusal, 2),
         };
-        let find = match measure(&words, Keep::Requests) {
-            Ok((_, find)) => find,
+        let measurement = match run_load(&words, Keep::Requests) {
+            Ok((_, measurement)) => measurement,
             Err(code) => return code,
         };
-        let (Some(lane), Some(counted)) = (find.report.lanes.first(), find.outcome.lanes.first())
+        let (Some(target), Some(counted)) =
+            (measurement.report.targets.first(), measurement.outcome.targets.first())
         else {
             return 1;
         };
-        let notes = notes(&find.report, &self.remarks(&find, lane));
+        let notes = notes(&measurement.report, &self.remarks(&measurement, target));
         if self.output == Some(Output::Csv) {
             // There is nowhere left to say that stderr is closed.
             let _told = io::stderr().write_all(notes.as_bytes());
-            return finish(&csv(&find), &find);
+            return finish(&csv(&measurement), &measurement);
         }
-        let page = [summary(&find, lane), distributions(counted), ends(&find, lane), notes];
-        finish(&page.concat(), &find)
+        let page = [
+            summary(&measurement, target),
+            distributions(counted),
+            ends(&measurement, target),
+            notes,
+        ];
+        finish(&page.concat(), &measurement)
     }
 
     fn translate(&self) -> Result<Vec<String>, String> {
@@ -150,10 +156,10 @@ impl Hey {
         }
     }
 
-    fn remarks(&self, find: &Find, lane: &LaneReport) -> Vec<String> {
+    fn remarks(&self, measurement: &Measurement, target: &TargetReport) -> Vec<String> {
         let mut remarks = Vec::new();
         let connections = self.alike.connections;
-        if let (Some(each), Some(all)) = (self.rate_each, lane.rate_rps_offered) {
+        if let (Some(each), Some(all)) = (self.rate_each, target.rate_rps_offered) {
             remarks.push(format!(
                 "-q {each} for each of {connections} is {all:.0} requests/s in all, on one schedule: latencies \
                  count from when a request was due"
@@ -165,32 +171,33 @@ impl Hey {
             remarks.push(format!("-n is exact here: hey leaves {odd} of them out"));
         }
         remarks.extend(self.alike.remark());
-        remarks.extend(answers::remarks(find, lane));
+        remarks.extend(answers::remarks(measurement, target));
         remarks.push("writing, waiting and reading are not told apart here".to_owned());
         remarks
     }
 }
 
-fn summary(find: &Find, lane: &LaneReport) -> String {
-    let mut text = vec![format!("\nSummary:\n  Total:\t{:.4} secs\n", find.report.duration_s)];
-    if let Some(known) = lane.latency_ns {
+fn summary(measurement: &Measurement, target: &TargetReport) -> String {
+    let mut text =
+        vec![format!("\nSummary:\n  Total:\t{:.4} secs\n", measurement.report.duration_s)];
+    if let Some(known) = target.latency_ns {
         for (name, value) in
             [("Slowest", known.max), ("Fastest", known.min), ("Average", known.mean)]
         {
             text.push(format!("  {name}:\t{} secs\n", seconds(value)));
         }
     }
-    text.push(format!("  Requests/sec:\t{:.4}\n  \n", lane.rate_rps));
-    if let Some(each) = lane.bytes_received.checked_div(lane.requests) {
-        text.push(format!("  Total data:\t{} bytes\n", lane.bytes_received));
+    text.push(format!("  Requests/sec:\t{:.4}\n  \n", target.rate_rps));
+    if let Some(each) = target.bytes_received.checked_div(target.requests) {
+        text.push(format!("  Total data:\t{} bytes\n", target.bytes_received));
         text.push(format!("  Size/request:\t{each} bytes\n"));
     }
     text.concat()
 }
 
-fn distributions(counted: &LaneOutcome) -> String {
+fn distributions(counted: &TargetOutcome) -> String {
     let mut text = vec!["\nResponse time histogram:\n".to_owned()];
-    let bars = bars(&counted.tally.latency);
+    let bars = bars(&counted.counters.latency);
     let most = bars.iter().map(|(_, count)| *count).max().unwrap_or(0);
     for (end, count) in bars {
         text.push(format!("  {:.3} [{count}]\t|{}\n", end / 1e9, bar(count, most, BAR, most / 2)));
@@ -216,15 +223,15 @@ fn connecting(connect: &Histogram) -> String {
 }
 
 /// What requests came to.
-fn ends(find: &Find, lane: &LaneReport) -> String {
-    let statuses: BTreeMap<u16, u64> = statuses(&find.outcome.entries);
+fn ends(measurement: &Measurement, target: &TargetReport) -> String {
+    let statuses: BTreeMap<u16, u64> = statuses(&measurement.outcome.records);
     let mut text = vec!["\nStatus code distribution:\n".to_owned()];
     text.extend(statuses.iter().map(|(code, count)| format!("  [{code}]\t{count} responses\n")));
-    let faults = faults(lane);
-    if !faults.is_empty() {
+    let errors = errors_by_kind(target);
+    if !errors.is_empty() {
         text.push("\nError distribution:\n".to_owned());
-        let url = &lane.url;
-        let rows = faults.iter().map(|(kind, count)| {
+        let url = &target.url;
+        let rows = errors.iter().map(|(kind, count)| {
             let word = if *kind == "timeout" { "Client.Timeout exceeded" } else { *kind };
             format!("  [{count}]\tGet \"{url}\": {word}\n")
         });
@@ -235,17 +242,17 @@ fn ends(find: &Find, lane: &LaneReport) -> String {
 }
 
 /// A line for each answer; cells of what is not measured are empty.
-fn csv(find: &Find) -> String {
-    let mut entries: Vec<_> =
-        find.outcome.entries.iter().filter(|entry| entry.status > 0).collect();
-    entries.sort_by_key(|entry| entry.done_ns);
+fn csv(measurement: &Measurement) -> String {
+    let mut records: Vec<_> =
+        measurement.outcome.records.iter().filter(|record| record.status > 0).collect();
+    records.sort_by_key(|record| record.done_ns);
     let mut text = vec![
         "response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset\n"
             .to_owned(),
     ];
-    text.extend(entries.into_iter().map(|entry| {
-        let took = seconds(entry.done_ns.saturating_sub(entry.intended_ns));
-        format!("{took},,,,,,{},{}\n", entry.status, seconds(entry.sent_ns))
+    text.extend(records.into_iter().map(|record| {
+        let took = seconds(record.done_ns.saturating_sub(record.intended_ns));
+        format!("{took},,,,,,{},{}\n", record.status, seconds(record.sent_ns))
     }));
     text.concat()
 }
@@ -312,9 +319,9 @@ mod tests {
 
     #[test]
     fn distributions_have_the_lines_of_hey() {
-        let mut counted = LaneOutcome::default();
-        counted.tally.latency.record(1_000_000);
-        counted.tally.latency.record_many(11_000_000, 9);
+        let mut counted = TargetOutcome::default();
+        counted.counters.latency.record(1_000_000);
+        counted.counters.latency.record_many(11_000_000, 9);
         let text = distributions(&counted);
         assert!(text.starts_with("\nResponse time histogram:\n  0.001 [1]\t|■■■■\n"), "{text}");
         assert!(text.contains(&format!("\n  0.011 [9]\t|{}\n", "■".repeat(40))), "{text}");

@@ -4,16 +4,16 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use jissoku_load::report::LaneReport;
+use jissoku_load::report::TargetReport;
 
 use super::alike::{Alike, ENDLESS, Habits};
 use super::answers;
 use super::oha_json::json;
 use super::oha_text::{Unit, csv, text};
 use super::refusals::{Refusals, only};
-use super::{Keep, finish, float, measure, notes, remarks};
-use crate::load::complain;
-use crate::load::errand::Find;
+use super::{Keep, finish, float, notes, remarks, run_load};
+use crate::load::measure::Measurement;
+use crate::load::print_error;
 use crate::units;
 
 const HABITS: Habits = Habits {
@@ -107,36 +107,37 @@ impl Oha {
         let waited = self.wait();
         let words = match self.translate() {
             Ok(words) => words,
-            Err(refusal) => return complain(&refusal, 2),
+            Err(refusal) => return print_error(&refusal, 2),
         };
-        let find = match measure(&words, Keep::Requests) {
-            Ok((_, find)) => find,
+        let measurement = match run_load(&words, Keep::Requests) {
+            Ok((_, measurement)) => measurement,
             Err(code) => return code,
         };
-        let (Some(lane), Some(counted)) = (find.report.lanes.first(), find.outcome.lanes.first())
+        let (Some(target), Some(counted)) =
+            (measurement.report.targets.first(), measurement.outcome.targets.first())
         else {
             return 1;
         };
         let mut particular: Vec<String> = waited.into_iter().collect();
-        particular.extend(self.remarks(&find, lane));
+        particular.extend(self.remarks(&measurement, target));
         let aborted = if self.waits { 0 } else { counted.in_flight };
         let format = if self.json { Format::Json } else { self.output_format };
         let page = match format {
             Format::Quiet => String::new(),
-            Format::Csv => csv(&find),
-            Format::Json => json(&find, aborted, &remarks(&find.report, &particular)),
+            Format::Csv => csv(&measurement),
+            Format::Json => json(&measurement, aborted, &remarks(&measurement.report, &particular)),
             Format::Text => {
-                let notes = notes(&find.report, &particular);
-                [text(&find, self.time_unit, aborted), notes].concat()
+                let notes = notes(&measurement.report, &particular);
+                [text(&measurement, self.time_unit, aborted), notes].concat()
             }
         };
         if let Some(file) = &self.output {
             if let Err(error) = fs::write(file, page) {
-                return complain(&format!("{} cannot be written: {error}", file.display()), 1);
+                return print_error(&format!("{} cannot be written: {error}", file.display()), 1);
             }
-            return finish("", &find);
+            return finish("", &measurement);
         }
-        finish(&page, &find)
+        finish(&page, &measurement)
     }
 
     /// At a rate, waiting for what is under way at the end is a number of requests; the sentence says so.
@@ -165,28 +166,28 @@ impl Oha {
         let path = |flag: &str, path: &PathBuf| format!("{flag}={}", path.display());
         more.extend(self.cacert.iter().map(|file| path("--cacert", file)));
         more.extend(self.unix_socket.iter().map(|socket| path("--unix-socket", socket)));
-        more.extend(self.connect_to.iter().map(|detour| format!("--connect-to={detour}")));
+        more.extend(self.connect_to.iter().map(|connect_to| format!("--connect-to={connect_to}")));
         self.alike.translate(&HABITS, &more)
     }
 
-    fn remarks(&self, find: &Find, lane: &LaneReport) -> Vec<String> {
+    fn remarks(&self, measurement: &Measurement, target: &TargetReport) -> Vec<String> {
         let mut found: Vec<String> = self.alike.remark().into_iter().collect();
-        if lane.rate_rps_offered.is_some() {
-            let sent = lane.service_ns.map(|service| Unit::Ms.show(float(service.p99)));
+        if target.rate_rps_offered.is_some() {
+            let sent = target.service_ns.map(|service| Unit::Ms.show(float(service.p99)));
             let sent = sent.map(|p99| format!("; from their sending on, p99 is {p99}"));
             found.push(format!(
                 "latencies count from when a request was due, as with --latency-correction{}",
                 sent.unwrap_or_default()
             ));
         }
-        let under_way = find.outcome.lanes.first().map_or(0, |lane| lane.in_flight);
+        let under_way = measurement.outcome.targets.first().map_or(0, |target| target.in_flight);
         if under_way > 0 && self.waits {
             found.push(format!(
                 "-w: {under_way} were under way when the time was over, and were not waited for; in the \
                  percentiles they count with the time until then"
             ));
         }
-        found.extend(answers::remarks(find, lane));
+        found.extend(answers::remarks(measurement, target));
         found.push("the first byte of an answer is not timed apart".to_owned());
         found
     }

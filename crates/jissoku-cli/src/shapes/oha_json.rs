@@ -1,41 +1,42 @@
 //! The keys of oha's JSON. What is not measured is null, and the notes have a key of their own.
 
-use jissoku_load::report::LaneReport;
-use jissoku_load::{Histogram, LaneOutcome};
+use jissoku_load::report::TargetReport;
+use jissoku_load::{Histogram, TargetOutcome};
 use serde_json::{Map, Value, json};
 
 use super::answers::{at, bars, everyone, statuses};
 use super::float;
 use super::oha_text::{PERCENTILES, errors, success};
 use super::spread::Spread;
-use crate::load::errand::Find;
+use crate::load::measure::Measurement;
 
 /// One object, and the end of its line.
-pub(super) fn json(find: &Find, aborted: u64, notes: &[String]) -> String {
-    let (Some(lane), Some(counted)) = (find.report.lanes.first(), find.outcome.lanes.first())
+pub(super) fn json(measurement: &Measurement, aborted: u64, notes: &[String]) -> String {
+    let (Some(target), Some(counted)) =
+        (measurement.report.targets.first(), measurement.outcome.targets.first())
     else {
         return String::new();
     };
-    let statuses = statuses(&find.outcome.entries).into_iter();
+    let statuses = statuses(&measurement.outcome.records).into_iter();
     let statuses: Map<String, Value> =
         statuses.map(|(code, count)| (code.to_string(), json!(count))).collect();
-    let errors: Map<String, Value> = errors(lane, aborted)
+    let errors: Map<String, Value> = errors(target, aborted)
         .into_iter()
         .map(|(kind, count)| (kind.into(), json!(count)))
         .collect();
-    let bars: Map<String, Value> = bars(&counted.tally.latency)
+    let bars: Map<String, Value> = bars(&counted.counters.latency)
         .into_iter()
         .map(|(end, count)| ((end / 1e9).to_string(), json!(count)))
         .collect();
     let nothing: Value = json!({ "average": null, "fastest": null, "slowest": null });
     let object = json!({
-        "summary": summary(find, lane),
-        "metrics": metrics(lane, counted),
+        "summary": summary(measurement, target),
+        "metrics": metrics(target, counted),
         "responseTimeHistogram": bars,
         "latencyPercentiles": percentiles(|parts| latency_s(&everyone(counted), parts)),
         "firstByteHistogram": {},
         "firstBytePercentiles": percentiles(|_| None),
-        "rps": rates(&counted.tally.per_second),
+        "rps": rates(&counted.counters.per_second),
         "details": {
             "DNSDialup": connecting(&counted.connect),
             "DNSLookup": nothing,
@@ -48,30 +49,30 @@ pub(super) fn json(find: &Find, aborted: u64, notes: &[String]) -> String {
     format!("{object:#}\n")
 }
 
-fn summary(find: &Find, lane: &LaneReport) -> Value {
-    let known = lane.latency_ns;
-    let seconds = find.report.duration_s;
-    let received = float(lane.bytes_received);
+fn summary(measurement: &Measurement, target: &TargetReport) -> Value {
+    let known = target.latency_ns;
+    let seconds = measurement.report.duration_s;
+    let received = float(target.bytes_received);
     json!({
-        "successRate": success(lane),
+        "successRate": success(target),
         "total": seconds,
         "slowest": known.map(|it| float(it.max) / 1e9),
         "fastest": known.map(|it| float(it.min) / 1e9),
         "average": known.map(|it| float(it.mean) / 1e9),
-        "requestsPerSec": lane.rate_rps,
-        "totalData": lane.bytes_received,
-        "sizePerRequest": lane.bytes_received.checked_div(lane.requests),
+        "requestsPerSec": target.rate_rps,
+        "totalData": target.bytes_received,
+        "sizePerRequest": target.bytes_received.checked_div(target.requests),
         "sizePerSec": received / seconds.max(f64::MIN_POSITIVE),
     })
 }
 
-fn metrics(lane: &LaneReport, counted: &LaneOutcome) -> Value {
-    let known = lane.latency_ns;
+fn metrics(target: &TargetReport, counted: &TargetOutcome) -> Value {
+    let known = target.latency_ns;
     let everyone = everyone(counted);
     let ms = |parts: u64| latency_s(&everyone, parts).map(|value| value * 1e3);
     json!({
-        "success_rate": success(lane),
-        "requests_per_sec": lane.rate_rps,
+        "success_rate": success(target),
+        "requests_per_sec": target.rate_rps,
         "latency_ms": {
             "min": known.map(|it| float(it.min) / 1e6),
             "mean": known.map(|it| float(it.mean) / 1e6),
@@ -103,7 +104,7 @@ fn rates(per_second: &[u64]) -> Value {
         sorted.get(place).map(|rate| float(*rate))
     };
     let spread = Spread::of(sorted.iter().map(|rate| (*rate, 1)));
-    let known = |figure: f64| (!sorted.is_empty()).then_some(figure);
+    let known = |percentile: f64| (!sorted.is_empty()).then_some(percentile);
     json!({
         "mean": known(spread.mean),
         "stddev": known(spread.deviation),

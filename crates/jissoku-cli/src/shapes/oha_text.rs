@@ -1,13 +1,13 @@
 //! The text and the CSV that oha prints.
 
 use clap::ValueEnum;
-use jissoku_load::LaneOutcome;
-use jissoku_load::report::LaneReport;
+use jissoku_load::TargetOutcome;
+use jissoku_load::report::TargetReport;
 
-use super::answers::{at, bar, bars, everyone, faults, statuses};
+use super::answers::{at, bar, bars, errors_by_kind, everyone, statuses};
 use super::float;
 use super::spread::Spread;
-use crate::load::errand::Find;
+use crate::load::measure::Measurement;
 
 /// Signs of the longest bar.
 const BAR: u64 = 32;
@@ -65,14 +65,15 @@ impl Unit {
 }
 
 /// The text for people.
-pub(super) fn text(find: &Find, unit: Option<Unit>, aborted: u64) -> String {
-    let (Some(lane), Some(counted)) = (find.report.lanes.first(), find.outcome.lanes.first())
+pub(super) fn text(measurement: &Measurement, unit: Option<Unit>, aborted: u64) -> String {
+    let (Some(target), Some(counted)) =
+        (measurement.report.targets.first(), measurement.outcome.targets.first())
     else {
         return String::new();
     };
-    let mean = lane.latency_ns.map_or(0, |latency| latency.mean);
+    let mean = target.latency_ns.map_or(0, |latency| latency.mean);
     let unit = unit.unwrap_or_else(|| Unit::of(mean));
-    let mut text = vec![summary(find, lane, unit)];
+    let mut text = vec![summary(measurement, target, unit)];
     text.push("\nResponse time histogram:\n".to_owned());
     text.extend(histogram(counted, unit));
     text.push("\nResponse time distribution:\n".to_owned());
@@ -88,10 +89,11 @@ pub(super) fn text(find: &Find, unit: Option<Unit>, aborted: u64) -> String {
         text.push(format!("  DNS+dialup:\t{mean}, {min}, {max}\n"));
     }
     text.push("\nStatus code distribution:\n".to_owned());
-    let mut statuses: Vec<(u16, u64)> = statuses(&find.outcome.entries).into_iter().collect();
+    let mut statuses: Vec<(u16, u64)> =
+        statuses(&measurement.outcome.records).into_iter().collect();
     statuses.sort_by_key(|(_, count)| u64::MAX - count);
     text.extend(statuses.iter().map(|(code, count)| format!("  [{code}] {count} responses\n")));
-    let errors = errors(lane, aborted);
+    let errors = errors(target, aborted);
     if !errors.is_empty() {
         text.push("\nError distribution:\n".to_owned());
         text.extend(errors.iter().map(|(kind, count)| format!("  [{count}] {kind}\n")));
@@ -99,9 +101,9 @@ pub(super) fn text(find: &Find, unit: Option<Unit>, aborted: u64) -> String {
     text.concat()
 }
 
-/// Faults by kind, and what was under way when the time was over.
-pub(super) fn errors(lane: &LaneReport, aborted: u64) -> Vec<(&'static str, u64)> {
-    let mut errors = faults(lane);
+/// Errors by kind, and what was under way when the time was over.
+pub(super) fn errors(target: &TargetReport, aborted: u64) -> Vec<(&'static str, u64)> {
+    let mut errors = errors_by_kind(target);
     if aborted > 0 {
         errors.push(("aborted due to deadline", aborted));
     }
@@ -109,36 +111,36 @@ pub(super) fn errors(lane: &LaneReport, aborted: u64) -> Vec<(&'static str, u64)
 }
 
 /// The part of requests that ended and had a right answer.
-pub(super) fn success(lane: &LaneReport) -> f64 {
-    float(lane.requests) / float((lane.requests + lane.errors.total()).max(1))
+pub(super) fn success(target: &TargetReport) -> f64 {
+    float(target.requests) / float((target.requests + target.errors.total()).max(1))
 }
 
-fn summary(find: &Find, lane: &LaneReport, unit: Unit) -> String {
-    let seconds = find.report.duration_s;
+fn summary(measurement: &Measurement, target: &TargetReport, unit: Unit) -> String {
+    let seconds = measurement.report.duration_s;
     let mut text = vec![
-        format!("Summary:\n  Success rate:\t{:.2}%\n", success(lane) * 100.0),
+        format!("Summary:\n  Success rate:\t{:.2}%\n", success(target) * 100.0),
         format!("  Total:\t{}\n", unit.show(seconds * 1e9)),
     ];
-    if let Some(known) = lane.latency_ns {
+    if let Some(known) = target.latency_ns {
         for (name, value) in
             [("Slowest", known.max), ("Fastest", known.min), ("Average", known.mean)]
         {
             text.push(format!("  {name}:\t{}\n", unit.show(float(value))));
         }
     }
-    text.push(format!("  Requests/sec:\t{:.4}\n\n", lane.rate_rps));
-    let received = float(lane.bytes_received);
+    text.push(format!("  Requests/sec:\t{:.4}\n\n", target.rate_rps));
+    let received = float(target.bytes_received);
     text.push(format!("  Total data:\t{}\n", size(received)));
-    if lane.requests > 0 {
-        text.push(format!("  Size/request:\t{}\n", size(received / float(lane.requests))));
+    if target.requests > 0 {
+        text.push(format!("  Size/request:\t{}\n", size(received / float(target.requests))));
     }
     text.push(format!("  Size/sec:\t{}\n", size(received / seconds.max(f64::MIN_POSITIVE))));
     text.concat()
 }
 
-fn histogram(counted: &LaneOutcome, unit: Unit) -> Vec<String> {
+fn histogram(counted: &TargetOutcome, unit: Unit) -> Vec<String> {
     let (scale, sign) = unit.sign();
-    let bars = bars(&counted.tally.latency);
+    let bars = bars(&counted.counters.latency);
     let most = bars.iter().map(|(_, count)| *count).max().unwrap_or(0);
     let rows: Vec<[String; 3]> = bars
         .into_iter()
@@ -155,16 +157,16 @@ fn histogram(counted: &LaneOutcome, unit: Unit) -> Vec<String> {
 }
 
 /// A line for each answer; cells of what is not measured are empty.
-pub(super) fn csv(find: &Find) -> String {
-    let mut entries: Vec<_> =
-        find.outcome.entries.iter().filter(|entry| entry.status > 0).collect();
-    entries.sort_by_key(|entry| entry.sent_ns);
+pub(super) fn csv(measurement: &Measurement) -> String {
+    let mut records: Vec<_> =
+        measurement.outcome.records.iter().filter(|record| record.status > 0).collect();
+    records.sort_by_key(|record| record.sent_ns);
     let head = "request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status\n";
     let mut text = vec![head.to_owned()];
-    text.extend(entries.into_iter().map(|entry| {
-        let took = entry.done_ns.saturating_sub(entry.intended_ns);
-        let [sent, took] = [entry.sent_ns, took].map(|value_ns| float(value_ns) / 1e9);
-        format!("{sent},,,,{took},,{}\n", entry.status)
+    text.extend(records.into_iter().map(|record| {
+        let took = record.done_ns.saturating_sub(record.intended_ns);
+        let [sent, took] = [record.sent_ns, took].map(|value_ns| float(value_ns) / 1e9);
+        format!("{sent},,,,{took},,{}\n", record.status)
     }));
     text.concat()
 }
@@ -184,9 +186,9 @@ mod tests {
 
     #[test]
     fn a_histogram_has_the_columns_of_oha() {
-        let mut counted = LaneOutcome::default();
-        counted.tally.latency.record(2_000_000);
-        counted.tally.latency.record_many(12_000_000, 36);
+        let mut counted = TargetOutcome::default();
+        counted.counters.latency.record(2_000_000);
+        counted.counters.latency.record_many(12_000_000, 36);
         let rows = histogram(&counted, Unit::Ms);
         assert_eq!(rows[0], "   2.000 ms [1]  |\n");
         assert_eq!(rows[10], format!("  12.000 ms [36] |{}\n", "■".repeat(32)));

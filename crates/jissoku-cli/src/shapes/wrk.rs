@@ -1,13 +1,13 @@
 //! `jissoku wrk`: the flags of wrk 4 and wrk2, and the shape of their report.
 
-use jissoku_load::report::LaneReport;
-use jissoku_load::{Histogram, LaneOutcome};
+use jissoku_load::report::TargetReport;
+use jissoku_load::{Histogram, TargetOutcome};
 
 use super::answers::everyone;
 use super::spread::Spread;
-use super::{Keep, finish, float, measure, notes};
-use crate::load::complain;
-use crate::load::errand::Find;
+use super::{Keep, finish, float, notes, run_load};
+use crate::load::measure::Measurement;
+use crate::load::print_error;
 
 /// Takes the flags of wrk and wrk2, and reports in their shape.
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,7 @@ pub(crate) struct Wrk {
 impl Wrk {
     pub(crate) fn run(self) -> u8 {
         let is_told = self.latency;
-        let told = |counted: &LaneOutcome| {
+        let told = |counted: &TargetOutcome| {
             if is_told { distribution(&everyone(counted)) } else { String::new() }
         };
         self.report(told, &[])
@@ -52,17 +52,19 @@ impl Wrk {
     /// Measures, and tells the latencies as `told` does.
     pub(super) fn report(
         &self,
-        told: impl Fn(&LaneOutcome) -> String,
+        told: impl Fn(&TargetOutcome) -> String,
         particular: &[String],
     ) -> u8 {
         if let Some(script) = &self.script {
             let refusal = format!(
                 "{script} is a script for wrk, and no Lua is run here: see --raw of jissoku load"
             );
-            return complain(&refusal, 2);
+            return print_error(&refusal, 2);
         }
-        match measure(&self.translate(), Keep::Counts) {
-            Ok((_, find)) => finish(&self.page(&find, told, particular), &find),
+        match run_load(&self.translate(), Keep::Counts) {
+            Ok((_, measurement)) => {
+                finish(&self.page(&measurement, told, particular), &measurement)
+            }
             Err(code) => code,
         }
     }
@@ -88,11 +90,12 @@ impl Wrk {
 
     fn page(
         &self,
-        find: &Find,
-        told: impl Fn(&LaneOutcome) -> String,
+        measurement: &Measurement,
+        told: impl Fn(&TargetOutcome) -> String,
         particular: &[String],
     ) -> String {
-        let (Some(lane), Some(counted)) = (find.report.lanes.first(), find.outcome.lanes.first())
+        let (Some(target), Some(counted)) =
+            (measurement.report.targets.first(), measurement.outcome.targets.first())
         else {
             return String::new();
         };
@@ -101,20 +104,20 @@ impl Wrk {
             self.duration, self.url, self.threads, self.connections
         )];
         page.push("  Thread Stats   Avg      Stdev     Max   +/- Stdev\n".to_owned());
-        let latencies = Spread::of(counted.tally.latency.bins());
+        let latencies = Spread::of(counted.counters.latency.bins());
         page.push(row("Latency", latencies, time));
         let threads = self.threads as u64;
-        let rates = counted.tally.per_second.iter().map(|count| (count / threads, 1));
+        let rates = counted.counters.per_second.iter().map(|count| (count / threads, 1));
         page.push(row("Req/Sec", Spread::of(rates), |value| metric(value, 1000.0, "")));
         page.push(told(counted));
-        let read = metric(float(lane.bytes_received), 1024.0, "B");
-        let seconds = find.report.duration_s;
-        page.push(format!("  {} requests in {seconds:.2}s, {read} read\n", lane.requests));
-        page.push(complaints(lane));
-        page.push(format!("Requests/sec: {:>10.2}\n", lane.rate_rps));
-        let transfer = float(lane.bytes_received) / seconds.max(f64::MIN_POSITIVE);
+        let read = metric(float(target.bytes_received), 1024.0, "B");
+        let seconds = measurement.report.duration_s;
+        page.push(format!("  {} requests in {seconds:.2}s, {read} read\n", target.requests));
+        page.push(complaints(target));
+        page.push(format!("Requests/sec: {:>10.2}\n", target.rate_rps));
+        let transfer = float(target.bytes_received) / seconds.max(f64::MIN_POSITIVE);
         page.push(format!("Transfer/sec: {:>12}\n", metric(transfer, 1024.0, "B")));
-        page.push(notes(&find.report, particular));
+        page.push(notes(&measurement.report, particular));
         page.concat()
     }
 }
@@ -128,18 +131,18 @@ fn distribution(latency: &Histogram) -> String {
     text.concat()
 }
 
-fn complaints(lane: &LaneReport) -> String {
-    let faults = lane.errors;
+fn complaints(target: &TargetReport) -> String {
+    let errors = target.errors;
     let mut text = Vec::new();
-    let reads = faults.read + faults.closed + faults.malformed;
-    if faults.connect + reads + faults.write + faults.timeout > 0 {
+    let reads = errors.read + errors.closed + errors.malformed;
+    if errors.connect + reads + errors.write + errors.timeout > 0 {
         text.push(format!(
             "  Socket errors: connect {}, read {reads}, write {}, timeout {}\n",
-            faults.connect, faults.write, faults.timeout
+            errors.connect, errors.write, errors.timeout
         ));
     }
-    if faults.status > 0 {
-        text.push(format!("  Non-2xx or 3xx responses: {}\n", faults.status));
+    if errors.status > 0 {
+        text.push(format!("  Non-2xx or 3xx responses: {}\n", errors.status));
     }
     text.concat()
 }

@@ -1,12 +1,12 @@
 //! `jissoku wrk2`: the flags of wrk2, and the shape of its report.
 
 use jissoku_load::report::hgrm;
-use jissoku_load::{Histogram, LaneOutcome};
+use jissoku_load::{Histogram, TargetOutcome};
 
 use super::answers::{at, everyone};
 use super::float;
 use super::wrk::{Wrk, time};
-use crate::load::complain;
+use crate::load::print_error;
 
 /// Under each distribution.
 const RULE: &str = "----------------------------------------------------------\n";
@@ -27,17 +27,17 @@ pub(crate) struct Wrk2 {
 impl Wrk2 {
     pub(crate) fn run(self) -> u8 {
         if self.wrk.rate.is_none() {
-            return complain("wrk2 sends at a rate: give -R, in requests per second", 2);
+            return print_error("wrk2 sends at a rate: give -R, in requests per second", 2);
         }
         let (is_told, is_uncorrected) = (self.wrk.latency, self.uncorrected);
-        let told = |counted: &LaneOutcome| {
+        let told = |counted: &TargetOutcome| {
             let mut text = Vec::new();
             if is_told || is_uncorrected {
                 text.push(distribution("Recorded Latency", &everyone(counted)));
             }
             if is_uncorrected {
-                let mut service = counted.tally.service.clone();
-                service.add(&counted.tally.waited_service);
+                let mut service = counted.counters.service.clone();
+                service.add(&counted.counters.waited_service);
                 let title =
                     "Uncorrected Latency (measured without taking delayed starts into account)";
                 text.push(format!("\n{}", distribution(title, &service)));

@@ -1,5 +1,5 @@
-//! What the stopwatch asks of the kernel, seen by `strace(1)`: for a request a send, a receive and its share of
-//! a wait, and no time.
+//! System calls of the load generator, observed with `strace(1)`: per request a send, a receive and
+//! a share of a wait; the clock needs none.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,18 +8,18 @@ use std::thread::spawn;
 
 use super::strace::{Call, Log, all_calls, is_here};
 
-/// Requests of the whole run. The first ones are different: the stopwatch begins.
+/// Requests of the run. The first ones are skipped: they include the start.
 const REQUESTS: usize = 400;
 const FIRST: usize = 100;
 
-/// Whatever the clock asks for, such as looking for time-outs, happens a few times a second.
+/// Timers, such as timeout checks, expire a few times per second.
 const NOW_AND_THEN: usize = 20;
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
 
 fn answer(mut client: TcpStream) {
     let mut buffer = [0; 4096];
-    // A request comes in one piece here: it is short, and sent with one call.
+    // A request arrives in one piece here: it is short, and sent with one call.
     while let Ok(1..) = client.read(&mut buffer) {
         if client.write_all(HELLO).is_err() {
             return;
@@ -27,7 +27,7 @@ fn answer(mut client: TcpStream) {
     }
 }
 
-/// What the thread that sends does between the first requests and the last.
+/// The system calls of the sending thread between request `FIRST` and the last.
 fn steady_state(arguments: &[&str]) -> Vec<Call> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}/", listener.local_addr().expect("it has a name"));
@@ -97,7 +97,7 @@ fn a_request_of_the_open_loop_is_a_send_a_receive_and_two_waits_at_most() {
     assert_eq!(count(&calls, |name| name == "sendto"), requests);
     let receives = count(&calls, |name| name == "recvfrom");
     assert!((requests - 4..=requests + 4).contains(&receives), "{receives} receives");
-    // One wait ends with an answer and one because a request is due, unless they meet.
+    // One wait ends with a response and one because a request is due, unless both coincide.
     let waits = count(&calls, is_wait);
     assert!(waits <= 2 * requests + 4 + NOW_AND_THEN, "{waits} waits");
     assert_eq!(calls.len(), requests + receives + waits, "nothing else");

@@ -1,4 +1,4 @@
-//! What the server and the stopwatch ask of the kernel, seen by `strace(1)`: as little as can be, and with a planted cause what
+//! What the server and the load generator ask of the kernel, seen by `strace(1)`: as little as can be, and with a planted cause what
 //! the cause says.
 
 mod load;

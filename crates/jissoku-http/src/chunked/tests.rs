@@ -2,13 +2,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn decode(mut bytes: &[u8]) -> Result<(Vec<u8>, Piece), Reject> {
+fn decode(mut bytes: &[u8]) -> Result<(Vec<u8>, Chunk), Reject> {
     let mut decoder = Decoder::new();
     let mut body = Vec::new();
     loop {
-        let (used, piece) = decoder.next(bytes, &Limits::DEFAULT)?;
-        match piece {
-            Piece::Data(place) => body.extend_from_slice(&bytes[place]),
+        let (used, chunk) = decoder.next(bytes, &Limits::DEFAULT)?;
+        match chunk {
+            Chunk::Data(place) => body.extend_from_slice(&bytes[place]),
             last => return Ok((body, last)),
         }
         bytes = &bytes[used..];
@@ -19,14 +19,14 @@ fn decode(mut bytes: &[u8]) -> Result<(Vec<u8>, Piece), Reject> {
 fn what_follows_the_end_is_left_alone() {
     let mut decoder = Decoder::new();
     let used = decoder.next(b"0\r\n\r\nGET", &Limits::DEFAULT);
-    assert_eq!(used, Ok((5, Piece::End)));
+    assert_eq!(used, Ok((5, Chunk::End)));
 }
 
 #[test]
 fn the_limit_counts_all_chunks_together() {
     let limits = Limits { body_size_max: 4, ..Limits::DEFAULT };
     let mut decoder = Decoder::new();
-    assert_eq!(decoder.next(b"3\r\nabc", &limits), Ok((6, Piece::Data(3..6))));
+    assert_eq!(decoder.next(b"3\r\nabc", &limits), Ok((6, Chunk::Data(3..6))));
     assert_eq!(decoder.next(b"\r\n2\r\n", &limits), Err(Reject::BodyTooLong));
 }
 
@@ -40,7 +40,7 @@ proptest! {
             bytes.extend_from_slice(b"\r\n");
         }
         bytes.extend_from_slice(b"0\r\n\r\n");
-        prop_assert_eq!(decode(&bytes), Ok((chunks.concat(), Piece::End)));
+        prop_assert_eq!(decode(&bytes), Ok((chunks.concat(), Chunk::End)));
     }
 
     #[test]

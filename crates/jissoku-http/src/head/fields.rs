@@ -1,8 +1,8 @@
-//! The header lines of a head that was found in order, one by one.
+//! Iteration over the header fields of a valid head.
 
 use crate::scan;
 
-/// Goes over header lines; see [`super::Head::fields`].
+/// Iterator over header fields; see [`super::Head::fields`].
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     rest: &'a [u8],
@@ -26,7 +26,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Takes optional white space off both ends (RFC 9110 section 5.6.3).
+/// Trims optional whitespace (RFC 9110 section 5.6.3).
 #[inline]
 pub(crate) fn trim(value: &[u8]) -> &[u8] {
     let mut value = value;

@@ -1,38 +1,41 @@
-//! Is this a host? RFC 9112 section 3.2 with RFC 3986 section 3.2.2.
+//! Validation of hosts: RFC 9112 section 3.2 and RFC 3986 section 3.2.2.
 
 use crate::scan;
 
-/// Whether `value` is `uri-host [ ":" port ]`. An empty host is one: it says the target has none.
+/// Whether `value` is `uri-host [ ":" port ]`, possibly with an empty host.
 #[inline]
 pub(super) fn is_valid(value: &[u8]) -> bool {
     let size = value.iter().position(|&byte| !scan::is_plain_host(byte)).unwrap_or(value.len());
     match &value[size..] {
         [] => true,
         [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
-        _ => is_valid_in_full(value),
+        _ => is_valid_slow(value),
     }
 }
 
 /// As [`is_valid`], for a host with percent-encoded bytes or an IP literal, which are rare.
 #[cold]
-fn is_valid_in_full(value: &[u8]) -> bool {
+fn is_valid_slow(value: &[u8]) -> bool {
     let size = value.iter().position(|&byte| !scan::is_host(byte)).unwrap_or(value.len());
     let (host, rest) = value.split_at(size);
     match rest {
-        [] => percents_are_whole(host),
-        [b':', port @ ..] => percents_are_whole(host) && port.iter().all(u8::is_ascii_digit),
-        [b'[', literal @ ..] if host.is_empty() => is_literal(literal),
+        [] => percent_encoding_is_complete(host),
+        [b':', port @ ..] => {
+            percent_encoding_is_complete(host) && port.iter().all(u8::is_ascii_digit)
+        }
+        [b'[', literal @ ..] if host.is_empty() => is_ip_literal(literal),
         _ => false,
     }
 }
 
-/// As [`is_valid`], and not empty: an absolute target has to name somebody (RFC 9110 section 4.2.1).
-pub(super) fn is_valid_and_named(value: &[u8]) -> bool {
+/// As [`is_valid`], and not empty, as required in http URIs (RFC 9110 section 4.2.1).
+#[inline]
+pub(super) fn is_valid_and_not_empty(value: &[u8]) -> bool {
     is_valid(value) && !matches!(value, [] | [b':', ..])
 }
 
-/// The rest of an IP literal after its bracket: an IPv6 address, or `v1.` and a future form.
-fn is_literal(rest: &[u8]) -> bool {
+/// The rest of an IP literal after its bracket: an IPv6 address or `IPvFuture`.
+fn is_ip_literal(rest: &[u8]) -> bool {
     let Some(end) = rest.iter().position(|&byte| byte == b']') else { return false };
     let (inside, after) = (&rest[..end], &rest[end + 1..]);
     let port_fits = match after {
@@ -41,11 +44,11 @@ fn is_literal(rest: &[u8]) -> bool {
         _ => false,
     };
     let address = str::from_utf8(inside).unwrap_or_default();
-    port_fits && (address.parse::<core::net::Ipv6Addr>().is_ok() || is_future(inside))
+    port_fits && (address.parse::<core::net::Ipv6Addr>().is_ok() || is_ip_future(inside))
 }
 
 /// `"v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" )`.
-fn is_future(inside: &[u8]) -> bool {
+fn is_ip_future(inside: &[u8]) -> bool {
     let [b'v' | b'V', rest @ ..] = inside else { return false };
     let Some(dot) = rest.iter().position(|&byte| byte == b'.') else { return false };
     let (version, address) = (&rest[..dot], &rest[dot + 1..]);
@@ -56,7 +59,7 @@ fn is_future(inside: &[u8]) -> bool {
         && address.iter().all(is_address)
 }
 
-fn percents_are_whole(host: &[u8]) -> bool {
+fn percent_encoding_is_complete(host: &[u8]) -> bool {
     let mut rest = host;
     while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
         let [_, high, low, tail @ ..] = &rest[at..] else { return false };
@@ -72,12 +75,12 @@ fn percents_are_whole(host: &[u8]) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{is_valid, is_valid_in_full};
+    use super::{is_valid, is_valid_slow};
 
     proptest! {
         #[test]
         fn the_short_way_and_the_full_one_agree(value in "[a-c0-9%.:\\[\\]v@ -]{0,12}") {
-            prop_assert_eq!(is_valid(value.as_bytes()), is_valid_in_full(value.as_bytes()));
+            prop_assert_eq!(is_valid(value.as_bytes()), is_valid_slow(value.as_bytes()));
         }
     }
 

@@ -1,19 +1,19 @@
-//! What the head of a request says. The bytes stay where they were: a [`Head`] holds places, not copies.
+//! Request heads. A [`Head`] holds spans of the parsed bytes, and no copies.
 
 mod fields;
+mod header_flags;
 mod host;
-mod line;
-mod noted;
 mod reader;
+mod request_line;
 
 pub use fields::Fields;
 pub(crate) use fields::trim;
-pub use noted::Noted;
+pub use header_flags::HeaderFlags;
 pub use reader::HeadReader;
 
 use crate::framing::Body;
 
-/// A place in the bytes the head was read from.
+/// A span of the bytes that the head was parsed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// The first byte.
@@ -23,7 +23,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// The bytes at this place.
+    /// The bytes of this span.
     #[must_use]
     #[inline]
     pub fn of(self, bytes: &[u8]) -> &[u8] {
@@ -63,45 +63,45 @@ pub enum Version {
     Http11,
 }
 
-/// The head of one request that is complete and in order.
+/// A complete and valid request head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What is asked for.
+    /// The method.
     pub method: Method,
-    /// Where the method's name is.
+    /// The name of the method.
     pub method_name: Span,
-    /// The request target as it was sent, in whichever form.
+    /// The request target as received, in any form.
     pub target: Span,
-    /// Which rules hold.
+    /// The HTTP version.
     pub version: Version,
-    /// How the body is delimited.
+    /// The framing of the body.
     pub body: Body,
-    /// Whether the client can take another answer on this connection (RFC 9112 section 9.3).
+    /// Whether the client allows the connection to persist (RFC 9112 section 9.3).
     pub keeps_alive: bool,
-    /// Whether the client waits for `100 Continue` before it sends the body.
-    pub awaits_continue: bool,
-    /// Which of the header lines that change an answer are there.
-    pub noted: Noted,
-    /// All header lines, without the empty line that ends them.
+    /// Whether the client waits for `100 Continue`.
+    pub expects_continue: bool,
+    /// Which fields that affect the response are present.
+    pub flags: HeaderFlags,
+    /// All header lines, without the empty line.
     pub fields: Span,
-    /// Bytes of the head, from the front of the bytes it was read from to the end of its empty line.
+    /// Size of the head, from the start of the parsed bytes to the end of the empty line.
     pub size: u32,
 }
 
 impl Head {
-    /// The header lines in order, each as name and value, from the bytes the head was read from.
+    /// Iterates over the header fields in order, as name and value.
     #[must_use]
     pub fn fields<'a>(&self, bytes: &'a [u8]) -> Fields<'a> {
         Fields::new(self.fields.of(bytes))
     }
 
-    /// The path and query of the target: an absolute form has its scheme and authority taken off
-    /// (RFC 9112 section 3.2.2), where an empty path counts as `/`.
+    /// The path and query of the target: scheme and authority of an absolute form are removed
+    /// (RFC 9112 section 3.2.2), and an empty path is `/`.
     #[must_use]
     #[inline]
     pub fn path_and_query<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         let target = self.target.of(bytes);
-        if target.first() == Some(&b'/') { target } else { line::after_authority(target) }
+        if target.first() == Some(&b'/') { target } else { request_line::after_authority(target) }
     }
 }
 

@@ -1,40 +1,40 @@
-//! Reads a head line by line, in one pass over the bytes.
+//! Parses a head line by line, in one pass.
 //!
-//! INVARIANT: what is decided at a byte depends only on the bytes up to it. Limits are therefore kept by
-//! looking no further than they reach, and a head that comes in pieces ends as it would in one piece.
+//! INVARIANT: a decision at a byte depends only on the bytes up to it, so the result is independent
+//! of how the head is split. Limits are enforced by not reading beyond them.
 
-use super::line::{self, RequestLine, span};
-use super::{Head, Method, Noted, Version, fields};
+use super::request_line::{self, RequestLine, span};
+use super::{Head, HeaderFlags, Method, Version, fields};
 use crate::framing::Framing;
 use crate::limits::Limits;
 use crate::reject::Reject;
 use crate::scan;
 
-/// What was read of one head so far. Lines that were read are not looked at again.
+/// The state of parsing a head. Parsed lines are not read again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeadReader {
-    /// Where the first line that was not read begins.
+    /// Start of the first unparsed line.
     at: usize,
     line: Option<RequestLine>,
     fields_at: usize,
     fields_count: u32,
     framing: Framing,
     has_host: bool,
-    wish: Wish,
-    awaits_continue: bool,
-    noted: Noted,
+    connection: ConnectionOption,
+    expects_continue: bool,
+    flags: HeaderFlags,
 }
 
-/// What the client said about the connection; of two wishes, the later in this list wins.
+/// The connection option of the client; of two options, the later in this list takes precedence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Wish {
+enum ConnectionOption {
     #[default]
     None,
     KeepAlive,
     Close,
 }
 
-/// What one step over the header lines found.
+/// The result of parsing one header line.
 enum Line {
     Partial,
     Field,
@@ -42,11 +42,11 @@ enum Line {
 }
 
 impl HeadReader {
-    /// Reads on, and returns the head when it is complete. `bytes` begins where the head begins and
-    /// holds all that has come, every time.
+    /// Parses further, and returns the head when it is complete. `bytes` always starts at the start
+    /// of the head and holds all received bytes.
     ///
     /// # Errors
-    /// The first reason to refuse, at the byte where it shows.
+    /// The first error, at the byte where it is detected.
     #[inline]
     pub fn read(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<Head>, Reject> {
         let line = match self.line {
@@ -57,11 +57,20 @@ impl HeadReader {
             },
         };
         loop {
-            match self.read_field(bytes, line.version, limits)? {
+            match self.read_field(bytes, &line, limits)? {
                 Line::Field => {}
                 Line::Partial => return Ok(None),
                 Line::Empty => return self.finish(line, limits).map(Some),
             }
+        }
+    }
+
+    /// Whether the request is a HEAD, as far as parsed. `bytes` are those of the last
+    /// [`HeadReader::read`].
+    pub(crate) fn is_head(&self, bytes: &[u8]) -> bool {
+        match self.line {
+            Some(line) => line.method == Method::Head,
+            None => bytes.strip_prefix(b"\r\n").unwrap_or(bytes).starts_with(b"HEAD "),
         }
     }
 
@@ -71,7 +80,7 @@ impl HeadReader {
         bytes: &[u8],
         limits: &Limits,
     ) -> Result<Option<RequestLine>, Reject> {
-        // One empty line before the request is forgiven (RFC 9112 section 2.2).
+        // One empty line before the request is ignored (RFC 9112 section 2.2).
         if self.at == 0 && bytes.first() == Some(&b'\r') {
             match bytes.get(1) {
                 None => return Ok(None),
@@ -80,7 +89,7 @@ impl HeadReader {
             }
         }
         let limit = self.at + limits.request_line_size_max as usize;
-        let Some(line) = line::read(&bytes[..bytes.len().min(limit)], self.at)? else {
+        let Some(line) = request_line::read(&bytes[..bytes.len().min(limit)], self.at)? else {
             return if bytes.len() >= limit { Err(Reject::RequestLineTooLong) } else { Ok(None) };
         };
         self.at += line.size;
@@ -93,7 +102,7 @@ impl HeadReader {
     fn read_field(
         &mut self,
         bytes: &[u8],
-        version: Version,
+        line: &RequestLine,
         limits: &Limits,
     ) -> Result<Line, Reject> {
         let line_limit = self.at + limits.field_size_max as usize;
@@ -110,7 +119,7 @@ impl HeadReader {
             return match (after_name, name_size, window.get(1)) {
                 (b'\r', 0, None) => partial(),
                 (b'\r', 0, Some(b'\n')) => Ok(Line::Empty),
-                _ => Err(refuse_name(after_name, name_size)),
+                _ => Err(name_rejection(after_name, name_size)),
             };
         }
         if self.fields_count == limits.fields_count_max {
@@ -125,38 +134,50 @@ impl HeadReader {
             (Some(b'\n'), _) => return Err(Reject::BareLf),
             (Some(_), _) => return Err(Reject::ControlByte),
         }
-        self.heed(&window[..name_size], fields::trim(&rest[..value_size]), version)?;
+        self.record_header(&window[..name_size], fields::trim(&rest[..value_size]), line)?;
         self.fields_count += 1;
         self.at += name_size + 1 + value_size + 2;
         Ok(Line::Field)
     }
 
-    /// Takes note of a header line that says something about the connection or the message itself.
+    /// Records a header field that concerns the connection or the framing.
     #[inline]
-    fn heed(&mut self, name: &[u8], value: &[u8], version: Version) -> Result<(), Reject> {
+    fn record_header(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        line: &RequestLine,
+    ) -> Result<(), Reject> {
+        let version = line.version;
         match name.len() {
             4 if is_host(name) => {
                 if self.has_host {
                     return Err(Reject::HostDuplicate);
                 }
-                if !super::host::is_valid(value) {
+                // With an absolute target the field is ignored (RFC 9112 section 3.2.2).
+                let is_valid = if line.is_origin_form {
+                    super::host::is_valid_and_not_empty(value)
+                } else {
+                    super::host::is_valid(value)
+                };
+                if !is_valid {
                     return Err(Reject::HostInvalid);
                 }
                 self.has_host = true;
             }
             6 if name.eq_ignore_ascii_case(b"expect") && version == Version::Http11 => {
-                // An HTTP/1.0 client cannot mean it (RFC 9110 section 10.1.1).
+                // Ignored for HTTP/1.0 (RFC 9110 section 10.1.1).
                 if !value.eq_ignore_ascii_case(b"100-continue") {
                     return Err(Reject::ExpectationUnknown);
                 }
-                self.awaits_continue = true;
+                self.expects_continue = true;
             }
             10 if name.eq_ignore_ascii_case(b"connection") => {
                 for option in value.split(|&byte| byte == b',').map(fields::trim) {
                     if option.eq_ignore_ascii_case(b"close") {
-                        self.wish = Wish::Close;
+                        self.connection = ConnectionOption::Close;
                     } else if option.eq_ignore_ascii_case(b"keep-alive") {
-                        self.wish = self.wish.max(Wish::KeepAlive);
+                        self.connection = self.connection.max(ConnectionOption::KeepAlive);
                     }
                 }
             }
@@ -169,7 +190,7 @@ impl HeadReader {
                 }
                 self.framing.transfer_encoding(value)?;
             }
-            _ => self.noted.note(name),
+            _ => self.flags.add(name),
         }
         Ok(())
     }
@@ -191,19 +212,19 @@ impl HeadReader {
             version: line.version,
             body: self.framing.body(limits)?,
             keeps_alive: match line.version {
-                Version::Http11 => self.wish != Wish::Close,
-                Version::Http10 => self.wish == Wish::KeepAlive,
+                Version::Http11 => self.connection != ConnectionOption::Close,
+                Version::Http10 => self.connection == ConnectionOption::KeepAlive,
             },
-            awaits_continue: self.awaits_continue,
-            noted: self.noted,
+            expects_continue: self.expects_continue,
+            flags: self.flags,
             fields,
             size: fields.end + 2,
         })
     }
 }
 
-/// Whether a name of four letters is `Host`, which every request of HTTP/1.1 has: one comparison. Setting
-/// the bit that tells small letters from capitals makes no other byte one of these four.
+/// Whether a name of four letters is `Host`, with one comparison: setting the case bit maps no
+/// other byte to one of these four.
 #[inline]
 fn is_host(name: &[u8]) -> bool {
     let small = |&name: &[u8; 4]| u32::from_le_bytes(name) | 0x2020_2020;
@@ -211,7 +232,7 @@ fn is_host(name: &[u8]) -> bool {
 }
 
 #[cold]
-fn refuse_name(byte: u8, name_size: usize) -> Reject {
+fn name_rejection(byte: u8, name_size: usize) -> Reject {
     match byte {
         b' ' | b'\t' if name_size == 0 => Reject::ObsoleteFold,
         b' ' | b'\t' => Reject::SpaceBeforeColon,

@@ -1,6 +1,7 @@
-//! Where does a run of allowed bytes end? The innermost loops of the parser, and what bytes are allowed.
+//! Finds the end of a run of allowed bytes: the inner loops of the parser, and its character
+//! classes.
 //!
-//! Wherever it runs, `swar.rs` is right and safe. A wider path has to pay, and stands beside it as its twin.
+//! `swar.rs` is portable and safe. A faster path has to be worth it, and is tested against it.
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod sse2;
@@ -11,13 +12,13 @@ pub(crate) use sse2::{target_end, value_end};
 #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
 pub(crate) use swar::{target_end, value_end};
 
-/// One bit per set a byte can belong to.
+/// One bit per character class.
 const TOKEN: u8 = 1;
 const HOST: u8 = 2;
 const PLAIN_HOST: u8 = 4;
 
-/// RFC 9110 section 5.6.2: `tchar`. And RFC 3986 section 3.2.2: what a registered name, an IPv4 address
-/// or a percent-encoded byte is made of.
+/// RFC 9110 section 5.6.2: `tchar`. And RFC 3986 section 3.2.2: what a registered name, an IPv4
+/// address or a percent-encoded byte is made of.
 const SETS: [u8; 256] = {
     let mut sets = [0; 256];
     let mut byte: u8 = 0;
@@ -48,22 +49,22 @@ const fn contains(set: &[u8], byte: u8) -> bool {
     false
 }
 
-/// Whether `byte` may stand in a token.
+/// Whether `byte` is allowed in a token.
 pub(crate) const fn is_token(byte: u8) -> bool {
     SETS[byte as usize] & TOKEN != 0
 }
 
-/// Whether `byte` may stand in a host that is no IP literal.
+/// Whether `byte` is allowed in a host that is not an IP literal.
 pub(crate) const fn is_host(byte: u8) -> bool {
     SETS[byte as usize] & HOST != 0
 }
 
-/// Whether `byte` may stand in such a host whatever comes before and after it.
+/// As [`is_host`], without `%`, which depends on the following bytes.
 pub(crate) const fn is_plain_host(byte: u8) -> bool {
     SETS[byte as usize] & PLAIN_HOST != 0
 }
 
-/// How many bytes at the front of `bytes` are token bytes.
+/// The number of leading token bytes.
 pub(crate) fn token_end(bytes: &[u8]) -> usize {
     bytes.iter().position(|&byte| !is_token(byte)).unwrap_or(bytes.len())
 }

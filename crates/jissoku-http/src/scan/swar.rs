@@ -1,24 +1,23 @@
-//! Eight bytes at a time in one register, without `unsafe` and without a special instruction.
+//! Scans 8 bytes at a time in a register (SWAR), without `unsafe`.
 
 const LOW: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// How many bytes at the front of `bytes` may stand in a header value: HTAB, SP, VCHAR and `obs-text`
+/// The number of leading bytes that are allowed in a field value: HTAB, SP, VCHAR and `obs-text`
 /// (RFC 9110 section 5.5).
 pub(crate) fn value_end(bytes: &[u8]) -> usize {
     let is_value = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
     run(bytes, |word| below(word, b' ') | equal(word, 0x7f), is_value)
 }
 
-/// How many bytes at the front of `bytes` may stand in a request target: VCHAR, which is everything
-/// visible in ASCII.
+/// The number of leading bytes that are allowed in a request target: VCHAR.
 pub(crate) fn target_end(bytes: &[u8]) -> usize {
     let is_target = |byte: u8| byte > b' ' && byte < 0x7f;
     run(bytes, |word| below(word, b'!') | equal(word, 0x7f) | (word & HIGH), is_target)
 }
 
-/// `suspects` marks the high bit of every byte that may end the run. It may also mark bytes *above* a
-/// true one, never below; `allowed` has the last word on the lowest.
+/// `suspects` sets the high bit of every byte that may end the run. It may also mark bytes *above*
+/// a true one, never below; `allowed` decides on the lowest.
 fn run(bytes: &[u8], suspects: impl Fn(u64) -> u64, allowed: impl Fn(u8) -> bool) -> usize {
     let mut at = 0;
     while let Some((block, _)) = bytes[at..].split_first_chunk::<8>() {

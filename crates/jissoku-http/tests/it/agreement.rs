@@ -1,7 +1,7 @@
 //! Agreement with `httparse`, which others wrote: where both accept a head, they read the same.
 //!
-//! We refuse more than it does: it leaves framing and Host to its caller, and forgives bare LF. Used by the
-//! tests here and by the fuzz targets.
+//! We refuse more than it does: it leaves framing and Host to its caller, and forgives bare LF.
+//! Used by the tests here and by the fuzz targets.
 
 use jissoku_http::Limits;
 use jissoku_http::head::HeadReader;
@@ -13,8 +13,8 @@ pub(crate) fn check(bytes: &[u8]) {
     let mut theirs = httparse::Request::new(&mut fields);
     let outcome = theirs.parse(bytes);
     match ours {
-        // A later minor version is read as the latest we know (RFC 9110 section 2.5), and one that is not
-        // whole is not judged; httparse refuses both.
+        // A later minor version is read as the latest we know (RFC 9110 section 2.5), and one that
+        // is not whole is not judged; httparse refuses both.
         Ok(_) if outcome == Err(httparse::Error::Version) => {
             let place = bytes.windows(6).position(|part| part == b" HTTP/");
             let version = &bytes[place.expect("there is a version") + 6..];

@@ -1,4 +1,5 @@
-//! Heads on which our reading and that of `httparse` are compared: good ones, cut ones, damaged ones.
+//! Heads on which our reading and that of `httparse` are compared: good ones, cut ones, damaged
+//! ones.
 
 use proptest::prelude::*;
 

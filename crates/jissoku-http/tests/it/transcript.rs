@@ -84,7 +84,7 @@ impl Reader {
                         .collect(),
                     body: Vec::new(),
                     persists: head.keeps_alive,
-                    waits: head.awaits_continue,
+                    waits: head.expects_continue,
                     is_whole: head.body == Body::Empty,
                 }),
                 Event::Body(place) => {
@@ -102,8 +102,8 @@ impl Reader {
     }
 }
 
-/// Holds that `bytes` mean the same however they are cut in two, and byte by byte, and returns what they
-/// mean. Of long bytes, only some cuts are tried.
+/// Holds that `bytes` mean the same however they are cut in two, and byte by byte, and returns what
+/// they mean. Of long bytes, only some cuts are tried.
 pub(crate) fn read_at_every_split(bytes: &[u8]) -> Transcript {
     let whole = read([bytes]);
     let stride = bytes.len() / 400 + 1;

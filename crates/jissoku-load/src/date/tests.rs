@@ -4,7 +4,7 @@ use super::*;
 
 const VALUE: &[u8; 29] = b"Sat, 21 Nov 2026 01:02:03 GMT";
 
-fn answer(value: &str) -> Vec<u8> {
+fn response(value: &str) -> Vec<u8> {
     format!("HTTP/1.1 204 No Content\r\nA: b\r\ndate:  {value} \r\n\r\n").into_bytes()
 }
 
@@ -16,7 +16,7 @@ fn block(value: &[u8; 29]) -> Block {
 
 #[test]
 fn a_date_is_found_wherever_it_stands_and_however_it_is_spelled() {
-    let wire = answer("Sat, 21 Nov 2026 01:02:03 GMT");
+    let wire = response("Sat, 21 Nov 2026 01:02:03 GMT");
     let at = find(&wire).expect("it is there");
     assert_eq!(&wire[at..at + 29], VALUE);
 }
@@ -37,10 +37,10 @@ fn what_is_no_well_formed_date_is_not_found() {
         "Saturday, 21-Nov-26 01:02:03 GMT",
         "Sat Nov 21 01:02:03 2026",
     ] {
-        assert_eq!(find(&answer(value)), None, "{value:?}");
+        assert_eq!(find(&response(value)), None, "{value:?}");
     }
     let value = "Sat, 21 Nov 2026 01:02:03 GMT";
-    assert_eq!(find(&answer(&format!("{value}\r\nDate: {value}"))), None, "two of them");
+    assert_eq!(find(&response(&format!("{value}\r\nDate: {value}"))), None, "two of them");
     let narrow = format!("HTTP/1.1 204 No Content\nDate: {value}\n\n");
     assert_eq!(find(narrow.as_bytes()), None, "too little behind it");
     assert_eq!(find(b"no answer"), None);

@@ -24,10 +24,10 @@ fn durations() -> impl Strategy<Value = u64> {
 #[test]
 fn every_bin_begins_where_the_last_one_ends() {
     for bin in 0..BINS {
-        assert_eq!(index(largest(bin)), bin);
-        assert_eq!(index(largest(bin) + 1), bin + 1);
+        assert_eq!(index(upper_bound(bin)), bin);
+        assert_eq!(index(upper_bound(bin) + 1), bin + 1);
     }
-    assert_eq!(largest(BINS - 1), LONGEST_NS);
+    assert_eq!(upper_bound(BINS - 1), LONGEST_NS);
 }
 
 #[test]
@@ -37,12 +37,12 @@ fn nothing_has_no_figures() {
 }
 
 #[test]
-fn what_is_too_long_for_a_bin_is_exact_at_the_edge() {
+fn the_longest_duration_is_exact_at_its_bin() {
     let histogram = of(&[3, LONGEST_NS * 4, 5]);
-    let figures = histogram.quantiles().expect("three were counted");
-    assert_eq!((figures.min, figures.max), (3, LONGEST_NS * 4));
-    assert_eq!(figures.mean, (8 + LONGEST_NS * 4) / 3);
-    assert_eq!(figures.p50, 5);
+    let percentiles = histogram.quantiles().expect("three were counted");
+    assert_eq!((percentiles.min, percentiles.max), (3, LONGEST_NS * 4));
+    assert_eq!(percentiles.mean, (8 + LONGEST_NS * 4) / 3);
+    assert_eq!(percentiles.p50, 5);
 }
 
 proptest! {
@@ -50,12 +50,12 @@ proptest! {
     fn figures_are_those_of_the_sorted_durations(
         mut values in proptest::collection::vec(durations(), 1..400),
     ) {
-        let figures = of(&values).quantiles().expect("something was counted");
+        let percentiles = of(&values).quantiles().expect("something was counted");
         values.sort_unstable();
-        prop_assert_eq!(figures.min, values[0]);
-        prop_assert_eq!(figures.max, values[values.len() - 1]);
-        prop_assert_eq!(figures.mean, values.iter().sum::<u64>() / values.len() as u64);
-        let shown = [(figures.p50, 500), (figures.p90, 900), (figures.p99, 990), (figures.p999, 999)];
+        prop_assert_eq!(percentiles.min, values[0]);
+        prop_assert_eq!(percentiles.max, values[values.len() - 1]);
+        prop_assert_eq!(percentiles.mean, values.iter().sum::<u64>() / values.len() as u64);
+        let shown = [(percentiles.p50, 500), (percentiles.p90, 900), (percentiles.p99, 990), (percentiles.p999, 999)];
         for (shown, per_mille) in shown {
             let rank = (values.len() * per_mille).div_ceil(1000);
             let exact = values[rank - 1];
@@ -81,13 +81,13 @@ proptest! {
         let twin = decode(&histogram.export());
         prop_assert_eq!(twin.len(), values.len() as u64);
         for (bin, &count) in histogram.bins.iter().enumerate().filter(|(_, count)| **count > 0) {
-            prop_assert_eq!(twin.count_at(largest(bin)), count);
+            prop_assert_eq!(twin.count_at(upper_bound(bin)), count);
         }
     }
 }
 
 #[test]
-fn an_earlier_state_catches_up_and_tells_what_came_since() {
+fn catching_up_returns_the_difference() {
     let (mut now, mut earlier) = (Histogram::new(), Histogram::new());
     assert_eq!(earlier.catch_up(&now), []);
     for values in [&[5, 5, 1_000_000][..], &[1, 1_000_000, LONGEST_NS + 1], &[]] {
@@ -95,7 +95,7 @@ fn an_earlier_state_catches_up_and_tells_what_came_since() {
         for &value in values {
             now.record(value);
         }
-        assert_eq!(earlier.catch_up(&now), now.since(&before));
+        assert_eq!(earlier.catch_up(&now), now.counts_since(&before));
         assert_eq!(earlier.bins().collect::<Vec<_>>(), now.bins().collect::<Vec<_>>());
         assert_eq!((earlier.count, earlier.sum), (now.count, now.sum));
         assert_eq!((earlier.min, earlier.max), (now.min, now.max));

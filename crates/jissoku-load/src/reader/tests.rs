@@ -3,32 +3,32 @@ use proptest::prelude::*;
 use super::*;
 use crate::expect::Verify;
 
-/// How a connection's bytes were understood.
+/// The result of reading a connection's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
-    Answers(Vec<Answer>, Rest),
-    Broken(Vec<Answer>),
+    Responses(Vec<ResponseInfo>, Rest),
+    Broken(Vec<ResponseInfo>),
 }
 
-/// What was left when the connection ended.
+/// The result of the connection's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Nothing,
-    Answer(Answer),
-    Fault(Fault),
+    ResponseInfo(ResponseInfo),
+    RequestError(RequestError),
 }
 
 fn read(parts: &[&[u8]], expected: &Expected, head_only: bool) -> Seen {
-    let asked = Asked { head_only, expected };
-    let (mut reader, mut answers) = (Reader::default(), Vec::new());
+    let context = RequestContext { head_only, expected };
+    let (mut reader, mut responses) = (Reader::default(), Vec::new());
     for part in parts {
         let mut rest = *part;
         while !rest.is_empty() {
-            match reader.feed(rest, asked) {
-                Progress::More => break,
-                Progress::Broken => return Seen::Broken(answers),
-                Progress::Whole(answer, used) => {
-                    answers.push(answer);
+            match reader.feed(rest, context) {
+                Progress::Incomplete => break,
+                Progress::Invalid => return Seen::Broken(responses),
+                Progress::Complete(response, used) => {
+                    responses.push(response);
                     rest = &rest[used..];
                 }
             }
@@ -37,26 +37,26 @@ fn read(parts: &[&[u8]], expected: &Expected, head_only: bool) -> Seen {
     let rest = if reader.is_fresh() {
         Rest::Nothing
     } else {
-        reader.end(asked).map_or_else(Rest::Fault, Rest::Answer)
+        reader.end(context).map_or_else(Rest::RequestError, Rest::ResponseInfo)
     };
-    Seen::Answers(answers, rest)
+    Seen::Responses(responses, rest)
 }
 
 fn hello() -> Expected {
     Expected::new(Verify::All, Vec::new(), Some(b"Hello".to_vec()))
 }
 
-const GOOD: Answer = Answer { status: 200, fault: None, keeps_alive: true };
-const LAST: Answer = Answer { status: 200, fault: None, keeps_alive: false };
+const GOOD: ResponseInfo = ResponseInfo { status: 200, error: None, keeps_alive: true };
+const LAST: ResponseInfo = ResponseInfo { status: 200, error: None, keeps_alive: false };
 
-fn bad(fault: Fault) -> Answer {
-    let status = if fault == Fault::Status { 404 } else { 200 };
-    Answer { status, fault: Some(fault), keeps_alive: true }
+fn bad(error: RequestError) -> ResponseInfo {
+    let status = if error == RequestError::Status { 404 } else { 200 };
+    ResponseInfo { status, error: Some(error), keeps_alive: true }
 }
 
-fn check(wire: &str, answers: &[Answer], rest: Rest) {
+fn check(wire: &str, responses: &[ResponseInfo], rest: Rest) {
     let seen = read(&[wire.as_bytes()], &hello(), false);
-    assert_eq!(seen, Seen::Answers(answers.to_vec(), rest), "{wire:?}");
+    assert_eq!(seen, Seen::Responses(responses.to_vec(), rest), "{wire:?}");
 }
 
 fn check_broken(wire: &str) {
@@ -82,17 +82,17 @@ fn chunks_frame_a_body() {
 
 #[test]
 fn the_end_of_the_connection_frames_what_nothing_else_frames() {
-    check("HTTP/1.1 200 OK\r\n\r\nHello", &[], Rest::Answer(LAST));
-    check("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\nHello", &[], Rest::Answer(LAST));
+    check("HTTP/1.1 200 OK\r\n\r\nHello", &[], Rest::ResponseInfo(LAST));
+    check("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\nHello", &[], Rest::ResponseInfo(LAST));
 }
 
 #[test]
-fn an_end_within_an_answer_is_a_fault() {
+fn an_end_within_a_response_is_an_error() {
     let short = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHell";
-    check(short, &[], Rest::Fault(Fault::Length));
+    check(short, &[], Rest::RequestError(RequestError::Length));
     let chunk = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nHello\r\n0\r\n";
-    check(chunk, &[], Rest::Fault(Fault::Length));
-    check("HTTP/1.1 200 OK\r\nContent-Le", &[], Rest::Fault(Fault::Closed));
+    check(chunk, &[], Rest::RequestError(RequestError::Length));
+    check("HTTP/1.1 200 OK\r\nContent-Le", &[], Rest::RequestError(RequestError::Closed));
 }
 
 #[test]
@@ -109,40 +109,44 @@ fn a_connection_lives_on_or_not() {
 }
 
 #[test]
-fn some_answers_have_no_body_whatever_they_announce() {
+fn some_responses_have_no_body_whatever_they_announce() {
     let expected = Expected::new(Verify::Length, Vec::new(), None);
     let bodiless =
         [(204, "204 No Content\r\n"), (304, "304 Not Modified\r\nContent-Length: 5\r\n")];
     for (status, head) in bodiless {
         let wire = format!("HTTP/1.1 {head}\r\n");
         let seen = read(&[wire.as_bytes()], &expected, false);
-        assert_eq!(seen, Seen::Answers(vec![Answer { status, ..GOOD }], Rest::Nothing), "{head:?}");
+        assert_eq!(
+            seen,
+            Seen::Responses(vec![ResponseInfo { status, ..GOOD }], Rest::Nothing),
+            "{head:?}"
+        );
     }
     let wire = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let seen = read(&[wire, wire], &expected, true);
-    assert_eq!(seen, Seen::Answers(vec![GOOD, GOOD], Rest::Nothing));
+    assert_eq!(seen, Seen::Responses(vec![GOOD, GOOD], Rest::Nothing));
 }
 
 #[test]
-fn interim_answers_are_passed_over() {
+fn interim_responses_are_skipped() {
     let wire = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n\
         HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
     check(wire, &[GOOD], Rest::Nothing);
 }
 
 #[test]
-fn wrong_answers_are_told_apart() {
+fn errors_are_distinguished() {
     let with = |status, length, body| {
         format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n{body}")
     };
-    check(&with(404, 5, "Hello"), &[bad(Fault::Status)], Rest::Nothing);
-    check(&with(200, 4, "Hell"), &[bad(Fault::Length)], Rest::Nothing);
-    check(&with(200, 6, "Hello!"), &[bad(Fault::Length)], Rest::Nothing);
-    check(&with(200, 5, "HellO"), &[bad(Fault::Body)], Rest::Nothing);
+    check(&with(404, 5, "Hello"), &[bad(RequestError::Status)], Rest::Nothing);
+    check(&with(200, 4, "Hell"), &[bad(RequestError::Length)], Rest::Nothing);
+    check(&with(200, 6, "Hello!"), &[bad(RequestError::Length)], Rest::Nothing);
+    check(&with(200, 5, "HellO"), &[bad(RequestError::Body)], Rest::Nothing);
 }
 
 #[test]
-fn what_is_no_answer_is_refused() {
+fn invalid_responses_are_rejected() {
     for head in [
         "Hello, World!\r\n\r\n",
         "HTTP/2 200 OK\r\n\r\n",
@@ -167,9 +171,9 @@ fn what_is_no_answer_is_refused() {
     check_broken(&format!("HTTP/1.1 200 OK\r\nA: {}", "b".repeat(HEAD_SIZE_MAX)));
 }
 
-/// Answers that are right, wrong in every way, or cut off.
+/// Responses that are correct, wrong in every way, or truncated.
 fn wires() -> impl Strategy<Value = Vec<u8>> {
-    let answer = prop_oneof![
+    let response = prop_oneof![
         Just("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello"),
         Just("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHellO"),
         Just("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell"),
@@ -185,14 +189,14 @@ fn wires() -> impl Strategy<Value = Vec<u8>> {
         Just("garbage"),
     ];
     let mutation = proptest::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>()));
-    (proptest::collection::vec(answer, 1..5), any::<prop::sample::Index>(), mutation).prop_map(
-        |(answers, cut, mutation)| {
-            let mut wire = answers.concat().into_bytes();
+    (proptest::collection::vec(response, 1..5), any::<prop::sample::Index>(), mutation).prop_map(
+        |(responses, cut, mutation)| {
+            let mut wire = responses.concat().into_bytes();
             if let Some((place, byte)) = mutation {
                 let place = place.index(wire.len());
                 wire[place] = byte;
             }
-            // Half of all wires are whole.
+            // Half of the inputs are complete.
             let cut = cut.index(2 * wire.len()).max(1);
             wire.truncate(cut);
             wire

@@ -1,31 +1,31 @@
-//! The shapes a report can be written in.
+//! The formats of a report.
 
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-use crate::check::Check;
-use crate::report::{LaneReport, Report};
+use crate::report::{Report, TargetReport};
+use crate::self_check::SelfCheck;
 
-/// A shape of a report.
+/// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A page for people.
+    /// Text for a terminal.
     Human,
     /// One JSON object.
     Json,
-    /// One row for each percentile of each lane.
+    /// CSV, one row per percentile and target.
     Csv,
-    /// Prometheus and its kin read it.
+    /// OpenMetrics text, as read by Prometheus.
     OpenMetrics,
-    /// What `benchstat` compares.
+    /// The input of `benchstat`.
     Benchstat,
-    /// A table in Markdown, for the summary of a GitHub step.
+    /// A Markdown table, for the summary of a GitHub Actions step.
     Github,
-    /// Nothing: the exit code says it all.
+    /// Nothing; the exit code is the result.
     Quiet,
 }
 
-/// Names as people write them.
+/// Names on the command line.
 const NAMES: [(&str, Format); 7] = [
     ("human", Format::Human),
     ("json", Format::Json),
@@ -43,16 +43,16 @@ impl FromStr for Format {
         let known = NAMES.iter().find(|(name, _)| *name == text);
         known.map(|(_, format)| *format).ok_or_else(|| {
             let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-            format!("there is no format {text:?}: choose from {}", names.join(", "))
+            format!("unknown format {text:?}: choose from {}", names.join(", "))
         })
     }
 }
 
 impl Report {
-    /// The report in a format.
+    /// Renders the report.
     ///
     /// # Errors
-    /// It could not be encoded, which only JSON can fail at.
+    /// JSON encoding failed.
     pub fn write_as(&self, format: Format) -> Result<String, serde_json::Error> {
         Ok(match format {
             Format::Human => self.to_string(),
@@ -67,24 +67,26 @@ impl Report {
 }
 
 fn csv(report: &Report) -> String {
-    let mut out =
-        String::from("url,figure,value_ns,is_lower_bound,low_ns,high_ns,service_ns,estimate_ns\n");
-    for lane in &report.lanes {
-        let url = quoted(&lane.url);
-        for (figure, service) in lane.figures.iter().zip(&lane.service_figures) {
-            let high = figure.high_ns.map(|high| high.to_string()).unwrap_or_default();
-            let estimate = figure.estimate_ns.map(|found| found.to_string()).unwrap_or_default();
+    let mut out = String::from(
+        "url,percentile,value_ns,is_lower_bound,low_ns,high_ns,service_ns,estimate_ns\n",
+    );
+    for target in &report.targets {
+        let url = quoted(&target.url);
+        for (percentile, service) in target.percentiles.iter().zip(&target.service_percentiles) {
+            let high = percentile.high_ns.map(|high| high.to_string()).unwrap_or_default();
+            let estimate =
+                percentile.estimate_ns.map(|found| found.to_string()).unwrap_or_default();
             let _infallible = writeln!(
                 out,
                 "{url},{},{},{},{},{high},{},{estimate}",
-                figure.name,
-                figure.value_ns,
-                figure.is_lower_bound,
-                figure.low_ns,
+                percentile.name,
+                percentile.value_ns,
+                percentile.is_lower_bound,
+                percentile.low_ns,
                 service.value_ns
             );
         }
-        if let (Some(latency), Some(service)) = (lane.latency_ns, lane.service_ns) {
+        if let (Some(latency), Some(service)) = (target.latency_ns, target.service_ns) {
             for (name, value, service) in
                 [("mean", latency.mean, service.mean), ("max", latency.max, service.max)]
             {
@@ -95,7 +97,7 @@ fn csv(report: &Report) -> String {
     out
 }
 
-/// RFC 4180 section 2: quotes around what holds a comma, a quote or a line's end; quotes doubled.
+/// Quotes a CSV field (RFC 4180 section 2).
 fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
@@ -109,23 +111,23 @@ fn benchstat(report: &Report) -> String {
         "Unit req/s better=higher\nUnit ns/op better=lower\nUnit cpu-ns/op better=lower\n",
     );
     let _infallible = writeln!(out, "kernel: {}\ncpu: {}", report.host.kernel, report.host.cpu);
-    for lane in &report.lanes {
-        let Some(latency) = lane.latency_ns else { continue };
+    for target in &report.targets {
+        let Some(latency) = target.latency_ns else { continue };
         let name: String =
-            lane.url.chars().map(|sign| if sign == ' ' { '_' } else { sign }).collect();
+            target.url.chars().map(|sign| if sign == ' ' { '_' } else { sign }).collect();
         let _infallible = write!(
             out,
             "BenchmarkLoad/url={name}/c={}-{} {} {} ns/op {:.2} req/s {} p50-ns {} p99-ns",
             report.connections,
             report.threads.len(),
-            lane.requests,
+            target.requests,
             latency.mean,
-            lane.rate_rps,
+            target.rate_rps,
             latency.p50,
             latency.p99
         );
-        if let Some(cpu_ns) = lane.watched_cpu_ns {
-            let _infallible = write!(out, " {} cpu-ns/op", cpu_ns / lane.requests.max(1));
+        if let Some(cpu_ns) = target.watched_cpu_ns {
+            let _infallible = write!(out, " {} cpu-ns/op", cpu_ns / target.requests.max(1));
         }
         out.push('\n');
     }
@@ -137,46 +139,48 @@ fn github(report: &Report) -> String {
         "### Load\n\n| URL | requests/s | p50 | p90 | p99 | p99.9 | errors |\n\
          |---|---:|---:|---:|---:|---:|---:|\n",
     );
-    for lane in &report.lanes {
-        let cell = |name: &str| percentile(lane, name);
+    for target in &report.targets {
+        let cell = |name: &str| percentile(target, name);
         let _infallible = writeln!(
             out,
             "| `{}` | {:.0} | {} | {} | {} | {} | {:.3} % |",
-            lane.url.replace('|', "\\|"),
-            lane.rate_rps,
+            target.url.replace('|', "\\|"),
+            target.rate_rps,
             cell("p50"),
             cell("p90"),
             cell("p99"),
             cell("p99.9"),
-            lane.accounting.error_fraction() * 100.0
+            target.accounting.error_fraction() * 100.0
         );
     }
     let failed = report.checks.iter().filter(|check| check.passed == Some(false));
     for check in failed {
         let _infallible = writeln!(
             out,
-            "\n**Self-check failed**: {} is {:.6}, against {}.",
+            "\n**Self-check failed**: {} is {:.6}, limit {}.",
             check.name, check.value, check.bound
         );
     }
     out
 }
 
-/// A line for each self-check that failed, which GitHub shows beside the step that printed it.
+/// A workflow command for each failed self-check, which GitHub shows beside the step.
 #[must_use]
 pub fn annotations(report: &Report) -> String {
     let failed = report.checks.iter().filter(|check| check.passed == Some(false));
-    let line = |check: &Check| {
-        let Check { name, value, bound, .. } = check;
-        format!("::warning title=jissoku load::self-check {name} is {value:.6}, against {bound}\n")
+    let line = |check: &SelfCheck| {
+        let SelfCheck { name, value, bound, .. } = check;
+        format!("::warning title=jissoku load::self-check {name} is {value:.6}, limit {bound}\n")
     };
     failed.map(line).collect::<Vec<_>>().concat()
 }
 
-fn percentile(lane: &LaneReport, name: &str) -> String {
-    use crate::figures::Support;
-    match lane.figures.iter().find(|figure| figure.name == name) {
-        Some(figure) if figure.support != Support::None => super::human::bounded(figure),
+fn percentile(target: &TargetReport, name: &str) -> String {
+    use crate::percentiles::Support;
+    match target.percentiles.iter().find(|percentile| percentile.name == name) {
+        Some(percentile) if percentile.support != Support::None => {
+            super::human::bounded(percentile)
+        }
         _ => "-".to_owned(),
     }
 }

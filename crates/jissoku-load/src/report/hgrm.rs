@@ -1,14 +1,14 @@
-//! The percentile text that the HdrHistogram plotter reads: values in milliseconds, ever finer towards
-//! the end, five steps to each halving of what is left.
+//! The percentile text of the HdrHistogram plotter: values in milliseconds, with five steps per
+//! halving of the remaining fraction.
 
 use std::fmt::Write as _;
 
 use crate::histogram::Histogram;
 
-/// Steps to each halving of the distance to the last value.
+/// Steps per halving of the remaining fraction.
 const STEPS: u64 = 5;
 
-/// `Value Percentile TotalCount 1/(1-Percentile)`, with the summary at its end.
+/// Columns `Value Percentile TotalCount 1/(1-Percentile)`, followed by a summary.
 #[must_use]
 pub fn percentiles(histogram: &Histogram) -> String {
     let mut out = format!(
@@ -32,7 +32,7 @@ pub fn percentiles(histogram: &Histogram) -> String {
             let _infallible = writeln!(out, "{value:>12.3} {reached:>14.12} {below:>10}");
         }
         while wanted <= reached && reached < 1.0 {
-            // Half of the way is done in `STEPS` steps; then steps are half as long.
+            // After `STEPS` steps the remaining fraction is halved, and so is the step.
             if 1.0 - wanted <= step * float(STEPS) {
                 step /= 2.0;
             }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_grows_finer_and_ends_with_everything() {
+    fn steps_become_finer_and_the_last_row_is_complete() {
         let mut histogram = Histogram::new();
         (1..=100_000_u64).for_each(|value| histogram.record(value * 1_000));
         let text = percentiles(&histogram);
@@ -90,13 +90,13 @@ mod tests {
         assert!(rows.windows(2).all(|pair| pair[0][1] < pair[1][1] && pair[0][0] < pair[1][0]));
         let last = rows.last().expect("there are rows");
         assert_eq!((last[1], last[2], last.len()), (1.0, 100_000.0, 3));
-        // Values are uniform up to 100 ms, so each stands at its percentile.
+        // Values are uniform up to 100 ms, so each is at its percentile.
         assert!(rows.iter().all(|row| (row[0] / 100.0 - row[1]).abs() < 0.002), "{text}");
         assert!(text.contains("Total count    =       100000]"), "{text}");
     }
 
     #[test]
-    fn nothing_has_no_rows() {
+    fn an_empty_histogram_has_no_rows() {
         assert_eq!(percentiles(&Histogram::new()).lines().count(), 5);
     }
 }

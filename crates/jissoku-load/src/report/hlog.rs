@@ -1,5 +1,5 @@
-//! The interval log of HdrHistogram, version 1.3: a line for each second of the window and each URL, with all
-//! bins of its latencies. Its histograms add up to those of the report.
+//! The HdrHistogram interval log, version 1.3: a line per second of the window and target, with the
+//! histogram of its latencies. The histograms add up to those of the report.
 
 use std::fmt::Write as _;
 
@@ -9,45 +9,47 @@ use crate::outcome::Outcome;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The log while it grows.
+/// A log under construction.
 #[derive(Debug)]
 pub struct IntervalLog {
     lines: String,
-    /// Of each URL, what has been told of, and how many seconds of it.
-    told: Vec<(Histogram, u64)>,
+    /// What has been written, by target: latencies, and the number of seconds.
+    reported: Vec<(Histogram, u64)>,
 }
 
 impl IntervalLog {
-    /// An empty one, for so many URLs.
+    /// An empty log for `targets` targets.
     #[must_use]
-    pub fn new(lanes: usize) -> Self {
-        Self { lines: String::new(), told: vec![(Histogram::new(), 0); lanes] }
+    pub fn new(targets: usize) -> Self {
+        Self { lines: String::new(), reported: vec![(Histogram::new(), 0); targets] }
     }
 
-    /// Writes a second down that is over.
-    pub fn hear(&mut self, second: &Interval) {
-        let lanes = self.told.len();
-        if let Some((told, seconds)) = self.told.get_mut(second.lane) {
-            told.add(&second.latency);
+    /// Appends a completed second.
+    pub fn on_interval(&mut self, second: &Interval) {
+        let targets = self.reported.len();
+        if let Some((reported, seconds)) = self.reported.get_mut(second.target) {
+            reported.add(&second.latency);
             *seconds = second.number + 1;
             let place = (second.number * SECOND_NS, SECOND_NS);
-            line(&mut self.lines, tag(second.lane, lanes), place, &second.latency);
+            line(&mut self.lines, tag(second.target, targets), place, &second.latency);
         }
     }
 
-    /// The whole log of a window that opened so long after 1970, with what came after the last whole second.
+    /// The whole log, including the last partial second. The window opened `opened_ns` after 1970.
     #[must_use]
     pub fn finish(mut self, outcome: &Outcome, opened_ns: u64) -> String {
-        let lanes = self.told.len();
-        for (number, (lane, (told, seconds))) in outcome.lanes.iter().zip(&self.told).enumerate() {
+        let targets = self.reported.len();
+        for (number, (target, (reported, seconds))) in
+            outcome.targets.iter().zip(&self.reported).enumerate()
+        {
             let mut rest = Histogram::new();
-            for (value, count) in lane.tally.latency.since(told) {
+            for (value, count) in target.counters.latency.counts_since(reported) {
                 rest.record_many(value, count);
             }
             if rest.count() > 0 {
                 let start_ns = seconds * SECOND_NS;
                 let place = (start_ns, outcome.duration_ns.saturating_sub(start_ns));
-                line(&mut self.lines, tag(number, lanes), place, &rest);
+                line(&mut self.lines, tag(number, targets), place, &rest);
             }
         }
         format!(
@@ -59,15 +61,15 @@ impl IntervalLog {
     }
 }
 
-/// One URL has no need of a name.
-fn tag(lane: usize, lanes: usize) -> Option<usize> {
-    (lanes > 1).then_some(lane)
+/// A tag is needed only with several targets.
+fn tag(target: usize, targets: usize) -> Option<usize> {
+    (targets > 1).then_some(target)
 }
 
-/// Starts and lengths are in seconds, and the longest latency is in milliseconds.
+/// Starts and lengths are in seconds, the maximum is in milliseconds.
 fn line(out: &mut String, tag: Option<usize>, (start_ns, length_ns): (u64, u64), bins: &Histogram) {
-    if let Some(lane) = tag {
-        let _infallible = write!(out, "Tag=url{lane},");
+    if let Some(target) = tag {
+        let _infallible = write!(out, "Tag=url{target},");
     }
     let (start_s, length_s) =
         (thousandths(start_ns / 1_000_000), thousandths(length_ns / 1_000_000));
@@ -89,30 +91,31 @@ mod tests {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
     use super::*;
-    use crate::outcome::LaneOutcome;
+    use crate::outcome::TargetOutcome;
 
-    fn second(lane: usize, number: u64, value_ns: u64) -> Interval {
+    fn second(target: usize, number: u64, value_ns: u64) -> Interval {
         let mut latency = Histogram::new();
         latency.record_many(value_ns, 10);
-        Interval { lane, number, length_ns: SECOND_NS, requests: 10, errors: 0, latency }
+        Interval { target, number, length_ns: SECOND_NS, requests: 10, errors: 0, latency }
     }
 
     #[test]
-    fn another_reader_finds_intervals_that_add_up() {
+    fn the_log_can_be_read_and_adds_up() {
         let mut log = IntervalLog::new(2);
-        let mut lanes = [LaneOutcome::default(), LaneOutcome::default()];
-        for (lane, number) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
-            let second = second(lane, number, 1_000_000 * (1 + number));
-            lanes[lane].tally.latency.add(&second.latency);
-            log.hear(&second);
+        let mut targets = [TargetOutcome::default(), TargetOutcome::default()];
+        for (target, number) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            let second = second(target, number, 1_000_000 * (1 + number));
+            targets[target].counters.latency.add(&second.latency);
+            log.on_interval(&second);
         }
-        lanes[0].tally.latency.record(5_000_000);
+        targets[0].counters.latency.record(5_000_000);
         let outcome = Outcome {
-            lanes: lanes.into(),
+            targets: targets.into(),
             threads: Vec::new(),
-            entries: Vec::new(),
+            records: Vec::new(),
             duration_ns: 2_250_000_000,
             longest_gap_ns: 0,
+            longest_stall_ns: None,
             clock: "tsc",
             drift_ppm: 0.0,
             interrupted: false,
@@ -121,17 +124,17 @@ mod tests {
         let mut counts = [0, 0];
         let mut places = Vec::new();
         let mut reader = Deserializer::new();
-        for entry in IntervalLogIterator::new(text.as_bytes()) {
-            match entry.expect("it can be read") {
+        for record in IntervalLogIterator::new(text.as_bytes()) {
+            match record.expect("it can be read") {
                 LogEntry::StartTime(start) => assert_eq!(start, Duration::from_millis(1_234_567)),
                 LogEntry::BaseTime(_) => unreachable!("times count from the start"),
                 LogEntry::Interval(interval) => {
-                    let lane =
+                    let target =
                         usize::from(interval.tag().expect("there are two").as_str() == "url1");
                     let blob = STANDARD.decode(interval.encoded_histogram()).expect("it is base64");
                     let bins: hdrhistogram::Histogram<u64> =
                         reader.deserialize(&mut &blob[..]).expect("it is a histogram");
-                    counts[lane] += bins.len();
+                    counts[target] += bins.len();
                     places.push((interval.start_timestamp(), interval.duration()));
                 }
             }

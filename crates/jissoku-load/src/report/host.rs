@@ -1,9 +1,9 @@
-//! What a report's figures were measured on.
+//! The machine of a measurement.
 
-use jissoku_os::machine::Machine;
+use jissoku_os::host_info::HostInfo;
 use serde::Serialize;
 
-/// The machine, in a report.
+/// The machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the machine")]
 pub struct Host {
@@ -16,7 +16,7 @@ pub struct Host {
 
 impl Host {
     pub(crate) fn ours() -> Self {
-        let Machine { kernel, cpu, clocksource, governor, mitigations } = Machine::ours();
+        let HostInfo { kernel, cpu, clocksource, governor, mitigations } = HostInfo::current();
         Self { kernel, cpu, clocksource, governor, mitigations }
     }
 }

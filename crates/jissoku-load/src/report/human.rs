@@ -1,21 +1,21 @@
-//! The page for people: first the shape that wrk made familiar, then what there is to say about it.
+//! The report as text: first the layout familiar from wrk, then notes.
 
 use std::fmt;
 
-use crate::check::Check;
-use crate::figures::{Figure, Support};
-use crate::report::{LaneReport, Report};
+use crate::percentiles::{Percentile, Support};
+use crate::report::{Report, TargetReport};
+use crate::self_check::SelfCheck;
 
-/// A gap of so many times the 99th percentile is a stall.
+/// A gap between responses of this many times the 99th percentile is a stall.
 const STALL: u64 = 10;
 
-/// Shorter gaps are told of, but are no stall.
+/// Shorter gaps are not called a stall.
 const STALL_NS_MIN: u64 = 10_000_000;
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for lane in &self.lanes {
-            self.write_lane(out, lane)?;
+        for target in &self.targets {
+            self.write_target(out, target)?;
         }
         let threads = self.threads.len();
         let plural = if threads == 1 { "" } else { "s" };
@@ -25,8 +25,8 @@ impl fmt::Display for Report {
                 self.threads.iter().map(|thread| thread.busy_fraction).fold(0.0, f64::max);
             writeln!(
                 out,
-                "Stopwatch: {cost_us:.2} us of CPU per request on {threads} thread{plural}, the busiest \
-                 {:.0} % busy; longest time without an answer {}",
+                "Load generator: {cost_us:.2} us of CPU per request on {threads} thread{plural}, the busiest \
+                 {:.0} % busy; longest time without a response {}",
                 busiest * 100.0,
                 duration(self.longest_gap_ns)
             )?;
@@ -37,133 +37,135 @@ impl fmt::Display for Report {
         if self.clock == "batch" {
             writeln!(
                 out,
-                "Clock: read once for all answers of a wait, so latencies err by as long as those take."
+                "Clock: read once per wait, so latencies are off by up to the time of handling its responses."
             )?;
         }
         self.write_checks(out)?;
         self.write_loop(out)?;
         if self.interrupted {
-            writeln!(out, "Interrupted: this is what was counted until then.")?;
+            writeln!(out, "Interrupted: the counts are those until then.")?;
         }
         Ok(())
     }
 }
 
 impl Report {
-    fn write_lane(&self, out: &mut fmt::Formatter<'_>, lane: &LaneReport) -> fmt::Result {
-        writeln!(out, "{} for {:.2} s", lane.url, self.duration_s)?;
+    fn write_target(&self, out: &mut fmt::Formatter<'_>, target: &TargetReport) -> fmt::Result {
+        writeln!(out, "{} for {:.2} s", target.url, self.duration_s)?;
         writeln!(
             out,
-            "  {} connections open, {} made{}{}",
-            lane.connections_open,
-            lane.connections_opened,
-            match lane.connections_refused {
+            "  {} connections open, {} established{}{}",
+            target.connections_open,
+            target.connections_opened,
+            match target.connections_refused {
                 0 => String::new(),
                 refused => format!(", {refused} refused"),
             },
-            lane.connect_ns.map_or_else(String::new, |connect| format!(
+            target.connect_ns.map_or_else(String::new, |connect| format!(
                 " in {} (50 %), {} (99 %), {} (max)",
                 duration(connect.p50),
                 duration(connect.p99),
                 duration(connect.max)
             ))
         )?;
-        if let Some(shake) = lane.handshake_ns {
+        if let Some(shake) = target.handshake_ns {
             let (p50, p99) = (duration(shake.p50), duration(shake.p99));
-            let (max, resumed) = (duration(shake.max), lane.handshakes_resumed);
+            let (max, resumed) = (duration(shake.max), target.handshakes_resumed);
             writeln!(
                 out,
-                "  TLS handshakes in {p50} (50 %), {p99} (99 %), {max} (max); {resumed} resumed a session"
+                "  TLS handshakes in {p50} (50 %), {p99} (99 %), {max} (max); {resumed} resumed"
             )?;
         }
-        write_latency(out, lane)?;
+        write_latency(out, target)?;
         writeln!(
             out,
             "  {} requests, {} received, {} sent",
-            lane.requests,
-            bytes(lane.bytes_received),
-            bytes(lane.bytes_sent)
+            target.requests,
+            bytes(target.bytes_received),
+            bytes(target.bytes_sent)
         )?;
-        if lane.shapes.len() > 1 {
+        if target.request_specs.len() > 1 {
             let counts =
-                lane.shapes.iter().map(|shape| format!("{} {}", shape.name, shape.requests));
-            writeln!(out, "  In rotation: {}", counts.collect::<Vec<_>>().join(", "))?;
+                target.request_specs.iter().map(|spec| format!("{} {}", spec.name, spec.requests));
+            writeln!(out, "  By request: {}", counts.collect::<Vec<_>>().join(", "))?;
         }
-        let faults = lane.errors.by_name().into_iter().filter(|(_, count)| *count > 0);
-        let faults: Vec<String> = faults.map(|(kind, count)| format!("{kind} {count}")).collect();
-        if !faults.is_empty() {
-            writeln!(out, "  Errors: {}", faults.join(", "))?;
+        let errors = target.errors.by_name().into_iter().filter(|(_, count)| *count > 0);
+        let errors: Vec<String> = errors.map(|(kind, count)| format!("{kind} {count}")).collect();
+        if !errors.is_empty() {
+            writeln!(out, "  Errors: {}", errors.join(", "))?;
         }
-        let account = lane.accounting;
+        let account = target.accounting;
         if account.never_sent + account.shed > 0 {
             writeln!(
                 out,
-                "  Never sent: {} were still to be sent at the end, {} were given up",
+                "  Never sent: {} were due at the end, {} were dropped",
                 account.never_sent, account.shed
             )?;
         }
-        if let Some(cpu_ns) = lane.watched_cpu_ns.filter(|_| lane.requests > 0) {
-            let cost_us = count(cpu_ns) / count(lane.requests) / 1e3;
+        if let Some(cpu_ns) = target.watched_cpu_ns.filter(|_| target.requests > 0) {
+            let cost_us = count(cpu_ns) / count(target.requests) / 1e3;
             writeln!(out, "  Server: {cost_us:.2} us of CPU per request")?;
         }
         if let (Some(offered), Some(p99), Some(max)) =
-            (lane.rate_rps_offered, lane.lag_ns_p99, lane.lag_ns_max)
+            (target.rate_rps_offered, target.lag_ns_p99, target.lag_ns_max)
         {
             let (p99, max) = (duration(p99), duration(max));
             writeln!(
                 out,
-                "  Offered: {offered:.0} requests/s; sent late by {p99} (p99), {max} (max)"
+                "  Offered: {offered:.0} requests/s; send delay {p99} (p99), {max} (max)"
             )?;
             if let Some(trace) = &self.trace {
                 let (file, requests, length_s) = (&trace.file, trace.requests, trace.length_s);
                 writeln!(out, "  Trace: {file}, {requests} requests in {length_s:.3} s")?;
             }
         }
-        writeln!(out, "Requests/sec: {:10.2}", lane.rate_rps)
+        writeln!(out, "Requests/sec: {:10.2}", target.rate_rps)
     }
 
     fn write_checks(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let asked = self.checks.iter().filter(|check| check.passed.is_some()).count();
-        let failed: Vec<&Check> =
+        let applicable = self.checks.iter().filter(|check| check.passed.is_some()).count();
+        let failed: Vec<&SelfCheck> =
             self.checks.iter().filter(|check| check.passed == Some(false)).collect();
-        writeln!(out, "Self-checks: {} of {asked} passed", asked - failed.len())?;
-        for Check { name, lane, value, bound, .. } in failed {
-            let lane = lane.and_then(|lane| self.lanes.get(lane));
-            let whose = lane.map(|lane| format!(" of {}", lane.url)).unwrap_or_default();
-            writeln!(out, "  failed: {name}{whose} is {value:.6}, against {bound}")?;
+        writeln!(out, "Self-checks: {} of {applicable} passed", applicable - failed.len())?;
+        for SelfCheck { name, target, value, bound, .. } in failed {
+            let target = target.and_then(|target| self.targets.get(target));
+            let whose = target.map(|target| format!(" of {}", target.url)).unwrap_or_default();
+            writeln!(out, "  failed: {name}{whose} is {value:.6}, limit {bound}")?;
         }
         Ok(())
     }
 
     fn write_loop(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.lanes.iter().any(|lane| lane.rate_rps_offered.is_some()) {
+        if self.targets.iter().any(|target| target.rate_rps_offered.is_some()) {
             return writeln!(
                 out,
-                "Open loop: latency counts from the time at which a request was to be sent."
+                "Open loop: latency counts from the time at which a request was due."
             );
         }
         let p99 = self.latency_ns.map_or(0, |latency| latency.p99);
         if self.longest_gap_ns > (p99 * STALL).max(STALL_NS_MIN) {
             return writeln!(
                 out,
-                "Closed loop: a stall is under-represented here. Nothing was answered for {}, which {} \
-                 requests waited through; -R measures what users would see.",
+                "Closed loop: a stall is under-represented. There was no response for {}, during which \
+                 only {} requests waited; -R measures what independent users would see.",
                 duration(self.longest_gap_ns),
                 self.connections * usize::from(self.pipeline)
             );
         }
         writeln!(
             out,
-            "Closed loop: nobody asks while a connection waits, so stalls are under-represented; -R \
-             measures what users would see."
+            "Closed loop: no requests are sent while connections wait, so stalls are under-represented; \
+             -R measures what independent users would see."
         )
     }
 }
 
-/// Percentiles with their intervals; in the open loop from both starting points.
-fn write_latency(out: &mut fmt::Formatter<'_>, lane: &LaneReport) -> fmt::Result {
-    let (Some(latency), Some(service)) = (lane.latency_ns, lane.service_ns) else { return Ok(()) };
-    let is_paced = lane.rate_rps_offered.is_some();
+/// Percentiles with their confidence intervals; in the open loop, latency and service time.
+fn write_latency(out: &mut fmt::Formatter<'_>, target: &TargetReport) -> fmt::Result {
+    let (Some(latency), Some(service)) = (target.latency_ns, target.service_ns) else {
+        return Ok(());
+    };
+    let is_paced = target.rate_rps_offered.is_some();
     if is_paced {
         writeln!(
             out,
@@ -179,55 +181,57 @@ fn write_latency(out: &mut fmt::Formatter<'_>, lane: &LaneReport) -> fmt::Result
         writeln!(out, "{}", line.trim_end())
     };
     row("mean", duration(latency.mean), String::new(), duration(service.mean))?;
-    for (figure, service) in lane.figures.iter().zip(&lane.service_figures) {
-        if figure.support == Support::None {
+    for (percentile, service) in target.percentiles.iter().zip(&target.service_percentiles) {
+        if percentile.support == Support::None {
             continue;
         }
-        let high = figure.high_ns.map_or_else(|| "?".to_owned(), duration);
-        let few = if figure.support == Support::Few { " few" } else { "" };
-        let interval = format!("{} - {high}{few}", duration(figure.low_ns));
-        row(&percent(figure.name), bounded(figure), interval, bounded(service))?;
+        let high = percentile.high_ns.map_or_else(|| "?".to_owned(), duration);
+        let few = if percentile.support == Support::Few { " few" } else { "" };
+        let interval = format!("{} - {high}{few}", duration(percentile.low_ns));
+        row(&percent(percentile.name), bounded(percentile), interval, bounded(service))?;
     }
     let max = |answered: u64, waited: u64| {
         let sign = if waited > answered { ">= " } else { "" };
         format!("{sign}{}", duration(answered.max(waited)))
     };
-    let service_max = max(service.max, lane.waited_service_ns_max);
-    row("max", max(latency.max, lane.waited_ns_max), String::new(), service_max)?;
-    if lane.figures.iter().any(|figure| figure.is_lower_bound) {
+    let service_max = max(service.max, target.waited_service_ns_max);
+    row("max", max(latency.max, target.waited_ns_max), String::new(), service_max)?;
+    if target.percentiles.iter().any(|percentile| percentile.is_lower_bound) {
         writeln!(
             out,
-            "  >= is a lower bound: {} requests had no answer in time, and count with the time they waited",
-            lane.accounting.timeouts + lane.unanswered
+            "  >= is a lower bound: {} requests had no timely response, and count with the time they waited",
+            target.accounting.timeouts + target.unanswered
         )?;
-        if let Some(estimated) = estimated(&lane.figures) {
+        if let Some(estimated) = estimated(&target.percentiles) {
             writeln!(out, "  {estimated}")?;
         }
     }
-    let untold = lane.figures.iter().find(|figure| figure.support == Support::None);
-    if let Some(figure) = untold {
-        let name = percent(figure.name);
-        writeln!(out, "  {name} and above are not told: fewer than ten answers lie beyond")?;
+    let untold = target.percentiles.iter().find(|percentile| percentile.support == Support::None);
+    if let Some(percentile) = untold {
+        let name = percent(percentile.name);
+        writeln!(out, "  {name} and above are not reported: fewer than ten samples lie beyond")?;
     }
     Ok(())
 }
 
-/// What would be if those without an answer were like the others, of what is told as a bound.
-fn estimated(figures: &[Figure]) -> Option<String> {
-    let is_told = |figure: &&Figure| figure.is_lower_bound && figure.support != Support::None;
-    let bounds: Vec<&Figure> = figures.iter().filter(is_told).collect();
-    let known = bounds.iter().filter_map(|figure| Some((figure.name, figure.estimate_ns?)));
-    let told: Vec<String> = known
+/// The Kaplan-Meier estimates of the percentiles that are lower bounds.
+fn estimated(percentiles: &[Percentile]) -> Option<String> {
+    let is_told =
+        |percentile: &&Percentile| percentile.is_lower_bound && percentile.support != Support::None;
+    let bounds: Vec<&Percentile> = percentiles.iter().filter(is_told).collect();
+    let known =
+        bounds.iter().filter_map(|percentile| Some((percentile.name, percentile.estimate_ns?)));
+    let shown: Vec<String> = known
         .map(|(name, estimate_ns)| format!("{} at {}", duration(estimate_ns), percent(name)))
         .collect();
-    match (bounds.is_empty(), told.is_empty()) {
+    match (bounds.is_empty(), shown.is_empty()) {
         (true, _) => None,
         (false, true) => {
-            Some("nobody knows how much more: of the longest waits none had an answer".to_owned())
+            Some("no estimate: none of the requests that waited longest had a response".to_owned())
         }
         (false, false) => {
-            let told = told.join(", ");
-            Some(format!("if they are like the others (Kaplan and Meier): {told}"))
+            let shown = shown.join(", ");
+            Some(format!("Kaplan-Meier estimate: {shown}"))
         }
     }
 }
@@ -236,9 +240,9 @@ fn percent(name: &str) -> String {
     format!("{} %", name.trim_start_matches('p'))
 }
 
-pub(super) fn bounded(figure: &Figure) -> String {
-    let sign = if figure.is_lower_bound { ">= " } else { "" };
-    format!("{sign}{}", duration(figure.value_ns))
+pub(super) fn bounded(percentile: &Percentile) -> String {
+    let sign = if percentile.is_lower_bound { ">= " } else { "" };
+    format!("{sign}{}", duration(percentile.value_ns))
 }
 
 pub(super) fn duration(value_ns: u64) -> String {

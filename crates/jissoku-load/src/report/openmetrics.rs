@@ -1,14 +1,14 @@
-//! The report as `OpenMetrics` text. The histogram's edges are bins of the stopwatch's own, so that the
-//! counts are exact; they lie a quarter of a power of two apart.
+//! The report as `OpenMetrics` text. Bucket bounds coincide with bounds of histogram bins, so that
+//! the counts are exact; there are four per power of two.
 
 use std::fmt::Write as _;
 
-use crate::report::{LaneReport, Report};
+use crate::report::{Report, TargetReport};
 
-/// The first edge is 2 to the power of this, in nanoseconds.
+/// Binary logarithm of the first bound, in nanoseconds.
 const FIRST_BIT: u32 = 10;
 
-/// The last edge is 2 to the power of this: 137 seconds.
+/// Binary logarithm of the last bound: 137 seconds.
 const LAST_BIT: u32 = 37;
 
 pub(super) fn write(report: &Report) -> String {
@@ -19,15 +19,15 @@ pub(super) fn write(report: &Report) -> String {
     ] {
         let _infallible = write!(out, "# TYPE {name} histogram\n# UNIT {name} {unit}\n");
         let _infallible = writeln!(out, "# HELP {name} {help}");
-        for lane in &report.lanes {
+        for target in &report.targets {
             let bins =
-                if name.contains("latency") { &lane.latency_bins } else { &lane.service_bins };
-            histogram(&mut out, name, lane, bins);
+                if name.contains("latency") { &target.latency_bins } else { &target.service_bins };
+            histogram(&mut out, name, target, bins);
         }
     }
     out.push_str("# TYPE jissoku_requests counter\n# HELP jissoku_requests How requests ended.\n");
-    for lane in &report.lanes {
-        let account = lane.accounting;
+    for target in &report.targets {
+        let account = target.accounting;
         for (outcome, count) in [
             ("ok", account.ok),
             ("http_error", account.http_errors),
@@ -37,7 +37,7 @@ pub(super) fn write(report: &Report) -> String {
             ("never_sent", account.never_sent),
             ("shed", account.shed),
         ] {
-            let url = escaped(&lane.url);
+            let url = escaped(&target.url);
             let _infallible = writeln!(
                 out,
                 "jissoku_requests_total{{url=\"{url}\",outcome=\"{outcome}\"}} {count}"
@@ -48,12 +48,12 @@ pub(super) fn write(report: &Report) -> String {
     out
 }
 
-fn histogram(out: &mut String, name: &str, lane: &LaneReport, bins: &[(u64, u64)]) {
-    let url = escaped(&lane.url);
+fn histogram(out: &mut String, name: &str, target: &TargetReport, bins: &[(u64, u64)]) {
+    let url = escaped(&target.url);
     let (mut below, mut next) = (0, 0);
     for bit in FIRST_BIT..LAST_BIT {
         for quarter in 0..4 {
-            // The largest value of a bin is one below the edge.
+            // The largest value of a bin is one below the bound.
             let edge_ns = (1_u64 << bit) + quarter * (1 << (bit - 2));
             while let Some(&(value, count)) = bins.get(next).filter(|(value, _)| *value < edge_ns) {
                 debug_assert!(value < edge_ns);
@@ -65,7 +65,8 @@ fn histogram(out: &mut String, name: &str, lane: &LaneReport, bins: &[(u64, u64)
         }
     }
     let count: u64 = bins.iter().map(|(_, count)| count).sum();
-    let sum_ns = if name.contains("latency") { lane.latency_sum_ns } else { lane.service_sum_ns };
+    let sum_ns =
+        if name.contains("latency") { target.latency_sum_ns } else { target.service_sum_ns };
     let sum = seconds(sum_ns);
     let _infallible = writeln!(out, "{name}_bucket{{url=\"{url}\",le=\"+Inf\"}} {count}");
     let _infallible = writeln!(out, "{name}_count{{url=\"{url}\"}} {count}");

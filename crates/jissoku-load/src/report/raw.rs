@@ -1,27 +1,27 @@
-//! Every request as a line of comma-separated values.
+//! The request log as CSV.
 
 use std::io::{self, Write};
 
-use crate::ledger::{Entry, Kind};
 use crate::outcome::Outcome;
+use crate::request_log::{RequestOutcome, RequestRecord};
 
-/// The first line.
-const HEAD: &str = "lane,intended_ns,sent_ns,done_ns,status,kind";
+/// The header.
+const HEAD: &str = "target,intended_ns,sent_ns,done_ns,status,outcome";
 
-/// Writes the entries of an outcome whose plan wanted them.
+/// Writes the records of an outcome.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{HEAD}")?;
-    for entry in &outcome.entries {
-        let Entry { lane, intended_ns, sent_ns, done_ns, status, kind } = entry;
+    for record in &outcome.records {
+        let RequestRecord { target, intended_ns, sent_ns, done_ns, status, kind } = record;
         let kind = match kind {
-            Kind::Ok => "ok",
-            Kind::Failed(fault) => fault.name(),
-            Kind::Unanswered => "unanswered",
+            RequestOutcome::Ok => "ok",
+            RequestOutcome::Failed(error) => error.name(),
+            RequestOutcome::Unanswered => "unanswered",
         };
-        writeln!(out, "{lane},{intended_ns},{sent_ns},{done_ns},{status},{kind}")?;
+        writeln!(out, "{target},{intended_ns},{sent_ns},{done_ns},{status},{kind}")?;
     }
     out.flush()
 }

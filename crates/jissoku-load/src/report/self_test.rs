@@ -1,4 +1,4 @@
-//! What the stopwatch itself could do at most, beside what it did.
+//! The result of `--self-test`: the highest rate of the load generator itself.
 
 use std::fmt;
 
@@ -7,44 +7,45 @@ use serde::Serialize;
 use super::Report;
 use super::human::duration;
 
-/// A thread that is less busy was not what limited the rate.
+/// A worker that is less busy was not the bottleneck.
 const BUSY_MIN: f64 = 0.9;
 
-/// The stopwatch against a server that does next to nothing.
+/// The load generator measured against the floor, a minimal server.
 #[derive(Clone, Debug, Serialize)]
 #[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
 pub struct SelfTest {
-    /// The highest rate, in a closed loop over so many connections and with so many requests on each.
+    /// The highest rate, in a closed loop with these connections and pipelined requests.
     pub rate_rps: f64,
     pub connections: usize,
     pub pipeline: u16,
     pub driver: &'static str,
-    /// Whether something else limited it: a server on the same cores, or one that was not quick enough.
+    /// Whether something else was the bottleneck: a server on the same cores, or one that was too
+    /// slow.
     pub is_lower_bound: bool,
-    /// What a request costs the stopwatch.
+    /// CPU time per request of the load generator.
     pub cpu_ns_per_request: f64,
     pub busy_fraction: f64,
-    /// Latencies with one connection, of which the server and the kernel have a part.
+    /// Latency with one connection, including server and kernel.
     pub overhead_ns_p50: u64,
     pub overhead_ns_p99: u64,
-    /// Where the threads ran, and where the server did.
+    /// The cores of the workers and of the floor.
     pub cores: Vec<usize>,
     pub floor_cores: Vec<usize>,
-    /// What part of the highest rate the measurement beside it reached.
+    /// The rate of the accompanying run as a fraction of `rate_rps`.
     pub used_fraction: Option<f64>,
 }
 
 impl SelfTest {
-    /// Sums both runs up: the one over all connections, and the one over a single connection.
+    /// Summarises two runs: with all connections, and with one.
     ///
     /// # Errors
-    /// The sentence that says why nothing was measured.
+    /// The message that says why nothing was measured.
     pub fn new(
         all: &Report,
         single: &Report,
         (cores, floor_cores): (Vec<usize>, Vec<usize>),
     ) -> Result<Self, String> {
-        let nothing = || "the floor gave no answer while it was measured".to_owned();
+        let nothing = || "no response from the floor".to_owned();
         if let Some(sentence) = all.nothing_measured().or_else(|| single.nothing_measured()) {
             return Err(sentence);
         }
@@ -66,27 +67,27 @@ impl SelfTest {
         })
     }
 
-    /// The line that goes into the report of a measurement.
+    /// The line in the report of a run.
     pub(super) fn line(&self) -> String {
         let rate_rps = self.rate_rps;
         let (more, at_most) = if self.is_lower_bound { (" or more", "at most ") } else { ("", "") };
         let used = self.used_fraction.map(|used| used * 100.0);
         let used = used.map(|used| format!("; this run used {at_most}{used:.0} % of it"));
         format!(
-            "The stopwatch's own ceiling here: {rate_rps:.0}/s{more}{}",
+            "Limit of the load generator here: {rate_rps:.0}/s{more}{}",
             used.unwrap_or_default()
         )
     }
 }
 
-/// Whether the server ran where the threads did.
+/// Whether the floor shared cores with the workers.
 fn is_shared(cores: &[usize], floor_cores: &[usize]) -> bool {
     floor_cores.iter().any(|core| cores.contains(core))
 }
 
 impl Report {
-    /// Sets what the stopwatch can do at most beside what it did.
-    pub fn hold_against(&mut self, ceiling: &SelfTest) {
+    /// Adds the result of a self-test.
+    pub fn set_self_test(&mut self, ceiling: &SelfTest) {
         let used_fraction = Some(self.rate_rps / ceiling.rate_rps).filter(|used| used.is_finite());
         self.self_test = Some(SelfTest { used_fraction, ..ceiling.clone() });
     }
@@ -96,12 +97,12 @@ fn busiest(report: &Report) -> f64 {
     report.threads.iter().map(|thread| thread.busy_fraction).fold(0.0, f64::max)
 }
 
-/// The page for people, when nothing else was measured.
+/// The text when only the self-test ran.
 impl fmt::Display for SelfTest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { connections, pipeline, driver, .. } = self;
         let depth =
-            if *pipeline > 1 { format!(", {pipeline} requests in each") } else { String::new() };
+            if *pipeline > 1 { format!(", {pipeline} requests pipelined") } else { String::new() };
         writeln!(out, "{}", self.line())?;
         writeln!(out, "  {connections} connections{depth}, over {driver}")?;
         writeln!(
@@ -112,23 +113,23 @@ impl fmt::Display for SelfTest {
         )?;
         writeln!(
             out,
-            "  With one connection a latency of {} (50 %), {} (99 %), of which floor and kernel have a part",
+            "  Latency with one connection {} (50 %), {} (99 %), including floor and kernel",
             duration(self.overhead_ns_p50),
             duration(self.overhead_ns_p99)
         )?;
         if is_shared(&self.cores, &self.floor_cores) {
-            let sentence = "The floor had no core of its own: this is what both together reach";
+            let sentence = "The floor had no core of its own: the rate is what both reach together";
             return writeln!(out, "  {sentence}");
         }
         if self.is_lower_bound {
             writeln!(
                 out,
-                "  No thread was busy all the time: the floor limited it, or others had its core"
+                "  No thread was busy all the time: the floor or other processes were the bottleneck"
             )?;
         }
         writeln!(
             out,
-            "  The stopwatch ran on {}, the floor on {}",
+            "  The load generator ran on {}, the floor on {}",
             cores(&self.cores),
             cores(&self.floor_cores)
         )

@@ -1,5 +1,5 @@
-//! What happened in each interval of the window on each URL, as a line of JSON or of CSV. The lines add up to what the
-//! report counts: what came after the last whole interval has a shorter one of its own.
+//! Counts per interval of the window and target, as lines of JSON or CSV. The lines add up to the
+//! report: what follows the last complete interval has a shorter line of its own.
 
 use std::fmt::Write as _;
 
@@ -11,29 +11,29 @@ use crate::outcome::Outcome;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-const COLUMNS: &str = "start_s,length_s,lane,requests,errors,rate_rps,mean_ns,min_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns\n";
+const COLUMNS: &str = "start_s,length_s,target,requests,errors,rate_rps,mean_ns,min_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns\n";
 
-/// How a line is written.
+/// The format of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// An object to each line.
+    /// A JSON object per line.
     Json,
-    /// Columns, with their names in the first line.
+    /// CSV with a header.
     Csv,
 }
 
-/// The lines while they grow.
+/// Lines under construction.
 #[derive(Debug)]
 pub struct TimeSeries {
     text: String,
     layout: Layout,
     length_ns: u64,
-    /// Of each URL, what has been told of.
-    told: Vec<Told>,
+    /// What has been written, by target.
+    reported: Vec<Reported>,
 }
 
 #[derive(Clone, Debug)]
-struct Told {
+struct Reported {
     intervals: u64,
     requests: u64,
     errors: u64,
@@ -41,47 +41,47 @@ struct Told {
 }
 
 impl TimeSeries {
-    /// Of intervals of one length, on so many URLs.
+    /// An empty series for `targets` targets.
     #[must_use]
-    pub fn new(lanes: usize, length_ns: u64, layout: Layout) -> Self {
+    pub fn new(targets: usize, length_ns: u64, layout: Layout) -> Self {
         let text = if layout == Layout::Csv { COLUMNS.to_owned() } else { String::new() };
-        let nothing = Told { intervals: 0, requests: 0, errors: 0, latency: Histogram::new() };
-        Self { text, layout, length_ns, told: vec![nothing; lanes] }
+        let nothing = Reported { intervals: 0, requests: 0, errors: 0, latency: Histogram::new() };
+        Self { text, layout, length_ns, reported: vec![nothing; targets] }
     }
 
-    /// Of what length its intervals are.
+    /// The length of its intervals.
     #[must_use]
     pub fn length_ns(&self) -> u64 {
         self.length_ns
     }
 
-    /// Writes an interval down that is over.
-    pub fn hear(&mut self, interval: &Interval) {
-        if let Some(told) = self.told.get_mut(interval.lane) {
-            told.intervals = interval.number + 1;
-            told.requests += interval.requests;
-            told.errors += interval.errors;
-            told.latency.add(&interval.latency);
+    /// Appends a completed interval.
+    pub fn on_interval(&mut self, interval: &Interval) {
+        if let Some(reported) = self.reported.get_mut(interval.target) {
+            reported.intervals = interval.number + 1;
+            reported.requests += interval.requests;
+            reported.errors += interval.errors;
+            reported.latency.add(&interval.latency);
             self.line(interval.number * self.length_ns, interval);
         }
     }
 
-    /// All lines, with what came after the last whole interval.
+    /// All lines, including the last partial interval.
     #[must_use]
     pub fn finish(mut self, outcome: &Outcome) -> String {
-        for (number, lane) in outcome.lanes.iter().enumerate().take(self.told.len()) {
-            let told = &self.told[number];
+        for (number, target) in outcome.targets.iter().enumerate().take(self.reported.len()) {
+            let reported = &self.reported[number];
             let mut latency = Histogram::new();
-            for (value, count) in lane.tally.latency.since(&told.latency) {
+            for (value, count) in target.counters.latency.counts_since(&reported.latency) {
                 latency.record_many(value, count);
             }
-            let start_ns = told.intervals * self.length_ns;
+            let start_ns = reported.intervals * self.length_ns;
             let rest = Interval {
-                lane: number,
-                number: told.intervals,
+                target: number,
+                number: reported.intervals,
                 length_ns: outcome.duration_ns.saturating_sub(start_ns),
-                requests: lane.tally.requests.saturating_sub(told.requests),
-                errors: lane.tally.faults.total().saturating_sub(told.errors),
+                requests: target.counters.requests.saturating_sub(reported.requests),
+                errors: target.counters.errors.total().saturating_sub(reported.errors),
                 latency,
             };
             if rest.requests + rest.errors > 0 {
@@ -92,23 +92,23 @@ impl TimeSeries {
     }
 
     fn line(&mut self, start_ns: u64, interval: &Interval) {
-        let Interval { lane, length_ns, requests, errors, latency, .. } = interval;
-        let figures = latency.quantiles();
+        let Interval { target, length_ns, requests, errors, latency, .. } = interval;
+        let percentiles = latency.quantiles();
         let _infallible = match self.layout {
             Layout::Json => {
                 let row = json!({
                     "second": start_ns / SECOND_NS,
                     "start_ns": start_ns,
                     "length_ns": length_ns,
-                    "lane": lane,
+                    "target": target,
                     "requests": requests,
                     "errors": errors,
-                    "latency_ns": figures,
+                    "latency_ns": percentiles,
                 });
                 writeln!(self.text, "{row}")
             }
             Layout::Csv => {
-                let figures = figures.map_or(",,,,,,".to_owned(), |it| {
+                let percentiles = percentiles.map_or(",,,,,,".to_owned(), |it| {
                     let [mean, min, p50, p90] = [it.mean, it.min, it.p50, it.p90];
                     format!("{mean},{min},{p50},{p90},{},{},{}", it.p99, it.p999, it.max)
                 });
@@ -116,7 +116,7 @@ impl TimeSeries {
                 let (start_s, length_s) = (decimal_s(start_ns), decimal_s(*length_ns));
                 writeln!(
                     self.text,
-                    "{start_s},{length_s},{lane},{requests},{errors},{rate_rps:.3},{figures}"
+                    "{start_s},{length_s},{target},{requests},{errors},{rate_rps:.3},{percentiles}"
                 )
             }
         };
@@ -132,34 +132,37 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::fault::Fault;
-    use crate::outcome::LaneOutcome;
-    use crate::tally::Tally;
+    use crate::counters::Counters;
+    use crate::error::RequestError;
+    use crate::outcome::TargetOutcome;
 
     const LENGTH_NS: u64 = 100_000_000;
 
-    /// Two intervals of three answers, the second on one URL alone, and then one more answer and an error.
+    /// Two intervals of three responses, the second on one target only, then one more response and
+    /// an error.
     fn written(layout: Layout) -> String {
         let mut series = TimeSeries::new(2, LENGTH_NS, layout);
-        let mut tallies = [Tally::new(1), Tally::new(1)];
-        for (lane, number) in [(0, 0), (1, 0), (0, 1)] {
+        let mut counters = [Counters::new(1), Counters::new(1)];
+        for (target, number) in [(0, 0), (1, 0), (0, 1)] {
             let mut latency = Histogram::new();
             for _ in 0..3 {
                 latency.record(1_000);
-                tallies[lane].answered(0, 1_000, 1_000);
+                counters[target].record_success(0, 1_000, 1_000);
             }
             let (requests, errors, length_ns) = (3, 0, LENGTH_NS);
-            series.hear(&Interval { lane, number, length_ns, requests, errors, latency });
+            series.on_interval(&Interval { target, number, length_ns, requests, errors, latency });
         }
-        tallies[0].answered(0, 2_000, 2_000);
-        tallies[0].failed(Fault::Status, 1);
-        let lanes = tallies.map(|tally| LaneOutcome { tally, ..LaneOutcome::default() });
+        counters[0].record_success(0, 2_000, 2_000);
+        counters[0].record_error(RequestError::Status, 1);
+        let targets =
+            counters.map(|counters| TargetOutcome { counters, ..TargetOutcome::default() });
         series.finish(&Outcome {
-            lanes: lanes.into(),
+            targets: targets.into(),
             threads: Vec::new(),
-            entries: Vec::new(),
+            records: Vec::new(),
             duration_ns: 250_000_000,
             longest_gap_ns: 0,
+            longest_stall_ns: None,
             clock: "tsc",
             drift_ppm: 0.0,
             interrupted: false,
@@ -191,9 +194,15 @@ mod tests {
         assert!(lines.iter().all(|line| line.matches(',').count() == COLUMNS.matches(',').count()));
         let mut silent = TimeSeries::new(1, LENGTH_NS, Layout::Csv);
         let latency = Histogram::new();
-        let nothing =
-            Interval { lane: 0, number: 2, length_ns: LENGTH_NS, requests: 0, errors: 4, latency };
-        silent.hear(&nothing);
+        let nothing = Interval {
+            target: 0,
+            number: 2,
+            length_ns: LENGTH_NS,
+            requests: 0,
+            errors: 4,
+            latency,
+        };
+        silent.on_interval(&nothing);
         assert!(silent.text.ends_with("0.200000000,0.100000000,0,0,4,0.000,,,,,,,\n"));
     }
 }

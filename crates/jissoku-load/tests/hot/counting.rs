@@ -1,4 +1,4 @@
-//! The system's allocator, and a count of what is asked of it.
+//! The system's allocator, with a count of allocations.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe to write, and nothing else can count")]
 
@@ -19,7 +19,7 @@ struct Counting {
 
 impl Counting {
     fn count(&self) {
-        // A thread that has destroyed its variables is ending, and no longer at work.
+        // The thread-local is destroyed when the thread is ending.
         if !IS_LEFT_OUT.try_with(Cell::get).unwrap_or(true) {
             self.allocations.fetch_add(1, Ordering::SeqCst);
         }
@@ -46,12 +46,12 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// How often memory was asked for, by all threads that are not left out.
+/// The number of allocations of all threads that are counted.
 pub(crate) fn allocations() -> u64 {
     ALLOCATOR.allocations.load(Ordering::SeqCst)
 }
 
-/// Does not count this thread from now on.
+/// Stops counting the current thread.
 pub(crate) fn leave_this_thread_out() {
     IS_LEFT_OUT.set(true);
 }

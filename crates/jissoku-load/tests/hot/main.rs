@@ -1,7 +1,7 @@
-//! What a request costs the stopwatch in memory: nothing, once it has begun.
+//! In the steady state a request allocates no memory.
 //!
-//! A binary of its own, because an allocator belongs to a whole process. It counts what every thread does but
-//! the server's.
+//! This is a test binary of its own because the allocator is global. The server's threads are not
+//! counted.
 
 mod counting;
 
@@ -12,29 +12,29 @@ use std::os::unix::net::UnixStream;
 use std::thread::spawn;
 
 use jissoku_load::{
-    Arrival, Control, Driver, Expected, Idle, LanePlan, OnBusy, Pace, Plan, Request, Reuse, Shape,
-    Think, Timepiece, Trace, Until, Verify, run,
+    Arrival, ClockSource, Control, Driver, Expected, Idle, OnBusy, Pace, Plan, Request,
+    RequestSpec, Reuse, StopCondition, TargetPlan, Think, Trace, Verify, run,
 };
-use jissoku_os::socket::Buffering;
+use jissoku_os::socket::SocketOptions;
 use jissoku_os::uring;
 
 /// Requests of a short and of a long measurement.
 const FEW: u64 = 1_000;
 const MANY: u64 = 6_000;
 
-/// So many more allocations say nothing: a queue grows when threads happen to be slow.
+/// Tolerance: a queue may grow when threads happen to be slow.
 const CHANCE: u64 = 10;
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
 
-/// A server that answers every request, however many come together.
+/// A server that responds to every request, also to pipelined ones.
 fn serve() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let address = listener.local_addr().expect("it has a name");
+    let observer = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = observer.local_addr().expect("it has a name");
     // It ends with the test's process.
     let _listening = spawn(move || {
         counting::leave_this_thread_out();
-        for client in listener.incoming().flatten() {
+        for client in observer.incoming().flatten() {
             let _answering = spawn(move || answer(client));
         }
     });
@@ -47,7 +47,7 @@ fn answer(mut client: TcpStream) {
     let mut buffer = [0; 16 * 1024];
     let mut ends = 0;
     while let Ok(count @ 1..) = client.read(&mut buffer) {
-        // A request ends with its only empty line; its bytes may come in pieces.
+        // A request ends with its only empty line, and may arrive in pieces.
         for byte in &buffer[..count] {
             ends = match (ends, byte) {
                 (0 | 2, b'\r') | (1 | 3, b'\n') => ends + 1,
@@ -66,14 +66,14 @@ fn answer(mut client: TcpStream) {
 fn plan(url: &str, requests: u64, driver: Driver) -> Plan {
     let address = url.parse().expect("it is a URL");
     let request = Request::default();
-    let shape = Shape {
+    let spec = RequestSpec {
         name: request.method.clone(),
-        wire: request.render(&address, Reuse::KeepAlive).expect("it can be sent"),
+        template: request.render(&address, Reuse::KeepAlive).expect("it can be sent"),
         head_only: false,
         expected: Expected::new(Verify::All, Vec::new(), Some(b"Hello".to_vec())),
     };
     Plan {
-        lanes: vec![LanePlan { tls: None, shapes: vec![shape], watch: None, address }],
+        targets: vec![TargetPlan { tls: None, specs: vec![spec], watch_pid: None, address }],
         connections: 4,
         threads: 1,
         pipeline: 1,
@@ -86,33 +86,38 @@ fn plan(url: &str, requests: u64, driver: Driver) -> Plan {
         ramp_up_ns: 0,
         local: Vec::new(),
         warmup_ns: 0,
-        until: Until { duration_ns: None, requests: Some(requests) },
+        slice_ns: None,
+        settling_requests: 0,
+        warmup_requests: 0,
+        idle_watch_ns: 0,
+        stop: StopCondition { duration_ns: None, requests: Some(requests) },
         timeout_ns: 60_000_000_000,
         driver,
-        clock: Timepiece::Best,
-        buffering: Buffering::default(),
-        keeps_entries: false,
+        clock: ClockSource::Best,
+        buffering: SocketOptions::default(),
+        keeps_records: false,
         idle: Idle::Block,
         seed: 1,
         cores: Vec::new(),
     }
 }
 
-/// How often a measurement of so many requests asks for memory.
+/// The number of allocations of a run of `requests` requests.
 fn allocations(url: &str, requests: u64, driver: Driver, change: impl Fn(&mut Plan)) -> u64 {
     let mut plan = plan(url, requests, driver);
     change(&mut plan);
     plan.check().expect("the plan makes sense");
     let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
     let before = counting::allocations();
-    let control = Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, listener: None };
+    let control =
+        Control { interrupt: interrupt.as_fd(), on_window_event: &|_| {}, observer: None };
     let outcome = run(&plan, control).expect("it can be measured");
     let count = counting::allocations() - before;
-    assert_eq!(outcome.lanes[0].tally.requests, requests);
+    assert_eq!(outcome.targets[0].counters.requests, requests);
     count
 }
 
-/// Longer than any measurement here.
+/// Longer than any run here.
 fn trace() -> Trace {
     let text = (0..2 * MANY).map(|at| format!("0.{:06}\n", at * 50)).collect::<Vec<_>>().concat();
     Trace::read("arrivals", text.as_bytes()).expect("it makes sense")
@@ -135,14 +140,14 @@ fn costs_nothing(driver: Driver) {
     }
 }
 
-// One test after the other: what other threads allocate counts.
+// A single test, since allocations of all threads count.
 #[test]
 fn a_request_asks_for_no_memory() {
     costs_nothing(Driver::Epoll);
     if uring::is_available() {
         costs_nothing(Driver::Uring);
     } else {
-        // Whoever closed standard error does not want to know.
+        // If stderr is closed, nobody reads it.
         let _told = writeln!(std::io::stderr(), "skipped: this kernel gives us no io_uring");
     }
 }

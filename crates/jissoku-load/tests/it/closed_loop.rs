@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use jissoku_load::{Faults, Pace, Reuse, Think, Timepiece, Until};
+use jissoku_load::{ClockSource, ErrorCounts, Pace, Reuse, StopCondition, Think};
 
 use crate::scripted::{Act, HELLO, Server};
 use crate::{measure, plan};
@@ -26,24 +26,27 @@ fn a_connection_is_replaced_after_its_share_of_requests() {
         (plan.reuse, plan.connections) = (Reuse::Requests(7), 1);
         (plan.pipeline, plan.pace) = (pipeline, pace);
         let outcome = measure(&plan);
-        let lane = &outcome.lanes[0];
-        assert_eq!((lane.tally.requests, lane.tally.faults), (100, Faults::default()));
-        assert_eq!((lane.opened, server.connections()), (15, 15));
-        assert_eq!(lane.connect.count(), 15);
+        let target = &outcome.targets[0];
+        assert_eq!(
+            (target.counters.requests, target.counters.errors),
+            (100, ErrorCounts::default())
+        );
+        assert_eq!((target.opened, server.connections()), (15, 15));
+        assert_eq!(target.connect.count(), 15);
         assert_eq!(server.requests(), 100);
     }
 }
 
 #[test]
 fn every_clock_counts_the_same_answers() {
-    for (clock, name) in [(Timepiece::Kernel, "monotonic"), (Timepiece::Batch, "batch")] {
+    for (clock, name) in [(ClockSource::Kernel, "monotonic"), (ClockSource::Batch, "batch")] {
         let server = polite();
         let mut plan = plan(&[server.url()], 100);
         plan.clock = clock;
         let outcome = measure(&plan);
-        let tally = &outcome.lanes[0].tally;
-        assert_eq!((outcome.clock, tally.requests, tally.latency.count()), (name, 100, 100));
-        assert!(tally.latency.max_ns() > 0);
+        let counters = &outcome.targets[0].counters;
+        assert_eq!((outcome.clock, counters.requests, counters.latency.count()), (name, 100, 100));
+        assert!(counters.latency.max_ns() > 0);
     }
 }
 
@@ -56,14 +59,14 @@ fn whoever_thinks_asks_less_often() {
         let server = polite();
         let mut plan = plan(&[server.url()], 1);
         plan.think = think;
-        plan.until = Until { duration_ns: Some(200 * MILLISECOND_NS), requests: None };
+        plan.stop = StopCondition { duration_ns: Some(200 * MILLISECOND_NS), requests: None };
         let outcome = measure(&plan);
-        let tally = &outcome.lanes[0].tally;
-        // Four connections with pauses of 20 ms cannot ask more than 40 times and their first; chance
-        // may shorten the pauses, yet hardly to a fifth.
+        let counters = &outcome.targets[0].counters;
+        // Four connections with think times of 20 ms send at most 40 requests and their first ones;
+        // random think times may be shorter, but hardly a fifth.
         let most = if matches!(think, Think::Constant { .. }) { 44 } else { 200 };
-        assert!((1..=most).contains(&tally.requests), "{}", tally.requests);
-        assert_eq!(tally.faults, Faults::default());
+        assert!((1..=most).contains(&counters.requests), "{}", counters.requests);
+        assert_eq!(counters.errors, ErrorCounts::default());
     }
 }
 
@@ -73,17 +76,17 @@ fn a_count_with_pauses_ends() {
     let mut plan = plan(&[server.url()], 20);
     plan.think = Think::Constant { think_ns: MILLISECOND_NS };
     (plan.ramp_up_ns, plan.threads) = (10 * MILLISECOND_NS, 2);
-    assert_eq!(measure(&plan).lanes[0].tally.requests, 20);
+    assert_eq!(measure(&plan).targets[0].counters.requests, 20);
 }
 
 #[test]
 fn a_ramp_up_spreads_the_first_requests() {
-    // Nobody is answered, so each connection that has begun has one request under way.
+    // There are no responses, so each connection that has started has one request in flight.
     let server = Server::new(|_| Act::Ignore);
     let mut plan = plan(&[server.url()], 1);
     plan.ramp_up_ns = 3_600_000 * MILLISECOND_NS;
-    plan.until = Until { duration_ns: Some(400 * MILLISECOND_NS), requests: None };
-    assert_eq!(measure(&plan).lanes[0].in_flight, 1);
+    plan.stop = StopCondition { duration_ns: Some(400 * MILLISECOND_NS), requests: None };
+    assert_eq!(measure(&plan).targets[0].in_flight, 1);
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn connections_come_from_the_addresses_they_were_given() {
     let mut plan = plan(&[server.url()], 40);
     plan.local = vec![IpAddr::from([127, 0, 0, 2]), IpAddr::from([127, 0, 0, 3])];
     let outcome = measure(&plan);
-    assert_eq!(outcome.lanes[0].tally.requests, 40);
+    assert_eq!(outcome.targets[0].counters.requests, 40);
     let mut peers = server.peers();
     peers.sort();
     assert_eq!(

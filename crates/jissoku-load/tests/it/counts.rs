@@ -1,13 +1,13 @@
-//! What was asked is what was counted, exactly.
+//! The counts are exact.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread::spawn;
 
-use jissoku_load::{Faults, Idle, Pace, Request, Reuse};
+use jissoku_load::{ErrorCounts, Idle, Pace, Request, Reuse};
 
 use crate::scripted::{Act, HELLO, Server};
-use crate::{lane, measure, plan};
+use crate::{measure, plan, target};
 
 fn polite() -> Server {
     Server::new(|_| Act::Say(HELLO.to_owned()))
@@ -20,14 +20,17 @@ fn so_many_requests_are_sent_as_were_asked_for() {
         let mut plan = plan(&[server.url()], requests);
         (plan.connections, plan.threads) = (connections, threads);
         let outcome = measure(&plan);
-        let lane = &outcome.lanes[0];
-        assert_eq!(lane.tally.requests, requests);
-        assert_eq!(lane.tally.latency.count(), requests);
-        assert_eq!(lane.tally.per_second.iter().sum::<u64>(), requests);
-        assert_eq!((lane.tally.faults, lane.unanswered), (Faults::default(), 0));
-        assert_eq!((lane.opened, server.connections()), (7.min(connections as u64), lane.opened));
+        let target = &outcome.targets[0];
+        assert_eq!(target.counters.requests, requests);
+        assert_eq!(target.counters.latency.count(), requests);
+        assert_eq!(target.counters.per_second.iter().sum::<u64>(), requests);
+        assert_eq!((target.counters.errors, target.unanswered), (ErrorCounts::default(), 0));
+        assert_eq!(
+            (target.opened, server.connections()),
+            (7.min(connections as u64), target.opened)
+        );
         assert_eq!(server.requests(), requests);
-        assert_eq!(lane.tally.bytes_received, requests * HELLO.len() as u64);
+        assert_eq!(target.counters.bytes_received, requests * HELLO.len() as u64);
         assert_eq!(outcome.threads.len(), threads);
     }
 }
@@ -44,9 +47,9 @@ fn one_connection_for_each_request_means_just_that() {
         let mut plan = plan(&[server.url()], 50);
         plan.reuse = Reuse::Close;
         let outcome = measure(&plan);
-        assert_eq!(outcome.lanes[0].tally.requests, 50);
-        assert_eq!(outcome.lanes[0].tally.faults, Faults::default());
-        assert_eq!(outcome.lanes[0].opened, 50);
+        assert_eq!(outcome.targets[0].counters.requests, 50);
+        assert_eq!(outcome.targets[0].counters.errors, ErrorCounts::default());
+        assert_eq!(outcome.targets[0].opened, 50);
         assert_eq!((server.connections(), server.requests()), (50, 50));
     }
 }
@@ -58,8 +61,8 @@ fn every_answer_of_a_pipeline_is_counted() {
         let mut plan = plan(&[server.url()], 1003);
         (plan.pipeline, plan.pace) = (8, pace);
         let outcome = measure(&plan);
-        assert_eq!(outcome.lanes[0].tally.requests, 1003);
-        assert_eq!(outcome.lanes[0].tally.faults, Faults::default());
+        assert_eq!(outcome.targets[0].counters.requests, 1003);
+        assert_eq!(outcome.targets[0].counters.errors, ErrorCounts::default());
         assert_eq!(server.requests(), 1003);
     }
 }
@@ -68,8 +71,8 @@ fn every_answer_of_a_pipeline_is_counted() {
 fn answers_that_come_byte_by_byte_are_answers() {
     let server = Server::new(|_| Act::Stammer(HELLO.to_owned()));
     let outcome = measure(&plan(&[server.url()], 40));
-    assert_eq!(outcome.lanes[0].tally.requests, 40);
-    assert_eq!(outcome.lanes[0].tally.faults, Faults::default());
+    assert_eq!(outcome.targets[0].counters.requests, 40);
+    assert_eq!(outcome.targets[0].counters.errors, ErrorCounts::default());
 }
 
 #[test]
@@ -83,10 +86,10 @@ fn both_lanes_of_a_duet_are_counted() {
         let mut plan = plan(&[one.url(), other.url()], 200);
         (plan.pace, plan.idle) = (pace, idle);
         let outcome = measure(&plan);
-        for (lane, server) in outcome.lanes.iter().zip([&one, &other]) {
-            assert_eq!((lane.tally.requests, server.requests()), (200, 200));
+        for (target, server) in outcome.targets.iter().zip([&one, &other]) {
+            assert_eq!((target.counters.requests, server.requests()), (200, 200));
             let paced = if plan.pace == Pace::Closed { 0 } else { 200 };
-            assert_eq!(lane.tally.lag.count(), paced);
+            assert_eq!(target.counters.lag.count(), paced);
         }
     }
 }
@@ -95,12 +98,13 @@ fn both_lanes_of_a_duet_are_counted() {
 fn a_rate_beyond_the_servers_means_counts_the_waiting_too() {
     let server = polite();
     let mut plan = plan(&[server.url()], 500);
-    // All requests are due at once, and there is one connection: each waits for all before it.
+    // All requests are due at once on one connection: each waits for all before it.
     (plan.pace, plan.connections) = (Pace::Constant { rate_rps: 1_000_000_000 }, 1);
-    let tally = &measure(&plan).lanes[0].tally;
-    let figures = |histogram: &jissoku_load::Histogram| histogram.quantiles().expect("500 came");
-    let (latency, service) = (figures(&tally.latency), figures(&tally.service));
-    let lag = figures(&tally.lag);
+    let counters = &measure(&plan).targets[0].counters;
+    let percentiles =
+        |histogram: &jissoku_load::Histogram| histogram.quantiles().expect("500 came");
+    let (latency, service) = (percentiles(&counters.latency), percentiles(&counters.service));
+    let lag = percentiles(&counters.lag);
     assert!(latency.p50 > service.p50 && latency.mean >= lag.mean);
     assert!(latency.max >= service.mean * 499, "the last one waited for all others");
 }
@@ -112,7 +116,7 @@ fn a_unix_socket_is_a_server_like_any_other() {
     let outcome = measure(&plan(&[server.url()], 100));
     drop(server);
     std::fs::remove_file(&path).expect("it was there");
-    assert_eq!(outcome.lanes[0].tally.requests, 100);
+    assert_eq!(outcome.targets[0].counters.requests, 100);
 }
 
 #[test]
@@ -121,13 +125,13 @@ fn a_body_larger_than_any_socket_buffer_arrives_whole() {
     let mut plan = plan(&[server.url()], 6);
     let body = vec![b'x'; 8 << 20];
     let request = Request { method: "POST".to_owned(), body, ..Request::default() };
-    plan.lanes = vec![lane(&server.url(), &request)];
+    plan.targets = vec![target(&server.url(), &request)];
     let outcome = measure(&plan);
-    assert_eq!(outcome.lanes[0].tally.requests, 6);
+    assert_eq!(outcome.targets[0].counters.requests, 6);
     assert_eq!(server.body_bytes(), 6 * (8 << 20));
     assert_eq!(
-        outcome.lanes[0].tally.bytes_sent,
-        6 * plan.lanes[0].shapes[0].wire.bytes().len() as u64
+        outcome.targets[0].counters.bytes_sent,
+        6 * plan.targets[0].specs[0].template.bytes().len() as u64
     );
 }
 
@@ -143,10 +147,10 @@ fn an_answer_larger_than_the_buffer_is_looked_at_to_the_end() {
         Act::Say(if place.overall == 5 { wrong.clone() } else { right.clone() })
     });
     let mut plan = plan(&[server.url()], 12);
-    plan.lanes[0].shapes[0].expected =
+    plan.targets[0].specs[0].expected =
         jissoku_load::Expected::new(jissoku_load::Verify::All, Vec::new(), None);
-    let tally = &measure(&plan).lanes[0].tally;
-    assert_eq!((tally.requests, tally.faults.body, tally.faults.total()), (11, 1, 1));
+    let counters = &measure(&plan).targets[0].counters;
+    assert_eq!((counters.requests, counters.errors.body, counters.errors.total()), (11, 1, 1));
 }
 
 #[test]
@@ -156,21 +160,21 @@ fn an_answer_before_the_request_has_left_does_not_cut_the_request_short() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
         let server = spawn(move || {
-            let (stream, _) = listener.accept().expect("the stopwatch comes");
+            let (stream, _) = listener.accept().expect("the load generator connects");
             (0..5).for_each(|_| answer_before_reading(&stream, BODY_SIZE));
         });
         let body = vec![b'x'; BODY_SIZE];
         let request = Request { method: "POST".to_owned(), body, ..Request::default() };
         let mut plan = plan(std::slice::from_ref(&url), 5);
-        plan.lanes = vec![lane(&url, &request)];
+        plan.targets = vec![target(&url, &request)];
         (plan.connections, plan.pace) = (1, pace);
-        let tally = &measure(&plan).lanes[0].tally;
-        assert_eq!((tally.requests, tally.faults), (5, Faults::default()));
+        let counters = &measure(&plan).targets[0].counters;
+        assert_eq!((counters.requests, counters.errors), (5, ErrorCounts::default()));
         server.join().expect("nothing else came");
     }
 }
 
-/// Takes a head, answers, and takes the body after that.
+/// Reads a head, responds, and reads the body after that.
 fn answer_before_reading(mut stream: &TcpStream, body_size: usize) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -181,6 +185,6 @@ fn answer_before_reading(mut stream: &TcpStream, body_size: usize) {
     assert!(head.starts_with(b"POST / HTTP/1.1\r\n"));
     stream.write_all(HELLO.as_bytes()).expect("it is taken");
     let mut body = vec![0; body_size];
-    // The last answer ends the count, and perhaps the last body with it.
+    // The run ends with the last response, maybe before its body is sent.
     let _whole_or_cut_short = stream.read_exact(&mut body);
 }

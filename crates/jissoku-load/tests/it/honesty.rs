@@ -1,7 +1,7 @@
-//! Nothing that was sent or due is left out of the figures, and the stopwatch's own account holds.
+//! Every request that was sent or due is in the metrics, and the self-checks pass.
 
-use jissoku_load::report::{LaneReport, Report};
-use jissoku_load::{Figure, Objective, Pace, Plan, Support, Until, Verdict};
+use jissoku_load::report::{Report, TargetReport};
+use jissoku_load::{Pace, Percentile, Plan, Slo, SloResult, StopCondition, Support};
 
 use crate::scripted::{Act, HELLO, Server};
 use crate::{measure, plan};
@@ -17,11 +17,11 @@ fn check(report: &Report, name: &str) -> Option<bool> {
     found.expect("it was looked at").passed
 }
 
-fn figure(lane: &LaneReport, name: &str) -> Figure {
-    *lane.figures.iter().find(|figure| figure.name == name).expect("it was told")
+fn percentile(target: &TargetReport, name: &str) -> Percentile {
+    *target.percentiles.iter().find(|percentile| percentile.name == name).expect("it was told")
 }
 
-/// Answers 40 requests and no more.
+/// Responds to 40 requests and no more.
 fn stalls() -> Server {
     Server::new(|place| match place.overall {
         0..40 => Act::Say(HELLO.to_owned()),
@@ -33,43 +33,44 @@ fn stalls() -> Server {
 fn requests_without_an_answer_are_lower_bounds() {
     let server = stalls();
     let mut plan = plan(&[server.url()], 1);
-    // The 40 answers take a fifth of the window, and on a busy machine not much more than half.
+    // The 40 responses take a fifth of the window, and on a busy machine not much more than half.
     plan.pace = Pace::Constant { rate_rps: 200 };
-    plan.until = Until { duration_ns: Some(1_000 * MILLISECOND_NS), requests: None };
+    plan.stop = StopCondition { duration_ns: Some(1_000 * MILLISECOND_NS), requests: None };
     let report = report(&plan);
-    let (lane, account) = (&report.lanes[0], report.lanes[0].accounting);
+    let (target, account) = (&report.targets[0], report.targets[0].accounting);
     assert_eq!((account.ok, account.unanswered, account.sent), (40, 4, 44));
-    // 200 requests are due in the window; the first at its very beginning.
+    // 200 requests are due in the window, the first one at its start.
     assert!(account.never_sent >= 156, "{account:?}");
-    assert!(figure(lane, "p50").is_lower_bound);
-    assert!(lane.waited_ns_max >= 200 * MILLISECOND_NS);
+    assert!(percentile(target, "p50").is_lower_bound);
+    assert!(target.waited_ns_max >= 200 * MILLISECOND_NS);
     assert_eq!(check(&report, "accounting"), Some(true));
     assert_eq!(check(&report, "achieved_over_offered"), Some(false));
-    assert!(report.is_doubtful());
+    assert!(report.has_failed_check());
     let page = report.to_string();
     assert!(page.contains(">= ") && page.contains("lower bound"), "{page}");
-    // Some 150 of 200 waited, from nothing to the whole window: nobody knows of the upper half.
-    assert!(figure(lane, "p90").estimate_ns.is_none(), "{:?}", figure(lane, "p90"));
+    // Some 150 of 200 are censored, after any time up to the window's length: the upper half has no
+    // estimate.
+    assert!(percentile(target, "p90").estimate_ns.is_none(), "{:?}", percentile(target, "p90"));
     assert!(page.contains("failed: achieved_over_offered"), "{page}");
 }
 
 #[test]
-fn a_closed_loop_keeps_what_waits_at_the_end() {
+fn a_closed_loop_counts_censored_requests() {
     let server = stalls();
     let mut plan = plan(&[server.url()], 1);
-    // Far longer than the 40 answers take, on a busy machine too.
-    plan.until = Until { duration_ns: Some(1_000 * MILLISECOND_NS), requests: None };
+    // Far longer than the 40 responses take, on a busy machine too.
+    plan.stop = StopCondition { duration_ns: Some(1_000 * MILLISECOND_NS), requests: None };
     let report = report(&plan);
-    let account = report.lanes[0].accounting;
+    let account = report.targets[0].accounting;
     assert_eq!((account.carried, account.sent, account.ok, account.unanswered), (0, 44, 40, 4));
     assert_eq!(check(&report, "accounting"), Some(true));
-    assert!(figure(&report.lanes[0], "p95").is_lower_bound);
-    // Which of two sentences says so depends on how long the 40 answers took.
+    assert!(percentile(&report.targets[0], "p95").is_lower_bound);
+    // Which of two sentences is printed depends on how long the 40 responses took.
     assert!(report.to_string().contains("under-represented"));
 }
 
 #[test]
-fn a_time_out_counts_with_the_time_it_was_waited_for() {
+fn a_timeout_counts_with_the_time_waited() {
     let server = Server::new(|place| match place.overall {
         0..4 => Act::Ignore,
         _ => Act::Say(HELLO.to_owned()),
@@ -77,16 +78,16 @@ fn a_time_out_counts_with_the_time_it_was_waited_for() {
     let mut plan = plan(&[server.url()], 40);
     plan.timeout_ns = 1_000 * MILLISECOND_NS;
     let report = report(&plan);
-    let lane = &report.lanes[0];
-    assert_eq!((lane.accounting.ok, lane.accounting.timeouts), (36, 4));
-    assert!(lane.waited_ns_max >= 1_000 * MILLISECOND_NS);
-    assert!(figure(lane, "p99").is_lower_bound);
-    assert_eq!(figure(lane, "p99").support, Support::None);
+    let target = &report.targets[0];
+    assert_eq!((target.accounting.ok, target.accounting.timeouts), (36, 4));
+    assert!(target.waited_ns_max >= 1_000 * MILLISECOND_NS);
+    assert!(percentile(target, "p99").is_lower_bound);
+    assert_eq!(percentile(target, "p99").support, Support::None);
     assert_eq!(check(&report, "accounting"), Some(true));
 }
 
 #[test]
-fn what_was_under_way_when_the_window_opened_is_accounted_for() {
+fn requests_in_flight_at_the_opening_are_accounted_for() {
     let server = Server::new(|_| Act::Say(HELLO.to_owned()));
     for (pipeline, pace) in
         [(1, Pace::Closed), (5, Pace::Closed), (3, Pace::Constant { rate_rps: 20_000 })]
@@ -94,16 +95,16 @@ fn what_was_under_way_when_the_window_opened_is_accounted_for() {
         let mut plan = plan(&[server.url()], 1);
         (plan.pipeline, plan.pace) = (pipeline, pace);
         plan.warmup_ns = 20 * MILLISECOND_NS;
-        plan.until = Until { duration_ns: Some(100 * MILLISECOND_NS), requests: None };
+        plan.stop = StopCondition { duration_ns: Some(100 * MILLISECOND_NS), requests: None };
         let report = report(&plan);
         assert_eq!(check(&report, "accounting"), Some(true));
-        // With few answers, or another loop than the closed one, the law says nothing.
+        // With few responses, or in the open loop, the check does not apply.
         assert_ne!(check(&report, "littles_law"), Some(false));
     }
 }
 
 #[test]
-fn every_fault_has_its_place_in_the_account() {
+fn every_error_is_accounted_for() {
     let server = Server::new(|place| match place.overall % 6 {
         1 => Act::Say(HELLO.replace("200", "503")),
         2 => Act::SayAndClose(String::new()),
@@ -114,23 +115,23 @@ fn every_fault_has_its_place_in_the_account() {
     let mut plan = plan(&[server.url()], 120);
     plan.connections = 1;
     let report = report(&plan);
-    let account = report.lanes[0].accounting;
+    let account = report.targets[0].accounting;
     assert_eq!((account.ok, account.http_errors, account.io_errors), (60, 40, 20));
-    assert_eq!((account.unasked, account.sent), (20, 120));
+    assert_eq!((account.unsolicited, account.sent), (20, 120));
     assert_eq!(check(&report, "accounting"), Some(true));
 }
 
 #[test]
-fn objectives_are_met_broken_or_undecided() {
+fn objectives_are_met_violated_or_undecided() {
     let server = Server::new(|place| match place.overall % 10 {
         9 => Act::Say(HELLO.replace("200", "503")),
         _ => Act::Say(HELLO.to_owned()),
     });
-    let lanes = report(&plan(&[server.url()], 400)).lanes;
-    let judge = |text: &str| text.parse::<Objective>().expect("it is one").judge(&lanes);
-    assert_eq!(judge("p50<1h".replace("1h", "60m").as_str()), Verdict::Met);
-    assert_eq!(judge("errors<10.1%"), Verdict::Met);
-    assert!(matches!(judge("errors<10%"), Verdict::Broken(_)));
-    assert!(matches!(judge("p50<1ns,p99.9<1s"), Verdict::Broken(_)));
-    assert!(matches!(judge("p50<60m,p99.9<1s"), Verdict::Undecided(_)));
+    let targets = report(&plan(&[server.url()], 400)).targets;
+    let judge = |text: &str| text.parse::<Slo>().expect("it is one").evaluate(&targets);
+    assert_eq!(judge("p50<1h".replace("1h", "60m").as_str()), SloResult::Met);
+    assert_eq!(judge("errors<10.1%"), SloResult::Met);
+    assert!(matches!(judge("errors<10%"), SloResult::Violated(_)));
+    assert!(matches!(judge("p50<1ns,p99.9<1s"), SloResult::Violated(_)));
+    assert!(matches!(judge("p50<60m,p99.9<1s"), SloResult::Undecided(_)));
 }

@@ -1,19 +1,20 @@
-//! The whole stopwatch, over epoll, against servers whose every act is known: it must recover what was planted.
+//! The load generator over epoll, against servers with known behaviour, which it must measure.
 
 mod closed_loop;
 mod counts;
-mod faults;
+mod errors;
 mod honesty;
-mod ledger;
 mod open_loop;
 mod plans;
-mod rotation;
+mod request_cycle;
+mod request_log;
 mod scripted;
 mod setting;
+mod time_slices;
 mod tls;
 mod windows;
 
 use jissoku_load::Driver;
-pub(crate) use setting::{lane, measure, plan, try_to_measure};
+pub(crate) use setting::{measure, plan, target, try_to_measure};
 
 const DRIVER: Driver = Driver::Epoll;

@@ -1,10 +1,10 @@
-//! A plan that makes no sense is refused before anybody is asked anything.
+//! Invalid plans are rejected before the run.
 
 use jissoku_load::{
-    Arrival, Idle, LanePlan, OnBusy, Pace, Plan, Request, Reuse, Think, Trace, Until,
+    Arrival, Idle, OnBusy, Pace, Plan, Request, Reuse, StopCondition, TargetPlan, Think, Trace,
 };
 
-use crate::{lane, plan};
+use crate::{plan, target};
 
 fn refusal(change: impl Fn(&mut Plan)) -> String {
     let mut plan = plan(&["http://127.0.0.1:1/".to_owned()], 10);
@@ -14,23 +14,23 @@ fn refusal(change: impl Fn(&mut Plan)) -> String {
 }
 
 #[test]
-fn each_refusal_says_what_is_wrong() {
-    assert!(refusal(|plan| plan.lanes.clear()).contains("URLs"));
+fn each_message_says_what_is_invalid() {
+    assert!(refusal(|plan| plan.targets.clear()).contains("URLs"));
     assert!(refusal(|plan| plan.connections = 0).contains("zero connections"));
     assert!(refusal(|plan| plan.threads = 0).contains("zero threads"));
     assert!(refusal(|plan| plan.threads = 5).contains("5 threads cannot share 4 connections"));
-    assert!(refusal(|plan| plan.connections = usize::MAX).contains("more than there can be"));
+    assert!(refusal(|plan| plan.connections = usize::MAX).contains("too many"));
     assert!(refusal(|plan| plan.pipeline = 0).contains("pipeline"));
     assert!(refusal(|plan| plan.pipeline = 5000).contains("at most 4096"));
     assert!(refusal(|plan| plan.pace = Pace::Constant { rate_rps: 0 }).contains("rate"));
-    assert!(refusal(|plan| plan.until = Until::default()).contains("-d or -n"));
-    assert!(refusal(|plan| plan.warmup_ns = 1).contains("warm-up"));
-    assert!(refusal(|plan| plan.timeout_ns = 0).contains("time-out"));
-    assert!(refusal(|plan| plan.arrival = Arrival::Poisson).contains("--arrival goes with -R"));
+    assert!(refusal(|plan| plan.stop = StopCondition::default()).contains("-d or -n"));
+    assert!(refusal(|plan| plan.warmup_ns = 1).contains("--warmup"));
+    assert!(refusal(|plan| plan.timeout_ns = 0).contains("timeout"));
+    assert!(refusal(|plan| plan.arrival = Arrival::Poisson).contains("--arrival requires -R"));
     assert!(refusal(|plan| plan.on_busy = OnBusy::Drop).contains("--on-busy"));
     assert!(refusal(|plan| plan.deadline_ns = Some(1)).contains("--deadline"));
     assert!(refusal(|plan| plan.reuse = Reuse::Requests(0)).contains("-r"));
-    assert!(refusal(|plan| plan.idle = Idle::Hybrid).contains("--idle hybrid goes with -R"));
+    assert!(refusal(|plan| plan.idle = Idle::Hybrid).contains("--idle hybrid requires -R"));
     let pause = |plan: &mut Plan| {
         plan.pace = Pace::Constant { rate_rps: 1 };
         plan.ramp_up_ns = 1;
@@ -51,17 +51,17 @@ fn each_refusal_says_what_is_wrong() {
             change(plan);
         })
     };
-    assert!(traced(&|plan| plan.lanes.push(other_lane())).contains("one URL"));
-    assert!(traced(&|plan| plan.arrival = Arrival::Poisson).contains("how its requests lie"));
-    assert!(traced(&|plan| (plan.until.requests, plan.warmup_ns) = (None, 1)).contains("--warmup"));
+    assert!(traced(&|plan| plan.targets.push(other_lane())).contains("one URL"));
+    assert!(traced(&|plan| plan.arrival = Arrival::Poisson).contains("its own arrivals"));
+    assert!(traced(&|plan| (plan.stop.requests, plan.warmup_ns) = (None, 1)).contains("--warmup"));
     assert!(traced(&|plan| plan.think = Think::Constant { think_ns: 1 }).contains("--think"));
     assert!(traced(&|plan| plan.on_busy = OnBusy::Open { connections_max: 3 }).contains("--max"));
-    let watched = |plan: &mut Plan| (plan.threads, plan.lanes[0].watch) = (2, Some(1));
+    let watched = |plan: &mut Plan| (plan.threads, plan.targets[0].watch_pid) = (2, Some(1));
     assert!(traced(&watched).contains("--watch"));
     let both = |plan: &mut Plan| (plan.pipeline, plan.reuse) = (2, Reuse::Close);
     assert!(refusal(both).contains("exclude each other"));
 }
 
-fn other_lane() -> LanePlan {
-    lane("http://127.0.0.1:2/", &Request::default())
+fn other_lane() -> TargetPlan {
+    target("http://127.0.0.1:2/", &Request::default())
 }

@@ -1,4 +1,4 @@
-//! A server that does what a test tells it to, and counts what it was asked.
+//! A scripted server that counts its requests.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -11,34 +11,34 @@ use std::thread::{JoinHandle, spawn};
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// The answer that tests hold others against.
+/// The expected response of most tests.
 pub(crate) const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello";
 
-/// What to do about one request.
+/// The reaction to one request.
 pub(crate) enum Act {
-    /// Answer with these bytes.
+    /// Send these bytes.
     Say(String),
-    /// Answer with these bytes, one at a time.
+    /// Send these bytes, one at a time.
     Stammer(String),
-    /// Answer with these bytes, then close.
+    /// Send these bytes and close.
     SayAndClose(String),
-    /// Answer with the request's target as the body.
+    /// Respond with the request target as the body.
     Echo,
-    /// Answer nothing and wait for the client to give up.
+    /// Do not respond, and wait for the client to give up.
     Ignore,
 }
 
-/// Which request: the how-manieth of all, and the how-manieth on its connection, both from 0.
+/// The index of a request among all, and on its connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) overall: u64,
     pub(crate) on_connection: u64,
 }
 
-/// A request as it came: on which connection, for what, and its last six bytes.
+/// A received request: its connection, its request target, and its last six bytes.
 struct Heard {
     connection: usize,
-    target: String,
+    request_target: String,
     end: String,
 }
 
@@ -52,7 +52,7 @@ struct Counters {
     stopping: AtomicBool,
 }
 
-/// A listening server; it ends when it is dropped, and waits for its connections to do so.
+/// A listening server. Dropping it stops it and waits for its connections to end.
 pub(crate) struct Server {
     counters: Arc<Counters>,
     door: Door,
@@ -75,7 +75,7 @@ impl Server {
         let mut server = Self::start(door, script, move || {
             let (stream, peer) = listener.accept().expect("somebody comes");
             stream.set_nodelay(true).expect("TCP can do that");
-            // A test that has ended does not listen any more.
+            // The test may have ended.
             let _heard = come.send(peer.ip());
             stream
         });
@@ -151,28 +151,28 @@ impl Server {
         self.meter()()
     }
 
-    /// Tells the number of requests to other threads.
+    /// A function that returns the number of requests, for other threads.
     pub(crate) fn meter(&self) -> impl Fn() -> u64 + Sync + use<> {
         let counters = Arc::clone(&self.counters);
         move || counters.requests.load(Ordering::SeqCst)
     }
 
-    /// The targets of each connection's requests that nobody has asked about yet.
-    pub(crate) fn targets_heard(&self) -> Vec<Vec<String>> {
-        let mut targets = Vec::new();
+    /// The request targets since the last call, by connection.
+    pub(crate) fn request_targets_seen(&self) -> Vec<Vec<String>> {
+        let mut request_targets = Vec::new();
         for heard in self.heard.try_iter() {
-            targets.resize(targets.len().max(heard.connection + 1), Vec::new());
-            targets[heard.connection].push(heard.target);
+            request_targets.resize(request_targets.len().max(heard.connection + 1), Vec::new());
+            request_targets[heard.connection].push(heard.request_target);
         }
-        targets
+        request_targets
     }
 
     /// Each request's target and last six bytes.
     pub(crate) fn ends_heard(&self) -> Vec<(String, String)> {
-        self.heard.try_iter().map(|heard| (heard.target, heard.end)).collect()
+        self.heard.try_iter().map(|heard| (heard.request_target, heard.end)).collect()
     }
 
-    /// Where connections came from that nobody has asked about yet; TCP alone can tell.
+    /// The peer addresses of connections since the last call; TCP only.
     pub(crate) fn peers(&self) -> Vec<IpAddr> {
         self.peers.iter().flat_map(Receiver::try_iter).collect()
     }
@@ -195,7 +195,7 @@ impl Drop for Server {
     }
 }
 
-/// Serves one connection to its end. A client that went away is no reason to panic.
+/// Serves one connection to its end; the client may close it at any time.
 fn talk(
     mut stream: impl Read + Write,
     note: &(usize, Sender<Heard>),
@@ -206,7 +206,7 @@ fn talk(
     for on_connection in 0.. {
         let Some((size, body)) = request(&mut stream, &mut pending, &mut chunk) else { return };
         let wire: Vec<u8> = pending.drain(..size).collect();
-        let target = hear(&wire, note);
+        let request_target = hear(&wire, note);
         counters.body_bytes.fetch_add(body, Ordering::SeqCst);
         let overall = counters.requests.fetch_add(1, Ordering::SeqCst);
         let spoken = match script(Place { overall, on_connection }) {
@@ -217,8 +217,9 @@ fn talk(
                 return;
             }
             Act::Echo => {
-                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", target.len());
-                stream.write_all((head + &target).as_bytes())
+                let head =
+                    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", request_target.len());
+                stream.write_all((head + &request_target).as_bytes())
             }
             Act::Ignore => Ok(()),
         };
@@ -228,18 +229,18 @@ fn talk(
     }
 }
 
-/// Notes a request down, and returns its target.
+/// Records a request, and returns its request target.
 fn hear(wire: &[u8], (connection, note): &(usize, Sender<Heard>)) -> String {
     let text = String::from_utf8_lossy(&wire[..wire.len().min(1024)]).into_owned();
-    let target = text.split(' ').nth(1).unwrap_or_default().to_owned();
+    let request_target = text.split(' ').nth(1).unwrap_or_default().to_owned();
     let end = String::from_utf8_lossy(&wire[wire.len() - 6..]).into_owned();
-    let heard = Heard { connection: *connection, target: target.clone(), end };
-    // A test that has ended does not listen any more.
+    let heard = Heard { connection: *connection, request_target: request_target.clone(), end };
+    // The test may have ended.
     let _heard = note.send(heard);
-    target
+    request_target
 }
 
-/// Waits for a whole request; its size, and that of its body.
+/// Reads a complete request; returns its size and that of its body.
 fn request(
     stream: &mut impl Read,
     pending: &mut Vec<u8>,

@@ -1,19 +1,19 @@
-//! What all tests begin with: a plan that makes sense, and how it is carried out.
+//! A default plan for tests, and how it is run.
 
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use jissoku_load::{
-    Arrival, Control, Driver, Expected, Failure, Idle, LanePlan, OnBusy, Outcome, Pace, Plan,
-    Request, Reuse, Shape, Think, Timepiece, Until, Verify, run,
+    Arrival, ClockSource, Control, Driver, Expected, Idle, OnBusy, Outcome, Pace, Plan, Request,
+    RequestSpec, Reuse, RunError, StopCondition, TargetPlan, Think, Verify, run,
 };
-use jissoku_os::socket::Buffering;
+use jissoku_os::socket::SocketOptions;
 
 /// A plan for `requests` requests on each of `urls`, over 4 connections and one thread.
 pub(crate) fn plan(urls: &[String], requests: u64) -> Plan {
     Plan {
-        lanes: urls.iter().map(|url| lane(url, &Request::default())).collect(),
+        targets: urls.iter().map(|url| target(url, &Request::default())).collect(),
         connections: 4,
         threads: 1,
         pipeline: 1,
@@ -26,30 +26,34 @@ pub(crate) fn plan(urls: &[String], requests: u64) -> Plan {
         ramp_up_ns: 0,
         local: Vec::new(),
         warmup_ns: 0,
-        until: Until { duration_ns: None, requests: Some(requests) },
+        slice_ns: None,
+        settling_requests: 0,
+        warmup_requests: 0,
+        idle_watch_ns: 0,
+        stop: StopCondition { duration_ns: None, requests: Some(requests) },
         timeout_ns: 10_000_000_000,
         driver: driver(),
-        clock: Timepiece::Best,
-        buffering: Buffering::default(),
-        keeps_entries: false,
+        clock: ClockSource::Best,
+        buffering: SocketOptions::default(),
+        keeps_records: false,
         idle: Idle::Block,
         seed: 1,
         cores: Vec::new(),
     }
 }
 
-pub(crate) fn lane(url: &str, request: &Request) -> LanePlan {
+pub(crate) fn target(url: &str, request: &Request) -> TargetPlan {
     let address = url.parse().expect("it is a URL");
-    let shape = Shape {
+    let spec = RequestSpec {
         name: request.method.clone(),
-        wire: request.render(&address, Reuse::KeepAlive).expect("it can be sent"),
+        template: request.render(&address, Reuse::KeepAlive).expect("it can be sent"),
         head_only: request.is_head(),
         expected: hello(),
     };
-    LanePlan { tls: None, shapes: vec![shape], watch: None, address }
+    TargetPlan { tls: None, specs: vec![spec], watch_pid: None, address }
 }
 
-/// The driver under test, if this kernel has it.
+/// The driver under test, if this kernel supports it.
 fn driver() -> Driver {
     if crate::DRIVER == Driver::Uring && !jissoku_os::uring::is_available() {
         let skipped = "skipped: this kernel gives us no io_uring; epoll is tested again";
@@ -67,8 +71,8 @@ pub(crate) fn measure(plan: &Plan) -> Outcome {
     try_to_measure(plan).expect("it can be measured")
 }
 
-pub(crate) fn try_to_measure(plan: &Plan) -> Result<Outcome, Failure> {
+pub(crate) fn try_to_measure(plan: &Plan) -> Result<Outcome, RunError> {
     plan.check().expect("the plan makes sense");
     let (interrupt, _never) = UnixStream::pair().expect("a pair can be had");
-    run(plan, Control { interrupt: interrupt.as_fd(), on_edge: &|_| {}, listener: None })
+    run(plan, Control { interrupt: interrupt.as_fd(), on_window_event: &|_| {}, observer: None })
 }

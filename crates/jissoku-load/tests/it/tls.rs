@@ -1,19 +1,19 @@
-//! Through TLS everything is counted as without, and what TLS itself costs stands apart.
+//! With TLS the counts are the same as without, and handshakes are measured separately.
 
 use std::sync::Arc;
 
 use base64::Engine;
 use jissoku_load::{
-    Expected, Failure, Faults, Outcome, Pace, Plan, Reuse, Sessions, Tls, Trust, Verify,
+    ErrorCounts, Expected, Outcome, Pace, Plan, Reuse, RunError, SessionReuse, Tls, Trust, Verify,
 };
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 
 use crate::scripted::{Act, HELLO, Server};
-use crate::{lane, measure, plan, try_to_measure};
+use crate::{measure, plan, target, try_to_measure};
 
-/// A certificate that has signed itself: what a server shows, and what a client believes.
+/// A self-signed certificate, for the server and as the client's authority.
 struct Papers {
     config: Arc<ServerConfig>,
     trust: Trust,
@@ -34,18 +34,21 @@ fn papers() -> Papers {
     Papers { config: Arc::new(config), trust: Trust::Authorities(pem.into_bytes()) }
 }
 
-fn secure_plan(server: &Server, requests: u64, trust: &Trust, sessions: Sessions) -> Plan {
+fn secure_plan(server: &Server, requests: u64, trust: &Trust, sessions: SessionReuse) -> Plan {
     let mut plan = plan(&[server.url()], requests);
-    let host = plan.lanes[0].address.host().to_owned();
-    plan.lanes[0].tls = Some(Tls::new(&host, trust, sessions).expect("it can be set up"));
+    let host = plan.targets[0].address.host().to_owned();
+    plan.targets[0].tls = Some(Tls::new(&host, trust, sessions).expect("it can be set up"));
     plan
 }
 
 fn all_is_well(outcome: &Outcome, requests: u64, connections: u64) {
-    let lane = &outcome.lanes[0];
-    assert_eq!((lane.tally.requests, lane.tally.faults), (requests, Faults::default()));
-    assert_eq!((lane.opened, lane.connect.count()), (connections, connections));
-    assert_eq!(lane.handshake.count(), connections);
+    let target = &outcome.targets[0];
+    assert_eq!(
+        (target.counters.requests, target.counters.errors),
+        (requests, ErrorCounts::default())
+    );
+    assert_eq!((target.opened, target.connect.count()), (connections, connections));
+    assert_eq!(target.handshake.count(), connections);
 }
 
 #[test]
@@ -58,7 +61,7 @@ fn requests_go_through_tls_in_both_loops() {
         (3, Pace::Constant { rate_rps: 1_000_000 }),
     ] {
         let server = Server::secure(&papers.config, |_| Act::Say(HELLO.to_owned()));
-        let mut plan = secure_plan(&server, 100, &papers.trust, Sessions::Fresh);
+        let mut plan = secure_plan(&server, 100, &papers.trust, SessionReuse::Full);
         (plan.pipeline, plan.pace) = (pipeline, pace);
         all_is_well(&measure(&plan), 100, 4);
         assert_eq!((server.requests(), server.connections()), (100, 4));
@@ -66,63 +69,73 @@ fn requests_go_through_tls_in_both_loops() {
 }
 
 #[test]
-fn answers_may_come_in_any_number_of_records() {
+fn responses_may_span_tls_records() {
     let papers = papers();
     let server = Server::secure(&papers.config, |_| Act::Stammer(HELLO.to_owned()));
-    all_is_well(&measure(&secure_plan(&server, 12, &papers.trust, Sessions::Fresh)), 12, 4);
+    all_is_well(&measure(&secure_plan(&server, 12, &papers.trust, SessionReuse::Full)), 12, 4);
     let body = "0123456789abcdef".repeat(20_000);
     let large = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     let server = Server::secure(&papers.config, move |_| Act::Say(large.clone()));
-    let mut plan = secure_plan(&server, 12, &papers.trust, Sessions::Fresh);
-    plan.lanes[0].shapes[0].expected =
+    let mut plan = secure_plan(&server, 12, &papers.trust, SessionReuse::Full);
+    plan.targets[0].specs[0].expected =
         Expected::new(Verify::All, Vec::new(), Some(body.into_bytes()));
     let outcome = measure(&plan);
     all_is_well(&outcome, 12, 4);
-    assert!(outcome.lanes[0].tally.bytes_received > 12 * 320_000, "records are counted");
+    assert!(outcome.targets[0].counters.bytes_received > 12 * 320_000, "records are counted");
 }
 
 #[test]
-fn a_session_is_resumed_if_that_is_wanted() {
+fn sessions_are_resumed_if_configured() {
     let papers = papers();
-    for (sessions, resumed) in [(Sessions::Resumed, 9), (Sessions::Fresh, 0)] {
+    for (sessions, resumed) in [(SessionReuse::Resume, 9), (SessionReuse::Full, 0)] {
         let server = Server::secure(&papers.config, |_| Act::Say(HELLO.to_owned()));
         let mut plan = secure_plan(&server, 10, &papers.trust, sessions);
         (plan.connections, plan.reuse) = (1, Reuse::Close);
         let outcome = measure(&plan);
         all_is_well(&outcome, 10, 10);
-        assert_eq!(outcome.lanes[0].resumed, resumed, "{sessions:?}");
+        assert_eq!(outcome.targets[0].resumed, resumed, "{sessions:?}");
     }
 }
 
 #[test]
-fn a_stranger_is_believed_only_if_that_is_wanted() {
+fn an_unknown_certificate_is_accepted_only_if_configured() {
     let (papers, others) = (papers(), papers());
     let server = Server::secure(&papers.config, |_| Act::Say(HELLO.to_owned()));
-    let refused = try_to_measure(&secure_plan(&server, 4, &others.trust, Sessions::Fresh));
-    let Err(Failure::Unreachable { error, .. }) = refused else { panic!("{refused:?}") };
+    let refused = try_to_measure(&secure_plan(&server, 4, &others.trust, SessionReuse::Full));
+    let Err(RunError::Unreachable { error, .. }) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains("certificate"), "{error}");
     assert_eq!(server.requests(), 0);
-    all_is_well(&measure(&secure_plan(&server, 4, &Trust::Anybody, Sessions::Fresh)), 4, 4);
+    all_is_well(
+        &measure(&secure_plan(&server, 4, &Trust::AnyCertificate, SessionReuse::Full)),
+        4,
+        4,
+    );
 }
 
 #[test]
-fn a_body_that_anybody_could_have_cut_is_not_whole() {
+fn a_body_truncated_before_close_notify_is_an_error() {
     let papers = papers();
     let cut = "HTTP/1.1 200 OK\r\n\r\nHello";
     let server = Server::secure(&papers.config, move |_| Act::SayAndClose(cut.to_owned()));
-    let outcome = measure(&secure_plan(&server, 6, &papers.trust, Sessions::Fresh));
-    let faults = Faults { length: 6, ..Faults::default() };
-    assert_eq!((outcome.lanes[0].tally.requests, outcome.lanes[0].tally.faults), (0, faults));
+    let outcome = measure(&secure_plan(&server, 6, &papers.trust, SessionReuse::Full));
+    let errors = ErrorCounts { length: 6, ..ErrorCounts::default() };
+    assert_eq!(
+        (outcome.targets[0].counters.requests, outcome.targets[0].counters.errors),
+        (0, errors)
+    );
 }
 
 #[test]
-fn a_duet_may_be_half_in_the_clear() {
+fn targets_may_differ_in_tls() {
     let papers = papers();
     let secure = Server::secure(&papers.config, |_| Act::Say(HELLO.to_owned()));
     let plain = Server::new(|_| Act::Say(HELLO.to_owned()));
-    let mut plan = secure_plan(&secure, 50, &papers.trust, Sessions::Resumed);
-    plan.lanes.push(lane(&plain.url(), &jissoku_load::Request::default()));
+    let mut plan = secure_plan(&secure, 50, &papers.trust, SessionReuse::Resume);
+    plan.targets.push(target(&plain.url(), &jissoku_load::Request::default()));
     let outcome = measure(&plan);
     all_is_well(&outcome, 50, 4);
-    assert_eq!((outcome.lanes[1].tally.requests, outcome.lanes[1].handshake.count()), (50, 0));
+    assert_eq!(
+        (outcome.targets[1].counters.requests, outcome.targets[1].handshake.count()),
+        (50, 0)
+    );
 }

@@ -1,31 +1,34 @@
-//! The whole stopwatch, over io_uring, against servers whose every act is known: it must recover what was planted.
+//! The load generator over io_uring, against servers with known behaviour, which it must measure.
 
 #[path = "../it/closed_loop.rs"]
 mod closed_loop;
 #[path = "../it/counts.rs"]
 mod counts;
-#[path = "../it/faults.rs"]
-mod faults;
+#[path = "../it/errors.rs"]
+mod errors;
 #[path = "../it/honesty.rs"]
 mod honesty;
-#[path = "../it/ledger.rs"]
-mod ledger;
 #[path = "../it/open_loop.rs"]
 mod open_loop;
 #[path = "../it/plans.rs"]
 mod plans;
-#[path = "../it/rotation.rs"]
-mod rotation;
+#[path = "../it/request_cycle.rs"]
+mod request_cycle;
+#[path = "../it/request_log.rs"]
+mod request_log;
 #[path = "../it/scripted.rs"]
 mod scripted;
 #[path = "../it/setting.rs"]
 mod setting;
+mod submission;
+#[path = "../it/time_slices.rs"]
+mod time_slices;
 #[path = "../it/tls.rs"]
 mod tls;
 #[path = "../it/windows.rs"]
 mod windows;
 
 use jissoku_load::Driver;
-pub(crate) use setting::{lane, measure, plan, try_to_measure};
+pub(crate) use setting::{measure, plan, target, try_to_measure};
 
 const DRIVER: Driver = Driver::Uring;

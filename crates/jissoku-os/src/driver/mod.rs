@@ -1,24 +1,23 @@
-//! Drives connections: takes them, receives into one hot buffer, hands the bytes to a [`Handler`], and
-//! sends what it answers.
+//! Event loops for connections: accept, receive into a shared buffer, call a [`Handler`], and send
+//! its output.
 //!
-//! The interface speaks of what is *done* (bytes have come, output has gone) and never of readiness, so
-//! that a driver for another kernel interface can stand beside this one unseen. A driver owes its
-//! handler this:
+//! The interface is completion-based (bytes were received, output was sent) and does not expose
+//! readiness, so that epoll and io_uring can implement it. A driver guarantees:
 //!
-//! - one receive buffer per driver, so that an idle connection holds none;
-//! - all output of one call, and of calls that follow before the next wait, leaves in one send;
-//! - no more is received from a client that does not take its answers;
-//! - running out of descriptors pauses the taking of connections, and nothing else;
-//! - time is read once per wake-up, and told.
+//! - one receive buffer per driver, so that idle connections need none;
+//! - all output of one call, and of calls that follow before the next wait, is sent with one system call;
+//! - no input is received from a client that does not read its output;
+//! - exhausted descriptors pause accepting, and nothing else;
+//! - the clock is read once per wake-up, and passed to the handler.
 //!
-//! It knows neither what the bytes mean nor when a client is too slow: the handler is asked once a second.
+//! Timeouts are up to the handler, which is called for every connection once a second.
 
 mod epoll;
+mod interval_timer;
 mod listener;
-mod output;
-mod round;
-mod slots;
-mod tick;
+mod send_buffer;
+mod slab;
+mod sweep;
 mod uring;
 mod waker;
 
@@ -26,102 +25,102 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 pub use listener::Listener;
-pub use output::Output;
-pub use slots::Key;
+pub use send_buffer::SendBuffer;
+pub use slab::ConnectionId;
 pub use waker::Waker;
 
-/// What a connection needs next.
+/// What a handler requests for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// More bytes from the peer.
+    /// Receive more bytes.
     Receive,
-    /// Another [`Handler::proceed`], once the output has gone and others had their turn.
-    Proceed,
-    /// Nothing, until the handler names the connection in [`Handler::due`].
-    Hold,
-    /// To tell the peer that nothing more will be sent, once the output has gone; bytes are still
-    /// received.
-    Finish,
-    /// To be closed, once the output has gone.
+    /// Call [`Handler::resume`] once the output is sent, after other connections.
+    Yield,
+    /// Do nothing until [`Handler::next_ready`] returns the connection.
+    Suspend,
+    /// Shut down the write side once the output is sent; bytes are still received.
+    ShutdownWrite,
+    /// Close once the output is sent.
     Close,
-    /// To be closed now, whatever has not gone.
+    /// Close now and discard unsent output.
     Abort,
 }
 
-/// Who asks for a [`Handler::proceed`] of its own accord.
+/// For which connections [`Handler::resume`] is to be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
-    /// One connection, which may be gone by now.
-    One(Key),
-    /// Everybody.
+pub enum ResumeTarget {
+    /// One connection, which may be closed already.
+    One(ConnectionId),
+    /// All connections.
     All,
 }
 
-/// What one turn of the driver was about.
+/// The outcome of one iteration of the event loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// Connections, or time.
+pub enum PollOutcome {
+    /// Connections or timers were processed.
     Ordinary,
-    /// Somebody called [`Waker::wake`].
+    /// [`Waker::wake`] was called.
     Woken,
 }
 
-/// A connection that was just taken.
+/// An accepted connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
-    /// Its name from now on.
-    pub key: Key,
-    /// Which of the driver's listeners it came through, by its place in the list.
+pub struct NewConnection<'a> {
+    /// Its id.
+    pub id: ConnectionId,
+    /// The index of its listener.
     pub listener: usize,
-    /// Its socket, for questions about the peer. It is not to be read or written.
+    /// Its socket, for socket options and addresses. It must not be read or written.
     pub socket: BorrowedFd<'a>,
 }
 
-/// Answers bytes with bytes. One handler belongs to one driver and one thread.
+/// Processes connections. A handler belongs to one driver and one thread.
 pub trait Handler {
-    /// What is remembered of a connection between two calls. It should be small: ten thousand may be idle.
+    /// The state of a connection. It should be small: ten thousand may be idle.
     type Connection;
 
-    /// A connection was taken.
-    fn open(&mut self, arrival: &Arrival<'_>) -> Self::Connection;
+    /// A connection was accepted.
+    fn on_open(&mut self, arrival: &NewConnection<'_>) -> Self::Connection;
 
-    /// Bytes have come, at least one. They are gone after the call.
-    fn receive(
+    /// At least one byte was received. `bytes` is valid during the call.
+    fn on_data(
         &mut self,
         connection: &mut Self::Connection,
         bytes: &[u8],
-        output: &mut Output,
+        output: &mut SendBuffer,
     ) -> Next;
 
-    /// The peer will send no more; it may still wait for answers. [`Next::Receive`] closes.
-    fn end(&mut self, connection: &mut Self::Connection, output: &mut Output) -> Next;
+    /// The peer has shut down its write side; it may still read. [`Next::Receive`] closes the
+    /// connection.
+    fn on_eof(&mut self, connection: &mut Self::Connection, output: &mut SendBuffer) -> Next;
 
-    /// Something other than bytes has happened: it was asked for by [`Next::Proceed`] or [`Due`], or a
-    /// second has passed. `unsent` bytes of earlier output are still waiting for the peer.
-    fn proceed(
+    /// Called after [`Next::Yield`], for a [`ResumeTarget`], and once a second. `unsent` bytes of
+    /// earlier output are still to be sent.
+    fn resume(
         &mut self,
         connection: &mut Self::Connection,
         unsent: usize,
-        output: &mut Output,
+        output: &mut SendBuffer,
     ) -> Next;
 
-    /// The connection is gone, whoever ended it.
-    fn close(&mut self, connection: Self::Connection);
+    /// The connection was closed by either side.
+    fn on_close(&mut self, connection: Self::Connection);
 
-    /// The driver woke up, at `now_ns` on the monotonic clock. Comes first in every turn.
-    fn wake(&mut self, now_ns: u64);
+    /// The driver woke up, at `now_ns` on the monotonic clock. The first call of every iteration.
+    fn on_tick(&mut self, now_ns: u64);
 
-    /// When [`Handler::due`] wants to be asked at the latest, on the monotonic clock.
+    /// When [`Handler::next_ready`] has to be called at the latest, on the monotonic clock.
     fn deadline_ns(&self) -> Option<u64>;
 
-    /// Whom to call [`Handler::proceed`] for now, one after the other until there is none left.
-    fn due(&mut self) -> Option<Due>;
+    /// The next target of [`Handler::resume`]; called until it returns `None`.
+    fn next_ready(&mut self) -> Option<ResumeTarget>;
 }
 
-/// Which kernel interface moves the bytes.
+/// The kernel interface of a driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
-    /// The one that is right for most: epoll, until a measurement says otherwise.
+pub enum Backend {
+    /// The default: epoll.
     #[default]
     Auto,
     /// Readiness: `epoll(7)`.
@@ -130,22 +129,22 @@ pub enum Choice {
     Uring,
 }
 
-/// How a driver is set up.
+/// The settings of a driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Connections held at once; at this number no more are taken until one closes.
+    /// Maximum number of open connections; at this number accepting is paused until one closes.
     pub connections_max: usize,
     /// The kernel interface.
-    pub choice: Choice,
+    pub backend: Backend,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { connections_max: 65_536, choice: Choice::Auto }
+        Self { connections_max: 65_536, backend: Backend::Auto }
     }
 }
 
-/// Everything that one thread drives.
+/// The event loop of one thread.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one driver per thread")]
 pub enum Driver<H: Handler> {
@@ -156,22 +155,23 @@ pub enum Driver<H: Handler> {
 }
 
 impl<H: Handler> Driver<H> {
-    /// Drives the connections that come through `listeners`, from the next [`Driver::turn`] on; `waker`
-    /// ends its waiting. A driver stays on the thread that made it.
+    /// Creates a driver for `listeners`. Connections are accepted from the first
+    /// [`Driver::run_once`] on; `waker` interrupts its waiting. A driver must stay on the thread
+    /// that created it.
     ///
     /// # Errors
-    /// The error of making what it needs of the kernel; `EMFILE` for example. `Unsupported` when
-    /// `io_uring` was asked for by name and is not to be had.
+    /// The error of creating kernel objects, such as `EMFILE`; `Unsupported` when io_uring was
+    /// requested and is not available.
     pub fn new(listeners: Vec<Listener>, waker: Waker, settings: Settings) -> io::Result<Self> {
-        Ok(match settings.choice {
-            Choice::Auto | Choice::Epoll => {
+        Ok(match settings.backend {
+            Backend::Auto | Backend::Epoll => {
                 Self::Epoll(epoll::Driver::new(listeners, waker, settings)?)
             }
-            Choice::Uring => Self::Uring(uring::Driver::new(listeners, waker, settings)?),
+            Backend::Uring => Self::Uring(uring::Driver::new(listeners, waker, settings)?),
         })
     }
 
-    /// How many connections there are.
+    /// The number of open connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         match self {
@@ -180,20 +180,20 @@ impl<H: Handler> Driver<H> {
         }
     }
 
-    /// Waits for something to happen and deals with all that has.
+    /// Waits for events and processes them.
     ///
     /// # Errors
-    /// The error of `epoll_wait(2)` or `io_uring_enter(2)`. What goes wrong with one connection ends that
-    /// connection only.
+    /// The error of `epoll_wait(2)` or `io_uring_enter(2)`. An error of a connection
+    /// closes that connection only.
     #[inline]
-    pub fn turn(&mut self, handler: &mut H) -> io::Result<Turn> {
+    pub fn run_once(&mut self, handler: &mut H) -> io::Result<PollOutcome> {
         match self {
-            Self::Epoll(driver) => driver.turn(handler),
-            Self::Uring(driver) => driver.turn(handler),
+            Self::Epoll(driver) => driver.run_once(handler),
+            Self::Uring(driver) => driver.run_once(handler),
         }
     }
 
-    /// Takes what the kernel has accepted for us, and closes the listeners: the first half of stopping.
+    /// Accepts all queued connections and closes the listeners: the first step of a shutdown.
     ///
     /// # Errors
     /// The error of `epoll_ctl(2)` or `io_uring_enter(2)`.
@@ -204,7 +204,7 @@ impl<H: Handler> Driver<H> {
         }
     }
 
-    /// Closes every connection without a word. The driver is of no use afterwards.
+    /// Closes all connections. The driver must not be used afterwards.
     pub fn close_all(&mut self, handler: &mut H) {
         match self {
             Self::Epoll(driver) => driver.close_all(handler),

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
-/// Ends another thread's waiting. Clones wake the same driver.
+/// Wakes a waiting driver. Clones wake the same driver.
 #[derive(Clone, Debug)]
 pub struct Waker {
     fd: Arc<OwnedFd>,
 }
 
 impl Waker {
-    /// Wakes nobody until a driver has it.
+    /// Creates a waker, to be passed to a driver.
     ///
     /// # Errors
     /// The error of `eventfd(2)`.
@@ -23,7 +23,8 @@ impl Waker {
         Ok(Self { fd: Arc::new(eventfd(0, flags)?) })
     }
 
-    /// Makes the driver's next or current turn a [`super::Turn::Woken`]. Several calls may become one.
+    /// Makes the driver's next or current turn a [`super::PollOutcome::Woken`]. Several calls may
+    /// become one.
     ///
     /// # Errors
     /// The error of `write(2)`.

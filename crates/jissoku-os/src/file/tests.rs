@@ -65,21 +65,21 @@ fn a_name_stands_for_a_file_or_a_folder_or_nothing() {
     fs::mknodat(CWD, place.0.join("queue"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
         .expect("a queue can be made");
     let root = Root::open(&place.0).expect("the folder is there");
-    let kind = |name: &str, links| match root.look(Path::new(name), links) {
-        Ok(Found::File(_)) => "file",
-        Ok(Found::Folder(_)) => "folder",
-        Ok(Found::Nothing) => "nothing",
-        Ok(Found::Forbidden) => "forbidden",
+    let kind = |name: &str, links| match root.lookup(Path::new(name), links) {
+        Ok(LookupResult::File(_)) => "file",
+        Ok(LookupResult::Dir(_)) => "folder",
+        Ok(LookupResult::Nothing) => "nothing",
+        Ok(LookupResult::Forbidden) => "forbidden",
         Err(_) => "error",
     };
-    assert_eq!(kind("file", Links::Never), "file");
-    assert_eq!(kind("link", Links::Beneath), "file");
-    assert_eq!(kind("link", Links::Never), "nothing");
-    assert_eq!(kind("folder", Links::Beneath), "folder");
-    assert_eq!(kind(".", Links::Never), "folder");
+    assert_eq!(kind("file", SymlinkPolicy::Never), "file");
+    assert_eq!(kind("link", SymlinkPolicy::Beneath), "file");
+    assert_eq!(kind("link", SymlinkPolicy::Never), "nothing");
+    assert_eq!(kind("folder", SymlinkPolicy::Beneath), "folder");
+    assert_eq!(kind(".", SymlinkPolicy::Never), "folder");
     let long = "a".repeat(300);
     for name in ["out", "..", "/", "round", "socket", "queue", "file/", "file/a", "no", "", &long] {
-        assert_eq!(kind(name, Links::Beneath), "nothing", "{name:?}");
+        assert_eq!(kind(name, SymlinkPolicy::Beneath), "nothing", "{name:?}");
     }
 }
 
@@ -90,13 +90,13 @@ fn a_folder_tells_its_names() {
     symlink("a", place.0.join("b")).expect("a link can be made");
     std::fs::create_dir(place.0.join("c")).expect("a folder can be made");
     let root = Root::open(&place.0).expect("the folder is there");
-    let Ok(Found::Folder(folder)) = root.look(Path::new("."), Links::Beneath) else {
+    let Ok(LookupResult::Dir(folder)) = root.lookup(Path::new("."), SymlinkPolicy::Beneath) else {
         unreachable!("it is a folder")
     };
     let mut entries = folder.entries(10).expect("it can be read");
     entries.sort_by(|one, other| one.name.cmp(&other.name));
     let kinds: Vec<_> = entries.iter().map(|entry| (entry.name.to_str(), entry.kind)).collect();
-    let expected = [(Some("a"), Kind::File), (Some("b"), Kind::Link), (Some("c"), Kind::Folder)];
+    let expected = [(Some("a"), Kind::File), (Some("b"), Kind::Link), (Some("c"), Kind::Dir)];
     assert_eq!(kinds, expected);
     assert_eq!(entries[0].size, 3);
     assert_eq!(folder.entries(2).expect("it can be read again").len(), 2);
@@ -107,11 +107,11 @@ fn a_file_settles_when_its_times_would_show_a_change() {
     let place = Place::new();
     place.write("a", b"abc");
     let file = File::open(&place.0.join("a")).expect("the file is there");
-    let changed_ns = u64::try_from(file.identity().ctime_ns).expect("it is after 1970");
-    assert!(!file.identity().is_settled(changed_ns));
-    assert!(!file.identity().is_settled(changed_ns - 1_000_000_000), "a clock that was set back");
-    assert!(!file.identity().is_settled(changed_ns + 2_000_000_000));
-    assert!(file.identity().is_settled(changed_ns + 2_000_000_001));
+    let changed_ns = u64::try_from(file.stamp().ctime_ns).expect("it is after 1970");
+    assert!(!file.stamp().is_mtime_stable(changed_ns));
+    assert!(!file.stamp().is_mtime_stable(changed_ns - 1_000_000_000), "a clock that was set back");
+    assert!(!file.stamp().is_mtime_stable(changed_ns + 2_000_000_000));
+    assert!(file.stamp().is_mtime_stable(changed_ns + 2_000_000_001));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn the_bytes_of_a_file_that_lost_its_name_are_what_they_were() {
     std::fs::rename(place.0.join("b"), place.0.join("a")).expect("a file can be renamed");
     assert!(file.is_unchanged());
     let found = File::open(&place.0.join("a")).expect("the file is there");
-    assert_ne!(found.identity(), file.identity());
+    assert_ne!(found.stamp(), file.stamp());
     std::fs::write(place.0.join("a"), b"longer").expect("a file can be written");
     assert!(!found.is_unchanged());
 }

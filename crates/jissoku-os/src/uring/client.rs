@@ -1,174 +1,176 @@
-//! A ring for those who ask: what leaves in a turn goes with the next wait, and what comes is told piece by
-//! piece.
+//! A ring for clients: sends are submitted with the next wait, and events are delivered to a
+//! callback.
 
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use super::report::{Received, Report};
-use super::ring::{Bytes, Parcel, Ring, Wait};
+use super::cqe::{Completion, Received};
+use super::ring::{Ring, SendData, SendRequest, Wait};
 
-/// How long to wait for something to happen.
+/// The timeout of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// Not at all.
-    None,
-    /// So long at most.
+pub enum Timeout {
+    /// Do not wait.
+    NonBlocking,
+    /// Wait for at most this time.
     For(Duration),
-    /// For ever.
-    Endless,
+    /// Wait without limit.
+    Forever,
 }
 
-/// Bytes that are to leave on a socket.
+/// Bytes to send.
 #[derive(Debug)]
-pub struct Letter<'a> {
-    /// Where they leave.
+pub struct RingSend<'a> {
+    /// The socket.
     pub socket: BorrowedFd<'a>,
-    /// What leaves.
+    /// The bytes.
     pub bytes: &'a [u8],
-    /// What an [`Event::Short`] calls the letter.
+    /// Its number in [`RingEvent::Short`].
     pub number: u64,
 }
 
-/// What has happened.
+/// A completed operation.
 #[derive(Debug)]
-pub enum Event<'a> {
-    /// Bytes came. Unless it `goes_on`, receiving must be asked for again.
+pub enum RingEvent<'a> {
+    /// Bytes were received. Without `more`, receiving has to be started again.
     Bytes {
-        /// As given to [`Client::receive`].
+        /// As given to [`RingClient::receive`].
         number: u64,
-        /// What came.
+        /// The received bytes.
         bytes: &'a [u8],
-        /// Whether more will be told without being asked for.
-        goes_on: bool,
+        /// Whether the multishot receive is still active.
+        more: bool,
     },
-    /// The peer will send no more.
+    /// End of file.
     End {
-        /// As given to [`Client::receive`].
+        /// As given to [`RingClient::receive`].
         number: u64,
     },
     /// Receiving failed.
     Failed {
-        /// As given to [`Client::receive`].
+        /// As given to [`RingClient::receive`].
         number: u64,
     },
-    /// Receiving stopped, for want of a buffer, and must be asked for again.
+    /// Receiving stopped for lack of buffers, and has to be started again.
     Stopped {
-        /// As given to [`Client::receive`].
+        /// As given to [`RingClient::receive`].
         number: u64,
     },
-    /// What was watched is ready. Unless it `goes_on`, watching must be asked for again.
+    /// A polled descriptor is ready. Without `more`, polling has to be started again.
     Ready {
-        /// As given to [`Client::watch`] or [`Client::await_room`].
+        /// As given to [`RingClient::watch`] or [`RingClient::poll_writable`].
         number: u64,
-        /// Whether it will be told of again without being asked for.
-        goes_on: bool,
+        /// Whether the poll is still active.
+        more: bool,
     },
-    /// A letter has not left, or only the front of it.
+    /// A send has failed or was short.
     Short {
-        /// The letter's.
+        /// The number of the send.
         number: u64,
-        /// How much of it left, or why nothing did.
+        /// The sent size, or the error.
         outcome: io::Result<usize>,
     },
 }
 
-/// An `io_uring(7)` with receive buffers. It stays on the thread that made it.
-pub struct Client {
+/// An `io_uring(7)` with provided buffers. It must stay on the thread that created it.
+pub struct RingClient {
     ring: Ring,
-    reports: Vec<Report>,
+    completions: Vec<Completion>,
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for RingClient {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Client").finish_non_exhaustive()
     }
 }
 
-impl Client {
+impl RingClient {
     /// Opens a ring.
     ///
     /// # Errors
     /// The error of `io_uring_setup(2)` or `io_uring_register(2)`.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { ring: Ring::new()?, reports: Vec::new() })
+        Ok(Self { ring: Ring::new()?, completions: Vec::new() })
     }
 
-    /// Tells of whatever comes on a socket, until its end or until told not to. Numbers are smaller than
-    /// 2^61.
+    /// Receives from a socket until end of file or until cancelled. `number` is below 2^61.
     pub fn receive(&mut self, socket: impl AsFd, number: u64) {
         self.ring.receive(socket, number);
     }
 
-    /// Ends [`Client::receive`]; it would keep the connection open although its socket is closed here.
+    /// Ends [`RingClient::receive`]; an active receive keeps the connection open after its socket
+    /// is closed.
     pub fn cancel_receive(&mut self, number: u64) {
         self.ring.cancel_receive(number);
     }
 
-    /// Tells whenever there is something to read.
+    /// Reports whenever `source` is readable.
     pub fn watch(&mut self, source: impl AsFd, number: u64) {
         self.ring.watch(source, number);
     }
 
-    /// Tells once when there is room to send.
-    pub fn await_room(&mut self, socket: impl AsFd, number: u64) {
-        self.ring.await_room(socket, number);
+    /// Reports once when `socket` is writable.
+    pub fn poll_writable(&mut self, socket: impl AsFd, number: u64) {
+        self.ring.poll_writable(socket, number);
     }
 
-    /// Ends [`Client::await_room`].
-    pub fn cancel_room(&mut self, number: u64) {
-        self.ring.cancel_room(number);
+    /// Ends [`RingClient::poll_writable`].
+    pub fn cancel_poll(&mut self, number: u64) {
+        self.ring.cancel_poll(number);
     }
 
-    /// Sends the letters, as far as there is room for each, and waits for something to tell.
+    /// Submits the sends and waits for events.
     ///
     /// # Errors
-    /// The error of `io_uring_enter(2)`. The ring is of no use after one.
+    /// The error of `io_uring_enter(2)`. The ring must not be used afterwards.
     #[expect(single_use_lifetimes, reason = "an `impl Trait` cannot do without the name")]
     pub fn enter<'a>(
         &mut self,
-        letters: impl Iterator<Item = Letter<'a>>,
-        patience: Patience,
+        sends: impl Iterator<Item = RingSend<'a>>,
+        timeout: Timeout,
     ) -> io::Result<()> {
-        let parcels = letters.map(|Letter { socket, bytes, number }| Parcel {
+        let requests = sends.map(|RingSend { socket, bytes, number }| SendRequest {
             socket,
-            bytes: Bytes::whole(bytes),
+            bytes: SendData::whole(bytes),
             index: number,
         });
-        let wait = match patience {
-            Patience::None => Wait::Not,
-            Patience::For(time) => Wait::For(time),
-            Patience::Endless => Wait::Long,
+        let wait = match timeout {
+            Timeout::NonBlocking => Wait::NonBlocking,
+            Timeout::For(time) => Wait::For(time),
+            Timeout::Forever => Wait::Forever,
         };
-        self.ring.enter(parcels, wait)
+        self.ring.enter(requests, wait)
     }
 
-    /// Tells of everything that has happened: first of letters that did not leave, since what comes may
-    /// lead to others on the same sockets.
-    pub fn collect(&mut self, mut tell: impl FnMut(Event<'_>)) {
-        let Self { ring, reports } = self;
-        ring.collect(reports);
-        for report in reports.extract_if(.., |report| matches!(report, Report::Short { .. })) {
-            if let Report::Short { index, outcome } = report {
-                tell(Event::Short { number: index, outcome });
+    /// Delivers all events: first failed sends, because received bytes may lead to further sends on
+    /// the same sockets.
+    pub fn collect(&mut self, mut tell: impl FnMut(RingEvent<'_>)) {
+        let Self { ring, completions } = self;
+        ring.collect(completions);
+        for completion in
+            completions.extract_if(.., |completion| matches!(completion, Completion::Short { .. }))
+        {
+            if let Completion::Short { index, outcome } = completion {
+                tell(RingEvent::Short { number: index, outcome });
             }
         }
-        for report in reports.drain(..) {
-            match report {
-                Report::Received { number, what, goes_on } => match what {
-                    Received::Bytes(filled) => {
-                        tell(Event::Bytes { number, bytes: ring.bytes(&filled), goes_on });
-                        ring.give_back(filled);
+        for completion in completions.drain(..) {
+            match completion {
+                Completion::Received { number, what, more } => match what {
+                    Received::Bytes(lease) => {
+                        tell(RingEvent::Bytes { number, bytes: ring.bytes(&lease), more });
+                        ring.release(lease);
                     }
-                    Received::End => tell(Event::End { number }),
-                    Received::Failed => tell(Event::Failed { number }),
-                    Received::Starved => tell(Event::Stopped { number }),
+                    Received::End => tell(RingEvent::End { number }),
+                    Received::Failed => tell(RingEvent::Failed { number }),
+                    Received::NoBuffers => tell(RingEvent::Stopped { number }),
                     Received::Cancelled => {}
                 },
-                Report::Ready { number, goes_on } => tell(Event::Ready { number, goes_on }),
-                // No listener is ours, and letters have had their turn.
-                Report::Accepted { .. } | Report::Short { .. } => {}
+                Completion::Ready { number, more } => tell(RingEvent::Ready { number, more }),
+                // There are no listeners, and sends were processed above.
+                Completion::Accepted { .. } | Completion::Short { .. } => {}
             }
         }
     }
@@ -181,8 +183,8 @@ mod tests {
 
     use super::*;
 
-    fn client() -> Option<Client> {
-        let client = super::super::is_available().then(Client::new);
+    fn client() -> Option<RingClient> {
+        let client = super::super::is_available().then(RingClient::new);
         if client.is_none() {
             eprintln!("skipped: this kernel has no io_uring for us");
         }
@@ -194,19 +196,19 @@ mod tests {
         let Some(mut client) = client() else { return };
         let (near, mut far) = UnixStream::pair().expect("a pair can be had");
         client.receive(&near, 7);
-        let letter = Letter { socket: near.as_fd(), bytes: b"ask", number: 0 };
-        client.enter([letter].into_iter(), Patience::None).expect("it is taken");
+        let send = RingSend { socket: near.as_fd(), bytes: b"ask", number: 0 };
+        client.enter([send].into_iter(), Timeout::NonBlocking).expect("it is taken");
         let mut asked = [0; 3];
         far.read_exact(&mut asked).expect("it came");
         far.write_all(b"answer").expect("somebody listens");
         drop(far);
         let (mut seen, mut ended) = (Vec::new(), false);
         while !ended {
-            client.enter(std::iter::empty(), Patience::Endless).expect("it goes on");
+            client.enter(std::iter::empty(), Timeout::Forever).expect("it goes on");
             client.collect(|event| match event {
-                Event::Bytes { number: 7, bytes, .. } => seen.extend_from_slice(bytes),
-                Event::End { number: 7 } => ended = true,
-                Event::Stopped { .. } | Event::Ready { .. } => {}
+                RingEvent::Bytes { number: 7, bytes, .. } => seen.extend_from_slice(bytes),
+                RingEvent::End { number: 7 } => ended = true,
+                RingEvent::Stopped { .. } | RingEvent::Ready { .. } => {}
                 other => unreachable!("{other:?}"),
             });
         }
@@ -218,11 +220,11 @@ mod tests {
         let Some(mut client) = client() else { return };
         let (near, _far) = UnixStream::pair().expect("a pair can be had");
         let much = vec![0; 4 << 20];
-        let letter = Letter { socket: near.as_fd(), bytes: &much, number: 3 };
-        client.enter([letter].into_iter(), Patience::None).expect("it is taken");
+        let send = RingSend { socket: near.as_fd(), bytes: &much, number: 3 };
+        client.enter([send].into_iter(), Timeout::NonBlocking).expect("it is taken");
         let mut left = 0;
         client.collect(|event| match event {
-            Event::Short { number: 3, outcome } => left = outcome.expect("some of it fits"),
+            RingEvent::Short { number: 3, outcome } => left = outcome.expect("some of it fits"),
             other => unreachable!("{other:?}"),
         });
         assert!((1..much.len()).contains(&left));

@@ -1,34 +1,34 @@
-//! Completion: `io_uring(7)` as we use it. [`answer`] is a whole server for those who answer with constant
-//! bytes; [`Client`] is for those who ask; [`Ring`] is what the driver for everybody else stands on.
+//! `io_uring(7)`. [`Ring`] is used by the driver, [`RingClient`] by clients, and [`serve_constant`]
+//! is a complete server with constant responses.
 //!
-//! Multishot accepts and receives, a small ring of receive buffers, sends whose success is not reported,
-//! and task work deferred to the one call per turn that submits and waits. Needs Linux 6.1.
+//! Uses multishot accepts and receives, a small ring of provided buffers, sends without success
+//! completions, and deferred task work, with one system call per iteration. Requires Linux 6.1.
 
-mod answer;
 mod buffers;
 mod client;
-mod report;
-mod request;
+mod constant_server;
+mod cqe;
 mod ring;
+mod sqe;
 
 use std::io;
 
 use io_uring::IoUring;
 
-pub use answer::answer;
-pub(crate) use buffers::Filled;
-pub use client::{Client, Event, Letter, Patience};
-pub(crate) use report::{Received, Report};
-pub(crate) use ring::{Bytes, Parcel, Ring, Wait};
+pub(crate) use buffers::BufferLease;
+pub use client::{RingClient, RingEvent, RingSend, Timeout};
+pub use constant_server::serve_constant;
+pub(crate) use cqe::{Completion, Received};
+pub(crate) use ring::{Ring, SendData, SendRequest, Wait};
 
-/// Requests and completions that fit into the queues.
+/// Sizes of the submission and completion queues.
 const REQUESTS: u32 = 1024;
 const COMPLETIONS: u32 = 8192;
 
-/// Whether this kernel has what this module needs, and lets us use it.
+/// Whether the kernel supports and permits io_uring as used here.
 #[must_use]
 pub fn is_available() -> bool {
-    ring::try_out().is_ok()
+    ring::probe().is_ok()
 }
 
 fn open() -> io::Result<IoUring> {

@@ -1,55 +1,55 @@
-//! What a connection waits for, and what it remembers of a request meanwhile.
+//! The phases of a connection and the state of a pending request.
 
 use std::os::fd::OwnedFd;
 
 use jissoku_http::Head;
 
-use crate::handler::Plan;
+use crate::handler::ResponsePlan;
 
-/// What the connection waits for.
+/// What a connection is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The first byte of all.
-    Fresh,
-    /// To be told that there is no room for it.
-    Refused,
-    /// The first byte of another request.
+    /// The first byte of the connection.
+    AwaitingFirst,
+    /// The 503 for a connection over the limit is to be written.
+    OverLimit,
+    /// The first byte of the next request.
     Idle,
     /// The rest of a head.
     Head,
-    /// The rest of a body, of which so many bytes have come.
+    /// The rest of a body, of which this many bytes were received.
     Body(u64),
     /// The end of a delay.
     Delay { due_ns: u64 },
-    /// The head of its answer to leave before the body.
-    Split,
-    /// Its next turn: the stash holds more requests.
-    Turn,
-    /// The client, to read a refusal; so many bytes have been read past it.
+    /// The head of the response was sent; its body follows (injected fault).
+    HeadSent,
+    /// Other connections are served first; more input is buffered.
+    Yielded,
+    /// Lingering close after an error response; this many bytes were discarded.
     Linger(u64),
-    /// Its end.
+    /// The connection is to be closed.
     Closing,
 }
 
-/// A request that was understood and is not answered yet.
+/// A parsed request that is not answered yet.
 #[derive(Debug)]
 pub(super) struct Request {
-    pub(super) plan: Plan,
+    pub(super) plan: ResponsePlan,
     pub(super) version: jissoku_http::Version,
     pub(super) keeps_alive: bool,
 }
 
 impl Request {
     #[inline]
-    pub(super) const fn new(head: &Head, plan: Plan) -> Self {
+    pub(super) const fn new(head: &Head, plan: ResponsePlan) -> Self {
         Self { plan, version: head.version, keeps_alive: head.keeps_alive }
     }
 }
 
-/// What planted causes have a connection remember.
+/// State of injected faults.
 #[derive(Debug, Default)]
-pub(super) struct Burden {
-    /// The socket, to ask for its peer.
+pub(super) struct InjectionState {
+    /// The socket, for `getpeername(2)`.
     pub(super) peer: Option<OwnedFd>,
     /// Requests so far.
     pub(super) requests: u32,

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jissoku_os::driver::Output;
+use jissoku_os::driver::SendBuffer;
 
 use super::*;
-use crate::census::Census;
-use crate::handler::{Contract, Service, Site};
+use crate::connection_limiter::ConnectionLimiter;
+use crate::handler::{Content, Contract, WorkerSite};
 use crate::limits::{Limits, SHARED_SIZE_MIN};
-use crate::metrics::Tally;
+use crate::metrics::ShardHandle;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -17,30 +17,41 @@ const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\n";
 
 /// A connection, and what a driver would have for it.
 struct Scene {
-    desk: Desk,
+    context: WorkerContext,
     connection: Connection,
-    output: Output,
+    output: SendBuffer,
 }
 
 impl Scene {
     fn new() -> Self {
         let limits = Limits::DEFAULT;
-        let site = Site::Contract(Contract::new(None, Duration::ZERO, 0));
-        let census = Arc::new(Census::new(&limits));
-        let desk =
-            Desk::new(Service::new(Arc::new(site), Tally::default()), census, limits, SECOND_NS);
-        let connection = Connection::new(Key::default(), Seat::default(), SECOND_NS);
-        Self { desk, connection, output: Output::default() }
+        let site = Content::Contract(Contract::new(None, Duration::ZERO, 0));
+        let limiter = Arc::new(ConnectionLimiter::new(&limits));
+        let context = WorkerContext::new(
+            WorkerSite::new(Arc::new(site), ShardHandle::default()),
+            limiter,
+            limits,
+            SECOND_NS,
+        );
+        let connection = Connection::new(ConnectionId::default(), Permit::default(), SECOND_NS);
+        Self { context, connection, output: SendBuffer::default() }
     }
 
     fn send(&mut self, text: &str) -> Next {
-        self.connection.receive(text.as_bytes(), &mut self.desk, &mut self.output)
+        self.connection.on_data(text.as_bytes(), &mut self.context, &mut self.output)
+    }
+
+    /// What was put out so far.
+    fn text(&mut self) -> String {
+        let mut bytes = vec![0; self.output.size()];
+        self.output.read(&mut bytes).expect("it is all in memory");
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Lets a second pass, at the end of which the driver looks.
     fn wait(&mut self, unsent: usize) -> Next {
-        self.desk.pass(SECOND_NS);
-        self.connection.proceed(unsent, &mut self.desk, &mut self.output)
+        self.context.pass(SECOND_NS);
+        self.connection.resume(unsent, &mut self.context, &mut self.output)
     }
 
     /// Sends `piece` every second until the connection ends: after how many seconds, and how.
@@ -78,21 +89,46 @@ fn who_says_nothing_more_has_the_time_between_requests() {
 
 #[test]
 fn a_head_has_its_time_however_it_drips() {
-    check("\r\n", "", (11, Next::Finish));
-    check("G", "", (11, Next::Finish));
-    check("GET /", "x", (11, Next::Finish));
-    check("GET / HTTP/1.1\r\nHost: a\r\n", "X: y\r\n", (11, Next::Finish));
-    check(&format!("{GET}\r\n"), "", (11, Next::Finish));
-    check(&format!("{GET}GET"), "x", (11, Next::Finish));
+    check("\r\n", "", (11, Next::ShutdownWrite));
+    check("G", "", (11, Next::ShutdownWrite));
+    check("GET /", "x", (11, Next::ShutdownWrite));
+    check("GET / HTTP/1.1\r\nHost: a\r\n", "X: y\r\n", (11, Next::ShutdownWrite));
+    check(&format!("{GET}\r\n"), "", (11, Next::ShutdownWrite));
+    check(&format!("{GET}GET"), "x", (11, Next::ShutdownWrite));
+}
+
+#[test]
+fn a_refused_head_request_gets_no_body() {
+    let fields = "Host: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n";
+    let refusal = |method: &str| {
+        let mut scene = Scene::new();
+        assert_eq!(scene.send(&format!("{method} / HTTP/1.1\r\n{fields}")), Next::ShutdownWrite);
+        scene.text()
+    };
+    assert!(refusal("GET").ends_with("Content-Length: 12\r\n\r\nBad Request\n"));
+    assert!(refusal("HEAD").ends_with("Content-Length: 12\r\n\r\n"), "{}", refusal("HEAD"));
+    // The body is refused, or its pace, when the head is long gone.
+    let chunked = "HEAD / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (head, rest) in [(chunked, "x"), ("HEAD nowhere HTTP/1.1\r\n\r\n", "")] {
+        let mut scene = Scene::new();
+        scene.send(head);
+        scene.send(rest);
+        assert!(scene.text().ends_with("\r\n\r\n"), "{head}");
+    }
+    let mut scene = Scene::new();
+    scene.send("HEAD /slow");
+    assert_eq!(scene.drip(""), (11, Next::ShutdownWrite));
+    let text = scene.text();
+    assert!(text.starts_with("HTTP/1.1 408 ") && text.ends_with("\r\n\r\n"), "{text}");
 }
 
 #[test]
 fn a_body_has_to_keep_its_pace() {
     let slow = format!("{POST}Content-Length: 1000000\r\n\r\n");
-    check(&slow, "", (6, Next::Finish));
+    check(&slow, "", (6, Next::ShutdownWrite));
     // After the grace 240 bytes are due each second; what came in the grace counts.
-    check(&slow, "x", (6, Next::Finish));
-    check(&slow, &"x".repeat(100), (8, Next::Finish));
+    check(&slow, "x", (6, Next::ShutdownWrite));
+    check(&slow, &"x".repeat(100), (8, Next::ShutdownWrite));
     let mut scene = Scene::new();
     scene.send(&slow);
     for _ in 0..1_000 {
@@ -105,9 +141,9 @@ fn a_body_has_to_keep_its_pace() {
 fn what_frames_a_body_does_not_count() {
     let slow = format!("{POST}Transfer-Encoding: chunked\r\n\r\n");
     // 600 bytes per second, of which 100 are the body.
-    check(&slow, &"1\r\nx\r\n".repeat(100), (8, Next::Finish));
-    check(&format!("{slow}9;"), "x", (6, Next::Finish));
-    check(&format!("{slow}0\r\n"), "X: y\r\n", (6, Next::Finish));
+    check(&slow, &"1\r\nx\r\n".repeat(100), (8, Next::ShutdownWrite));
+    check(&format!("{slow}9;"), "x", (6, Next::ShutdownWrite));
+    check(&format!("{slow}0\r\n"), "X: y\r\n", (6, Next::ShutdownWrite));
 }
 
 #[test]
@@ -150,23 +186,23 @@ fn a_client_that_does_not_read_makes_us_hold_little() {
     let received = 32 * 1024;
     let mut scene = Scene::new();
     let requests = GET.repeat(received / GET.len());
-    assert_eq!(scene.send(&requests), Next::Proceed);
-    let held = scene.output.copied_size() + scene.connection.stash.capacity();
+    assert_eq!(scene.send(&requests), Next::Yield);
+    let held = scene.output.copied_size() + scene.connection.input.capacity();
     // One answer that is still copied may be this much larger.
     let held_max = held + SHARED_SIZE_MIN;
     assert!(held_max <= 64 * 1024, "{held_max} bytes");
     // Nothing is added while that is not taken.
     for _ in 0..5 {
-        assert_eq!(scene.wait(held), Next::Proceed);
+        assert_eq!(scene.wait(held), Next::Yield);
     }
-    assert_eq!(scene.output.copied_size() + scene.connection.stash.capacity(), held);
+    assert_eq!(scene.output.copied_size() + scene.connection.input.capacity(), held);
 }
 
 #[test]
 fn an_idle_connection_is_small() {
     let mut scene = Scene::new();
     scene.send(GET);
-    assert_eq!(scene.connection.stash.capacity(), 0, "its bytes are given back");
+    assert_eq!(scene.connection.input.capacity(), 0, "its bytes are given back");
     let size = size_of::<Connection>();
     assert!(size <= 320, "{size} bytes");
 }

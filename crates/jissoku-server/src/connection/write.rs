@@ -1,95 +1,114 @@
-//! Puts out answers: the lines that change from one to the next, and what the site gave.
+//! Writes responses: the status line and connection header, and what the handler returned.
 
 use std::sync::Arc;
 
 use jissoku_http::Reject;
-use jissoku_http::response::{self, Answer, Persistence};
-use jissoku_os::driver::Output;
+use jissoku_http::response::{self, ConnectionHeader, StaticResponse};
+use jissoku_os::driver::SendBuffer;
 
-use crate::handler::{Plan, Reply};
+use crate::handler::{ResponsePlan, ResponseRef};
 use crate::limits::RETRY_AFTER_S;
-use crate::worker::Desk;
+use crate::worker::WorkerContext;
 
-/// How much of an answer.
+/// Which part of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum ResponsePart {
     Whole,
     Head,
     Body,
 }
 
-impl Extent {
-    const fn of(self, answer: &Answer) -> &[u8] {
+impl ResponsePart {
+    const fn of(self, answer: &StaticResponse) -> &[u8] {
         match self {
-            Self::Whole => answer.whole(),
+            Self::Whole => answer.bytes(),
             Self::Head => answer.head(),
             Self::Body => answer.body(),
         }
     }
 }
 
-/// Puts out one answer, or the part of it that is asked for.
+/// Writes a response, or a part of it.
 #[inline]
 pub(super) fn write(
-    plan: &Plan,
-    persistence: Persistence,
-    extent: Extent,
-    desk: &Desk,
-    output: &mut Output,
+    plan: &ResponsePlan,
+    persistence: ConnectionHeader,
+    part: ResponsePart,
+    context: &WorkerContext,
+    output: &mut SendBuffer,
 ) {
-    let reply = desk.service().reply(&plan.page);
+    let reply = context.service().reply(&plan.kind);
     let status = match reply {
-        Reply::Verbatim { lives, ends } => {
-            let answer = if persistence == Persistence::Ends { ends } else { lives };
-            return output.append(extent.of(answer));
+        ResponseRef::Verbatim { keep_alive, close } => {
+            let answer = if persistence == ConnectionHeader::Close { close } else { keep_alive };
+            return output.append(part.of(answer));
         }
-        Reply::Whole(status, _) | Reply::Split(status, ..) | Reply::File(status, ..) => status,
-        Reply::Made(made) => made.status,
+        ResponseRef::Whole(status, _)
+        | ResponseRef::Split(status, ..)
+        | ResponseRef::File(status, ..) => status,
+        ResponseRef::Dynamic(made) => made.status,
     };
-    if extent != Extent::Body {
-        desk.openings().with(status, |opening| output.append(opening));
+    if part != ResponsePart::Body {
+        context.status_lines().with(status, |opening| output.append(opening));
         output.append(persistence.field());
     }
     match reply {
-        Reply::Whole(_, answer) | Reply::Split(_, answer, _) | Reply::File(_, answer, _) => {
-            output.append(extent.of(answer));
+        ResponseRef::Whole(_, answer)
+        | ResponseRef::Split(_, answer, _)
+        | ResponseRef::File(_, answer, _) => {
+            output.append(part.of(answer));
         }
-        Reply::Made(made) if extent != Extent::Body => output.append(&made.head),
-        Reply::Made(_) | Reply::Verbatim { .. } => {}
+        ResponseRef::Dynamic(made) if part != ResponsePart::Body => output.append(&made.head),
+        ResponseRef::Dynamic(_) | ResponseRef::Verbatim { .. } => {}
     }
-    if extent == Extent::Head {
+    if part == ResponsePart::Head {
         return;
     }
     match reply {
-        Reply::Split(_, _, bytes) => output.share(Arc::clone(bytes)),
-        Reply::File(_, _, file) => output.file(Arc::clone(file), 0..file.identity().size),
-        Reply::Made(made) => made.write_body(output),
-        Reply::Whole(..) | Reply::Verbatim { .. } => {}
+        ResponseRef::Split(_, _, bytes) => output.share(Arc::clone(bytes)),
+        ResponseRef::File(_, _, file) => output.file(Arc::clone(file), 0..file.stamp().size),
+        ResponseRef::Dynamic(made) => made.write_body(output),
+        ResponseRef::Whole(..) | ResponseRef::Verbatim { .. } => {}
     }
 }
 
-/// Puts out why a request is refused, and returns the size of the body. The connection ends with it.
+/// Writes an error response and returns the size of its body. The connection is closed after it.
+/// `part` is [`ResponsePart::Head`] for a HEAD request.
 #[cold]
-pub(super) fn write_refusal(reject: Reject, desk: &Desk, output: &mut Output) -> u64 {
+pub(super) fn write_rejection(
+    reject: Reject,
+    part: ResponsePart,
+    context: &WorkerContext,
+    output: &mut SendBuffer,
+) -> u64 {
     let text = match reject {
         Reject::TlsMissing => "This port speaks TLS: write https:// instead.",
         reject => response::reason(reject.status()),
     };
-    write_last(reject.status(), "", text, desk, output)
+    let answer = last(reject.status(), "", text, context, output);
+    output.append(part.of(&answer));
+    if part == ResponsePart::Head { 0 } else { answer.body_size() }
 }
 
-/// Puts out that there is no room for another connection.
+/// Writes a 503 for a connection over the limit.
 #[cold]
-pub(super) fn write_turned_away(desk: &Desk, output: &mut Output) {
+pub(super) fn write_over_limit(context: &WorkerContext, output: &mut SendBuffer) {
     let fields = format!("Retry-After: {RETRY_AFTER_S}\r\n");
-    write_last(503, &fields, response::reason(503), desk, output);
+    let answer = last(503, &fields, response::reason(503), context, output);
+    // No request was read, so it is not known to be a HEAD.
+    output.append(answer.bytes());
 }
 
-fn write_last(status: u16, fields: &str, text: &str, desk: &Desk, output: &mut Output) -> u64 {
-    desk.openings().with(status, |opening| output.append(opening));
-    output.append(Persistence::Ends.field());
-    let body = format!("{text}\n");
+/// Writes the first lines of a final response and returns the rest.
+fn last(
+    status: u16,
+    fields: &str,
+    text: &str,
+    context: &WorkerContext,
+    output: &mut SendBuffer,
+) -> StaticResponse {
+    context.status_lines().with(status, |opening| output.append(opening));
+    output.append(ConnectionHeader::Close.field());
     let fields = format!("{fields}Content-Type: text/plain\r\n");
-    output.append(Answer::new(&fields, body.as_bytes()).whole());
-    body.len() as u64
+    StaticResponse::new(&fields, format!("{text}\n").as_bytes())
 }

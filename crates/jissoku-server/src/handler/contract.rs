@@ -1,13 +1,16 @@
-//! The common contract of every target: a greeting, 42, a delay, and files.
+//! The contract of all benchmark targets: a greeting, 42, a delay, and files.
 
 use std::time::Duration;
 
 use jissoku_http::Method;
-use jissoku_http::response::Answer;
+use jissoku_http::response::StaticResponse;
 
-use super::{Asked, Files, Fixed, FortyTwo, Known, Page, Plan, Reply, plain};
+use super::{
+    FileRequest, Files, Fixed, FortyTwo, ResponseKind, ResponsePlan, ResponseRef, WorkerCache,
+    plain,
+};
+use crate::busy_loop::BusyLoop;
 use crate::limits::DELAY_MS_MAX;
-use crate::spin::Spin;
 
 const GREETING: &str = "Hello, World!";
 
@@ -17,12 +20,13 @@ pub struct Contract {
     greeting: Fixed,
     forty_two: Box<FortyTwo>,
     files: Option<Files>,
-    bad_request: Answer,
-    not_found: Answer,
+    bad_request: StaticResponse,
+    not_found: StaticResponse,
 }
 
 impl Contract {
-    /// `files` are served below `/files/`; `delay` and `busy_ns` apply to `/`, as in [`Fixed::new`].
+    /// `files` are served below `/files/`; `delay` and `busy_ns` apply to `/`, as in
+    /// [`Fixed::new`].
     #[must_use]
     pub fn new(files: Option<Files>, delay: Duration, busy_ns: u64) -> Self {
         Self {
@@ -35,25 +39,25 @@ impl Contract {
     }
 
     #[inline]
-    pub(super) fn plan(&self, known: &mut Known, asked: &Asked<'_>) -> Plan {
-        let method = asked.head.method;
-        match (method, asked.path) {
+    pub(super) fn plan(&self, cache: &mut WorkerCache, request: &FileRequest<'_>) -> ResponsePlan {
+        let method = request.head.method;
+        match (method, request.path) {
             (Method::Get | Method::Head, b"/") => self.greeting.plan(method),
-            (Method::Get | Method::Head, _) => self.plan_other(known, asked),
-            _ => Plan::new(Page::NotFound, method),
+            (Method::Get | Method::Head, _) => self.plan_other(cache, request),
+            _ => ResponsePlan::new(ResponseKind::NotFound, method),
         }
     }
 
-    fn plan_other(&self, known: &mut Known, asked: &Asked<'_>) -> Plan {
-        let page = match (asked.path, &self.files, asked.path.strip_prefix(b"/files")) {
-            (b"/42", ..) => Page::FortyTwo,
-            (b"/delay", ..) => return plan_delay(asked.head.method, asked.query),
+    fn plan_other(&self, cache: &mut WorkerCache, request: &FileRequest<'_>) -> ResponsePlan {
+        let page = match (request.path, &self.files, request.path.strip_prefix(b"/files")) {
+            (b"/42", ..) => ResponseKind::FortyTwo,
+            (b"/delay", ..) => return plan_delay(request.head.method, request.query),
             (_, Some(files), Some(path)) if path.starts_with(b"/") => {
-                files.page(known, &Asked { path, ..*asked })
+                files.page(cache, &FileRequest { path, ..*request })
             }
-            _ => Page::NotFound,
+            _ => ResponseKind::NotFound,
         };
-        Plan::new(page, asked.head.method)
+        ResponsePlan::new(page, request.head.method)
     }
 
     pub(super) const fn files(&self) -> Option<&Files> {
@@ -61,28 +65,31 @@ impl Contract {
     }
 
     #[inline]
-    pub(super) fn reply<'a>(&'a self, page: &'a Page) -> Reply<'a> {
+    pub(super) fn reply<'a>(&'a self, page: &'a ResponseKind) -> ResponseRef<'a> {
         match page {
-            Page::Text => self.greeting.reply(),
-            Page::FortyTwo => self.forty_two.reply(page),
-            Page::BadRequest => Reply::Whole(400, &self.bad_request),
-            Page::File(held, choice) => {
-                held.reply(*choice).unwrap_or(Reply::Whole(404, &self.not_found))
+            ResponseKind::Text => self.greeting.reply(),
+            ResponseKind::FortyTwo => self.forty_two.reply(page),
+            ResponseKind::BadRequest => ResponseRef::Whole(400, &self.bad_request),
+            ResponseKind::File(cached, choice) => {
+                cached.reply(*choice).unwrap_or(ResponseRef::Whole(404, &self.not_found))
             }
-            _ => Reply::Whole(404, &self.not_found),
+            _ => ResponseRef::Whole(404, &self.not_found),
         }
     }
 
     #[inline]
-    pub(super) const fn spin(&self) -> Option<&Spin> {
-        self.greeting.spin()
+    pub(super) const fn busy_loop(&self) -> Option<&BusyLoop> {
+        self.greeting.busy_loop()
     }
 }
 
-fn plan_delay(method: Method, query: &[u8]) -> Plan {
+fn plan_delay(method: Method, query: &[u8]) -> ResponsePlan {
     match delay_ms(query) {
-        Some(delay_ms) => Plan { delay_ns: delay_ms * 1_000_000, ..Plan::new(Page::Text, method) },
-        None => Plan::new(Page::BadRequest, method),
+        Some(delay_ms) => ResponsePlan {
+            delay_ns: delay_ms * 1_000_000,
+            ..ResponsePlan::new(ResponseKind::Text, method)
+        },
+        None => ResponsePlan::new(ResponseKind::BadRequest, method),
     }
 }
 
@@ -121,10 +128,10 @@ mod tests {
             let head = head.expect("a whole head");
             let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
             let (path, query) = (path.as_bytes(), query.as_bytes());
-            let asked = Asked { head: &head, bytes: &bytes, path, query, now_ns: 0 };
-            contract.plan(&mut Known::default(), &asked)
+            let request = FileRequest { head: &head, bytes: &bytes, path, query, now_ns: 0 };
+            contract.plan(&mut WorkerCache::default(), &request)
         };
-        let page = |method: &str, target: &str| format!("{:?}", plan(method, target).page);
+        let page = |method: &str, target: &str| format!("{:?}", plan(method, target).kind);
         assert_eq!(page("GET", "/"), "Text");
         assert_eq!(page("GET", "/?x"), "Text");
         assert_eq!(page("HEAD", "/"), "Text");

@@ -1,39 +1,41 @@
-//! Says what was understood of a request, so that any outside suite can see it.
+//! Responds with the parsed request, so that external test suites can check it.
 //!
-//! | request | answer |
+//! | request | response |
 //! |---|---|
 //! | `/echo` | the header fields, one `name: value` per line, in order and as they came |
 //! | `/json` | method, target, version, fields and body as JSON, each value in base64 |
 //! | `POST`, `PUT` or `PATCH` elsewhere | the body, with its Content-Type |
 //! | anything else | `OK` |
 //!
-//! Trailers are dropped, and a body over the limit is refused, as for every other site.
+//! Trailers are dropped, and a body over the limit is rejected, as for all other content.
 
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use jissoku_http::framing::Body;
-use jissoku_http::response::Answer;
+use jissoku_http::response::StaticResponse;
 use jissoku_http::{Head, Method, Version};
 
-use super::{Content, Made, Page, Part, Plan, Reply, path_of};
+use super::{
+    BodyPart, DynamicResponse, ResponseBody, ResponseKind, ResponsePlan, ResponseRef, path_of,
+};
 
-/// Serves what was understood.
+/// Serves the parsed request.
 #[derive(Debug)]
 pub struct Echo {
-    ok: Answer,
+    ok: StaticResponse,
 }
 
-/// What is still to be made into an answer when the body has come.
+/// A response that waits for the request body.
 #[derive(Debug)]
 pub(crate) struct Collect {
     wanted: Wanted,
     body: Vec<u8>,
 }
 
-/// What is to be said about a request.
+/// What to respond with.
 #[derive(Debug)]
 enum Wanted {
-    /// A body that is complete already; the request's is read and dropped.
+    /// This text; the request body is discarded.
     Text(Vec<u8>),
     /// The request's body, with its Content-Type.
     Body(Option<Vec<u8>>),
@@ -51,35 +53,35 @@ impl Echo {
     /// Echoes every request.
     #[must_use]
     pub fn new() -> Self {
-        Self { ok: Answer::new("Content-Type: text/plain\r\n", b"OK") }
+        Self { ok: StaticResponse::new("Content-Type: text/plain\r\n", b"OK") }
     }
 
-    /// Plans the answer to a request whose head was read from the front of `bytes`.
-    pub(super) fn plan(head: &Head, bytes: &[u8]) -> Plan {
+    /// Plans the response to a request whose head is at the front of `bytes`.
+    pub(super) fn plan(head: &Head, bytes: &[u8]) -> ResponsePlan {
         let wanted = match path_of(head.path_and_query(bytes)) {
             b"/echo" => Wanted::Text(fields(head, bytes)),
             b"/json" => Wanted::Json(json(head, bytes)),
             _ if matches!(head.method, Method::Post | Method::Put | Method::Patch) => {
                 Wanted::Body(content_type(head, bytes))
             }
-            _ => return Plan::new(Page::Text, head.method),
+            _ => return ResponsePlan::new(ResponseKind::Text, head.method),
         };
-        let mut page = Page::Collect(Box::new(Collect { wanted, body: Vec::new() }));
+        let mut page = ResponseKind::Collect(Box::new(Collect { wanted, body: Vec::new() }));
         if head.body == Body::Empty {
             finish(&mut page);
         }
-        Plan::new(page, head.method)
+        ResponsePlan::new(page, head.method)
     }
 
-    /// The answer to what needs none of its own.
-    pub(super) const fn reply(&self) -> Reply<'_> {
-        Reply::Whole(200, &self.ok)
+    /// The default response.
+    pub(super) const fn reply(&self) -> ResponseRef<'_> {
+        ResponseRef::Whole(200, &self.ok)
     }
 }
 
-/// A piece of the body has come.
-pub(super) fn take_body(page: &mut Page, bytes: &[u8]) {
-    if let Page::Collect(collect) = page {
+/// Collects a part of the request body.
+pub(super) fn take_body(page: &mut ResponseKind, bytes: &[u8]) {
+    if let ResponseKind::Collect(collect) = page {
         match collect.wanted {
             Wanted::Text(_) => {}
             Wanted::Body(_) | Wanted::Json(_) => collect.body.extend_from_slice(bytes),
@@ -87,9 +89,9 @@ pub(super) fn take_body(page: &mut Page, bytes: &[u8]) {
     }
 }
 
-/// The body is complete.
-pub(super) fn finish(page: &mut Page) {
-    let Page::Collect(collect) = page else { return };
+/// Creates the response when the request body is complete.
+pub(super) fn finish(page: &mut ResponseKind) {
+    let ResponseKind::Collect(collect) = page else { return };
     let body = std::mem::take(&mut collect.body);
     let made = match &mut collect.wanted {
         Wanted::Text(text) => made(b"text/plain", std::mem::take(text)),
@@ -101,16 +103,16 @@ pub(super) fn finish(page: &mut Page) {
             made(b"application/json", json.into_bytes())
         }
     };
-    *page = Page::Made(Box::new(made));
+    *page = ResponseKind::Dynamic(Box::new(made));
 }
 
-fn made(content_type: &[u8], body: Vec<u8>) -> Made {
+fn made(content_type: &[u8], body: Vec<u8>) -> DynamicResponse {
     let length = format!("\r\nContent-Length: {}\r\n\r\n", body.len());
     let head = [b"Content-Type: ", content_type, length.as_bytes()].concat();
     let size = body.len();
-    // Shared, because a slow reader of a copy would make us hold the body twice.
-    let content = Content { parts: vec![Part::Shared(body.into(), 0..size)] };
-    Made { status: 200, head, content }
+    // Shared, because a copy in the send buffer would hold the body twice.
+    let body = ResponseBody { parts: vec![BodyPart::Shared(body.into(), 0..size)] };
+    DynamicResponse { status: 200, head, body }
 }
 
 fn fields(head: &Head, bytes: &[u8]) -> Vec<u8> {
@@ -121,7 +123,7 @@ fn fields(head: &Head, bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The first Content-Type. Its bytes were allowed in a request, so they are in an answer.
+/// The first Content-Type. Bytes that are valid in a request are valid in a response.
 fn content_type(head: &Head, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut fields = head.fields(bytes);
     let found = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"));
@@ -146,7 +148,7 @@ fn json(head: &Head, bytes: &[u8]) -> String {
     )
 }
 
-/// Base64 between quotes: nothing of it needs escaping in JSON (RFC 4648 section 4).
+/// Quoted base64, which needs no escaping in JSON (RFC 4648 section 4).
 fn quoted(bytes: &[u8]) -> String {
     format!("\"{}\"", Base64Display::new(bytes, &STANDARD))
 }

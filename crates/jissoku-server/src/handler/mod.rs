@@ -1,145 +1,150 @@
-//! What is served: a request goes in as a head, and a [`Plan`] comes out.
+//! Request handlers: from the head of a request to a [`ResponsePlan`].
 //!
-//! Planning is separate from answering, because the head's bytes are gone when a body or a delay is over.
+//! Planning is separate from responding, because the bytes of the head are gone after a body or a
+//! delay.
 
 mod contract;
 mod echo;
-mod figures;
 mod files;
 mod fixed;
 mod forty_two;
+mod metrics_page;
 mod path;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use jissoku_http::response::Answer;
+use jissoku_http::response::StaticResponse;
 use jissoku_http::{Head, Method};
-use jissoku_os::driver::Output;
+use jissoku_os::driver::SendBuffer;
 use jissoku_os::file::File;
 
 pub use contract::Contract;
 pub use echo::Echo;
-use files::{Asked, Choice, Held, Known};
+use files::{CacheRef, FileRequest, Variant, WorkerCache};
 pub use files::{Files, FilesError, Options, Rule};
 pub use fixed::Fixed;
 pub use forty_two::FortyTwo;
 
-use crate::metrics::{Metrics, Tally};
+use crate::metrics::{Metrics, ShardHandle};
 
-/// What one request will be answered with, and when.
+/// The response to one request, and when it is due.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) page: Page,
-    /// How long after the request's arrival.
+pub(crate) struct ResponsePlan {
+    pub(crate) kind: ResponseKind,
+    /// Delay after the arrival of the request.
     pub(crate) delay_ns: u64,
-    /// Whether the planted slowdown is part of it.
+    /// Whether the injected busy loop runs before it.
     pub(crate) is_busy: bool,
-    /// Whether only the head is wanted.
+    /// Whether the request is a HEAD.
     pub(crate) is_head_only: bool,
 }
 
-impl Plan {
-    pub(crate) fn new(page: Page, method: Method) -> Self {
-        Self { page, delay_ns: 0, is_busy: false, is_head_only: method == Method::Head }
+impl ResponsePlan {
+    pub(crate) fn new(kind: ResponseKind, method: Method) -> Self {
+        Self { kind, delay_ns: 0, is_busy: false, is_head_only: method == Method::Head }
     }
 }
 
-/// What an answer says.
+/// The kind of a response.
 #[derive(Debug)]
-pub(crate) enum Page {
+pub(crate) enum ResponseKind {
     /// The one text of a fixed site, or the greeting of the contract.
     Text,
     /// The exact bytes of the nine-cores contract.
     FortyTwo,
-    /// Something in a folder.
-    File(Arc<Held>, Choice),
-    /// The request makes no sense to this site.
+    /// A cached file, listing, redirect or error of a directory.
+    File(Arc<CacheRef>, Variant),
+    /// 400.
     BadRequest,
-    /// There is nothing of that name.
+    /// 404.
     NotFound,
-    /// There is, but not for this method.
+    /// 405.
     NotAllowed,
-    /// Something made for this one request.
-    Made(Box<Made>),
-    /// Something that will be made when the request's body has come.
+    /// A response created for this request.
+    Dynamic(Box<DynamicResponse>),
+    /// A response that is created when the request body is complete.
     Collect(Box<echo::Collect>),
 }
 
-/// An answer made for one request.
+/// A response created for one request.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct DynamicResponse {
     pub(crate) status: u16,
-    /// Header lines, each with its CRLF, and the empty line after them.
+    /// Header lines, each with its CRLF, and the empty line.
     pub(crate) head: Vec<u8>,
-    pub(crate) content: Content,
+    pub(crate) body: ResponseBody,
 }
 
-/// The body of an answer made for one request, in order.
+/// The body of a [`DynamicResponse`], in parts.
 #[derive(Debug, Default)]
-pub(crate) struct Content {
-    pub(crate) parts: Vec<Part>,
+pub(crate) struct ResponseBody {
+    pub(crate) parts: Vec<BodyPart>,
 }
 
-/// Bytes of a body, wherever they are.
+/// A part of a body, in memory or in a file.
 #[derive(Debug)]
-pub(crate) enum Part {
+pub(crate) enum BodyPart {
     Bytes(Vec<u8>),
     Shared(Arc<[u8]>, Range<usize>),
     File(Arc<File>, Range<u64>),
 }
 
-impl Made {
-    /// Puts out the body.
-    pub(crate) fn write_body(&self, output: &mut Output) {
-        for part in &self.content.parts {
+impl DynamicResponse {
+    /// Appends the body to `output`.
+    pub(crate) fn write_body(&self, output: &mut SendBuffer) {
+        for part in &self.body.parts {
             match part {
-                Part::Bytes(bytes) => output.append(bytes),
-                Part::Shared(bytes, range) => output.share_part(Arc::clone(bytes), range.clone()),
-                Part::File(file, range) => output.file(Arc::clone(file), range.clone()),
+                BodyPart::Bytes(bytes) => output.append(bytes),
+                BodyPart::Shared(bytes, range) => {
+                    output.share_part(Arc::clone(bytes), range.clone());
+                }
+                BodyPart::File(file, range) => output.file(Arc::clone(file), range.clone()),
             }
         }
     }
 }
 
-/// The bytes of an answer, but for what changes from one to the next.
+/// The bytes of a response without status line, Date and Connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Reply<'a> {
+pub(crate) enum ResponseRef<'a> {
     /// A status, header lines, and a body that follows them.
-    Whole(u16, &'a Answer),
-    /// A status, header lines, and a body that is sent from where it is.
-    Split(u16, &'a Answer, &'a Arc<[u8]>),
-    /// A status, header lines, and a file that is sent from where it is.
-    File(u16, &'a Answer, &'a Arc<File>),
-    /// Everything, once for a connection that lives on and once for one that ends.
-    Verbatim { lives: &'a Answer, ends: &'a Answer },
-    /// Made for this request.
-    Made(&'a Made),
+    Whole(u16, &'a StaticResponse),
+    /// A status, header lines, and a body that is shared.
+    Split(u16, &'a StaticResponse, &'a Arc<[u8]>),
+    /// A status, header lines, and a file that is sent with `sendfile(2)`.
+    File(u16, &'a StaticResponse, &'a Arc<File>),
+    /// A complete response, for a connection that is kept and for one that is closed.
+    Verbatim { keep_alive: &'a StaticResponse, close: &'a StaticResponse },
+    /// A response created for this request.
+    Dynamic(&'a DynamicResponse),
 }
 
-impl Reply<'_> {
-    /// What it answers with.
+impl ResponseRef<'_> {
+    /// The status.
     pub(crate) const fn status(&self) -> u16 {
         match self {
             Self::Whole(status, _) | Self::Split(status, ..) | Self::File(status, ..) => *status,
-            // The one exact answer there is.
+            // The only verbatim response.
             Self::Verbatim { .. } => 200,
-            Self::Made(made) => made.status,
+            Self::Dynamic(made) => made.status,
         }
     }
 
-    /// Bytes of the body, were it not for HEAD.
+    /// Size of the body, also for HEAD.
     pub(crate) fn body_size(&self) -> u64 {
         match self {
-            Self::Whole(_, answer) | Self::Verbatim { lives: answer, .. } => answer.body_size(),
+            Self::Whole(_, answer) | Self::Verbatim { keep_alive: answer, .. } => {
+                answer.body_size()
+            }
             Self::Split(_, _, body) => body.len() as u64,
-            Self::File(_, _, file) => file.identity().size,
-            Self::Made(made) => made.content.parts.iter().map(Part::size).sum(),
+            Self::File(_, _, file) => file.stamp().size,
+            Self::Dynamic(made) => made.body.parts.iter().map(BodyPart::size).sum(),
         }
     }
 }
 
-impl Part {
+impl BodyPart {
     fn size(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -149,28 +154,28 @@ impl Part {
     }
 }
 
-/// What a server serves: shared by its workers, and never changed.
+/// The content of a server: shared by its workers and immutable.
 #[derive(Debug)]
-pub enum Site {
-    /// One text, whatever is asked.
+pub enum Content {
+    /// One text for every request.
     Fixed(Fixed),
-    /// A folder.
+    /// A directory.
     Files(Files),
-    /// The common contract of every target.
+    /// The contract of all benchmark targets.
     Contract(Contract),
     /// The contract of the comparison of nine server cores.
     FortyTwo(FortyTwo),
-    /// What was understood of each request.
+    /// The parsed request.
     Echo(Echo),
-    /// The server's own numbers, at `/metrics`.
+    /// The server's metrics, at `/metrics`.
     Metrics(Arc<Metrics>),
 }
 
-impl Site {
-    /// Tells `metrics` from now on what it holds in memory. Only who is told first hears of it.
-    pub(crate) fn tell(&self, metrics: &Metrics) {
+impl Content {
+    /// Reports the size of its cache to `metrics` from now on. Only the first call has an effect.
+    pub(crate) fn report_to(&self, metrics: &Metrics) {
         if let Some(files) = self.files() {
-            files.tell(metrics.cache());
+            files.report_to(metrics.cache());
         }
     }
 
@@ -183,84 +188,87 @@ impl Site {
     }
 }
 
-/// A site as one worker serves it, with what that worker remembers for it.
+/// The content as served by one worker, with its cache.
 #[derive(Debug)]
-pub(crate) struct Service {
-    site: Arc<Site>,
-    /// What is known of the files that the site may have.
-    known: Known,
+pub(crate) struct WorkerSite {
+    site: Arc<Content>,
+    /// Cached files of the content, if it has any.
+    cache: WorkerCache,
 }
 
-impl Service {
-    pub(crate) fn new(site: Arc<Site>, tally: Tally) -> Self {
-        let known = site.files().map(|files| files.known(tally)).unwrap_or_default();
-        Self { site, known }
+impl WorkerSite {
+    pub(crate) fn new(site: Arc<Content>, shard_handle: ShardHandle) -> Self {
+        let cache = site.files().map(|files| files.worker_cache(shard_handle)).unwrap_or_default();
+        Self { site, cache }
     }
 
-    /// What to answer to a request whose head was read from the front of `bytes`, at `now_ns` on the
-    /// monotonic clock.
+    /// Plans the response to a request whose head is at the front of `bytes`; `now_ns` is monotonic
+    /// time.
     #[inline]
-    pub(crate) fn plan(&mut self, head: &Head, bytes: &[u8], now_ns: u64) -> Plan {
-        let asked = || {
+    pub(crate) fn plan(&mut self, head: &Head, bytes: &[u8], now_ns: u64) -> ResponsePlan {
+        let request = || {
             let path_and_query = head.path_and_query(bytes);
             let (path, query) = path_and_query.split_at(path_of(path_and_query).len());
-            Asked { head, bytes, path, query, now_ns }
+            FileRequest { head, bytes, path, query, now_ns }
         };
         match &*self.site {
-            Site::Fixed(fixed) => fixed.plan(head.method),
-            Site::Files(files) => files.plan(&mut self.known, &asked()),
-            Site::Contract(contract) => contract.plan(&mut self.known, &asked()),
-            Site::FortyTwo(_) => FortyTwo::plan(head.method, head.path_and_query(bytes)),
-            Site::Echo(_) => Echo::plan(head, bytes),
-            Site::Metrics(metrics) => {
-                figures::plan(metrics, head.method, head.path_and_query(bytes))
+            Content::Fixed(fixed) => fixed.plan(head.method),
+            Content::Files(files) => files.plan(&mut self.cache, &request()),
+            Content::Contract(contract) => contract.plan(&mut self.cache, &request()),
+            Content::FortyTwo(_) => FortyTwo::plan(head.method, head.path_and_query(bytes)),
+            Content::Echo(_) => Echo::plan(head, bytes),
+            Content::Metrics(metrics) => {
+                metrics_page::plan(metrics, head.method, head.path_and_query(bytes))
             }
         }
     }
 
-    /// A piece of the body of a request has come, for which `page` was planned. A page that wants none
-    /// lets it go.
-    pub(crate) fn take_body(&mut self, page: &mut Page, bytes: &[u8]) {
-        if matches!(*self.site, Site::Echo(_)) {
+    /// Processes a part of the request body. Most kinds of responses ignore it.
+    pub(crate) fn take_body(&mut self, page: &mut ResponseKind, bytes: &[u8]) {
+        if matches!(*self.site, Content::Echo(_)) {
             echo::take_body(page, bytes);
         }
     }
 
-    /// The body is complete: `page` becomes what is to be answered.
-    pub(crate) fn finish_body(&mut self, page: &mut Page) {
-        if matches!(*self.site, Site::Echo(_)) {
+    /// The request body is complete: `page` becomes the response.
+    pub(crate) fn finish_body(&mut self, page: &mut ResponseKind) {
+        if matches!(*self.site, Content::Echo(_)) {
             echo::finish(page);
         }
     }
 
-    /// The bytes for a page that [`Service::plan`] has chosen.
+    /// The bytes of a response planned by [`WorkerSite::plan`].
     #[inline]
-    pub(crate) fn reply<'a>(&'a self, page: &'a Page) -> Reply<'a> {
+    pub(crate) fn reply<'a>(&'a self, page: &'a ResponseKind) -> ResponseRef<'a> {
         match (&*self.site, page) {
-            (Site::Files(files), Page::File(held, choice)) => {
-                held.reply(*choice).unwrap_or(Reply::Whole(404, files.not_found()))
+            (Content::Files(files), ResponseKind::File(cached, choice)) => {
+                cached.reply(*choice).unwrap_or(ResponseRef::Whole(404, files.not_found()))
             }
-            (_, Page::Made(made)) => Reply::Made(made),
-            (Site::Fixed(fixed), _) => fixed.reply(),
-            (Site::Files(files), Page::NotAllowed) => Reply::Whole(405, files.not_allowed()),
-            (Site::Files(files), _) => Reply::Whole(404, files.not_found()),
-            (Site::Contract(contract), page) => contract.reply(page),
-            (Site::FortyTwo(forty_two), page) => forty_two.reply(page),
-            (Site::Echo(echo), _) => echo.reply(),
-            (Site::Metrics(_), _) => unreachable!("its pages are made"),
+            (_, ResponseKind::Dynamic(made)) => ResponseRef::Dynamic(made),
+            (Content::Fixed(fixed), _) => fixed.reply(),
+            (Content::Files(files), ResponseKind::NotAllowed) => {
+                ResponseRef::Whole(405, files.not_allowed())
+            }
+            (Content::Files(files), _) => ResponseRef::Whole(404, files.not_found()),
+            (Content::Contract(contract), page) => contract.reply(page),
+            (Content::FortyTwo(forty_two), page) => forty_two.reply(page),
+            (Content::Echo(echo), _) => echo.reply(),
+            (Content::Metrics(_), _) => unreachable!("its pages are made"),
         }
     }
 
-    /// Burns the planted time.
+    /// Runs the injected busy loop.
     #[inline]
-    pub(crate) fn burn(&self) {
-        let spin = match &*self.site {
-            Site::Fixed(fixed) => fixed.spin(),
-            Site::Contract(contract) => contract.spin(),
-            Site::Files(_) | Site::FortyTwo(_) | Site::Echo(_) | Site::Metrics(_) => None,
+    pub(crate) fn busy_wait(&self) {
+        let busy_loop = match &*self.site {
+            Content::Fixed(fixed) => fixed.busy_loop(),
+            Content::Contract(contract) => contract.busy_loop(),
+            Content::Files(_) | Content::FortyTwo(_) | Content::Echo(_) | Content::Metrics(_) => {
+                None
+            }
         };
-        if let Some(spin) = spin {
-            spin.run();
+        if let Some(busy_loop) = busy_loop {
+            busy_loop.run();
         }
     }
 }
@@ -271,6 +279,6 @@ fn path_of(path_and_query: &[u8]) -> &[u8] {
     &path_and_query[..end.unwrap_or(path_and_query.len())]
 }
 
-fn plain(text: &str) -> Answer {
-    Answer::new("Content-Type: text/plain\r\n", text.as_bytes())
+fn plain(text: &str) -> StaticResponse {
+    StaticResponse::new("Content-Type: text/plain\r\n", text.as_bytes())
 }

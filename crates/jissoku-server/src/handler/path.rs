@@ -1,9 +1,10 @@
-//! From the path of a request to the name of a file: decoded once, dots resolved, and never above the root.
+//! Maps the path of a request to a file name: percent-decoded once, dot segments removed, never
+//! above the root.
 
 use std::borrow::Cow;
 
-/// The name that `path` stands for: it begins with `/`, and has no `.`, `..` or empty segment but perhaps
-/// an empty last one. `None` when it stands for nothing that could be served.
+/// The name for `path`: begins with `/` and has no `.`, `..` or empty segment except possibly an
+/// empty last one. `None` for a path that cannot be served.
 pub(super) fn resolve(path: &[u8]) -> Option<Cow<'_, [u8]>> {
     if is_plain(path) {
         return Some(Cow::Borrowed(path));
@@ -31,8 +32,8 @@ pub(super) fn resolve(path: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(name))
 }
 
-/// Whether `path` is its own name already: nothing to decode, no segment that is empty or begins with a
-/// dot.
+/// Whether `path` is a normalised name already: nothing to decode, no empty segment and none that
+/// begins with a dot.
 fn is_plain(path: &[u8]) -> bool {
     let has_odd_pair =
         path.windows(2).any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'));
@@ -41,8 +42,8 @@ fn is_plain(path: &[u8]) -> bool {
         && !path.iter().any(|&byte| matches!(byte, b'%' | b'\\' | 0))
 }
 
-/// Decodes `%xx` once. A decoded slash, NUL or backslash means something else to every file system, so it
-/// means nothing here.
+/// Decodes `%xx` once. Encoded slashes, NUL and backslashes are rejected, because file systems
+/// interpret them.
 fn decode(path: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(path.len());
     let mut rest = path;

@@ -1,4 +1,4 @@
-//! How a record reads, one line each. What a client sent never ends a line or a quotation.
+//! Formats records as lines. Client input can never end a line or a quoted string.
 
 use std::fmt;
 use std::io::Write;
@@ -10,45 +10,45 @@ use super::record::{Record, Texts};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The form of a log line.
+/// The format of the access log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// The Common Log Format of old.
+pub enum LogFormat {
+    /// The Common Log Format.
     Common,
-    /// The same with referer and user agent, as Apache and nginx write it.
+    /// The Combined Log Format of Apache and nginx: with referer and user agent.
     #[default]
     Combined,
     /// One JSON object per line.
     Json,
 }
 
-/// A format that nobody knows.
+/// An unknown format.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadFormat(String);
+pub struct LogFormatError(String);
 
-impl fmt::Display for BadFormat {
+impl fmt::Display for LogFormatError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:?} is no log format: write common, combined or json", self.0)
+        write!(formatter, "invalid log format {:?}: write common, combined or json", self.0)
     }
 }
 
-impl std::error::Error for BadFormat {}
+impl std::error::Error for LogFormatError {}
 
-impl FromStr for Format {
-    type Err = BadFormat;
+impl FromStr for LogFormat {
+    type Err = LogFormatError;
 
-    fn from_str(text: &str) -> Result<Self, BadFormat> {
+    fn from_str(text: &str) -> Result<Self, LogFormatError> {
         match text {
             "common" => Ok(Self::Common),
             "combined" => Ok(Self::Combined),
             "json" => Ok(Self::Json),
-            _ => Err(BadFormat(text.to_owned())),
+            _ => Err(LogFormatError(text.to_owned())),
         }
     }
 }
 
-impl Format {
-    /// Appends the line of one record that came at `wall_ns` since 1970.
+impl LogFormat {
+    /// Appends the line of one record; `wall_ns` is its time since 1970.
     pub(super) fn write(
         self,
         lines: &mut Vec<u8>,
@@ -100,7 +100,7 @@ fn write_json(lines: &mut Vec<u8>, record: &Record, texts: Texts<'_>, wall_ns: u
             write_field(lines, "target", target);
             write_field(lines, "version", version);
         }
-        // What was refused need not have these parts.
+        // A rejected request line may not have these parts.
         _ => write_field(lines, "line", texts.line),
     }
     let Record { status, body_size, duration_ns, .. } = record;
@@ -132,8 +132,8 @@ fn write_rfc3339(lines: &mut Vec<u8>, wall_ns: u64) {
     put(lines, format_args!(".{:06}Z", wall_ns % SECOND_NS / 1000));
 }
 
-/// Appends `text` in quotation marks; a byte that is not printable ASCII, a quotation mark or a backslash
-/// becomes `\xHH`, as nginx has it.
+/// Appends `text` in quotation marks; bytes that are not printable ASCII, quotation marks and
+/// backslashes are escaped as `\xHH`, as in nginx.
 fn quote(lines: &mut Vec<u8>, text: &[u8]) {
     lines.push(b'"');
     for &byte in text {
@@ -145,15 +145,14 @@ fn quote(lines: &mut Vec<u8>, text: &[u8]) {
     lines.push(b'"');
 }
 
-/// Appends `,"name":"text"`. JSON has no bytes that are not Unicode: such a byte becomes the four
-/// characters `\xHH`.
+/// Appends `,"name":"text"`. Bytes that are not UTF-8 are written as the four characters `\xHH`.
 fn write_field(lines: &mut Vec<u8>, name: &str, text: &[u8]) {
     put(lines, format_args!(",\"{name}\":\""));
     for chunk in text.utf8_chunks() {
         for character in chunk.valid().chars() {
             match character {
                 '"' | '\\' => put(lines, format_args!("\\{character}")),
-                // Control characters of either kind would act on a terminal.
+                // C0 and C1 control characters could act on a terminal.
                 _ if character.is_control() => {
                     put(lines, format_args!("\\u{:04x}", u32::from(character)));
                 }
@@ -174,22 +173,22 @@ fn put(lines: &mut Vec<u8>, text: fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::Entry;
+    use crate::log::record::LogEntry;
 
     use proptest::prelude::*;
 
-    const CAME_NS: u64 = 784_111_777_123_456_789;
+    const RECEIVED_NS: u64 = 784_111_777_123_456_789;
 
-    fn line(format: Format, texts: Texts<'_>) -> Vec<u8> {
+    fn line(format: LogFormat, texts: Texts<'_>) -> Vec<u8> {
         let peer = "192.0.2.7:1234".parse().ok();
-        let mut record = Entry::new().record;
+        let mut record = LogEntry::new().record;
         (record.peer, record.status, record.body_size, record.duration_ns) = (peer, 404, 10, 5);
         let mut lines = Vec::new();
-        format.write(&mut lines, &record, texts, CAME_NS);
+        format.write(&mut lines, &record, texts, RECEIVED_NS);
         lines
     }
 
-    fn check(format: Format, texts: Texts<'_>, expected: &str) {
+    fn check(format: LogFormat, texts: Texts<'_>, expected: &str) {
         assert_eq!(String::from_utf8_lossy(&line(format, texts)), expected);
     }
 
@@ -198,23 +197,27 @@ mod tests {
         let texts =
             Texts { line: b"GET /a HTTP/1.1", referer: None, agent: Some(b"curl/7.88 (\"x\")") };
         let common = "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a HTTP/1.1\" 404 10";
-        check(Format::Common, texts, &format!("{common}\n"));
-        check(Format::Combined, texts, &format!("{common} \"-\" \"curl/7.88 (\\x22x\\x22)\"\n"));
+        check(LogFormat::Common, texts, &format!("{common}\n"));
+        check(LogFormat::Combined, texts, &format!("{common} \"-\" \"curl/7.88 (\\x22x\\x22)\"\n"));
         let json = r#"{"time":"1994-11-06T08:49:37.123456Z","peer":"192.0.2.7","port":1234,"#;
         let json = format!(r#"{json}"method":"GET","target":"/a","version":"HTTP/1.1","#);
         let json = format!(r#"{json}"status":404,"body_size":10,"duration_ns":5,"#);
-        check(Format::Json, texts, &format!("{json}\"user_agent\":\"curl/7.88 (\\\"x\\\")\"}}\n"));
+        check(
+            LogFormat::Json,
+            texts,
+            &format!("{json}\"user_agent\":\"curl/7.88 (\\\"x\\\")\"}}\n"),
+        );
     }
 
     #[test]
     fn nothing_breaks_out() {
         let texts = Texts { line: b"a\n\"\\\x1b[2J\xff\xc3\xa9", referer: None, agent: None };
         check(
-            Format::Common,
+            LogFormat::Common,
             texts,
             "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"a\\x0A\\x22\\x5C\\x1B[2J\\xFF\\xC3\\xA9\" 404 10\n",
         );
-        let json = String::from_utf8(line(Format::Json, texts)).expect("JSON is Unicode");
+        let json = String::from_utf8(line(LogFormat::Json, texts)).expect("JSON is Unicode");
         assert!(json.contains(r#""line":"a\u000a\"\\\u001b[2J\\xFF"#), "{json}");
         assert!(json.contains('\u{e9}'), "{json}");
     }
@@ -224,12 +227,12 @@ mod tests {
         fn one_record_is_one_line_of_printable_text(
             text in proptest::collection::vec(any::<u8>(), 0..200),
         ) {
-            for format in [Format::Common, Format::Combined, Format::Json] {
+            for format in [LogFormat::Common, LogFormat::Combined, LogFormat::Json] {
                 let texts = Texts { line: &text, referer: Some(&text), agent: Some(&text) };
                 let found = String::from_utf8(line(format, texts)).expect("text");
                 let found = found.strip_suffix('\n').expect("a line");
                 prop_assert!(!found.chars().any(char::is_control), "{found:?}");
-                if format == Format::Json {
+                if format == LogFormat::Json {
                     let value: serde_json::Value = serde_json::from_str(found).expect("JSON");
                     prop_assert!(value["referer"].is_string());
                 } else {
@@ -241,7 +244,9 @@ mod tests {
 
     #[test]
     fn formats_have_names() {
-        assert_eq!("json".parse(), Ok(Format::Json));
-        assert!("xml".parse::<Format>().is_err_and(|error| error.to_string().contains("combined")));
+        assert_eq!("json".parse(), Ok(LogFormat::Json));
+        assert!(
+            "xml".parse::<LogFormat>().is_err_and(|error| error.to_string().contains("combined"))
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! The access log, off the path of a request.
+//! The access log, written by a thread of its own.
 //!
-//! A worker copies what it needs into a batch of its own and gives the batch to a thread that formats and
-//! writes; empty batches come back. Nothing in it makes a worker wait: who is too slow, a full disk or the
-//! reader of a pipe, costs records, which are counted.
+//! A worker appends records to a batch and submits full batches to a thread that formats and writes
+//! them; empty batches are returned. A worker never waits: if the disk is full or the reader of a
+//! pipe is slow, records are dropped and counted.
 
 mod format;
 mod record;
@@ -18,19 +18,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-pub use format::{BadFormat, Format};
-pub(crate) use record::Entry;
-pub(crate) use recorder::{Answered, Recorder};
-pub use writer::Losses;
-use writer::{Message, Orders, Writer};
+pub use format::{LogFormat, LogFormatError};
+pub(crate) use record::LogEntry;
+pub(crate) use recorder::{Recorder, ResponseInfo};
+pub use writer::DroppedRecords;
+use writer::{Message, Writer, WriterFlags};
 
-/// Batches on their way to the writer, of all workers together.
+/// Capacity of the channel to the writer, in batches of all workers.
 const CHANNEL_SIZE: usize = 256;
 
-/// Tells a person something; one sentence.
-pub type Say = fn(&str);
+/// Reports an error to the operator, as one sentence.
+pub type ErrorReporter = fn(&str);
 
-/// A log that cannot be written.
+/// A log file that cannot be opened.
 #[derive(Debug)]
 pub struct LogError {
     path: PathBuf,
@@ -45,7 +45,7 @@ impl fmt::Display for LogError {
 
 impl std::error::Error for LogError {}
 
-/// Where lines go.
+/// The destination of log lines.
 enum Destination {
     File(PathBuf, File),
     Stdout(io::Stdout),
@@ -57,11 +57,11 @@ impl Destination {
         Ok(Self::File(path.to_owned(), file))
     }
 
-    /// One write, which may take less.
+    /// One write, possibly partial.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::File(_, file) => file.write(bytes),
-            // Standard output keeps an unfinished line back, and there is none at the end of a writing.
+            // Standard output is line-buffered, and each flush ends with a whole line.
             Self::Stdout(stdout) => stdout.write(bytes),
         }
     }
@@ -75,64 +75,64 @@ impl Destination {
     }
 }
 
-/// An access log and its thread. [`AccessLog::finish`] has to be called once the workers have ended.
+/// An access log and its thread. [`AccessLog::finish`] has to be called once the workers have
+/// ended.
 #[derive(Debug)]
 pub struct AccessLog {
     sink: LogSink,
     ended: Receiver<()>,
 }
 
-/// A way to an access log.
+/// A handle to an access log.
 #[derive(Clone, Debug)]
 pub struct LogSink {
-    format: Format,
+    format: LogFormat,
     writer: SyncSender<Message>,
-    orders: Arc<Orders>,
-    losses: Arc<Losses>,
+    flags: Arc<WriterFlags>,
+    dropped: Arc<DroppedRecords>,
 }
 
 impl AccessLog {
-    /// Writes to the end of the file `path`, or to standard output if that is `-`, and speaks of trouble
-    /// with `say`.
+    /// Appends to the file `path`, or writes to standard output for `-`; errors go to `report`.
     ///
     /// # Errors
-    /// A file that cannot be opened; a thread that cannot be made.
-    pub fn open(path: &Path, format: Format, say: Say) -> Result<Self, LogError> {
-        Self::open_after(path, format, say, &Arc::default())
+    /// The file cannot be opened or the thread cannot be created.
+    pub fn open(path: &Path, format: LogFormat, report: ErrorReporter) -> Result<Self, LogError> {
+        Self::open_after(path, format, report, &Arc::default())
     }
 
-    /// As [`AccessLog::open`]; what it loses is counted with what other logs have lost.
+    /// As [`AccessLog::open`]; dropped records are added to those of other logs.
     ///
     /// # Errors
     /// As [`AccessLog::open`].
     pub fn open_after(
         path: &Path,
-        format: Format,
-        say: Say,
-        losses: &Arc<Losses>,
+        format: LogFormat,
+        report: ErrorReporter,
+        dropped: &Arc<DroppedRecords>,
     ) -> Result<Self, LogError> {
-        let refuse = |error| LogError { path: path.to_owned(), error };
+        let reject = |error| LogError { path: path.to_owned(), error };
         let destination = if path.as_os_str() == "-" {
             Destination::Stdout(io::stdout())
         } else {
-            Destination::open(path).map_err(refuse)?
+            Destination::open(path).map_err(reject)?
         };
         let (writer, messages) = sync_channel(CHANNEL_SIZE);
-        let (orders, losses) = (Arc::<Orders>::default(), Arc::clone(losses));
-        // Of what others have lost, others have spoken.
-        let said = Some((losses.count(), 0)).filter(|(count, _)| *count > 0);
+        let (flags, dropped) = (Arc::<WriterFlags>::default(), Arc::clone(dropped));
+        // Losses before this log was opened are already reported.
+        let reported = Some((dropped.count(), 0)).filter(|(count, _)| *count > 0);
         let sink =
-            LogSink { format, writer, orders: Arc::clone(&orders), losses: Arc::clone(&losses) };
+            LogSink { format, writer, flags: Arc::clone(&flags), dropped: Arc::clone(&dropped) };
         let writer = Writer {
             format,
             destination,
             messages,
-            orders,
-            losses,
-            say,
+            flags,
+            dropped,
+            report,
             lines: Vec::new(),
-            is_torn: false,
-            said,
+            mid_line: false,
+            reported,
         };
         let (at_the_end, ended) = sync_channel::<()>(1);
         let thread = thread::Builder::new().name("access-log".to_owned());
@@ -140,28 +140,28 @@ impl AccessLog {
             let _told_by_its_end = at_the_end;
             writer.run();
         };
-        thread.spawn(run).map_err(refuse)?;
+        thread.spawn(run).map_err(reject)?;
         Ok(Self { sink, ended })
     }
 
-    /// What workers and signals need of the log.
+    /// The handle for workers and signals.
     #[must_use]
     pub const fn sink(&self) -> &LogSink {
         &self.sink
     }
 
-    /// Lets it end by itself, once the last worker that writes to it has.
+    /// Ends the log once the last worker that writes to it has exited.
     #[must_use]
     pub fn retire(self) -> LogEnd {
         LogEnd(self.ended)
     }
 
-    /// Has everything written that was handed over, waits for that no longer than `patience`, and returns
-    /// how many records were lost since the beginning; `None` if the writing was not over by then.
+    /// Flushes all submitted records and returns the number of dropped ones; `None` if that takes
+    /// longer than `patience`.
     #[must_use]
     pub fn finish(self, patience: Duration) -> Option<u64> {
-        self.sink.orders.end();
-        self.sink.look();
+        self.sink.flags.end();
+        self.sink.wake_writer();
         match self.ended.recv_timeout(patience) {
             Err(RecvTimeoutError::Timeout) => None,
             _ => Some(self.sink.lost()),
@@ -169,12 +169,12 @@ impl AccessLog {
     }
 }
 
-/// The end of a log that nobody new writes to.
+/// A log that is closing.
 #[derive(Debug)]
 pub struct LogEnd(Receiver<()>);
 
 impl LogEnd {
-    /// Waits for it no longer than `patience`, and says whether it was over by then.
+    /// Waits for the log to end, for at most `patience`; returns whether it has ended.
     #[must_use]
     pub fn wait(&self, patience: Duration) -> bool {
         self.0.recv_timeout(patience) != Err(RecvTimeoutError::Timeout)
@@ -182,26 +182,26 @@ impl LogEnd {
 }
 
 impl LogSink {
-    /// Opens the file anew under its name: somebody has moved the old one away.
+    /// Reopens the file by name, after a rotation.
     pub fn reopen(&self) {
-        self.orders.reopen();
-        self.look();
+        self.flags.reopen();
+        self.wake_writer();
     }
 
-    /// Records lost so far.
+    /// Number of dropped records.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.losses.count()
+        self.dropped.count()
     }
 
     /// A recorder for one worker.
     pub(crate) fn recorder(&self) -> Recorder {
-        Recorder::new(self.format, self.writer.clone(), Arc::clone(&self.losses))
+        Recorder::new(self.format, self.writer.clone(), Arc::clone(&self.dropped))
     }
 
-    fn look(&self) {
-        // A channel that is full is looked at anyway.
-        let _looked = self.writer.try_send(Message::Look);
+    fn wake_writer(&self) {
+        // A full channel wakes the writer anyway.
+        let _looked = self.writer.try_send(Message::Wake);
     }
 }
 

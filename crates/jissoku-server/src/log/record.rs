@@ -1,24 +1,24 @@
-//! What is logged of a request, as it travels from a worker to the writer.
+//! Log records and batches, on their way from a worker to the writer.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::SyncSender;
 
-/// What a header line that was not sent is counted as.
+/// Marks a header field that was not sent.
 const ABSENT: u32 = u32::MAX;
 
-/// Texts after which a batch counts as full.
+/// Size of texts at which a batch is full.
 const TEXTS_SIZE_HIGH: usize = 64 * 1024;
 
-/// Records after which a batch counts as full.
+/// Number of records at which a batch is full.
 const RECORDS_MAX: usize = 1024;
 
-/// The numbers of one request, and how its texts are to be cut.
+/// The numbers of one request, and the sizes of its texts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
-    /// Who asked; `None` behind a Unix socket.
+    /// The client address; `None` for a Unix socket.
     pub(super) peer: Option<SocketAddr>,
-    /// When its bytes came, on the monotonic clock.
-    pub(super) came_ns: u64,
+    /// When it was received, on the monotonic clock.
+    pub(super) received_ns: u64,
     pub(super) duration_ns: u64,
     pub(super) body_size: u64,
     pub(super) status: u16,
@@ -27,21 +27,21 @@ pub(super) struct Record {
     agent_size: u32,
 }
 
-/// The request that one connection is about: its texts are copied while they are there, its numbers come
-/// with the answer.
+/// The log entry of a connection: texts are copied when a request is parsed, numbers are set with
+/// the response.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct LogEntry {
     pub(super) record: Record,
     texts: Vec<u8>,
-    /// Whether a request is waiting for its answer.
-    pub(super) is_begun: bool,
+    /// Whether a request has no response yet.
+    pub(super) is_in_progress: bool,
 }
 
-impl Entry {
+impl LogEntry {
     pub(super) const fn new() -> Self {
         let record = Record {
             peer: None,
-            came_ns: 0,
+            received_ns: 0,
             duration_ns: 0,
             body_size: 0,
             status: 0,
@@ -49,18 +49,19 @@ impl Entry {
             referer_size: ABSENT,
             agent_size: ABSENT,
         };
-        Self { record, texts: Vec::new(), is_begun: false }
+        Self { record, texts: Vec::new(), is_in_progress: false }
     }
 
-    /// Starts over, with the request line as it came.
-    pub(super) fn begin(&mut self, came_ns: u64, line: &[u8]) {
+    /// Starts a record with the request line as received.
+    pub(super) fn begin(&mut self, received_ns: u64, line: &[u8]) {
         self.texts.clear();
-        self.is_begun = true;
+        self.is_in_progress = true;
         let line_size = append(&mut self.texts, line);
-        self.record = Record { peer: self.record.peer, came_ns, line_size, ..Self::new().record };
+        self.record =
+            Record { peer: self.record.peer, received_ns, line_size, ..Self::new().record };
     }
 
-    /// The values of two header lines, if they were sent.
+    /// Adds the values of two header fields, if they were sent.
     pub(super) fn describe(&mut self, referer: Option<&[u8]>, agent: Option<&[u8]>) {
         let mut add =
             |text: Option<&[u8]>| text.map_or(ABSENT, |text| append(&mut self.texts, text));
@@ -68,7 +69,7 @@ impl Entry {
         self.record.agent_size = add(agent);
     }
 
-    /// Gives the room of its texts back if it is more than `size`.
+    /// Frees the text buffer if its capacity exceeds `size`.
     pub(super) fn shrink(&mut self, size: usize) {
         if self.texts.capacity() > size {
             self.texts = Vec::new();
@@ -84,7 +85,7 @@ fn append(texts: &mut Vec<u8>, text: &[u8]) -> u32 {
 /// The three texts of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Texts<'a> {
-    /// The request line without its end, or what came of it.
+    /// The request line without CRLF, possibly incomplete.
     pub(super) line: &'a [u8],
     pub(super) referer: Option<&'a [u8]>,
     pub(super) agent: Option<&'a [u8]>,
@@ -95,17 +96,17 @@ pub(super) struct Texts<'a> {
 pub(super) struct Batch {
     records: Vec<Record>,
     texts: Vec<u8>,
-    /// Where the writer sends the empty batch.
-    pub(super) home: SyncSender<Self>,
+    /// Returns the empty batch to its worker.
+    pub(super) return_tx: SyncSender<Self>,
 }
 
 impl Batch {
-    pub(super) fn new(home: SyncSender<Self>) -> Self {
+    pub(super) fn new(return_tx: SyncSender<Self>) -> Self {
         let texts = Vec::with_capacity(TEXTS_SIZE_HIGH);
-        Self { records: Vec::with_capacity(RECORDS_MAX), texts, home }
+        Self { records: Vec::with_capacity(RECORDS_MAX), texts, return_tx }
     }
 
-    pub(super) fn add(&mut self, entry: &Entry) {
+    pub(super) fn add(&mut self, entry: &LogEntry) {
         self.records.push(entry.record);
         self.texts.extend_from_slice(&entry.texts);
     }
@@ -146,9 +147,9 @@ mod tests {
 
     #[test]
     fn texts_come_out_as_they_went_in() {
-        let (home, _) = std::sync::mpsc::sync_channel(1);
-        let mut batch = Batch::new(home);
-        let mut entry = Entry::new();
+        let (return_tx, _) = std::sync::mpsc::sync_channel(1);
+        let mut batch = Batch::new(return_tx);
+        let mut entry = LogEntry::new();
         let all = [
             (&b"GET / HTTP/1.1"[..], Some(&b"http://a/"[..]), Some(&b"curl"[..])),
             (b"", None, Some(b"")),
@@ -165,9 +166,9 @@ mod tests {
 
     #[test]
     fn a_request_without_fields_forgets_those_of_the_one_before() {
-        let (home, _) = std::sync::mpsc::sync_channel(1);
-        let mut batch = Batch::new(home);
-        let mut entry = Entry::new();
+        let (return_tx, _) = std::sync::mpsc::sync_channel(1);
+        let mut batch = Batch::new(return_tx);
+        let mut entry = LogEntry::new();
         entry.begin(0, b"first");
         entry.describe(Some(b"x"), Some(b"y"));
         entry.begin(0, b"second");

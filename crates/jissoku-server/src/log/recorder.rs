@@ -1,95 +1,98 @@
-//! A worker's side of the log: it copies, and never waits.
+//! The worker's side of the access log: it copies records and never blocks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use jissoku_http::Head;
+use jissoku_os::clock;
 
-use super::format::Format;
-use super::record::{Batch, Entry};
-use super::writer::{Losses, Message};
+use super::format::LogFormat;
+use super::record::{Batch, LogEntry};
+use super::writer::{DroppedRecords, Message};
 
-/// How old a record may become before it is handed over.
+/// Maximum age of a record before its batch is submitted.
 const AGE_NS_MAX: u64 = 100_000_000;
 
-/// Batches that one worker owns, with the writer or here. When the writer holds all of them but one and
-/// that one is full, records are lost.
+/// Batches per worker. When the writer holds all but one and that one is full, records are dropped.
 const BATCHES_MAX: usize = 8;
 
-/// Of a line that was refused before it was understood, so much is kept.
+/// Logged size of a request line that could not be parsed.
 const REFUSED_SIZE_MAX: usize = 1024;
 
-/// Entries kept for connections to come.
+/// Spare entries for new connections.
 const SPARE_MAX: usize = 1024;
 
-/// The room for texts that a connection may keep between two requests.
+/// Capacity for texts that a connection keeps between two requests.
 const KEPT_SIZE_MAX: usize = 1024;
 
-/// What a request was answered with, and when.
+/// Status and size of a response, and when it was written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answered {
+pub(crate) struct ResponseInfo {
     pub(crate) status: u16,
     pub(crate) body_size: u64,
     pub(crate) now_ns: u64,
 }
 
-/// Records what one worker answers.
+/// Records the responses of one worker.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    format: Format,
+    format: LogFormat,
     batch: Batch,
     batches: usize,
     emptied: Receiver<Batch>,
     writer: SyncSender<Message>,
-    losses: Arc<Losses>,
+    dropped: Arc<DroppedRecords>,
     #[expect(
         clippy::vec_box,
         reason = "a connection holds the box, and the boxes are what is reused"
     )]
-    spare: Vec<Box<Entry>>,
+    spare: Vec<Box<LogEntry>>,
     /// When the first record of the batch becomes too old; `u64::MAX` while there is none.
     due_ns: u64,
 }
 
 impl Recorder {
-    pub(super) fn new(format: Format, writer: SyncSender<Message>, losses: Arc<Losses>) -> Self {
-        let (home, emptied) = sync_channel(BATCHES_MAX);
+    pub(super) fn new(
+        format: LogFormat,
+        writer: SyncSender<Message>,
+        dropped: Arc<DroppedRecords>,
+    ) -> Self {
+        let (return_tx, emptied) = sync_channel(BATCHES_MAX);
         Self {
             format,
-            batch: Batch::new(home),
+            batch: Batch::new(return_tx),
             batches: 1,
             emptied,
             writer,
-            losses,
+            dropped,
             spare: Vec::new(),
             due_ns: u64::MAX,
         }
     }
 
-    /// An entry for the requests of one connection.
+    /// Creates the entry of a connection.
     #[expect(clippy::unnecessary_box_returns, reason = "the box is what is reused")]
-    pub(crate) fn open(&mut self, peer: Option<SocketAddr>) -> Box<Entry> {
-        let mut entry = self.spare.pop().unwrap_or_else(|| Box::new(Entry::new()));
+    pub(crate) fn open(&mut self, peer: Option<SocketAddr>) -> Box<LogEntry> {
+        let mut entry = self.spare.pop().unwrap_or_else(|| Box::new(LogEntry::new()));
         entry.record.peer = peer;
-        entry.is_begun = false;
+        entry.is_in_progress = false;
         entry
     }
 
-    /// The connection is gone.
-    pub(crate) fn close(&mut self, entry: Box<Entry>) {
+    /// Recycles the entry of a closed connection.
+    pub(crate) fn close(&mut self, entry: Box<LogEntry>) {
         if self.spare.len() < SPARE_MAX {
             self.spare.push(entry);
         }
     }
 
-    /// Begins the record of a request whose head is at the front of `bytes`. They are not needed
-    /// afterwards.
-    pub(crate) fn begin(&self, entry: &mut Entry, came_ns: u64, head: &Head, bytes: &[u8]) {
+    /// Starts the record of a request whose head is at the front of `bytes`.
+    pub(crate) fn begin(&self, entry: &mut LogEntry, received_ns: u64, head: &Head, bytes: &[u8]) {
         let line = &bytes[head.method_name.start as usize..];
         let end = line.iter().position(|&byte| byte == b'\r').unwrap_or(line.len());
-        entry.begin(came_ns, &line[..end]);
-        if self.format == Format::Common {
+        entry.begin(received_ns, &line[..end]);
+        if self.format == LogFormat::Common {
             return;
         }
         let (mut referer, mut agent) = (None, None);
@@ -103,10 +106,10 @@ impl Recorder {
         entry.describe(referer, agent);
     }
 
-    /// Completes the record of a request. One that was refused before it was begun gets what has come of
-    /// its first line.
-    pub(crate) fn refuse(&mut self, entry: &mut Entry, answer: Answered, bytes: &[u8]) {
-        if !entry.is_begun {
+    /// Completes the record of a rejected request. If it could not be parsed, its first line is
+    /// logged as far as it was received.
+    pub(crate) fn reject(&mut self, entry: &mut LogEntry, answer: ResponseInfo, bytes: &[u8]) {
+        if !entry.is_in_progress {
             let bytes = bytes.strip_prefix(b"\r\n").unwrap_or(bytes);
             let bytes = &bytes[..bytes.len().min(REFUSED_SIZE_MAX)];
             let end = bytes.iter().position(|&byte| matches!(byte, b'\r' | b'\n'));
@@ -115,19 +118,22 @@ impl Recorder {
         self.finish(entry, answer);
     }
 
-    /// Completes the record of a request that was begun.
-    pub(crate) fn finish(&mut self, entry: &mut Entry, answer: Answered) {
-        let Answered { status, body_size, now_ns } = answer;
+    /// Completes the record of a request.
+    pub(crate) fn finish(&mut self, entry: &mut LogEntry, answer: ResponseInfo) {
+        let ResponseInfo { status, body_size, now_ns } = answer;
         entry.record.status = status;
         entry.record.body_size = body_size;
-        entry.record.duration_ns = now_ns.saturating_sub(entry.record.came_ns);
-        if self.batch.is_full() && !self.hand_over() {
-            self.losses.add(1);
+        // Most requests are answered in the wake-up that received them, for which `now_ns` is
+        // constant. Only this format reports the duration, at the cost of one clock reading.
+        let end_ns = if self.format == LogFormat::Json { clock::monotonic_ns() } else { now_ns };
+        entry.record.duration_ns = end_ns.saturating_sub(entry.record.received_ns);
+        if self.batch.is_full() && !self.submit() {
+            self.dropped.add(1);
         } else {
             self.batch.add(entry);
             self.due_ns = self.due_ns.min(now_ns.saturating_add(AGE_NS_MAX));
         }
-        entry.is_begun = false;
+        entry.is_in_progress = false;
         entry.shrink(KEPT_SIZE_MAX);
     }
 
@@ -137,22 +143,22 @@ impl Recorder {
         (self.due_ns != u64::MAX).then_some(self.due_ns)
     }
 
-    /// Hands over what has waited long enough.
+    /// Submits the batch if its first record is old enough.
     #[inline]
     pub(crate) fn wake(&mut self, now_ns: u64) {
-        if now_ns >= self.due_ns && !self.hand_over() {
-            // The writer is behind. It may have caught up by then.
+        if now_ns >= self.due_ns && !self.submit() {
+            // The writer is behind. Try again later.
             self.due_ns = now_ns.saturating_add(AGE_NS_MAX);
         }
     }
 
-    /// Gives the batch to the writer, if there is another to go on with.
-    fn hand_over(&mut self) -> bool {
+    /// Submits the batch, if there is an empty one to continue with.
+    fn submit(&mut self) -> bool {
         let fresh = match self.emptied.try_recv() {
             Ok(batch) => batch,
             Err(_) if self.batches < BATCHES_MAX => {
                 self.batches += 1;
-                Batch::new(self.batch.home.clone())
+                Batch::new(self.batch.return_tx.clone())
             }
             Err(_) => return false,
         };
@@ -168,11 +174,11 @@ impl Recorder {
             | TrySendError::Disconnected(Message::Batch(mut batch)),
         ) = self.writer.try_send(Message::Batch(batch))
         {
-            self.losses.add(batch.count() as u64);
+            self.dropped.add(batch.count() as u64);
             batch.clear();
-            let home = batch.home.clone();
-            // There is room: it never holds more than this worker owns.
-            let _kept = home.try_send(batch);
+            let return_tx = batch.return_tx.clone();
+            // There is room: the channel holds as many batches as the worker owns.
+            let _kept = return_tx.try_send(batch);
         }
     }
 }
@@ -180,8 +186,8 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         if self.batch.count() > 0 {
-            let (home, _) = sync_channel(0);
-            let last = std::mem::replace(&mut self.batch, Batch::new(home));
+            let (return_tx, _) = sync_channel(0);
+            let last = std::mem::replace(&mut self.batch, Batch::new(return_tx));
             self.send(last);
         }
     }

@@ -37,18 +37,18 @@ fn record(recorder: &mut Recorder, now_ns: u64) {
     let Event::Head(head) = step.event else { panic!("it is whole") };
     let mut entry = recorder.open(None);
     recorder.begin(&mut entry, now_ns, &head, REQUEST);
-    recorder.finish(&mut entry, Answered { status: 200, body_size: 3, now_ns });
+    recorder.finish(&mut entry, ResponseInfo { status: 200, body_size: 3, now_ns });
     recorder.close(entry);
 }
 
-fn open(path: &Path, format: Format) -> AccessLog {
+fn open(path: &Path, format: LogFormat) -> AccessLog {
     AccessLog::open(path, format, silence).expect("a log can be opened")
 }
 
 #[test]
 fn every_record_arrives_however_many_there_are() {
     let path = fresh_path();
-    let log = open(&path, Format::Combined);
+    let log = open(&path, LogFormat::Combined);
     let mut recorders = [log.sink().recorder(), log.sink().recorder()];
     for now_ns in 0..3_000 {
         for recorder in &mut recorders {
@@ -67,7 +67,7 @@ fn every_record_arrives_however_many_there_are() {
 #[test]
 fn a_record_waits_for_its_age_and_not_longer() {
     let path = fresh_path();
-    let log = open(&path, Format::Common);
+    let log = open(&path, LogFormat::Common);
     let mut recorder = log.sink().recorder();
     assert_eq!(recorder.deadline_ns(), None);
     record(&mut recorder, 5);
@@ -80,6 +80,21 @@ fn a_record_waits_for_its_age_and_not_longer() {
     assert_eq!(recorder.deadline_ns(), None);
     assert_eq!(log.finish(PATIENCE), Some(0));
     assert_eq!(fs::read_to_string(&path).expect("the file is there").lines().count(), 2);
+    fs::remove_file(path).expect("it was made here");
+}
+
+#[test]
+fn json_tells_how_long_a_request_took() {
+    let path = fresh_path();
+    let log = open(&path, LogFormat::Json);
+    let mut recorder = log.sink().recorder();
+    // Within one wake-up the worker's time stands still.
+    record(&mut recorder, jissoku_os::clock::monotonic_ns());
+    drop(recorder);
+    assert_eq!(log.finish(PATIENCE), Some(0));
+    let line = fs::read_to_string(&path).expect("the file is there");
+    let value: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert!(value["duration_ns"].as_u64().is_some_and(|duration_ns| duration_ns > 0), "{line}");
     fs::remove_file(path).expect("it was made here");
 }
 
@@ -100,7 +115,7 @@ fn who_does_not_read_costs_records_and_no_waiting() {
         let file = File::open(place).expect("the pipe opens");
         opened.send(file).expect("somebody waits for it");
     });
-    let log = open(&path, Format::Common);
+    let log = open(&path, LogFormat::Common);
     let mut reader = reader.recv_timeout(PATIENCE).expect("the reader opens");
     thread.join().expect("it has opened the pipe");
     let mut recorder = log.sink().recorder();
@@ -126,11 +141,11 @@ fn who_does_not_read_costs_records_and_no_waiting() {
 #[test]
 fn a_full_disk_costs_records_and_is_said() {
     static SAID: AtomicU32 = AtomicU32::new(0);
-    let say: Say = |text| {
+    let report: ErrorReporter = |text| {
         assert!(text.contains("lost 1 record"), "{text}");
         SAID.fetch_add(1, Ordering::Relaxed);
     };
-    let log = AccessLog::open(Path::new("/dev/full"), Format::Common, say).expect("it opens");
+    let log = AccessLog::open(Path::new("/dev/full"), LogFormat::Common, report).expect("it opens");
     let mut recorder = log.sink().recorder();
     record(&mut recorder, 0);
     drop(recorder);
@@ -142,7 +157,7 @@ fn a_full_disk_costs_records_and_is_said() {
 fn a_file_that_was_moved_away_is_opened_anew() {
     let path = fresh_path();
     let moved = path.with_extension("1");
-    let log = open(&path, Format::Common);
+    let log = open(&path, LogFormat::Common);
     let mut recorder = log.sink().recorder();
     record(&mut recorder, 0);
     recorder.wake(u64::MAX - 1);
@@ -162,7 +177,7 @@ fn a_file_that_was_moved_away_is_opened_anew() {
 
 #[test]
 fn a_place_that_cannot_be_written_is_refused() {
-    let error = AccessLog::open(Path::new("/nowhere/at/all"), Format::Common, silence);
+    let error = AccessLog::open(Path::new("/nowhere/at/all"), LogFormat::Common, silence);
     let error = error.expect_err("there is no such folder").to_string();
     assert!(error.contains("cannot write the access log /nowhere/at/all"), "{error}");
 }

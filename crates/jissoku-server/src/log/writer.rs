@@ -1,4 +1,4 @@
-//! The writer's side of the log: one thread that formats, writes, and waits for whoever is slow.
+//! The writer of the access log: a thread that formats and writes, and may block.
 
 use std::io;
 use std::sync::Arc;
@@ -7,33 +7,33 @@ use std::sync::mpsc::Receiver;
 
 use jissoku_os::clock;
 
-use super::format::Format;
+use super::format::LogFormat;
 use super::record::Batch;
-use super::{Destination, Say};
+use super::{Destination, ErrorReporter};
 
-/// How often losses are spoken of while they go on.
-const SAY_EVERY_NS: u64 = 10_000_000_000;
+/// Minimum interval between reports of dropped records.
+const REPORT_EVERY_NS: u64 = 10_000_000_000;
 
-/// Lines that are written at once.
+/// Size of a write.
 const WRITE_SIZE: usize = 256 * 1024;
 
-/// What comes through the channel.
+/// A message to the writer.
 #[derive(Debug)]
 pub(super) enum Message {
     /// Records.
     Batch(Batch),
-    /// To look at the [`Orders`].
-    Look,
+    /// Check the [`WriterFlags`].
+    Wake,
 }
 
-/// What the writer is to do besides writing; they hold even when the channel is full.
+/// Requests to the writer that do not go through the channel, which may be full.
 #[derive(Debug, Default)]
-pub(super) struct Orders {
+pub(super) struct WriterFlags {
     reopen: AtomicBool,
     end: AtomicBool,
 }
 
-impl Orders {
+impl WriterFlags {
     pub(super) fn reopen(&self) {
         self.reopen.store(true, Ordering::Release);
     }
@@ -43,11 +43,11 @@ impl Orders {
     }
 }
 
-/// Records that were lost.
+/// Number of dropped records.
 #[derive(Debug, Default)]
-pub struct Losses(AtomicU64);
+pub struct DroppedRecords(AtomicU64);
 
-impl Losses {
+impl DroppedRecords {
     pub(super) fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
@@ -57,19 +57,19 @@ impl Losses {
     }
 }
 
-/// Writes lines until told to end.
+/// The state of the writer thread.
 pub(super) struct Writer {
-    pub(super) format: Format,
+    pub(super) format: LogFormat,
     pub(super) destination: Destination,
     pub(super) messages: Receiver<Message>,
-    pub(super) orders: Arc<Orders>,
-    pub(super) losses: Arc<Losses>,
-    pub(super) say: Say,
+    pub(super) flags: Arc<WriterFlags>,
+    pub(super) dropped: Arc<DroppedRecords>,
+    pub(super) report: ErrorReporter,
     pub(super) lines: Vec<u8>,
-    /// Whether the last write ended within a line.
-    pub(super) is_torn: bool,
-    /// Losses that were spoken of, and when.
-    pub(super) said: Option<(u64, u64)>,
+    /// Whether the last write ended in the middle of a line.
+    pub(super) mid_line: bool,
+    /// The last reported number of dropped records, and when.
+    pub(super) reported: Option<(u64, u64)>,
 }
 
 impl Writer {
@@ -82,14 +82,14 @@ impl Writer {
                 self.take(message);
             }
             self.flush();
-            if self.orders.reopen.swap(false, Ordering::Acquire) {
+            if self.flags.reopen.swap(false, Ordering::Acquire) {
                 self.reopen();
             }
-            if self.orders.end.load(Ordering::Acquire) {
+            if self.flags.end.load(Ordering::Acquire) {
                 break;
             }
         }
-        // The workers have ended by now, so nothing comes behind what is there.
+        // The workers have exited, so no further records follow.
         while let Ok(message) = self.messages.try_recv() {
             self.take(message);
         }
@@ -98,23 +98,23 @@ impl Writer {
 
     fn take(&mut self, message: Message) {
         let Message::Batch(mut batch) = message else { return };
-        // The wall clock is asked once for all, so that a worker need not.
+        // The wall clock is read once per batch, and not by the workers.
         let offset_ns = clock::wall_ns().wrapping_sub(clock::monotonic_ns());
         for (record, texts) in batch.iter() {
-            let wall_ns = record.came_ns.wrapping_add(offset_ns);
+            let wall_ns = record.received_ns.wrapping_add(offset_ns);
             self.format.write(&mut self.lines, record, texts, wall_ns);
         }
         batch.clear();
-        let home = batch.home.clone();
-        // A worker that has ended needs it no more.
-        let _kept = home.try_send(batch);
+        let return_tx = batch.return_tx.clone();
+        // The worker may have exited.
+        let _kept = return_tx.try_send(batch);
     }
 
-    /// Writes all lines, and counts those that cannot be written.
+    /// Writes all lines; those that cannot be written are dropped and counted.
     fn flush(&mut self) {
         let mut error = None;
-        if self.is_torn && !self.lines.is_empty() {
-            // The rest of a torn line is lost; it must not be mistaken for the beginning of this one.
+        if self.mid_line && !self.lines.is_empty() {
+            // The rest of the previous line is lost; this one must start on a new line.
             self.lines.insert(0, b'\n');
         }
         let mut rest = &self.lines[..];
@@ -122,7 +122,7 @@ impl Writer {
             match self.destination.write(rest) {
                 Ok(0) => error = Some(io::ErrorKind::WriteZero.into()),
                 Ok(size) => {
-                    self.is_torn = rest[size - 1] != b'\n';
+                    self.mid_line = rest[size - 1] != b'\n';
                     rest = &rest[size..];
                 }
                 Err(interruption) if interruption.kind() == io::ErrorKind::Interrupted => {}
@@ -132,30 +132,31 @@ impl Writer {
                 break;
             }
         }
-        self.losses.add(rest.split(|&byte| byte == b'\n').count() as u64 - 1);
+        self.dropped.add(rest.split(|&byte| byte == b'\n').count() as u64 - 1);
         self.lines.clear();
-        self.speak(error);
+        self.report_dropped(error);
     }
 
-    /// Says how much was lost, if that is news.
-    fn speak(&mut self, error: Option<io::Error>) {
-        let (count, now_ns) = (self.losses.count(), clock::monotonic_ns());
-        let is_news = match self.said {
+    /// Reports new losses, at most once per interval.
+    fn report_dropped(&mut self, error: Option<io::Error>) {
+        let (count, now_ns) = (self.dropped.count(), clock::monotonic_ns());
+        let is_news = match self.reported {
             None => count > 0,
-            Some((said, said_ns)) => count > said && now_ns >= said_ns + SAY_EVERY_NS,
+            Some((reported, said_ns)) => count > reported && now_ns >= said_ns + REPORT_EVERY_NS,
         };
         if is_news {
-            let why =
-                error.map_or("it is not taken fast enough".to_owned(), |error| error.to_string());
-            (self.say)(&format!("the access log has lost {count} records so far: {why}"));
-            self.said = Some((count, now_ns));
+            let why = error.map_or("the reader is too slow".to_owned(), |error| error.to_string());
+            (self.report)(&format!("the access log has lost {count} records so far: {why}"));
+            self.reported = Some((count, now_ns));
         }
     }
 
     fn reopen(&mut self) {
         match self.destination.reopen() {
-            Ok(()) => self.is_torn = false,
-            Err(error) => (self.say)(&format!("the access log goes on in its old file: {error}")),
+            Ok(()) => self.mid_line = false,
+            Err(error) => (self.report)(&format!(
+                "cannot reopen the access log, the old file stays in use: {error}"
+            )),
         }
     }
 }

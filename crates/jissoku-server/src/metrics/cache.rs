@@ -1,22 +1,22 @@
-//! What the folders that are served hold in memory: one, and during a reload two.
+//! The size of the file caches: one, and during a reload two.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Sums over all folders. Whoever adds takes away again, at the latest when it goes.
+/// Sums over all file caches. A cache subtracts what it added, at the latest when it is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Cache {
+pub(crate) struct CacheGauge {
     names: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl Cache {
-    /// One more name is known, at this cost.
+impl CacheGauge {
+    /// Adds an entry of this weight.
     pub(crate) fn add(&self, bytes: u64) {
         self.names.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// So many names were forgotten, that have cost so much.
+    /// Subtracts `names` entries of `bytes` in total.
     pub(crate) fn remove(&self, names: u64, bytes: u64) {
         self.names.fetch_sub(names, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);

@@ -1,12 +1,12 @@
-//! What one worker counts. Only that worker writes; whoever reads may find a number a moment old.
+//! The counters of one worker. Only that worker writes; readers may see slightly stale values.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Something that is counted. The order is that of `text::FAMILIES`, which has one row for each.
+/// A counter. The order is that of `text::FAMILIES`, which has one row for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Figure {
+pub(crate) enum Counter {
     Status1,
     Status2,
     Status3,
@@ -31,8 +31,8 @@ pub(crate) enum Figure {
     CacheEvictions,
 }
 
-impl Figure {
-    /// How many there are.
+impl Counter {
+    /// The number of counters.
     pub(super) const COUNT: usize = Self::CacheEvictions as usize + 1;
 
     /// The figure that an answer of `status` counts for.
@@ -47,106 +47,107 @@ impl Figure {
     }
 }
 
-/// The counters of one worker, on cache lines that are nobody else's.
+/// The counters of one worker, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Counters([AtomicU64; Figure::COUNT]);
+struct Counters([AtomicU64; Counter::COUNT]);
 
-/// A place for a worker to count at. A worker that ends leaves its numbers to the next, so that no sum
-/// ever goes down.
+/// The counters of one worker at a time. A worker that exits leaves its values to the next owner,
+/// so that sums never decrease.
 #[derive(Debug, Default)]
-pub(super) struct Seat {
+pub(super) struct CounterShard {
     counters: Counters,
     is_taken: AtomicBool,
     next: OnceLock<Arc<Self>>,
 }
 
-impl Seat {
+impl CounterShard {
     #[inline]
-    fn add(&self, figure: Figure, size: u64) {
-        // Nobody but one worker writes here, so this needs no locked instruction.
-        let counter = &self.counters.0[figure as usize];
+    fn add(&self, counter: Counter, size: u64) {
+        // There is a single writer, so no locked instruction is needed.
+        let counter = &self.counters.0[counter as usize];
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(size), Ordering::Relaxed);
     }
 }
 
-impl Seat {
+impl CounterShard {
     fn try_take(&self) -> bool {
         self.is_taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 
-/// All seats, one behind the other.
+/// All shards, as a linked list.
 #[derive(Debug, Default)]
-pub(super) struct Seats {
-    first: OnceLock<Arc<Seat>>,
+pub(super) struct CounterShards {
+    first: OnceLock<Arc<CounterShard>>,
 }
 
-impl Seats {
-    /// Takes the first free seat.
-    pub(super) fn take(&self) -> Counting {
+impl CounterShards {
+    /// Claims the first free shard.
+    pub(super) fn take(&self) -> ShardOwner {
         let mut place = &self.first;
         loop {
-            let seat = place.get_or_init(Arc::default);
-            if seat.try_take() {
-                return Counting { seat: Arc::clone(seat) };
+            let shard = place.get_or_init(Arc::default);
+            if shard.try_take() {
+                return ShardOwner { shard: Arc::clone(shard) };
             }
-            place = &seat.next;
+            place = &shard.next;
         }
     }
 
-    fn iter(&self) -> impl Iterator<Item = &Arc<Seat>> {
-        std::iter::successors(self.first.get(), |seat| seat.next.get())
+    fn iter(&self) -> impl Iterator<Item = &Arc<CounterShard>> {
+        std::iter::successors(self.first.get(), |shard| shard.next.get())
     }
 
-    /// What all workers have counted together, those that have ended too.
-    pub(super) fn sum(&self, figure: Figure) -> u64 {
-        let at = |seat: &Arc<Seat>| seat.counters.0[figure as usize].load(Ordering::Relaxed);
+    /// The sum over all workers, including those that have exited.
+    pub(super) fn sum(&self, counter: Counter) -> u64 {
+        let at =
+            |shard: &Arc<CounterShard>| shard.counters.0[counter as usize].load(Ordering::Relaxed);
         self.iter().map(at).sum()
     }
 
-    /// How many workers count now.
-    pub(super) fn taken(&self) -> usize {
-        self.iter().filter(|seat| seat.is_taken.load(Ordering::Relaxed)).count()
+    /// The number of running workers.
+    pub(super) fn active_count(&self) -> usize {
+        self.iter().filter(|shard| shard.is_taken.load(Ordering::Relaxed)).count()
     }
 }
 
-/// A worker's way to its counters.
+/// Exclusive ownership of a shard by a worker.
 #[derive(Debug)]
-pub(crate) struct Counting {
-    seat: Arc<Seat>,
+pub(crate) struct ShardOwner {
+    shard: Arc<CounterShard>,
 }
 
-impl Counting {
-    /// Counts `size` more of `figure`.
+impl ShardOwner {
+    /// Counts `size` more of `counter`.
     #[inline]
-    pub(crate) fn add(&self, figure: Figure, size: u64) {
-        self.seat.add(figure, size);
+    pub(crate) fn add(&self, counter: Counter, size: u64) {
+        self.shard.add(counter, size);
     }
 
-    /// Another way to the same counters, for the same worker.
-    pub(crate) fn tally(&self) -> Tally {
-        Tally(Some(Arc::clone(&self.seat)))
+    /// A second handle to the same shard, for the same worker.
+    pub(crate) fn shard_handle(&self) -> ShardHandle {
+        ShardHandle(Some(Arc::clone(&self.shard)))
     }
 }
 
-/// A second way of a worker to its counters, or to none.
+/// A second handle of a worker to its shard, or to none.
 #[derive(Debug, Default)]
-pub(crate) struct Tally(Option<Arc<Seat>>);
+pub(crate) struct ShardHandle(Option<Arc<CounterShard>>);
 
-impl Tally {
-    /// Counts `size` more of `figure`.
+impl ShardHandle {
+    /// Counts `size` more of `counter`.
     #[inline]
-    pub(crate) fn add(&self, figure: Figure, size: u64) {
-        if let Some(seat) = &self.0 {
-            seat.add(figure, size);
+    pub(crate) fn add(&self, counter: Counter, size: u64) {
+        if let Some(shard) = &self.0 {
+            shard.add(counter, size);
         }
     }
 }
 
-impl Drop for Counting {
+impl Drop for ShardOwner {
     fn drop(&mut self) {
-        self.seat.is_taken.store(false, Ordering::Release);
+        self.shard.is_taken.store(false, Ordering::Release);
     }
 }
 
@@ -156,24 +157,24 @@ mod tests {
 
     #[test]
     fn a_worker_that_ends_leaves_its_numbers() {
-        let seats = Seats::default();
-        let (first, second) = (seats.take(), seats.take());
-        first.add(Figure::Accepted, 3);
-        second.add(Figure::Accepted, 4);
-        assert_eq!((seats.sum(Figure::Accepted), seats.taken()), (7, 2));
+        let shards = CounterShards::default();
+        let (first, second) = (shards.take(), shards.take());
+        first.add(Counter::Accepted, 3);
+        second.add(Counter::Accepted, 4);
+        assert_eq!((shards.sum(Counter::Accepted), shards.active_count()), (7, 2));
         drop(first);
-        assert_eq!((seats.sum(Figure::Accepted), seats.taken()), (7, 1));
-        let third = seats.take();
-        third.add(Figure::Accepted, 1);
-        assert_eq!((seats.sum(Figure::Accepted), seats.taken()), (8, 2));
-        assert_eq!(seats.iter().count(), 2);
+        assert_eq!((shards.sum(Counter::Accepted), shards.active_count()), (7, 1));
+        let third = shards.take();
+        third.add(Counter::Accepted, 1);
+        assert_eq!((shards.sum(Counter::Accepted), shards.active_count()), (8, 2));
+        assert_eq!(shards.iter().count(), 2);
     }
 
     #[test]
     fn a_status_has_its_class() {
-        assert_eq!(Figure::of_status(101), Figure::Status1);
-        assert_eq!(Figure::of_status(206), Figure::Status2);
-        assert_eq!(Figure::of_status(499), Figure::Status4);
-        assert_eq!(Figure::of_status(505), Figure::Status5);
+        assert_eq!(Counter::of_status(101), Counter::Status1);
+        assert_eq!(Counter::of_status(206), Counter::Status2);
+        assert_eq!(Counter::of_status(499), Counter::Status4);
+        assert_eq!(Counter::of_status(505), Counter::Status5);
     }
 }

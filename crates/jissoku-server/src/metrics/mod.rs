@@ -1,6 +1,6 @@
-//! The server's own numbers, in OpenMetrics text, served by a server of their own.
+//! The server's metrics in OpenMetrics text, served by a server of their own.
 //!
-//! Workers count for themselves; nothing is summed before somebody asks.
+//! Each worker has its own counters; they are summed when the metrics are read.
 
 mod cache;
 mod counters;
@@ -10,40 +10,40 @@ use std::sync::Arc;
 
 use jissoku_os::clock;
 
-use crate::log::Losses;
-pub(crate) use cache::Cache;
-use counters::Seats;
-pub(crate) use counters::{Counting, Figure, Tally};
+use crate::log::DroppedRecords;
+pub(crate) use cache::CacheGauge;
+use counters::CounterShards;
+pub(crate) use counters::{Counter, ShardHandle, ShardOwner};
 
-/// What is counted of a server, over all its workers and reloads.
+/// The counters of a server, over all workers and reloads.
 #[derive(Debug)]
 pub struct Metrics {
-    seats: Seats,
+    shards: CounterShards,
     started_ns: u64,
-    cache: Arc<Cache>,
-    losses: Option<Arc<Losses>>,
+    cache: Arc<CacheGauge>,
+    dropped: Option<Arc<DroppedRecords>>,
 }
 
 impl Metrics {
-    /// Nothing counted yet; the process counts as started now. Losses of access logs are told with the rest.
+    /// Zeroed counters; the start time is now. `dropped` adds the dropped records of access logs.
     #[must_use]
-    pub fn new(losses: Option<Arc<Losses>>) -> Arc<Self> {
-        let (seats, cache) = (Seats::default(), Arc::default());
-        Arc::new(Self { seats, started_ns: clock::wall_ns(), cache, losses })
+    pub fn new(dropped: Option<Arc<DroppedRecords>>) -> Arc<Self> {
+        let (shards, cache) = (CounterShards::default(), Arc::default());
+        Arc::new(Self { shards, started_ns: clock::wall_ns(), cache, dropped })
     }
 
-    /// All of it as OpenMetrics text.
+    /// All metrics as OpenMetrics text.
     #[must_use]
     pub fn text(&self) -> String {
         text::write(self)
     }
 
-    pub(crate) fn counting(&self) -> Counting {
-        self.seats.take()
+    pub(crate) fn shard_owner(&self) -> ShardOwner {
+        self.shards.take()
     }
 
-    /// Where a folder says what it holds.
-    pub(crate) const fn cache(&self) -> &Arc<Cache> {
+    /// The gauge of the file cache.
+    pub(crate) const fn cache(&self) -> &Arc<CacheGauge> {
         &self.cache
     }
 }

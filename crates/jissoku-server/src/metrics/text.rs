@@ -1,92 +1,92 @@
-//! The numbers as a page (OpenMetrics 1.0).
+//! Metrics in the OpenMetrics 1.0 text format.
 
 use std::fmt::Write;
 
 use super::Metrics;
-use super::counters::Figure;
+use super::counters::Counter;
 
-/// How a family of numbers is told: its name, its unit, what it is, and its members with their labels.
+/// A metric family: its name, unit, help text, and its counters with their labels.
 struct Family {
     name: &'static str,
     unit: Option<&'static str>,
     help: &'static str,
-    members: &'static [(Figure, &'static str)],
+    members: &'static [(Counter, &'static str)],
 }
 
 const FAMILIES: &[Family] = &[
     Family {
         name: "jissoku_requests",
         unit: None,
-        help: "Requests that were answered, refused ones included, by the class of the status.",
+        help: "Responses by status class, including rejected requests.",
         members: &[
-            (Figure::Status1, "{status=\"1xx\"}"),
-            (Figure::Status2, "{status=\"2xx\"}"),
-            (Figure::Status3, "{status=\"3xx\"}"),
-            (Figure::Status4, "{status=\"4xx\"}"),
-            (Figure::Status5, "{status=\"5xx\"}"),
+            (Counter::Status1, "{status=\"1xx\"}"),
+            (Counter::Status2, "{status=\"2xx\"}"),
+            (Counter::Status3, "{status=\"3xx\"}"),
+            (Counter::Status4, "{status=\"4xx\"}"),
+            (Counter::Status5, "{status=\"5xx\"}"),
         ],
     },
     Family {
         name: "jissoku_connections_accepted",
         unit: None,
-        help: "Connections that were taken.",
-        members: &[(Figure::Accepted, "")],
+        help: "Accepted connections.",
+        members: &[(Counter::Accepted, "")],
     },
     Family {
         name: "jissoku_connections_refused",
         unit: None,
-        help: "Connections that were turned away because there were too many.",
-        members: &[(Figure::Refused, "")],
+        help: "Connections rejected by a connection limit.",
+        members: &[(Counter::Refused, "")],
     },
     Family {
         name: "jissoku_received_bytes",
         unit: Some("bytes"),
-        help: "Bytes that came from clients, as they were on the wire.",
-        members: &[(Figure::ReceivedBytes, "")],
+        help: "Bytes received from clients, on the wire.",
+        members: &[(Counter::ReceivedBytes, "")],
     },
     Family {
         name: "jissoku_sent_bytes",
         unit: Some("bytes"),
-        help: "Bytes put out for clients, as they are on the wire; a client need not have taken them.",
-        members: &[(Figure::SentBytes, "")],
+        help: "Bytes queued for clients, on the wire; they need not have been sent yet.",
+        members: &[(Counter::SentBytes, "")],
     },
     Family {
         name: "jissoku_deadlines",
         unit: None,
-        help: "Clients that were given up because they took too long, by what they were slow with.",
+        help: "Connections closed by a timeout, by kind of timeout.",
         members: &[
-            (Figure::HandshakeDeadline, "{kind=\"handshake\"}"),
-            (Figure::HeadDeadline, "{kind=\"head\"}"),
-            (Figure::BodyDeadline, "{kind=\"body\"}"),
-            (Figure::WriteDeadline, "{kind=\"write\"}"),
-            (Figure::IdleDeadline, "{kind=\"idle\"}"),
-            (Figure::LingerDeadline, "{kind=\"linger\"}"),
+            (Counter::HandshakeDeadline, "{kind=\"handshake\"}"),
+            (Counter::HeadDeadline, "{kind=\"head\"}"),
+            (Counter::BodyDeadline, "{kind=\"body\"}"),
+            (Counter::WriteDeadline, "{kind=\"write\"}"),
+            (Counter::IdleDeadline, "{kind=\"idle\"}"),
+            (Counter::LingerDeadline, "{kind=\"linger\"}"),
         ],
     },
     Family {
         name: "jissoku_tls_handshakes",
         unit: None,
-        help: "TLS handshakes, by how they ended.",
+        help: "TLS handshakes by outcome.",
         members: &[
-            (Figure::HandshakesDone, "{outcome=\"done\"}"),
-            (Figure::HandshakesFailed, "{outcome=\"failed\"}"),
+            (Counter::HandshakesDone, "{outcome=\"done\"}"),
+            (Counter::HandshakesFailed, "{outcome=\"failed\"}"),
         ],
     },
     Family {
         name: "jissoku_cache_lookups",
         unit: None,
-        help: "Names of a folder that were asked for: known, looked at on disk and unchanged, or learnt.",
+        help: "File cache lookups: hit, confirmed (unchanged on disk), or miss.",
         members: &[
-            (Figure::CacheHits, "{outcome=\"hit\"}"),
-            (Figure::CacheConfirmed, "{outcome=\"confirmed\"}"),
-            (Figure::CacheMisses, "{outcome=\"miss\"}"),
+            (Counter::CacheHits, "{outcome=\"hit\"}"),
+            (Counter::CacheConfirmed, "{outcome=\"confirmed\"}"),
+            (Counter::CacheMisses, "{outcome=\"miss\"}"),
         ],
     },
     Family {
         name: "jissoku_cache_evictions",
         unit: None,
-        help: "Names that were forgotten to make room for others.",
-        members: &[(Figure::CacheEvictions, "")],
+        help: "Entries evicted from the file cache.",
+        members: &[(Counter::CacheEvictions, "")],
     },
 ];
 
@@ -94,32 +94,32 @@ pub(super) fn write(metrics: &Metrics) -> String {
     let mut text = String::with_capacity(4096);
     for Family { name, unit, help, members } in FAMILIES {
         head(&mut text, name, "counter", *unit, help);
-        for &(figure, labels) in *members {
-            line(&mut text, &format!("{name}_total{labels}"), metrics.seats.sum(figure));
+        for &(counter, labels) in *members {
+            line(&mut text, &format!("{name}_total{labels}"), metrics.shards.sum(counter));
         }
     }
-    let gone = metrics.seats.sum(Figure::Closed);
-    let open = metrics.seats.sum(Figure::Accepted).saturating_sub(gone);
-    gauge(&mut text, "jissoku_connections_open", None, "Connections that stand now.", open);
-    let workers = metrics.seats.taken() as u64;
-    gauge(&mut text, "jissoku_workers", None, "Threads that serve now.", workers);
+    let gone = metrics.shards.sum(Counter::Closed);
+    let open = metrics.shards.sum(Counter::Accepted).saturating_sub(gone);
+    gauge(&mut text, "jissoku_connections_open", None, "Open connections.", open);
+    let workers = metrics.shards.active_count() as u64;
+    gauge(&mut text, "jissoku_workers", None, "Running workers.", workers);
     let (names, bytes) = metrics.cache.held();
     gauge(
         &mut text,
         "jissoku_cache_names",
         None,
-        "Names that are known, of files or of none.",
+        "Entries in the file cache, including negative ones.",
         names,
     );
-    let help = "What counts against --cache-size for names that are known.";
+    let help = "Size of the file cache, counted against --cache-size.";
     gauge(&mut text, "jissoku_cache_bytes", Some("bytes"), help, bytes);
-    if let Some(losses) = &metrics.losses {
+    if let Some(dropped) = &metrics.dropped {
         let name = "jissoku_log_records_lost";
-        head(&mut text, name, "counter", None, "Records that the access log could not write.");
-        line(&mut text, &format!("{name}_total"), losses.count());
+        head(&mut text, name, "counter", None, "Access log records that were dropped.");
+        line(&mut text, &format!("{name}_total"), dropped.count());
     }
     let started_s = metrics.started_ns / 1_000_000_000;
-    let help = "When the process started, in seconds since 1970.";
+    let help = "Start time of the process in seconds since 1970.";
     gauge(&mut text, "process_start_time_seconds", Some("seconds"), help, started_s);
     text.push_str("# EOF\n");
     text
@@ -151,22 +151,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_is_told_once() {
+    fn every_counter_is_exposed_once() {
         let told = FAMILIES.iter().flat_map(|family| family.members);
-        let told: Vec<usize> = told.map(|&(figure, _)| figure as usize).collect();
-        // Connections that were closed are told as those that are open.
-        let mut expected: Vec<usize> = (0..Figure::COUNT).collect();
-        expected.remove(Figure::Closed as usize);
+        let told: Vec<usize> = told.map(|&(counter, _)| counter as usize).collect();
+        // Closed connections are exposed as the gauge of open ones.
+        let mut expected: Vec<usize> = (0..Counter::COUNT).collect();
+        expected.remove(Counter::Closed as usize);
         assert_eq!(told, expected);
     }
 
     #[test]
     fn what_was_counted_is_on_the_page() {
         let metrics = Metrics::new(None);
-        let counting = metrics.counting();
-        counting.add(Figure::of_status(200), 5);
-        counting.add(Figure::Accepted, 3);
-        counting.add(Figure::Closed, 1);
+        let shard_owner = metrics.shard_owner();
+        shard_owner.add(Counter::of_status(200), 5);
+        shard_owner.add(Counter::Accepted, 3);
+        shard_owner.add(Counter::Closed, 1);
         let text = metrics.text();
         for expected in [
             "jissoku_requests_total{status=\"2xx\"} 5\n",

@@ -1,13 +1,15 @@
-//! A server from its first listener to its last worker.
+//! The server: listeners, worker pools, reload and shutdown.
 //!
-//! `doors` has the sockets, `generation` the workers that listen on them, `running` the order in which
-//! both come and go, and `words` what is said to the process from outside.
+//! `endpoints` owns the sockets, `worker_pool` the threads that accept on them, `restart_budget`
+//! replaces failed workers, `running` coordinates reload and shutdown, and `signals` defines
+//! signals and events.
 
-mod dealing;
-mod doors;
-mod generation;
+mod endpoints;
+mod listener_layout;
+mod restart_budget;
 mod running;
-mod words;
+mod signals;
+mod worker_pool;
 
 use std::io;
 
@@ -15,43 +17,43 @@ use jissoku_os::driver;
 use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::Endpoint;
 
-pub use doors::ListenError;
-pub use running::{ReloadError, Running};
-pub use words::{Event, Words};
+pub use endpoints::ListenError;
+pub use running::{ReloadError, RunningServer};
+pub use signals::{ServerEvent, SignalSet};
 
-use crate::causes::Cause;
-use crate::handler::Site;
+use crate::fault_injector::InjectedFault;
+use crate::handler::Content;
 use crate::limits::Limits;
-use crate::observer::Observation;
+use crate::telemetry::TelemetryConfig;
 use crate::tls::Tls;
-use dealing::Dealing;
-use doors::Doors;
+use endpoints::Endpoints;
+use listener_layout::ListenerLayout;
 
-/// How a server is set up.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where to listen; port 0 lets the kernel choose.
+    /// Addresses to listen on; port 0 selects a free port.
     pub endpoints: Vec<Endpoint>,
-    /// Who may connect to a Unix socket, as in `chmod(2)`; `None` leaves that to the umask.
+    /// Mode of Unix sockets (`chmod(2)`); `None` for that of the umask.
     pub socket_mode: Option<u32>,
-    /// Threads, each with its own driver; at least one.
+    /// Number of worker threads; at least one.
     pub workers: usize,
-    /// Cores to keep the workers on, in turn; empty to leave that to the kernel.
+    /// Cores to pin the workers to, round-robin; empty for no pinning.
     pub cores: Vec<usize>,
-    /// What clients may do.
+    /// Timeouts and limits.
     pub limits: Limits,
-    /// What the drivers may do, but for the number of connections: that is [`Limits::connections_max`].
+    /// Settings of the drivers. The number of connections is set by [`Limits::connections_max`].
     pub driver: driver::Settings,
-    /// What makes the server slow on purpose.
-    pub causes: Vec<Cause>,
-    /// What is noted besides answering.
-    pub observation: Observation,
-    /// What clients over TCP have to speak, if it is TLS; those over Unix sockets never do.
+    /// Injected faults.
+    pub injected_faults: Vec<InjectedFault>,
+    /// Metrics and the access log.
+    pub telemetry: TelemetryConfig,
+    /// TLS for TCP listeners; Unix sockets never use it.
     pub tls: Option<Tls>,
 }
 
 impl Settings {
-    /// One worker on `endpoint`, with the usual limits.
+    /// One worker on `endpoint`, with default limits.
     #[must_use]
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
@@ -61,77 +63,77 @@ impl Settings {
             cores: Vec::new(),
             limits: Limits::DEFAULT,
             driver: driver::Settings::default(),
-            observation: Observation::default(),
+            telemetry: TelemetryConfig::default(),
             tls: None,
-            causes: Vec::new(),
+            injected_faults: Vec::new(),
         }
     }
 
-    /// Which workers listen on what.
-    fn dealing(&self) -> Dealing {
-        let has = |cause| self.causes.contains(&cause);
+    /// How listeners are assigned to workers.
+    fn listener_layout(&self) -> ListenerLayout {
+        let has = |cause| self.injected_faults.contains(&cause);
         match self.workers {
-            workers if has(Cause::SingleWorker) => Dealing::First(workers),
-            workers if has(Cause::Herd) => Dealing::Herd(workers),
-            workers => Dealing::Each(workers),
+            workers if has(InjectedFault::SingleWorker) => ListenerLayout::FirstOnly(workers),
+            workers if has(InjectedFault::Herd) => ListenerLayout::WakeAll(workers),
+            workers => ListenerLayout::PerWorker(workers),
         }
     }
 }
 
-/// Listeners that another process has opened.
+/// Listeners inherited from another process.
 #[derive(Debug, Default)]
-pub struct Sockets(Doors);
+pub struct Sockets(Endpoints);
 
 impl Sockets {
     /// Takes them over.
     ///
     /// # Errors
     /// The name of the first that is no listener.
-    pub fn adopt(inherited: Vec<Inherited>) -> io::Result<Self> {
-        Ok(Self(Doors::adopt(inherited)?))
+    pub fn from_inherited(inherited: Vec<Inherited>) -> io::Result<Self> {
+        Ok(Self(Endpoints::from_inherited(inherited)?))
     }
 
-    /// Where they listen.
+    /// Their addresses.
     #[must_use]
     pub fn endpoints(&self) -> Vec<Endpoint> {
-        self.0.endpoints()
+        self.0.addresses()
     }
 
-    /// Takes out those that stand for `endpoint`, the last ones that do; possibly none.
+    /// Removes and returns the last ones for `endpoint`; possibly none.
     #[must_use]
     pub fn split_off(&mut self, endpoint: &Endpoint) -> Self {
         Self(self.0.split_off(endpoint))
     }
 }
 
-/// A server whose listeners stand. Connections wait in the kernel until [`Server::start`].
+/// A server with bound listeners. Connections are queued by the kernel until [`Server::start`].
 #[derive(Debug)]
 pub struct Server {
     settings: Settings,
-    doors: Doors,
-    /// Those of them that another process has opened, and may still serve.
-    given: Doors,
+    endpoints: Endpoints,
+    /// The inherited ones, which another process may still use.
+    given: Endpoints,
 }
 
 impl Server {
-    /// Opens all listeners.
+    /// Binds all listeners.
     ///
     /// # Errors
-    /// The first endpoint that cannot be had, and why.
+    /// The first endpoint that cannot be bound, and why.
     pub fn listen(settings: Settings) -> Result<Self, ListenError> {
         Self::listen_on(settings, &Sockets::default())
     }
 
-    /// As [`Server::listen`], with sockets that another process has opened already. One that it calls by
-    /// an endpoint's name is what is meant by that endpoint, even if it is elsewhere by now: port 0 was
-    /// asked for, and one was had.
+    /// As [`Server::listen`], with inherited sockets. A socket named after an endpoint is used for
+    /// it even if its address differs: port 0 was resolved to a port.
     ///
     /// # Errors
-    /// The first endpoint that cannot be had, or the first socket that no endpoint names, and why.
+    /// The first endpoint that cannot be bound, or the first inherited socket that no endpoint
+    /// names, and why.
     pub fn listen_on(settings: Settings, sockets: &Sockets) -> Result<Self, ListenError> {
         let given = sockets.0.clone();
-        let server = Self { doors: given.open(&settings)?, settings, given };
-        match server.doors.listen_on_firsts() {
+        let server = Self { endpoints: given.open(&settings)?, settings, given };
+        match server.endpoints.listen_on_first() {
             Ok(()) => Ok(server),
             Err(error) => {
                 server.close();
@@ -140,23 +142,23 @@ impl Server {
         }
     }
 
-    /// Where the server listens, with the ports the kernel chose.
+    /// The addresses of the listeners, with actual ports.
     #[must_use]
     pub fn endpoints(&self) -> Vec<Endpoint> {
-        self.doors.endpoints()
+        self.endpoints.addresses()
     }
 
-    /// Closes the listeners, and takes the files of Unix sockets away, but for those of another process.
+    /// Closes the listeners and removes the files of Unix sockets, except inherited ones.
     pub fn close(self) {
-        self.doors.remove_files(&self.given);
+        self.endpoints.remove_files(&self.given);
     }
 
-    /// Starts the workers, and returns when all of them are ready.
+    /// Starts the workers and waits until all are ready.
     ///
     /// # Errors
-    /// The error of making a thread or what it needs.
-    pub fn start(self, site: Site) -> io::Result<Running> {
-        let running = Running::start(&self.settings, self.doors.clone(), site);
+    /// The error of creating a thread or its resources.
+    pub fn start(self, site: Content) -> io::Result<RunningServer> {
+        let running = RunningServer::start(&self.settings, self.endpoints.clone(), site);
         if running.is_err() {
             self.close();
         }

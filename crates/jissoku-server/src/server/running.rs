@@ -1,31 +1,28 @@
-//! A server at work: the present generation of workers, and those that are still answering their last
-//! clients.
+//! A running server: the current worker pool, and draining ones.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jissoku_os::epoll::{Epoll, Interest, no_event};
+use jissoku_os::descriptors::is_resource_exhausted;
+use jissoku_os::poll;
 use jissoku_os::socket::Endpoint;
 
-use super::doors::{Doors, ListenError};
-use super::generation::{Generation, Served};
-use super::words::{Event, Words};
-use super::{Settings, Site};
-use crate::census::Census;
+use super::endpoints::{Endpoints, ListenError};
+use super::restart_budget::{DescriptorReserve, RestartBudget};
+use super::signals::{ServerEvent, SignalSet};
+use super::worker_pool::{SharedState, WorkerPool};
+use super::{Content, Settings};
+use crate::connection_limiter::ConnectionLimiter;
 
-/// So many workers that fail are replaced within [`FAULTS_NS`].
-const FAULTS_MAX: usize = 5;
-const FAULTS_NS: u64 = 60_000_000_000;
+/// How long a reload waits for the old workers to stop accepting.
+const STOP_ACCEPTING_WAIT: Duration = Duration::from_secs(1);
 
-/// How long a reload waits for the workers of before to take no more connections.
-const AWAY_MAX: Duration = Duration::from_secs(1);
-
-/// Why a server goes on as it was.
+/// Why a reload failed; the old pool stays in service.
 #[derive(Debug)]
 pub enum ReloadError {
-    /// An endpoint cannot be had.
+    /// An endpoint cannot be bound.
     Listen(ListenError),
     /// Workers cannot be started.
     Work(io::Error),
@@ -42,325 +39,328 @@ impl std::fmt::Display for ReloadError {
 
 impl std::error::Error for ReloadError {}
 
-/// A server at work.
+/// A running server.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningServer {
     settings: Settings,
-    doors: Doors,
-    served: Served,
-    current: Generation,
-    retired: Vec<Generation>,
-    faults: Faults,
-    phase: Phase,
+    endpoints: Endpoints,
+    shared: SharedState,
+    current: WorkerPool,
+    retired: Vec<WorkerPool>,
+    restarts: RestartBudget,
+    reserve: DescriptorReserve,
+    phase: ServerPhase,
     interrupts: usize,
-    /// The first error that a worker ended with.
+    /// The first error of a worker.
     outcome: io::Result<()>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ServerPhase {
     Serving,
-    /// Stopping, and the owner does not know.
+    /// Stopping, not reported to the owner yet.
     Stopping,
-    /// Stopping, and the owner knows.
+    /// Stopping, reported to the owner.
     Ending,
 }
 
-impl Running {
-    /// Starts the first generation.
-    pub(super) fn start(settings: &Settings, doors: Doors, site: Site) -> io::Result<Self> {
-        let posts = doors.deal(settings.dealing())?;
-        let census = Arc::new(Census::new(&settings.limits));
-        settings.observation.metrics.iter().for_each(|metrics| site.tell(metrics));
-        let served = Served { site: Arc::new(site), census };
-        let mut current = Generation::prepare(settings, posts, &served)?;
-        if let Err(error) = doors.listen() {
-            current.call_off();
+impl RunningServer {
+    /// Starts the first pool.
+    pub(super) fn start(
+        settings: &Settings,
+        endpoints: Endpoints,
+        site: Content,
+    ) -> io::Result<Self> {
+        let assigned = endpoints.assign(settings.listener_layout())?;
+        let limiter = Arc::new(ConnectionLimiter::new(&settings.limits));
+        settings.telemetry.metrics.iter().for_each(|metrics| site.report_to(metrics));
+        let shared = SharedState { site: Arc::new(site), limiter };
+        let mut current = WorkerPool::prepare(settings, assigned, &shared)?;
+        if let Err(error) = endpoints.listen() {
+            current.cancel();
             return Err(io::Error::other(error));
         }
-        current.begin();
+        current.start_accepting();
         Ok(Self {
             settings: settings.clone(),
-            doors,
-            served,
+            endpoints,
+            shared,
             current,
             retired: Vec::new(),
-            faults: Faults::default(),
-            phase: Phase::Serving,
+            restarts: RestartBudget::default(),
+            reserve: DescriptorReserve::default(),
+            phase: ServerPhase::Serving,
             interrupts: 0,
             outcome: Ok(()),
         })
     }
 
-    /// Where the server listens, with the ports the kernel chose.
+    /// The addresses of the listeners, with actual ports.
     #[must_use]
     pub fn endpoints(&self) -> Vec<Endpoint> {
-        self.doors.endpoints()
+        self.endpoints.addresses()
     }
 
-    /// Every listener under its name, for a successor.
+    /// All listeners by name, for a new process.
     #[must_use]
     pub fn sockets(&self) -> Vec<(String, Arc<OwnedFd>)> {
-        self.doors.sockets()
+        self.endpoints.sockets()
     }
 
-    /// Serves `site` with new workers, and retires the old ones once all of the new are ready.
+    /// Serves `site` with a new pool, and drains the old one once all new workers are ready.
     ///
-    /// Endpoints that are wanted still keep their sockets, so nobody who connects meanwhile is refused. The
-    /// old workers answer who is connected to them, say that the connection ends with that answer, and wait
-    /// for the idle as `limits.drain_idle_ns` says.
+    /// Endpoints that stay configured keep their sockets, so no connection is refused meanwhile.
+    /// The old workers answer their connections with `Connection: close` and keep idle ones for
+    /// `limits.drain_idle_ns`.
     ///
     /// # Errors
-    /// What of the new is impossible. The old go on, as if nothing had been asked.
-    pub fn reload(&mut self, settings: &Settings, site: Site) -> Result<(), ReloadError> {
-        let doors = self.doors.open(settings).map_err(ReloadError::Listen)?;
-        let started = self.start_beside(settings, &doors, site);
-        let (new, served) = started.inspect_err(|_| doors.remove_files(&self.doors))?;
-        (self.settings, self.served) = (settings.clone(), served);
-        let old_doors = std::mem::replace(&mut self.doors, doors);
+    /// Why the new pool cannot be started. The old one stays in service unchanged.
+    pub fn reload(&mut self, settings: &Settings, site: Content) -> Result<(), ReloadError> {
+        self.reserve.release();
+        let endpoints = self.endpoints.open(settings).map_err(ReloadError::Listen)?;
+        let started = self.start_pool(settings, &endpoints, site);
+        let (new, shared) = started.inspect_err(|_| endpoints.remove_files(&self.endpoints))?;
+        (self.settings, self.shared) = (settings.clone(), shared);
+        let old_endpoints = std::mem::replace(&mut self.endpoints, endpoints);
         let mut old = std::mem::replace(&mut self.current, new);
-        let told = old.retire();
-        // Whoever connects from now on is served what is new. A worker that is busy for longer does no harm.
-        old.wait_until_away(AWAY_MAX);
+        let told = old.drain_for_reload();
+        // New connections are served by the new pool. A worker that is busy for longer does no
+        // harm.
+        old.wait_until_not_accepting(STOP_ACCEPTING_WAIT);
         self.retired.push(old);
-        old_doors.remove_files(&self.doors);
+        old_endpoints.remove_files(&self.endpoints);
         told.map_err(ReloadError::Work)
     }
 
-    /// Starts workers beside those of now.
-    fn start_beside(
+    /// Starts a pool next to the current one.
+    fn start_pool(
         &self,
         settings: &Settings,
-        doors: &Doors,
-        site: Site,
-    ) -> Result<(Generation, Served), ReloadError> {
-        let posts = doors.deal(settings.dealing()).map_err(ReloadError::Work)?;
-        let census = match &self.served.census {
-            census if census.is_for(&settings.limits) => Arc::clone(census),
-            // Whoever is connected now is counted out with the workers of before.
-            _ => Arc::new(Census::new(&settings.limits)),
+        endpoints: &Endpoints,
+        site: Content,
+    ) -> Result<(WorkerPool, SharedState), ReloadError> {
+        let assigned = endpoints.assign(settings.listener_layout()).map_err(ReloadError::Work)?;
+        let limiter = match &self.shared.limiter {
+            limiter if limiter.is_for(&settings.limits) => Arc::clone(limiter),
+            // Existing connections are counted by the old limiter.
+            _ => Arc::new(ConnectionLimiter::new(&settings.limits)),
         };
-        settings.observation.metrics.iter().for_each(|metrics| site.tell(metrics));
-        let served = Served { site: Arc::new(site), census };
-        let mut new = Generation::prepare(settings, posts, &served).map_err(ReloadError::Work)?;
-        // Last, because clients come to new sockets at once, and would be lost if these closed again.
-        if let Err(error) = doors.listen() {
-            new.call_off();
+        settings.telemetry.metrics.iter().for_each(|metrics| site.report_to(metrics));
+        let shared = SharedState { site: Arc::new(site), limiter };
+        let mut new =
+            WorkerPool::prepare(settings, assigned, &shared).map_err(ReloadError::Work)?;
+        // Last, because clients connect to new sockets at once and would be lost if these closed
+        // again.
+        if let Err(error) = endpoints.listen() {
+            new.cancel();
             return Err(ReloadError::Listen(error));
         }
-        new.begin();
-        Ok((new, served))
+        new.start_accepting();
+        Ok((new, shared))
     }
 
-    /// Orders the workers to take no more connections and to end once what is in flight is answered.
+    /// Stops accepting; workers exit once requests in flight are answered.
     ///
     /// # Errors
     /// The error of waking a worker.
     pub fn stop(&mut self) -> io::Result<()> {
-        self.doors.remove_files(&Doors::default());
-        // A listener is closed when the last who has it open closes it, and that is to be a worker.
-        self.doors = Doors::default();
-        self.begin_to_stop();
-        self.generations().try_for_each(Generation::drain)
+        self.endpoints.remove_files(&Endpoints::default());
+        // The last duplicate of a listener has to be closed by a worker, after its queue is empty.
+        self.endpoints = Endpoints::default();
+        self.enter_stopping();
+        self.pools().try_for_each(WorkerPool::drain_for_stop)
     }
 
-    /// Leaves everything that comes from now on to another process that listens on the same sockets.
+    /// Drains all workers: another process accepts on the same sockets.
     ///
     /// # Errors
     /// The error of waking a worker.
     pub fn hand_over(&mut self) -> io::Result<()> {
-        self.doors = Doors::default();
-        self.begin_to_stop();
-        self.generations().try_for_each(Generation::retire)
+        self.endpoints = Endpoints::default();
+        self.enter_stopping();
+        self.pools().try_for_each(WorkerPool::drain_for_reload)
     }
 
-    /// Orders the workers to end at once.
+    /// Stops all workers at once.
     ///
     /// # Errors
     /// The error of waking a worker.
     pub fn abandon(&mut self) -> io::Result<()> {
-        self.doors.remove_files(&Doors::default());
-        self.doors = Doors::default();
-        self.begin_to_stop();
-        self.generations().try_for_each(Generation::leave)
+        self.endpoints.remove_files(&Endpoints::default());
+        self.endpoints = Endpoints::default();
+        self.enter_stopping();
+        self.pools().try_for_each(WorkerPool::abort)
     }
 
-    fn begin_to_stop(&mut self) {
-        if self.phase == Phase::Serving {
-            self.phase = Phase::Stopping;
+    fn enter_stopping(&mut self) {
+        if self.phase == ServerPhase::Serving {
+            self.phase = ServerPhase::Stopping;
         }
     }
 
-    fn generations(&self) -> impl Iterator<Item = &Generation> {
+    fn pools(&self) -> impl Iterator<Item = &WorkerPool> {
         self.retired.iter().chain([&self.current])
     }
 
     /// Waits until there is something for the owner to do, and obeys the words to stop meanwhile.
-    /// `other` is watched too, for so long at most, and so are the workers of the server `beside` this one,
-    /// which obeys no words.
+    /// `other` is watched too, for so long at most, and so are the workers of the server `aux` this
+    /// one, which obeys no words.
+    ///
+    /// Needs no descriptor, so that signals are handled when descriptors are exhausted.
     ///
     /// # Errors
     /// The error of waiting, or of waking a worker.
     pub fn wait(
         &mut self,
-        words: &mut Words,
+        signals: &mut SignalSet,
         other: Option<(BorrowedFd<'_>, Duration)>,
-        mut beside: Option<&mut Self>,
-    ) -> io::Result<Event> {
+        mut aux: Option<&mut Self>,
+    ) -> io::Result<ServerEvent> {
         let deadline_ns =
-            other.map(|(_, patience)| jissoku_os::clock::monotonic_ns() + nanoseconds(patience));
+            other.map(|(_, timeout)| jissoku_os::clock::monotonic_ns() + nanoseconds(timeout));
         loop {
-            if let Some(event) = self.take_event(words)? {
+            if let Some(event) = self.take_event(signals)? {
                 return Ok(event);
             }
-            if let Some(event) = beside.as_deref_mut().map_or(Ok(None), Self::take_event_beside)? {
+            if let Some(event) = aux.as_deref_mut().map_or(Ok(None), Self::take_aux_event)? {
                 return Ok(event);
             }
-            let epoll = Epoll::new()?;
-            let Words { terminate, interrupt, reload, replace, reopen } = &*words;
+            let servers = || [Some(&*self), aux.as_deref()].into_iter().flatten();
+            let SignalSet { terminate, interrupt, reload, replace, reopen } = &*signals;
             let signals = [terminate, interrupt, reload, replace, reopen];
-            signals.into_iter().try_for_each(|signal| epoll.add(signal, 0, Interest::IN))?;
-            let beside = beside.iter().flat_map(|running| running.generations());
-            let mut generations = self.generations().chain(beside);
-            generations.try_for_each(|workers| epoll.add(workers, 0, Interest::IN))?;
-            if let Some((other, _)) = other {
-                epoll.add(other, 1, Interest::IN)?;
-            }
+            let mut sources: Vec<BorrowedFd<'_>> = signals.map(AsFd::as_fd).into();
+            sources.extend(servers().flat_map(Self::pools).map(AsFd::as_fd));
+            sources.extend(other.map(|(other, _)| other));
             let now_ns = jissoku_os::clock::monotonic_ns();
-            let left = deadline_ns.map(|end_ns| end_ns.saturating_sub(now_ns));
-            let mut events = [no_event(); 8];
-            let count = epoll.wait(&mut events, left.map(Duration::from_nanos))?;
-            if events[..count].iter().any(|event| event.data.u64() == 1) {
-                return Ok(Event::Other);
+            let retries = servers().filter_map(|server| server.restarts.retry_ns());
+            let left_ns = retries.chain(deadline_ns).min().map(|ns| ns.saturating_sub(now_ns));
+            let ready = poll::wait_readable(&sources, left_ns.map(Duration::from_nanos))?;
+            if other.is_some() && ready.last() == Some(&true) {
+                return Ok(ServerEvent::OtherReadable);
             }
-            if count == 0 && left == Some(0) {
-                return Ok(Event::Nothing);
+            if !ready.contains(&true) && deadline_ns.is_some_and(|end_ns| end_ns <= now_ns) {
+                return Ok(ServerEvent::TimedOut);
             }
         }
     }
 
-    /// What has happened since the last call; does not wait.
-    fn take_event(&mut self, words: &mut Words) -> io::Result<Option<Event>> {
-        let interrupts = words.interrupt.count();
+    /// The next event, without waiting.
+    fn take_event(&mut self, signals: &mut SignalSet) -> io::Result<Option<ServerEvent>> {
+        let interrupts = signals.interrupt.count();
         self.interrupts += interrupts;
         if self.interrupts > 1 {
             self.abandon()?;
-        } else if interrupts + words.terminate.count() > 0 {
+        } else if interrupts + signals.terminate.count() > 0 {
             self.stop()?;
         }
-        if let Some(event) = self.look_after()? {
+        if let Some(event) = self.reap_workers()? {
             return Ok(Some(event));
         }
-        if words.reopen.count() > 0 {
-            return Ok(Some(Event::Reopen));
+        if signals.reopen.count() > 0 {
+            return Ok(Some(ServerEvent::ReopenLog));
         }
-        let (reloads, replacements) = (words.reload.count(), words.replace.count());
+        let (reloads, replacements) = (signals.reload.count(), signals.replace.count());
         Ok(match self.phase {
-            Phase::Stopping => {
-                self.phase = Phase::Ending;
-                Some(Event::Stopping)
+            ServerPhase::Stopping => {
+                self.phase = ServerPhase::Ending;
+                Some(ServerEvent::Stopping)
             }
-            Phase::Ending if self.generations().all(Generation::is_over) => Some(Event::Ended),
-            Phase::Serving if replacements > 0 => Some(Event::Replace),
-            Phase::Serving if reloads > 0 => Some(Event::Reload),
+            ServerPhase::Ending if self.pools().all(WorkerPool::is_over) => {
+                Some(ServerEvent::Stopped)
+            }
+            ServerPhase::Serving if replacements > 0 => Some(ServerEvent::Reexec),
+            ServerPhase::Serving if reloads > 0 => Some(ServerEvent::Reload),
             _ => None,
         })
     }
 
-    /// As [`Running::take_event`], for a server that somebody else's owner waits for.
-    fn take_event_beside(&mut self) -> io::Result<Option<Event>> {
-        Ok(match self.look_after()? {
-            Some(Event::Replaced(index, why)) => Some(Event::ReplacedBeside(index, why)),
-            None if self.phase == Phase::Stopping
-                && self.generations().all(Generation::is_over) =>
+    /// As [`RunningServer::take_event`], for an auxiliary server.
+    fn take_aux_event(&mut self) -> io::Result<Option<ServerEvent>> {
+        Ok(match self.reap_workers()? {
+            Some(ServerEvent::WorkerRestarted(index, why)) => {
+                Some(ServerEvent::AuxWorkerRestarted(index, why))
+            }
+            None if self.phase == ServerPhase::Stopping
+                && self.pools().all(WorkerPool::is_over) =>
             {
-                self.phase = Phase::Ending;
-                Some(Event::EndedBeside)
+                self.phase = ServerPhase::Ending;
+                Some(ServerEvent::AuxStopped)
             }
             _ => None,
         })
     }
 
-    /// Buries who has ended, and sees to it that those who ended unasked are replaced.
-    fn look_after(&mut self) -> io::Result<Option<Event>> {
-        let ended = self.current.take_ended();
-        if self.phase == Phase::Serving {
-            self.faults.lost.extend(ended);
-        }
-        for mut generation in std::mem::take(&mut self.retired) {
-            generation.take_ended();
-            if generation.is_over() {
-                let ended = generation.join();
-                self.note(ended);
-            } else {
-                self.retired.push(generation);
+    /// Reaps exited workers and restarts those that crashed.
+    fn reap_workers(&mut self) -> io::Result<Option<ServerEvent>> {
+        let now_ns = jissoku_os::clock::monotonic_ns();
+        for index in self.current.take_exited() {
+            if self.phase == ServerPhase::Serving {
+                let fault = self.current.reap(index);
+                let why = fault.err().map_or("no reason".to_owned(), |error| error.to_string());
+                self.restarts.add(index, why, now_ns);
             }
         }
-        match self.faults.lost.pop() {
-            Some(index) => self.replace(index),
-            None => Ok(None),
+        for mut pool in std::mem::take(&mut self.retired) {
+            pool.take_exited();
+            if pool.is_over() {
+                let ended = pool.join();
+                self.record_outcome(ended);
+            } else {
+                self.retired.push(pool);
+            }
         }
+        let event = self.replace_lost(now_ns)?;
+        self.reserve.fill(self.endpoints.count());
+        Ok(event)
     }
 
-    /// Puts another worker in the place of one that has ended unasked. Its listeners stand all the while, so
-    /// that nobody who connects is lost. Faults that come again and again are not hidden like that: then the
-    /// others stop in good order, and whoever supervises the process decides.
-    fn replace(&mut self, index: usize) -> io::Result<Option<Event>> {
-        let fault = self.current.bury(index);
-        if self.phase != Phase::Serving {
-            self.note(fault);
+    /// Restarts a failed worker. Its listeners stay open meanwhile, so no connection is lost. When
+    /// the restart budget is exhausted the server stops gracefully and leaves the decision to the
+    /// supervisor of the process. A lack of descriptors is retried: connections may take those of
+    /// the reserve first.
+    fn replace_lost(&mut self, now_ns: u64) -> io::Result<Option<ServerEvent>> {
+        if self.phase != ServerPhase::Serving {
+            for (_, why) in self.restarts.take_all() {
+                self.record_outcome(Err(io::Error::other(why)));
+            }
             return Ok(None);
         }
-        let why = fault.err().map_or("no reason".to_owned(), |error| error.to_string());
-        let replaced = if self.faults.are_too_many(jissoku_os::clock::monotonic_ns()) {
+        let Some((index, why)) = self.restarts.take_due(now_ns) else { return Ok(None) };
+        let replaced = if self.restarts.are_too_many(now_ns) {
             Err(io::Error::other(format!("worker {index} has failed once too often: {why}")))
         } else {
-            self.doors.deal(self.settings.dealing()).and_then(|mut posts| {
-                let post = posts.swap_remove(index);
-                self.current.replace(index, &self.settings, post, &self.served)
-            })
+            self.reserve.release();
+            self.endpoints.assign_one(self.settings.listener_layout(), index).and_then(
+                |listeners| self.current.replace(index, &self.settings, listeners, &self.shared),
+            )
         };
         match replaced {
-            Ok(()) => Ok(Some(Event::Replaced(index, why))),
+            Ok(()) => Ok(Some(ServerEvent::WorkerRestarted(index, why))),
+            Err(error) if is_resource_exhausted(&error) => {
+                self.restarts.put_off(index, why, now_ns);
+                Ok(None)
+            }
             Err(error) => {
-                self.note(Err(error));
+                self.record_outcome(Err(error));
                 self.stop().map(|()| None)
             }
         }
     }
 
-    fn note(&mut self, ended: io::Result<()>) {
+    fn record_outcome(&mut self, ended: io::Result<()>) {
         self.outcome = std::mem::replace(&mut self.outcome, Ok(())).and(ended);
     }
 
-    /// Waits for the workers to end.
+    /// Waits for the workers to exit.
     ///
     /// # Errors
-    /// The first error that a worker ended with.
+    /// The first error of a worker.
     pub fn join(self) -> io::Result<()> {
         let mut outcome = self.outcome;
-        for generation in self.retired.into_iter().chain([self.current]) {
-            outcome = outcome.and(generation.join());
+        for pool in self.retired.into_iter().chain([self.current]) {
+            outcome = outcome.and(pool.join());
         }
         outcome
-    }
-}
-
-/// Workers that have ended unasked.
-#[derive(Debug, Default)]
-struct Faults {
-    /// Those in whose place there is nobody yet.
-    lost: Vec<usize>,
-    /// When the last ones were noticed, on the monotonic clock.
-    noticed_ns: Vec<u64>,
-}
-
-impl Faults {
-    /// Takes note of one more, and says whether another worker would be no remedy.
-    fn are_too_many(&mut self, now_ns: u64) -> bool {
-        self.noticed_ns.retain(|then_ns| now_ns - then_ns < FAULTS_NS);
-        self.noticed_ns.push(now_ns);
-        self.noticed_ns.len() > FAULTS_MAX
     }
 }
 

@@ -1,7 +1,6 @@
-//! Timers as they should not be: everybody is looked at each time. A planted cause, for laboratories that
-//! want to see whether they find it.
+//! The injected fault `linear-timers`: an unordered list that is scanned each time.
 
-/// Connections that wait for a point in time, in no order.
+/// Pending timers in no order.
 #[derive(Debug)]
 pub(crate) struct Linear<K> {
     entries: Vec<(u64, K)>,

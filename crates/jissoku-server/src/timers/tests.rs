@@ -87,7 +87,7 @@ fn take_all(timers: &mut Timers, now_ns: u64) -> usize {
 #[test]
 fn nobody_is_called_too_soon() {
     for mut timers in [Timers::default(), Timers::Linear(Linear::default())] {
-        let key = Key::default();
+        let key = ConnectionId::default();
         for due_ns in [3_000_000, 1_000_001, 2_000_000, 1_000_001] {
             timers.add(due_ns, key);
         }
@@ -104,16 +104,16 @@ fn nobody_is_called_too_soon() {
 #[test]
 fn what_is_overdue_is_due() {
     let mut timers = Timers::default();
-    timers.add(5_000_000, Key::default());
+    timers.add(5_000_000, ConnectionId::default());
     assert_eq!(take_all(&mut timers, 9_000_000), 1);
-    timers.add(1, Key::default());
+    timers.add(1, ConnectionId::default());
     assert_eq!(take_all(&mut timers, 9_000_000), 1);
 }
 
 #[test]
 fn the_end_of_time_can_be_waited_for() {
     let mut timers = Timers::default();
-    timers.add(u64::MAX, Key::default());
+    timers.add(u64::MAX, ConnectionId::default());
     assert_eq!(take_all(&mut timers, u64::MAX / 2), 0);
     assert_eq!(timers.earliest_ns(), Some(TICK_MAX << TICK_BITS));
     assert_eq!(take_all(&mut timers, u64::MAX), 1);
@@ -129,8 +129,8 @@ fn room_is_used_again() {
     assert!(wheel.entries.len() <= 102, "a hundred were pending at any time");
 }
 
-/// Runs `pending` connections in a circle, each with a delay of `delay_ns` again and again, and returns how
-/// often an entry was put into a list per thousand delays.
+/// Runs `pending` connections in a circle, each with a delay of `delay_ns` again and again, and
+/// returns how often an entry was put into a list per thousand delays.
 fn links_per_thousand(pending: u64, delay_ns: u64) -> u64 {
     let mut wheel = Wheel::default();
     let step_ns = (delay_ns / pending).max(1);
@@ -147,8 +147,8 @@ fn links_per_thousand(pending: u64, delay_ns: u64) -> u64 {
 #[test]
 fn a_delay_costs_the_same_with_a_hundred_thousand_others() {
     for pending in [100, 1_000, 10_000, 100_000] {
-        // Once when it is added, and once for each further digit that the delay has in base 64; a fourth
-        // time for the few whose delay crosses from one slot of the level above to the next.
+        // Once when it is added, and once for each further digit that the delay has in base 64; a
+        // fourth time for the few whose delay crosses from one slot of the level above to the next.
         let links = links_per_thousand(pending, 10_000_000);
         assert!(links < 3_200, "{links} with {pending} pending");
     }

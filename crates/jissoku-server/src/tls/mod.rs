@@ -1,6 +1,6 @@
-//! TLS between the driver and the connections (RFC 8446 and RFC 5246, by rustls).
+//! TLS (RFC 8446 and RFC 5246), by rustls.
 //!
-//! [`Tls`] is what all sessions share, and is made anew at every reload; `session` is one client's.
+//! [`Tls`] is shared by all sessions and replaced at every reload; `session` is one client.
 
 mod session;
 
@@ -17,9 +17,9 @@ use rustls::server::NoServerSessionStorage;
 use rustls::version::{TLS12, TLS13};
 use rustls::{Error, ServerConfig, ServerConnection};
 
-pub(crate) use session::Session;
+pub(crate) use session::TlsSession;
 
-/// A certificate chain, its key, and what is offered to clients.
+/// A certificate chain, its key, and the TLS configuration.
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ServerConfig>,
@@ -29,11 +29,11 @@ pub struct Tls {
 #[derive(Debug)]
 pub struct TlsError {
     path: PathBuf,
-    trouble: Trouble,
+    kind: TlsErrorKind,
 }
 
 #[derive(Debug)]
-enum Trouble {
+enum TlsErrorKind {
     Unreadable(io::Error),
     NoCertificate,
     NoKey,
@@ -44,25 +44,27 @@ enum Trouble {
 impl fmt::Display for TlsError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
-        match &self.trouble {
-            Trouble::Unreadable(error) => write!(formatter, "cannot read {path}: {error}"),
-            Trouble::NoCertificate => {
+        match &self.kind {
+            TlsErrorKind::Unreadable(error) => write!(formatter, "cannot read {path}: {error}"),
+            TlsErrorKind::NoCertificate => {
                 write!(
                     formatter,
                     "{path} holds no certificate: give a chain in PEM, the server's first"
                 )
             }
-            Trouble::NoKey => {
+            TlsErrorKind::NoKey => {
                 write!(
                     formatter,
                     "{path} holds no private key: give one in PEM, without a password"
                 )
             }
-            Trouble::Mismatch(key) => {
+            TlsErrorKind::Mismatch(key) => {
                 let key = key.display();
                 write!(formatter, "the key in {key} does not belong to the certificate in {path}")
             }
-            Trouble::Unusable(error) => write!(formatter, "cannot use {path} for TLS: {error}"),
+            TlsErrorKind::Unusable(error) => {
+                write!(formatter, "cannot use {path} for TLS: {error}")
+            }
         }
     }
 }
@@ -70,27 +72,31 @@ impl fmt::Display for TlsError {
 impl std::error::Error for TlsError {}
 
 impl Tls {
-    /// Reads a certificate chain and its private key, both PEM, and checks that they belong together.
+    /// Reads a certificate chain and its private key, both PEM, and checks that they belong
+    /// together.
     ///
     /// # Errors
     /// The file that cannot be used, and why.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        let refuse = |path: &Path, trouble| TlsError { path: path.to_owned(), trouble };
-        let read =
-            |path: &Path| fs::read(path).map_err(|error| refuse(path, Trouble::Unreadable(error)));
+        let refuse = |path: &Path, kind| TlsError { path: path.to_owned(), kind };
+        let read = |path: &Path| {
+            fs::read(path).map_err(|error| refuse(path, TlsErrorKind::Unreadable(error)))
+        };
         let text = read(certificate)?;
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
         let chain = chain.unwrap_or_default();
         if chain.is_empty() {
-            return Err(refuse(certificate, Trouble::NoCertificate));
+            return Err(refuse(certificate, TlsErrorKind::NoCertificate));
         }
-        let der =
-            PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|_| refuse(key, Trouble::NoKey))?;
-        let config = offer(chain, der).map_err(|error| match error {
-            Error::InconsistentKeys(_) => refuse(certificate, Trouble::Mismatch(key.to_owned())),
-            // What rustls calls a general error here is a key of a kind that it does not know.
-            Error::General(_) => refuse(key, Trouble::Unusable(error)),
-            error => refuse(certificate, Trouble::Unusable(error)),
+        let der = PrivateKeyDer::from_pem_slice(&read(key)?)
+            .map_err(|_| refuse(key, TlsErrorKind::NoKey))?;
+        let config = build_config(chain, der).map_err(|error| match error {
+            Error::InconsistentKeys(_) => {
+                refuse(certificate, TlsErrorKind::Mismatch(key.to_owned()))
+            }
+            // rustls reports an unsupported key type as a general error.
+            Error::General(_) => refuse(key, TlsErrorKind::Unusable(error)),
+            error => refuse(certificate, TlsErrorKind::Unusable(error)),
         })?;
         Ok(Self { config: Arc::new(config) })
     }
@@ -103,9 +109,9 @@ impl Tls {
     }
 }
 
-/// TLS 1.3 and 1.2, HTTP/1.1 and nothing else, and tickets so that a client that comes back need not
-/// shake hands in full. Nothing is remembered of a session that has ended.
-fn offer(
+/// TLS 1.3 and 1.2, ALPN http/1.1, and session tickets for abbreviated handshakes. No session state
+/// is kept on the server.
+fn build_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> Result<ServerConfig, Error> {

@@ -1,67 +1,67 @@
-//! One client behind TLS: bytes of the wire in, plain bytes to its connection, answers encrypted.
+//! A TLS session: decrypts input for its connection and encrypts the responses.
 //!
-//! The connection does not know. What it puts out waits here in the clear, large files still on disk, and
-//! is encrypted no faster than the client takes it.
+//! Responses are buffered as plaintext, large files by reference, and encrypted no faster than the
+//! client reads them.
 
 use std::io::{self, BufRead, Write};
 
-use jissoku_os::driver::{Next, Output};
+use jissoku_os::driver::{Next, SendBuffer};
 use rustls::ServerConnection;
 
 use super::Tls;
 use crate::connection::Connection;
-use crate::metrics::Figure;
-use crate::worker::Desk;
+use crate::metrics::Counter;
+use crate::worker::WorkerContext;
 
-/// How much is encrypted ahead of a client that takes it slowly.
+/// Bytes encrypted ahead of a slow client.
 const AHEAD_SIZE_MAX: usize = 256 * 1024;
 
-/// What one record holds at most (RFC 8446 section 5.1).
+/// Maximum plaintext of a record (RFC 8446 section 5.1).
 const RECORD_SIZE: usize = 16 * 1024;
 
-/// A client, its keys and its connection.
+/// A TLS session and its connection.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct TlsSession {
     connection: Connection,
-    wire: Wire,
-    /// Answers that are not encrypted yet.
-    pending: Output,
-    /// What the connection wants once they have gone.
+    state: TlsState,
+    /// Plaintext that is not encrypted yet.
+    pending: SendBuffer,
+    /// What the connection requested, once it is sent.
     next: Next,
     opened_ns: u64,
-    /// The client will send no more.
+    /// The client has closed its side.
     has_ended: bool,
 }
 
-/// What the bytes on the wire are.
+/// The state of the TLS protocol.
 #[derive(Debug)]
-enum Wire {
-    /// Unknown as yet: nothing has come. Who says nothing costs no keys.
-    Silent(Tls),
-    /// Records of a handshake.
-    Handshake(Box<ServerConnection>),
-    /// Records of requests and answers.
-    Secure(Box<ServerConnection>),
-    /// Nothing that could be decrypted. The connection is on its way to its end.
-    Bare,
+enum TlsState {
+    /// Nothing was received. A silent client costs no key exchange.
+    AwaitingHello(Tls),
+    /// The handshake is in progress.
+    Handshaking(Box<ServerConnection>),
+    /// The handshake is complete.
+    Established(Box<ServerConnection>),
+    /// TLS has failed or was never started. The connection is closing.
+    Closed,
 }
 
-impl Wire {
+impl TlsState {
     const fn tls(&mut self) -> Option<&mut ServerConnection> {
         match self {
-            Self::Handshake(tls) | Self::Secure(tls) => Some(tls),
-            Self::Silent(_) | Self::Bare => None,
+            Self::Handshaking(tls) | Self::Established(tls) => Some(tls),
+            Self::AwaitingHello(_) | Self::Closed => None,
         }
     }
 }
 
-impl Session {
+impl TlsSession {
     /// Waits for a handshake.
     pub(crate) fn new(tls: &Tls, connection: Connection, now_ns: u64) -> Self {
         Self {
             connection,
-            wire: Wire::Silent(tls.clone()),
-            pending: Output::default(),
+            state: TlsState::AwaitingHello(tls.clone()),
+            pending: SendBuffer::default(),
             next: Next::Receive,
             opened_ns: now_ns,
             has_ended: false,
@@ -72,80 +72,90 @@ impl Session {
         self.connection
     }
 
-    /// Bytes have come over the wire.
-    pub(crate) fn receive(&mut self, bytes: &[u8], desk: &mut Desk, output: &mut Output) -> Next {
-        if matches!(self.wire, Wire::Silent(_)) {
-            self.begin(bytes);
-            if matches!(self.wire, Wire::Bare) {
-                return self.connection.refuse_plain(bytes, desk, output);
+    /// Processes received ciphertext.
+    pub(crate) fn on_data(
+        &mut self,
+        bytes: &[u8],
+        context: &mut WorkerContext,
+        output: &mut SendBuffer,
+    ) -> Next {
+        if matches!(self.state, TlsState::AwaitingHello(_)) {
+            self.detect_protocol(bytes);
+            if matches!(self.state, TlsState::Closed) {
+                return self.connection.reject_plaintext(bytes, context, output);
             }
         }
-        if matches!(self.wire, Wire::Bare) {
-            return self.connection.receive(bytes, desk, output);
+        if matches!(self.state, TlsState::Closed) {
+            return self.connection.on_data(bytes, context, output);
         }
-        let mut plain = self.take_pending(desk);
-        if self.read(bytes, desk, &mut plain).is_err() {
-            return self.give_up(desk, output);
+        let mut plain = self.take_pending(context);
+        if self.read(bytes, context, &mut plain).is_err() {
+            return self.fail(context, output);
         }
-        self.settle(plain, AHEAD_SIZE_MAX, desk, output)
+        self.encrypt_pending(plain, AHEAD_SIZE_MAX, context, output)
     }
 
-    /// The client will send no more bytes. Without the alert that TLS wants before that
-    /// (RFC 8446 section 6.1) it is the same: a request that was cut short is not answered anyway.
-    pub(crate) fn end(&mut self, desk: &mut Desk, output: &mut Output) -> Next {
+    /// The client has closed its side. A missing `close_notify` (RFC 8446 section 6.1) makes no
+    /// difference: a truncated request is not answered anyway.
+    pub(crate) fn on_eof(&mut self, context: &mut WorkerContext, output: &mut SendBuffer) -> Next {
         self.has_ended = true;
-        self.next = self.connection.end();
-        if matches!(self.wire, Wire::Bare) {
+        self.next = self.connection.on_eof();
+        if matches!(self.state, TlsState::Closed) {
             return self.next;
         }
-        let plain = self.take_pending(desk);
-        self.settle(plain, AHEAD_SIZE_MAX, desk, output)
+        let plain = self.take_pending(context);
+        self.encrypt_pending(plain, AHEAD_SIZE_MAX, context, output)
     }
 
-    /// As [`Connection::proceed`].
-    pub(crate) fn proceed(&mut self, unsent: usize, desk: &mut Desk, output: &mut Output) -> Next {
-        if matches!(self.wire, Wire::Bare) {
-            return self.connection.proceed(unsent, desk, output);
+    /// As [`Connection::resume`].
+    pub(crate) fn resume(
+        &mut self,
+        unsent: usize,
+        context: &mut WorkerContext,
+        output: &mut SendBuffer,
+    ) -> Next {
+        if matches!(self.state, TlsState::Closed) {
+            return self.connection.resume(unsent, context, output);
         }
-        let is_open = matches!(self.wire, Wire::Secure(_));
-        if !is_open && desk.now_ns() - self.opened_ns > desk.limits().head_ns_max {
-            desk.observer().count(Figure::HandshakeDeadline, 1);
+        let is_open = matches!(self.state, TlsState::Established(_));
+        if !is_open && context.now_ns() - self.opened_ns > context.limits().head_ns_max {
+            context.telemetry().count(Counter::HandshakeDeadline, 1);
             return Next::Abort;
         }
-        let mut plain = self.take_pending(desk);
+        let mut plain = self.take_pending(context);
         let waiting = unsent + plain.size();
-        self.next = self.connection.proceed(waiting, desk, &mut plain);
+        self.next = self.connection.resume(waiting, context, &mut plain);
         if self.next == Next::Abort {
             return Next::Abort;
         }
         let ahead = if unsent == 0 { AHEAD_SIZE_MAX } else { 0 };
-        self.settle(plain, ahead, desk, output)
+        self.encrypt_pending(plain, ahead, context, output)
     }
 
-    /// Finds out from the first byte whether this is TLS: a handshake begins with 22 (RFC 8446 section 5.1),
-    /// a request with a letter.
-    fn begin(&mut self, bytes: &[u8]) {
+    /// Tells TLS from plaintext HTTP by the first byte: a handshake begins with 22 (RFC 8446
+    /// section 5.1), a request with a letter.
+    fn detect_protocol(&mut self, bytes: &[u8]) {
         let is_text = bytes.first().is_some_and(u8::is_ascii_alphabetic);
-        self.wire = match std::mem::replace(&mut self.wire, Wire::Bare) {
-            Wire::Silent(_) if is_text => Wire::Bare,
-            Wire::Silent(tls) => Wire::Handshake(Box::new(tls.accept())),
+        self.state = match std::mem::replace(&mut self.state, TlsState::Closed) {
+            TlsState::AwaitingHello(_) if is_text => TlsState::Closed,
+            TlsState::AwaitingHello(tls) => TlsState::Handshaking(Box::new(tls.accept())),
             wire => wire,
         };
     }
 
-    /// Decrypts what has come and has the connection deal with it.
+    /// Decrypts input and passes it to the connection.
     fn read(
         &mut self,
         bytes: &[u8],
-        desk: &mut Desk,
-        plain: &mut Output,
+        context: &mut WorkerContext,
+        plain: &mut SendBuffer,
     ) -> Result<(), rustls::Error> {
-        let Self { connection, wire, next, has_ended, .. } = self;
+        let Self { connection, state: wire, next, has_ended, .. } = self;
         let Some(tls) = wire.tls() else { return Ok(()) };
         let mut rest = bytes;
         while !rest.is_empty() {
-            // All plain bytes are taken after each step, so there is room; after the client's farewell
-            // nothing is read any more.
+            // All plaintext is consumed after each step, so there is room; after close_notify
+            // nothing more is read.
             if tls.read_tls(&mut rest).unwrap_or(0) == 0 {
                 break;
             }
@@ -153,90 +163,94 @@ impl Session {
             let mut reader = tls.reader();
             while let Ok(chunk @ [_, ..]) = reader.fill_buf() {
                 let size = chunk.len();
-                // Whatever comes behind the last request that is answered goes nowhere.
+                // Input after the last request that is answered is discarded.
                 if !matches!(next, Next::Close | Next::Abort) {
-                    *next = connection.receive(chunk, desk, plain);
+                    *next = connection.on_data(chunk, context, plain);
                 }
                 reader.consume(size);
             }
             if state.peer_has_closed() && !*has_ended {
                 *has_ended = true;
-                *next = connection.end();
+                *next = connection.on_eof();
             }
         }
         if !tls.is_handshaking() {
-            self.open(desk);
+            self.finish_handshake(context);
         }
         Ok(())
     }
 
-    fn open(&mut self, desk: &mut Desk) {
-        self.wire = match std::mem::replace(&mut self.wire, Wire::Bare) {
-            Wire::Handshake(tls) => {
-                desk.observer().count(Figure::HandshakesDone, 1);
-                Wire::Secure(tls)
+    fn finish_handshake(&mut self, context: &mut WorkerContext) {
+        self.state = match std::mem::replace(&mut self.state, TlsState::Closed) {
+            TlsState::Handshaking(tls) => {
+                context.telemetry().count(Counter::HandshakesDone, 1);
+                TlsState::Established(tls)
             }
             wire => wire,
         };
     }
 
-    /// Encrypts up to `ahead` bytes, and says what is needed next.
-    fn settle(
+    /// Encrypts up to `ahead` bytes and returns what the driver is to do next.
+    fn encrypt_pending(
         &mut self,
-        mut plain: Output,
+        mut plain: SendBuffer,
         ahead: usize,
-        desk: &mut Desk,
-        output: &mut Output,
+        context: &mut WorkerContext,
+        output: &mut SendBuffer,
     ) -> Next {
-        if !plain.is_empty() && !matches!(self.wire, Wire::Secure(_)) {
-            // There is no room for another connection, and no key to say so with.
+        if !plain.is_empty() && !matches!(self.state, TlsState::Established(_)) {
+            // The connection is over the limit, and the 503 cannot be encrypted yet.
             return Next::Close;
         }
-        let Some(tls) = self.wire.tls() else {
-            desk.keep_plain(plain);
+        let Some(tls) = self.state.tls() else {
+            context.return_plain_buffer(plain);
             return self.next;
         };
-        if seal(tls, &mut plain, ahead, output).is_err() {
-            // A file has changed under our hands: the answer cannot be completed truthfully.
+        if encrypt(tls, &mut plain, ahead, output).is_err() {
+            // A file has changed: the response cannot be completed.
             return Next::Abort;
         }
         if !plain.is_empty() {
             self.pending = plain;
-            return Next::Proceed;
+            return Next::Yield;
         }
-        desk.keep_plain(plain);
+        context.return_plain_buffer(plain);
         let next = match self.next {
             Next::Receive if self.has_ended => Next::Close,
             next => next,
         };
-        if matches!(next, Next::Close | Next::Finish) {
-            // Said once, however often it is called for.
+        if matches!(next, Next::Close | Next::ShutdownWrite) {
+            // rustls sends it once.
             tls.send_close_notify();
             flush(tls, output);
         }
         next
     }
 
-    /// Tells the client what was wrong with its records, and waits a little for it to read that.
-    fn give_up(&mut self, desk: &mut Desk, output: &mut Output) -> Next {
-        if !matches!(self.wire, Wire::Secure(_)) {
-            desk.observer().count(Figure::HandshakesFailed, 1);
+    /// Sends the alert and lingers.
+    fn fail(&mut self, context: &mut WorkerContext, output: &mut SendBuffer) -> Next {
+        if !matches!(self.state, TlsState::Established(_)) {
+            context.telemetry().count(Counter::HandshakesFailed, 1);
         }
-        if let Some(tls) = self.wire.tls() {
+        if let Some(tls) = self.state.tls() {
             flush(tls, output);
         }
-        self.wire = Wire::Bare;
-        self.connection.linger(desk)
+        self.state = TlsState::Closed;
+        self.connection.linger(context)
     }
 
-    /// What is not encrypted yet, or an empty output with room.
-    fn take_pending(&mut self, desk: &mut Desk) -> Output {
-        if self.pending.is_empty() { desk.take_plain() } else { std::mem::take(&mut self.pending) }
+    /// The pending plaintext, or an empty buffer.
+    fn take_pending(&mut self, context: &mut WorkerContext) -> SendBuffer {
+        if self.pending.is_empty() {
+            context.take_plain_buffer()
+        } else {
+            std::mem::take(&mut self.pending)
+        }
     }
 }
 
-/// Takes records to an output, which takes everything.
-struct Records<'a>(&'a mut Output);
+/// Writes records to a send buffer.
+struct Records<'a>(&'a mut SendBuffer);
 
 impl Write for Records<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -249,24 +263,24 @@ impl Write for Records<'_> {
     }
 }
 
-/// Encrypts `plain` until it is empty or `ahead` bytes have come of it.
-fn seal(
+/// Encrypts `plain` until it is empty or `ahead` bytes were produced.
+fn encrypt(
     tls: &mut ServerConnection,
-    plain: &mut Output,
+    plain: &mut SendBuffer,
     ahead: usize,
-    output: &mut Output,
+    output: &mut SendBuffer,
 ) -> io::Result<()> {
     let before = output.size();
     flush(tls, output);
     let mut record = [0; RECORD_SIZE];
     while !plain.is_empty() && output.size() - before < ahead {
-        let size = plain.take(&mut record)?;
+        let size = plain.read(&mut record)?;
         tls.writer().write_all(&record[..size])?;
         flush(tls, output);
     }
     Ok(())
 }
 
-fn flush(tls: &mut ServerConnection, output: &mut Output) {
+fn flush(tls: &mut ServerConnection, output: &mut SendBuffer) {
     while tls.wants_write() && tls.write_tls(&mut Records(output)).is_ok_and(|size| size > 0) {}
 }

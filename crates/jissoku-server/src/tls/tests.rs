@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use base64::Engine;
-use jissoku_os::driver::{Key, Next, Output};
+use jissoku_os::driver::{ConnectionId, Next, SendBuffer};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use super::*;
-use crate::census::{Census, Seat};
 use crate::connection::Connection;
-use crate::handler::{Fixed, Service, Site};
+use crate::connection_limiter::{ConnectionLimiter, Permit};
+use crate::handler::{Content, Fixed, WorkerSite};
 use crate::limits::Limits;
-use crate::metrics::Tally;
-use crate::worker::Desk;
+use crate::metrics::ShardHandle;
+use crate::worker::WorkerContext;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -71,16 +71,21 @@ fn write(path: &Path, label: &str, der: &[u8]) {
     fs::write(path, text).expect("a file can be written");
 }
 
-fn desk(text: &str) -> Desk {
-    let site = Site::Fixed(Fixed::new(text, Duration::ZERO, 0));
-    let census = Arc::new(Census::new(&Limits::DEFAULT));
-    Desk::new(Service::new(Arc::new(site), Tally::default()), census, Limits::DEFAULT, 0)
+fn context(text: &str) -> WorkerContext {
+    let site = Content::Fixed(Fixed::new(text, Duration::ZERO, 0));
+    let limiter = Arc::new(ConnectionLimiter::new(&Limits::DEFAULT));
+    WorkerContext::new(
+        WorkerSite::new(Arc::new(site), ShardHandle::default()),
+        limiter,
+        Limits::DEFAULT,
+        0,
+    )
 }
 
 /// Takes everything out of an output, as a socket would.
-fn drain(output: &mut Output) -> Vec<u8> {
+fn drain(output: &mut SendBuffer) -> Vec<u8> {
     let mut bytes = vec![0; output.size()];
-    assert_eq!(output.take(&mut bytes).expect("it is all in memory"), bytes.len());
+    assert_eq!(output.read(&mut bytes).expect("it is all in memory"), bytes.len());
     bytes
 }
 
@@ -106,18 +111,25 @@ fn incoming(client: &mut ClientConnection, mut bytes: &[u8]) -> Vec<u8> {
 }
 
 /// One whole visit, whose bytes to the server come in the pieces that `cut` makes of each flight.
-fn visit(papers: &Papers, desk: &mut Desk, cut: impl Fn(&[u8]) -> Vec<&[u8]>) -> (usize, Vec<u8>) {
+fn log_slot(
+    papers: &Papers,
+    context: &mut WorkerContext,
+    cut: impl Fn(&[u8]) -> Vec<&[u8]>,
+) -> (usize, Vec<u8>) {
     let mut client = papers.client();
-    let mut session =
-        Session::new(&papers.load(), Connection::new(Key::default(), Seat::default(), 0), 0);
+    let mut session = TlsSession::new(
+        &papers.load(),
+        Connection::new(ConnectionId::default(), Permit::default(), 0),
+        0,
+    );
     client.writer().write_all(REQUEST).expect("it waits for the handshake");
     let (mut sent, mut plain) = (0, Vec::new());
     while client.wants_write() {
         let flight = outgoing(&mut client);
         sent += flight.len();
-        let mut output = Output::default();
+        let mut output = SendBuffer::default();
         for piece in cut(&flight).into_iter().filter(|piece| !piece.is_empty()) {
-            assert_eq!(session.receive(piece, desk, &mut output), Next::Receive);
+            assert_eq!(session.on_data(piece, context, &mut output), Next::Receive);
         }
         plain.extend(incoming(&mut client, &drain(&mut output)));
     }
@@ -127,13 +139,13 @@ fn visit(papers: &Papers, desk: &mut Desk, cut: impl Fn(&[u8]) -> Vec<&[u8]>) ->
 #[test]
 fn however_the_wire_is_cut_the_answer_is_the_same() {
     let papers = Papers::new();
-    let desk = &mut desk("Hello");
-    let (size, whole) = visit(&papers, desk, |flight| vec![flight]);
+    let context = &mut context("Hello");
+    let (size, whole) = log_slot(&papers, context, |flight| vec![flight]);
     assert!(whole.starts_with(b"HTTP/1.1 200 OK\r\n") && whole.ends_with(b"\r\n\r\nHello"));
-    let (_, bytewise) = visit(&papers, desk, |flight| flight.chunks(1).collect());
+    let (_, bytewise) = log_slot(&papers, context, |flight| flight.chunks(1).collect());
     assert_eq!(bytewise, whole);
     for at in 0..size {
-        let (_, found) = visit(&papers, desk, |flight| {
+        let (_, found) = log_slot(&papers, context, |flight| {
             let (before, after) = flight.split_at(at.min(flight.len()));
             vec![before, after]
         });
@@ -145,24 +157,27 @@ fn however_the_wire_is_cut_the_answer_is_the_same() {
 fn a_slow_client_has_little_encrypted_ahead() {
     let papers = Papers::new();
     let text = "0123456789abcdef".repeat(128 * 1024);
-    let desk = &mut desk(&text);
+    let context = &mut context(&text);
     let mut client = papers.client();
-    let mut session =
-        Session::new(&papers.load(), Connection::new(Key::default(), Seat::default(), 0), 0);
-    let mut output = Output::default();
-    session.receive(&outgoing(&mut client), desk, &mut output);
+    let mut session = TlsSession::new(
+        &papers.load(),
+        Connection::new(ConnectionId::default(), Permit::default(), 0),
+        0,
+    );
+    let mut output = SendBuffer::default();
+    session.on_data(&outgoing(&mut client), context, &mut output);
     incoming(&mut client, &drain(&mut output));
     client.writer().write_all(REQUEST).expect("it is encrypted at once");
-    let mut next = session.receive(&outgoing(&mut client), desk, &mut output);
+    let mut next = session.on_data(&outgoing(&mut client), context, &mut output);
     let mut plain = Vec::new();
     let mut turns = 0;
-    while next == Next::Proceed {
+    while next == Next::Yield {
         // A tick while nothing has gone adds nothing.
         let waiting = output.size();
         assert!(waiting <= 256 * 1024 + 17 * 1024, "{waiting} bytes");
-        assert_eq!(session.proceed(waiting, desk, &mut Output::default()), Next::Proceed);
+        assert_eq!(session.resume(waiting, context, &mut SendBuffer::default()), Next::Yield);
         plain.extend(incoming(&mut client, &drain(&mut output)));
-        next = session.proceed(0, desk, &mut output);
+        next = session.resume(0, context, &mut output);
         turns += 1;
     }
     plain.extend(incoming(&mut client, &drain(&mut output)));
@@ -174,16 +189,19 @@ fn a_slow_client_has_little_encrypted_ahead() {
 #[test]
 fn a_clients_farewell_is_answered_by_ours() {
     let papers = Papers::new();
-    let desk = &mut desk("Hello");
+    let context = &mut context("Hello");
     let mut client = papers.client();
-    let mut session =
-        Session::new(&papers.load(), Connection::new(Key::default(), Seat::default(), 0), 0);
-    let mut output = Output::default();
-    session.receive(&outgoing(&mut client), desk, &mut output);
+    let mut session = TlsSession::new(
+        &papers.load(),
+        Connection::new(ConnectionId::default(), Permit::default(), 0),
+        0,
+    );
+    let mut output = SendBuffer::default();
+    session.on_data(&outgoing(&mut client), context, &mut output);
     incoming(&mut client, &drain(&mut output));
     client.writer().write_all(REQUEST).expect("it is encrypted at once");
     client.send_close_notify();
-    assert_eq!(session.receive(&outgoing(&mut client), desk, &mut output), Next::Close);
+    assert_eq!(session.on_data(&outgoing(&mut client), context, &mut output), Next::Close);
     assert!(incoming(&mut client, &drain(&mut output)).ends_with(b"Hello"));
     assert_eq!(client.reader().read(&mut [0]).expect("the end is an end"), 0);
 }
@@ -191,13 +209,22 @@ fn a_clients_farewell_is_answered_by_ours() {
 #[test]
 fn nonsense_is_answered_with_an_alert_and_read_past() {
     let papers = Papers::new();
-    let desk = &mut desk("Hello");
-    let mut session =
-        Session::new(&papers.load(), Connection::new(Key::default(), Seat::default(), 0), 0);
-    let mut output = Output::default();
-    assert_eq!(session.receive(b"\x16\x03\x01\xff\xff!", desk, &mut output), Next::Finish);
+    let context = &mut context("Hello");
+    let mut session = TlsSession::new(
+        &papers.load(),
+        Connection::new(ConnectionId::default(), Permit::default(), 0),
+        0,
+    );
+    let mut output = SendBuffer::default();
+    assert_eq!(
+        session.on_data(b"\x16\x03\x01\xff\xff!", context, &mut output),
+        Next::ShutdownWrite
+    );
     assert_eq!(drain(&mut output)[0], 21, "an alert");
-    assert_eq!(session.receive(b"GET / HTTP/1.1\r\n\r\n", desk, &mut output), Next::Finish);
+    assert_eq!(
+        session.on_data(b"GET / HTTP/1.1\r\n\r\n", context, &mut output),
+        Next::ShutdownWrite
+    );
     assert!(output.is_empty());
 }
 

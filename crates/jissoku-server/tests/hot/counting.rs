@@ -15,7 +15,8 @@ thread_local! {
 
 struct Counting {
     allocations: AtomicU64,
-    /// Bytes that were had and not given back; it wraps below zero, where only differences mean anything.
+    /// Bytes that were had and not given back; it wraps below zero, where only differences mean
+    /// anything.
     held: AtomicU64,
 }
 
@@ -30,7 +31,8 @@ impl Counting {
     }
 }
 
-// SAFETY: everything is the system's allocator's; counting allocates nothing and touches no memory of its.
+// SAFETY: everything is the system's allocator's; counting allocates nothing and touches no memory
+// of its.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.count(1, layout.size(), 0);

@@ -1,7 +1,8 @@
-//! What a request costs in memory: nothing in steady state, and little for a client that does not read.
+//! What a request costs in memory: nothing in steady state, and little for a client that does not
+//! read.
 //!
-//! A binary of its own, because an allocator belongs to a whole process. It counts what every thread does but
-//! the client's: the workers' in effect.
+//! A binary of its own, because an allocator belongs to a whole process. It counts what every
+//! thread does but the client's: the workers' in effect.
 
 mod counting;
 
@@ -10,19 +11,19 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jissoku_os::driver::Choice;
+use jissoku_os::driver::Backend;
 use jissoku_os::socket::Endpoint;
 use jissoku_os::uring;
 use jissoku_server::{
-    AccessLog, Contract, Echo, Files, FilesOptions, Fixed, Format, FortyTwo, Metrics, Observation,
-    Running, Server, Settings, Site,
+    AccessLog, Content, Contract, Echo, Files, FilesOptions, Fixed, FortyTwo, LogFormat, Metrics,
+    RunningServer, Server, Settings, TelemetryConfig,
 };
 
 /// Longer than anything here takes; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Clients that do not read, and how long each waits until it takes for certain that nobody reads its
-/// requests either.
+/// Clients that do not read, and how long each waits until it takes for certain that nobody reads
+/// its requests either.
 const STALLED: u64 = 2;
 const LULL: Duration = Duration::from_millis(200);
 
@@ -41,19 +42,19 @@ const BROWSER: &str = "Host: localhost:8000\r\nConnection: keep-alive\r\nCache-C
 
 /// A worker, and one connection to it.
 struct Scene {
-    running: Running,
+    running: RunningServer,
     client: TcpStream,
 }
 
 impl Scene {
-    fn new(site: Site, choice: Choice) -> Self {
-        Self::observed(site, choice, Observation::default())
+    fn new(site: Content, backend: Backend) -> Self {
+        Self::observed(site, backend, TelemetryConfig::default())
     }
 
-    fn observed(site: Site, choice: Choice, observation: Observation) -> Self {
+    fn observed(site: Content, backend: Backend, telemetry: TelemetryConfig) -> Self {
         let mut settings = Settings::new("127.0.0.1:0".parse().expect("an address"));
-        settings.driver.choice = choice;
-        settings.observation = observation;
+        settings.driver.backend = backend;
+        settings.telemetry = telemetry;
         settings.limits.pace_grace_ns = u64::MAX;
         let server = Server::listen(settings).expect("a place to listen");
         let Some(Endpoint::Tcp(address)) = server.endpoints().pop() else {
@@ -141,36 +142,40 @@ fn count(scene: &mut Scene, request: &[u8]) -> u64 {
     counting::allocations() - before
 }
 
-fn check(what: &str, site: Site, choice: Choice, paths: &[&str]) {
-    let mut scene = Scene::new(site, choice);
+fn check(what: &str, site: Content, backend: Backend, paths: &[&str]) {
+    let mut scene = Scene::new(site, backend);
     for request in requests(paths) {
         let count = count(&mut scene, &request);
         let request = String::from_utf8_lossy(&request);
-        assert_eq!(count, 0, "allocations in {ROUNDS} rounds with {what}, {choice:?}: {request:?}");
+        assert_eq!(
+            count, 0,
+            "allocations in {ROUNDS} rounds with {what}, {backend:?}: {request:?}"
+        );
     }
     scene.end();
 }
 
-/// With a log and numbers, memory is asked for by the batch of records, and only until there are enough
-/// batches to go round.
-fn check_observed(choice: Choice) {
+/// With a log and numbers, memory is asked for by the batch of records, and only until there are
+/// enough batches to go round.
+fn check_observed(backend: Backend) {
     let path = std::env::temp_dir().join(format!("jissoku-hot-{}.log", std::process::id()));
-    let log = AccessLog::open(&path, Format::Combined, |_| ()).expect("a log can be opened");
-    let observation =
-        Observation { log: Some(log.sink().clone()), metrics: Some(Metrics::new(None)) };
-    let site = Site::Fixed(Fixed::new("Hello", Duration::ZERO, 0));
-    let mut scene = Scene::observed(site, choice, observation);
+    let log = AccessLog::open(&path, LogFormat::Combined, |_| ()).expect("a log can be opened");
+    let telemetry =
+        TelemetryConfig { log: Some(log.sink().clone()), metrics: Some(Metrics::new(None)) };
+    let site = Content::Fixed(Fixed::new("Hello", Duration::ZERO, 0));
+    let mut scene = Scene::observed(site, backend, telemetry);
     let request = "GET / HTTP/1.1\r\nHost: a\r\nReferer: b\r\nUser-Agent: c\r\n\r\n".repeat(16);
     let count = count(&mut scene, request.as_bytes());
-    assert!(count < ROUNDS as u64 / 4, "{count} allocations in {ROUNDS} rounds, {choice:?}");
+    assert!(count < ROUNDS as u64 / 4, "{count} allocations in {ROUNDS} rounds, {backend:?}");
     scene.end();
     assert!(log.finish(PATIENCE).is_some());
     std::fs::remove_file(&path).expect("it was made here");
 }
 
-/// Clients that ask and do not read, until the server takes no more from them: what it holds for each.
-fn hold(site: Site, choice: Choice) -> u64 {
-    let scene = Scene::new(site, choice);
+/// Clients that ask and do not read, until the server takes no more from them: what it holds for
+/// each.
+fn hold(site: Content, backend: Backend) -> u64 {
+    let scene = Scene::new(site, backend);
     // The worker has what it needs for itself when it has answered.
     scene.measure(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let before = counting::held_since(0);
@@ -201,11 +206,11 @@ impl Folder {
         Self(path)
     }
 
-    fn site(&self) -> Site {
+    fn site(&self) -> Content {
         // Looking at the disk again is not part of a request in steady state.
         let options =
             FilesOptions { revalidate: Duration::from_hours(1), ..FilesOptions::default() };
-        Site::Files(Files::open(&self.0, options).expect("the folder can be read"))
+        Content::Files(Files::open(&self.0, options).expect("the folder can be read"))
     }
 }
 
@@ -221,42 +226,42 @@ fn requests_allocate_nothing_in_steady_state() {
     counting::leave_this_thread_out();
     let none = Duration::ZERO;
     let folder = Folder::new();
-    for choice in drivers() {
-        check_observed(choice);
-        let fixed = |text: &str| Site::Fixed(Fixed::new(text, none, 0));
-        check("a fixed text", fixed("Hello"), choice, &["/"]);
-        let contract = Site::Contract(Contract::new(None, none, 0));
-        check("the contract", contract, choice, &["/", "/42", "/nothing", "/delay?ms=0"]);
-        check("42", Site::FortyTwo(FortyTwo::new()), choice, &["/"]);
-        check("files", folder.site(), choice, &["/small.html", "/nothing"]);
-        check("a large fixed text", fixed(&"x".repeat(20_000)), choice, &["/"]);
-        check("large files", folder.site(), choice, &["/large.bin"]);
+    for backend in drivers() {
+        check_observed(backend);
+        let fixed = |text: &str| Content::Fixed(Fixed::new(text, none, 0));
+        check("a fixed text", fixed("Hello"), backend, &["/"]);
+        let contract = Content::Contract(Contract::new(None, none, 0));
+        check("the contract", contract, backend, &["/", "/42", "/nothing", "/delay?ms=0"]);
+        check("42", Content::FortyTwo(FortyTwo::new()), backend, &["/"]);
+        check("files", folder.site(), backend, &["/small.html", "/nothing"]);
+        check("a large fixed text", fixed(&"x".repeat(20_000)), backend, &["/"]);
+        check("large files", folder.site(), backend, &["/large.bin"]);
         for text in ["Hello", &"x".repeat(8_000)] {
-            let (size, held) = (text.len(), hold(fixed(text), choice));
+            let (size, held) = (text.len(), hold(fixed(text), backend));
             assert!(
                 held <= 64 * 1024,
-                "{held} bytes for who does not read {size} bytes a time, {choice:?}"
+                "{held} bytes for who does not read {size} bytes a time, {backend:?}"
             );
         }
-        let contract = Site::Contract(Contract::new(None, Duration::from_micros(20), 0));
+        let contract = Content::Contract(Contract::new(None, Duration::from_micros(20), 0));
         // Only one at a time: requests behind a delayed one have to be kept until it is answered.
-        let mut scene = Scene::new(contract, choice);
+        let mut scene = Scene::new(contract, backend);
         assert_eq!(count(&mut scene, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), 0, "delays allocate");
         scene.end();
         // What makes an answer for each request cannot do without, so there is something to count.
-        let mut scene = Scene::new(Site::Echo(Echo::new()), choice);
+        let mut scene = Scene::new(Content::Echo(Echo::new()), backend);
         let count = count(&mut scene, b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\n");
         assert!(count >= ROUNDS as u64, "{count} allocations were noticed");
         scene.end();
     }
 }
 
-fn drivers() -> Vec<Choice> {
+fn drivers() -> Vec<Backend> {
     if uring::is_available() {
-        return vec![Choice::Epoll, Choice::Uring];
+        return vec![Backend::Epoll, Backend::Uring];
     }
     let why = "skipped for io_uring: this kernel lacks it, or keeps it from us";
     // Whoever closed standard error does not want to know.
     let _told = writeln!(std::io::stderr(), "{why}");
-    vec![Choice::Epoll]
+    vec![Backend::Epoll]
 }

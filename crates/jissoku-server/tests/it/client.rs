@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jissoku_os::epoll::{Epoll, Interest, no_event};
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{Contract, Running, Server, Settings, Site};
+use jissoku_server::{Content, Contract, RunningServer, Server, Settings};
 
 /// Longer than anything here takes; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,8 +34,8 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// The common contract without files.
-pub(crate) fn contract() -> Site {
-    Site::Contract(Contract::new(None, Duration::ZERO, 0))
+pub(crate) fn contract() -> Content {
+    Content::Contract(Contract::new(None, Duration::ZERO, 0))
 }
 
 /// A path that is nobody else's.
@@ -57,20 +57,20 @@ pub(crate) fn ask_all(clients: &mut [Client]) {
 
 /// A server at work, and where.
 pub(crate) struct Target {
-    pub(crate) running: Running,
+    pub(crate) running: RunningServer,
     pub(crate) endpoint: Endpoint,
 }
 
 impl Target {
-    pub(crate) fn start(mut settings: Settings, site: Site) -> Self {
-        settings.driver.choice = crate::driver();
+    pub(crate) fn start(mut settings: Settings, site: Content) -> Self {
+        settings.driver.backend = crate::driver();
         let server = Server::listen(settings).expect("a place to listen");
         let endpoint = server.endpoints()[0].clone();
         Self { running: server.start(site).expect("workers start"), endpoint }
     }
 
     /// One worker on a free port.
-    pub(crate) fn serve(site: Site) -> Self {
+    pub(crate) fn serve(site: Content) -> Self {
         Self::start(Settings::new(free_port()), site)
     }
 
@@ -209,8 +209,8 @@ impl Client {
         epoll.wait(&mut [no_event()], Some(LULL)).expect("epoll waits") > 0
     }
 
-    /// Sends `piece` now and then until the server answers with a last answer, whose status is returned,
-    /// or closes.
+    /// Sends `piece` now and then until the server answers with a last answer, whose status is
+    /// returned, or closes.
     pub(crate) fn drip(&mut self, piece: &str) -> Option<u16> {
         for lull in 0.. {
             assert!(lull < LULLS_MAX, "the server bears with it for ever");

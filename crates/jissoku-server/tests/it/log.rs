@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{AccessLog, Format, Limits, Observation, Settings};
+use jissoku_server::{AccessLog, Limits, LogFormat, Settings, TelemetryConfig};
 use serde_json::Value;
 
 use crate::client::{Target, contract, fresh_path, wait_until};
@@ -15,9 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Serves the contract with a log in JSON, has `visit` use it, and returns what was logged.
 fn observe(settings: Settings, visit: impl FnOnce(&Target)) -> Vec<Value> {
     let path = fresh_path();
-    let log = AccessLog::open(&path, Format::Json, |_| ()).expect("a log can be opened");
-    let observation = Observation { log: Some(log.sink().clone()), metrics: None };
-    let mut target = Target::start(Settings { observation, ..settings }, contract());
+    let log = AccessLog::open(&path, LogFormat::Json, |_| ()).expect("a log can be opened");
+    let telemetry = TelemetryConfig { log: Some(log.sink().clone()), metrics: None };
+    let mut target = Target::start(Settings { telemetry, ..settings }, contract());
     visit(&target);
     target.running.stop().expect("workers are told");
     target.running.join().expect("workers end well");
@@ -121,9 +121,9 @@ fn a_unix_socket_has_no_address_to_log() {
 #[test]
 fn a_line_is_written_though_no_other_request_comes() {
     let path = fresh_path();
-    let log = AccessLog::open(&path, Format::Common, |_| ()).expect("a log can be opened");
-    let observation = Observation { log: Some(log.sink().clone()), metrics: None };
-    let target = Target::start(Settings { observation, ..port() }, contract());
+    let log = AccessLog::open(&path, LogFormat::Common, |_| ()).expect("a log can be opened");
+    let telemetry = TelemetryConfig { log: Some(log.sink().clone()), metrics: None };
+    let target = Target::start(Settings { telemetry, ..port() }, contract());
     let mut client = target.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     client.answer();

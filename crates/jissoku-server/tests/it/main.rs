@@ -1,6 +1,6 @@
 //! The server from the outside: real sockets, free ports, and no waiting but for what is to happen.
 
-use jissoku_os::driver::Choice;
+use jissoku_os::driver::Backend;
 
 mod ceiling;
 mod client;
@@ -15,6 +15,6 @@ mod slow;
 mod stopping;
 mod tls;
 
-fn driver() -> Choice {
-    Choice::Epoll
+fn driver() -> Backend {
+    Backend::Epoll
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jissoku_server::{Files, FilesOptions, Limits, Metrics, Observation, Settings, Site};
+use jissoku_server::{Content, Files, FilesOptions, Limits, Metrics, Settings, TelemetryConfig};
 
 use crate::client::{Target, contract, free_port, fresh_path, wait_until};
 
@@ -21,19 +21,19 @@ impl Pair {
         Self::serve(contract(), limits, 2)
     }
 
-    fn serve(site: Site, limits: Limits, workers: usize) -> Self {
+    fn serve(site: Content, limits: Limits, workers: usize) -> Self {
         let metrics = Metrics::new(None);
-        let observation = Observation { log: None, metrics: Some(Arc::clone(&metrics)) };
-        let settings = Settings { observation, workers, limits, ..Settings::new(free_port()) };
+        let telemetry = TelemetryConfig { log: None, metrics: Some(Arc::clone(&metrics)) };
+        let settings = Settings { telemetry, workers, limits, ..Settings::new(free_port()) };
         Self {
             target: Target::start(settings, site),
-            teller: Target::serve(Site::Metrics(Arc::clone(&metrics))),
+            teller: Target::serve(Content::Metrics(Arc::clone(&metrics))),
             metrics,
         }
     }
 
-    fn observation(&self) -> Observation {
-        Observation { log: None, metrics: Some(Arc::clone(&self.metrics)) }
+    fn telemetry(&self) -> TelemetryConfig {
+        TelemetryConfig { log: None, metrics: Some(Arc::clone(&self.metrics)) }
     }
 
     fn read(&self) -> BTreeMap<String, u64> {
@@ -55,17 +55,17 @@ impl Pair {
     }
 }
 
-/// Reads the text by the rules of OpenMetrics 1.0 that concern counters and gauges: a family's lines
-/// stand together, type and help come first and once, a counter's samples end in `_total`, a unit ends
-/// the name, no sample comes twice, and the end is said.
+/// Reads the text by the rules of OpenMetrics 1.0 that concern counters and gauges: a family's
+/// lines stand together, type and help come first and once, a counter's samples end in `_total`, a
+/// unit ends the name, no sample comes twice, and the end is said.
 fn parse(text: &str) -> BTreeMap<String, u64> {
     let body = text.strip_suffix("# EOF\n").expect("the end is said");
     let mut samples = BTreeMap::new();
     let mut families: Vec<(String, String)> = Vec::new();
     for line in body.split_terminator('\n') {
         if let Some(meta) = line.strip_prefix("# ") {
-            let mut words = meta.splitn(3, ' ');
-            let mut word = || words.next().expect("three parts");
+            let mut signals = meta.splitn(3, ' ');
+            let mut word = || signals.next().expect("three parts");
             let (what, name, value) = (word(), word(), word());
             match what {
                 "TYPE" => {
@@ -143,10 +143,11 @@ fn what_is_known_of_a_folder_is_told() {
     for name in ["a", "b"] {
         fs::write(folder.join(name), vec![b'x'; 20_000]).expect("a file can be written");
     }
-    // Room for one of them: three quarters of it are for what all workers know, one for each one's own.
+    // Room for one of them: three quarters of it are for what all workers know, one for each one's
+    // own.
     let options =
         FilesOptions { revalidate: Duration::MAX, cache_size: 50_000, ..FilesOptions::default() };
-    let site = Site::Files(Files::open(&folder, options).expect("the folder can be read"));
+    let site = Content::Files(Files::open(&folder, options).expect("the folder can be read"));
     let mut pair = Pair::serve(site, Limits::DEFAULT, 1);
     let lookups = |found: &BTreeMap<String, u64>| {
         ["hit", "confirmed", "miss"]
@@ -163,7 +164,7 @@ fn what_is_known_of_a_folder_is_told() {
         assert_eq!(found["jissoku_cache_names"], 1);
         assert!((20_000..37_500).contains(&found["jissoku_cache_bytes"]), "{found:?}");
     }
-    let settings = Settings { observation: pair.observation(), ..Settings::new(free_port()) };
+    let settings = Settings { telemetry: pair.telemetry(), ..Settings::new(free_port()) };
     pair.target.running.reload(&settings, contract()).expect("it can be served");
     pair.wait_for("jissoku_cache_bytes", 0);
     pair.wait_for("jissoku_cache_names", 0);
@@ -174,7 +175,7 @@ fn what_is_known_of_a_folder_is_told() {
 
 #[test]
 fn only_the_one_page_is_there_and_only_to_be_read() {
-    let teller = Target::serve(Site::Metrics(Metrics::new(None)));
+    let teller = Target::serve(Content::Metrics(Metrics::new(None)));
     let status = |request: &str| teller.ask(&format!("{request} HTTP/1.0\r\n\r\n")).status;
     assert_eq!(status("GET /"), 404);
     assert_eq!(status("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nX:"), 405);

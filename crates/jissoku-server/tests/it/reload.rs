@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{Fixed, Limits, Running, Server, Settings, Site, Sockets};
+use jissoku_server::{Content, Fixed, Limits, RunningServer, Server, Settings, Sockets};
 
 use crate::client::{Client, Target, contract, free_port, fresh_path};
 
@@ -21,12 +21,12 @@ const CHUNKED: &str = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
                        Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
 
 /// A site that answers with its number.
-fn numbered(number: usize) -> Site {
-    Site::Fixed(Fixed::new(&number.to_string(), Duration::ZERO, 0))
+fn numbered(number: usize) -> Content {
+    Content::Fixed(Fixed::new(&number.to_string(), Duration::ZERO, 0))
 }
 
-/// A client that asks without a pause until it is told to stop. It panics at the first answer that is
-/// missing, and at a connection that ends without an announcement.
+/// A client that asks without a pause until it is told to stop. It panics at the first answer that
+/// is missing, and at a connection that ends without an announcement.
 struct Asker {
     thread: JoinHandle<()>,
     answers: Arc<AtomicUsize>,
@@ -72,22 +72,22 @@ impl Asker {
 }
 
 /// A server on TCP and on a Unix socket.
-fn on_both() -> (Settings, Running) {
+fn on_both() -> (Settings, RunningServer) {
     let endpoints = vec![free_port(), Endpoint::Unix(fresh_path())];
     let mut settings = Settings { endpoints, workers: 2, ..Settings::new(free_port()) };
-    settings.driver.choice = crate::driver();
+    settings.driver.backend = crate::driver();
     let server = Server::listen(settings.clone()).expect("places to listen");
     (settings, server.start(numbered(0)).expect("workers start"))
 }
 
 /// More workers than before, every second of which is to go where nobody can.
 fn half_impossible(settings: &Settings) -> Settings {
-    let here = jissoku_os::core::allowed().expect("affinity can be read")[0];
+    let here = jissoku_os::affinity::allowed().expect("affinity can be read")[0];
     Settings { cores: vec![here, 4095], workers: 4, ..settings.clone() }
 }
 
 /// Everything is answered by the workers that were there first, who go on.
-fn check_undisturbed(running: &Running) {
+fn check_undisturbed(running: &RunningServer) {
     for endpoint in running.endpoints() {
         let mut client = Client::connect(&endpoint).expect("somebody listens");
         client.send(GET);
@@ -97,11 +97,11 @@ fn check_undisturbed(running: &Running) {
 }
 
 /// The sockets of a server, as its successor gets them.
-fn handed_over(running: &Running) -> Sockets {
+fn handed_over(running: &RunningServer) -> Sockets {
     let sockets = running.sockets().into_iter();
     let inherited =
         sockets.map(|(name, fd)| Inherited { name, fd: fd.try_clone().expect("a descriptor") });
-    Sockets::adopt(inherited.collect()).expect("they are listeners")
+    Sockets::from_inherited(inherited.collect()).expect("they are listeners")
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn the_drain_timeout_ends_those_who_wait() {
 #[test]
 fn a_request_whose_delay_runs_is_answered_after_a_reload() {
     let settings = Settings::new(free_port());
-    let delayed = Site::Fixed(Fixed::new("0", Duration::from_millis(200), 0));
+    let delayed = Content::Fixed(Fixed::new("0", Duration::from_millis(200), 0));
     let mut target = Target::start(settings.clone(), delayed);
     let mut client = target.connect();
     client.send(GET);
@@ -214,7 +214,7 @@ fn an_impossible_reload_changes_nothing() {
     wishes.workers = 5;
     wishes.endpoints.extend([Endpoint::Unix(new.clone()), Endpoint::Unix(elsewhere.clone())]);
     let refusal = running.reload(&wishes, numbered(1)).expect_err("it is taken");
-    assert!(refusal.to_string().contains("is taken"), "{refusal}");
+    assert!(refusal.to_string().contains("already in use"), "{refusal}");
     assert!(!new.exists(), "what was opened in vain is gone");
     check_undisturbed(&running);
     drop(stranger);
@@ -335,10 +335,11 @@ fn another_server_goes_on_with_the_same_sockets() {
 fn what_was_handed_over_and_nobody_wants_is_refused() {
     let hand_over = |fd: OwnedFd| Inherited { name: "web".to_owned(), fd };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let sockets = Sockets::adopt(vec![hand_over(listener.into())]).expect("it is a listener");
+    let sockets =
+        Sockets::from_inherited(vec![hand_over(listener.into())]).expect("it is a listener");
     let refusal = Server::listen_on(Settings::new(free_port()), &sockets).expect_err("not wanted");
-    assert!(refusal.to_string().contains("handed over"), "{refusal}");
+    assert!(refusal.to_string().contains("not configured"), "{refusal}");
     let (stream, _other) = UnixStream::pair().expect("a pair");
-    let refusal = Sockets::adopt(vec![hand_over(stream.into())]).expect_err("no listener");
-    assert!(refusal.to_string().contains("no listening stream socket"), "{refusal}");
+    let refusal = Sockets::from_inherited(vec![hand_over(stream.into())]).expect_err("no listener");
+    assert!(refusal.to_string().contains("not a listening stream socket"), "{refusal}");
 }

@@ -1,9 +1,10 @@
 //! Nobody who is slow is served for ever: each kind of slowness, over real sockets.
 //!
-//! The limits are over before the driver first looks, so that a test takes one of its seconds. That they are
-//! over no sooner than they say is tested in `src/connection/tests.rs`, where time is a number.
+//! The limits are over before the driver first looks, so that a test takes one of its seconds. That
+//! they are over no sooner than they say is tested in `src/connection/tests.rs`, where time is a
+//! number.
 
-use jissoku_server::{Echo, Fixed, Limits, Settings, Site};
+use jissoku_server::{Content, Echo, Fixed, Limits, Settings};
 
 use crate::client::{Client, Target, contract, free_port};
 
@@ -22,11 +23,12 @@ pub(crate) fn impatient() -> Limits {
     }
 }
 
-fn serve(limits: Limits, site: Site) -> Target {
+fn serve(limits: Limits, site: Content) -> Target {
     Target::start(Settings { limits, ..Settings::new(free_port()) }, site)
 }
 
-/// Sends `before`, and then `piece` again and again, as slowly as the client likes: the status that it gets.
+/// Sends `before`, and then `piece` again and again, as slowly as the client likes: the status that
+/// it gets.
 fn drip(limits: Limits, before: &str, piece: &str) -> Option<u16> {
     let target = serve(limits, contract());
     let mut client = target.connect();
@@ -101,7 +103,7 @@ fn who_does_not_read_is_cut_off() {
 #[test]
 fn who_reads_slowly_is_cut_off() {
     let target =
-        serve(impatient(), Site::Fixed(Fixed::new(&large(), std::time::Duration::ZERO, 0)));
+        serve(impatient(), Content::Fixed(Fixed::new(&large(), std::time::Duration::ZERO, 0)));
     let mut client = target.connect();
     client.send(GET);
     client.sip();
@@ -111,7 +113,7 @@ fn who_reads_slowly_is_cut_off() {
 #[test]
 fn who_has_finished_and_does_not_read_is_cut_off() {
     let target =
-        serve(impatient(), Site::Fixed(Fixed::new(&large(), std::time::Duration::ZERO, 0)));
+        serve(impatient(), Content::Fixed(Fixed::new(&large(), std::time::Duration::ZERO, 0)));
     let mut client = target.connect();
     client.send(GET);
     client.finish();
@@ -127,7 +129,7 @@ fn large() -> String {
 #[test]
 fn who_keeps_the_pace_is_served() {
     let limits = Limits { pace_grace_ns: 1, pace_min_bps: 1, ..Limits::DEFAULT };
-    let target = serve(limits, Site::Echo(Echo::new()));
+    let target = serve(limits, Content::Echo(Echo::new()));
     let mut client = target.connect();
     client.send(&format!("{POST}Content-Length: 60\r\n\r\n"));
     for _ in 0..60 {

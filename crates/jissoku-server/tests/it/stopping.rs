@@ -58,9 +58,9 @@ fn all_of_a_pipeline_is_answered_while_stopping() {
     target.stop();
     wait_until_refused(&target);
     client.send(&GET.repeat(5));
-    let words: Vec<_> =
+    let signals: Vec<_> =
         (0..5).map(|_| client.answer().field("Connection").map(str::to_owned)).collect();
-    assert_eq!(words, [None, None, None, None, Some("close".to_owned())]);
+    assert_eq!(signals, [None, None, None, None, Some("close".to_owned())]);
     client.expect_end();
     target.running.join().expect("workers end well");
 }
@@ -109,7 +109,7 @@ fn a_stale_unix_socket_is_taken_over() {
     assert_eq!(target.ask(GET).status, 200);
     let second = Settings::new(target.endpoint.clone());
     let refusal = jissoku_server::Server::listen(second).expect_err("it is taken");
-    assert!(refusal.to_string().contains("is taken"), "{refusal}");
+    assert!(refusal.to_string().contains("already in use"), "{refusal}");
     assert_eq!(target.ask(GET).status, 200);
     target.end();
 }

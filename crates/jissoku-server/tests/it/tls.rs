@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{
-    Files, FilesOptions, Fixed, Limits, Metrics, Observation, Settings, Site, Tls,
+    Content, Files, FilesOptions, Fixed, Limits, Metrics, Settings, TelemetryConfig, Tls,
 };
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::version::{TLS12, TLS13};
@@ -165,7 +165,7 @@ fn a_large_file_arrives_whole() {
     let body: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
     fs::write(root.join("a.bin"), &body).expect("a file can be written");
     let files = Files::open(&root, FilesOptions::default()).expect("the folder is there");
-    let target = Target::start(papers.settings(), Site::Files(files));
+    let target = Target::start(papers.settings(), Content::Files(files));
     let mut stream = connect(&target, &Arc::new(papers.config(&TLS13)));
     let request = LAST.replace("GET /", "GET /a.bin");
     stream.write_all(request.as_bytes()).expect("room to send");
@@ -215,9 +215,9 @@ fn who_knows_no_http_of_ours_is_told() {
 fn check_deadline(kind: &str, begin: impl FnOnce(&mut TcpStream)) {
     let papers = Papers::new();
     let metrics = Metrics::new(None);
-    let observation = Observation { log: None, metrics: Some(Arc::clone(&metrics)) };
+    let telemetry = TelemetryConfig { log: None, metrics: Some(Arc::clone(&metrics)) };
     let limits = Limits { head_ns_max: 1, ..Limits::DEFAULT };
-    let settings = Settings { limits, observation, ..papers.settings() };
+    let settings = Settings { limits, telemetry, ..papers.settings() };
     let target = Target::start(settings, contract());
     let mut stream = dial(&target);
     begin(&mut stream);
@@ -258,7 +258,7 @@ fn stopping_says_farewell_to_idle_clients() {
 #[test]
 fn curl_is_content() {
     let papers = Papers::new();
-    let site = Site::Fixed(Fixed::new("Hello", Duration::ZERO, 0));
+    let site = Content::Fixed(Fixed::new("Hello", Duration::ZERO, 0));
     let target = Target::start(papers.settings(), site);
     let Endpoint::Tcp(address) = target.endpoint else { unreachable!("it was given a port") };
     let url = format!("https://localhost:{}/", address.port());

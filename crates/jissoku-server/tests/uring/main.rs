@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use jissoku_os::driver::Choice;
+use jissoku_os::driver::Backend;
 use jissoku_os::uring;
 
 #[path = "../it/ceiling.rs"]
@@ -30,14 +30,14 @@ mod stopping;
 #[path = "../it/tls.rs"]
 mod tls;
 
-fn driver() -> Choice {
+fn driver() -> Backend {
     if uring::is_available() {
-        return Choice::Uring;
+        return Backend::Uring;
     }
     let why = "skipped: this kernel lacks io_uring, or keeps it from us";
     // Whoever closed standard error does not want to know.
     let _told = writeln!(io::stderr(), "{why}");
-    Choice::Epoll
+    Backend::Epoll
 }
 
 #[test]

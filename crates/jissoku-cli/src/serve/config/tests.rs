@@ -62,9 +62,8 @@ fn keys_are_flags() {
 fn a_reload_ends_no_idle_connection_sooner_unless_told_so() {
     let window = |text: &str| {
         let serve = Folder::with(text).read(&[]).expect("all of it makes sense");
-        let observation = jissoku_server::Observation::default();
-        serve.settings(&[], &observation).expect("it can be had").limits.drain_idle_ns
-            / 1_000_000_000
+        let telemetry = jissoku_server::TelemetryConfig::default();
+        serve.settings(&[], &telemetry).expect("it can be had").limits.drain_idle_ns / 1_000_000_000
     };
     assert_eq!(window("contract = true"), 75);
     assert_eq!(window("contract = true\nidle-time-max = '2m'"), 120);

@@ -1,33 +1,33 @@
-//! What the driver over epoll remembers of a connection.
+//! The state of a connection in the epoll driver.
 
 use std::os::fd::OwnedFd;
 
-use crate::driver::{Next, Output};
+use crate::driver::{Next, SendBuffer};
 
-/// What the kernel may hold for a connection.
+/// Whether a socket is readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inbound {
-    /// Nothing that it would not report.
-    Drained,
-    /// Bytes, or the end, perhaps.
+pub(super) enum ReadState {
+    /// Drained: an event will report more.
+    NotReady,
+    /// Bytes or end of file may be available.
     Ready,
-    /// Nothing any more: the peer has ended.
-    Ended,
+    /// The peer has shut down its write side.
+    Eof,
 }
 
-/// A connection and what its driver remembers of it.
+/// A connection and its state.
 #[derive(Debug)]
 pub(super) struct Slot<C> {
     pub(super) socket: OwnedFd,
     pub(super) connection: C,
-    /// What the peer has not taken yet.
-    pub(super) unsent: Option<Box<Output>>,
+    /// Output that is not sent yet.
+    pub(super) unsent: Option<Box<SendBuffer>>,
     pub(super) next: Next,
-    pub(super) inbound: Inbound,
-    /// The peer was told that we send no more.
-    pub(super) has_finished: bool,
-    /// Waits in the driver's queue.
+    pub(super) read_state: ReadState,
+    /// The write side was shut down.
+    pub(super) write_is_shut: bool,
+    /// In the driver's queue.
     pub(super) is_queued: bool,
-    /// The kernel reports on the socket.
-    pub(super) is_watched: bool,
+    /// Registered with epoll.
+    pub(super) is_registered: bool,
 }

@@ -62,7 +62,7 @@ fn who_does_not_read_a_file_holds_up_nobody_and_may_go() {
         other.write_all(b"S").expect("room to send");
         assert_eq!(stage.read(&mut *other, 2), [0, b'S']);
         drop(idle);
-        stage.turn_until("it is gone", |stage| stage.puppet.closed == 1);
+        stage.run_until("it is gone", |stage| stage.puppet.closed == 1);
         other.write_all(b"1").expect("room to send");
         assert_eq!(stage.read(&mut *other, 1), b"1");
     });
@@ -77,7 +77,7 @@ fn who_has_gone_before_the_file_is_sent_is_let_go() {
         assert_eq!(stage.read(&mut *client, 1), b"h");
         drop(client);
         stage.puppet.released = true;
-        stage.turn_until("it is gone", |stage| stage.puppet.closed == 1);
+        stage.run_until("it is gone", |stage| stage.puppet.closed == 1);
     });
 }
 

@@ -1,5 +1,5 @@
-//! One suite for every driver: what [`super`] promises, over real sockets. The client and the driver take
-//! turns on one thread, so nothing is waited for but the kernel.
+//! One suite for every driver: what [`super`] promises, over real sockets. The client and the
+//! driver take turns on one thread, so nothing is waited for but the kernel.
 
 mod files;
 mod paper;
@@ -38,7 +38,7 @@ fn connections_do_not_mix() {
         }
         assert_eq!(stage.driver.connections(), 100);
         drop(clients);
-        stage.turn_until("all are gone", |stage| stage.driver.connections() == 0);
+        stage.run_until("all are gone", |stage| stage.driver.connections() == 0);
         assert_eq!((stage.puppet.opened, stage.puppet.closed), (100, 100));
     });
 }
@@ -57,14 +57,14 @@ fn more_clients_than_any_queue_holds_are_answered() {
             clients.push(stage.connect());
             // A listener may queue fewer than there are clients.
             let count = clients.len();
-            stage.turn_until("it is taken", |stage| stage.driver.connections() == count);
+            stage.run_until("it is taken", |stage| stage.driver.connections() == count);
         }
         for (round, number) in [b"1", b"2"].into_iter().zip(1..) {
             for client in &mut clients {
                 client.write_all(round).expect("room to send");
             }
             let size = number * MANY;
-            stage.turn_until("all are heard", |stage| stage.puppet.received == size);
+            stage.run_until("all are heard", |stage| stage.puppet.received == size);
             for client in &mut clients {
                 assert_eq!(stage.read(&mut **client, 1), round);
             }
@@ -89,18 +89,20 @@ fn nothing_is_left_behind_by_a_driver_that_is_gone() {
 #[test]
 fn a_driver_that_ends_before_its_first_turn_has_taken_nobody() {
     let here: Endpoint = "127.0.0.1:0".parse().expect("an address");
-    let drivers = [Choice::Epoll, Choice::Uring];
-    let usable = |choice: &Choice| *choice == Choice::Epoll || crate::uring::is_available();
-    for choice in drivers.into_iter().filter(usable) {
-        let listener = socket::listen(&here, Sharing::Reuseport).expect("a place to listen");
+    let drivers = [Backend::Epoll, Backend::Uring];
+    let usable = |backend: &Backend| *backend == Backend::Epoll || crate::uring::is_available();
+    for backend in drivers.into_iter().filter(usable) {
+        let listener =
+            socket::bind_and_listen(&here, Sharing::Reuseport).expect("a place to listen");
         let address = socket::local_endpoint(&listener).expect("it has an address").to_string();
         let _client = TcpStream::connect(address).expect("somebody listens");
-        let listeners = vec![Listener::Shared(listener.try_clone().expect("a descriptor"))];
-        let settings = Settings { choice, ..Settings::default() };
+        let listeners =
+            vec![Listener::SharedExclusive(listener.try_clone().expect("a descriptor"))];
+        let settings = Settings { backend, ..Settings::default() };
         let waker = Waker::new().expect("a waker");
         drop(Driver::<Puppet>::new(listeners, waker, settings).expect("a driver"));
         let taken = socket::accept(&listener).expect("the listener stands");
-        assert!(taken.is_some(), "{choice:?} has taken somebody, and is gone");
+        assert!(taken.is_some(), "{backend:?} has taken somebody, and is gone");
     }
 }
 
@@ -122,10 +124,10 @@ fn a_client_that_does_not_read_is_not_read_from() {
     play(|stage| {
         let mut client = stage.connect();
         client.write_all(b"L").expect("room to send");
-        stage.turn_until("answers wait", |stage| stage.puppet.largest == 1);
+        stage.run_until("answers wait", |stage| stage.puppet.largest == 1);
         client.write_all(b"22").expect("room to send");
         for _ in 0..50 {
-            stage.driver.turn(&mut stage.puppet).expect("a turn succeeds");
+            stage.driver.run_once(&mut stage.puppet).expect("a turn succeeds");
         }
         assert_eq!(stage.puppet.largest, 1, "bytes were received beside waiting answers");
         stage.read(&mut *client, LARGE + 1);
@@ -141,7 +143,7 @@ fn a_held_connection_is_left_alone_until_it_is_due() {
         assert_eq!(stage.read(&mut *client, 1), b"h");
         client.write_all(b"1").expect("room to send");
         for _ in 0..50 {
-            stage.driver.turn(&mut stage.puppet).expect("a turn succeeds");
+            stage.driver.run_once(&mut stage.puppet).expect("a turn succeeds");
         }
         stage.puppet.released = true;
         assert_eq!(stage.read(&mut *client, 2), b"H1");
@@ -189,7 +191,7 @@ fn a_finished_connection_still_receives() {
         stage.read_end(&mut *client);
         assert_eq!(stage.puppet.closed, 0);
         client.write_all(b"333").expect("nobody has closed");
-        stage.turn_until("it is received", |stage| stage.puppet.largest == 3);
+        stage.run_until("it is received", |stage| stage.puppet.largest == 3);
     });
 }
 
@@ -226,7 +228,7 @@ fn more_bytes_than_the_buffer_holds_all_come() {
         let mut sent = 0;
         let mut echoed = 0;
         let mut buffer = vec![0; 64 * 1024];
-        stage.turn_until("all bytes have come back", |_| {
+        stage.run_until("all bytes have come back", |_| {
             if let Ok(count) = client.write(&bytes[sent..]) {
                 sent += count;
             }
@@ -250,7 +252,7 @@ fn a_full_house_takes_nobody_until_somebody_leaves() {
         assert_eq!(stage.read(&mut *first, 1), b"1");
         assert_eq!(stage.read(&mut *second, 1), b"1");
         for _ in 0..50 {
-            stage.driver.turn(&mut stage.puppet).expect("a turn succeeds");
+            stage.driver.run_once(&mut stage.puppet).expect("a turn succeeds");
         }
         assert_eq!(stage.driver.connections(), 2);
         drop(first);
@@ -278,12 +280,14 @@ fn another_thread_can_wake_it() {
         let waker = stage.waker.clone();
         let other = std::thread::spawn(move || waker.wake());
         let mut turns = 0;
-        while stage.driver.turn(&mut stage.puppet).expect("a turn succeeds") != Turn::Woken {
+        while stage.driver.run_once(&mut stage.puppet).expect("a turn succeeds")
+            != PollOutcome::Woken
+        {
             turns += 1;
             assert!(turns < TURNS_MAX, "nobody woke it");
         }
         other.join().expect("the thread ends").expect("waking succeeds");
-        let turn = stage.driver.turn(&mut stage.puppet).expect("a turn succeeds");
-        assert_eq!(turn, Turn::Ordinary, "one call wakes once");
+        let outcome = stage.driver.run_once(&mut stage.puppet).expect("a turn succeeds");
+        assert_eq!(outcome, PollOutcome::Ordinary, "one call wakes once");
     });
 }

@@ -26,6 +26,6 @@ impl Paper {
     }
 
     pub(in crate::driver) fn size(&self) -> u64 {
-        self.file.identity().size
+        self.file.stamp().size
     }
 }

@@ -1,4 +1,5 @@
-//! The stage that the suite plays on: a handler that does what each byte says, a driver, and clients.
+//! The stage that the suite plays on: a handler that does what each byte says, a driver, and
+//! clients.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,7 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::super::{
-    Arrival, Choice, Driver, Due, Handler, Key, Listener, Next, Output, Settings, Waker,
+    Backend, ConnectionId, Driver, Handler, Listener, NewConnection, Next, ResumeTarget,
+    SendBuffer, Settings, Waker,
 };
 use super::Paper;
 use crate::clock;
@@ -21,14 +23,15 @@ pub(super) const LARGE: usize = 16 * 1024 * 1024;
 /// Longer than anything here takes; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Far more turns than any test needs; beyond it something is lost, and the test fails instead of hanging.
+/// Far more turns than any test needs; beyond it something is lost, and the test fails instead of
+/// hanging.
 pub(super) const TURNS_MAX: usize = 20_000;
 
 /// Does what each byte says.
 #[derive(Default)]
 pub(super) struct Puppet {
     pub(super) now_ns: u64,
-    pub(super) held: Vec<Key>,
+    pub(super) held: Vec<ConnectionId>,
     pub(super) released: bool,
     pub(super) opened: usize,
     pub(super) closed: usize,
@@ -39,20 +42,20 @@ pub(super) struct Puppet {
 }
 
 pub(super) struct Strings {
-    key: Key,
+    id: ConnectionId,
     next: Next,
 }
 
 impl Handler for Puppet {
     type Connection = Strings;
 
-    fn open(&mut self, arrival: &Arrival<'_>) -> Strings {
+    fn on_open(&mut self, arrival: &NewConnection<'_>) -> Strings {
         self.opened += 1;
-        Strings { key: arrival.key, next: Next::Receive }
+        Strings { id: arrival.id, next: Next::Receive }
     }
 
-    fn receive(&mut self, connection: &mut Strings, bytes: &[u8], output: &mut Output) -> Next {
-        assert!(matches!(connection.next, Next::Receive | Next::Finish), "receives unasked");
+    fn on_data(&mut self, connection: &mut Strings, bytes: &[u8], output: &mut SendBuffer) -> Next {
+        assert!(matches!(connection.next, Next::Receive | Next::ShutdownWrite), "receives unasked");
         self.largest = self.largest.max(bytes.len());
         self.received += bytes.len();
         for byte in bytes {
@@ -63,13 +66,13 @@ impl Handler for Puppet {
                     let size = if *byte == b'S' { 1 } else { paper.size() };
                     output.file(Arc::clone(&paper.file), 0..size);
                 }
-                b'p' => connection.next = Next::Proceed,
+                b'p' => connection.next = Next::Yield,
                 b'c' => connection.next = Next::Close,
                 b'a' => connection.next = Next::Abort,
-                b'f' => connection.next = Next::Finish,
+                b'f' => connection.next = Next::ShutdownWrite,
                 b'h' => {
-                    self.held.push(connection.key);
-                    connection.next = Next::Hold;
+                    self.held.push(connection.id);
+                    connection.next = Next::Suspend;
                 }
                 _ => {}
             }
@@ -78,18 +81,18 @@ impl Handler for Puppet {
         connection.next
     }
 
-    fn end(&mut self, connection: &mut Strings, output: &mut Output) -> Next {
+    fn on_eof(&mut self, connection: &mut Strings, output: &mut SendBuffer) -> Next {
         output.append(b"E");
         connection.next
     }
 
-    fn proceed(&mut self, connection: &mut Strings, _: usize, output: &mut Output) -> Next {
+    fn resume(&mut self, connection: &mut Strings, _: usize, output: &mut SendBuffer) -> Next {
         match connection.next {
-            Next::Proceed => {
+            Next::Yield => {
                 output.append(b"P");
                 connection.next = Next::Receive;
             }
-            Next::Hold if self.released => {
+            Next::Suspend if self.released => {
                 if let Some(paper) = &self.paper {
                     output.file(Arc::clone(&paper.file), 0..paper.size());
                 }
@@ -101,11 +104,11 @@ impl Handler for Puppet {
         connection.next
     }
 
-    fn close(&mut self, _: Strings) {
+    fn on_close(&mut self, _: Strings) {
         self.closed += 1;
     }
 
-    fn wake(&mut self, now_ns: u64) {
+    fn on_tick(&mut self, now_ns: u64) {
         assert!(now_ns >= self.now_ns, "time runs backwards");
         self.now_ns = now_ns;
     }
@@ -115,8 +118,8 @@ impl Handler for Puppet {
         Some(clock::monotonic_ns() + 1_000_000)
     }
 
-    fn due(&mut self) -> Option<Due> {
-        if self.released { self.held.pop().map(Due::One) } else { None }
+    fn next_ready(&mut self) -> Option<ResumeTarget> {
+        if self.released { self.held.pop().map(ResumeTarget::One) } else { None }
     }
 }
 
@@ -173,11 +176,12 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn new(endpoint: &Endpoint, settings: Settings) -> Self {
-        let listener = socket::listen(endpoint, Sharing::Alone).expect("a place to listen");
+        let listener =
+            socket::bind_and_listen(endpoint, Sharing::Alone).expect("a place to listen");
         let endpoint = socket::local_endpoint(&listener).expect("it has an address");
         let listener = match endpoint {
-            Endpoint::Tcp(_) => Listener::Own(listener),
-            Endpoint::Unix(_) => Listener::Shared(listener),
+            Endpoint::Tcp(_) => Listener::PerWorker(listener),
+            Endpoint::Unix(_) => Listener::SharedExclusive(listener),
         };
         let waker = Waker::new().expect("a waker");
         let driver = Driver::new(vec![listener], waker.clone(), settings).expect("a driver");
@@ -205,17 +209,17 @@ impl Stage {
 
     /// Ends the driver, with all that it has, and has another that listens nowhere.
     pub(super) fn replace_driver(&mut self) {
-        let settings = Settings { choice: Choice::Epoll, ..Settings::default() };
+        let settings = Settings { backend: Backend::Epoll, ..Settings::default() };
         let driver = Driver::new(Vec::new(), self.waker.clone(), settings);
         self.driver = driver.expect("a driver");
     }
 
-    pub(super) fn turn_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
+    pub(super) fn run_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
         for _ in 0..TURNS_MAX {
             if is_done(self) {
                 return;
             }
-            self.driver.turn(&mut self.puppet).expect("a turn succeeds");
+            self.driver.run_once(&mut self.puppet).expect("a turn succeeds");
         }
         panic!("it never came to pass that {what}");
     }
@@ -224,7 +228,7 @@ impl Stage {
     pub(super) fn read(&mut self, client: &mut dyn Client, size: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut buffer = vec![0; 1024 * 1024];
-        self.turn_until("enough bytes come", |_| {
+        self.run_until("enough bytes come", |_| {
             let room = buffer.len().min(size - bytes.len());
             match client.read(&mut buffer[..room]) {
                 Ok(count) => bytes.extend_from_slice(&buffer[..count]),
@@ -239,7 +243,7 @@ impl Stage {
     pub(super) fn read_all(&mut self, client: &mut dyn Client) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut buffer = vec![0; 1024 * 1024];
-        self.turn_until("the connection ends", |_| match client.read(&mut buffer) {
+        self.run_until("the connection ends", |_| match client.read(&mut buffer) {
             Ok(count) => {
                 bytes.extend_from_slice(&buffer[..count]);
                 count == 0
@@ -251,7 +255,7 @@ impl Stage {
 
     /// Waits for the end of what the driver sends.
     pub(super) fn read_end(&mut self, client: &mut dyn Client) {
-        self.turn_until("the connection ends", |_| match client.read(&mut [0; 1]) {
+        self.run_until("the connection ends", |_| match client.read(&mut [0; 1]) {
             Ok(count) => {
                 assert_eq!(count, 0, "more bytes come");
                 true
@@ -274,9 +278,9 @@ pub(super) fn play(scene: impl Fn(&mut Stage)) {
 }
 
 pub(super) fn play_with(settings: Settings, scene: impl Fn(&mut Stage)) {
-    play_on(Settings { choice: Choice::Epoll, ..settings }, &scene);
+    play_on(Settings { backend: Backend::Epoll, ..settings }, &scene);
     if uring::is_available() {
-        play_on(Settings { choice: Choice::Uring, ..settings }, &scene);
+        play_on(Settings { backend: Backend::Uring, ..settings }, &scene);
     } else {
         eprintln!("skipped: this kernel lacks io_uring, or keeps it from us");
     }

@@ -1,57 +1,59 @@
 //! The driver over `io_uring(7)`.
 //!
-//! Connections are taken without being asked for each time; receives and answers gather during a turn and
-//! leave with the next wait, so that a turn is one system call however many clients it serves.
+//! Accepts and receives are multishot; requests are queued during an iteration and submitted with
+//! the next wait, so that an iteration is one system call regardless of the number of clients.
 
-mod calls;
-mod gate;
-mod outbox;
+mod acceptor;
+mod connection;
+mod send_queue;
 mod slot;
 
 use std::io;
 use std::time::Duration;
 
-use super::listener::is_shortage;
-use super::round::Round;
-use super::slots::Slots;
-use super::tick::Tick;
-use super::{Arrival, Due, Handler, Key, Listener, Settings, Turn, Waker};
+use super::interval_timer::IntervalTimer;
+use super::slab::Slab;
+use super::sweep::Sweep;
+use super::{
+    ConnectionId, Handler, Listener, NewConnection, PollOutcome, ResumeTarget, Settings, Waker,
+};
 use crate::clock;
-use crate::uring::{Parcel, Report, Ring, Wait};
-use gate::{Gate, Guest};
-use outbox::Outbox;
+use crate::descriptors::is_resource_exhausted;
+use crate::uring::{Completion, Ring, SendRequest, Wait};
+use acceptor::{AcceptedSocket, Acceptor};
 use rustix::fd::{AsFd, OwnedFd};
+use send_queue::SendQueue;
 use slot::Slot;
 
-/// Numbers that are no connection's, because connections are fewer than 2^31.
+/// Numbers that no connection has, because there are fewer than 2^31.
 const WAKER: u64 = (1 << 61) - 1;
-const TICK: u64 = WAKER - 1;
+const TIMER: u64 = WAKER - 1;
 
-/// How long the kernel may think about a cancelled accept before it is asked again.
-const SHUT_MAX: Duration = Duration::from_millis(100);
+/// Timeout of the wait for a cancelled accept, which is then repeated.
+const CANCEL_WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Everything that one thread drives.
 pub struct Driver<H: Handler> {
     ring: Ring,
-    gate: Gate,
+    acceptor: Acceptor,
     waker: Waker,
-    tick: Tick,
-    slots: Slots<Slot<H::Connection>>,
-    outbox: Outbox,
-    /// Connections to be called without a report from the kernel.
-    queue: Vec<Key>,
-    /// The room of the queue before, to be used for the next one.
-    last_queue: Vec<Key>,
-    /// The way round everybody that the tick asks for.
-    round: Round,
-    reports: Vec<Report>,
+    timer: IntervalTimer,
+    slab: Slab<Slot<H::Connection>>,
+    send_queue: SendQueue,
+    /// Connections to be processed without a completion.
+    queue: Vec<ConnectionId>,
+    /// The previous queue, whose capacity is reused.
+    last_queue: Vec<ConnectionId>,
+    /// The sweep over all connections, once a second.
+    sweep: Sweep,
+    completions: Vec<Completion>,
     settings: Settings,
     now_ns: u64,
 }
 
 impl<H: Handler> std::fmt::Debug for Driver<H> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let connections = self.slots.count();
+        let connections = self.slab.count();
         formatter.debug_struct("Driver").field("connections", &connections).finish_non_exhaustive()
     }
 }
@@ -64,170 +66,172 @@ impl<H: Handler> Driver<H> {
         settings: Settings,
     ) -> io::Result<Self> {
         let mut ring = Ring::new()?;
-        let tick = Tick::new()?;
+        let timer = IntervalTimer::new()?;
         ring.watch(&waker, WAKER);
-        ring.watch(&tick, TICK);
+        ring.watch(&timer, TIMER);
         Ok(Self {
             ring,
-            gate: Gate::new(listeners),
+            acceptor: Acceptor::new(listeners),
             waker,
-            tick,
-            slots: Slots::new(),
-            outbox: Outbox::default(),
+            timer,
+            slab: Slab::new(),
+            send_queue: SendQueue::default(),
             queue: Vec::new(),
             last_queue: Vec::new(),
-            round: Round::default(),
-            reports: Vec::new(),
+            sweep: Sweep::default(),
+            completions: Vec::new(),
             settings,
             now_ns: clock::monotonic_ns(),
         })
     }
 
     pub(super) fn connections(&self) -> usize {
-        self.slots.count()
+        self.slab.count()
     }
 
-    pub(super) fn turn(&mut self, handler: &mut H) -> io::Result<Turn> {
-        self.tick.go(self.slots.count() > 0)?;
+    pub(super) fn run_once(&mut self, handler: &mut H) -> io::Result<PollOutcome> {
+        self.timer.set_enabled(self.slab.count() > 0)?;
         self.send_files(handler);
         let wait = self.wait(handler);
         self.enter(wait)?;
         self.now_ns = clock::monotonic_ns();
-        handler.wake(self.now_ns);
-        let mut reports = std::mem::take(&mut self.reports);
-        self.ring.collect(&mut reports);
-        self.conclude(handler, &mut reports);
+        handler.on_tick(self.now_ns);
+        let mut completions = std::mem::take(&mut self.completions);
+        self.ring.collect(&mut completions);
+        self.conclude(handler, &mut completions);
         let next_queue = std::mem::take(&mut self.last_queue);
         let mut queue = std::mem::replace(&mut self.queue, next_queue);
-        let mut turn = Turn::Ordinary;
+        let mut outcome = PollOutcome::Ordinary;
         let mut has_ticked = false;
-        for report in reports.drain(..) {
-            match report {
-                Report::Received { number, what, goes_on } => {
-                    self.received(handler, Key::from_token(number), what, goes_on);
+        for completion in completions.drain(..) {
+            match completion {
+                Completion::Received { number, what, more } => {
+                    self.received(handler, ConnectionId::from_token(number), what, more);
                 }
-                Report::Accepted { listener, outcome, goes_on } => {
-                    self.accepted(handler, listener, outcome, goes_on);
+                Completion::Accepted { listener, outcome, more } => {
+                    self.accepted(handler, listener, outcome, more);
                 }
-                Report::Ready { number: WAKER, goes_on } => {
+                Completion::Ready { number: WAKER, more } => {
                     self.waker.take();
-                    turn = Turn::Woken;
-                    if !goes_on {
+                    outcome = PollOutcome::Woken;
+                    if !more {
                         self.ring.watch(&self.waker, WAKER);
                     }
                 }
-                Report::Ready { number: TICK, goes_on } => {
-                    has_ticked = self.tick.take();
-                    if !goes_on {
-                        self.ring.watch(&self.tick, TICK);
+                Completion::Ready { number: TIMER, more } => {
+                    has_ticked = self.timer.take();
+                    if !more {
+                        self.ring.watch(&self.timer, TIMER);
                     }
                 }
-                Report::Ready { number, .. } => self.flush(handler, Key::from_token(number)),
-                // Dealt with when the letters were.
-                Report::Short { .. } => {}
+                Completion::Ready { number, .. } => {
+                    self.flush(handler, ConnectionId::from_token(number));
+                }
+                // Processed with the sends.
+                Completion::Short { .. } => {}
             }
         }
-        self.reports = reports;
-        for key in queue.drain(..) {
-            self.call_queued(handler, key);
+        self.completions = completions;
+        for id in queue.drain(..) {
+            self.call_queued(handler, id);
         }
         self.last_queue = queue;
         if has_ticked {
-            self.round.begin(self.slots.len());
+            self.sweep.start(self.slab.len());
         }
-        while let Some(due) = handler.due() {
+        while let Some(due) = handler.next_ready() {
             match due {
-                Due::One(key) => self.proceed(handler, key),
-                Due::All => self.round.begin(self.slots.len()),
+                ResumeTarget::One(id) => self.resume(handler, id),
+                ResumeTarget::All => self.sweep.start(self.slab.len()),
             }
         }
-        self.go_round(handler);
-        self.open_gate_again(handler);
-        Ok(turn)
+        self.step_sweep(handler);
+        self.resume_accepting(handler);
+        Ok(outcome)
     }
 
     pub(super) fn stop_listening(&mut self, handler: &mut H) -> io::Result<()> {
-        self.gate.begin_to_close(&mut self.ring);
-        while !self.gate.is_shut() {
-            self.ring.enter_idle(Wait::For(SHUT_MAX))?;
-            let mut reports = Vec::new();
-            self.ring.collect(&mut reports);
-            for report in reports {
-                match report {
-                    Report::Accepted { listener, outcome, goes_on } => {
-                        self.accepted(handler, listener, outcome, goes_on);
+        self.acceptor.start_closing(&mut self.ring);
+        while !self.acceptor.is_idle() {
+            self.ring.enter_idle(Wait::For(CANCEL_WAIT_MAX))?;
+            let mut completions = Vec::new();
+            self.ring.collect(&mut completions);
+            for completion in completions {
+                match completion {
+                    Completion::Accepted { listener, outcome, more } => {
+                        self.accepted(handler, listener, outcome, more);
                     }
-                    // All others have their turn.
-                    other => self.reports.push(other),
+                    // Others are processed in the next iteration.
+                    other => self.completions.push(other),
                 }
             }
         }
-        while let Some(guest) = self.gate.take() {
-            self.admit(handler, guest);
+        while let Some(accepted) = self.acceptor.take() {
+            self.register_or_defer(handler, accepted);
         }
-        self.gate.close();
+        self.acceptor.close();
         Ok(())
     }
 
     pub(super) fn close_all(&mut self, handler: &mut H) {
-        self.slots.drain().for_each(|slot| handler.close(slot.connection));
+        self.slab.drain().for_each(|slot| handler.on_close(slot.connection));
     }
 
-    /// Calls [`Handler::proceed`] for the next few, if everybody is to be called.
-    fn go_round(&mut self, handler: &mut H) {
-        for number in self.round.step(self.slots.len()) {
-            if let Some(key) = self.slots.key_at(number) {
-                self.proceed(handler, key);
+    /// Calls [`Handler::resume`] for the next batch of an active sweep.
+    fn step_sweep(&mut self, handler: &mut H) {
+        for number in self.sweep.step(self.slab.len()) {
+            if let Some(id) = self.slab.id_at(number) {
+                self.resume(handler, id);
             }
         }
     }
 
-    /// How long the next wait may last.
+    /// The timeout of the next wait.
     fn wait(&self, handler: &H) -> Wait {
-        let has_queue = !self.queue.is_empty() || self.round.is_under_way();
-        if has_queue || !self.reports.is_empty() || self.outbox.is_urgent {
-            return Wait::Not;
+        let has_queue = !self.queue.is_empty() || self.sweep.is_active();
+        if has_queue || !self.completions.is_empty() || self.send_queue.is_urgent {
+            return Wait::NonBlocking;
         }
-        let deadlines = [handler.deadline_ns(), self.gate.opens_again_ns()];
-        let Some(deadline_ns) = deadlines.into_iter().flatten().min() else { return Wait::Long };
+        let deadlines = [handler.deadline_ns(), self.acceptor.resume_ns()];
+        let Some(deadline_ns) = deadlines.into_iter().flatten().min() else { return Wait::Forever };
         match deadline_ns.saturating_sub(clock::monotonic_ns()) {
-            0 => Wait::Not,
+            0 => Wait::NonBlocking,
             left_ns => Wait::For(Duration::from_nanos(left_ns)),
         }
     }
 
-    /// Hands the letters to the kernel, and waits.
+    /// Submits the queued sends and waits.
     fn enter(&mut self, wait: Wait) -> io::Result<()> {
-        let Self { ring, outbox, slots, .. } = self;
-        let parcels = outbox.letters.iter().zip(0..).filter_map(|(letter, index)| {
-            if letter.output.is_empty() {
+        let Self { ring, send_queue, slab, .. } = self;
+        let requests = send_queue.sends.iter().zip(0..).filter_map(|(send, index)| {
+            if send.output.is_empty() {
                 return None;
             }
-            let socket = slots.peek(letter.key)?.socket.as_fd();
-            Some(Parcel { socket, bytes: letter.output.offer(), index })
+            let socket = slab.get_ref(send.id)?.socket.as_fd();
+            Some(SendRequest { socket, bytes: send.output.sendable(), index })
         });
-        ring.enter(parcels, wait)
+        ring.enter(requests, wait)
     }
 
-    /// Deals with what has come of the letters.
-    fn conclude(&mut self, handler: &mut H, reports: &mut [Report]) {
-        self.outbox.is_urgent = false;
-        if self.outbox.letters.is_empty() {
+    /// Processes the results of the sends.
+    fn conclude(&mut self, handler: &mut H, completions: &mut [Completion]) {
+        self.send_queue.is_urgent = false;
+        if self.send_queue.sends.is_empty() {
             return;
         }
-        let mut letters = std::mem::take(&mut self.outbox.letters);
-        for report in reports {
-            if let Report::Short { index, outcome } = report {
+        let mut sends = std::mem::take(&mut self.send_queue.sends);
+        for completion in completions {
+            if let Completion::Short { index, outcome } = completion {
                 let place = usize::try_from(*index).ok();
-                if let Some(letter) = place.and_then(|place| letters.get_mut(place)) {
-                    letter.short = Some(std::mem::replace(outcome, Ok(0)));
+                if let Some(send) = place.and_then(|place| sends.get_mut(place)) {
+                    send.short = Some(std::mem::replace(outcome, Ok(0)));
                 }
             }
         }
-        for letter in letters.drain(..) {
-            self.sent(handler, letter);
+        for send in sends.drain(..) {
+            self.sent(handler, send);
         }
-        self.outbox.letters = letters;
+        self.send_queue.sends = sends;
     }
 
     fn accepted(
@@ -235,51 +239,53 @@ impl<H: Handler> Driver<H> {
         handler: &mut H,
         listener: u64,
         outcome: io::Result<OwnedFd>,
-        goes_on: bool,
+        more: bool,
     ) {
         let listener = usize::try_from(listener).unwrap_or(usize::MAX);
-        if !goes_on {
-            self.gate.note_shut(listener);
+        if !more {
+            self.acceptor.on_accept_ended(listener);
         }
         match outcome {
-            Ok(socket) => self.admit(handler, (listener, socket)),
-            Err(error) if is_shortage(&error) => self.gate.pause(&mut self.ring, self.now_ns),
-            // Other errors belong to one connection that came and went (`accept(2)`).
+            Ok(socket) => self.register_or_defer(handler, (listener, socket)),
+            Err(error) if is_resource_exhausted(&error) => {
+                self.acceptor.pause(&mut self.ring, self.now_ns);
+            }
+            // Other errors concern a single connection (`accept(2)`).
             Err(_) => {}
         }
-        if !goes_on {
-            self.gate.open(&mut self.ring);
+        if !more {
+            self.acceptor.open(&mut self.ring);
         }
     }
 
-    fn admit(&mut self, handler: &mut H, guest: Guest) {
-        if self.slots.count() < self.settings.connections_max && !self.gate.has_parked() {
-            return self.welcome(handler, guest);
+    fn register_or_defer(&mut self, handler: &mut H, accepted: AcceptedSocket) {
+        if self.slab.count() < self.settings.connections_max && !self.acceptor.has_deferred() {
+            return self.register(handler, accepted);
         }
-        self.gate.park(guest);
-        self.gate.pause(&mut self.ring, self.now_ns);
+        self.acceptor.defer(accepted);
+        self.acceptor.pause(&mut self.ring, self.now_ns);
     }
 
-    fn welcome(&mut self, handler: &mut H, (listener, socket): Guest) {
-        let key = self.slots.next_key();
-        let connection = handler.open(&Arrival { key, listener, socket: socket.as_fd() });
-        self.slots.insert(Slot::new(socket, connection));
-        self.receive(key);
+    fn register(&mut self, handler: &mut H, (listener, socket): AcceptedSocket) {
+        let id = self.slab.next_id();
+        let connection = handler.on_open(&NewConnection { id, listener, socket: socket.as_fd() });
+        self.slab.insert(Slot::new(socket, connection));
+        self.receive(id);
     }
 
-    fn open_gate_again(&mut self, handler: &mut H) {
-        match self.gate.opens_again_ns() {
-            Some(opens_ns) if opens_ns <= self.now_ns => self.gate.resume(),
+    fn resume_accepting(&mut self, handler: &mut H) {
+        match self.acceptor.resume_ns() {
+            Some(due_ns) if due_ns <= self.now_ns => self.acceptor.resume(),
             _ => return,
         }
-        while self.slots.count() < self.settings.connections_max {
-            let Some(guest) = self.gate.unpark() else { break };
-            self.welcome(handler, guest);
+        while self.slab.count() < self.settings.connections_max {
+            let Some(accepted) = self.acceptor.next_deferred() else { break };
+            self.register(handler, accepted);
         }
-        if self.gate.has_parked() {
-            self.gate.pause(&mut self.ring, self.now_ns);
+        if self.acceptor.has_deferred() {
+            self.acceptor.pause(&mut self.ring, self.now_ns);
         } else {
-            self.gate.open(&mut self.ring);
+            self.acceptor.open(&mut self.ring);
         }
     }
 }

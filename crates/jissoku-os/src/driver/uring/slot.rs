@@ -1,81 +1,81 @@
-//! What the driver over `io_uring` remembers of a connection.
+//! The state of a connection in the io_uring driver.
 
 use std::os::fd::OwnedFd;
 
-use crate::driver::{Next, Output};
+use crate::driver::{Next, SendBuffer};
 
-/// The receive that goes on until it is cancelled.
+/// The state of the multishot receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Receiver {
-    /// Not asked for, or over.
+pub(super) enum RecvState {
+    /// Inactive.
     Off,
-    /// The kernel reports what comes.
+    /// Active.
     On,
-    /// Cancelled, which is not reported yet.
-    Ending,
+    /// Cancelled, without a completion yet.
+    Cancelling,
 }
 
-/// The end of what the peer sends.
+/// Whether end of file was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    Ahead,
-    /// It has come; the handler does not know yet.
-    Here,
-    Told,
+pub(super) enum Eof {
+    No,
+    /// Received, but not reported to the handler yet.
+    Pending,
+    Delivered,
 }
 
-/// A connection and what its driver remembers of it.
+/// A connection and its state.
 #[derive(Debug)]
 pub(super) struct Slot<C> {
     pub(super) socket: OwnedFd,
     pub(super) connection: C,
-    /// Where in the outbox the output of this turn is.
-    pub(super) letter: Option<usize>,
-    /// What the peer has not taken yet. The kernel is asked to report when there is room.
-    pub(super) unsent: Option<Box<Output>>,
+    /// Index of its output in the send queue.
+    pub(super) send: Option<usize>,
+    /// Output that is not sent yet; a poll for writability is active.
+    pub(super) unsent: Option<Box<SendBuffer>>,
     pub(super) next: Next,
-    pub(super) receiver: Receiver,
-    /// Bytes that came when the connection did not want any more: what one turn brings at most.
-    pub(super) stash: Vec<u8>,
-    pub(super) end: End,
-    /// The peer was told that we send no more.
-    pub(super) has_finished: bool,
-    /// Waits in the driver's queue.
+    pub(super) recv_state: RecvState,
+    /// Bytes that were received while the handler did not want any: at most those of one iteration.
+    pub(super) pending_input: Vec<u8>,
+    pub(super) eof: Eof,
+    /// The write side was shut down.
+    pub(super) write_is_shut: bool,
+    /// In the driver's queue.
     pub(super) is_queued: bool,
 }
 
 impl<C> Slot<C> {
-    /// With the receive still to be asked for.
+    /// Creates the state, without a receive.
     pub(super) const fn new(socket: OwnedFd, connection: C) -> Self {
         Self {
             socket,
             connection,
-            letter: None,
+            send: None,
             unsent: None,
             next: Next::Receive,
-            receiver: Receiver::Off,
-            stash: Vec::new(),
-            end: End::Ahead,
-            has_finished: false,
+            recv_state: RecvState::Off,
+            pending_input: Vec::new(),
+            eof: Eof::No,
+            write_is_shut: false,
             is_queued: false,
         }
     }
 
-    /// Whether the connection wants bytes, or the end, now. Output of this turn is no obstacle: what
-    /// follows leaves with it.
+    /// Whether the handler wants bytes or end of file now. Queued output does not matter: further
+    /// output is sent with it.
     pub(super) const fn wants_bytes(&self) -> bool {
-        matches!(self.next, Next::Receive | Next::Finish) && self.unsent.is_none()
+        matches!(self.next, Next::Receive | Next::ShutdownWrite) && self.unsent.is_none()
     }
 
-    /// Whether something has come that the handler does not know yet.
+    /// Whether input or end of file is pending.
     pub(super) fn has_more(&self) -> bool {
-        !self.stash.is_empty() || self.end == End::Here
+        !self.pending_input.is_empty() || self.eof == Eof::Pending
     }
 
-    /// Whether something is to be done when the output has gone, though nothing may happen then.
-    pub(super) fn has_sequel(&self) -> bool {
-        !matches!(self.next, Next::Receive | Next::Hold)
-            || !self.stash.is_empty()
-            || self.end != End::Ahead
+    /// Whether the connection has to continue after its output is sent, without an event.
+    pub(super) fn has_followup(&self) -> bool {
+        !matches!(self.next, Next::Receive | Next::Suspend)
+            || !self.pending_input.is_empty()
+            || self.eof != Eof::No
     }
 }

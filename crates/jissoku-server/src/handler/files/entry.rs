@@ -1,94 +1,95 @@
-//! What is known of one name, and since when.
+//! Cache entries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use jissoku_http::coding::Coding;
-use jissoku_http::response::Answer;
-use jissoku_os::file::Identity;
+use jissoku_http::content_coding::ContentCoding;
+use jissoku_http::response::StaticResponse;
+use jissoku_os::file::FileStamp;
 
-use super::form::Form;
-use crate::handler::Reply;
-use crate::metrics::Figure;
+use super::representation::Representation;
+use crate::handler::ResponseRef;
+use crate::metrics::Counter;
 
-/// What an entry and its place in the store take beside what is counted, generously.
+/// Overhead of an entry in bytes, rounded up generously.
 const OVERHEAD: u64 = 512;
 
-/// What a name stands for. Never changed, but for when that was last found true.
+/// A cache entry. Immutable except for the times of validation.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) what: What,
-    /// Of every file it was made from, in order.
-    pub(super) sources: Vec<(Option<Coding>, Identity)>,
-    /// Whether equal sources prove that nothing has changed.
-    pub(super) is_settled: bool,
-    /// Whether some of its bytes are read when they are sent, and not before.
+pub(super) struct CacheEntry {
+    pub(super) what: EntryKind,
+    /// The stamps of all source files, in order.
+    pub(super) sources: Vec<(Option<ContentCoding>, FileStamp)>,
+    /// Whether equal stamps prove that nothing has changed.
+    pub(super) is_mtime_stable: bool,
+    /// Whether some of its bytes are sent from disk.
     is_on_disk: bool,
     /// When it was last compared with the disk, on the monotonic clock.
     checked_ns: AtomicU64,
-    /// When more forms of it were last looked for, on the monotonic clock.
+    /// When precompressed variants were last searched, on the monotonic clock.
     searched_ns: AtomicU64,
-    /// Whether anybody has asked for it since the store last looked for something to forget.
-    is_wanted: AtomicBool,
+    /// Referenced bit of the CLOCK algorithm.
+    is_referenced: AtomicBool,
 }
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Debug)]
-pub(super) enum What {
-    /// A file, or the list of a folder.
-    Forms(Box<Forms>),
-    /// A folder, whose name lacks its slash.
-    Moved { location: String, answer: Answer },
-    /// Something that may not be read.
-    Forbidden(Answer),
-    /// Nothing.
+pub(super) enum EntryKind {
+    /// A file or a directory listing.
+    Variants(Box<Variants>),
+    /// A redirect to a directory with a trailing slash.
+    Moved { location: String, answer: StaticResponse },
+    /// A file without read permission.
+    Forbidden(StaticResponse),
+    /// No such file.
     Missing,
 }
 
-/// A file as it is, and in the codings in which it lies beside itself.
+/// A file and its precompressed variants.
 #[derive(Debug)]
-pub(super) struct Forms {
-    pub(super) plain: Form,
-    pub(super) coded: Vec<(Coding, Form)>,
+pub(super) struct Variants {
+    pub(super) plain: Representation,
+    pub(super) coded: Vec<(ContentCoding, Representation)>,
 }
 
-impl Forms {
-    pub(super) fn has(&self, coding: Coding) -> bool {
+impl Variants {
+    pub(super) fn has(&self, coding: ContentCoding) -> bool {
         self.coded.iter().any(|(other, _)| *other == coding)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Form> {
-        std::iter::once(&self.plain).chain(self.coded.iter().map(|(_, form)| form))
+    fn all(&self) -> impl Iterator<Item = &Representation> {
+        std::iter::once(&self.plain)
+            .chain(self.coded.iter().map(|(_, representation)| representation))
     }
 
-    /// The form in a coding that is there, or the plain one.
+    /// The variant with a coding, or the plain file.
     #[inline]
-    pub(super) fn form(&self, coding: Option<Coding>) -> &Form {
+    pub(super) fn representation(&self, coding: Option<ContentCoding>) -> &Representation {
         let coded = self.coded.iter().find(|(other, _)| Some(*other) == coding);
-        coded.map_or(&self.plain, |(_, form)| form)
+        coded.map_or(&self.plain, |(_, representation)| representation)
     }
 }
 
-impl Entry {
+impl CacheEntry {
     pub(super) fn new(
-        what: What,
-        sources: Vec<(Option<Coding>, Identity)>,
-        is_settled: bool,
+        what: EntryKind,
+        sources: Vec<(Option<ContentCoding>, FileStamp)>,
+        is_mtime_stable: bool,
         now_ns: u64,
     ) -> Self {
         Self {
-            is_on_disk: matches!(&what, What::Forms(forms) if forms.all().any(Form::is_on_disk)),
+            is_on_disk: matches!(&what, EntryKind::Variants(variants) if variants.all().any(Representation::is_on_disk)),
             what,
             sources,
-            is_settled,
+            is_mtime_stable,
             checked_ns: AtomicU64::new(now_ns),
             searched_ns: AtomicU64::new(now_ns),
-            is_wanted: AtomicBool::new(false),
+            is_referenced: AtomicBool::new(false),
         }
     }
 
-    /// Whether it may be believed without a look at its name. Bytes that will be read only now have to be
-    /// those that the head speaks of, so at them there is a look every time.
+    /// Whether it is valid without a lookup. Files sent from disk are checked with `fstat(2)` every
+    /// time, because their bytes have to match the head.
     #[inline]
     pub(super) fn is_fresh(&self, now_ns: u64, revalidate_ns: u64) -> bool {
         let age_ns = now_ns.saturating_sub(self.checked_ns.load(Ordering::Relaxed));
@@ -98,96 +99,99 @@ impl Entry {
     #[cold]
     fn is_intact(&self) -> bool {
         match &self.what {
-            What::Forms(forms) => forms.all().all(Form::is_intact),
+            EntryKind::Variants(variants) => variants.all().all(Representation::is_intact),
             _ => true,
         }
     }
 
-    /// It was found to be true by a look that began at `now_ns` or later.
+    /// Records a successful validation that started at `now_ns` or later.
     pub(super) fn confirm(&self, now_ns: u64) {
         self.checked_ns.fetch_max(now_ns, Ordering::Relaxed);
     }
 
-    /// Whether it is longer ago than `ns` that more forms of it were looked for.
+    /// Whether variants were last searched at `ns` or before.
     pub(super) fn was_searched_before(&self, ns: u64) -> bool {
         self.searched_ns.load(Ordering::Relaxed) <= ns
     }
 
-    /// More forms were looked for, from `now_ns` on or later, and there are none.
+    /// Records a search for variants that started at `now_ns` or later and found no new ones.
     pub(super) fn confirm_search(&self, now_ns: u64) {
         self.searched_ns.fetch_max(now_ns, Ordering::Relaxed);
     }
 
-    /// What a look that came to it, when `kept` was known before, counts for.
-    pub(super) fn news(self: &Arc<Self>, kept: Option<&Arc<Self>>) -> Figure {
+    /// The counter for a lookup that returned this entry when `kept` was cached before.
+    pub(super) fn lookup_counter(self: &Arc<Self>, kept: Option<&Arc<Self>>) -> Counter {
         match kept {
-            Some(kept) if Arc::ptr_eq(kept, self) => Figure::CacheConfirmed,
-            _ => Figure::CacheMisses,
+            Some(kept) if Arc::ptr_eq(kept, self) => Counter::CacheConfirmed,
+            _ => Counter::CacheMisses,
         }
     }
 
-    pub(super) fn has_source(&self, coding: Coding) -> bool {
+    pub(super) fn has_source(&self, coding: ContentCoding) -> bool {
         self.sources.iter().any(|(other, _)| *other == Some(coding))
     }
 
-    /// Takes note that somebody has asked for it. Written once only, so that the line stays shared.
+    /// Sets the referenced bit. Written only when it changes, so that the cache line stays shared.
     #[inline]
-    pub(super) fn want(&self) {
-        if !self.is_wanted.load(Ordering::Relaxed) {
-            self.is_wanted.store(true, Ordering::Relaxed);
+    pub(super) fn touch(&self) {
+        if !self.is_referenced.load(Ordering::Relaxed) {
+            self.is_referenced.store(true, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn take_wanted(&self) -> bool {
-        self.is_wanted.swap(false, Ordering::Relaxed)
+    pub(super) fn take_referenced(&self) -> bool {
+        self.is_referenced.swap(false, Ordering::Relaxed)
     }
 
-    /// What keeping it costs.
-    pub(super) fn charge(&self) -> u64 {
+    /// Its size in bytes.
+    pub(super) fn weight(&self) -> u64 {
         let bytes = match &self.what {
-            What::Forms(forms) => forms.all().map(Form::charge).sum(),
-            What::Moved { location, answer } => (location.len() + answer.whole().len()) as u64,
-            What::Forbidden(answer) => answer.whole().len() as u64,
-            What::Missing => 0,
+            EntryKind::Variants(variants) => variants.all().map(Representation::weight).sum(),
+            EntryKind::Moved { location, answer } => (location.len() + answer.bytes().len()) as u64,
+            EntryKind::Forbidden(answer) => answer.bytes().len() as u64,
+            EntryKind::Missing => 0,
         };
         OVERHEAD + bytes
     }
 }
 
-/// An entry as one worker holds it: counting who uses it touches no memory of another worker's.
+/// A worker's reference to an entry, so that reference counting does not touch memory of other
+/// workers.
 #[derive(Debug)]
-pub(crate) struct Held(Arc<Entry>);
+pub(crate) struct CacheRef(Arc<CacheEntry>);
 
-/// Which of the answers of an entry.
+/// Which response of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
-    /// The one in this coding, whole.
-    Whole(Option<Coding>),
-    /// That the client has the one in this coding.
-    NotModified(Option<Coding>),
+pub(crate) enum Variant {
+    /// 200 in this coding.
+    Whole(Option<ContentCoding>),
+    /// 304 for this coding.
+    NotModified(Option<ContentCoding>),
 }
 
-impl Held {
-    pub(super) const fn new(entry: Arc<Entry>) -> Self {
+impl CacheRef {
+    pub(super) const fn new(entry: Arc<CacheEntry>) -> Self {
         Self(entry)
     }
 
     #[inline]
-    pub(super) const fn entry(&self) -> &Arc<Entry> {
+    pub(super) const fn entry(&self) -> &Arc<CacheEntry> {
         &self.0
     }
 
-    /// The bytes of a choice; `None` for what is not there.
+    /// The bytes of a variant; `None` if it does not exist.
     #[inline]
-    pub(crate) fn reply(&self, choice: Choice) -> Option<Reply<'_>> {
+    pub(crate) fn reply(&self, choice: Variant) -> Option<ResponseRef<'_>> {
         match (&self.0.what, choice) {
-            (What::Forms(forms), Choice::Whole(coding)) => Some(forms.form(coding).reply()),
-            (What::Forms(forms), Choice::NotModified(coding)) => {
-                Some(Reply::Whole(304, &forms.form(coding).not_modified))
+            (EntryKind::Variants(variants), Variant::Whole(coding)) => {
+                Some(variants.representation(coding).reply())
             }
-            (What::Moved { answer, .. }, _) => Some(Reply::Whole(301, answer)),
-            (What::Forbidden(answer), _) => Some(Reply::Whole(403, answer)),
-            (What::Missing, _) => None,
+            (EntryKind::Variants(variants), Variant::NotModified(coding)) => {
+                Some(ResponseRef::Whole(304, &variants.representation(coding).not_modified))
+            }
+            (EntryKind::Moved { answer, .. }, _) => Some(ResponseRef::Whole(301, answer)),
+            (EntryKind::Forbidden(answer), _) => Some(ResponseRef::Whole(403, answer)),
+            (EntryKind::Missing, _) => None,
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Names as they stand in links and in HTML.
+//! Escaping of names in links and in HTML.
 
-/// Writes a segment so that it is one segment again when it is decoded (RFC 3986 section 2).
+/// Percent-encodes a path segment (RFC 3986 section 2).
 pub(super) fn segment(segment: &[u8]) -> String {
-    // The dot and slash in front keep a colon from looking like a scheme, and two slashes like a host.
+    // The dot and slash in front keep a colon from looking like a scheme, and two slashes like a
+    // host.
     let mut text = String::from("./");
     for &byte in segment {
         push(&mut text, byte);
@@ -10,8 +11,8 @@ pub(super) fn segment(segment: &[u8]) -> String {
     text
 }
 
-/// Where the folder `name` really is, seen from where it was asked for without its slash. Relative, so that
-/// it is right below whatever a proxy has put in front, and never leads to another host.
+/// The relative reference from a directory name without its slash to the one with it. Relative, so
+/// that it is correct behind a proxy prefix and never refers to another host.
 pub(super) fn folder(name: &[u8]) -> String {
     let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
     segment(last) + "/"
@@ -26,7 +27,7 @@ pub(super) fn path(name: &str) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Text that is nothing but text in HTML, in an attribute too.
+/// Escapes text for HTML, including attributes.
 pub(super) fn html(text: &[u8]) -> String {
     let mut escaped = String::with_capacity(text.len());
     for sign in String::from_utf8_lossy(text).chars() {

@@ -1,4 +1,4 @@
-//! What is in a folder, as a page for people.
+//! Directory listings in HTML.
 
 use std::cmp::Reverse;
 use std::ffi::OsStr;
@@ -6,26 +6,28 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 use jissoku_http::date;
-pub(super) use jissoku_os::file::Entry;
-use jissoku_os::file::{Folder, Found, Kind};
+pub(super) use jissoku_os::file::DirEntry;
+use jissoku_os::file::{Dir, Kind, LookupResult};
 
 use super::escape;
 
-/// Names beyond this number are not shown: nobody reads so many, and they would be read anew for every look.
+/// Maximum number of listed names: the listing is generated again at each revalidation.
 const ENTRIES_MAX: usize = 10_000;
 
-/// What the page is.
+/// Content-Type of a listing.
 pub(super) const TYPE: &str = "text/html; charset=utf-8";
 
-/// The page for the folder `name`, which ends in a slash. `follow` makes of an entry what is shown, if it is.
+/// The page for the folder `name`, which ends in a slash. `follow` makes of an entry what is shown,
+/// if it is.
 pub(super) fn page(
     name: &[u8],
-    folder: &Folder,
-    follow: impl Fn(Entry) -> Option<Entry>,
+    folder: &Dir,
+    follow: impl Fn(DirEntry) -> Option<DirEntry>,
 ) -> io::Result<Vec<u8>> {
     let found = folder.entries(ENTRIES_MAX + 1)?;
     let is_cut = found.len() > ENTRIES_MAX;
-    let mut entries: Vec<Entry> = found.into_iter().take(ENTRIES_MAX).filter_map(follow).collect();
+    let mut entries: Vec<DirEntry> =
+        found.into_iter().take(ENTRIES_MAX).filter_map(follow).collect();
     entries.sort_by(|one, other| order(one).cmp(&order(other)));
     let title = escape::html(name);
     let mut page = format!(
@@ -44,26 +46,26 @@ pub(super) fn page(
     Ok((page + &notice.unwrap_or_default()).into_bytes())
 }
 
-/// A link, shown as what it leads to; `None` if that is nothing to be served.
-pub(super) fn at_the_end_of(link: Entry, found: Found) -> Option<Entry> {
+/// The entry for the target of a link; `None` if it would not be served.
+pub(super) fn at_the_end_of(link: DirEntry, found: LookupResult) -> Option<DirEntry> {
     match found {
-        Found::Folder(_) => Some(Entry { kind: Kind::Folder, ..link }),
-        Found::File(file) => {
-            let identity = file.identity();
-            let modified_s = u64::try_from(identity.mtime_ns / 1_000_000_000).unwrap_or(0);
-            Some(Entry { kind: Kind::File, size: identity.size, modified_s, ..link })
+        LookupResult::Dir(_) => Some(DirEntry { kind: Kind::Dir, ..link }),
+        LookupResult::File(file) => {
+            let stamp = file.stamp();
+            let modified_s = u64::try_from(stamp.mtime_ns / 1_000_000_000).unwrap_or(0);
+            Some(DirEntry { kind: Kind::File, size: stamp.size, modified_s, ..link })
         }
-        Found::Nothing | Found::Forbidden => None,
+        LookupResult::Nothing | LookupResult::Forbidden => None,
     }
 }
 
-/// Folders first, and each kind by name.
-fn order(entry: &Entry) -> (Reverse<bool>, &OsStr) {
-    (Reverse(entry.kind == Kind::Folder), &entry.name)
+/// Directories first, each kind by name.
+fn order(entry: &DirEntry) -> (Reverse<bool>, &OsStr) {
+    (Reverse(entry.kind == Kind::Dir), &entry.name)
 }
 
-fn row(entry: &Entry) -> String {
-    let is_folder = entry.kind == Kind::Folder;
+fn row(entry: &DirEntry) -> String {
+    let is_folder = entry.kind == Kind::Dir;
     let slash = if is_folder { "/" } else { "" };
     let link = escape::segment(entry.name.as_bytes());
     let text = escape::html(entry.name.as_bytes());

@@ -1,4 +1,4 @@
-//! From disk to an [`Entry`]: looked up, read, and looked at again.
+//! Loads a [`CacheEntry`] from disk.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,45 +6,45 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use jissoku_http::coding::Coding;
-use jissoku_http::response::Answer;
+use jissoku_http::content_coding::ContentCoding;
+use jissoku_http::response::StaticResponse;
 use jissoku_os::clock;
-use jissoku_os::file::{File, Folder, Found, Identity, Kind, Root};
+use jissoku_os::file::{Dir, File, FileStamp, Kind, LookupResult, Root};
 
-use super::entry::{Entry, Forms, What};
-use super::form::{About, Form, is_final};
-use super::{Options, escape, listing, media, rule};
+use super::entry::{CacheEntry, EntryKind, Variants};
+use super::representation::{Metadata, Representation, is_final};
+use super::{Options, cache_control, escape, listing, mime};
 use crate::limits::MEMORY_SIZE_MAX;
 
-/// What answers a request for a folder.
+/// The index file of a directory.
 const INDEX: &[u8] = b"index.html";
 
-/// How often a file is read that changes while it is read, before whoever asked is told to come again.
-const TRIES: usize = 8;
+/// How often reading a file is retried that changes meanwhile, before a 503 is sent.
+const READ_TRIES: usize = 8;
 
-/// How often a file is looked at for each time that it is looked for files beside it.
-const LOOKS_PER_SEARCH: u64 = 20;
+/// Number of validations per search for precompressed variants.
+const LOOKUPS_PER_SEARCH: u64 = 20;
 
-/// The beginning of a large text that is looked at for its charset.
+/// Bytes of a large text that are checked for UTF-8.
 const SAMPLE_SIZE: usize = 4096;
 
-/// Reads what is below a root.
+/// Loads files below a root.
 #[derive(Debug)]
 pub(super) struct Loader {
     root: Root,
     options: Options,
 }
 
-/// What a name stands for on disk just now.
-enum Sight {
+/// The result of looking up a name on disk.
+enum DiskLookup {
     Files {
         plain: File,
-        coded: Vec<(Coding, File)>,
+        coded: Vec<(ContentCoding, File)>,
     },
-    /// A folder that was asked for without its slash.
+    /// A directory whose slash is missing in the request.
     Moved,
-    /// A folder whose content is to be shown.
-    Listing(Folder),
+    /// A directory to list.
+    Listing(Dir),
     Forbidden,
     Nothing,
 }
@@ -54,7 +54,7 @@ impl Loader {
         Self { root, options }
     }
 
-    /// Whether `name` may be served if it is there: no part of it hides behind a dot.
+    /// Whether `name` may be served: it has no hidden segment.
     pub(super) fn shows(&self, name: &[u8]) -> bool {
         let mut segments = name.split(|&byte| byte == b'/').skip(1).enumerate();
         let is_hidden = |(at, segment): (usize, &[u8])| {
@@ -63,22 +63,22 @@ impl Loader {
         self.options.shows_dotfiles || !segments.any(is_hidden)
     }
 
-    /// What `name` stands for, by a look that begins at `now_ns` or later; `kept` itself, if that still
-    /// holds. `None` if it changes so fast that it cannot be read.
+    /// Loads `name` by a lookup that starts at `now_ns` or later; returns `kept` if it is still
+    /// valid. `None` if the file changes faster than it can be read.
     ///
     /// # Errors
-    /// What says something about us rather than about the name.
+    /// Errors of the system rather than of the name, such as `EMFILE`.
     pub(super) fn load(
         &self,
         name: &[u8],
-        kept: Option<Arc<Entry>>,
+        kept: Option<Arc<CacheEntry>>,
         now_ns: u64,
-    ) -> io::Result<Option<Arc<Entry>>> {
-        if let Some(kept) = kept.filter(|kept| kept.is_settled) {
+    ) -> io::Result<Option<Arc<CacheEntry>>> {
+        if let Some(kept) = kept.filter(|kept| kept.is_mtime_stable) {
             let is_search = kept.was_searched_before(now_ns.saturating_sub(self.search_ns()));
-            let looks_for: &dyn Fn(Coding) -> bool =
+            let wants: &dyn Fn(ContentCoding) -> bool =
                 if is_search { &|_| true } else { &|coding| kept.has_source(coding) };
-            if self.look(name, looks_for)?.is_what_was(&kept, is_search) {
+            if self.look(name, wants)?.matches(&kept, is_search) {
                 kept.confirm(now_ns);
                 if is_search {
                     kept.confirm_search(now_ns);
@@ -86,68 +86,70 @@ impl Loader {
                 return Ok(Some(kept));
             }
         }
-        for _ in 0..TRIES {
-            let sight = self.look(name, &|_| true)?;
-            if let Some(entry) = self.make(name, sight, now_ns)? {
+        for _ in 0..READ_TRIES {
+            let found = self.look(name, &|_| true)?;
+            if let Some(entry) = self.make(name, found, now_ns)? {
                 return Ok(Some(Arc::new(entry)));
             }
         }
         Ok(None)
     }
 
-    /// How long after one search for files beside a file the next one is due. That there is a new one makes
-    /// nothing that was said untrue, so there is time; most files have none, and would pay for three. A list
-    /// shows at once what has come and gone, and what else has changed as late.
+    /// Interval between searches for precompressed variants. A new variant does not invalidate a
+    /// cached response, and most files have none, so it is longer than that of validation. Listings
+    /// are also generated again after it, to update sizes and dates.
     fn search_ns(&self) -> u64 {
         let revalidate_ns = u64::try_from(self.options.revalidate.as_nanos()).unwrap_or(u64::MAX);
-        revalidate_ns.saturating_mul(LOOKS_PER_SEARCH)
+        revalidate_ns.saturating_mul(LOOKUPS_PER_SEARCH)
     }
 
-    /// What `name` stands for just now, in itself and in the codings that `looks_for` names.
-    fn look(&self, name: &[u8], looks_for: &dyn Fn(Coding) -> bool) -> io::Result<Sight> {
+    /// Looks up `name` and its variants in the codings that `wants` selects.
+    fn look(&self, name: &[u8], wants: &dyn Fn(ContentCoding) -> bool) -> io::Result<DiskLookup> {
         let is_folder = name.ends_with(b"/");
         let file_name = if is_folder { [name, INDEX].concat() } else { name.to_vec() };
         Ok(match self.found(&file_name)? {
-            Found::File(plain) => {
-                let coded = self.coded(&file_name, &plain, looks_for)?;
-                Sight::Files { plain, coded }
+            LookupResult::File(plain) => {
+                let coded = self.coded(&file_name, &plain, wants)?;
+                DiskLookup::Files { plain, coded }
             }
-            Found::Folder(_) if !is_folder => Sight::Moved,
-            Found::Nothing if is_folder && self.options.lists_folders => match self.found(name)? {
-                Found::Folder(folder) => Sight::Listing(folder),
-                Found::Forbidden => Sight::Forbidden,
-                Found::File(_) | Found::Nothing => Sight::Nothing,
-            },
-            Found::Folder(_) | Found::Nothing => Sight::Nothing,
-            Found::Forbidden => Sight::Forbidden,
+            LookupResult::Dir(_) if !is_folder => DiskLookup::Moved,
+            LookupResult::Nothing if is_folder && self.options.lists_folders => {
+                match self.found(name)? {
+                    LookupResult::Dir(folder) => DiskLookup::Listing(folder),
+                    LookupResult::Forbidden => DiskLookup::Forbidden,
+                    LookupResult::File(_) | LookupResult::Nothing => DiskLookup::Nothing,
+                }
+            }
+            LookupResult::Dir(_) | LookupResult::Nothing => DiskLookup::Nothing,
+            LookupResult::Forbidden => DiskLookup::Forbidden,
         })
     }
 
-    fn found(&self, name: &[u8]) -> io::Result<Found> {
+    fn found(&self, name: &[u8]) -> io::Result<LookupResult> {
         let name = name.strip_prefix(b"/").unwrap_or(name);
         let name = if name.is_empty() { b"." } else { name };
-        self.root.look(Path::new(OsStr::from_bytes(name)), self.options.links)
+        self.root.lookup(Path::new(OsStr::from_bytes(name)), self.options.links)
     }
 
-    /// The files beside `plain` that hold it in a coding, unless they are older and may hold what it was.
+    /// The precompressed variants of `plain` that are not older than it.
     fn coded(
         &self,
         name: &[u8],
         plain: &File,
-        looks_for: &dyn Fn(Coding) -> bool,
-    ) -> io::Result<Vec<(Coding, File)>> {
+        wants: &dyn Fn(ContentCoding) -> bool,
+    ) -> io::Result<Vec<(ContentCoding, File)>> {
         let mut coded = Vec::new();
         if !self.options.uses_coded {
             return Ok(coded);
         }
-        for coding in Coding::ALL.into_iter().filter(|&coding| looks_for(coding)) {
+        for coding in ContentCoding::ALL.into_iter().filter(|&coding| wants(coding)) {
             let suffix: &[u8] = match coding {
-                Coding::Brotli => b".br",
-                Coding::Zstd => b".zst",
-                Coding::Gzip => b".gz",
+                ContentCoding::Brotli => b".br",
+                ContentCoding::Zstd => b".zst",
+                ContentCoding::Gzip => b".gz",
             };
-            if let Found::File(file) = self.found(&[name, suffix].concat())?
-                && file.identity().mtime_ns >= plain.identity().mtime_ns
+            if let LookupResult::File(file) = self.found(&[name, suffix].concat())?
+                && file.stamp().mtime_ns >= plain.stamp().mtime_ns
             {
                 coded.push((coding, file));
             }
@@ -155,72 +157,83 @@ impl Loader {
         Ok(coded)
     }
 
-    /// `None` if something changed meanwhile.
-    fn make(&self, name: &[u8], sight: Sight, now_ns: u64) -> io::Result<Option<Entry>> {
-        let sources = sight.sources();
+    /// `None` if a file changed meanwhile.
+    fn make(&self, name: &[u8], found: DiskLookup, now_ns: u64) -> io::Result<Option<CacheEntry>> {
+        let sources = found.sources();
         let wall_ns = clock::wall_ns();
-        let is_settled = sources.iter().all(|(_, identity)| is_final(identity, wall_ns));
-        let what = match sight {
-            Sight::Files { plain, coded } => match self.forms(name, plain, coded, wall_ns)? {
-                Some(forms) => What::Forms(Box::new(forms)),
-                None => return Ok(None),
-            },
-            Sight::Moved => {
+        let is_mtime_stable = sources.iter().all(|(_, stamp)| is_final(stamp, wall_ns));
+        let what = match found {
+            DiskLookup::Files { plain, coded } => {
+                match self.variants(name, plain, coded, wall_ns)? {
+                    Some(variants) => EntryKind::Variants(Box::new(variants)),
+                    None => return Ok(None),
+                }
+            }
+            DiskLookup::Moved => {
                 let location = escape::folder(name);
                 let fields = format!("Location: {location}\r\nContent-Type: text/plain\r\n");
-                What::Moved { location, answer: Answer::new(&fields, b"Moved Permanently\n") }
+                EntryKind::Moved {
+                    location,
+                    answer: StaticResponse::new(&fields, b"Moved Permanently\n"),
+                }
             }
-            Sight::Listing(folder) => {
+            DiskLookup::Listing(folder) => {
                 let page = listing::page(name, &folder, |entry| self.follow(name, entry))?;
-                let plain = Form::in_memory(page, None, &self.about(name, listing::TYPE, wall_ns));
-                What::Forms(Box::new(Forms { plain, coded: Vec::new() }))
+                let plain = Representation::in_memory(
+                    page,
+                    None,
+                    &self.metadata(name, listing::TYPE, wall_ns),
+                );
+                EntryKind::Variants(Box::new(Variants { plain, coded: Vec::new() }))
             }
-            Sight::Forbidden => What::Forbidden(super::plain("Forbidden\n")),
-            Sight::Nothing => What::Missing,
+            DiskLookup::Forbidden => EntryKind::Forbidden(super::plain("Forbidden\n")),
+            DiskLookup::Nothing => EntryKind::Missing,
         };
-        Ok(Some(Entry::new(what, sources, is_settled, now_ns)))
+        Ok(Some(CacheEntry::new(what, sources, is_mtime_stable, now_ns)))
     }
 
-    fn forms(
+    fn variants(
         &self,
         name: &[u8],
         plain: File,
-        coded: Vec<(Coding, File)>,
+        coded: Vec<(ContentCoding, File)>,
         wall_ns: u64,
-    ) -> io::Result<Option<Forms>> {
+    ) -> io::Result<Option<Variants>> {
         let file_name = if name.ends_with(b"/") { INDEX } else { name };
         let Some(bytes) = Bytes::read(&plain)? else { return Ok(None) };
         let content_type = bytes.content_type(file_name);
-        let about = About { varies: !coded.is_empty(), ..self.about(name, &content_type, wall_ns) };
-        let mut forms = Forms { plain: bytes.form(plain, &about), coded: Vec::new() };
+        let metadata =
+            Metadata { varies: !coded.is_empty(), ..self.metadata(name, &content_type, wall_ns) };
+        let mut variants =
+            Variants { plain: bytes.representation(plain, &metadata), coded: Vec::new() };
         for (coding, file) in coded {
-            let about = About { coding: Some(coding), ..about };
+            let metadata = Metadata { coding: Some(coding), ..metadata };
             let Some(bytes) = Bytes::read(&file)? else { return Ok(None) };
-            forms.coded.push((coding, bytes.form(file, &about)));
+            variants.coded.push((coding, bytes.representation(file, &metadata)));
         }
-        Ok(Some(forms))
+        Ok(Some(variants))
     }
 
-    fn about<'a>(&'a self, name: &[u8], content_type: &'a str, now_ns: u64) -> About<'a> {
-        let cache_control = rule::first(&self.options.cache_control, name);
-        About { content_type, coding: None, varies: false, cache_control, now_ns }
+    fn metadata<'a>(&'a self, name: &[u8], content_type: &'a str, now_ns: u64) -> Metadata<'a> {
+        let cache_control = cache_control::first(&self.options.cache_control, name);
+        Metadata { content_type, coding: None, varies: false, cache_control, now_ns }
     }
 
-    /// An entry of the folder `name` as it is shown; `None` if it is not, because it would not be served.
-    fn follow(&self, name: &[u8], entry: listing::Entry) -> Option<listing::Entry> {
+    /// A listed entry of the directory `name`; `None` if it would not be served.
+    fn follow(&self, name: &[u8], entry: listing::DirEntry) -> Option<listing::DirEntry> {
         let full_name = [name, entry.name.as_bytes()].concat();
         if !self.shows(&full_name) {
             return None;
         }
         match entry.kind {
-            Kind::File | Kind::Folder => Some(entry),
+            Kind::File | Kind::Dir => Some(entry),
             Kind::Link => listing::at_the_end_of(entry, self.found(&full_name).ok()?),
             Kind::Other => None,
         }
     }
 }
 
-/// As much of a file as is read.
+/// The part of a file that is read.
 enum Bytes {
     All(Vec<u8>),
     Beginning(Vec<u8>),
@@ -229,7 +242,7 @@ enum Bytes {
 impl Bytes {
     /// `None` if the file changed meanwhile.
     fn read(file: &File) -> io::Result<Option<Self>> {
-        if file.identity().size <= MEMORY_SIZE_MAX {
+        if file.stamp().size <= MEMORY_SIZE_MAX {
             return Ok(file.read_whole()?.map(Self::All));
         }
         let mut sample = vec![0; SAMPLE_SIZE];
@@ -240,37 +253,41 @@ impl Bytes {
 
     fn content_type(&self, name: &[u8]) -> String {
         let (Self::All(bytes) | Self::Beginning(bytes)) = self;
-        media::content_type(name, bytes)
+        mime::content_type(name, bytes)
     }
 
-    fn form(self, file: File, about: &About<'_>) -> Form {
+    fn representation(self, file: File, metadata: &Metadata<'_>) -> Representation {
         match self {
-            Self::All(bytes) => Form::in_memory(bytes, Some(file.identity().mtime_ns), about),
-            Self::Beginning(_) => Form::on_disk(file, about),
+            Self::All(bytes) => {
+                Representation::in_memory(bytes, Some(file.stamp().mtime_ns), metadata)
+            }
+            Self::Beginning(_) => Representation::on_disk(file, metadata),
         }
     }
 }
 
-impl Sight {
-    fn sources(&self) -> Vec<(Option<Coding>, Identity)> {
+impl DiskLookup {
+    fn sources(&self) -> Vec<(Option<ContentCoding>, FileStamp)> {
         let (plain, coded) = match self {
             Self::Files { plain, coded } => (plain, coded),
-            Self::Listing(folder) => return vec![(None, *folder.identity())],
+            Self::Listing(folder) => return vec![(None, *folder.stamp())],
             Self::Moved | Self::Forbidden | Self::Nothing => return Vec::new(),
         };
-        let coded = coded.iter().map(|(coding, file)| (Some(*coding), *file.identity()));
-        std::iter::once((None, *plain.identity())).chain(coded).collect()
+        let coded = coded.iter().map(|(coding, file)| (Some(*coding), *file.stamp()));
+        std::iter::once((None, *plain.stamp())).chain(coded).collect()
     }
 
-    /// Whether a new entry would say what `kept` says. If this `is_search`, a list is made anew: the sizes
-    /// in it change and the folder does not tell.
-    fn is_what_was(&self, kept: &Entry, is_search: bool) -> bool {
+    /// Whether `kept` is still valid. With `is_search`, a listing is not: changes of sizes are not
+    /// visible in the stamp of a directory.
+    fn matches(&self, kept: &CacheEntry, is_search: bool) -> bool {
         match (self, &kept.what) {
-            (Self::Listing(_), What::Forms(_)) => !is_search && self.sources() == kept.sources,
-            (Self::Files { .. }, What::Forms(_)) => self.sources() == kept.sources,
-            (Self::Moved, What::Moved { .. })
-            | (Self::Forbidden, What::Forbidden(_))
-            | (Self::Nothing, What::Missing) => true,
+            (Self::Listing(_), EntryKind::Variants(_)) => {
+                !is_search && self.sources() == kept.sources
+            }
+            (Self::Files { .. }, EntryKind::Variants(_)) => self.sources() == kept.sources,
+            (Self::Moved, EntryKind::Moved { .. })
+            | (Self::Forbidden, EntryKind::Forbidden(_))
+            | (Self::Nothing, EntryKind::Missing) => true,
             _ => false,
         }
     }

@@ -1,21 +1,20 @@
-//! A folder: what is on disk is served as it is, at most a stated time later, and most of it from memory.
+//! Static files, cached in memory and revalidated against the disk after a bounded time.
 //!
-//! A request's path is a key of what its worker knows ([`known`]). What is not known there, or was looked at
-//! too long ago, comes from the [`store`] that all workers share, and what is not there from disk ([`load`]).
-//! An entry is believed for [`Options::revalidate`] after it was compared with the disk; within that time a
-//! request costs no system call.
+//! A request path is looked up in the [`worker_cache`], then in the [`shared_cache`] of all
+//! workers, then on disk ([`load`]). An entry is valid for [`Options::revalidate`] after it was
+//! compared with the disk; within that time a request for a cached file needs no system call.
 
-mod choose;
+mod byteranges;
+mod cache_control;
 mod entry;
 mod escape;
-mod form;
-mod known;
 mod listing;
 mod load;
-mod media;
-mod parts;
-mod rule;
-mod store;
+mod mime;
+mod negotiate;
+mod representation;
+mod shared_cache;
+mod worker_cache;
 
 use std::fmt;
 use std::io;
@@ -23,38 +22,38 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jissoku_http::response::Answer;
+use jissoku_http::response::StaticResponse;
 use jissoku_http::{Head, Method};
-use jissoku_os::file::{Links, Root};
+use jissoku_os::file::{Root, SymlinkPolicy};
 
-use super::{Content, Made, Page, Part, Plan, path, plain};
-pub(crate) use entry::{Choice, Held};
-use entry::{Entry, What};
-pub(crate) use known::Known;
+use super::{BodyPart, DynamicResponse, ResponseBody, ResponseKind, ResponsePlan, path, plain};
+pub use cache_control::Rule;
+use entry::{CacheEntry, EntryKind};
+pub(crate) use entry::{CacheRef, Variant};
 use load::Loader;
-pub use rule::Rule;
-use store::Store;
+use shared_cache::SharedCache;
+pub(crate) use worker_cache::WorkerCache;
 
-use crate::metrics::{Cache, Figure, Tally};
+use crate::metrics::{CacheGauge, Counter, ShardHandle};
 
-/// How a folder is served.
+/// Options for serving a directory.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// For how long what is known of a file is believed.
+    /// How long a cached entry is valid before it is compared with the disk.
     pub revalidate: Duration,
-    /// How many bytes may be kept in memory, all workers together.
+    /// Bytes of cached files, all workers together.
     pub cache_size: u64,
     /// Which symbolic links are followed.
-    pub links: Links,
-    /// Whether names that begin with a dot are served; `.well-known` is in any case (RFC 8615).
+    pub links: SymlinkPolicy,
+    /// Whether names that begin with a dot are served; `.well-cache` always is (RFC 8615).
     pub shows_dotfiles: bool,
-    /// Whether a folder without an index shows what is in it.
+    /// Whether directories without an index are listed.
     pub lists_folders: bool,
-    /// Whether `name.br`, `name.zst` and `name.gz` stand for `name` when the client likes them better.
+    /// Whether `name.br`, `name.zst` and `name.gz` are served for `name` by Accept-Encoding.
     pub uses_coded: bool,
-    /// The file that is the body of a 404, by its name below the root.
+    /// The file that is sent with a 404, relative to the root.
     pub not_found: Option<String>,
-    /// What is said in Cache-Control; of several rules, the first that fits.
+    /// Rules for Cache-Control; the first match applies.
     pub cache_control: Vec<Rule>,
 }
 
@@ -63,7 +62,7 @@ impl Default for Options {
         Self {
             revalidate: Duration::from_millis(50),
             cache_size: 256 << 20,
-            links: Links::Beneath,
+            links: SymlinkPolicy::Beneath,
             shows_dotfiles: false,
             lists_folders: false,
             uses_coded: true,
@@ -73,38 +72,38 @@ impl Default for Options {
     }
 }
 
-/// Serves a folder.
+/// Serves a directory.
 #[derive(Debug)]
 pub struct Files {
     loader: Loader,
-    store: Store,
+    store: SharedCache,
     revalidate_ns: u64,
-    /// The path of the file that says 404.
+    /// The path of the 404 page.
     not_found_path: Option<Vec<u8>>,
-    not_found: Answer,
-    not_allowed: Answer,
+    not_found: StaticResponse,
+    not_allowed: StaticResponse,
 }
 
 /// One request for a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct FileRequest<'a> {
     pub(super) head: &'a Head,
-    /// What the head was read from.
+    /// The bytes of the head.
     pub(super) bytes: &'a [u8],
-    /// The path below what is served, as it came.
+    /// The raw path below the served prefix.
     pub(super) path: &'a [u8],
-    /// With its question mark, or empty.
+    /// The query with its question mark, or empty.
     pub(super) query: &'a [u8],
     /// On the monotonic clock.
     pub(super) now_ns: u64,
 }
 
-/// A folder that cannot be served.
+/// A directory that cannot be served.
 #[derive(Debug)]
 pub enum FilesError {
-    /// It cannot be looked into.
+    /// It cannot be read.
     Unreadable(PathBuf, io::Error),
-    /// The file that is to be the body of a 404 is not there.
+    /// The 404 page does not exist.
     NoSuchPage(String),
 }
 
@@ -115,10 +114,7 @@ impl fmt::Display for FilesError {
                 write!(formatter, "cannot read {}: {error}", path.display())
             }
             Self::NoSuchPage(name) => {
-                write!(
-                    formatter,
-                    "{name} is to be the answer to what is not found, and is not there"
-                )
+                write!(formatter, "the page for --not-found does not exist: {name}")
             }
         }
     }
@@ -126,32 +122,33 @@ impl fmt::Display for FilesError {
 
 impl std::error::Error for FilesError {}
 
-/// How often a worker looks again because another one has looked meanwhile, before it relies on its own eyes.
-const LOOKS_MAX: usize = 3;
+/// How often a lookup is repeated because another worker updated the entry, before the own result
+/// is used.
+const LOOKUPS_MAX: usize = 3;
 
 const ALLOW: &str = "Allow: GET, HEAD, OPTIONS\r\n";
 
 impl Files {
-    /// Serves what is below `root` from now on.
+    /// Opens `root` for serving.
     ///
     /// # Errors
-    /// A folder that cannot be read, or a page for 404 that is not in it.
+    /// The directory cannot be read, or the 404 page does not exist.
     pub fn open(root: &Path, options: Options) -> Result<Self, FilesError> {
         let folder =
             Root::open(root).map_err(|error| FilesError::Unreadable(root.to_owned(), error))?;
         let files = Self {
-            store: Store::new(options.cache_size),
+            store: SharedCache::new(options.cache_size),
             revalidate_ns: u64::try_from(options.revalidate.as_nanos()).unwrap_or(u64::MAX),
             not_found_path: options.not_found.as_deref().map(escape::path),
             not_found: plain("Not Found\n"),
-            not_allowed: Answer::new(
+            not_allowed: StaticResponse::new(
                 &format!("{ALLOW}Content-Type: text/plain\r\n"),
                 b"Method Not Allowed\n",
             ),
             loader: Loader::new(folder, options),
         };
         match &files.not_found_path {
-            Some(path) if files.not_found_entry(path, &Tally::default(), 0).is_none() => {
+            Some(path) if files.not_found_entry(path, &ShardHandle::default(), 0).is_none() => {
                 Err(FilesError::NoSuchPage(String::from_utf8_lossy(path).into_owned()))
             }
             _ => Ok(files),
@@ -159,46 +156,51 @@ impl Files {
     }
 
     #[inline]
-    pub(super) fn plan(&self, known: &mut Known, asked: &Asked<'_>) -> Plan {
-        let page = match asked.head.method {
-            Method::Get | Method::Head => self.page(known, asked),
-            Method::Options => Page::Made(Box::new(Made::bare(204, ALLOW))),
-            _ => Page::NotAllowed,
+    pub(super) fn plan(&self, cache: &mut WorkerCache, request: &FileRequest<'_>) -> ResponsePlan {
+        let page = match request.head.method {
+            Method::Get | Method::Head => self.page(cache, request),
+            Method::Options => ResponseKind::Dynamic(Box::new(DynamicResponse::bare(204, ALLOW))),
+            _ => ResponseKind::NotAllowed,
         };
-        Plan::new(page, asked.head.method)
+        ResponsePlan::new(page, request.head.method)
     }
 
-    /// The page for a GET or HEAD.
+    /// The response to a GET or HEAD.
     #[inline]
-    pub(super) fn page(&self, known: &mut Known, asked: &Asked<'_>) -> Page {
-        match known.find(asked.path, asked.now_ns, self.revalidate_ns) {
-            Some(held) => {
-                known.tally.add(Figure::CacheHits, 1);
-                self.show(held, known, asked)
+    pub(super) fn page(&self, cache: &mut WorkerCache, request: &FileRequest<'_>) -> ResponseKind {
+        match cache.find(request.path, request.now_ns, self.revalidate_ns) {
+            Some(cached) => {
+                cache.shard_handle.add(Counter::CacheHits, 1);
+                self.show(cached, cache, request)
             }
-            None => self.find(known, asked),
+            None => self.find(cache, request),
         }
     }
 
     #[inline]
-    fn show(&self, held: Arc<Held>, known: &mut Known, asked: &Asked<'_>) -> Page {
-        match choose::page(held, asked) {
+    fn show(
+        &self,
+        cached: Arc<CacheRef>,
+        cache: &mut WorkerCache,
+        request: &FileRequest<'_>,
+    ) -> ResponseKind {
+        match negotiate::page(cached, request) {
             Some(page) => page,
-            None => self.lost(known, asked.now_ns),
+            None => self.not_found_kind(cache, request.now_ns),
         }
     }
 
-    /// The page for a path that its worker does not know, or not any more.
+    /// The response for a path that is not in the worker cache, or no longer valid.
     #[cold]
-    fn find(&self, known: &mut Known, asked: &Asked<'_>) -> Page {
-        match self.entry(asked.path, &known.tally, asked.now_ns) {
-            Sought::Entry(entry) => {
-                let held = known.keep(asked.path, entry, self.store.share_per_worker());
-                self.show(held, known, asked)
+    fn find(&self, cache: &mut WorkerCache, request: &FileRequest<'_>) -> ResponseKind {
+        match self.entry(request.path, &cache.shard_handle, request.now_ns) {
+            CacheLookup::Found(entry) => {
+                let cached = cache.keep(request.path, entry, self.store.share_per_worker());
+                self.show(cached, cache, request)
             }
-            Sought::Nothing => self.lost(known, asked.now_ns),
-            // Somebody changes it faster than it can be read, or we have run out of something.
-            Sought::Busy => Page::Made(Box::new(Made::text(
+            CacheLookup::Nothing => self.not_found_kind(cache, request.now_ns),
+            // The file changes faster than it can be read, or resources are exhausted.
+            CacheLookup::Busy => ResponseKind::Dynamic(Box::new(DynamicResponse::text(
                 503,
                 "Retry-After: 1\r\n",
                 b"Service Unavailable\n",
@@ -206,109 +208,120 @@ impl Files {
         }
     }
 
-    /// What `path` stands for, no older than may be believed at `now_ns`.
-    fn entry(&self, path: &[u8], tally: &Tally, now_ns: u64) -> Sought {
+    /// A valid entry for `path` at `now_ns`.
+    fn entry(&self, path: &[u8], shard_handle: &ShardHandle, now_ns: u64) -> CacheLookup {
         let Some(name) = path::resolve(path).filter(|name| self.loader.shows(name)) else {
-            return Sought::Nothing;
+            return CacheLookup::Nothing;
         };
-        let is_fresh = |entry: &Arc<Entry>| entry.is_fresh(now_ns, self.revalidate_ns);
+        let is_fresh = |entry: &Arc<CacheEntry>| entry.is_fresh(now_ns, self.revalidate_ns);
         let mut looked = None;
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..LOOKUPS_MAX {
             let kept = self.store.find(&name);
             if let Some(entry) = kept.as_ref().filter(|entry| is_fresh(entry)) {
-                tally.add(Figure::CacheHits, 1);
-                return Sought::Entry(Arc::clone(entry));
+                shard_handle.add(Counter::CacheHits, 1);
+                return CacheLookup::Found(Arc::clone(entry));
             }
             let Ok(Some(entry)) = self.loader.load(&name, kept.clone(), now_ns) else { break };
-            tally.add(entry.news(kept.as_ref()), 1);
-            let (known, evicted) = self.store.keep(&name, Arc::clone(&entry), kept.as_ref());
-            tally.add(Figure::CacheEvictions, evicted);
-            if Arc::ptr_eq(&known, &entry) || is_fresh(&known) {
-                return Sought::Entry(known);
+            shard_handle.add(entry.lookup_counter(kept.as_ref()), 1);
+            let (current, evicted) = self.store.keep(&name, Arc::clone(&entry), kept.as_ref());
+            shard_handle.add(Counter::CacheEvictions, evicted);
+            if Arc::ptr_eq(&current, &entry) || is_fresh(&current) {
+                return CacheLookup::Found(current);
             }
             looked = Some(entry);
         }
-        looked.map_or(Sought::Busy, Sought::Entry)
+        looked.map_or(CacheLookup::Busy, CacheLookup::Found)
     }
 
-    /// The page for what is not there.
+    /// The 404 response.
     #[cold]
-    fn lost(&self, known: &mut Known, now_ns: u64) -> Page {
-        let Some(path) = &self.not_found_path else { return Page::NotFound };
-        let held = known.find(path, now_ns, self.revalidate_ns).or_else(|| {
-            let entry = self.not_found_entry(path, &known.tally, now_ns)?;
-            Some(known.keep(path, entry, self.store.share_per_worker()))
+    fn not_found_kind(&self, cache: &mut WorkerCache, now_ns: u64) -> ResponseKind {
+        let Some(path) = &self.not_found_path else { return ResponseKind::NotFound };
+        let cached = cache.find(path, now_ns, self.revalidate_ns).or_else(|| {
+            let entry = self.not_found_entry(path, &cache.shard_handle, now_ns)?;
+            Some(cache.keep(path, entry, self.store.share_per_worker()))
         });
-        match held.as_ref().map(|held| &held.entry().what) {
-            Some(What::Forms(forms)) => {
-                let form = &forms.plain;
-                Page::Made(Box::new(Made::new(404, &form.content_fields(), form.content())))
+        match cached.as_ref().map(|cached| &cached.entry().what) {
+            Some(EntryKind::Variants(variants)) => {
+                let representation = &variants.plain;
+                ResponseKind::Dynamic(Box::new(DynamicResponse::new(
+                    404,
+                    &representation.content_fields(),
+                    representation.body(),
+                )))
             }
-            // The page for what is lost has been lost itself.
-            _ => Page::NotFound,
+            // The 404 page has been removed.
+            _ => ResponseKind::NotFound,
         }
     }
 
-    fn not_found_entry(&self, path: &[u8], tally: &Tally, now_ns: u64) -> Option<Arc<Entry>> {
-        match self.entry(path, tally, now_ns) {
-            Sought::Entry(entry) if matches!(entry.what, What::Forms(_)) => Some(entry),
+    fn not_found_entry(
+        &self,
+        path: &[u8],
+        shard_handle: &ShardHandle,
+        now_ns: u64,
+    ) -> Option<Arc<CacheEntry>> {
+        match self.entry(path, shard_handle, now_ns) {
+            CacheLookup::Found(entry) if matches!(entry.what, EntryKind::Variants(_)) => {
+                Some(entry)
+            }
             _ => None,
         }
     }
 
-    pub(super) const fn not_found(&self) -> &Answer {
+    pub(super) const fn not_found(&self) -> &StaticResponse {
         &self.not_found
     }
 
-    pub(super) const fn not_allowed(&self) -> &Answer {
+    pub(super) const fn not_allowed(&self) -> &StaticResponse {
         &self.not_allowed
     }
 
-    /// What one more worker remembers, and where it counts how often that was enough.
-    pub(super) fn known(&self, tally: Tally) -> Known {
+    /// Creates the cache of a worker; hits are counted by the handle.
+    pub(super) fn worker_cache(&self, shard_handle: ShardHandle) -> WorkerCache {
         self.store.add_worker();
-        Known::counted(tally)
+        WorkerCache::counted(shard_handle)
     }
 
-    /// Says there from now on how much is held.
-    pub(super) fn tell(&self, cache: &Arc<Cache>) {
-        self.store.tell(cache);
+    /// Reports the size of the cache to the gauge from now on.
+    pub(super) fn report_to(&self, cache: &Arc<CacheGauge>) {
+        self.store.report_to(cache);
     }
 }
 
-/// What a path came to.
-enum Sought {
-    Entry(Arc<Entry>),
-    /// A path that is none, or that is hidden.
+/// The result of a lookup.
+enum CacheLookup {
+    Found(Arc<CacheEntry>),
+    /// An invalid or hidden path.
     Nothing,
-    /// It cannot be said just now.
+    /// The file cannot be read at the moment.
     Busy,
 }
 
-impl Made {
+impl DynamicResponse {
     /// `fields` are header lines, each with its CRLF; Content-Length is added.
-    fn new(status: u16, fields: &str, content: Content) -> Self {
-        let head = format!("{fields}Content-Length: {}\r\n\r\n", content.size());
-        Self { status, head: head.into_bytes(), content }
+    fn new(status: u16, fields: &str, body: ResponseBody) -> Self {
+        let head = format!("{fields}Content-Length: {}\r\n\r\n", body.size());
+        Self { status, head: head.into_bytes(), body }
     }
 
     fn text(status: u16, fields: &str, body: &[u8]) -> Self {
-        let content = Content { parts: vec![Part::Bytes(body.to_vec())] };
-        Self::new(status, &format!("{fields}Content-Type: text/plain\r\n"), content)
+        let body = ResponseBody { parts: vec![BodyPart::Bytes(body.to_vec())] };
+        Self::new(status, &format!("{fields}Content-Type: text/plain\r\n"), body)
     }
 
-    /// An answer that never has a body.
+    /// A response without a body.
     fn bare(status: u16, fields: &str) -> Self {
-        Self { status, head: format!("{fields}\r\n").into_bytes(), content: Content::default() }
+        Self { status, head: format!("{fields}\r\n").into_bytes(), body: ResponseBody::default() }
     }
 }
 
-impl Content {
+impl ResponseBody {
     fn size(&self) -> u64 {
-        let size = |part: &Part| match part {
-            Part::Bytes(bytes) => bytes.len() as u64,
-            Part::Shared(_, range) => range.len() as u64,
-            Part::File(_, range) => range.end - range.start,
+        let size = |part: &BodyPart| match part {
+            BodyPart::Bytes(bytes) => bytes.len() as u64,
+            BodyPart::Shared(_, range) => range.len() as u64,
+            BodyPart::File(_, range) => range.end - range.start,
         };
         self.parts.iter().map(size).sum()
     }

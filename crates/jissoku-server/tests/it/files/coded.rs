@@ -1,15 +1,16 @@
-//! Files that lie beside themselves in a coding. What is in them is not looked at, so here it is any text.
+//! Files that lie beside themselves in a coding. What is in them is not looked at, so here it is
+//! any text.
 
 use std::fs;
 use std::time::Duration;
 
 use jissoku_server::FilesOptions;
 
-use super::{Folder, bodiless, get, get_with, long_ago};
+use super::{Dir, bodiless, get, get_with, long_ago};
 use crate::client::{Answer, Target};
 
-fn folder() -> Folder {
-    let folder = Folder::new();
+fn folder() -> Dir {
+    let folder = Dir::new();
     for (name, body) in [("app.js", "plain"), ("app.js.gz", "as gzip"), ("app.js.br", "as brotli")]
     {
         folder.write(name, body.as_bytes());

@@ -1,7 +1,8 @@
-//! Files that change while they are served: what comes is always something that was there, and soon what is.
+//! Files that change while they are served: what comes is always something that was there, and soon
+//! what is.
 //!
-//! With no time to be believed, every change has to show in the very next answer, so that needs no clock. With
-//! all the time in the world nothing is looked at again. In between, it is waited for.
+//! With no time to be believed, every change has to show in the very next answer, so that needs no
+//! clock. With all the time in the world nothing is looked at again. In between, it is waited for.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use jissoku_server::{FilesOptions, Settings, Site};
+use jissoku_server::{Content, FilesOptions, Settings};
 
-use super::{Folder, get, large};
+use super::{Dir, get, large};
 use crate::client::{Answer, Target, free_port};
 
 /// How often it is asked until a change shows: far more than 50 ms of asking.
@@ -34,7 +35,7 @@ fn number(body: &[u8], size: usize) -> Option<usize> {
     (body == version(number, size)).then_some(number)
 }
 
-fn replace(folder: &Folder, name: &str, body: &[u8]) {
+fn replace(folder: &Dir, name: &str, body: &[u8]) {
     folder.write("new", body);
     fs::rename(folder.public().join("new"), folder.public().join(name)).expect("a new name");
 }
@@ -44,7 +45,7 @@ const SIZES: [usize; 3] = [64, 20_000, 200_000];
 
 #[test]
 fn with_no_time_to_be_believed_every_change_shows_at_once() {
-    let folder = Folder::empty();
+    let folder = Dir::empty();
     let target = folder.serve_as(believing(Duration::ZERO));
     let mut client = target.connect();
     let mut ask = |name: &str| {
@@ -85,7 +86,7 @@ fn with_no_time_to_be_believed_every_change_shows_at_once() {
 
 #[test]
 fn folders_that_change_places_show_at_once() {
-    let folder = Folder::empty();
+    let folder = Dir::empty();
     for name in ["one", "other"] {
         fs::create_dir(folder.public().join(name)).expect("a folder");
         folder.write(&format!("{name}/index.html"), name.as_bytes());
@@ -112,7 +113,7 @@ fn folders_that_change_places_show_at_once() {
 
 #[test]
 fn with_all_the_time_in_the_world_nothing_is_looked_at_again() {
-    let folder = Folder::empty();
+    let folder = Dir::empty();
     folder.write("small", b"old");
     folder.write("large", &version(1, 200_000));
     let target = folder.serve_as(believing(Duration::MAX));
@@ -130,7 +131,7 @@ fn with_all_the_time_in_the_world_nothing_is_looked_at_again() {
 
 #[test]
 fn a_head_speaks_of_the_bytes_that_follow_it() {
-    let folder = Folder::empty();
+    let folder = Dir::empty();
     folder.write("large", &version(1, 200_000));
     let target = folder.serve_as(believing(Duration::MAX));
     assert!(get(&target, "/large").body == version(1, 200_000));
@@ -144,11 +145,11 @@ fn a_head_speaks_of_the_bytes_that_follow_it() {
 
 #[test]
 fn every_change_shows_in_time_and_none_is_undone() {
-    let folder = Folder::empty();
+    let folder = Dir::empty();
     folder.write("a", b"0");
     let settings = Settings { workers: 2, ..Settings::new(free_port()) };
     let files = folder.open(FilesOptions::default());
-    let target = Target::start(settings, Site::Files(files));
+    let target = Target::start(settings, Content::Files(files));
     let mut clients: Vec<_> = (0..8).map(|_| target.connect()).collect();
     let mut ask_each = || -> Vec<String> {
         let asked = clients.iter_mut().map(|client| {
@@ -171,12 +172,12 @@ fn every_change_shows_in_time_and_none_is_undone() {
 }
 
 /// Changes a file as fast as it can while it is asked for.
-fn check_under_a_writer(size: usize, asked_count: usize, change: impl Fn(&Folder, &[u8]) + Sync) {
-    let folder = Folder::empty();
+fn check_under_a_writer(size: usize, asked_count: usize, change: impl Fn(&Dir, &[u8]) + Sync) {
+    let folder = Dir::empty();
     folder.write("a", &version(0, size));
     let settings = Settings { workers: 2, ..Settings::new(free_port()) };
     let files = folder.open(believing(Duration::from_millis(1)));
-    let target = Target::start(settings, Site::Files(files));
+    let target = Target::start(settings, Content::Files(files));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -238,7 +239,7 @@ fn nothing_is_torn_while_a_file_is_written_in_place() {
 
 #[test]
 fn a_download_goes_on_when_its_file_is_replaced() {
-    let folder = Folder::empty();
+    let folder = Dir::empty();
     // More than the sockets between us hold, so that it has to be read from disk afterwards.
     let body: Vec<u8> = large().repeat(32);
     folder.write("a", &body);
@@ -254,14 +255,14 @@ fn a_download_goes_on_when_its_file_is_replaced() {
 
 #[test]
 fn little_memory_is_enough() {
-    let folder = Folder::empty();
+    let folder = Dir::empty();
     for number in 0..200 {
         folder.write(&format!("f{number}"), &version(number, 20_000));
     }
     for cache_size in [0, 1, 30_000, 100_000] {
         let options = FilesOptions { cache_size, ..FilesOptions::default() };
         let settings = Settings { workers: 2, ..Settings::new(free_port()) };
-        let target = Target::start(settings, Site::Files(folder.open(options)));
+        let target = Target::start(settings, Content::Files(folder.open(options)));
         let mut clients = [target.connect(), target.connect()];
         for at in 0..400 {
             let wanted = if at % 3 == 0 { 7 } else { at % 200 };

@@ -1,14 +1,15 @@
-//! What a client knows already, over the network; every rule is in the tests of `jissoku_http::condition`.
+//! What a client knows already, over the network; every rule is in the tests of
+//! `jissoku_http::condition`.
 
 use std::time::{Duration, SystemTime};
 
-use super::{Folder, bodiless, get, get_with, long_ago};
+use super::{Dir, bodiless, get, get_with, long_ago};
 use crate::client::{Answer, Target};
 
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
-fn folder() -> Folder {
-    let folder = Folder::new();
+fn folder() -> Dir {
+    let folder = Dir::new();
     for name in ["index.html", "medium.bin", "large.bin"] {
         folder.age(name, long_ago());
     }
@@ -80,7 +81,7 @@ fn a_connection_lives_on_after_an_answer_without_a_body() {
 
 #[test]
 fn a_date_from_the_future_is_not_told_and_proves_nothing() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     folder.age("index.html", SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799));
     let target = folder.serve();
     let answer = get(&target, "/");
@@ -95,7 +96,7 @@ fn a_date_from_the_future_is_not_told_and_proves_nothing() {
 
 #[test]
 fn a_large_file_that_has_just_changed_has_a_weak_tag() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     let target = folder.serve();
     let answer = get(&target, "/large.bin");
     assert!(etag(&answer).starts_with("W/\""), "its times could hide a change");

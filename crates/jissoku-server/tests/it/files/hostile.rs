@@ -6,7 +6,7 @@ use jissoku_server::FilesOptions;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use super::{Folder, get_with};
+use super::{Dir, get_with};
 use crate::client::{Client, Target};
 
 /// Pieces of which paths are made that look for a way out.
@@ -32,7 +32,7 @@ fn check(target: &Target, paths: impl Strategy<Value = String>, cases: u32) {
 
 #[test]
 fn no_path_leads_out_and_none_is_our_fault() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     let target = folder.serve();
     check(&target, PIECES, 1_000);
     target.end();
@@ -40,7 +40,7 @@ fn no_path_leads_out_and_none_is_our_fault() {
 
 #[test]
 fn lists_and_other_pages_lead_out_no_more() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     let options = FilesOptions {
         lists_folders: true,
         not_found: Some("home.html".to_owned()),
@@ -53,7 +53,7 @@ fn lists_and_other_pages_lead_out_no_more() {
 
 #[test]
 fn bytes_that_are_no_text_are_a_name_like_any_other() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     let target = folder.serve();
     let encode = |byte: &u8| format!("%{byte:02x}");
     let paths = prop::collection::vec(any::<u8>(), 0..300)
@@ -64,7 +64,7 @@ fn bytes_that_are_no_text_are_a_name_like_any_other() {
 
 #[test]
 fn more_names_than_are_remembered_do_no_harm() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     let target = folder.serve();
     let mut client = target.connect();
     for number in 0..10_000 {

@@ -13,14 +13,14 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use jissoku_server::{Files, FilesOptions, Site};
+use jissoku_server::{Content, Files, FilesOptions};
 
 use crate::client::{Answer, Target, fresh_path};
 
 /// A folder that is removed again.
-struct Folder(PathBuf);
+struct Dir(PathBuf);
 
-impl Folder {
+impl Dir {
     /// With a few of everything in `public`, and a secret beside it.
     fn new() -> Self {
         let folder = Self::empty();
@@ -68,7 +68,7 @@ impl Folder {
     }
 
     fn serve_as(&self, options: FilesOptions) -> Target {
-        Target::serve(Site::Files(self.open(options)))
+        Target::serve(Content::Files(self.open(options)))
     }
 
     fn open(&self, options: FilesOptions) -> Files {
@@ -76,7 +76,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for Dir {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.0).expect("the folder is ours");
     }

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use jissoku_server::{Contract, Files, FilesError, FilesOptions, Site};
+use jissoku_server::{Content, Contract, Files, FilesError, FilesOptions};
 
-use super::{Folder, bodiless, get, large};
+use super::{Dir, bodiless, get, large};
 use crate::client::Target;
 
 #[test]
 fn files_come_with_their_types() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     let target = folder.serve();
     let check = |path: &str, content_type: &str, body: &[u8]| {
         let answer = get(&target, path);
@@ -34,7 +34,7 @@ fn files_come_with_their_types() {
 
 #[test]
 fn nothing_hidden_or_outside_is_served() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     let target = folder.serve();
     let paths = [
         "/.hidden",
@@ -59,7 +59,7 @@ fn nothing_hidden_or_outside_is_served() {
 
 #[test]
 fn a_folder_has_its_slash() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     let target = folder.serve();
     let answer = get(&target, "/sub%20dir");
     assert_eq!(answer.status, 301);
@@ -73,7 +73,7 @@ fn a_folder_has_its_slash() {
 #[test]
 fn a_file_is_read_and_nothing_else() {
     const ALLOW: Option<&str> = Some("GET, HEAD, OPTIONS");
-    let folder = Folder::new();
+    let folder = Dir::new();
     let target = folder.serve();
     let answer = target.ask("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx");
     assert_eq!((answer.status, answer.field("Allow")), (405, ALLOW));
@@ -92,7 +92,7 @@ fn a_file_is_read_and_nothing_else() {
 
 #[test]
 fn large_files_in_a_pipeline_come_whole() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     let target = folder.serve();
     let mut client = target.connect();
     client.send(
@@ -107,9 +107,9 @@ fn large_files_in_a_pipeline_come_whole() {
 
 #[test]
 fn the_contract_serves_files_below_its_own_path() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     let files = folder.open(FilesOptions::default());
-    let target = Target::serve(Site::Contract(Contract::new(Some(files), Duration::ZERO, 0)));
+    let target = Target::serve(Content::Contract(Contract::new(Some(files), Duration::ZERO, 0)));
     assert_eq!(get(&target, "/files/large.bin").body, large());
     assert_eq!(get(&target, "/files/../files/large.bin").status, 404);
     assert_eq!(get(&target, "/large.bin").status, 404);

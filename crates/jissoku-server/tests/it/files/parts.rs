@@ -1,14 +1,14 @@
 //! Parts of files, over the network; how a Range is read is in the tests of `jissoku_http::range`.
 
-use super::{Folder, bodiless, get, get_with, large, long_ago};
+use super::{Dir, bodiless, get, get_with, large, long_ago};
 use crate::client::Answer;
 
 /// The files, each with how it is kept: behind its head, in memory, and on disk.
 const FILES: [(&str, usize); 3] =
     [("small.bin", 500), ("medium.bin", 20_000), ("large.bin", 1_000_000)];
 
-fn folder() -> Folder {
-    let folder = Folder::new();
+fn folder() -> Dir {
+    let folder = Dir::new();
     folder.write("small.bin", &large()[..500]);
     for (name, _) in FILES {
         folder.age(name, long_ago());

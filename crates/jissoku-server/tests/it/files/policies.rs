@@ -6,14 +6,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use jissoku_os::file::Links;
+use jissoku_os::file::SymlinkPolicy;
 use jissoku_server::{Files, FilesError, FilesOptions, Rule};
 
-use super::{Folder, bodiless, get, get_with};
+use super::{Dir, bodiless, get, get_with};
 
 #[test]
 fn dotfiles_are_hidden_but_for_the_well_known() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     for path in [".well-known", ".well-known/.deep", "sub dir/.well-known"] {
         fs::create_dir(folder.public().join(path)).expect("a folder");
         folder.write(&format!("{path}/x"), b"x");
@@ -37,13 +37,14 @@ fn dotfiles_are_hidden_but_for_the_well_known() {
 
 #[test]
 fn links_are_followed_below_the_root_or_not_at_all() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     let target = folder.serve();
     assert_eq!(get(&target, "/home.html").status, 200);
     assert_eq!(get(&target, "/round/round/index.html").status, 200);
     assert_eq!(get(&target, "/out.txt").status, 404);
     target.end();
-    let target = folder.serve_as(FilesOptions { links: Links::Never, ..FilesOptions::default() });
+    let target =
+        folder.serve_as(FilesOptions { links: SymlinkPolicy::Never, ..FilesOptions::default() });
     for path in ["/home.html", "/round/index.html", "/out.txt"] {
         assert_eq!(get(&target, path).status, 404, "{path}");
     }
@@ -53,7 +54,7 @@ fn links_are_followed_below_the_root_or_not_at_all() {
 
 #[test]
 fn a_folder_lists_what_it_serves() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     fs::create_dir_all(folder.public().join("list/sub")).expect("a folder");
     folder.write("list/<b>&\"x\".txt", b"12345");
     folder.write("list/a b:c", b"");
@@ -94,7 +95,7 @@ fn a_folder_lists_what_it_serves() {
 
 #[test]
 fn what_is_not_there_may_have_a_page() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     folder.write("sub dir/lost.html", b"<p>lost");
     let options =
         |name: &str| FilesOptions { not_found: Some(name.to_owned()), ..FilesOptions::default() };
@@ -115,7 +116,7 @@ fn what_is_not_there_may_have_a_page() {
 
 #[test]
 fn caches_are_told_what_the_first_rule_says() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     let rules = ["*.css=max-age=60", "sub dir/**=no-store", "/*=no-cache"].map(Rule::parse);
     let rules = rules.into_iter().collect::<Result<_, _>>().expect("rules");
     let target = folder.serve_as(FilesOptions { cache_control: rules, ..FilesOptions::default() });
@@ -135,7 +136,7 @@ fn caches_are_told_what_the_first_rule_says() {
 
 #[test]
 fn a_list_follows_its_folder() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     fs::create_dir(folder.public().join("list")).expect("a folder");
     let options = FilesOptions {
         lists_folders: true,
@@ -164,7 +165,7 @@ fn a_list_follows_its_folder() {
 
 #[test]
 fn what_is_no_file_is_not_there() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     // Nobody writes into it: who waited for that would wait for ever.
     let made = Command::new("mkfifo").arg(folder.public().join("queue")).status();
     assert!(made.expect("mkfifo runs").success());
@@ -179,7 +180,7 @@ fn what_is_no_file_is_not_there() {
 
 #[test]
 fn a_root_that_is_no_folder_is_refused() {
-    let folder = Folder::new();
+    let folder = Dir::new();
     for path in [folder.public().join("index.html"), Path::new("/nowhere").to_owned()] {
         let outcome = Files::open(&path, FilesOptions::default());
         assert!(matches!(outcome, Err(FilesError::Unreadable(..))), "{}", path.display());

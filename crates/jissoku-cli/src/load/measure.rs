@@ -1,0 +1,110 @@
+//! Runs a plan, with Ctrl-C as its early end.
+
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::sync::OnceLock;
+
+use jissoku_load::report::Report;
+use jissoku_load::report::timeseries::Layout;
+use jissoku_load::{
+    Control, Interval, IntervalObserver, OnBusy, Outcome, Plan, RunError, WindowEvent,
+};
+use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
+use jissoku_os::{clock, descriptors};
+
+use super::progress::Progress;
+use crate::load::print_error;
+
+/// Descriptors for everything but connections.
+const SPARE_DESCRIPTORS: usize = 64;
+
+/// What is reported while a measurement runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ProgressOptions {
+    /// Lines on stderr when the window opens and closes, instead of a progress line.
+    pub(crate) events: bool,
+    /// A time series, with the length of its intervals.
+    pub(crate) rows: Option<(u64, Layout)>,
+    /// An interval log.
+    pub(crate) log: bool,
+}
+
+/// The results of a measurement.
+#[derive(Debug)]
+pub(crate) struct Measurement {
+    pub(crate) report: Report,
+    pub(crate) outcome: Outcome,
+    pub(crate) rows: String,
+    pub(crate) log: String,
+}
+
+/// Registers SIGINT and SIGTERM.
+pub(crate) fn catch_signals() -> Result<Signals, u8> {
+    Signals::register(&[SIGINT, SIGTERM])
+        .map_err(|error| print_error(&format!("cannot register signals: {error}"), 1))
+}
+
+/// Runs a plan. On failure the error is already on stderr; `Err` is the process exit code.
+pub(crate) fn run_plan(
+    plan: &Plan,
+    signals: &Signals,
+    progress_options: ProgressOptions,
+) -> Result<Measurement, u8> {
+    check_descriptors(plan)?;
+    let opened = OnceLock::new();
+    let on_window_event = |edge| {
+        opened.get_or_init(clock::wall_ns);
+        if progress_options.events {
+            print_event(edge);
+        }
+    };
+    let progress = Progress::new(plan, progress_options);
+    let (on_interval, lengths_ns) =
+        (|interval: &Interval| progress.on_interval(interval), progress.lengths_ns());
+    let observer = IntervalObserver { lengths_ns: &lengths_ns, on_interval: &on_interval };
+    let observer = Some(observer).filter(|_| !lengths_ns.is_empty());
+    let control =
+        Control { interrupt: signals.as_fd(), on_window_event: &on_window_event, observer };
+    let outcome = jissoku_load::run(plan, control);
+    let opened_ns = opened.get().copied().unwrap_or_default();
+    let (rows, log) = progress.finish(outcome.as_ref().ok(), opened_ns);
+    match outcome {
+        Ok(outcome) => Ok(Measurement { report: Report::new(plan, &outcome), outcome, rows, log }),
+        Err(failure @ RunError::NoSuchProcess { .. }) => Err(print_error(&failure.to_string(), 2)),
+        Err(failure) => Err(print_error(&failure.to_string(), 1)),
+    }
+}
+
+/// Raises the limit of descriptors, and fails if it is too low for the plan.
+fn check_descriptors(plan: &Plan) -> Result<(), u8> {
+    let each = match plan.on_busy {
+        OnBusy::Open { connections_max } => connections_max.max(plan.connections),
+        OnBusy::Queue | OnBusy::Drop => plan.connections,
+    };
+    require_descriptors(each * plan.targets.len())
+}
+
+/// The same for `sockets` sockets.
+pub(super) fn require_descriptors(sockets: usize) -> Result<(), u8> {
+    let wanted = (sockets + SPARE_DESCRIPTORS) as u64;
+    match descriptors::raise_limit() {
+        Ok(Some(limit)) if limit < wanted => {
+            let refusal = format!(
+                "{sockets} sockets need {wanted} descriptors, and this process may have {limit}: raise \
+                 its hard limit (ulimit -Hn), or give a smaller -c"
+            );
+            Err(print_error(&refusal, 2))
+        }
+        // If the limit cannot be raised, a failing connection reports it.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn print_event(edge: WindowEvent) {
+    let line = match edge {
+        WindowEvent::Open => "window open\n",
+        WindowEvent::Close => "window close\n",
+    };
+    // If stderr is closed, nobody reads it.
+    let _written = io::stderr().write_all(line.as_bytes());
+}

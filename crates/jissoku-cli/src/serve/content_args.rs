@@ -1,0 +1,110 @@
+//! Flags for responses that do not come from a directory, and for injected delays and faults.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+use jissoku_server::{Content, Contract, Echo, Files, Fixed, FortyTwo, InjectedFault};
+
+use super::failure::Failure;
+use crate::units;
+
+/// Upper limit of `--delay`.
+const DELAY_MAX: Duration = Duration::from_hours(1);
+
+/// Upper limit of `--busy-ns`: one second per request.
+const BUSY_NS_MAX: u64 = 1_000_000_000;
+
+/// Flags that choose the responses.
+#[derive(Debug, Args)]
+pub(super) struct ContentArgs {
+    /// Respond to every request with TEXT
+    #[arg(long, value_name = "TEXT", conflicts_with = "contract")]
+    fixed: Option<String>,
+    /// Serve the paths that every benchmark target serves: /, /42, /delay?ms=N and /files/NAME;
+    /// `--contract e5` serves 42 at / and nothing else
+    #[arg(long)]
+    contract: bool,
+    /// Respond with the parsed request: POST returns the body, /echo the header fields, /json all
+    /// of it
+    #[arg(long, conflicts_with_all = ["contract", "fixed", "folder"])]
+    echo: bool,
+    /// Delay the response to TEXT, or to / of the contract, by TIME after the request (10ms, 2s; at
+    /// most 1h)
+    #[arg(long, value_name = "TIME", value_parser = delay, allow_hyphen_values = true, default_value = "0s")]
+    delay: Duration,
+    /// Busy-wait for N nanoseconds of CPU time before that response (at most 1 s)
+    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true,
+        value_parser = clap::value_parser!(u64).range(..=BUSY_NS_MAX))]
+    busy_ns: u64,
+    /// Inject a fault, to test whether a benchmark detects it; may be repeated. peername[=N]: call
+    /// getpeername(2) N times per request. open[=N]: open a file N times per request. split: send
+    /// head and body in two sends. split-delayed: the same with Nagle's algorithm, so that the body
+    /// waits for a delayed acknowledgement. close-after=N: close a connection after N requests.
+    /// single-worker: give all connections to one worker. linear-timers: scan all pending delays on
+    /// each wake-up. herd: wake all workers for each connection. log: write an unbuffered log line
+    /// per request. crash=N: panic in a worker at its Nth request. crash-metrics=N: the same in the
+    /// worker of --metrics
+    #[arg(long, value_name = "NAME[=N]", hide_short_help = true)]
+    cause: Vec<InjectedFault>,
+}
+
+impl ContentArgs {
+    /// The faults to inject.
+    pub(super) fn injected_faults(&self) -> Vec<InjectedFault> {
+        self.cause.clone()
+    }
+
+    /// Whether the argument is the contract named `e5`, rather than a directory, written `./e5`.
+    pub(super) fn is_forty_two(&self, folder: Option<&Path>) -> bool {
+        self.contract && folder == Some(Path::new("e5"))
+    }
+
+    /// Rejects contradictory flags, before anything is read or opened.
+    pub(super) fn check(&self, folder: Option<&Path>) -> Result<(), Failure> {
+        let has_cost = !self.delay.is_zero() || self.busy_ns > 0;
+        if has_cost && self.fixed.is_none() && !self.contract {
+            return Err(Failure::of_input("--delay and --busy-ns need --fixed or --contract"));
+        }
+        if has_cost && self.is_forty_two(folder) {
+            return Err(Failure::of_input("--delay and --busy-ns do not go with --contract e5"));
+        }
+        Ok(())
+    }
+
+    /// The contract `e5`.
+    pub(super) fn forty_two() -> Content {
+        Content::FortyTwo(FortyTwo::new())
+    }
+
+    /// The content to serve: what these flags name, else the files.
+    pub(super) fn site(&self, files: Option<Files>) -> Content {
+        match (&self.fixed, files) {
+            _ if self.echo => Content::Echo(Echo::new()),
+            (Some(text), _) => Content::Fixed(Fixed::new(text, self.delay, self.busy_ns)),
+            (None, Some(files)) if !self.contract => Content::Files(files),
+            (None, files) => Content::Contract(Contract::new(files, self.delay, self.busy_ns)),
+        }
+    }
+}
+
+fn delay(text: &str) -> Result<Duration, String> {
+    let delay = Duration::from_nanos(units::duration_ns(text)?);
+    if delay > DELAY_MAX {
+        return Err(format!("the longest delay is {} s", DELAY_MAX.as_secs()));
+    }
+    Ok(delay)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_are_read() {
+        assert_eq!(delay("10ms"), Ok(Duration::from_millis(10)));
+        assert_eq!(delay("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(delay("0"), Ok(Duration::ZERO));
+        assert!(delay("1x").is_err() && delay("").is_err() && delay("61m").is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! Socket activation and `sd_notify(3)`: what systemd or a predecessor passed in the environment.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+
+use jissoku_os::inherited::{self, Inherited};
+use jissoku_os::notify::SdNotify;
+use jissoku_os::reexec;
+use jissoku_server::Sockets;
+
+use super::failure::{Failure, print_error};
+
+/// The environment, read once.
+#[derive(Debug)]
+pub(super) struct SystemdEnv {
+    /// Listeners passed by systemd or by the predecessor.
+    pub(super) sockets: Sockets,
+    notifier: Option<SdNotify>,
+    /// The pipe on which the predecessor waits for readiness.
+    predecessor: Option<File>,
+}
+
+impl SystemdEnv {
+    /// Takes the listeners and the notification socket from the environment.
+    pub(super) fn read() -> Result<Self, Failure> {
+        let mut inherited =
+            inherited::take_listen_fds().map_err(|error| Failure::of_input(&error))?;
+        let ready = inherited.iter().position(|found| found.name == reexec::READY);
+        let predecessor =
+            ready.map(|index| inherited.remove(index)).map(|Inherited { fd, .. }| fd.into());
+        let notifier = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty());
+        let notifier = notifier.and_then(|address| {
+            let made = SdNotify::new(&address);
+            // The server works without notifications.
+            made.inspect_err(|error| print_error(&format!("cannot use NOTIFY_SOCKET: {error}")))
+                .ok()
+        });
+        let sockets =
+            Sockets::from_inherited(inherited).map_err(|error| Failure::of_input(&error))?;
+        Ok(Self { sockets, notifier, predecessor })
+    }
+
+    /// Notifies the service manager, if there is one (`sd_notify(3)`).
+    pub(super) fn tell(&self, lines: &str) {
+        if let Some(notifier) = &self.notifier {
+            // The manager may have gone.
+            let _told = notifier.send(lines);
+        }
+    }
+
+    /// As [`SystemdEnv::tell`], and disables notifications: the successor sends them from now on.
+    pub(super) fn tell_last(&mut self, lines: &str) {
+        self.tell(lines);
+        self.notifier = None;
+    }
+
+    /// As [`SystemdEnv::tell`], with a STATUS line for people.
+    pub(super) fn tell_status(&self, prefix: &str, status: &str) {
+        self.tell(&format!("{prefix}STATUS={}", status.replace('\n', " ")));
+    }
+
+    /// Tells the predecessor that this process is ready.
+    pub(super) fn notify_predecessor(&mut self) {
+        if let Some(mut predecessor) = self.predecessor.take() {
+            // The predecessor may have exited.
+            let _told = predecessor.write_all(&[1]);
+        }
+    }
+}
+
+/// The environment for a re-executed process.
+pub(super) fn environment() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}

@@ -1,0 +1,280 @@
+//! TLS, the access log and the metrics endpoint: flags, and their state while the process runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use jissoku_os::socket::Endpoint;
+use jissoku_server::{
+    AccessLog, Content, InjectedFault, LogDroppedRecords, LogEnd, LogFormat, LogSink, Metrics,
+    RunningServer, Server, Settings, Sockets, TelemetryConfig, Tls,
+};
+
+use super::failure::{Failure, print_error};
+
+/// How long the process waits at exit for the access log to be flushed.
+const LOG_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Flags for TLS, the access log and metrics.
+#[derive(Debug, Args)]
+pub(super) struct TelemetryArgs {
+    /// Use TLS on every TCP listener, with the certificate chain in this PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Append a line per request to FILE, or write it to standard output for -
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    access_log: Option<PathBuf>,
+    /// Format of the access log: common, combined or json
+    #[arg(long, value_name = "FORMAT", default_value = "combined")]
+    log_format: LogFormat,
+    /// Serve OpenMetrics at /metrics on HOST:PORT or unix:PATH
+    #[arg(long, value_name = "WHERE")]
+    metrics: Option<Endpoint>,
+}
+
+impl TelemetryArgs {
+    /// Reads the certificate and key from disk, if they are configured.
+    pub(super) fn tls(&self) -> Result<Option<Tls>, Failure> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
+            return Ok(None);
+        };
+        Tls::load(certificate, key).map(Some).map_err(|error| Failure::of_input(&error))
+    }
+
+    /// Opens the log and the metrics listener, which is among `sockets` after a re-exec.
+    pub(super) fn open(
+        &self,
+        sockets: &mut Sockets,
+        injected_faults: &[InjectedFault],
+    ) -> Result<Telemetry, Failure> {
+        let dropped = Arc::default();
+        let log = self.log(&dropped)?;
+        let (metrics, mut metrics_server) =
+            (Metrics::new(Some(Arc::clone(&dropped))), MetricsServer::Disabled);
+        if let Some(endpoint) = &self.metrics {
+            metrics_server =
+                metrics_server_at(endpoint, &sockets.split_off(endpoint), injected_faults)?;
+        }
+        let wanted = Wanted::by(self);
+        let telemetry = wanted.telemetry(log.as_ref(), &metrics);
+        Ok(Telemetry {
+            wanted,
+            log,
+            dropped,
+            metrics,
+            config: telemetry,
+            metrics_server,
+            retired: Retired::default(),
+        })
+    }
+
+    /// Opens what has changed since `telemetry_state`.
+    pub(super) fn open_again(
+        &self,
+        telemetry_state: &Telemetry,
+        injected_faults: &[InjectedFault],
+    ) -> Result<TelemetryUpdate, Failure> {
+        let wanted = Wanted::by(self);
+        let log = if wanted.log == telemetry_state.wanted.log {
+            Change::Nothing
+        } else {
+            Change::To(self.log(&telemetry_state.dropped)?)
+        };
+        let metrics_server = match &wanted.metrics {
+            same if *same == telemetry_state.wanted.metrics => Change::Nothing,
+            Some(endpoint) => {
+                Change::To(metrics_server_at(endpoint, &Sockets::default(), injected_faults)?)
+            }
+            None => Change::To(MetricsServer::Disabled),
+        };
+        let written = match &log {
+            Change::Nothing => telemetry_state.log.as_ref(),
+            Change::To(log) => log.as_ref(),
+        };
+        let telemetry = wanted.telemetry(written, &telemetry_state.metrics);
+        Ok(TelemetryUpdate { wanted, log, metrics_server, telemetry })
+    }
+
+    fn log(&self, dropped: &Arc<LogDroppedRecords>) -> Result<Option<AccessLog>, Failure> {
+        let open =
+            |path: &PathBuf| AccessLog::open_after(path, self.log_format, print_error, dropped);
+        self.access_log.as_ref().map(open).transpose().map_err(|error| Failure::of_input(&error))
+    }
+}
+
+fn metrics_server_at(
+    endpoint: &Endpoint,
+    sockets: &Sockets,
+    injected_faults: &[InjectedFault],
+) -> Result<MetricsServer, Failure> {
+    let meant_for_it = |cause: &InjectedFault| match cause {
+        InjectedFault::CrashMetrics(count) => Some(InjectedFault::Crash(*count)),
+        _ => None,
+    };
+    let injected_faults = injected_faults.iter().filter_map(meant_for_it).collect();
+    let settings = Settings { injected_faults, ..Settings::new(endpoint.clone()) };
+    let server = Server::listen_on(settings, sockets);
+    server.map(MetricsServer::Ready).map_err(|error| Failure::of_input(&error))
+}
+
+/// What the flags ask to record.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    log: Option<(PathBuf, LogFormat)>,
+    metrics: Option<Endpoint>,
+}
+
+impl Wanted {
+    fn by(telemetry: &TelemetryArgs) -> Self {
+        let log = telemetry.access_log.as_ref().map(|path| (path.clone(), telemetry.log_format));
+        Self { log, metrics: telemetry.metrics.clone() }
+    }
+
+    fn telemetry(&self, log: Option<&AccessLog>, metrics: &Arc<Metrics>) -> TelemetryConfig {
+        TelemetryConfig {
+            log: log.map(AccessLog::sink).cloned(),
+            metrics: self.metrics.is_some().then(|| Arc::clone(metrics)),
+        }
+    }
+}
+
+/// Telemetry of the running process.
+#[derive(Debug)]
+pub(super) struct Telemetry {
+    wanted: Wanted,
+    log: Option<AccessLog>,
+    dropped: Arc<LogDroppedRecords>,
+    metrics: Arc<Metrics>,
+    config: TelemetryConfig,
+    metrics_server: MetricsServer,
+    retired: Retired,
+}
+
+/// Changes of telemetry that a reload makes if it succeeds.
+#[derive(Debug)]
+pub(super) struct TelemetryUpdate {
+    wanted: Wanted,
+    log: Change<Option<AccessLog>>,
+    metrics_server: Change<MetricsServer>,
+    telemetry: TelemetryConfig,
+}
+
+/// Whether a reload changes a value.
+#[derive(Debug)]
+enum Change<T> {
+    Nothing,
+    To(T),
+}
+
+impl TelemetryUpdate {
+    /// The configuration that workers need.
+    pub(super) const fn telemetry(&self) -> &TelemetryConfig {
+        &self.telemetry
+    }
+}
+
+/// Logs and servers that were replaced and have not ended yet.
+#[derive(Debug, Default)]
+struct Retired {
+    logs: Vec<LogEnd>,
+    metrics_servers: Vec<RunningServer>,
+}
+
+/// The metrics server.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one per process")]
+enum MetricsServer {
+    Disabled,
+    Ready(Server),
+    Running(RunningServer),
+}
+
+impl Telemetry {
+    /// The configuration that workers need.
+    pub(super) const fn telemetry(&self) -> &TelemetryConfig {
+        &self.config
+    }
+
+    /// Starts the metrics server.
+    pub(super) fn start(&mut self) -> Result<(), Failure> {
+        self.metrics_server =
+            match std::mem::replace(&mut self.metrics_server, MetricsServer::Disabled) {
+                MetricsServer::Ready(server) => {
+                    let started = server.start(Content::Metrics(Arc::clone(&self.metrics)));
+                    MetricsServer::Running(started.map_err(|error| Failure::of_work(&error))?)
+                }
+                metrics_server => metrics_server,
+            };
+        Ok(())
+    }
+
+    /// Applies `update`. Draining workers still write to the previous log, which ends with them.
+    /// Returns whether the metrics endpoint has changed.
+    pub(super) fn adopt(&mut self, update: TelemetryUpdate) -> Result<bool, Failure> {
+        let TelemetryUpdate { wanted, log, metrics_server, telemetry } = update;
+        (self.wanted, self.config) = (wanted, telemetry);
+        if let Change::To(log) = log {
+            let old = std::mem::replace(&mut self.log, log);
+            self.retired.logs.retain(|log| !log.wait(Duration::ZERO));
+            self.retired.logs.extend(old.map(AccessLog::retire));
+        }
+        let Change::To(metrics_server) = metrics_server else { return Ok(false) };
+        if let MetricsServer::Running(mut old) =
+            std::mem::replace(&mut self.metrics_server, metrics_server)
+        {
+            old.stop().map_err(|error| Failure::of_work(&error))?;
+            self.retired.metrics_servers.push(old);
+        }
+        self.start().map(|()| true)
+    }
+
+    /// The metrics server, once it runs.
+    pub(super) const fn metrics_server(&mut self) -> Option<&mut RunningServer> {
+        match &mut self.metrics_server {
+            MetricsServer::Running(running) => Some(running),
+            MetricsServer::Disabled | MetricsServer::Ready(_) => None,
+        }
+    }
+
+    /// Joins the metrics server after it stopped. The next reload starts another one, if it failed.
+    pub(super) fn reap_metrics_server(&mut self) {
+        if let MetricsServer::Running(old) =
+            std::mem::replace(&mut self.metrics_server, MetricsServer::Disabled)
+        {
+            self.wanted.metrics = None;
+            if let Err(error) = old.join() {
+                print_error(&format!("metrics are not served until the next reload: {error}"));
+            }
+        }
+    }
+
+    /// Reopens the access log after a rotation.
+    pub(super) fn reopen(&self) {
+        if let Some(log) = self.log.as_ref().map(AccessLog::sink) {
+            LogSink::reopen(log);
+        }
+    }
+
+    /// Flushes the log and stops the metrics server, once all workers have exited.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        let mut metrics_servers = self.retired.metrics_servers;
+        match self.metrics_server {
+            MetricsServer::Running(running) => metrics_servers.push(running),
+            MetricsServer::Ready(server) => server.close(),
+            MetricsServer::Disabled => {}
+        }
+        let told = metrics_servers.into_iter().try_for_each(|mut metrics_server| {
+            metrics_server.stop()?;
+            metrics_server.join()
+        });
+        let log_ended = self.log.is_none_or(|log| log.finish(LOG_FLUSH_TIMEOUT).is_some());
+        if !(log_ended && self.retired.logs.iter().all(|log| log.wait(LOG_FLUSH_TIMEOUT))) {
+            print_error("the last lines of the access log are lost: the writer is blocked");
+        }
+        told.map_err(|error| Failure::of_work(&error))
+    }
+}

@@ -1,0 +1,126 @@
+//! Flags for workers, their cores, and draining.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use jissoku_os::driver::{self, Backend};
+use jissoku_os::uring;
+use jissoku_server::Limits;
+
+use super::failure::Failure;
+use crate::units;
+
+/// Upper limit of the drain and stop times.
+const DURATION_MAX: Duration = Duration::from_hours(24);
+
+/// One value to clap, which would take a plain vector for a repeated option.
+type CoreList = Vec<usize>;
+
+/// Flags for workers.
+#[derive(Debug, Args)]
+pub(super) struct WorkerArgs {
+    /// Number of worker threads [default: one per physical core]
+    #[arg(long, value_name = "N", allow_hyphen_values = true,
+        value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: Option<u16>,
+    /// Cores to pin the workers to, round-robin, such as 0,1 or 0-3
+    #[arg(long, value_name = "LIST", value_parser = units::cores)]
+    cores: Option<CoreList>,
+    /// I/O backend; auto is epoll
+    #[arg(long, value_enum, default_value = "auto")]
+    driver: DriverChoice,
+    /// Pin every worker to a core of its own, as far as there are enough
+    #[arg(long, conflicts_with = "cores")]
+    pin: bool,
+    /// After a reload, time that old workers keep an idle connection for one more request
+    /// [default: --idle-time-max]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    drain_window: Option<Duration>,
+    /// After a reload, time until old workers close their remaining connections
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
+    drain_timeout: Duration,
+    /// After SIGTERM, time that a connection is kept after its last response for one more request
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
+    stop_window: Duration,
+    /// After SIGTERM, time until remaining connections are closed
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    stop_timeout: Duration,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DriverChoice {
+    Auto,
+    Epoll,
+    Uring,
+}
+
+/// The number of workers and their cores.
+#[derive(Debug)]
+pub(super) struct WorkerPlacement {
+    pub(super) workers: usize,
+    pub(super) cores: Vec<usize>,
+}
+
+impl WorkerArgs {
+    /// Chooses the number of workers and their cores.
+    pub(super) fn placement(&self) -> Result<WorkerPlacement, Failure> {
+        let allowed = jissoku_os::affinity::allowed().map_err(|error| Failure::of_work(&error))?;
+        let cores = self.cores.clone().unwrap_or_default();
+        if let Some(core) = cores.iter().find(|core| !allowed.contains(core)) {
+            let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+            return Err(Failure::of_input(&format!(
+                "core {core} is not available: choose from {}",
+                allowed.join(",")
+            )));
+        }
+        let physical =
+            jissoku_os::affinity::physical().map_err(|error| Failure::of_work(&error))?;
+        let default_workers = if cores.is_empty() { physical.len() } else { cores.len() };
+        let workers = self.workers.map_or(default_workers, usize::from);
+        let cores = match self.pin {
+            true if workers <= physical.len() => physical,
+            true => allowed,
+            false => cores,
+        };
+        Ok(WorkerPlacement { workers, cores })
+    }
+
+    /// Chooses the I/O backend.
+    pub(super) fn driver(&self) -> Result<driver::Settings, Failure> {
+        let backend = match self.driver {
+            DriverChoice::Auto => Backend::Auto,
+            DriverChoice::Epoll => Backend::Epoll,
+            DriverChoice::Uring => Backend::Uring,
+        };
+        if backend == Backend::Uring && !uring::is_available() {
+            return Err(Failure::of_input(
+                "io_uring is not available on this kernel: omit --driver",
+            ));
+        }
+        Ok(driver::Settings { backend, ..driver::Settings::default() })
+    }
+
+    /// `limits` with the times of draining and stopping. By default no idle connection is closed
+    /// sooner because of a reload.
+    pub(super) fn with_shutdown_limits(&self, limits: Limits) -> Limits {
+        Limits {
+            drain_idle_ns: self.drain_window.map_or(limits.idle_ns_max, nanoseconds),
+            drain_ns_max: nanoseconds(self.drain_timeout),
+            stop_idle_ns: nanoseconds(self.stop_window),
+            stop_ns_max: nanoseconds(self.stop_timeout),
+            ..limits
+        }
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = Duration::from_nanos(units::duration_ns(text)?);
+    if duration > DURATION_MAX {
+        return Err(format!("that is longer than {} h", DURATION_MAX.as_secs() / 3_600));
+    }
+    Ok(duration)
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,123 @@
+//! Signals to a server whose descriptors are exhausted: it says what it cannot do, and goes on.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Descriptors that the server may have.
+const DESCRIPTORS: usize = 128;
+
+/// Clients that come and go, and threads that have them do so.
+const CLIENTS: usize = 400;
+const CROWDS: usize = 8;
+
+/// Signals of each kind.
+const ROUNDS: usize = 60;
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+struct Server {
+    process: Child,
+    output: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Server {
+    fn start() -> Self {
+        let serve = "serve --contract --workers 2 --listen 127.0.0.1:0 --access-log /dev/null";
+        let line = format!("ulimit -n {DESCRIPTORS}; exec \"$0\" {serve} 2>&1");
+        let mut process = Command::new("sh")
+            .args(["-c", &line, env!("CARGO_BIN_EXE_jissoku")])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let output = BufReader::new(process.stdout.take().expect("its output is piped"));
+        let mut server = Self { process, output, address: String::new() };
+        let line = server.line();
+        line.split('/').nth(2).expect("an address").clone_into(&mut server.address);
+        server
+    }
+
+    /// The next line that it says.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        let size = self.output.read_line(&mut line).expect("its output can be read");
+        assert!(size > 0, "the server has ended: {:?}", self.process.try_wait());
+        line
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.process.id().to_string();
+        let sent = Command::new("kill").args([format!("-{name}"), pid]).status();
+        assert!(sent.expect("kill runs").success(), "the server has ended");
+    }
+
+    /// Asks for a reload, and returns whether it was done.
+    fn reload(&mut self) -> bool {
+        self.signal("HUP");
+        loop {
+            let line = self.line();
+            if line.contains("not reloaded") {
+                return false;
+            }
+            if line.trim() == "reloaded" {
+                return true;
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended, which a test has complained of.
+        let _ended = self.process.kill();
+        let _status = self.process.wait();
+    }
+}
+
+/// Keeps its share of the clients connected, and replaces one after the other.
+fn crowd(address: &str, is_over: &AtomicBool) {
+    let mut clients = Vec::new();
+    let mut oldest = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let Ok(mut client) = TcpStream::connect(address) else { return };
+        // Who is not taken yet has its request wait, too.
+        let _sent = client.write(GET);
+        if clients.len() < CLIENTS / CROWDS {
+            clients.push(client);
+        } else {
+            clients[oldest] = client;
+            oldest = (oldest + 1) % clients.len();
+        }
+    }
+}
+
+#[test]
+fn signals_do_not_end_a_server_without_descriptors() {
+    let mut server = Server::start();
+    let is_over = AtomicBool::new(false);
+    let address = server.address.clone();
+    thread::scope(|scope| {
+        for _ in 0..CROWDS {
+            scope.spawn(|| crowd(&address, &is_over));
+        }
+        let refused = (0..ROUNDS)
+            .filter(|_| {
+                server.signal("USR1");
+                !server.reload()
+            })
+            .count();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(refused > 0, "there was no shortage");
+    });
+    assert!((0..100).any(|_| server.reload()), "it has descriptors again");
+    let mut client = TcpStream::connect(&address).expect("it listens");
+    client.set_read_timeout(Some(Duration::from_secs(30))).expect("a time");
+    client.write_all(GET).expect("room to send");
+    let mut answer = [0; 15];
+    client.read_exact(&mut answer).expect("an answer comes");
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+}

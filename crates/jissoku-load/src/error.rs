@@ -1,0 +1,112 @@
+//! Errors of requests, by kind.
+
+use serde::Serialize;
+
+/// Why a request has no complete, expected response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestError {
+    /// Connecting failed.
+    Connect,
+    /// Receiving failed, for example after a reset.
+    Read,
+    /// Sending failed.
+    Write,
+    /// The response was not complete within the timeout.
+    Timeout,
+    /// The status is not an expected one.
+    Status,
+    /// The body is shorter than announced, or of unexpected length.
+    Length,
+    /// The body has the expected length and different bytes.
+    Body,
+    /// The response is not valid HTTP, or unsolicited.
+    Malformed,
+    /// The server closed the connection without a response.
+    Closed,
+}
+
+impl RequestError {
+    /// The name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Timeout => "timeout",
+            Self::Status => "status",
+            Self::Length => "length",
+            Self::Body => "body",
+            Self::Malformed => "malformed",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// Numbers of errors by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "each field is explained at the kind of its name")]
+pub struct ErrorCounts {
+    pub connect: u64,
+    pub read: u64,
+    pub write: u64,
+    pub timeout: u64,
+    pub status: u64,
+    pub length: u64,
+    pub body: u64,
+    pub malformed: u64,
+    pub closed: u64,
+}
+
+impl ErrorCounts {
+    /// Adds `count` errors of a kind.
+    pub fn count(&mut self, error: RequestError, count: u64) {
+        let counter = match error {
+            RequestError::Connect => &mut self.connect,
+            RequestError::Read => &mut self.read,
+            RequestError::Write => &mut self.write,
+            RequestError::Timeout => &mut self.timeout,
+            RequestError::Status => &mut self.status,
+            RequestError::Length => &mut self.length,
+            RequestError::Body => &mut self.body,
+            RequestError::Malformed => &mut self.malformed,
+            RequestError::Closed => &mut self.closed,
+        };
+        *counter += count;
+    }
+
+    /// All kinds with their names, in the order of a request's life.
+    #[must_use]
+    pub fn by_name(&self) -> [(&'static str, u64); 9] {
+        [
+            ("connect", self.connect),
+            ("read", self.read),
+            ("write", self.write),
+            ("timeout", self.timeout),
+            ("status", self.status),
+            ("length", self.length),
+            ("body", self.body),
+            ("malformed", self.malformed),
+            ("closed", self.closed),
+        ]
+    }
+
+    /// The sum over all kinds.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.by_name().iter().map(|(_, count)| count).sum()
+    }
+
+    /// Adds the errors of another worker.
+    pub fn add(&mut self, other: &Self) {
+        self.connect += other.connect;
+        self.read += other.read;
+        self.write += other.write;
+        self.timeout += other.timeout;
+        self.status += other.status;
+        self.length += other.length;
+        self.body += other.body;
+        self.malformed += other.malformed;
+        self.closed += other.closed;
+    }
+}

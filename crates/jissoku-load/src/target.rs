@@ -1,0 +1,158 @@
+//! One worker's share of the load on one target.
+
+use std::collections::VecDeque;
+
+use jissoku_os::socket::Endpoint;
+
+use crate::connection::{Connection, ConnectionState};
+use crate::counters::Counters;
+use crate::histogram::Histogram;
+use crate::plan::Plan;
+use crate::request_cycle::{RequestCycle, WorkerIndex};
+use crate::schedule::Schedule;
+use crate::tls::Tls;
+
+/// A target, as seen by one worker.
+#[derive(Debug)]
+pub(crate) struct Target<'a> {
+    pub(crate) endpoint: &'a Endpoint,
+    /// TLS settings; `None` for plain text.
+    pub(crate) tls: Option<&'a Tls>,
+    pub(crate) request_cycle: RequestCycle<'a>,
+    pub(crate) counters: Counters,
+    /// Connections with capacity for a request; the one that has been free for longest is first.
+    pub(crate) free: VecDeque<u32>,
+    /// Requests that may still be sent.
+    pub(crate) budget: u64,
+    pub(crate) in_flight: u64,
+    /// Connections that are being established or have not sent a request yet.
+    pub(crate) unused_connections: u64,
+    /// Unused slots for further connections (`OnBusy::Open`).
+    pub(crate) spare_slots: Vec<u32>,
+    pub(crate) last_error: Option<std::io::Error>,
+    /// Duration of TCP or Unix connects, without the TLS handshake.
+    pub(crate) connect: Histogram,
+    /// Duration of TLS handshakes.
+    pub(crate) handshake: Histogram,
+    /// TLS handshakes that resumed an earlier session.
+    pub(crate) resumed: u64,
+    /// Connections established since the start, and failed attempts.
+    pub(crate) opened: u64,
+    pub(crate) refused: u64,
+    schedule: Option<Schedule<'a>>,
+    due_ns: u64,
+}
+
+impl<'a> Target<'a> {
+    pub(crate) fn new(
+        plan: &'a Plan,
+        number: usize,
+        endpoint: &'a Endpoint,
+        worker_index: WorkerIndex,
+    ) -> Self {
+        let target = &plan.targets[number];
+        Self {
+            endpoint,
+            tls: target.tls.as_ref(),
+            request_cycle: RequestCycle::new(target, plan.pipeline, worker_index),
+            counters: Counters::new(target.specs.len()),
+            free: VecDeque::new(),
+            budget: u64::MAX,
+            in_flight: 0,
+            unused_connections: 0,
+            spare_slots: Vec::new(),
+            last_error: None,
+            connect: Histogram::new(),
+            handshake: Histogram::new(),
+            resumed: 0,
+            opened: 0,
+            refused: 0,
+            schedule: None,
+            due_ns: u64::MAX,
+        }
+    }
+
+    /// Sends requests at the due times of `schedule` from now on.
+    pub(crate) fn set_schedule(&mut self, schedule: Schedule<'a>) {
+        self.schedule = Some(schedule);
+        let _never_ns = self.pop_due();
+    }
+
+    /// When the next request is due; `u64::MAX` in the closed loop.
+    pub(crate) fn due_ns(&self) -> u64 {
+        if self.budget > 0 { self.due_ns } else { u64::MAX }
+    }
+
+    /// Removes the next request from the schedule and returns its due time.
+    pub(crate) fn pop_due(&mut self) -> u64 {
+        let next_ns = self.schedule.as_mut().map_or(u64::MAX, Schedule::pop);
+        std::mem::replace(&mut self.due_ns, next_ns)
+    }
+
+    /// Records how long overdue requests have waited, and returns their number.
+    pub(crate) fn record_overdue(&mut self, now_ns: u64) -> u64 {
+        let mut count = 0;
+        if let Some((schedule, due_ns)) =
+            self.pending_schedule().filter(|(_, due_ns)| *due_ns <= now_ns)
+        {
+            let waited = &mut self.counters.waited;
+            waited.record(now_ns - due_ns);
+            count = 1;
+            schedule.for_each_due(now_ns, self.budget - 1, |due_ns, alike| {
+                waited.record_many(now_ns - due_ns, alike);
+                count += alike;
+            });
+        }
+        count
+    }
+
+    /// Number of overdue requests, at most `limit`.
+    pub(crate) fn overdue(&self, now_ns: u64, limit: u64) -> u64 {
+        let mut count = 0;
+        if let Some((schedule, _)) = self.pending_schedule().filter(|(_, due_ns)| *due_ns <= now_ns)
+        {
+            let limit = limit.min(self.budget);
+            count = limit.min(1);
+            schedule.for_each_due(now_ns, limit.saturating_sub(1), |_, alike| count += alike);
+        }
+        count
+    }
+
+    /// Drops the next due request and counts it as shed.
+    pub(crate) fn shed(&mut self) {
+        let _due_ns = self.pop_due();
+        self.budget -= 1;
+        self.counters.shed += 1;
+    }
+
+    /// The remaining schedule and the next due time, in the open loop.
+    fn pending_schedule(&self) -> Option<(Schedule<'a>, u64)> {
+        let due_ns = self.due_ns();
+        self.schedule.filter(|_| due_ns < u64::MAX).map(|schedule| (schedule, due_ns))
+    }
+
+    /// Prepares the next `count` requests for `connection` and counts them as sent.
+    #[inline]
+    pub(crate) fn prepare_requests(&mut self, count: u16, connection: &mut Connection) {
+        let range = self.request_cycle.prepare(usize::from(connection.next_spec), count);
+        (connection.unsent, connection.unsent_end) = (range.len(), range.end);
+        connection.next_spec = self.request_cycle.spec_after(connection.next_spec, count);
+        connection.requests_left = connection.requests_left.saturating_sub(u32::from(count));
+        let count = u64::from(count);
+        self.budget -= count;
+        self.in_flight += count;
+        self.counters.sent += count;
+        if !connection.has_sent {
+            connection.has_sent = true;
+            self.unused_connections -= 1;
+        }
+    }
+
+    /// Closes a connection and frees its slot.
+    pub(crate) fn release(&mut self, connection: &mut Connection) {
+        if connection.state != ConnectionState::Closed && !connection.has_sent {
+            self.unused_connections -= 1;
+        }
+        connection.reset();
+    }
+}

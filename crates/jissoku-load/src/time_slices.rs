@@ -1,0 +1,316 @@
+//! Time-sliced load: several targets are connected, and one of them is loaded at a time.
+//!
+//! A slice is a fixed number of requests to one target, evenly spaced at the plan's rate. It ends
+//! when its time is over and its last response has come. The order is a palindrome (A B C, C B A),
+//! so that drift that is slow compared to this cycle affects all targets equally. The window opens
+//! and closes between two cycles, so every target gets the same number of requests in it.
+//!
+//! A slice may begin with settling requests, which are sent and not counted: the first request of
+//! each connection after the other targets' slices finds cold caches, in the server and in the
+//! kernel.
+//!
+//! CPU time is that of each server over the whole window, so that background work during other
+//! slices (garbage collection, timers) is charged to it. The time within its own slices is reported
+//! separately.
+
+use std::mem;
+
+use crate::counters::Counters;
+use crate::cpu_monitor::CpuMonitor;
+use crate::plan::Plan;
+use crate::schedule::Schedule;
+use crate::target::Target;
+use crate::window::Timing;
+use crate::worker::Worker;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The due times of one slice: `count` evenly spaced requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SliceSchedule {
+    pub(crate) began_ns: u64,
+    pub(crate) rate_rps: u64,
+    pub(crate) count: u64,
+    /// Requests taken from the schedule.
+    pub(crate) taken: u64,
+}
+
+impl SliceSchedule {
+    /// When request `index` of the slice is due; `u64::MAX` after its end.
+    pub(crate) fn due_ns(&self, index: u64) -> u64 {
+        if index < self.count { self.began_ns + spacing_ns(index, self.rate_rps) } else { u64::MAX }
+    }
+
+    /// Removes and returns the next due time.
+    pub(crate) fn pop(&mut self) -> u64 {
+        let due_ns = self.due_ns(self.taken);
+        self.taken = self.taken.saturating_add(1);
+        due_ns
+    }
+
+    /// When the slice ends, if its last response has come by then.
+    fn ends_ns(&self) -> u64 {
+        self.began_ns + spacing_ns(self.count, self.rate_rps)
+    }
+}
+
+/// Duration of `count` evenly spaced requests.
+fn spacing_ns(count: u64, rate_rps: u64) -> u64 {
+    let after_ns = u128::from(count) * u128::from(SECOND_NS) / u128::from(rate_rps.max(1));
+    u64::try_from(after_ns).unwrap_or(u64::MAX)
+}
+
+/// Number of requests due in `length_ns`, at least one.
+fn count_of(rate_rps: u64, length_ns: u64) -> u64 {
+    let count = u128::from(rate_rps) * u128::from(length_ns) + u128::from(SECOND_NS / 2);
+    u64::try_from(count / u128::from(SECOND_NS)).unwrap_or(u64::MAX).max(1)
+}
+
+/// Totals of one target's slices in the window.
+#[derive(Clone, Debug, Default)]
+pub struct SliceTotals {
+    /// Duration of its slices, without settling.
+    pub duration_ns: u64,
+    /// CPU time of the watched server in each of its own slices, in order and without settling; 0
+    /// where it could not be read.
+    pub cpu_ns: Vec<u64>,
+    /// CPU time of the watched server during settling.
+    pub settling_cpu_ns: u64,
+    /// Correct responses to settling requests, which are counted nowhere else.
+    pub settling_requests: u64,
+}
+
+/// Schedules the slices and sums them up.
+#[derive(Debug)]
+pub(crate) struct TimeSlicer {
+    rate_rps: u64,
+    count: u64,
+    /// Settling requests of each slice.
+    settling: u64,
+    warmup_requests: u64,
+    /// Slices begun since the start.
+    slices_begun: u64,
+    /// Whether the slice is still settling.
+    is_settling: bool,
+    /// Counters of settling requests, by target.
+    settling_counters: Vec<Counters>,
+    slice: SliceSchedule,
+    target: usize,
+    /// CPU time of the target's server at the start of its slice.
+    cpu_ns: Option<u64>,
+    is_open: bool,
+    pub(crate) totals: Vec<SliceTotals>,
+}
+
+/// What happens after a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CycleEvent {
+    /// The next slice begins.
+    None,
+    /// A cycle is over and all targets are warmed up: the window may open.
+    Open,
+    /// A cycle of the window is over: it may close.
+    Close,
+}
+
+impl TimeSlicer {
+    pub(crate) fn new(plan: &Plan, rate_rps: u64, length_ns: u64) -> Self {
+        let targets = plan.targets.len();
+        let count = count_of(rate_rps, length_ns);
+        Self {
+            rate_rps,
+            count: count.saturating_sub(plan.settling_requests).max(1),
+            settling: plan.settling_requests,
+            warmup_requests: plan.warmup_requests,
+            slices_begun: 0,
+            is_settling: false,
+            settling_counters: plan
+                .targets
+                .iter()
+                .map(|target| Counters::new(target.specs.len()))
+                .collect(),
+            slice: SliceSchedule { began_ns: 0, rate_rps, count: 0, taken: 0 },
+            target: 0,
+            cpu_ns: None,
+            is_open: false,
+            totals: vec![SliceTotals::default(); targets],
+        }
+    }
+
+    /// The target of slice `number`.
+    fn target_at(number: u64, targets: usize) -> usize {
+        let place = usize::try_from(number % (2 * targets as u64)).unwrap_or(0);
+        if place < targets { place } else { 2 * targets - 1 - place }
+    }
+
+    /// Whether the slice's time is over and none of its requests is in flight.
+    fn is_over(&self, now_ns: u64, targets: &[Target<'_>]) -> bool {
+        let target = &targets[self.target];
+        now_ns >= self.slice.ends_ns() && target.due_ns() == u64::MAX && target.in_flight == 0
+    }
+
+    /// Begins the next slice at `now_ns`, with settling if it has any.
+    fn begin(&mut self, now_ns: u64, targets: &mut [Target<'_>], monitor: Option<&CpuMonitor>) {
+        self.target = Self::target_at(self.slices_begun, targets.len());
+        self.slices_begun += 1;
+        self.is_settling = self.settling > 0;
+        self.cpu_ns = monitor.and_then(|monitor| monitor.cpu_ns(self.target));
+        self.start_requests(now_ns, targets);
+    }
+
+    /// Sets the schedule of the target: settling requests or counted ones.
+    fn start_requests(&mut self, now_ns: u64, targets: &mut [Target<'_>]) {
+        let target = &mut targets[self.target];
+        let count = if self.is_settling { self.settling } else { self.count };
+        if self.is_settling {
+            mem::swap(&mut target.counters, &mut self.settling_counters[self.target]);
+        }
+        self.slice = SliceSchedule { began_ns: now_ns, rate_rps: self.rate_rps, count, taken: 0 };
+        target.set_schedule(Schedule::Slice(self.slice));
+    }
+
+    /// CPU time of the target's server since the last reading.
+    fn cpu_used_ns(&mut self, monitor: Option<&CpuMonitor>) -> u64 {
+        let now_ns = monitor.and_then(|monitor| monitor.cpu_ns(self.target));
+        let before_ns = mem::replace(&mut self.cpu_ns, now_ns);
+        now_ns.zip(before_ns).map_or(0, |(now_ns, before_ns)| now_ns.saturating_sub(before_ns))
+    }
+
+    /// Ends settling: the following requests count.
+    fn end_settling(
+        &mut self,
+        now_ns: u64,
+        targets: &mut [Target<'_>],
+        monitor: Option<&CpuMonitor>,
+    ) {
+        mem::swap(&mut targets[self.target].counters, &mut self.settling_counters[self.target]);
+        let cpu_used_ns = self.cpu_used_ns(monitor);
+        if self.is_open {
+            self.totals[self.target].settling_cpu_ns += cpu_used_ns;
+        }
+        self.is_settling = false;
+        self.start_requests(now_ns, targets);
+    }
+
+    /// Adds a finished slice to its target's totals.
+    fn end(&mut self, now_ns: u64, monitor: Option<&CpuMonitor>) {
+        let cpu_used_ns = self.cpu_used_ns(monitor);
+        if self.is_open {
+            let totals = &mut self.totals[self.target];
+            totals.duration_ns += now_ns - self.slice.began_ns;
+            totals.cpu_ns.push(cpu_used_ns);
+        }
+    }
+
+    /// The window opens: earlier settling counters are reset.
+    fn open(&mut self) {
+        self.is_open = true;
+        for counters in &mut self.settling_counters {
+            *counters = Counters::new(counters.per_spec.len());
+        }
+    }
+
+    /// Returns the totals; errors of settling requests are counted like any other.
+    pub(crate) fn finish(mut self, targets: &mut [Target<'_>]) -> Vec<SliceTotals> {
+        if self.is_settling {
+            mem::swap(&mut targets[self.target].counters, &mut self.settling_counters[self.target]);
+        }
+        for ((target, settling_counters), totals) in
+            targets.iter_mut().zip(&self.settling_counters).zip(&mut self.totals)
+        {
+            target.counters.errors.add(&settling_counters.errors);
+            totals.settling_requests = settling_counters.requests;
+        }
+        self.totals
+    }
+
+    /// Whether a cycle has just ended, and what follows for the window.
+    fn cycle_event(&self, targets: &[Target<'_>]) -> CycleEvent {
+        if !self.slices_begun.is_multiple_of(2 * targets.len() as u64) {
+            return CycleEvent::None;
+        }
+        if self.is_open {
+            return CycleEvent::Close;
+        }
+        let sent = targets
+            .iter()
+            .zip(&self.settling_counters)
+            .map(|(target, settling_counters)| target.counters.sent + settling_counters.sent);
+        let is_warm = sent.min().is_none_or(|least| least >= self.warmup_requests);
+        if is_warm { CycleEvent::Open } else { CycleEvent::None }
+    }
+}
+
+impl Worker<'_> {
+    /// Begins the first slice, if targets are loaded one at a time.
+    pub(crate) fn begin_slices(&mut self, now_ns: u64) {
+        if let Some(slicer) = &mut self.slicer {
+            slicer.begin(now_ns, &mut self.targets, None);
+        }
+    }
+
+    /// Whether the current slice is over.
+    #[inline]
+    pub(crate) fn is_slice_over(&self, now_ns: u64) -> bool {
+        self.slicer.as_ref().is_some_and(|slicer| slicer.is_over(now_ns, &self.targets))
+    }
+
+    /// Begins the next slice, and opens or closes the window between two cycles. Returns true when
+    /// the window is over.
+    pub(crate) fn next_slice(&mut self, now_ns: u64, timing: Timing) -> bool {
+        let Some(mut slicer) = self.slicer.take() else { return false };
+        let monitor = self.window_hooks.map(|window_hooks| window_hooks.monitor);
+        if slicer.is_settling {
+            slicer.end_settling(now_ns, &mut self.targets, monitor);
+            self.slicer = Some(slicer);
+            return false;
+        }
+        slicer.end(now_ns, monitor);
+        let mut is_over = false;
+        match slicer.cycle_event(&self.targets) {
+            CycleEvent::Open if now_ns >= timing.open_ns => {
+                self.open(timing);
+                slicer.open();
+            }
+            CycleEvent::Close => is_over = self.window.is_over(now_ns),
+            CycleEvent::Open | CycleEvent::None => {}
+        }
+        if !is_over {
+            slicer.begin(self.clock.now_ns(), &mut self.targets, monitor);
+        }
+        self.slicer = Some(slicer);
+        self.schedule_timers(timing);
+        is_over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_is_a_palindrome() {
+        let order = |targets| {
+            (0..2 * targets as u64).map(move |slice| TimeSlicer::target_at(slice, targets))
+        };
+        assert!(order(3).eq([0, 1, 2, 2, 1, 0]));
+        assert!(order(2).eq([0, 1, 1, 0]));
+        assert!(order(1).eq([0, 0]));
+        assert_eq!(TimeSlicer::target_at(6, 3), 0);
+    }
+
+    #[test]
+    fn a_slice_has_as_many_requests_as_fit_and_at_least_one() {
+        assert_eq!(count_of(20_000, 100_000_000), 2_000);
+        assert_eq!(count_of(1_000, 5_000_000), 5);
+        assert_eq!(count_of(1, 1_000_000), 1);
+    }
+
+    #[test]
+    fn requests_of_a_slice_are_evenly_spaced() {
+        let mut slice = SliceSchedule { began_ns: 7, rate_rps: 1_000, count: 3, taken: 0 };
+        let due_ns: Vec<u64> = (0..5).map(|_| slice.pop()).collect();
+        assert_eq!(due_ns, [7, 1_000_007, 2_000_007, u64::MAX, u64::MAX]);
+        assert_eq!(slice.ends_ns(), 3_000_007);
+    }
+}

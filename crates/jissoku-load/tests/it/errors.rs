@@ -1,0 +1,147 @@
+//! Errors are counted by kind, exactly, and do not stop the measurement.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread::spawn;
+
+use jissoku_load::{ErrorCounts, RunError};
+
+use crate::scripted::{Act, HELLO, Server};
+use crate::{measure, plan, try_to_measure};
+
+/// Every fifth request of 100 fails, always in the same way.
+fn one_in_five(act: impl Fn() -> Act + Send + Sync + 'static) -> (u64, ErrorCounts) {
+    let server = Server::new(move |place| match place.overall % 5 {
+        4 => act(),
+        _ => Act::Say(HELLO.to_owned()),
+    });
+    let outcome = measure(&plan(&[server.url()], 100));
+    assert_eq!(server.requests(), 100);
+    (outcome.targets[0].counters.requests, outcome.targets[0].counters.errors)
+}
+
+#[test]
+fn wrong_bytes_are_found() {
+    let wrong = || Act::Say(HELLO.replace("Hello", "HellO"));
+    assert_eq!(one_in_five(wrong), (80, ErrorCounts { body: 20, ..ErrorCounts::default() }));
+}
+
+#[test]
+fn a_wrong_status_is_found() {
+    let wrong = || Act::Say(HELLO.replace("200", "503"));
+    assert_eq!(one_in_five(wrong), (80, ErrorCounts { status: 20, ..ErrorCounts::default() }));
+}
+
+#[test]
+fn a_wrong_length_is_found() {
+    let wrong = || Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell".to_owned());
+    assert_eq!(one_in_five(wrong), (80, ErrorCounts { length: 20, ..ErrorCounts::default() }));
+}
+
+#[test]
+fn a_body_that_ends_early_is_found() {
+    let wrong = || Act::SayAndClose(HELLO.replace("Hello", "Hell"));
+    assert_eq!(one_in_five(wrong), (80, ErrorCounts { length: 20, ..ErrorCounts::default() }));
+}
+
+#[test]
+fn a_close_instead_of_a_response_is_an_error() {
+    let wrong = || Act::SayAndClose(String::new());
+    assert_eq!(one_in_five(wrong), (80, ErrorCounts { closed: 20, ..ErrorCounts::default() }));
+}
+
+#[test]
+fn garbage_is_found() {
+    let wrong = || Act::Say("Hello\r\n\r\n".to_owned());
+    assert_eq!(one_in_five(wrong), (80, ErrorCounts { malformed: 20, ..ErrorCounts::default() }));
+}
+
+#[test]
+fn an_announced_close_loses_nothing() {
+    let last = HELLO.replace("Content", "Connection: close\r\nContent");
+    let server = Server::new(move |place| match place.on_connection {
+        9 => Act::SayAndClose(last.clone()),
+        _ => Act::Say(HELLO.to_owned()),
+    });
+    let mut plan = plan(&[server.url()], 100);
+    plan.connections = 1;
+    let outcome = measure(&plan);
+    let target = &outcome.targets[0];
+    assert_eq!((target.counters.requests, target.counters.errors), (100, ErrorCounts::default()));
+    assert_eq!((target.opened, server.requests()), (10, 100));
+}
+
+#[test]
+fn the_rest_of_a_pipeline_is_lost_with_its_connection() {
+    let server = Server::new(|place| match place.on_connection {
+        5 => Act::SayAndClose(HELLO.replace("Hello", "Hell")),
+        _ => Act::Say(HELLO.to_owned()),
+    });
+    let mut plan = plan(&[server.url()], 80);
+    (plan.pipeline, plan.connections) = (8, 1);
+    let counters = &measure(&plan).targets[0].counters;
+    // The kernel may send a reset, since the requests were unread at the server.
+    let lost = counters.errors.closed + counters.errors.read;
+    assert_eq!((counters.requests, counters.errors.length + lost), (50, 30));
+}
+
+#[test]
+fn a_missing_response_is_a_timeout() {
+    let server = Server::new(|place| match place.overall {
+        0..4 => Act::Ignore,
+        _ => Act::Say(HELLO.to_owned()),
+    });
+    let mut plan = plan(&[server.url()], 10);
+    plan.timeout_ns = 1_000_000_000;
+    let outcome = measure(&plan);
+    let target = &outcome.targets[0];
+    assert_eq!(target.counters.errors, ErrorCounts { timeout: 4, ..ErrorCounts::default() });
+    // The last responses may come before all four connections are established again.
+    assert_eq!(target.counters.requests, 6);
+    assert!((5..=8).contains(&target.opened), "{}", target.opened);
+}
+
+#[test]
+fn an_unsolicited_response_is_an_error() {
+    let server = Server::new(|place| match place.overall {
+        0 => Act::Say(HELLO.repeat(2)),
+        _ => Act::Say(HELLO.to_owned()),
+    });
+    let mut plan = plan(&[server.url()], 10);
+    plan.connections = 1;
+    let counters = &measure(&plan).targets[0].counters;
+    assert_eq!((counters.requests, counters.errors.malformed), (10, 1));
+}
+
+#[test]
+fn a_refused_connection_is_an_error_that_names_the_url() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+    drop(listener);
+    for url in [url, "unix:/nobody/here.sock:/".to_owned()] {
+        let failure =
+            try_to_measure(&plan(std::slice::from_ref(&url), 1)).expect_err("nobody is there");
+        assert!(failure.to_string().contains(&url), "{failure}");
+        assert!(matches!(failure, RunError::Unreachable { .. }));
+    }
+}
+
+#[test]
+fn a_run_of_n_requests_ends_if_the_server_dies() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+    let server = spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the load generator connects");
+        drop(listener);
+        let mut request = [0; 4096];
+        let _size = stream.read(&mut request).expect("it asks");
+        stream.write_all(HELLO.as_bytes()).expect("it listens");
+    });
+    let mut plan = plan(&[url], 6);
+    plan.connections = 1;
+    let counters = &measure(&plan).targets[0].counters;
+    server.join().expect("the server does not panic");
+    // The second request may have been sent before the connection ended, or not.
+    assert!(counters.errors.connect >= 4, "{:?}", counters.errors);
+    assert_eq!((counters.requests, counters.errors.total()), (1, 5));
+}

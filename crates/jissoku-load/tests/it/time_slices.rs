@@ -1,0 +1,134 @@
+//! Time slices: targets are loaded one at a time, equally often, and the window consists of
+//! complete cycles.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+
+use jissoku_load::{Idle, Outcome, Pace, Plan, StopCondition};
+
+use crate::scripted::{Act, HELLO, Server};
+use crate::{measure, plan};
+
+const MILLISECOND_NS: u64 = 1_000_000;
+
+/// Time slices of 10 requests at 1,000 per second, for at least one cycle.
+fn in_turns(servers: &[&Server], change: impl Fn(&mut Plan)) -> Outcome {
+    let urls: Vec<String> = servers.iter().map(|server| server.url()).collect();
+    let mut plan = plan(&urls, 0);
+    (plan.pace, plan.idle) = (Pace::Constant { rate_rps: 1_000 }, Idle::Spin);
+    plan.slice_ns = Some(10 * MILLISECOND_NS);
+    plan.stop = StopCondition { duration_ns: Some(MILLISECOND_NS), requests: None };
+    change(&mut plan);
+    measure(&plan)
+}
+
+fn polite() -> Server {
+    Server::new(|_| Act::Say(HELLO.to_owned()))
+}
+
+#[test]
+fn all_targets_get_equally_many_requests() {
+    let (one, other) = (polite(), polite());
+    let outcome = in_turns(&[&one, &other], |_| {});
+    for (target, server) in outcome.targets.iter().zip([&one, &other]) {
+        // One cycle before the window and one in it: two slices of ten requests each.
+        assert_eq!((target.counters.requests, server.requests()), (20, 40));
+        let slices = target.slices.as_ref().expect("there were turns");
+        assert_eq!(slices.cpu_ns.len(), 2);
+        assert!(slices.duration_ns >= 20 * MILLISECOND_NS);
+    }
+}
+
+#[test]
+fn slices_are_in_palindromic_order() {
+    let (note, order) = channel();
+    let named = |name: char| {
+        let note = note.clone();
+        Server::new(move |_| {
+            note.send(name).expect("somebody listens");
+            Act::Say(HELLO.to_owned())
+        })
+    };
+    let (one, other, third) = (named('a'), named('b'), named('c'));
+    in_turns(&[&one, &other, &third], |_| {});
+    let order: Vec<char> = order.try_iter().collect();
+    let slices: Vec<char> = order.chunks(10).map(|slice| slice[0]).collect();
+    assert_eq!(slices.iter().collect::<String>(), "abccbaabccba");
+    order.chunks(10).for_each(|slice| assert!(slice.iter().all(|name| *name == slice[0])));
+}
+
+#[test]
+fn settling_requests_are_sent_and_not_counted_and_their_failures_are() {
+    let (one, other) = (polite(), polite());
+    let outcome = in_turns(&[&one, &other], |plan| plan.settling_requests = 4);
+    for (target, server) in outcome.targets.iter().zip([&one, &other]) {
+        let slices = target.slices.as_ref().expect("there were turns");
+        assert_eq!(
+            (target.counters.requests, slices.settling_requests, server.requests()),
+            (12, 8, 40)
+        );
+        assert_eq!(target.counters.latency.count(), 12);
+    }
+    let asked = AtomicU64::new(0);
+    let rude = Server::new(move |_| {
+        let number = asked.fetch_add(1, Ordering::SeqCst);
+        // The first request of each slice is a settling one.
+        let wrong = "HTTP/1.1 500 No\r\nContent-Length: 5\r\n\r\nHello";
+        Act::Say(if number.is_multiple_of(10) { wrong } else { HELLO }.to_owned())
+    });
+    let outcome = in_turns(&[&rude], |plan| plan.settling_requests = 4);
+    assert_eq!(outcome.targets[0].counters.requests, 12);
+    assert_eq!(outcome.targets[0].counters.errors.total(), 2);
+}
+
+#[test]
+fn the_window_opens_when_all_targets_are_warmed_up() {
+    let (one, other) = (polite(), polite());
+    let outcome = in_turns(&[&one, &other], |plan| plan.warmup_requests = 41);
+    for (target, server) in outcome.targets.iter().zip([&one, &other]) {
+        // Twenty requests per cycle: the third cycle completes the warm-up, the fourth is the
+        // window.
+        assert_eq!((target.counters.requests, server.requests()), (20, 80));
+    }
+}
+
+#[test]
+fn a_slice_waits_for_its_last_response() {
+    let slow =
+        Server::new(
+            |place| {
+                if place.overall % 10 == 9 { Act::Ignore } else { Act::Say(HELLO.to_owned()) }
+            },
+        );
+    let other = polite();
+    let outcome = in_turns(&[&slow, &other], |plan| plan.timeout_ns = 250 * MILLISECOND_NS);
+    assert_eq!(outcome.targets[0].counters.requests, 18);
+    assert_eq!(outcome.targets[0].counters.errors.total(), 2);
+    assert_eq!(outcome.targets[1].counters.requests, 20);
+    let slices = outcome.targets[0].slices.as_ref().expect("there were turns");
+    assert!(slices.duration_ns >= 2 * 250 * MILLISECOND_NS);
+}
+
+#[test]
+fn slices_require_a_rate_one_thread_and_spinning() {
+    let url = "http://127.0.0.1:1/".to_owned();
+    let refusal = |change: &dyn Fn(&mut Plan)| {
+        let mut plan = plan(std::slice::from_ref(&url), 0);
+        (plan.pace, plan.idle) = (Pace::Constant { rate_rps: 1_000 }, Idle::Spin);
+        plan.slice_ns = Some(10 * MILLISECOND_NS);
+        plan.stop = StopCondition { duration_ns: Some(MILLISECOND_NS), requests: None };
+        change(&mut plan);
+        plan.check().err().map(|bad| bad.to_string())
+    };
+    assert_eq!(refusal(&|_| {}), None);
+    for (change, word) in [
+        (&(|plan: &mut Plan| plan.pace = Pace::Closed) as &dyn Fn(&mut Plan), "rate"),
+        (&|plan| plan.threads = 2, "thread"),
+        (&|plan| plan.idle = Idle::Block, "spin"),
+        (&|plan| plan.slice_ns = Some(0), "zero"),
+        (&|plan| (plan.slice_ns, plan.settling_requests) = (None, 1), "--settle"),
+    ] {
+        let refusal = refusal(change).expect("it is refused");
+        assert!(refusal.contains(word), "{refusal}");
+    }
+}

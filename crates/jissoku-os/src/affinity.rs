@@ -1,0 +1,78 @@
+//! CPU affinity of threads.
+
+use std::io;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The cores the calling thread may run on, ascending, as the kernel numbers them.
+///
+/// # Errors
+/// The error of `sched_getaffinity(2)`.
+pub fn allowed() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect())
+}
+
+/// The first allowed hardware thread of every physical core; all of them if the topology is unknown
+/// (`/sys/devices/system/cpu/`).
+///
+/// # Errors
+/// The error of `sched_getaffinity(2)`.
+pub fn physical() -> io::Result<Vec<usize>> {
+    let siblings_of = |core: usize| {
+        let at = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+        std::fs::read_to_string(at).ok()
+    };
+    Ok(first_of_each(&allowed()?, siblings_of))
+}
+
+fn first_of_each(cores: &[usize], siblings_of: impl Fn(usize) -> Option<String>) -> Vec<usize> {
+    let mut seen = Vec::new();
+    let is_first = |&core: &usize| {
+        let Some(siblings) = siblings_of(core) else { return true };
+        let is_new = !seen.contains(&siblings);
+        seen.push(siblings);
+        is_new
+    };
+    cores.iter().copied().filter(is_first).collect()
+}
+
+/// Pins the calling thread to `cores`; threads it starts later inherit that.
+///
+/// # Errors
+/// The error of `sched_setaffinity(2)`: none of `cores` exists or is allowed.
+pub fn pin(cores: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for &core in cores.iter().filter(|&&core| core < CpuSet::MAX_CPU) {
+        set.set(core);
+    }
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_stays_where_it_was_put() {
+        let home = allowed().expect("affinity can be read");
+        let last = *home.last().expect("a thread may run somewhere");
+        pin(&[last]).expect("an allowed core can be chosen");
+        assert_eq!(allowed().expect("affinity can be read"), [last]);
+        pin(&home).expect("the way back is open");
+    }
+
+    #[test]
+    fn one_thread_of_every_core_is_chosen() {
+        let pairs = |core: usize| Some(format!("{},{}", core % 4, core % 4 + 4));
+        assert_eq!(first_of_each(&[0, 1, 2, 3, 4, 5, 6, 7], pairs), [0, 1, 2, 3]);
+        assert_eq!(first_of_each(&[1, 5, 6], pairs), [1, 6]);
+        assert_eq!(first_of_each(&[1, 5, 6], |_| None), [1, 5, 6]);
+        assert!(!physical().expect("affinity can be read").is_empty());
+    }
+
+    #[test]
+    fn no_core_at_all_is_an_error() {
+        assert!(pin(&[]).is_err());
+    }
+}

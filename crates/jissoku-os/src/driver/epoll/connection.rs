@@ -1,0 +1,189 @@
+//! Events of one connection: calls of the handler, and sends.
+
+use super::slot::ReadState;
+use super::{Buffers, Driver};
+use crate::driver::send_buffer::Sent;
+use crate::driver::{ConnectionId, Handler, Next};
+use crate::epoll::Interest;
+use crate::socket::{self, Received};
+
+impl<H: Handler> Driver<H> {
+    /// Processes an epoll event.
+    pub(super) fn on_event(&mut self, handler: &mut H, id: ConnectionId, flags: Interest) {
+        let Some(slot) = self.slab.get(id) else { return };
+        if flags.contains(Interest::ERR) {
+            self.close(handler, id);
+            return;
+        }
+        if flags.contains(Interest::OUT) && slot.unsent.is_some() {
+            self.flush(handler, id);
+        }
+        if flags.intersects(Interest::IN | Interest::RDHUP | Interest::HUP) {
+            let is_last = flags.intersects(Interest::RDHUP | Interest::HUP);
+            self.receive(handler, id, is_last);
+        }
+    }
+
+    /// Receives once, if the handler wants bytes; otherwise records that the socket is readable.
+    ///
+    /// `is_last`: end of file follows the available bytes, and will not be reported again.
+    pub(super) fn receive(&mut self, handler: &mut H, id: ConnectionId, is_last: bool) {
+        let Some(slot) = self.slab.get(id) else { return };
+        if slot.read_state == ReadState::Eof {
+            return;
+        }
+        slot.read_state = ReadState::Ready;
+        let is_wanted = matches!(slot.next, Next::Receive | Next::ShutdownWrite);
+        if !is_wanted || slot.unsent.is_some() {
+            return;
+        }
+        let Buffers { received, output, .. } = &mut self.buffers;
+        let next = match socket::receive(&slot.socket, received) {
+            Ok(Received::Bytes(size)) => {
+                // A receive that did not fill the buffer has drained the socket (`epoll(7)`).
+                if !is_last && size < received.len() {
+                    slot.read_state = ReadState::NotReady;
+                }
+                handler.on_data(&mut slot.connection, &received[..size], output)
+            }
+            Ok(Received::End) => {
+                slot.read_state = ReadState::Eof;
+                handler.on_eof(&mut slot.connection, output)
+            }
+            Ok(Received::NotYet) => {
+                slot.read_state = ReadState::NotReady;
+                return;
+            }
+            Err(_) => return self.close(handler, id),
+        };
+        self.apply_next(handler, id, next);
+    }
+
+    pub(super) fn resume(&mut self, handler: &mut H, id: ConnectionId) {
+        let Some(slot) = self.slab.get(id) else { return };
+        let unsent = slot.unsent.as_ref().map_or(0, |unsent| unsent.size());
+        let next = handler.resume(&mut slot.connection, unsent, &mut self.buffers.output);
+        self.apply_next(handler, id, next);
+    }
+
+    pub(super) fn call_queued(&mut self, handler: &mut H, id: ConnectionId) {
+        let Some(slot) = self.slab.get(id) else { return };
+        slot.is_queued = false;
+        match slot.next {
+            // It continues when the output is flushed.
+            _ if slot.unsent.is_some() => {}
+            Next::Yield => self.resume(handler, id),
+            Next::Receive | Next::ShutdownWrite if slot.read_state == ReadState::Ready => {
+                self.receive(handler, id, true);
+            }
+            Next::Receive | Next::ShutdownWrite | Next::Suspend | Next::Close | Next::Abort => {}
+        }
+    }
+
+    /// Sends the output of a handler call and applies its `Next`.
+    fn apply_next(&mut self, handler: &mut H, id: ConnectionId, next: Next) {
+        let Some(slot) = self.slab.get(id) else { return };
+        slot.next = next;
+        let output = &mut self.buffers.output;
+        if next == Next::Abort {
+            output.clear();
+            if slot.unsent.is_some() {
+                // Otherwise the kernel would keep the unsent data, possibly megabytes, for a peer
+                // that does not read.
+                let _gone = socket::set_linger_zero(&slot.socket);
+            }
+            return self.close(handler, id);
+        }
+        if !output.is_empty() {
+            if let Some(unsent) = &mut slot.unsent {
+                unsent.append_all(output);
+                return;
+            }
+            match output.send(&slot.socket) {
+                Ok(Sent::All) => output.clear(),
+                Ok(Sent::WouldBlock | Sent::BudgetSpent) => {
+                    slot.unsent = Some(Box::new(output.take_unsent()));
+                    if slot.is_registered
+                        && self.epoll.modify(&slot.socket, id.token(), interest(true)).is_err()
+                    {
+                        self.close(handler, id);
+                    }
+                    return;
+                }
+                Err(_) => {
+                    output.clear();
+                    return self.close(handler, id);
+                }
+            }
+        }
+        self.schedule(handler, id);
+    }
+
+    /// Sends pending output when the socket is writable.
+    fn flush(&mut self, handler: &mut H, id: ConnectionId) {
+        let Some(slot) = self.slab.get(id) else { return };
+        let Some(unsent) = &mut slot.unsent else { return };
+        match unsent.send(&slot.socket) {
+            Ok(Sent::All) => {
+                slot.unsent = None;
+                match self.epoll.modify(&slot.socket, id.token(), interest(false)) {
+                    Ok(()) => self.schedule(handler, id),
+                    Err(_) => self.close(handler, id),
+                }
+            }
+            Ok(Sent::WouldBlock) => {}
+            Ok(Sent::BudgetSpent) => {
+                // Modifying the registration reports a socket again that is writable already.
+                if self.epoll.modify(&slot.socket, id.token(), interest(true)).is_err() {
+                    self.close(handler, id);
+                }
+            }
+            Err(_) => self.close(handler, id),
+        }
+    }
+
+    /// Schedules the next call, once the output is sent.
+    fn schedule(&mut self, handler: &mut H, id: ConnectionId) {
+        let Some(slot) = self.slab.get(id) else { return };
+        if slot.unsent.is_some() {
+            return;
+        }
+        let is_due = match slot.next {
+            Next::Suspend => false,
+            Next::Yield => true,
+            Next::Close | Next::Abort => return self.close(handler, id),
+            Next::Receive | Next::ShutdownWrite if slot.read_state == ReadState::Eof => {
+                return self.close(handler, id);
+            }
+            Next::Receive => slot.read_state == ReadState::Ready,
+            Next::ShutdownWrite => {
+                // A reset connection is detected by the next receive.
+                if !std::mem::replace(&mut slot.write_is_shut, true) {
+                    let _gone = socket::shutdown_write(&slot.socket);
+                }
+                slot.read_state == ReadState::Ready
+            }
+        };
+        if is_due && !std::mem::replace(&mut slot.is_queued, true) {
+            self.queue.push(id);
+        }
+    }
+
+    pub(super) fn close(&mut self, handler: &mut H, id: ConnectionId) {
+        if let Some(slot) = self.slab.remove(id) {
+            handler.on_close(slot.connection);
+            // Closing the socket unregisters it: there is no duplicate.
+            drop(slot.socket);
+            if self.acceptor.is_paused() {
+                self.acceptor.resume_at(self.now_ns);
+            }
+        }
+    }
+}
+
+/// EPOLLOUT is registered only while output is pending: a Unix socket would report it after every
+/// read of the peer.
+pub(super) const fn interest(waits_for_room: bool) -> Interest {
+    let always = Interest::IN.union(Interest::RDHUP).union(Interest::ET);
+    if waits_for_room { always.union(Interest::OUT) } else { always }
+}

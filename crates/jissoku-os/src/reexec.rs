@@ -1,0 +1,293 @@
+//! Re-execution: starts the program as it is on disk, with the listeners of this process.
+//!
+//! The child gets them by `sd_listen_fds(3)`, followed by a pipe on which it reports readiness. If
+//! it exits before that, the pipe is closed.
+
+use std::ffi::{CString, OsString, c_char};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Access;
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+
+use crate::inherited::FIRST;
+
+/// The name of the pipe in `LISTEN_FDNAMES`.
+pub const READY: &str = "jissoku-ready";
+
+/// Exit code of a child that could not become the program (as in `sh(1)`).
+const NOT_FOUND: i32 = 127;
+
+/// The key of the process id, and the size of its digits and a NUL.
+const PID_KEY: &[u8; 11] = b"LISTEN_PID=";
+const PID_SIZE: usize = 11;
+
+/// The program, arguments and environment of the child.
+#[derive(Debug)]
+pub struct ExecSpec {
+    /// The file to execute.
+    pub program: PathBuf,
+    /// Its arguments, including the program name.
+    pub arguments: Vec<OsString>,
+    /// Its environment, without the variables of `sd_listen_fds(3)`.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl ExecSpec {
+    /// The program and arguments of this process. The program is looked up by name again, to find a
+    /// new version.
+    ///
+    /// # Errors
+    /// The error of reading `/proc`, or `NotFound` when the program does not exist or is not
+    /// executable.
+    pub fn of_this_process(environment: Vec<(OsString, OsString)>) -> io::Result<Self> {
+        let line = std::fs::read("/proc/self/cmdline")?;
+        let line = line.strip_suffix(b"\0").unwrap_or(&line);
+        let arguments: Vec<OsString> =
+            line.split(|&byte| byte == 0).map(|part| OsString::from_vec(part.to_vec())).collect();
+        let name = arguments.first().map_or_else(|| Path::new(""), Path::new);
+        let path = environment.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value);
+        let program = find(name, path).ok_or_else(|| {
+            let message = format!("cannot execute {}", name.display());
+            io::Error::new(io::ErrorKind::NotFound, message)
+        })?;
+        Ok(Self { program, arguments, environment })
+    }
+}
+
+/// Looks up a program in PATH (`execvp(3)`).
+fn find(name: &Path, path: Option<&OsString>) -> Option<PathBuf> {
+    let is_program = |at: &Path| at.is_file() && rustix::fs::access(at, Access::EXEC_OK).is_ok();
+    if name.as_os_str().as_bytes().contains(&b'/') {
+        return Some(name.to_owned()).filter(|at| is_program(at));
+    }
+    std::env::split_paths(path?).map(|folder| folder.join(name)).find(|at| is_program(at))
+}
+
+/// The status of the child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChildStatus {
+    /// It is starting.
+    Pending,
+    /// It is ready.
+    Ready,
+    /// It has exited.
+    Exited,
+}
+
+/// A re-executed process.
+#[derive(Debug)]
+pub struct ReexecChild {
+    pid: Pid,
+    ready: OwnedFd,
+}
+
+impl ReexecChild {
+    /// Starts the child with `sockets`, which are passed by name.
+    ///
+    /// # Errors
+    /// The error of `pipe(2)`, `dup(2)` or `fork(2)`, and `InvalidInput` for a NUL in a name. That
+    /// the program cannot be executed shows in [`ReexecChild::status`].
+    pub fn start(spec: &ExecSpec, sockets: &[(String, impl AsFd)]) -> io::Result<Self> {
+        let (ready, say_ready) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let fds = sockets.iter().map(|(_, fd)| fd.as_fd()).chain([say_ready.as_fd()]);
+        let names = sockets.iter().map(|(name, _)| name.as_str()).chain([READY]);
+        let prepared =
+            PreparedExec::new(spec, &fds.collect::<Vec<_>>(), &names.collect::<Vec<_>>())?;
+        Ok(Self { pid: prepared.spawn()?, ready })
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// Waits until it is ready or has exited.
+    pub fn status(&self) -> ChildStatus {
+        match rustix::io::read(&self.ready, &mut [0; 1]) {
+            Ok(0) => ChildStatus::Exited,
+            Ok(_) => ChildStatus::Ready,
+            Err(_) => ChildStatus::Pending,
+        }
+    }
+
+    /// Kills the child, if it is running, and returns its exit status as text.
+    ///
+    /// # Errors
+    /// The error of `waitpid(2)`.
+    pub fn end(self) -> io::Result<String> {
+        // It may have exited already.
+        let _ended = rustix::process::kill_process(self.pid, Signal::KILL);
+        loop {
+            match rustix::process::waitpid(Some(self.pid), WaitOptions::empty()) {
+                Ok(Some((_, status))) => return Ok(describe(status)),
+                Ok(None) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn describe(status: WaitStatus) -> String {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (_, Some(signal)) => format!("signal {signal}"),
+        _ => "an unknown status".to_owned(),
+    }
+}
+
+impl AsFd for ReexecChild {
+    /// Becomes readable when its status changes.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ready.as_fd()
+    }
+}
+
+/// Everything the child needs, allocated before the fork: after it, allocation is not allowed.
+#[derive(Debug)]
+struct PreparedExec {
+    program: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+    /// Numbered above their final numbers.
+    fds: Vec<OwnedFd>,
+}
+
+impl PreparedExec {
+    fn new(spec: &ExecSpec, fds: &[BorrowedFd<'_>], names: &[&str]) -> io::Result<Self> {
+        let above = FIRST + RawFd::try_from(fds.len()).map_err(io::Error::other)?;
+        let duplicate = |fd: &BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, above);
+        let text = |text: &[u8]| CString::new(text).map_err(io::Error::from);
+        let mut environment = vec![
+            text(format!("LISTEN_FDS={}", fds.len()).as_bytes())?,
+            text(format!("LISTEN_FDNAMES={}", names.join(":")).as_bytes())?,
+        ];
+        for (key, value) in &spec.environment {
+            if !key.as_bytes().starts_with(b"LISTEN_") {
+                environment.push(text(&[key.as_bytes(), b"=", value.as_bytes()].concat())?);
+            }
+        }
+        let arguments = spec.arguments.iter().map(|argument| text(argument.as_bytes()));
+        Ok(Self {
+            program: text(spec.program.as_os_str().as_bytes())?,
+            arguments: arguments.collect::<io::Result<_>>()?,
+            environment,
+            fds: fds.iter().map(duplicate).collect::<Result<_, _>>()?,
+        })
+    }
+
+    #[expect(unsafe_code, reason = "the child has to set LISTEN_PID between fork and exec")]
+    fn spawn(&self) -> io::Result<Pid> {
+        let pointers = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).collect();
+        let mut arguments: Vec<*const c_char> = pointers(&self.arguments);
+        arguments.push(std::ptr::null());
+        let mut pid_text = [0; PID_KEY.len() + PID_SIZE];
+        let mut environment: Vec<*const c_char> = pointers(&self.environment);
+        let pid_index = environment.len();
+        // Slots for LISTEN_PID, which only the child knows, and for the end of the list.
+        environment.extend([std::ptr::null(); 2]);
+        // SAFETY: until it executes or exits, the child makes system calls and touches memory that
+        // was made ready above, and nothing else: it allocates nothing and takes no lock.
+        let child = unsafe { libc::fork() };
+        if child < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if let Some(pid) = Pid::from_raw(child) {
+            return Ok(pid);
+        }
+        for (fd, number) in self.fds.iter().zip(FIRST..) {
+            // SAFETY: both are plain numbers; whatever was open under the second is not used any
+            // more.
+            unsafe { libc::dup2(fd.as_raw_fd(), number) };
+        }
+        write_pid(&mut pid_text);
+        // Taken after writing, because a later `&mut` would invalidate the pointer.
+        environment[pid_index] = pid_text.as_ptr().cast();
+        // SAFETY: the strings end in NUL and the lists in a null pointer, and all of them are
+        // alive.
+        unsafe {
+            libc::execve(self.program.as_ptr(), arguments.as_ptr(), environment.as_ptr());
+        }
+        // SAFETY: nothing is to run at the end of a process that never was one of its own.
+        unsafe { libc::_exit(NOT_FOUND) }
+    }
+}
+
+/// Formats `LISTEN_PID=` and the id of this process, without allocating.
+fn write_pid(text: &mut [u8; PID_KEY.len() + PID_SIZE]) {
+    text[..PID_KEY.len()].copy_from_slice(PID_KEY);
+    let mut digits = [0; PID_SIZE];
+    let mut left = std::process::id();
+    let mut start = PID_SIZE - 1;
+    while left > 0 {
+        start -= 1;
+        digits[start] = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    let size = PID_SIZE - start;
+    text[PID_KEY.len()..][..size].copy_from_slice(&digits[start..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(program: &str, arguments: &[&str]) -> ExecSpec {
+        let arguments = arguments.iter().map(OsString::from).collect();
+        let environment = vec![("KEPT".into(), "yes".into()), ("LISTEN_FDS".into(), "9".into())];
+        ExecSpec { program: program.into(), arguments, environment }
+    }
+
+    fn start(spec: &ExecSpec) -> ReexecChild {
+        let somebody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        ReexecChild::start(spec, &[("web".to_owned(), somebody)]).expect("a process")
+    }
+
+    #[test]
+    fn the_child_knows_what_it_was_given() {
+        let script = "test $LISTEN_PID = $$ && test $LISTEN_FDS = 2 && test $KEPT = yes \
+                      && test $LISTEN_FDNAMES = web:jissoku-ready && test -S /dev/fd/3 \
+                      && echo >&4 && exec 4>&- && exit 7";
+        let child = start(&spec("/bin/sh", &["sh", "-c", script]));
+        assert_eq!(child.status(), ChildStatus::Ready);
+        assert_eq!(child.status(), ChildStatus::Exited);
+        let ending = child.end().expect("it is our child");
+        assert!(["exit code 7", "signal 9"].contains(&ending.as_str()), "{ending}");
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_executed_ends_at_once() {
+        let child = start(&spec("/nowhere/at/all", &["x"]));
+        assert_eq!(child.status(), ChildStatus::Exited);
+        let ending = child.end().expect("it is our child");
+        assert!(["exit code 127", "signal 9"].contains(&ending.as_str()), "{ending}");
+    }
+
+    #[test]
+    fn one_that_says_nothing_is_ended() {
+        let child = start(&spec("/bin/sh", &["sh", "-c", "exec sleep 600"]));
+        assert!(child.pid() > 1);
+        assert_eq!(child.end().expect("it is our child"), "signal 9");
+    }
+
+    #[test]
+    fn programs_are_found_as_a_shell_finds_them() {
+        assert_eq!(find(Path::new("/bin/sh"), None), Some("/bin/sh".into()));
+        assert_eq!(find(Path::new("sh"), Some(&"/nowhere:/bin".into())), Some("/bin/sh".into()));
+        assert_eq!(find(Path::new("sh"), None), None);
+        assert_eq!(find(Path::new("/nowhere/sh"), None), None);
+        assert_eq!(find(Path::new("/etc/passwd"), None), None);
+    }
+
+    #[test]
+    fn the_process_finds_itself() {
+        let environment = std::env::vars_os().collect();
+        let spec = ExecSpec::of_this_process(environment).expect("/proc can be read");
+        assert!(spec.program.is_file());
+    }
+}

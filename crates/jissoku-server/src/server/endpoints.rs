@@ -1,0 +1,298 @@
+//! The listening sockets of a server, which outlive its workers.
+//!
+//! A socket stays open until its endpoint is removed, because the kernel resets connections that
+//! are queued on a listener that closes. So the server owns the sockets, every worker pool gets
+//! duplicates, and with fewer workers some workers get two.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jissoku_os::driver::Listener;
+use jissoku_os::inherited::Inherited;
+use jissoku_os::socket::{self, Endpoint, Sharing};
+
+use super::Settings;
+use super::listener_layout::ListenerLayout;
+
+/// An endpoint that cannot be bound.
+#[derive(Debug)]
+pub struct ListenError {
+    endpoint: Endpoint,
+    error: io::Error,
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.error.kind() == io::ErrorKind::AddrInUse {
+            return write!(formatter, "{} is already in use", self.endpoint);
+        }
+        write!(formatter, "cannot listen on {}: {}", self.endpoint, self.error)
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+/// An endpoint as configured and as bound.
+#[derive(Clone, Debug)]
+struct BoundEndpoint {
+    /// The configured name, or that given by the process that opened it.
+    name: String,
+    address: Endpoint,
+    sockets: Vec<Arc<OwnedFd>>,
+    /// The file of a Unix socket that this process created.
+    file: Option<SocketFile>,
+}
+
+/// All bound endpoints of a server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Endpoints(Vec<BoundEndpoint>);
+
+/// The listeners of one worker.
+#[derive(Debug, Default)]
+pub(super) struct WorkerListeners {
+    pub(super) listeners: Vec<Listener>,
+    /// The index of the endpoint of each listener: a worker may have two of one.
+    pub(super) endpoint_indices: Vec<usize>,
+}
+
+/// Prefix of the names of our own endpoints when they are passed to a new process.
+const OURS: &str = "jissoku=";
+
+impl Endpoints {
+    /// Takes over inherited sockets.
+    ///
+    /// # Errors
+    /// The name of the first that is not a listener, and why.
+    pub(super) fn from_inherited(inherited: Vec<Inherited>) -> io::Result<Self> {
+        let mut endpoints: Vec<BoundEndpoint> = Vec::new();
+        for Inherited { name, fd } in inherited {
+            let address = socket::from_inherited(&fd)
+                .map_err(|error| io::Error::other(format!("inherited socket {name}: {error}")))?;
+            let is_same =
+                |bound: &&mut BoundEndpoint| bound.name == name && bound.address == address;
+            if let Some(bound) = endpoints.iter_mut().find(is_same) {
+                bound.sockets.push(Arc::new(fd));
+                continue;
+            }
+            let file = match &address {
+                Endpoint::Unix(path) if name.starts_with(OURS) => SocketFile::of(path).ok(),
+                _ => None,
+            };
+            endpoints.push(BoundEndpoint { name, address, sockets: vec![Arc::new(fd)], file });
+        }
+        Ok(Self(endpoints))
+    }
+
+    /// Removes and returns the last one at `endpoint`, if any.
+    pub(super) fn split_off(&mut self, endpoint: &Endpoint) -> Self {
+        let index = self.0.iter().rposition(|bound| bound.is_at(endpoint));
+        Self(index.map(|index| self.0.remove(index)).into_iter().collect())
+    }
+
+    /// All sockets with the names of their endpoints.
+    pub(super) fn sockets(&self) -> Vec<(String, Arc<OwnedFd>)> {
+        let sockets_of = |bound: &BoundEndpoint| {
+            let name = bound.name.clone();
+            bound.sockets.iter().map(move |socket| (name.clone(), Arc::clone(socket))).collect()
+        };
+        self.0.iter().flat_map(|bound| -> Vec<_> { sockets_of(bound) }).collect()
+    }
+
+    /// Binds the endpoints of `settings`, reusing existing sockets. New ones accept no connections
+    /// before [`Endpoints::listen`].
+    ///
+    /// # Errors
+    /// The first endpoint that cannot be bound, and why. Nothing has changed then.
+    pub(super) fn open(&self, settings: &Settings) -> Result<Self, ListenError> {
+        let mut endpoints = Self::default();
+        match endpoints.open_all(settings, self.0.clone()) {
+            Ok(()) => Ok(endpoints),
+            Err(error) => {
+                endpoints.remove_files(self);
+                Err(error)
+            }
+        }
+    }
+
+    fn open_all(
+        &mut self,
+        settings: &Settings,
+        mut standing: Vec<BoundEndpoint>,
+    ) -> Result<(), ListenError> {
+        for endpoint in &settings.endpoints {
+            let bound = match standing.iter().position(|bound| bound.is_at(endpoint)) {
+                Some(index) => standing.remove(index),
+                None => BoundEndpoint::bind(endpoint, settings.socket_mode)
+                    .map_err(|error| ListenError { endpoint: endpoint.clone(), error })?,
+            };
+            self.0.push(bound);
+        }
+        if let Some(bound) = standing.into_iter().find(|bound| !bound.name.starts_with(OURS)) {
+            // Clients would wait forever: the parent process keeps it open.
+            let error = io::Error::other("it was inherited but is not configured");
+            return Err(ListenError { endpoint: bound.address, error });
+        }
+        self.0.iter_mut().for_each(|bound| bound.grow(settings.listener_layout().sockets()));
+        Ok(())
+    }
+
+    /// Calls `listen(2)` on the first socket of every endpoint. The kernel queues connections.
+    ///
+    /// # Errors
+    /// The first endpoint that another process bound meanwhile.
+    pub(super) fn listen_on_first(&self) -> Result<(), ListenError> {
+        self.0.iter().try_for_each(|bound| bound.listen(1))
+    }
+
+    /// Calls `listen(2)` on all sockets. From here on each needs a worker, or connections in its
+    /// queue are lost: the workers must be ready before.
+    ///
+    /// # Errors
+    /// The first endpoint that another process bound meanwhile, or a lack of memory.
+    pub(super) fn listen(&self) -> Result<(), ListenError> {
+        // The calls that are more likely to fail come first.
+        self.listen_on_first()?;
+        self.0.iter().try_for_each(|bound| bound.listen(usize::MAX))
+    }
+
+    /// The bound addresses, with actual ports.
+    pub(super) fn addresses(&self) -> Vec<Endpoint> {
+        self.0.iter().map(|bound| bound.address.clone()).collect()
+    }
+
+    /// Duplicates of all sockets, for the workers of `listener_layout`.
+    ///
+    /// # Errors
+    /// The error of `dup(2)`: descriptors are exhausted.
+    pub(super) fn assign(
+        &self,
+        listener_layout: ListenerLayout,
+    ) -> io::Result<Vec<WorkerListeners>> {
+        (0..listener_layout.workers())
+            .map(|index| self.assign_one(listener_layout, index))
+            .collect()
+    }
+
+    /// Duplicates of the sockets of one worker of `listener_layout`.
+    ///
+    /// # Errors
+    /// As [`Endpoints::assign`].
+    pub(super) fn assign_one(
+        &self,
+        listener_layout: ListenerLayout,
+        index: usize,
+    ) -> io::Result<WorkerListeners> {
+        let listening = listener_layout.listening();
+        let mut listeners = WorkerListeners::default();
+        if index >= listening {
+            return Ok(listeners);
+        }
+        for (index_of_endpoint, bound) in self.0.iter().enumerate() {
+            let socket = bound.sockets[index % bound.sockets.len()].try_clone()?;
+            let is_shared = bound.sockets.len() < listening;
+            let listener = match listener_layout {
+                ListenerLayout::WakeAll(_) => Listener::SharedWakeAll,
+                _ if is_shared => Listener::SharedExclusive,
+                _ => Listener::PerWorker,
+            };
+            listeners.listeners.push(listener(socket));
+            listeners.endpoint_indices.push(index_of_endpoint);
+        }
+        for (index_of_endpoint, bound) in self.0.iter().enumerate() {
+            let surplus = bound.sockets.iter().enumerate().skip(listening);
+            for (_, socket) in surplus.filter(|(number, _)| number % listening == index) {
+                listeners.listeners.push(Listener::PerWorker(socket.try_clone()?));
+                listeners.endpoint_indices.push(index_of_endpoint);
+            }
+        }
+        Ok(listeners)
+    }
+
+    /// How many endpoints there are.
+    pub(super) const fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Removes the files of Unix sockets that are not among `successors`.
+    pub(super) fn remove_files(&self, successors: &Self) {
+        for bound in &self.0 {
+            let is_kept = successors.0.iter().any(|other| other.address == bound.address);
+            if let Some(file) = bound.file.as_ref().filter(|_| !is_kept) {
+                file.remove();
+            }
+        }
+    }
+}
+
+impl BoundEndpoint {
+    fn bind(endpoint: &Endpoint, mode: Option<u32>) -> io::Result<Self> {
+        socket::probe_bind(endpoint)?;
+        // Always with SO_REUSEPORT: a later pool may have more workers.
+        let sharing = match endpoint {
+            Endpoint::Tcp(_) => Sharing::Reuseport,
+            Endpoint::Unix(_) => Sharing::Alone,
+        };
+        let socket = socket::bind(endpoint, sharing, mode)?;
+        let address = socket::local_endpoint(&socket)?;
+        let file = match &address {
+            Endpoint::Unix(path) => Some(SocketFile::of(path)?),
+            Endpoint::Tcp(_) => None,
+        };
+        Ok(Self { name: name_of(endpoint), address, sockets: vec![Arc::new(socket)], file })
+    }
+
+    fn is_at(&self, endpoint: &Endpoint) -> bool {
+        self.name == name_of(endpoint) || self.address == *endpoint
+    }
+
+    /// Opens sockets up to `count`, if possible. Otherwise workers share the existing ones: for
+    /// example on a port below 1024 after privileges were dropped.
+    fn grow(&mut self, count: usize) {
+        let is_shareable = matches!(self.address, Endpoint::Tcp(_))
+            && self.sockets.iter().all(socket::is_reuseport);
+        while is_shareable && self.sockets.len() < count {
+            let Ok(socket) = socket::bind(&self.address, Sharing::Reuseport, None) else {
+                return;
+            };
+            self.sockets.push(Arc::new(socket));
+        }
+    }
+
+    /// Calls `listen(2)` on the first `count` sockets that do not listen yet.
+    fn listen(&self, count: usize) -> Result<(), ListenError> {
+        let silent = |socket: &&Arc<OwnedFd>| !socket::is_listening(socket);
+        let mut new = self.sockets.iter().take(count).filter(silent);
+        new.try_for_each(socket::listen)
+            .map_err(|error| ListenError { endpoint: self.address.clone(), error })
+    }
+}
+
+/// The name of our own endpoint. Colons separate names in `sd_listen_fds(3)`.
+fn name_of(endpoint: &Endpoint) -> String {
+    format!("{OURS}{}", endpoint.to_string().replace(':', "+"))
+}
+
+/// The file of a Unix socket, by identity: another process may have replaced it since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> io::Result<Self> {
+        let found = std::fs::symlink_metadata(path)?;
+        Ok(Self { path: path.to_owned(), identity: (found.dev(), found.ino()) })
+    }
+
+    fn remove(&self) {
+        if Self::of(&self.path).is_ok_and(|found| found == *self) {
+            // It may be gone already, or the directory may be read-only; both are harmless.
+            let _gone = std::fs::remove_file(&self.path);
+        }
+    }
+}

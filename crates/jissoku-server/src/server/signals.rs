@@ -1,0 +1,61 @@
+//! The signals a server handles, and the events that its owner waits for.
+
+use std::io;
+
+use jissoku_os::signal::{self, Signals};
+
+/// The signals of a server.
+#[derive(Debug)]
+pub struct SignalSet {
+    /// Stop gracefully; repeating it has no effect.
+    pub terminate: Signals,
+    /// Stop gracefully; repeated, stop at once.
+    pub interrupt: Signals,
+    /// Reload the configuration.
+    pub reload: Signals,
+    /// Re-execute the program as it is on disk.
+    pub replace: Signals,
+    /// Reopen the access log.
+    pub reopen: Signals,
+}
+
+impl SignalSet {
+    /// Registers `SIGTERM`, `SIGINT`, `SIGHUP`, `SIGUSR1` and `SIGUSR2` for the whole process.
+    ///
+    /// # Errors
+    /// The error of registering a signal.
+    pub fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: Signals::register(&[signal::SIGTERM])?,
+            interrupt: Signals::register(&[signal::SIGINT])?,
+            reload: Signals::register(&[signal::SIGHUP])?,
+            replace: Signals::register(&[signal::SIGUSR2])?,
+            reopen: Signals::register(&[signal::SIGUSR1])?,
+        })
+    }
+}
+
+/// An event of a running server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerEvent {
+    /// The worker of this index failed, for this reason, and was replaced.
+    WorkerRestarted(usize, String),
+    /// The same for the auxiliary server.
+    AuxWorkerRestarted(usize, String),
+    /// The auxiliary server has stopped, after too many failures or on request.
+    AuxStopped,
+    /// A reload was requested.
+    Reload,
+    /// A re-exec was requested.
+    Reexec,
+    /// Reopening the access log was requested.
+    ReopenLog,
+    /// The server has started to stop.
+    Stopping,
+    /// The other descriptor is readable.
+    OtherReadable,
+    /// The timeout has passed.
+    TimedOut,
+    /// The last worker has exited.
+    Stopped,
+}

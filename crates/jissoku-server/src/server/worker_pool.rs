@@ -1,0 +1,337 @@
+//! A pool of worker threads with the same content and settings.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use jissoku_os::driver::{self, Driver, Waker};
+
+use super::Settings;
+use super::endpoints::WorkerListeners;
+use crate::connection_limiter::ConnectionLimiter;
+use crate::fault_injector::InjectedFault;
+use crate::handler::Content;
+use crate::limits::REFUSALS_MAX;
+use crate::shutdown::ShutdownSignal;
+use crate::worker::Worker;
+
+/// What the workers of a pool share.
+#[derive(Clone, Debug)]
+pub(super) struct SharedState {
+    pub(super) site: Arc<Content>,
+    /// Counts the connections of all pools.
+    pub(super) limiter: Arc<ConnectionLimiter>,
+}
+
+/// Workers that were started together and are stopped together.
+#[derive(Debug)]
+pub(super) struct WorkerPool {
+    order: Arc<ShutdownSignal>,
+    wakers: Vec<Waker>,
+    /// The threads; `None` for one that has failed.
+    workers: Vec<Option<JoinHandle<io::Result<()>>>>,
+    /// Receives the index of every worker that exits.
+    exited: UnixStream,
+    exit_tx: UnixStream,
+    /// Workers that were ready and have not exited.
+    running_count: usize,
+    /// Start signals of workers; dropped to cancel them.
+    start_signals: Vec<Sender<()>>,
+    /// Every worker holds a duplicate while it accepts; this one is for workers to come.
+    accepting: Option<UnixStream>,
+    /// Reports end of file when the last duplicate is closed.
+    accepting_ended: UnixStream,
+}
+
+impl WorkerPool {
+    /// Starts a worker for each of `assigned` and waits until each is ready. None accepts before
+    /// [`WorkerPool::start_accepting`].
+    ///
+    /// # Errors
+    /// The error of creating a thread or its resources. No worker is left then.
+    pub(super) fn prepare(
+        settings: &Settings,
+        assigned: Vec<WorkerListeners>,
+        shared: &SharedState,
+    ) -> io::Result<Self> {
+        let (exited, exit_tx) = UnixStream::pair()?;
+        exited.set_nonblocking(true)?;
+        let (accepting, accepting_ended) = UnixStream::pair()?;
+        let mut pool = Self {
+            order: Arc::default(),
+            wakers: Vec::new(),
+            workers: Vec::new(),
+            exited,
+            exit_tx,
+            running_count: 0,
+            start_signals: Vec::new(),
+            accepting: Some(accepting),
+            accepting_ended,
+        };
+        let (sender, receiver) = mpsc::channel();
+        let mut outcome = Ok(());
+        for (index, listeners) in assigned.into_iter().enumerate() {
+            match pool.spawn_worker(index, settings, shared, (listeners, sender.clone())) {
+                Ok(spawned) => {
+                    pool.wakers.push(spawned.waker);
+                    pool.workers.push(Some(spawned.thread));
+                    pool.start_signals.push(spawned.start_signal);
+                }
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            }
+        }
+        drop(sender);
+        for _ in 0..pool.workers.len() {
+            match await_ready(&receiver) {
+                Ok(()) => pool.running_count += 1,
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        match outcome {
+            Ok(()) => Ok(pool),
+            Err(error) => {
+                pool.cancel();
+                Err(error)
+            }
+        }
+    }
+
+    /// Lets the workers accept connections.
+    pub(super) fn start_accepting(&mut self) {
+        for start_signal in self.start_signals.drain(..) {
+            // A worker that has exited since is restarted like any other.
+            let _told = start_signal.send(());
+        }
+    }
+
+    /// Stops workers that have not started to accept.
+    pub(super) fn cancel(mut self) {
+        self.start_signals.clear();
+        // Their errors are already reported.
+        let _ended = self.join();
+    }
+
+    /// Joins a worker that has reported its exit, and returns its result.
+    pub(super) fn reap(&mut self, index: usize) -> io::Result<()> {
+        self.workers[index].take().map_or(Ok(()), outcome_of)
+    }
+
+    /// Starts a worker in place of one that has exited, and waits until it is ready.
+    ///
+    /// # Errors
+    /// The error of creating a thread or its resources. The place stays empty then.
+    pub(super) fn replace(
+        &mut self,
+        index: usize,
+        settings: &Settings,
+        listeners: WorkerListeners,
+        shared: &SharedState,
+    ) -> io::Result<()> {
+        let (sender, receiver) = mpsc::channel();
+        let spawned = self.spawn_worker(index, settings, shared, (listeners, sender))?;
+        if let Err(error) = await_ready(&receiver) {
+            // Its error was received, or its panic was printed.
+            let _ended = spawned.thread.join();
+            return Err(error);
+        }
+        self.running_count += 1;
+        self.wakers[index] = spawned.waker;
+        self.workers[index] = Some(spawned.thread);
+        self.start_signals.push(spawned.start_signal);
+        self.start_accepting();
+        Ok(())
+    }
+
+    fn spawn_worker(
+        &self,
+        index: usize,
+        settings: &Settings,
+        shared: &SharedState,
+        (listeners, ready): (WorkerListeners, Sender<io::Result<()>>),
+    ) -> io::Result<DynamicResponse> {
+        let waker = Waker::new()?;
+        let accepting = self.accepting.as_ref().map(UnixStream::try_clone).transpose()?;
+        let told = waker.clone();
+        let number = u16::try_from(index).map_err(io::Error::other)?;
+        let (start_signal, begins) = mpsc::channel();
+        let exit_tx = self.exit_tx.try_clone()?;
+        let start = WorkerStart { listeners, ready, begins };
+        let SharedState { site, limiter } = shared;
+        let mut worker = Worker::new(Arc::clone(site), Arc::clone(limiter), settings);
+        worker.inject_faults(&settings.injected_faults)?;
+        let order = Arc::clone(&self.order);
+        // Connections over the limit are accepted up to a margin, to be answered with 503.
+        let mut driver = settings.driver;
+        driver.connections_max = settings.limits.connections_max.saturating_add(REFUSALS_MAX);
+        if settings.injected_faults.contains(&InjectedFault::Herd) {
+            // The only driver that implements it.
+            driver.backend = driver::Backend::Epoll;
+        }
+        let core = settings.cores.get(index % settings.cores.len().max(1)).copied();
+        let thread = thread::Builder::new().name(format!("worker-{index}"));
+        let thread = thread.spawn(move || {
+            let WorkerStart { listeners, ready, begins } = start;
+            let prepare = || {
+                core.map_or(Ok(()), |core| jissoku_os::affinity::pin(&[core]))?;
+                // The default slack would delay every timer by up to 50 us.
+                jissoku_os::timer::set_min_timer_slack()?;
+                Driver::new(listeners.listeners, told, driver)
+            };
+            let driver = match prepare() {
+                Ok(driver) => driver,
+                Err(error) => {
+                    let _heard = ready.send(Err(error));
+                    return Ok(());
+                }
+            };
+            // From here on the worker is counted, so its exit has to be reported.
+            let _said_at_the_end = ExitNotifier(exit_tx, number);
+            // The main thread waits for it.
+            let _heard = ready.send(Ok(()));
+            drop(ready);
+            match begins.recv() {
+                Ok(()) => {
+                    worker.with_listeners(listeners.endpoint_indices, accepting).run(driver, &order)
+                }
+                // The pool was cancelled.
+                Err(_) => Ok(()),
+            }
+        })?;
+        Ok(DynamicResponse { waker, thread, start_signal })
+    }
+
+    /// Stops accepting; workers exit once their clients have gone.
+    pub(super) fn drain_for_reload(&self) -> io::Result<()> {
+        self.order.drain_for_reload();
+        self.wake()
+    }
+
+    /// Waits until no worker accepts any more, for at most `timeout`.
+    pub(super) fn wait_until_not_accepting(&mut self, timeout: Duration) {
+        self.accepting = None;
+        let timeout = self.accepting_ended.set_read_timeout(Some(timeout));
+        // Nothing is ever sent: the read ends with end of file or a timeout.
+        let _gone = timeout.and_then(|()| self.accepting_ended.read(&mut [0]));
+    }
+
+    /// Stops accepting; workers exit once requests in flight are answered.
+    pub(super) fn drain_for_stop(&self) -> io::Result<()> {
+        self.order.drain_for_stop();
+        self.wake()
+    }
+
+    /// Stops the workers at once.
+    pub(super) fn abort(&self) -> io::Result<()> {
+        self.order.abort();
+        self.wake()
+    }
+
+    fn wake(&self) -> io::Result<()> {
+        self.wakers.iter().try_for_each(Waker::wake)
+    }
+
+    /// Workers that have exited since the last call; does not wait.
+    pub(super) fn take_exited(&mut self) -> Vec<usize> {
+        // Each index is written atomically, so none is read in halves.
+        let mut numbers = [0; 64];
+        let size = (&self.exited).read(&mut numbers).unwrap_or(0);
+        let number = |bytes: &[u8; 2]| usize::from(u16::from_ne_bytes(*bytes));
+        let exited: Vec<usize> = numbers[..size].as_chunks().0.iter().map(number).collect();
+        self.running_count -= exited.len();
+        exited
+    }
+
+    /// Whether all workers have exited.
+    pub(super) const fn is_over(&self) -> bool {
+        self.running_count == 0
+    }
+
+    /// Waits for the workers to exit.
+    ///
+    /// # Errors
+    /// The first error of a worker.
+    pub(super) fn join(self) -> io::Result<()> {
+        let mut outcome = Ok(());
+        for worker in self.workers.into_iter().flatten() {
+            outcome = outcome.and(outcome_of(worker));
+        }
+        outcome
+    }
+}
+
+/// Waits until a worker reports whether it is ready.
+fn await_ready(receiver: &Receiver<io::Result<()>>) -> io::Result<()> {
+    let said = receiver.recv();
+    said.unwrap_or_else(|_| Err(io::Error::other("a worker did not begin")))
+}
+
+/// Joins a worker and returns its result.
+fn outcome_of(worker: JoinHandle<io::Result<()>>) -> io::Result<()> {
+    worker.join().unwrap_or_else(|_| Err(io::Error::other("a panic in jissoku, printed above")))
+}
+
+impl AsFd for WorkerPool {
+    /// Becomes readable when a worker exits.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.exited.as_fd()
+    }
+}
+
+/// A worker thread that is starting.
+#[derive(Debug)]
+struct DynamicResponse {
+    waker: Waker,
+    thread: JoinHandle<io::Result<()>>,
+    start_signal: Sender<()>,
+}
+
+/// What a worker needs to start.
+#[derive(Debug)]
+struct WorkerStart {
+    listeners: WorkerListeners,
+    ready: Sender<io::Result<()>>,
+    begins: Receiver<()>,
+}
+
+/// Reports the exit of a worker, also after a panic. Created once the worker is counted.
+#[derive(Debug)]
+struct ExitNotifier(UnixStream, u16);
+
+impl Drop for ExitNotifier {
+    fn drop(&mut self) {
+        // The pool may be gone.
+        let _told = self.0.write(&self.1.to_ne_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::FortyTwo;
+    use crate::limits::Limits;
+
+    fn shared() -> SharedState {
+        let limiter = Arc::new(ConnectionLimiter::new(&Limits::DEFAULT));
+        SharedState { site: Arc::new(Content::FortyTwo(FortyTwo::new())), limiter }
+    }
+
+    #[test]
+    fn a_worker_that_cannot_take_a_place_is_not_counted_as_ended() {
+        let settings = Settings::new("127.0.0.1:0".parse().expect("an address"));
+        let mut pool = WorkerPool::prepare(&settings, vec![WorkerListeners::default()], &shared())
+            .expect("a worker can be made");
+        let nowhere = Settings { cores: vec![4095], ..settings };
+        let failed = pool.replace(0, &nowhere, WorkerListeners::default(), &shared());
+        assert!(failed.is_err(), "there is no such core");
+        // The failure was returned by `replace`, and is not reported again as an exit.
+        assert_eq!(pool.take_exited(), Vec::<usize>::new());
+        assert!(!pool.is_over(), "the first one is there");
+    }
+}

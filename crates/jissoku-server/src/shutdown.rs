@@ -1,0 +1,113 @@
+//! Draining and stopping a worker: the signal, and when connections may be closed.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::limits::Limits;
+
+/// The shutdown state requested of a worker pool; it only ever escalates.
+#[derive(Debug, Default)]
+pub(crate) struct ShutdownSignal(AtomicU8);
+
+const RELOAD_DRAIN: u8 = 1;
+const STOP_DRAIN: u8 = 2;
+pub(crate) const ABORT: u8 = 3;
+
+impl ShutdownSignal {
+    /// Stop accepting, and exit once all clients have gone.
+    pub(crate) fn drain_for_reload(&self) {
+        self.0.fetch_max(RELOAD_DRAIN, Ordering::Relaxed);
+    }
+
+    /// Stop accepting, and exit once requests in flight are answered.
+    pub(crate) fn drain_for_stop(&self) {
+        self.0.fetch_max(STOP_DRAIN, Ordering::Relaxed);
+    }
+
+    /// Exit at once.
+    pub(crate) fn abort(&self) {
+        self.0.fetch_max(ABORT, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The shutdown of one worker, once requested.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shutdown {
+    pub(crate) signal: u8,
+    since_ns: u64,
+    /// How long an idle connection is kept for a request that may be in flight.
+    idle_ns: u64,
+    /// Time until remaining connections are closed.
+    ns_max: u64,
+}
+
+impl Shutdown {
+    pub(crate) const fn new(signal: u8, limits: &Limits, since_ns: u64) -> Self {
+        let (idle_ns, ns_max) = match signal {
+            RELOAD_DRAIN => (limits.drain_idle_ns, limits.drain_ns_max),
+            _ => (limits.stop_idle_ns, limits.stop_ns_max),
+        };
+        Self { signal, since_ns, idle_ns, ns_max }
+    }
+
+    /// Whether the time for requests in flight is over.
+    pub(crate) const fn is_over(&self, now_ns: u64) -> bool {
+        now_ns - self.since_ns >= self.ns_max
+    }
+
+    /// When connections that were idle at the start may be closed.
+    pub(crate) const fn idle_end_ns(&self) -> u64 {
+        self.since_ns.saturating_add(self.idle_ns)
+    }
+
+    /// Whether a connection idle for `idle_ns` may be closed. A client that was active a moment ago
+    /// is likely to send again, so it is waited for. A stop closes clients that have been idle for
+    /// longer at once; after a reload nothing waits for the old worker, so all clients get the full
+    /// time.
+    pub(crate) const fn may_close_idle(&self, idle_ns: u64, now_ns: u64) -> bool {
+        let had_its_time = self.signal >= STOP_DRAIN || now_ns >= self.idle_end_ns();
+        had_its_time && idle_ns >= self.idle_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+    const LIMITS: Limits = Limits { stop_idle_ns: S, drain_idle_ns: 5 * S, ..Limits::DEFAULT };
+
+    #[test]
+    fn a_stop_waits_for_those_who_have_asked_just_now_and_for_nobody_else() {
+        let shutdown = Shutdown::new(STOP_DRAIN, &LIMITS, 100 * S);
+        assert!(shutdown.may_close_idle(S, 100 * S) && shutdown.may_close_idle(60 * S, 100 * S));
+        assert!(!shutdown.may_close_idle(S - 1, 100 * S) && !shutdown.may_close_idle(0, 100 * S));
+        assert!(!shutdown.may_close_idle(S - 1, 101 * S), "it has asked since");
+    }
+
+    #[test]
+    fn a_reload_waits_for_everybody() {
+        let shutdown = Shutdown::new(RELOAD_DRAIN, &LIMITS, 100 * S);
+        assert!(
+            !shutdown.may_close_idle(60 * S, 100 * S)
+                && !shutdown.may_close_idle(60 * S, 105 * S - 1)
+        );
+        assert!(
+            shutdown.may_close_idle(60 * S, 105 * S) && shutdown.may_close_idle(5 * S, 105 * S)
+        );
+        assert!(!shutdown.may_close_idle(4 * S, 105 * S), "it has asked since");
+    }
+
+    #[test]
+    fn an_order_is_never_taken_back() {
+        let signal = ShutdownSignal::default();
+        signal.drain_for_stop();
+        signal.drain_for_reload();
+        assert_eq!(signal.get(), STOP_DRAIN);
+        signal.abort();
+        assert_eq!(signal.get(), ABORT);
+    }
+}

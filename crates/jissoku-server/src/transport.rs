@@ -1,0 +1,60 @@
+//! A connection over plain TCP or a Unix socket, or over TLS.
+
+use jissoku_os::driver::{Next, SendBuffer};
+
+use crate::connection::Connection;
+use crate::tls::TlsSession;
+use crate::worker::WorkerContext;
+
+/// Dispatches to a plain or a TLS connection.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most connections are plain, and a box would cost each an allocation"
+)]
+pub(crate) enum Transport {
+    Plain(Connection),
+    Tls(Box<TlsSession>),
+}
+
+impl Transport {
+    #[inline]
+    pub(crate) fn on_data(
+        &mut self,
+        bytes: &[u8],
+        context: &mut WorkerContext,
+        output: &mut SendBuffer,
+    ) -> Next {
+        match self {
+            Self::Plain(connection) => connection.on_data(bytes, context, output),
+            Self::Tls(session) => session.on_data(bytes, context, output),
+        }
+    }
+
+    pub(crate) fn on_eof(&mut self, context: &mut WorkerContext, output: &mut SendBuffer) -> Next {
+        match self {
+            Self::Plain(connection) => connection.on_eof(),
+            Self::Tls(session) => session.on_eof(context, output),
+        }
+    }
+
+    pub(crate) fn resume(
+        &mut self,
+        unsent: usize,
+        context: &mut WorkerContext,
+        output: &mut SendBuffer,
+    ) -> Next {
+        match self {
+            Self::Plain(connection) => connection.resume(unsent, context, output),
+            Self::Tls(session) => session.resume(unsent, context, output),
+        }
+    }
+
+    /// The connection inside.
+    pub(crate) fn into_connection(self) -> Connection {
+        match self {
+            Self::Plain(connection) => connection,
+            Self::Tls(session) => session.into_connection(),
+        }
+    }
+}
