@@ -1,7 +1,12 @@
 """What several tests share: options, and a way to run a command line."""
 
+import atexit
+import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +14,23 @@ from pathlib import Path
 import pytest
 
 from jissoku import cli
+from jissoku.observe import quiet_cores
+from jissoku.observe.measurement_lock import PATH_VARIABLE
 
 # A process of its own has ended by then, on a machine that has much else to do.
 LIMIT_S = 240
+
+
+def pytest_configure() -> None:
+    """Tests run beside other work: with a measurement lock of their own, waiting for no cores."""
+    folder = tempfile.mkdtemp(prefix="jissoku-tests-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ[PATH_VARIABLE] = f"{folder}/lock"
+    quiet_cores.LIMIT_S = 0.0
+    # A shell starts background jobs with SIGINT ignored, and ignored signals are inherited: what
+    # tests start and interrupt would never notice.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

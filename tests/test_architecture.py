@@ -23,9 +23,11 @@ CRATE_MAY_USE = {
     "jissoku-server": {"jissoku-os", "jissoku-http"},
     "jissoku-load": {
         "jissoku-os"
-    },  # never jissoku-http: the stopwatch shares nothing with a runner
+    },  # never jissoku-http: the load generator shares nothing with a runner
     "jissoku-floor": {"jissoku-os"},
-    "jissoku-oracle": {"jissoku-os"},  # no protocol code of the server, and none of the stopwatch
+    "jissoku-oracle": {
+        "jissoku-os"
+    },  # no protocol code of the server, and none of the load generator
     "jissoku-cli": {
         "jissoku-os",
         "jissoku-server",
@@ -183,5 +185,5 @@ def test_the_map_names_every_place() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
     places = [p.parent.name for p in CRATES.glob("*/Cargo.toml")]
     places += [p.name for p in PACKAGE.iterdir() if p.is_dir() and not p.name.startswith("_")]
-    missing = [place for place in places if f"`{place}`" not in text]
-    assert not missing, f"ARCHITECTURE.md does not mention {missing}"
+    unavailable = [place for place in places if f"`{place}`" not in text]
+    assert not unavailable, f"ARCHITECTURE.md does not mention {unavailable}"

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import browser
+
 pytestmark = pytest.mark.race
 
 JISSOKU = [sys.executable, "-m", "jissoku"]
-CHROMIUM = shutil.which("chromium") or ""
 REPORTS = ("report.html", "report.json", "report.md", "report.txt")
 
 
@@ -58,8 +58,12 @@ def test_every_report_is_written_and_speaks_of_every_arm(raced: Path) -> None:
         for arm in ("jissoku", "http-server", "floor"):
             assert arm in text, f"{name} does not speak of {arm}"
     summary = json.loads((raced / "report.json").read_text())
-    assert {s["arm"]["name"] for s in summary["standings"]} == {"jissoku", "http-server", "floor"}
-    assert all(s["status"] == "measured" for s in summary["standings"])
+    assert {s["arm"]["name"] for s in summary["arm_summaries"]} == {
+        "jissoku",
+        "http-server",
+        "floor",
+    }
+    assert all(s["status"] == "measured" for s in summary["arm_summaries"])
 
 
 def test_the_same_records_rebuild_the_same_reports(raced: Path) -> None:
@@ -92,33 +96,24 @@ def test_ctrl_c_ends_everything_and_keeps_what_was_finished(tmp_path: Path) -> N
         start_new_session=True,
     ) as process:
         assert process.stdout is not None
-        # The lab says how fast duets are when the pilot's trials are done.
-        for line in process.stdout:
-            if line.startswith(b"The cores get"):
-                break
+        # The loads are told when the pilot's trials, one for each target, are done.
+        assert any(line.startswith(b"Loads: ") for line in process.stdout)
         os.killpg(process.pid, signal.SIGINT)
         process.stdout.read()
         assert process.wait(timeout=60) == 130
     finished = (folder / "trials.jsonl").read_bytes().count(b"\n")
-    assert finished >= 3
+    assert finished >= 2
     assert jissoku("report", str(folder)).returncode in {0, 1, 4}
     assert leftovers(tmp_path) == []
 
 
-@pytest.mark.skipif(not CHROMIUM, reason="no chromium: apt-get install chromium")
-def test_a_browser_draws_every_plot_without_a_network(raced: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
-            "--no-first-run", "--disable-background-networking", "--disable-component-update",
-            "--disable-sync", f"--user-data-dir={tmp_path}", "--virtual-time-budget=10000",
-            "--dump-dom", (raced / "report.html").as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )  # fmt: skip
-    places = done.stdout.count('class="plot')
-    assert places > 0
-    assert done.stdout.count('class="main-svg"') >= places
+@pytest.mark.skipif(not browser.CHROMIUM, reason="no chromium: apt-get install chromium")
+@pytest.mark.parametrize("flags", [(), (browser.DARK,)], ids=["light", "dark"])
+def test_a_browser_draws_every_figure(raced: Path, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    page = raced / "report.html"
+    drawn = browser.draw(page, tmp_path, 1200, *flags)
+    assert len(drawn.plots) == page.read_text().count('<svg class="plot') > 3
+    for plot in drawn.plots:
+        assert plot.marks
+        assert all(right > left or bottom > top for left, top, right, bottom in plot.marks)
+        assert plot.colour != drawn.background

@@ -16,13 +16,13 @@ ABSOLUTE = re.compile(rb"/(?:home|root|tmp|work|opt)/")
 
 
 def test_every_founding_experiment_has_its_records() -> None:
-    known = sorted(path.stem for path in experiment_file.known())
+    known = sorted(path.stem for path in experiment_file.builtin_experiments())
     assert known == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_kept_report_is_what_its_records_say(name: str) -> None:
-    outcome = experiment.outcome(RECORDS / name)
+    outcome = experiment.read_result(RECORDS / name)
     assert outcome.is_finished
     assert report.to_markdown(outcome) == (RECORDS / name / "report.md").read_text("utf-8")
 

@@ -12,7 +12,7 @@ from typing import Self
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
-    """Somebody asked us to stop, and everything started has been ended."""
+    """The user interrupted; all started processes are stopped."""
 
 
 class Interruption:
@@ -40,7 +40,7 @@ class Interruption:
             process.terminate()
 
     def check(self) -> None:
-        """Raises Interrupted if somebody asked for it."""
+        """Raises Interrupted on request."""
         if self.asked:
             raise Interrupted
 

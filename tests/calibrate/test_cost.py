@@ -10,23 +10,30 @@ import pytest
 from rich.console import Console
 
 from jissoku.calibrate import read_tools
-from jissoku.calibrate.cost import Calls, Cell, CostRecord, Pair, Side, read_cells
-from jissoku.calibrate.duet import fault
+from jissoku.calibrate.cost import (
+    CostRecord,
+    LoadPoint,
+    SyscallCounts,
+    ToolMeasurement,
+    ToolPair,
+    read_cells,
+)
+from jissoku.calibrate.cpu_time import CpuTime, cpu_time
+from jissoku.calibrate.oracle_stats import ENTRY, Entries
+from jissoku.calibrate.paired_runs import invalid_reason
 from jissoku.calibrate.share import Share, Window, share
-from jissoku.calibrate.spent import Spent, spent
-from jissoku.calibrate.truth import ENTRY, Entries
-from jissoku.cli import exits
+from jissoku.cli import exit_codes
 from jissoku.cli.cost import calls_table, code, sentence, table
-from jissoku.pipeline.cost import figure, overall
+from jissoku.pipeline.cost import cost_result, overall
 
 TOOLS = read_tools()
 CELLS = read_cells()
-ONE, OTHER = (Cell(name=name, oracle={}, ask={"connections": 2}) for name in ("one", "other"))
+ONE, OTHER = (LoadPoint(name=name, oracle={}, ask={"connections": 2}) for name in ("one", "other"))
 WINDOW = Window(second_ns=100, start_ns=200, end_ns=300)
 
 
-def side(tool: str, cpu_ns: int, answers: int = 1000, **changes: Any) -> Side:
-    made = Side(
+def side(tool: str, cpu_ns: int, answers: int = 1000, **changes: Any) -> ToolMeasurement:
+    made = ToolMeasurement(
         tool=tool,
         answers=answers,
         connections=2,
@@ -40,9 +47,9 @@ def side(tool: str, cpu_ns: int, answers: int = 1000, **changes: Any) -> Side:
     return msgspec.structs.replace(made, **changes)
 
 
-def pair(cell: Cell, turn: int, cpu_ns: int, **changes: Any) -> Pair:
+def pair(cell: LoadPoint, turn: int, cpu_ns: int, **changes: Any) -> ToolPair:
     """Against 10,000 ns for each answer."""
-    made = Pair(
+    made = ToolPair(
         cell=cell.name,
         round=turn,
         first=turn % 2,
@@ -54,8 +61,8 @@ def pair(cell: Cell, turn: int, cpu_ns: int, **changes: Any) -> Pair:
     return msgspec.structs.replace(made, **changes)
 
 
-def record(pairs: tuple[Pair, ...], *, is_finished: bool = True) -> CostRecord:
-    figures = tuple(figure(it, [p for p in pairs if p.cell == it.name]) for it in (ONE, OTHER))
+def record(pairs: tuple[ToolPair, ...], *, is_finished: bool = True) -> CostRecord:
+    figures = tuple(cost_result(it, [p for p in pairs if p.cell == it.name]) for it in (ONE, OTHER))
     return CostRecord(
         tool="mine",
         against="yours",
@@ -98,7 +105,7 @@ def test_nobody_asked_and_nobody_has_a_share() -> None:
 
 
 def test_a_figure_is_the_geometric_mean_of_pairs() -> None:
-    found = figure(ONE, [pair(ONE, 0, 5_000_000), pair(ONE, 1, 20_000_000)])
+    found = cost_result(ONE, [pair(ONE, 0, 5_000_000), pair(ONE, 1, 20_000_000)])
     assert found.ratio is not None
     assert found.cost_ns is not None
     assert found.ratio.value == pytest.approx(1.0)
@@ -112,13 +119,13 @@ def test_a_figure_is_the_geometric_mean_of_pairs() -> None:
 
 def test_what_is_void_counts_nowhere() -> None:
     broken = pair(ONE, 0, 1, void="others used the cores")
-    found = figure(ONE, [broken, pair(ONE, 0, 5_000_000), pair(ONE, 1, 5_000_000)])
+    found = cost_result(ONE, [broken, pair(ONE, 0, 5_000_000), pair(ONE, 1, 5_000_000)])
     assert found.ratio is not None
     assert found.ratio.value == pytest.approx(0.5)
     assert (found.pairs, found.void) == (2, 1)
-    alone = figure(ONE, [broken, pair(ONE, 1, 5_000_000)])
+    alone = cost_result(ONE, [broken, pair(ONE, 1, 5_000_000)])
     assert alone.ratio is None
-    assert figure(ONE, [broken]).cost_ns is None
+    assert cost_result(ONE, [broken]).cost_ns is None
 
 
 def test_rates_more_than_two_percent_apart_are_stamped() -> None:
@@ -127,7 +134,7 @@ def test_rates_more_than_two_percent_apart_are_stamped() -> None:
     assert not pair(ONE, 0, 1, sides=near).are_rates_apart
     assert pair(ONE, 0, 1, sides=far).are_rates_apart
     assert pair(ONE, 0, 1, sides=far[::-1]).are_rates_apart
-    assert figure(ONE, [pair(ONE, 0, 1, sides=far)]).apart == 1
+    assert cost_result(ONE, [pair(ONE, 0, 1, sides=far)]).apart == 1
 
 
 def test_a_round_counts_over_all_when_each_of_its_cells_does() -> None:
@@ -157,36 +164,38 @@ def test_a_pair_is_void_by_either_side(
     right = Share(answers=9, connections=2, outlasted=True)
     wrong = Share(**({"answers": 9, "connections": 2, "outlasted": True} | seen))
     sides = [side("mine", 1), side("yours", 1, **changes)]
-    said = fault(sides, (right, wrong), 2, 0.0)
+    said = invalid_reason(sides, (right, wrong), 2, 0.0)
     assert word in said
     assert bool(said) == bool(word)
-    assert "others used 5 %" in fault([side("mine", 1), side("yours", 1)], (right, right), 2, 0.05)
+    assert "others used 5 %" in invalid_reason(
+        [side("mine", 1), side("yours", 1)], (right, right), 2, 0.05
+    )
 
 
 def test_time_that_was_run_adds_up_over_processes() -> None:
-    before = Spent({1: 100, 2: 50}, 3, 4)
-    after = Spent({1: 150, 2: 60}, 4, 9) + Spent({3: 5}, 1, 0)
+    before = CpuTime({1: 100, 2: 50}, 3, 4)
+    after = CpuTime({1: 150, 2: 60}, 4, 9) + CpuTime({3: 5}, 1, 0)
     assert after.run_ns_since(before) == 65
     assert after.ticks_since(before) == (2, 5)
     assert not after.lacks(before)
-    assert Spent({1: 150}, 0, 0).lacks(before)
+    assert CpuTime({1: 150}, 0, 0).lacks(before)
 
 
 def test_our_own_time_is_what_the_kernel_says() -> None:
     me = os.getpid()
-    before, clock = spent({me}), os.times()
+    before, clock = cpu_time({me}), os.times()
     while os.times().user + os.times().system < clock.user + clock.system + 0.05:
         pass
     # The kernel's ticks are coarse, a hundredth of a second each; nobody else's time is in ours.
-    assert spent({me}).run_ns_since(before) > 20_000_000
-    assert spent({2**22 + 1}).run_ns == {}
+    assert cpu_time({me}).run_ns_since(before) > 20_000_000
+    assert cpu_time({2**22 + 1}).run_ns == {}
 
 
 def test_the_code_says_whether_there_is_a_figure() -> None:
     both = tuple(pair(it, turn, 5_000_000) for it in (ONE, OTHER) for turn in range(2))
-    assert code(record(both)) == exits.FINE
-    assert code(record(both[:3])) == exits.UNDECIDED
-    assert code(record(both, is_finished=False)) == exits.INTERRUPTED
+    assert code(record(both)) == exit_codes.OK
+    assert code(record(both[:3])) == exit_codes.UNDECIDED
+    assert code(record(both, is_finished=False)) == exit_codes.INTERRUPTED
     assert sentence(record(both)).startswith("mine costs 0.500 of yours per request (0.500 to")
     assert "Too few" in sentence(record(both[:3]))
     out = io.StringIO()
@@ -201,43 +210,45 @@ def test_a_record_survives_the_disk() -> None:
 
 
 @pytest.mark.parametrize("cell", CELLS.cell, ids=lambda cell: cell.name)
-def test_both_generators_of_the_claim_can_be_asked_every_cell(cell: Cell) -> None:
+def test_both_generators_of_the_claim_can_be_asked_every_cell(cell: LoadPoint) -> None:
     for name in ("jissoku", "jissoku-uring", "wrk"):
-        assert cell.unable(TOOLS[name]) is None
-    assert cell.told(TOOLS["wrk"])["threads"] == 1
-    assert "threads" not in cell.told(TOOLS["ab"])
+        assert cell.unsupported_reason(TOOLS[name]) is None
+    assert cell.options_for(TOOLS["wrk"])["threads"] == 1
+    assert "threads" not in cell.options_for(TOOLS["ab"])
 
 
 def test_over_unix_sockets_wrk_has_no_cell() -> None:
     for cell in CELLS.over_unix().cell:
-        assert cell.unable(TOOLS["h2load"]) is None
-        assert "Unix" in (cell.unable(TOOLS["wrk"]) or "")
+        assert cell.unsupported_reason(TOOLS["h2load"]) is None
+        assert "Unix" in (cell.unsupported_reason(TOOLS["wrk"]) or "")
 
 
 def test_calls_are_told_for_each_answer_by_name() -> None:
     counts = {"epoll_wait": 50, "recvfrom": 1000, "sendto": 1000, "mmap": 4}
-    calls = Calls(cell="one", tool="mine", window_ns=1, answers=1000, counts=counts)
-    assert list(calls.per_answer()) == ["recvfrom", "sendto", "epoll_wait", "mmap"]
-    void = Calls(cell="one", tool="yours", window_ns=0, answers=0, counts={}, void="it did not run")
+    syscalls = SyscallCounts(cell="one", tool="mine", window_ns=1, answers=1000, counts=counts)
+    assert list(syscalls.per_answer()) == ["recvfrom", "sendto", "epoll_wait", "mmap"]
+    void = SyscallCounts(
+        cell="one", tool="yours", window_ns=0, answers=0, counts={}, void="it did not run"
+    )
     assert void.per_answer() == {}
-    made = msgspec.structs.replace(record(()), calls=(calls, void))
+    made = msgspec.structs.replace(record(()), calls=(syscalls, void))
     assert msgspec.json.decode(msgspec.json.encode(made), type=CostRecord) == made
     out = io.StringIO()
     Console(file=out, width=200).print(calls_table(made))
-    told = out.getvalue()
-    assert "2.05" in told
-    assert "recvfrom 1.00, sendto 1.00, epoll_wait 0.05" in told
-    assert "mmap" not in told
-    assert "void: it did not run" in told
+    text = out.getvalue()
+    assert "2.05" in text
+    assert "recvfrom 1.00, sendto 1.00, epoll_wait 0.05" in text
+    assert "mmap" not in text
+    assert "void: it did not run" in text
 
 
 def test_calls_stand_beside_the_cost() -> None:
-    calls = tuple(
-        Calls(cell=it.name, tool=tool, window_ns=1, answers=100, counts={"read": count})
+    syscalls = tuple(
+        SyscallCounts(cell=it.name, tool=tool, window_ns=1, answers=100, counts={"read": count})
         for it in (ONE, OTHER)
         for tool, count in (("mine", 300), ("yours", 600))
     )
-    made = msgspec.structs.replace(record((pair(ONE, 0, 5_000_000),)), calls=calls)
+    made = msgspec.structs.replace(record((pair(ONE, 0, 5_000_000),)), calls=syscalls)
     out = io.StringIO()
     Console(file=out, width=200).print(table(made))
     assert out.getvalue().count("3.00 / 6.00") == 2

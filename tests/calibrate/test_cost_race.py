@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from jissoku.calibrate import find, read_tools
-from jissoku.calibrate.cost import Calls, CostRecord, Pair, read_cells
+from jissoku.calibrate import find_tool, read_tools
+from jissoku.calibrate.cost import CostRecord, SyscallCounts, ToolPair, read_cells
 from jissoku.errors import InputError
 from jissoku.observe import cores
-from jissoku.pipeline.cost import Plan, measure
-from jissoku.targets.place import default_cache
+from jissoku.pipeline.cost import CostPlan, measure
+from jissoku.targets.build_paths import default_cache
 
 pytestmark = pytest.mark.race
 
@@ -19,26 +19,26 @@ class Silent:
     def begins(self, what: str, done: int, total: int, seconds_left: float) -> None:
         pass
 
-    def measured(self, pair: Pair) -> None:
+    def measured(self, pair: ToolPair) -> None:
         pass
 
-    def counted(self, calls: Calls) -> None:
+    def counted(self, syscalls: SyscallCounts) -> None:
         pass
 
 
 def test_a_pair_is_counted_by_the_oracle(tmp_path: Path) -> None:
     tools, home = read_tools(), default_cache() / "tools"
     try:
-        founds = (find(tools["jissoku"], home), find(tools["wrk"], home))
+        founds = (find_tool(tools["jissoku"], home), find_tool(tools["wrk"], home))
     except InputError as error:
         pytest.skip(str(error))
     cells = read_cells()
     few = msgspec.structs.replace(cells, cell=(cells.cell[1], cells.cell[-1]), window_s=0.3)
-    plan = Plan(
+    plan = CostPlan(
         founds=founds,
         cells=few,
         rounds=1,
-        cores=cores.split(cores.allowed()),
+        cores=cores.partition_cores(cores.available_cores()),
         folder=tmp_path,
         version="0",
     )
@@ -62,9 +62,9 @@ def test_a_pair_is_counted_by_the_oracle(tmp_path: Path) -> None:
     assert [(it.cell, it.tool) for it in record.calls] == [
         (cell.name, found.tool.name) for cell in few.cell for found in founds
     ]
-    for calls in record.calls:
-        assert calls.void == ""
-        assert calls.answers > 0
+    for syscalls in record.calls:
+        assert syscalls.void == ""
+        assert syscalls.answers > 0
     ours, theirs = (it.per_answer() for it in record.calls[:2])
     # One receive and one send for each answer, however slow the tracing makes it.
     assert 1.9 < sum(ours.values()) < 4

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from jissoku.calibrate.disturbance import blame
-from jissoku.calibrate.run import Outcome, scrub
+from jissoku.calibrate.disturbance import external_cause
+from jissoku.calibrate.run import ScenarioResult, scrub
 
 MS = 1_000_000
 
@@ -11,18 +11,18 @@ MS = 1_000_000
 def stalls(*, short: int = 0, long: int = 0, waited_ms: float = 0) -> dict[str, Any]:
     """Ten thousand looks at a core, of which so many came late, and so many came very late."""
     at_least = [
-        {"length_ns": 100_000, "looks": short + long},
-        {"length_ns": 5 * MS, "looks": long},
+        {"length_ns": 100_000, "samples": short + long},
+        {"length_ns": 5 * MS, "samples": long},
     ]
     return {
-        "looks": 10_000,
+        "samples": 10_000,
         "longest_ns": 7 * MS,
         "waited_ns": int(waited_ms * MS),
         "at_least": at_least,
     }
 
 
-def run(late_us: int = 10, stalled: dict[str, Any] | None = None, **other: Any) -> Outcome:
+def run(late_us: int = 10, stalled: dict[str, Any] | None = None, **other: Any) -> ScenarioResult:
     account = {
         "overflowed": 0,
         "lateness_ns": {"p99": late_us * 1000},
@@ -30,7 +30,7 @@ def run(late_us: int = 10, stalled: dict[str, Any] | None = None, **other: Any) 
     }
     served = {"served.p98_ns": 1 * MS, "served.p99_ns": 100 * MS, "served.p999_ns": 100 * MS}
     fields: dict[str, Any] = {"account": account, "foreign": 0.0, "names": served} | other
-    return Outcome(setup="s", command="", report="", code=0, **fields)
+    return ScenarioResult(setup="s", command="", report="", code=0, **fields)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_late_oracle_explains_what_is_off_by_five_times_its_lateness(
     late_us: int, off_ms: float, *, is_blamed: bool
 ) -> None:
     for off in (off_ms, -off_ms):
-        sentence = blame(run(late_us), "tool.p50_ns", (10 + off) * MS, 10 * MS)
+        sentence = external_cause(run(late_us), "tool.p50_ns", (10 + off) * MS, 10 * MS)
         assert bool(sentence) is is_blamed
         assert not sentence or f"{late_us} us late" in sentence
 
@@ -50,10 +50,12 @@ def test_what_is_no_time_is_off_by_a_share_of_one() -> None:
     # Little's law, over answers of 10 ms: five times 100 us are a twentieth.
     little = "tool.rate_rps * tool.mean_ns / 1e9"
     late = run(100, names={"served.mean_ns": 10.0 * MS})
-    assert "100 us late" in blame(late, little, 67, 64)
-    assert blame(late, little, 75, 64) == ""
+    assert "100 us late" in external_cause(late, little, 67, 64)
+    assert external_cause(late, little, 75, 64) == ""
     # However late it was, it did not eat a third of all answers.
-    assert blame(run(9000, names={"served.mean_ns": 1.0 * MS}), "tool.unanswered", 2, 3) == ""
+    assert (
+        external_cause(run(9000, names={"served.mean_ns": 1.0 * MS}), "tool.unanswered", 2, 3) == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,15 +82,15 @@ def test_what_is_no_time_is_off_by_a_share_of_one() -> None:
 def test_stalls_explain_what_they_can_move(
     what: str, stalled: dict[str, Any] | None, off_ms: float, *, is_blamed: bool
 ) -> None:
-    sentence = blame(run(stalled=stalled, names={}), what, (1 + off_ms) * MS, 1 * MS)
+    sentence = external_cause(run(stalled=stalled, names={}), what, (1 + off_ms) * MS, 1 * MS)
     assert bool(sentence) is is_blamed
     assert not sentence or ("stood still" in sentence and "7.0 ms" in sentence)
 
 
 def test_others_and_a_full_log_explain_everything() -> None:
-    assert "others used 4 %" in blame(run(foreign=0.04), "tool.requests", 1, 0)
-    assert "full" in blame(run(account={"overflowed": 1}), "tool.requests", 1, 0)
-    assert blame(run(account={}), "tool.requests", 1, 0) == ""
+    assert "others used 4 %" in external_cause(run(foreign=0.04), "tool.requests", 1, 0)
+    assert "full" in external_cause(run(account={"overflowed": 1}), "tool.requests", 1, 0)
+    assert external_cause(run(account={}), "tool.requests", 1, 0) == ""
 
 
 def test_what_was_served_late_anyway_leaves_less_room_for_stalls() -> None:
@@ -96,10 +98,10 @@ def test_what_was_served_late_anyway_leaves_less_room_for_stalls() -> None:
     few, more = stalls(short=30), stalls(short=40)
     two_cores = {"overflowed": 0, "stalls": [stalls(short=20), stalls(short=20)]}
     got, truth = 1.2 * MS, 1 * MS
-    assert blame(run(stalled=few), "tool.p98_ns", got, truth) == ""
-    assert "stood still" in blame(run(stalled=more), "tool.p98_ns", got, truth)
-    assert "stood still" in blame(run(account=two_cores), "tool.p98_ns", got, truth)
-    assert blame(run(stalled=more, names={}), "tool.p98_ns", got, truth) == ""
+    assert external_cause(run(stalled=few), "tool.p98_ns", got, truth) == ""
+    assert "stood still" in external_cause(run(stalled=more), "tool.p98_ns", got, truth)
+    assert "stood still" in external_cause(run(account=two_cores), "tool.p98_ns", got, truth)
+    assert external_cause(run(stalled=more, names={}), "tool.p98_ns", got, truth) == ""
 
 
 def test_a_port_that_is_a_part_of_a_number_stays() -> None:

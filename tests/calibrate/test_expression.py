@@ -1,6 +1,6 @@
 import pytest
 
-from jissoku.calibrate.expression import Unknown, value
+from jissoku.calibrate.expression import UnreportedValue, value
 from jissoku.errors import InputError
 
 NAMES = {"tool.rate": 100.0, "tool.mean_ns": 10e6, "asked.connections": 1.0, "zero": 0.0}
@@ -23,7 +23,7 @@ def test_arithmetic_over_figures(text: str, expected: float) -> None:
 
 @pytest.mark.parametrize("text", ["tool.nothing", "1 / zero", "tool.rate + tool.nothing"])
 def test_what_is_not_there_is_said(text: str) -> None:
-    with pytest.raises(Unknown):
+    with pytest.raises(UnreportedValue):
         value(text, NAMES)
 
 

@@ -20,15 +20,15 @@ def command(out: Path, checks: str) -> list[str]:
 
 def test_our_own_generator_counts_right(tmp_path: Path) -> None:
     words = [*command(tmp_path, "C3,C4,C21,C22"), "--json"]
-    told = subprocess.run(words, capture_output=True, text=True, timeout=250, check=False)
-    card = msgspec.json.decode(told.stdout)
+    text = subprocess.run(words, capture_output=True, text=True, timeout=250, check=False)
+    card = msgspec.json.decode(text.stdout)
     assert {score["check"]: score["grade"] for score in card["scores"]} == {
         "C3": "A",
         "C4": "A",
         "C21": "A",
         "C22": "A",
     }
-    assert told.returncode == 0
+    assert text.returncode == 0
     assert (tmp_path / "scorecard.html").stat().st_size > 10_000
 
 

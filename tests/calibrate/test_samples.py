@@ -2,8 +2,8 @@ import itertools
 import random
 from pathlib import Path
 
-from jissoku.calibrate.check import Check, Setup
-from jissoku.calibrate.samples import Samples, figures
+from jissoku.calibrate.check import CalibrationCheck, Scenario
+from jissoku.calibrate.samples import Samples, sample_values
 
 WANTED = Samples(file="raw.csv", start="due_ns", end="done_ns", where={"kind": "ok"})
 
@@ -12,7 +12,7 @@ def test_percentiles_are_those_of_the_sorted_samples(tmp_path: Path) -> None:
     lines = [f"{place},{place * 2},ok" for place in range(1000, 0, -1)]
     text = "\n".join(["due_ns,done_ns,kind", *lines, "0,999999,timeout"])
     (tmp_path / "raw.csv").write_text(text)
-    found = figures(WANTED, tmp_path)
+    found = sample_values(WANTED, tmp_path)
     assert found["raw_count"] == 1000
     assert found["raw_sum_ns"] == 500_500
     assert (found["raw_min_ns"], found["raw_max_ns"]) == (1, 1000)
@@ -29,25 +29,25 @@ def test_due_times_are_held_against_an_exponential_distribution(tmp_path: Path) 
     for due in (even, drawn):
         lines = "\n".join(f"{at},{at + 1}" for at in due)
         (tmp_path / "raw.csv").write_text(f"due_ns,done_ns\n{lines}\n")
-        found.append(figures(wanted, tmp_path)["raw_due_ks"])
+        found.append(sample_values(wanted, tmp_path)["raw_due_ks"])
     assert found[0] > 10
     assert found[1] < 1.63
 
 
 def test_what_was_not_written_down_has_no_figures(tmp_path: Path) -> None:
-    assert figures(None, tmp_path) == {}
-    assert figures(WANTED, tmp_path) == {}
+    assert sample_values(None, tmp_path) == {}
+    assert sample_values(WANTED, tmp_path) == {}
     (tmp_path / "raw.csv").write_text("due_ns,done_ns,kind\n")
-    assert figures(WANTED, tmp_path) == {"raw_count": 0, "raw_sum_ns": 0}
+    assert sample_values(WANTED, tmp_path) == {"raw_count": 0, "raw_sum_ns": 0}
 
 
 def test_a_session_has_the_set_ups_of_its_kind() -> None:
     setup = (
-        Setup(name="a", ask={"duration_s": 1}, long={"duration_s": 9}),
-        Setup(name="b", when="quick", ask={}),
-        Setup(name="c", when="long", ask={}),
+        Scenario(name="a", ask={"duration_s": 1}, long={"duration_s": 9}),
+        Scenario(name="b", when="quick", ask={}),
+        Scenario(name="c", when="long", ask={}),
     )
-    check = Check(id="C1", title="A test", why="A test.", setup=setup)
-    assert [it.name for it in check.shortened().setup] == ["a", "b"]
-    assert [it.name for it in check.lengthened().setup] == ["a", "c"]
-    assert check.lengthened().setup[0].ask == {"duration_s": 9}
+    check = CalibrationCheck(id="C1", title="A test", why="A test.", setup=setup)
+    assert [it.name for it in check.quick_variant().setup] == ["a", "b"]
+    assert [it.name for it in check.long_variant().setup] == ["a", "c"]
+    assert check.long_variant().setup[0].ask == {"duration_s": 9}

@@ -1,12 +1,12 @@
 import pytest
 
-from jissoku.calibrate.check import Check, Expectation, Setup
-from jissoku.calibrate.run import Outcome
+from jissoku.calibrate.check import CalibrationCheck, Expectation, Scenario
+from jissoku.calibrate.run import ScenarioResult
 from jissoku.calibrate.score import Grade, judge, score
 
 
-def outcome(names: dict[str, float], *, report: str = "", late_us: int = 0) -> Outcome:
-    return Outcome(
+def outcome(names: dict[str, float], *, report: str = "", late_us: int = 0) -> ScenarioResult:
+    return ScenarioResult(
         setup="s",
         names=names,
         command="",
@@ -17,9 +17,9 @@ def outcome(names: dict[str, float], *, report: str = "", late_us: int = 0) -> O
     )
 
 
-def check(*expectations: Expectation, is_timed: bool = True) -> Check:
-    setup = Setup(name="s", ask={"connections": 1}, expect=expectations)
-    return Check(id="C0", title="t", why="w", is_timed=is_timed, setup=(setup,))
+def check(*expectations: Expectation, is_timed: bool = True) -> CalibrationCheck:
+    setup = Scenario(name="s", ask={"connections": 1}, expect=expectations)
+    return CalibrationCheck(id="C0", title="t", why="w", is_timed=is_timed, setup=(setup,))
 
 
 P50 = Expectation(of="tool.p50_ns", equals="served.p50_ns", relative=0.01, absolute="100")

@@ -8,16 +8,22 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from jissoku.calibrate import Bench, Outcome, read_cards, read_checks, to_html
-from jissoku.calibrate.check import Ask, Check, Disturbance, Expectation, Setup
-from jissoku.calibrate.reading import Figure
+from jissoku.calibrate import ScenarioResult, ScenarioRunner, read_cards, read_checks, to_html
+from jissoku.calibrate.check import (
+    CalibrationCheck,
+    Disturbance,
+    Expectation,
+    Scenario,
+    ToolOptions,
+)
 from jissoku.calibrate.record import Score
-from jissoku.calibrate.tool import Asking, Found, Get, Tool
+from jissoku.calibrate.report_parser import FigurePattern
+from jissoku.calibrate.tool import CommandLine, Installation, InstalledTool, Tool
 from jissoku.cli.calibrate import calibrate as verb
 from jissoku.errors import InputError
-from jissoku.model import Cores
-from jissoku.observe.cores import allowed
-from jissoku.pipeline.calibration import Plan, calibrate
+from jissoku.model import CoreAssignment
+from jissoku.observe.cores import available_cores
+from jissoku.pipeline.calibration import CalibrationPlan, calibrate
 
 # It asks one time less than it was told, like a tool that rounds.
 GENERATOR = """
@@ -32,13 +38,13 @@ except OSError as error:
     print("error", error)
 print("right", right)
 """
-COUNTED = Check(
+COUNTED = CalibrationCheck(
     id="C3",
     title="As many as asked",
     why="A test.",
     is_timed=False,
     setup=(
-        Setup(
+        Scenario(
             name="20 requests",
             oracle={"delay": "constant:1ms", "entries": 1000},
             ask={"connections": 1, "count": 20},
@@ -47,21 +53,21 @@ COUNTED = Check(
                 Expectation(of="tool.requests", equals="oracle.right"),
             ),
         ),
-        Setup(
+        Scenario(
             name="nobody",
             closed=True,
             ask={"connections": 1, "count": 20},
             expect=(Expectation(of="tool.requests", equals="0"),),
         ),
-        Setup(name="a rate", ask={"connections": 1, "rate": 20}),
+        Scenario(name="a rate", ask={"connections": 1, "rate": 20}),
     ),
 )
-CLOCK = Check(
+CLOCK = CalibrationCheck(
     id="C19",
     title="Clock",
     why="A test.",
     needs="clock",
-    setup=(Setup(name="clock", ask={"connections": 1, "count": 1}),),
+    setup=(Scenario(name="clock", ask={"connections": 1, "count": 1}),),
 )
 
 
@@ -76,7 +82,7 @@ class Heard:
         assert seconds >= 0
         assert budget_s >= 0
 
-    def begins(self, check: Check, done: int, total: int, seconds_left: float) -> None:
+    def begins(self, check: CalibrationCheck, done: int, total: int, seconds_left: float) -> None:
         assert check.title
         assert done < total
         assert seconds_left >= 0
@@ -86,31 +92,33 @@ class Heard:
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
+def plan(tmp_path: Path) -> CalibrationPlan:
     script = tmp_path / "generator.py"
     script.write_text(GENERATOR)
     tool = Tool(
         name="made-up",
         about="A test.",
-        get=Get(program="{python}", how="", version=("{python}", "--version"), pattern="(.*)"),
-        ask=Asking(
+        get=Installation(
+            program="{python}", how="", version=("{python}", "--version"), pattern="(.*)"
+        ),
+        ask=CommandLine(
             always=("{python}", str(script), "{host}", "{port}"),
             say={"connections": (), "count": ("{count}",)},
             last=(),
         ),
-        read={"requests": Figure(pattern=r"right (\d+)")},
+        read={"requests": FigurePattern(pattern=r"right (\d+)")},
     )
-    return Plan(
-        found=Found(tool=tool, program=sys.executable, version="1"),
+    return CalibrationPlan(
+        found=InstalledTool(tool=tool, program=sys.executable, version="1"),
         checks=(COUNTED, CLOCK),
         mode="quick",
-        cores=Cores(server=allowed(), stopwatch=allowed(), shared=True),
+        cores=CoreAssignment(server=available_cores(), generator=available_cores(), shared=True),
         folder=tmp_path / "out",
         version="jissoku test",
     )
 
 
-def test_a_generator_is_graded_by_what_really_happened(plan: Plan) -> None:
+def test_a_generator_is_graded_by_what_really_happened(plan: CalibrationPlan) -> None:
     heard = Heard()
     card = calibrate(plan, heard)
     assert heard.grades == ["F", "not testable here"]
@@ -119,22 +127,24 @@ def test_a_generator_is_graded_by_what_really_happened(plan: Plan) -> None:
     score = card.scores[0]
     assert [found.grade for found in score.evidence] == ["F", "A", "A"]
     assert (score.evidence[0].expected, score.evidence[0].got) == ("20", "19")
-    assert score.sentence == "made-up has no way to be told rate"
+    assert score.sentence == "made-up does not support rate"
     account = score.runs[0].account
     assert (account["requests"], account["connections_opened"]) == (19, 1)
     assert "error" in score.runs[1].report
     assert sys.executable not in score.runs[0].command
 
 
-def test_who_ends_before_being_stopped_is_left_in_peace(plan: Plan) -> None:
-    setup = Setup(
+def test_who_ends_before_being_stopped_is_left_in_peace(plan: CalibrationPlan) -> None:
+    setup = Scenario(
         name="nobody",
         closed=True,
         ask={"connections": 1, "count": 20},
         disturb=Disturbance(stop_at_s=10, stop_for_s=0.1),
         expect=(Expectation(of="tool.requests", equals="0"), Expectation(says="refused")),
     )
-    stopped = Check(id="C17", title="Stopped", why="A test.", is_timed=False, setup=(setup,))
+    stopped = CalibrationCheck(
+        id="C17", title="Stopped", why="A test.", is_timed=False, setup=(setup,)
+    )
     card = calibrate(replace(plan, checks=(stopped,)), Heard())
     assert card.scores[0].grade == "A"
 
@@ -145,12 +155,12 @@ class Busy:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, busy: int) -> None:
         self.ran: list[str] = []
         self._busy = busy
-        monkeypatch.setattr(Bench, "run", lambda _bench, setup, ask: self._run(setup, ask))
+        monkeypatch.setattr(ScenarioRunner, "run", lambda _bench, setup, ask: self._run(setup, ask))
 
-    def _run(self, setup: Setup, ask: Ask) -> Outcome:
+    def _run(self, setup: Scenario, ask: ToolOptions) -> ScenarioResult:
         self.ran.append(f"{ask['count']}")
         is_busy = len(self.ran) <= self._busy
-        return Outcome(
+        return ScenarioResult(
             setup=setup.name,
             names={"tool.requests": 0.0 if is_busy else float(ask["count"])},
             command="",
@@ -161,15 +171,15 @@ class Busy:
         )
 
 
-def timed(name: str, count: int, wanted: int) -> Check:
-    asked: Ask = {"connections": 1, "count": count}
+def timed(name: str, count: int, wanted: int) -> CalibrationCheck:
+    asked: ToolOptions = {"connections": 1, "count": count}
     expected = Expectation(of="tool.requests", equals=str(wanted))
-    setup = Setup(name=name, ask=asked, expect=(expected,))
-    return Check(id=name, title=name, why="A test.", setup=(setup,))
+    setup = Scenario(name=name, ask=asked, expect=(expected,))
+    return CalibrationCheck(id=name, title=name, why="A test.", setup=(setup,))
 
 
 def test_what_is_void_is_repeated_and_nothing_else(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
+    plan: CalibrationPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy, heard = Busy(monkeypatch, busy=2), Heard()
     # The second rests on the run of the first; the third is graded at once, and badly.
@@ -182,7 +192,7 @@ def test_what_is_void_is_repeated_and_nothing_else(
     assert (card.not_repeated, card.budget_s) == ((), 60)
 
 
-def test_repetitions_have_an_end(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repetitions_have_an_end(plan: CalibrationPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     busy = Busy(monkeypatch, busy=99)
     card = calibrate(replace(plan, checks=(timed("C1", 1, 1),), budget_s=60), Heard())
     assert busy.ran == ["1", "1", "1"]
@@ -191,7 +201,7 @@ def test_repetitions_have_an_end(plan: Plan, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_there_is_no_time_for_is_in_the_record(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
+    plan: CalibrationPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy = Busy(monkeypatch, busy=99)
     calibrate(replace(plan, checks=(timed("C1", 1, 1),), budget_s=0), Heard())
@@ -204,18 +214,20 @@ def test_what_there_is_no_time_for_is_in_the_record(
 class Stops(Heard):
     """Ctrl-C while the first check runs."""
 
-    def begins(self, check: Check, done: int, total: int, seconds_left: float) -> None:
+    def begins(self, check: CalibrationCheck, done: int, total: int, seconds_left: float) -> None:
         super().begins(check, done, total, seconds_left)
         signal.raise_signal(signal.SIGINT)
 
 
-def test_an_interruption_before_the_first_grade_leaves_an_unfinished_card(plan: Plan) -> None:
+def test_an_interruption_before_the_first_grade_leaves_an_unfinished_card(
+    plan: CalibrationPlan,
+) -> None:
     calibrate(plan, Stops())
     [card] = read_cards(plan.folder)
     assert (card.scores, card.is_finished) == ((), False)
 
 
-def test_checks_of_another_time_stay_on_the_card(plan: Plan) -> None:
+def test_checks_of_another_time_stay_on_the_card(plan: CalibrationPlan) -> None:
     first = calibrate(replace(plan, checks=(CLOCK,)), Heard())
     calibrate(replace(plan, checks=(COUNTED,)), Heard())
     [card] = read_cards(plan.folder)
@@ -226,7 +238,7 @@ def test_checks_of_another_time_stay_on_the_card(plan: Plan) -> None:
     assert [score.check for score in card.scores] == ["C19"]
 
 
-def test_the_page_shows_every_tool_and_needs_nothing_else(plan: Plan) -> None:
+def test_the_page_shows_every_tool_and_needs_nothing_else(plan: CalibrationPlan) -> None:
     card = calibrate(plan, Heard())
     page = to_html(read_checks(), [card])
     assert page == to_html(read_checks(), [card])
@@ -240,7 +252,7 @@ def test_the_page_shows_every_tool_and_needs_nothing_else(plan: Plan) -> None:
     ("words", "sentence"),
     [
         (["no-such-tool"], "no tool is called 'no-such-tool': there are ab, "),
-        (["jissoku", "--checks", "C99"], "'C99' is no check"),
+        (["jissoku", "--checks", "C99"], "'C99' is not a check"),
     ],
 )
 def test_the_verb_refuses_what_makes_no_sense(words: list[str], sentence: str) -> None:

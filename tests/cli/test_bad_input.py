@@ -16,9 +16,9 @@ CASES = {
     "an unknown target": (["compare", "nginks", "go"], "did you mean nginx"),
     "one target twice": (["compare", "floor", "floor"], "two arms are called 'floor'"),
     "zero connections": (["compare", "floor", "jissoku", "-c", "0"], "0 is not in the range"),
-    "a nonsense rate": (["compare", "floor", "jissoku", "-R", "fast"], "'fast' is no rate"),
-    "a rate of nothing": (["compare", "floor", "jissoku", "-R", "0"], "'0' is no rate"),
-    "no header field": (["compare", "floor", "jissoku", "-H", "x"], "'x' is no header field"),
+    "a nonsense rate": (["compare", "floor", "jissoku", "-R", "fast"], "'fast' is not a rate"),
+    "a rate of nothing": (["compare", "floor", "jissoku", "-R", "0"], "'0' is not a rate"),
+    "no header field": (["compare", "floor", "jissoku", "-H", "x"], "'x' is not a header field"),
     "a path without a slash": (["compare", "floor", "jissoku", "--path", "x"], "begins with /"),
     "a part it cannot serve": (["compare", "floor", "jissoku", "--path", "/42"], "floor cannot"),
     "a body that is not there": (
@@ -39,7 +39,7 @@ CASES = {
     ),
     "bursts at a rate": (
         ["compare", "floor", "jissoku", "-R", "1k", "--pipeline", "4"],
-        "give one of the two",
+        "exclude each other",
     ),
     "a target without Unix sockets": (
         ["compare", "floor", "http-server", "--unix"],
@@ -57,10 +57,10 @@ CASES = {
         "ab has no Unix sockets",
     ),
     "a cost without a closed loop": (["calibrate", "jissoku", "--cost", "vegeta"], "closed loop"),
-    "checks over Unix sockets": (["calibrate", "jissoku", "--unix"], "goes with --cost"),
+    "checks over Unix sockets": (["calibrate", "jissoku", "--unix"], "requires --cost"),
     "a command that is not there": (
         ["compare", "floor", "--cmd", "mine=/nowhere/server {port}"],
-        "there is no program",
+        "no program",
     ),
     "a command without a name": (["compare", "floor", "--cmd", "true {port}"], "--cmd"),
     "no URL": (["compare", "floor", "--url", "mine=ftp://x/"], "http://127.0.0.1"),
@@ -70,14 +70,14 @@ CASES = {
     ),
     "nobody to examine": (["conformance"], "name one target"),
     "two to examine": (["conformance", "jissoku", "--url", "x=http://a/"], "name one target"),
-    "no such case": (["conformance", "jissoku", "--case", "x*"], "no case has such a name"),
+    "no such case": (["conformance", "jissoku", "--case", "x*"], "no case matches"),
     "no folder of cases": (
         ["conformance", "jissoku", "--cases", "/nowhere/at/all"],
         "cannot be read",
     ),
     "nobody to sweep": (["sweep"], "name a target to sweep"),
     "a sweep of too few levels": (["sweep", "jissoku", "--levels", "1,2"], "at least 6"),
-    "a sweep of nonsense levels": (["sweep", "jissoku", "--levels", "a-b"], "'a-b' is no rate"),
+    "a sweep of nonsense levels": (["sweep", "jissoku", "--levels", "a-b"], "'a-b' is not a rate"),
     "a sweep over nothing known": (["sweep", "jissoku", "--over", "luck"], "'luck'"),
     "a sweep of too few blocks": (["sweep", "jissoku", "--blocks", "2"], "3<=x"),
     "a forecast over rates": (
@@ -90,9 +90,9 @@ CASES = {
     ),
     "an unknown experiment": (["run", "static_tuning"], "did you mean static-tuning"),
     "an experiment like no other": (["run", "x"], "Ours are delay, kernel-or-user"),
-    "no file of an experiment": (["run", "nowhere.toml"], "there is no such file"),
+    "no file of an experiment": (["run", "nowhere.toml"], "no such file"),
     "no run": (["report", "/nowhere/at/all"], "holds no run"),
-    "no such target to tell about": (["targets", "nobody"], "there is no target 'nobody'"),
+    "no such target to tell about": (["targets", "nobody"], "no such target: 'nobody'"),
     "nothing to serve": (["serve", "/nowhere/at/all"], "/nowhere/at/all"),
     "zero workers": (["serve", "--fixed", "x", "--workers", "0"], "--workers"),
     "a nonsense delay": (["serve", "--fixed", "x", "--delay", "soon"], "soon"),
@@ -106,11 +106,11 @@ CASES = {
     ),
     "a raw request that is none": (
         ["load", "http://127.0.0.1:1/", "--raw", "/dev/null"],
-        "is not one HTTP request",
+        "is not exactly one HTTP request",
     ),
     "load by chance in a closed loop": (
         ["load", "http://127.0.0.1:1/", "--arrival", "poisson"],
-        "--arrival goes with -R",
+        "--arrival requires -R",
     ),
     "an arrival of nobody": (
         ["load", "http://127.0.0.1:1/", "--arrival", "even"],
@@ -118,11 +118,11 @@ CASES = {
     ),
     "a trace and a rate": (
         ["load", "http://127.0.0.1:1/", "-R", "9", *TRACED],
-        "leave -R",
+        "excludes -R",
     ),
     "a trace and a search": (
         [*["load", "http://127.0.0.1:1/", "--search", "p99<5ms"], *TRACED],
-        "--search out",
+        "-R, --sweep and --search",
     ),
     "a trace for two servers": (
         ["load", "http://127.0.0.1:1/", "http://127.0.0.1:2/", *TRACED],
@@ -130,15 +130,15 @@ CASES = {
     ),
     "a trace that is not there": (
         ["load", "http://127.0.0.1:1/", "--arrival", "trace:/nowhere/at/all"],
-        "/nowhere/at/all cannot be read",
+        "cannot read /nowhere/at/all",
     ),
     "a trace of nothing": (
         ["load", "http://127.0.0.1:1/", "--arrival", "trace:/dev/null"],
-        "holds no time",
+        "the trace is empty",
     ),
     "a trace that goes back": (
         ["load", "http://127.0.0.1:1/", "--arrival", f"trace:{TRACES}/decreasing.txt"],
-        "decreasing.txt, line 4: 0.25 lies before",
+        "decreasing.txt, line 4: 0.25 is less than the time before it",
     ),
     "a trace finer than a nanosecond": (
         ["load", "http://127.0.0.1:1/", "--arrival", f"trace:{TRACES}/too-fine.txt"],
@@ -191,7 +191,7 @@ def test_a_port_in_use_is_told(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_malformed_recipe_is_told_by_line(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text('essay = "x"\nparts = [\n')
+    (tmp_path / "mine.toml").write_text('description = "x"\nparts = [\n')
     done = run(["compare", "--recipes", str(tmp_path), "mine", "floor"], tmp_path)
     assert done.returncode == 2
     assert "mine.toml" in done.stderr

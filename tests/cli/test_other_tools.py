@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.calibrate import read_tools
-from jissoku.calibrate.reading import figures
+from jissoku.calibrate.report_parser import read_values
 from tests.conftest import Done, Run
 
 RIGHT = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -67,27 +67,27 @@ def lines(done: Done) -> list[str]:
 def test_hey_sends_what_hey_sends_and_counts_every_answer(
     server: Server, run: Run, tmp_path: Path
 ) -> None:
-    told = lines(run(["hey", "-n", "21", "-c", "4", f"{server.url}/a"], tmp_path))
+    text = lines(run(["hey", "-n", "21", "-c", "4", f"{server.url}/a"], tmp_path))
     assert server.asked == 21
     assert server.first.startswith(b"GET /a HTTP/1.1\r\n")
     for field in (b"Accept-Encoding: gzip", b"Content-Type: text/html"):
         assert field in server.first
-    assert "  [200]\t21 responses" in told
-    assert sum(int(row[1]) for line in told if (row := re.match(r"  0.\d+ \[(\d+)\]", line))) == 21
-    [rate] = [float(line.split()[1]) for line in told if line.startswith("  Requests/sec:")]
+    assert "  [200]\t21 responses" in text
+    assert sum(int(row[1]) for line in text if (row := re.match(r"  0.\d+ \[(\d+)\]", line))) == 21
+    [rate] = [float(line.split()[1]) for line in text if line.startswith("  Requests/sec:")]
     assert rate > 0
-    assert [line.split()[0] for line in told if "% in " in line] == [
+    assert [line.split()[0] for line in text if "% in " in line] == [
         f"{percent}%" for percent in (10, 25, 50, 75, 90, 95, 99)
     ]
-    assert "jissoku notes:" in told
-    assert "  -n is exact here: hey leaves 1 of them out" in told
+    assert "jissoku notes:" in text
+    assert "  -n is exact here: hey leaves 1 of them out" in text
 
 
 def test_the_lines_of_hey_are_read_as_those_of_the_original(
     server: Server, run: Run, tmp_path: Path
 ) -> None:
-    told = lines(run(["hey", "-n", "8", "-c", "2", "-o", "csv", f"{server.url}/"], tmp_path))
-    head, *rows = [line.split(",") for line in told]
+    text = lines(run(["hey", "-n", "8", "-c", "2", "-o", "csv", f"{server.url}/"], tmp_path))
+    head, *rows = [line.split(",") for line in text]
     assert head[0] == "response-time"
     assert len(rows) == 8
     assert {row[head.index("status-code")] for row in rows} == {"200"}
@@ -97,8 +97,8 @@ def test_the_lines_of_hey_are_read_as_those_of_the_original(
 
 def test_rates_of_hey_are_those_of_each_worker(server: Server, run: Run, tmp_path: Path) -> None:
     words = ["hey", "-n", "20", "-c", "2", "-q", "50", f"{server.url}/"]
-    told = "\n".join(lines(run(words, tmp_path)))
-    assert "-q 50 for each of 2 is 100 requests/s in all" in told
+    text = "\n".join(lines(run(words, tmp_path)))
+    assert "-q 50 for each of 2 is 100 requests/s in all" in text
 
 
 def test_wrong_answers_are_told_and_not_counted_as_work(
@@ -113,9 +113,9 @@ def test_wrong_answers_are_told_and_not_counted_as_work(
 
 
 def test_oha_has_its_summary_and_its_keys(server: Server, run: Run, tmp_path: Path) -> None:
-    told = lines(run(["oha", "--no-tui", "-n", "30", "-c", "3", f"{server.url}/"], tmp_path))
-    assert told[:2] == ["Summary:", "  Success rate:\t100.00%"]
-    assert "  [200] 30 responses" in told
+    text = lines(run(["oha", "--no-tui", "-n", "30", "-c", "3", f"{server.url}/"], tmp_path))
+    assert text[:2] == ["Summary:", "  Success rate:\t100.00%"]
+    assert "  [200] 30 responses" in text
     assert b"accept-encoding: gzip, compress, deflate, br" in server.first.lower()
     words = ["oha", "--no-tui", "-n", "30", "-c", "3", "--output-format", "json", "-o", "o.json"]
     assert lines(run([*words, f"{server.url}/"], tmp_path)) == []
@@ -132,16 +132,16 @@ def test_oha_has_its_summary_and_its_keys(server: Server, run: Run, tmp_path: Pa
 
 def test_wrk2_has_both_distributions(server: Server, run: Run, tmp_path: Path) -> None:
     words = ["wrk2", "-t1", "-c2", "-d1s", "-R50", "-U", f"{server.url}/"]
-    told = lines(run(words, tmp_path))
-    assert "  Latency Distribution (HdrHistogram - Recorded Latency)" in told
-    assert sum("Uncorrected Latency" in line for line in told) == 1
-    assert [line.split()[0] for line in told if re.match(r" *\d+\.\d{3}% ", line)][:8] == [
+    text = lines(run(words, tmp_path))
+    assert "  Latency Distribution (HdrHistogram - Recorded Latency)" in text
+    assert sum("Uncorrected Latency" in line for line in text) == 1
+    assert [line.split()[0] for line in text if re.match(r" *\d+\.\d{3}% ", line)][:8] == [
         "50.000%", "75.000%", "90.000%", "99.000%", "99.900%", "99.990%", "99.999%", "100.000%",
     ]  # fmt: skip
-    assert sum(line.startswith("#[Mean") for line in told) == 2
-    assert sum(line.endswith(" inf") for line in told) == 2
-    assert any(line.startswith("Requests/sec:") for line in told)
-    assert any(line.startswith("Transfer/sec:") for line in told)
+    assert sum(line.startswith("#[Mean") for line in text) == 2
+    assert sum(line.endswith(" inf") for line in text) == 2
+    assert any(line.startswith("Requests/sec:") for line in text)
+    assert any(line.startswith("Transfer/sec:") for line in text)
 
 
 def test_a_refusal_is_one_line(run: Run, tmp_path: Path) -> None:
@@ -164,9 +164,9 @@ def test_a_refusal_is_one_line(run: Run, tmp_path: Path) -> None:
 def test_who_reads_the_original_reads_these(
     words: list[str], server: Server, run: Run, tmp_path: Path
 ) -> None:
-    told = "\n".join(lines(run([*words, f"{server.url}/"], tmp_path)))
+    text = "\n".join(lines(run([*words, f"{server.url}/"], tmp_path)))
     read = read_tools()[words[0]].read
-    found = figures(read, told)
+    found = read_values(read, text)
     assert found.keys() == read.keys()
     assert found["requests"] == 40
     assert {value for name, value in found.items() if name.startswith("errors")} == {0}

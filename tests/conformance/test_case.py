@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.conformance.case import OURS, Ends, Level, read_all
+from jissoku.conformance.case import BUILTIN_CASES, Ends, Level, read_all
 from jissoku.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def test_every_case_of_ours_is_read() -> None:
 
 def test_the_installed_cases_are_those_of_the_repository() -> None:
     # Links, and one for each file: whoever builds the wheel follows no link to a folder.
-    ours = {path.name: path.resolve() for path in OURS.iterdir()}
+    ours = {path.name: path.resolve() for path in BUILTIN_CASES.iterdir()}
     theirs = {path.name: path.resolve() for path in (ROOT / "conformance" / "cases").iterdir()}
     assert ours == theirs, "link each case file into python/jissoku/conformance/cases"
 

@@ -74,10 +74,10 @@ class Server:
 
 
 @contextmanager
-def serving(*flags: str, files: int | None = None) -> Iterator[Server]:
+def serving(*warnings: str, files: int | None = None) -> Iterator[Server]:
     """Starts `jissoku serve` and ends it; `files` is the limit of its open descriptors."""
 
-    command = [*JISSOKU, "serve", *flags, "--listen", "127.0.0.1:0"]
+    command = [*JISSOKU, "serve", *warnings, "--listen", "127.0.0.1:0"]
     if files is not None:
         command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -108,9 +108,9 @@ class Load:
 
 
 @contextmanager
-def loading(*flags: str) -> Iterator[Load]:
+def loading(*warnings: str) -> Iterator[Load]:
     """Starts `jissoku load --json`, and sees to it that it ends."""
-    command = [*JISSOKU, "load", "--json", *flags]
+    command = [*JISSOKU, "load", "--json", *warnings]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -28,9 +28,9 @@ def room() -> int:
 
 def p99_us(server: Server) -> float:
     with loading("-c", "16", "-R", "2k", "--warmup", "500ms", "-d", "5s", server.url) as load:
-        lane = load.report()["lanes"][0]
-    assert not any(lane["errors"].values()), lane["errors"]
-    p99_ns: float = lane["latency_ns"]["p99"]
+        measurement = load.report()["targets"][0]
+    assert not any(measurement["errors"].values()), measurement["errors"]
+    p99_ns: float = measurement["latency_ns"]["p99"]
     return p99_ns / 1000
 
 

@@ -124,12 +124,12 @@ def drip(server: Server, crowd: list[Attacker]) -> None:
 def test_the_slow_are_dropped_and_the_honest_notice_nothing(
     folder: Path, request: pytest.FixtureRequest
 ) -> None:
-    flags = ("-c", "4", "-R", "200", "-d", f"{LONGEST_S + 5}s")
+    warnings = ("-c", "4", "-R", "200", "-d", f"{LONGEST_S + 5}s")
     with serving(str(folder), "--workers", "1") as server:
-        with loading(*flags, f"{server.url}small") as load:
+        with loading(*warnings, f"{server.url}small") as load:
             crowd = list(attackers(server))
             attack(server, crowd)
-            lane = load.report()["lanes"][0]
+            measurement = load.report()["targets"][0]
         for attacker in crowd:
             attacker.socket.close()
     late = []
@@ -140,7 +140,7 @@ def test_the_slow_are_dropped_and_the_honest_notice_nothing(
             request, f"{kind}: {dropped}, the last after {max(lasted, default=0):.1f} s ({limit} s)"
         )
         late += [kind] * (len(lasted) < PER_KIND)
-    worst_ns = lane["latency_ns"]["max"]
-    tell(request, f"honest requests: {lane['requests']:,}, worst {worst_ns / 1e6:.1f} ms")
+    worst_ns = measurement["latency_ns"]["max"]
+    tell(request, f"honest requests: {measurement['requests']:,}, worst {worst_ns / 1e6:.1f} ms")
     assert not late
-    assert not any(lane["errors"].values()), lane["errors"]
+    assert not any(measurement["errors"].values()), measurement["errors"]

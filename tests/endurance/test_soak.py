@@ -51,15 +51,15 @@ def test_nothing_grows(request: pytest.FixtureRequest) -> None:
                 settled = (server.rss_bytes(), server.descriptors())
             time.sleep(0.01)
         ended = (server.rss_bytes(), server.descriptors())
-        lane = load.report()["lanes"][0]
+        measurement = load.report()["targets"][0]
     assert settled is not None
     growth = ended[0] / settled[0] - 1
     tell(
         request,
-        f"{minutes:g} min: {lane['requests']:,} requests, {2 * disturbances:,} disturbances",
+        f"{minutes:g} min: {measurement['requests']:,} requests, {2 * disturbances:,} disturbances",
     )
     tell(request, f"resident memory {settled[0]:,} to {ended[0]:,} bytes: {100 * growth:+.2f} %")
-    tell(request, f"descriptors {settled[1]} to {ended[1]}; errors {lane['errors']}")
+    tell(request, f"descriptors {settled[1]} to {ended[1]}; errors {measurement['errors']}")
     assert growth < 0.01
     assert ended[1] <= settled[1] + 2
-    assert not any(lane["errors"].values()), lane["errors"]
+    assert not any(measurement["errors"].values()), measurement["errors"]

@@ -1,16 +1,18 @@
 import pytest
 
 from jissoku.design import budget, factors
-from jissoku.design.budget import Need
+from jissoku.design.budget import WorkloadRequirements
 from jissoku.model import Mode
-from jissoku.model.experiment import Change, Design, Entrant, Factor, Level
+from jissoku.model.experiment import ConfigChange, Design, Factor, FactorLevel, TargetSpec
 
-BASE = Entrant(name="it", recipe="it", change=(Change(add=("base",)),))
+BASE = TargetSpec(name="it", recipe="it", change=(ConfigChange(add=("base",)),))
 
 
 def factor(name: str, *levels: str) -> Factor:
-    made = tuple(Level(name=level, change=(Change(add=(name, level)),)) for level in levels)
-    return Factor(name=name, of="it", level=made)
+    made = tuple(
+        FactorLevel(name=level, change=(ConfigChange(add=(name, level)),)) for level in levels
+    )
+    return Factor(name=name, target="it", level=made)
 
 
 def names(design: Design, *given: Factor) -> list[str]:
@@ -47,26 +49,38 @@ def test_an_arm_keeps_the_base_changes_first() -> None:
 
 
 def test_factors_of_another_target_leave_it_alone() -> None:
-    other = Entrant(name="other", recipe="other")
+    other = TargetSpec(name="other", recipe="other")
     found = factors.arms([BASE, other], [factor("a", "")], Design.FULL)
     assert [arm.name for arm in found] == ["it", "it+a", "other"]
 
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_many_arms_get_less_each_and_never_too_few_blocks(mode: Mode) -> None:
-    few = {"one": Need(arms=2, duets=1, alone=False, paced=False)}
-    many = {f"w{i}": Need(arms=6, duets=5, alone=True, paced=False) for i in range(4)}
+    few = {"one": WorkloadRequirements(arms=2, compares_cost=True, needs_closed_loop=False)}
+    many = {
+        f"w{i}": WorkloadRequirements(arms=6, compares_cost=True, needs_closed_loop=True)
+        for i in range(4)
+    }
     for needs in (few, many):
-        for effort in budget.choose(mode, needs).values():
+        for effort in budget.fit_time_budget(mode, needs).values():
             assert effort.blocks >= budget.BLOCKS_MIN
-    small = budget.choose(mode, few)["one"]
+            assert effort.blocks_max == effort.blocks
+            assert effort.half_width is None
+    small = budget.fit_time_budget(mode, few)["one"]
     assert budget.minutes([(few["one"], small)]) <= budget.MINUTES_MAX[mode]
-    assert small.window_ns > budget.choose(mode, many)["w0"].window_ns
+    large = budget.fit_time_budget(mode, many)["w0"]
+    assert (small.blocks, small.window_ns) > (large.blocks, large.window_ns)
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_trials_at_a_rate_are_few_where_no_claim_asks_for_latencies(late: bool) -> None:  # noqa: FBT001
-    need = Need(arms=4, duets=3, alone=True, paced=False, late=late)
-    effort = budget.choose(Mode.QUICK, {"one": need})["one"]
-    assert effort.solo_blocks >= budget.BLOCKS_MIN
-    assert effort.solos_paced == (effort.solo_blocks if late else budget.CHECK_BLOCKS)
+@pytest.mark.parametrize(
+    ("meets", "alone"), [(True, False), (False, True), (True, True)], ids=["met", "alone", "both"]
+)
+def test_only_what_claims_ask_for_is_measured(*, meets: bool, alone: bool) -> None:
+    effort = budget.fit_time_budget(
+        Mode.QUICK,
+        {"one": WorkloadRequirements(arms=4, compares_cost=meets, needs_closed_loop=alone)},
+    )["one"]
+    assert (effort.closed_loop_blocks >= budget.BLOCKS_MIN) is alone
+    assert (effort.closed_loop_blocks == 0) is not alone
+    checks = budget.CHECK_BLOCKS if meets else 0
+    assert (effort.fixed_rate_blocks, effort.cross_check_blocks) == (checks, checks)

@@ -7,12 +7,12 @@ from jissoku.pipeline import experiment_file
 from jissoku.targets import catalogue
 
 RIGHT = """title = "One against another"
-essay = "Why."
+description = "Why."
 
 [[target]]
 name = "one"
 recipe = "nginx"
-change = [{ config = "nginx.conf", find = "gzip on;", put = "gzip off;" }]
+change = [{ config = "nginx.conf", find = "gzip on;", replace = "gzip off;" }]
 
 [[target]]
 name = "other"
@@ -20,9 +20,9 @@ recipe = "jissoku"
 
 [[factor]]
 name = "nopush"
-of = "one"
+target = "one"
 [[factor.level]]
-change = [{ config = "nginx.conf", find = "tcp_nopush on;", put = "" }]
+change = [{ config = "nginx.conf", find = "tcp_nopush on;", replace = "" }]
 
 [[workload]]
 name = "hello"
@@ -39,7 +39,7 @@ value = 5
 unit = "req/s"
 quantity = "rate(one+nopush)"
 
-[[bench]]
+[[benchmark]]
 name = "micro"
 command = ["{python}"]
 rounds = 6
@@ -63,31 +63,46 @@ def test_a_right_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "place", "why"),
     [
-        ('essay = "Why."', 'essay = " "', "line 2, key `essay`", "must not be empty"),
-        ("essay =", "esay =", "key `esay`", "is not known"),
+        (
+            'description = "Why."',
+            'description = " "',
+            "line 2, key `description`",
+            "must not be empty",
+        ),
+        ("description =", "descripton =", "key `descripton`", "is not known"),
         ('"nginx"\nchange', '"nginks"\nchange', "line 6, key `target.recipe`", "'nginks'"),
         ('"gzip on;"', '"gzap"', "line 7, key `target.change.find`", "exactly once"),
         ('name = "other"', 'name = "one"', "line 10, key `target.name`", "is there twice"),
         ('name = "other"', 'name = "a@b"', "line 10, key `target.name`", "without @"),
-        ('of = "one"', 'of = "two"', "line 15, key `factor.of`", "there are one, other"),
+        (
+            'target = "one"',
+            'target = "two"',
+            "line 15, key `factor.target`",
+            "there are one, other",
+        ),
         ('"tcp_nopush on;"', '"x"', "line 14, key `factor.name`", "exactly once"),
         ("connections = 8", "connections = 0", "line 21, key `workload.connections`", "1 to"),
         ("connections = 8", 'arms = ["x"]', "line 21, key `workload.arms`", "one+nopush"),
-        ("cost(one)", "cost(two)", "line 26, key `claim.test`", "'two' is no arm of hello"),
-        ("@hello", "@bye", "line 26, key `claim.test`", "'bye' is no workload"),
+        ("cost(one)", "cost(two)", "line 26, key `claim.test`", "'two' is not an arm of hello"),
+        ("@hello", "@bye", "line 26, key `claim.test`", "'bye' is not a workload"),
         ("> cost", "cost", "line 26, key `claim.test`", "a sign is missing"),
         ('test = ["cost(one) > cost(other@hello)"]', "", "key `claim.name`", "not_testable"),
         (
             "cost(other@hello)",
-            "figure.x(two)",
+            "benchmark.x(two)",
             "key `claim.test`",
-            "is no bench; there are micro, here",
+            "is not a benchmark; there are micro, here",
         ),
-        ("rounds = 6", "rounds = 5", "key `bench.rounds`", "must be 6 to 100"),
-        ('name = "micro"', 'name = "here"', "key `bench.name`", "and not here"),
-        ('command = ["{python}"]', "command = []", "key `bench.command`", "must name a program"),
-        ("rate(one+nopush)", "figure.x(here)", "line 32, key `published", "is a bench's"),
-        ("rate(one+nopush)", "rate", "line 32, key `published.quantity`", "is no quantity"),
+        ("rounds = 6", "rounds = 5", "key `benchmark.rounds`", "must be 6 to 100"),
+        ('name = "micro"', 'name = "here"', "key `benchmark.name`", "and not here"),
+        (
+            'command = ["{python}"]',
+            "command = []",
+            "key `benchmark.command`",
+            "must name a program",
+        ),
+        ("rate(one+nopush)", "benchmark.x(here)", "line 32, key `published", "is a benchmark's"),
+        ("rate(one+nopush)", "rate", "line 32, key `published.quantity`", "is not a quantity"),
     ],
 )
 def test_a_wrong_one_is_told_by_line_and_key(
@@ -100,13 +115,13 @@ def test_a_wrong_one_is_told_by_line_and_key(
     assert why in str(refused.value)
 
 
-@pytest.mark.parametrize("path", experiment_file.known(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", experiment_file.builtin_experiments(), ids=lambda path: path.stem)
 def test_ours_can_be_read(path: Path) -> None:
     assert experiment_file.read(path, RECIPES).published
 
 
 def test_all_six_are_there() -> None:
-    assert {path.stem for path in experiment_file.known()} == {
+    assert {path.stem for path in experiment_file.builtin_experiments()} == {
         "delay",
         "kernel-or-user",
         "parsers",
@@ -118,4 +133,4 @@ def test_all_six_are_there() -> None:
 
 def test_an_unknown_name_is_told_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"did you mean delay\? Ours are delay, kernel-or-user"):
-        experiment_file.find("dlay")
+        experiment_file.find_experiment("dlay")

@@ -29,19 +29,19 @@ def test_numbers_are_multiplied_into_the_bound() -> None:
         ("cost(a) <", "not complete"),
         ("cost(a) cost(b) < 1", "a sign is missing"),
         ("cost(a) / / cost(b) < 1", "between two factors"),
-        ("speed(a) < 1", "'speed' is no metric; there are cost, rate"),
-        ("cost.openat(a) < 1", "is no metric"),
+        ("speed(a) < 1", "'speed' is not a metric; there are cost, rate"),
+        ("cost.openat(a) < 1", "is not a metric"),
         ("cost(a) <> 1", "not complete"),
         ("cost(a < 1", "cannot be read from 'cost(a < 1'"),
         ("1 < 2", "numbers only"),
         ("cost(a) / 0 < 1", "divided by 0"),
         ("cost(a) < 0", "above 0"),
-        ("cost(a) = 1", "no measured figure equals"),
+        ("cost(a) = 1", "no measured value equals"),
         ("errors(a) / errors(b) < 1", "is a count"),
         ("errors(a) * cost(b) < 1", "is a count"),
-        ("figure(a) < 1", "is no metric"),
-        ("figure.x(a@b) < 1", "is no workload's"),
-        ("calls(a) * figure.x(a) = 1", "no measured figure equals"),
+        ("benchmark(a) < 1", "is not a metric"),
+        ("benchmark.x(a@b) < 1", "does not belong to a workload"),
+        ("calls(a) * benchmark.x(a) = 1", "no measured value equals"),
         ("0 = errors(a)", "write the count first"),
     ],
 )
@@ -53,5 +53,5 @@ def test_what_cannot_be_tested_is_refused(text: str, why: str) -> None:
 
 def test_a_quantity_stands_alone() -> None:
     assert quantity("calls.openat(a@w)") == Quantity("calls.openat", "a", "w")
-    with pytest.raises(GrammarError, match="is no quantity"):
+    with pytest.raises(GrammarError, match="is not a quantity"):
         quantity("cost(a) < 1")

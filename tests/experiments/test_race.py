@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.race
 
 FILE = """title = "Tiny"
-essay = "Two workloads, two servers."
+description = "Two workloads, two servers."
 
 [[target]]
 name = "ours"
@@ -43,7 +43,7 @@ test = ["rate(ours@late) < 1.01 * 800", "errors(ours@late) = 0"]
 [[claim]]
 name = "calls"
 text = "Its calls are a part of what a request costs."
-test = ["calls(ours) * figure.syscall_ns(here) / cost(ours) < 0.9", "connections(ours) < 0.1"]
+test = ["calls(ours) * benchmark.syscall_ns(here) / cost(ours) < 0.9", "connections(ours) < 0.1"]
 
 [[claim]]
 name = "c"
@@ -72,11 +72,11 @@ def test_a_tiny_experiment_is_answered_and_rebuilt(tmp_path: Path) -> None:
     assert "minutes for 2 workloads" in done.stderr.replace("\n", " ")
     found = json.loads((folder / "report.json").read_text())
     assert [claim["claim"]["name"] for claim in found["claims"]] == ["a", "b", "calls", "c"]
-    assert found["claims"][3]["answer"] == "not testable here"
+    assert found["claims"][3]["status"] == "not testable here"
     assert found["is_finished"]
     assert set(json.loads((folder / "hello" / "counters.json").read_text())) == {"ours"}
     assert not (folder / "late" / "counters.json").exists()
-    assert len(json.loads((folder / "figures.json").read_text())["here"]["rounds"]) == 9
+    assert len(json.loads((folder / "benchmarks.json").read_text())["here"]["rounds"]) == 9
     assert set(found["summaries"]) == {"hello", "late"}
     names = ("report.html", "report.md", "report.json", "report.txt")
     before = {name: (folder / name).read_bytes() for name in names}

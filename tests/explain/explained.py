@@ -10,9 +10,9 @@ from pathlib import Path
 LIMIT_S = 280
 
 
-def causes(folder: Path, *flags: str, seed: int = 1) -> set[str]:
+def causes(folder: Path, *warnings: str, seed: int = 1) -> set[str]:
     """The names of the findings about the server; what it was started with is not told."""
-    words = [sys.executable, "-m", "jissoku", "serve", "--contract", *flags]
+    words = [sys.executable, "-m", "jissoku", "serve", "--contract", *warnings]
     command = shlex.join(words) + " --workers {workers} --listen 127.0.0.1:{port}"
     arguments = ["explain", "--cmd", f"ours={command}", "--json", "--seed", str(seed)]
     done = subprocess.run(
@@ -25,4 +25,4 @@ def causes(folder: Path, *flags: str, seed: int = 1) -> set[str]:
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    return {found["name"] for found in report["findings"] if found["about"] == "server"}
+    return {found["name"] for found in report["findings"] if found["scope"] == "server"}

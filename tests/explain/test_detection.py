@@ -1,4 +1,4 @@
-"""How often the explainer names what was planted, and how often what was not.
+"""How often the explainer names what was injected, and how often what was not.
 
 `make detection` prints the table. `--detections N` says how often each cause is planted; the server
 without any is looked at twice as often.
@@ -60,8 +60,8 @@ def runs(request: pytest.FixtureRequest) -> int:
 def test_a_planted_cause_is_named(
     planted: Planted, runs: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    flags = ("--driver", planted.driver, "--cause", planted.plant)
-    found = [causes(tmp_path, *flags, seed=seed) for seed in range(runs)]
+    warnings = ("--driver", planted.driver, "--cause", planted.plant)
+    found = [causes(tmp_path, *warnings, seed=seed) for seed in range(runs)]
     named = sum(planted.name in names for names in found)
     others = Counter(other for names in found for other in names - {planted.name} - planted.beside)
     count = f"{planted.name} in {named} of {runs} runs"

@@ -1,7 +1,7 @@
 """Settings as a diff of a configuration."""
 
 from jissoku.explain import diff
-from jissoku.model.finding import Setting
+from jissoku.model.finding import SuggestedDirective
 
 CONFIG = """\
 worker_processes 1;
@@ -15,11 +15,13 @@ http {
 """
 
 
-def setting(directive: str, value: str, block: str = "http", program: str = "nginx") -> Setting:
-    return Setting(program=program, directive=directive, value=value, block=block)
+def setting(
+    directive: str, value: str, block: str = "http", program: str = "nginx"
+) -> SuggestedDirective:
+    return SuggestedDirective(program=program, directive=directive, value=value, block=block)
 
 
-def changed(*settings: Setting) -> list[str]:
+def changed(*settings: SuggestedDirective) -> list[str]:
     lines = diff(CONFIG, settings, "nginx", "nginx.conf").splitlines()
     return [line for line in lines[2:] if line[:1] in "+-"]
 

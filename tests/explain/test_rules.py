@@ -6,70 +6,74 @@ import pytest
 
 from jissoku.explain import RULES, findings
 from jissoku.model.finding import Finding
-from jissoku.model.observed import Memory, Observed, Program, Timers
-from tests.explain import made
+from jissoku.model.observed import MemoryObservation, Observations, ProcessInfo, TimerObservation
+from tests.explain import factories
 
 STALLED = (44_000_000,) * 39 + (900_000,)
 
-CASES: list[tuple[str, Observed]] = [
+CASES: list[tuple[str, Observations]] = [
     (
-        "workers",
-        made.load(threads=(made.thread(0, 1_700_000_000), made.thread(1, 1_000_000))),
+        "idle-cores",
+        factories.load(
+            threads=(factories.thread(0, 1_700_000_000), factories.thread(1, 1_000_000))
+        ),
     ),
     (
         "delayed-acknowledgement",
-        made.wire(latency_ns=STALLED, segments=(2,) * 40),
+        factories.wire(latency_ns=STALLED, segments=(2,) * 40),
     ),
-    ("split-answer", made.wire(segments=(2,) * 40)),
-    ("connection-closed", made.wire(answers_until_close=10, answers_asked=10)),
-    ("proxy-hop", made.calls(hops=made.REQUESTS)),
-    ("open-per-request", made.calls(opened={"/srv/index.html": made.REQUESTS})),
-    ("stat-per-request", made.calls(looked_up={"/srv/index.html": made.REQUESTS})),
-    ("access-log", made.calls(logged={"/var/log/access.log": made.REQUESTS})),
-    ("needless-calls", made.calls({"getpeername": made.REQUESTS})),
-    ("needless-calls", made.calls(again={"recvfrom": made.REQUESTS})),
-    ("herd", made.calls(vain=20)),
-    ("linear-timers", made.timers(14_000, 30_000)),
-    ("coarse-timers", made.timers(14_000, 14_000, late_ns=9_000_000)),
+    ("split-answer", factories.wire(segments=(2,) * 40)),
+    ("connection-closed", factories.wire(answers_until_close=10, answers_asked=10)),
+    ("upstream-no-keepalive", factories.calls(upstream_connections=factories.REQUESTS)),
+    ("open-per-request", factories.calls(opened={"/srv/index.html": factories.REQUESTS})),
+    ("stat-per-request", factories.calls(path_queries={"/srv/index.html": factories.REQUESTS})),
+    ("access-log", factories.calls(logged={"/var/log/access.log": factories.REQUESTS})),
+    ("avoidable-syscalls", factories.calls({"getpeername": factories.REQUESTS})),
+    ("avoidable-syscalls", factories.calls(eagain={"recvfrom": factories.REQUESTS})),
+    ("thundering-herd", factories.calls(spurious_wakeups=20)),
+    ("linear-timers", factories.timers(14_000, 30_000)),
+    ("coarse-timers", factories.timers(14_000, 14_000, late_ns=9_000_000)),
     (
         "memory-per-connection",
         replace(
-            made.QUIET,
-            memory=Memory(connections=100, rss_bytes_before=0, rss_bytes_after=100 * 65_536),
+            factories.QUIET,
+            memory=MemoryObservation(
+                connections=100, rss_bytes_before=0, rss_bytes_after=100 * 65_536
+            ),
         ),
     ),
     (
         "interpreter-bound",
-        made.load(
+        factories.load(
             cpu_user_fraction=0.8,
-            programs=(Program(pid=1, executable="/usr/bin/python3.12"),),
+            processes=(ProcessInfo(pid=1, executable="/usr/bin/python3.12"),),
         ),
     ),
     (
         "debug-build",
-        made.load(programs=(Program(pid=1, executable="/home/me/target/debug/server"),)),
+        factories.load(processes=(ProcessInfo(pid=1, executable="/home/me/target/debug/server"),)),
     ),
-    ("overflow", made.load(listen_overflows=3)),
-    ("queueing", made.load(rate_rps_offered=90_000.0)),
-    ("generator-bound", made.load(generator_busy_fraction=0.95)),
-    ("kernel-threads", made.KERNEL),
+    ("accept-queue-overflow", factories.load(listen_overflows=3)),
+    ("queueing", factories.load(rate_rps_offered=90_000.0)),
+    ("generator-bound", factories.load(generator_busy_fraction=0.95)),
+    ("kernel-threads", factories.KERNEL),
 ]
 
 
 def test_a_quiet_target_has_no_cause() -> None:
-    assert findings(made.QUIET) == ()
+    assert findings(factories.QUIET) == ()
 
 
 def test_what_could_not_be_seen_is_no_cause() -> None:
-    assert findings(Observed()) == ()
+    assert findings(Observations()) == ()
 
 
 @pytest.mark.parametrize(("name", "observed"), CASES, ids=[name for name, _ in CASES])
-def test_a_cause_is_found_alone(name: str, observed: Observed) -> None:
+def test_a_cause_is_found_alone(name: str, observed: Observations) -> None:
     found = findings(observed)
     assert [finding.name for finding in found] == [name]
     assert all(found[0].evidence), "no cause without evidence"
-    assert found[0].refuted_by
+    assert found[0].falsified_by
     assert found[0].remedy
 
 
@@ -78,80 +82,82 @@ def test_every_rule_has_a_case() -> None:
     assert found == set(RULES)
 
 
-def only(observed: Observed) -> Finding:
+def only(observed: Observations) -> Finding:
     found = findings(observed)
     assert len(found) == 1
     return found[0]
 
 
 def test_needless_calls_are_priced_against_the_whole() -> None:
-    finding = only(made.calls({"getpeername": 2 * made.REQUESTS}))
+    finding = only(factories.calls({"getpeername": 2 * factories.REQUESTS}))
     assert "getpeername: 2.00 per request, at most 0.4 µs each" in finding.evidence[0]
     assert finding.effect == "at most 0.8 µs of the 7.0 µs of CPU time per request (11%)"
 
 
 def test_calls_of_new_connections_are_not_the_requests() -> None:
-    observed = made.calls({"epoll_ctl": made.REQUESTS}, connections=made.REQUESTS // 3)
+    observed = factories.calls(
+        {"epoll_ctl": factories.REQUESTS}, connections=factories.REQUESTS // 3
+    )
     assert findings(observed) == ()
 
 
 def test_what_goes_with_opening_a_file_is_told_once() -> None:
-    observed = made.calls({"fstat": made.REQUESTS}, opened={"/srv/a": made.REQUESTS})
+    observed = factories.calls({"fstat": factories.REQUESTS}, opened={"/srv/a": factories.REQUESTS})
     assert only(observed).name == "open-per-request"
 
 
 def test_a_machine_that_slowed_down_is_no_growth() -> None:
-    seen = Timers(
+    seen = TimerObservation(
         waiting=16_000,
         cpu_ns_idle=12_000,
         cpu_ns_waiting=24_000,
-        aside_ns_idle=11_000,
-        aside_ns_waiting=20_000,
-        late_ns=0,
+        control_ns_idle=11_000,
+        control_ns_waiting=20_000,
+        lateness_ns=0,
     )
-    assert findings(replace(made.QUIET, timers=seen)) == ()
-    (grown,) = findings(replace(made.QUIET, timers=replace(seen, aside_ns_waiting=11_000)))
+    assert findings(replace(factories.QUIET, timers=seen)) == ()
+    (grown,) = findings(replace(factories.QUIET, timers=replace(seen, control_ns_waiting=11_000)))
     assert grown.name == "linear-timers"
     assert "took 11.0 µs and 11.0 µs" in grown.evidence[1]
 
 
 @pytest.mark.parametrize("answers", [101, 1000, None])
 def test_connections_that_last_are_left_alone(answers: int | None) -> None:
-    assert findings(made.wire(answers_until_close=answers)) == ()
+    assert findings(factories.wire(answers_until_close=answers)) == ()
 
 
 def test_a_slow_answer_is_no_delayed_acknowledgement() -> None:
     slow = (44_000_000,) * 40
-    assert findings(made.wire(latency_ns=slow, latency_ns_acknowledged=slow)) == ()
+    assert findings(factories.wire(latency_ns=slow, latency_ns_acknowledged=slow)) == ()
 
 
 def test_an_answer_of_many_segments_is_not_split() -> None:
-    assert findings(made.wire(segments=(4,) * 40, answer_size=200_000)) == ()
+    assert findings(factories.wire(segments=(4,) * 40, answer_size=200_000)) == ()
 
 
 def test_a_worker_with_time_to_spare_is_enough() -> None:
-    assert findings(made.load(threads=(made.thread(0, 300_000_000),))) == ()
+    assert findings(factories.load(threads=(factories.thread(0, 300_000_000),))) == ()
 
 
 def test_one_core_needs_one_worker() -> None:
-    assert findings(made.load(cores=1, threads=(made.thread(0, 1_700_000_000),))) == ()
+    assert findings(factories.load(cores=1, threads=(factories.thread(0, 1_700_000_000),))) == ()
 
 
 def test_a_few_wake_ups_in_vain_are_no_herd() -> None:
-    assert findings(made.calls(vain=8)) == ()
+    assert findings(factories.calls(spurious_wakeups=8)) == ()
 
 
 def test_a_delayed_acknowledgement_is_no_timer() -> None:
-    stalled = made.wire(latency_ns=STALLED, segments=(2,) * 40)
-    late = made.timers(14_000, 14_000, late_ns=40_000_000).timers
+    stalled = factories.wire(latency_ns=STALLED, segments=(2,) * 40)
+    late = factories.timers(14_000, 14_000, late_ns=40_000_000).timers
     assert only(replace(stalled, timers=late)).name == "delayed-acknowledgement"
 
 
 def test_threads_that_share_a_lock_are_told() -> None:
-    threads = (made.thread(0, 900_000_000), made.thread(1, 900_000_000))
-    observed = made.load(
+    threads = (factories.thread(0, 900_000_000), factories.thread(1, 900_000_000))
+    observed = factories.load(
         cpu_user_fraction=0.8,
         threads=threads,
-        programs=(Program(pid=1, executable="/usr/bin/python3.12"),),
+        processes=(ProcessInfo(pid=1, executable="/usr/bin/python3.12"),),
     )
     assert "no more than one core" in only(observed).evidence[1]

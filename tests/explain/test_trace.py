@@ -44,12 +44,12 @@ def test_calls_are_counted_with_those_that_found_nothing() -> None:
 
 
 def test_a_wake_up_is_vain_only_if_its_first_attempt_is() -> None:
-    assert trace.vain(seen()) == 1
+    assert trace.spurious_wakeups(seen()) == 1
 
 
 def test_paths_are_those_that_were_there() -> None:
     assert trace.paths(seen(), trace.OPENS) == {"/srv/a (1) = b.html": 1}
-    assert trace.paths(seen(), trace.LOOKS) == {"/srv/a": 1}
+    assert trace.paths(seen(), trace.PATH_QUERIES) == {"/srv/a": 1}
 
 
 def test_writes_are_those_to_files() -> None:
@@ -57,5 +57,5 @@ def test_writes_are_those_to_files() -> None:
 
 
 def test_waits_and_hops_are_counted() -> None:
-    assert trace.waits_empty(seen()) == 1
-    assert trace.hops(seen()) == 1
+    assert trace.empty_waits(seen()) == 1
+    assert trace.upstream_connections(seen()) == 1

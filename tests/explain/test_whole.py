@@ -32,10 +32,10 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="there 
 @needs_strace
 @pytest.mark.parametrize("group", GROUPS, ids=" ".join)
 def test_planted_causes_are_named(group: tuple[str, ...], tmp_path: Path) -> None:
-    flags = [word for plant in group for word in ("--cause", plant)]
+    warnings = [word for plant in group for word in ("--cause", plant)]
     expected = {PLANTED[plant]["name"] for plant in group}
     beside = {name for plant in group for name in PLANTED[plant].get("beside", ())}
-    assert causes(tmp_path, *flags) - (beside - expected) == expected
+    assert causes(tmp_path, *warnings) - (beside - expected) == expected
 
 
 def test_every_cause_has_a_group() -> None:
@@ -57,4 +57,4 @@ def test_a_target_that_is_not_there_is_told(tmp_path: Path) -> None:
         timeout=60,
     )
     assert done.returncode == 2
-    assert "there is no target 'nobody'" in done.stderr
+    assert "no such target: 'nobody'" in done.stderr

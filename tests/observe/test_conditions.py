@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from jissoku.observe import conditions, memory
-from jissoku.observe.conditions import Snapshot, change
-from jissoku.observe.memory import CORE, FAULTS, SYSTEM, USER
+from jissoku.observe import conditions, processes
+from jissoku.observe.conditions import Snapshot, interval_change
+from jissoku.observe.processes import CORE, FAULTS, SYSTEM, USER
 
 TARGET, STRANGER, ELSEWHERE, KERNEL = 42, 77, 78, 12
 
@@ -60,7 +60,7 @@ def test_what_had_arrived_was_not_lost(
         "TCPLossProbeRecovery": repaired,
     }
     after = {name: 5 + count for name, count in counted.items() if count is not None}
-    seen = change(
+    seen = interval_change(
         snapshot(1.0, {TARGET: stat()}, tcp=dict.fromkeys(after, 5)),
         snapshot(2.0, {TARGET: stat()}, tcp=after),
         [0],
@@ -69,11 +69,11 @@ def test_what_had_arrived_was_not_lost(
 
 
 def test_moves_between_cores_are_of_a_targets_threads() -> None:
-    before = replace(snapshot(1.0, {TARGET: stat()}), moves={TARGET: {1: 5, 2: 7}})
-    after = replace(snapshot(3.0, {TARGET: stat()}), moves={TARGET: {1: 6, 2: 7, 3: 4}})
-    assert change(before, after, [0]).migrations_per_second == {TARGET: 2.5}
+    before = replace(snapshot(1.0, {TARGET: stat()}), migrations={TARGET: {1: 5, 2: 7}})
+    after = replace(snapshot(3.0, {TARGET: stat()}), migrations={TARGET: {1: 6, 2: 7, 3: 4}})
+    assert interval_change(before, after, [0]).migrations_per_second == {TARGET: 2.5}
     unseen = snapshot(3.0, {TARGET: stat()})
-    assert change(before, unseen, [0]).migrations_per_second == {}
+    assert interval_change(before, unseen, [0]).migrations_per_second == {}
 
 
 def test_differences_are_of_the_cores_asked_about() -> None:
@@ -94,7 +94,7 @@ def test_differences_are_of_the_cores_asked_about() -> None:
         steal=4,
         tcp={"RetransSegs": 7},
     )
-    seen = change(before, after, [0])
+    seen = interval_change(before, after, [0])
     assert seen.steal_fraction == 0.015
     assert seen.foreign_fraction == 0.02, (
         "the target, other cores and kernel threads are no strangers"
@@ -106,20 +106,20 @@ def test_differences_are_of_the_cores_asked_about() -> None:
 
 def test_what_the_kernel_does_not_tell_is_none_and_not_zero() -> None:
     before = snapshot(0, {TARGET: stat()})
-    seen = change(before, snapshot(1, {TARGET: stat()}), [0])
+    seen = interval_change(before, snapshot(1, {TARGET: stat()}), [0])
     assert seen.listen_overflows is None
     assert seen.user_fractions[TARGET] is None, "no ticks fell, so there is nothing to split"
 
 
 def test_this_process_is_found_in_its_session() -> None:
     session = os.getsid(0)
-    found = memory.members(session, memory.everyone())
+    found = processes.process_tree(session, processes.all_processes())
     assert os.getpid() in found
-    assert memory.rss_bytes(found) > 1_000_000
+    assert processes.rss_bytes(found) > 1_000_000
     seen = conditions.snapshot([session])
     assert os.getpid() in seen.targets[session]
     assert set(os.sched_getaffinity(0)) <= set(seen.steal)
 
 
 def test_memory_of_a_process_that_ended_is_nothing() -> None:
-    assert memory.rss_bytes([2**22 + 1]) == 0
+    assert processes.rss_bytes([2**22 + 1]) == 0

@@ -5,23 +5,31 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.design.mode import SECOND, Effort
+from jissoku.design.sampling_plan import SECOND, SamplingPlan
 from jissoku.model import Mode, Trial, Workload
 from jissoku.observe import cores
-from jissoku.pipeline import Contestant, Question
+from jissoku.pipeline import CompareConfig, PreparedArm
 from jissoku.targets import files
+from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.command import from_command
-from jissoku.targets.place import Place
 
 # Long enough for some answers, short enough for a test.
-BRIEF = Effort(
+BRIEF = SamplingPlan(
     blocks=1,
     blocks_max=1,
     blocks_step=0,
     half_width=None,
-    solo_blocks=1,
+    closed_loop_blocks=1,
+    fixed_rate_blocks=1,
+    cross_check_blocks=1,
     warmup_ns=SECOND // 50,
     window_ns=SECOND // 10,
+    slice_ns=SECOND // 50,
+    check_slice_ns=SECOND // 25,
+    slice_requests=5,
+    warmup_requests=50,
+    warmup_max_ns=SECOND // 20,
+    compile_ns=SECOND // 20,
 )
 
 SERVER = """
@@ -59,7 +67,7 @@ class Deaf:
         self._hear(trial)
 
 
-Asks = Callable[..., Question]
+Asks = Callable[..., CompareConfig]
 
 
 @pytest.fixture
@@ -70,25 +78,25 @@ def asks(tmp_path: Path) -> Asks:
 
 def asking(folder: Path) -> Asks:
     """The same in any folder."""
-    place = Place(cache=folder / "cache", files=files.make(folder / "files"))
+    place = BuildPaths(cache=folder / "cache", files=files.make(folder / "files"))
 
-    def make(servers: dict[str, str], **workload: object) -> Question:
-        contestants = []
+    def make(servers: dict[str, str], **workload: object) -> CompareConfig:
+        arms = []
         for name, code in servers.items():
             program = folder / f"{name}.py"
             program.write_text(SERVER + code + SERVE)
             words = f"{name}={shlex.quote(sys.executable)} {shlex.quote(str(program))} {{port}}"
             prepared = from_command(words, place)
-            contestants.append(Contestant(prepared.arm(), prepared))
-        return Question(
-            contestants=tuple(contestants),
+            arms.append(PreparedArm(prepared.arm(), prepared))
+        return CompareConfig(
+            arms_prepared=tuple(arms),
             floor=None,
-            missing=(),
+            unavailable=(),
             workload=Workload(connections=2, **workload),  # type: ignore[arg-type]
             mode=Mode.QUICK,
-            effort=BRIEF,
+            plan=BRIEF,
             seed=1,
-            cores=cores.split(cores.allowed()),
+            cores=cores.partition_cores(cores.available_cores()),
             folder=folder / "run",
             version="jissoku of the tests",
         )

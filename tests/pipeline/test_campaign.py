@@ -1,12 +1,13 @@
 import dataclasses
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from jissoku import records, report, stats
-from jissoku.model import Kind, Stage, Status, Trial
+from jissoku.model import MeasurementStatus, Method, Trial, TrialKind, TrialStage
 from jissoku.pipeline import compare
 from tests.pipeline.conftest import Asks, Deaf, asking
 
@@ -37,26 +38,30 @@ class Raced:
 
 @pytest.fixture(scope="module")
 def raced(tmp_path_factory: pytest.TempPathFactory) -> Raced:
-    question = asking(tmp_path_factory.mktemp("raced"))({"one": "", "other": ""})
+    config = asking(tmp_path_factory.mktemp("raced"))({"one": "", "other": ""})
     heard = Deaf()
-    assert compare(question, heard)
-    assert processes_of(question.folder.parent) == []
-    return Raced(question.folder, tuple(heard.trials))
+    assert compare(config, heard)
+    assert processes_of(config.folder.parent) == []
+    return Raced(config.folder, tuple(heard.trials))
 
 
 def test_two_servers_are_raced_and_recorded(raced: Raced) -> None:
     run, trials = records.read(raced.folder)
     assert trials == raced.heard
     ended = [trial for trial in trials if trial.attempt == 0]
-    assert [trial.kind for trial in ended].count(Kind.DUET) == 1
-    assert [trial.kind for trial in ended].count(Kind.SOLO_RATE) == 2
-    for lane in (lane for trial in trials for lane in trial.lanes):
-        assert lane.requests > 0
-        assert sum(lane.errors.values()) == 0
-        assert lane.cpu_ns is not None
-        assert lane.cpu_ns > 0
-        assert lane.answer is not None
-        assert lane.answer.body_bytes == 13
+    # The servers' programs differ, so they meet in turns, once in each of two lengths.
+    sliced = [trial for trial in ended if trial.kind is TrialKind.TIME_SLICED]
+    assert {trial.slice_ns for trial in sliced} == {run.slice_ns, run.check_slice_ns}
+    assert run.method is Method.TIME_SLICED
+    assert run.loads
+    assert [trial.kind for trial in ended].count(TrialKind.CLOSED_LOOP) == 2
+    for measurement in (measurement for trial in trials for measurement in trial.measurements):
+        assert measurement.requests > 0
+        assert sum(measurement.errors.values()) == 0
+        assert measurement.cpu_ns is not None
+        assert measurement.cpu_ns > 0
+        assert measurement.response is not None
+        assert measurement.response.body_bytes == 13
     assert run.baseline == "one"
 
 
@@ -68,19 +73,33 @@ def test_a_report_is_rebuilt_byte_for_byte(raced: Raced) -> None:
     assert report.to_text(first) == report.to_text(second)
 
 
-def test_a_block_has_a_duet_and_each_alone(raced: Raced) -> None:
-    order = [(t.kind, t.arms) for t in raced.heard if t.attempt == 0]
-    assert len(order) == 5
-    assert {arms for kind, arms in order if kind is not Kind.DUET} == {("one",), ("other",)}
+def test_a_block_has_turns_and_each_alone(raced: Raced) -> None:
+    ended = [trial for trial in raced.heard if trial.attempt == 0]
+    kinds = Counter(trial.kind for trial in ended)
+    # Which loads both reach depends on this machine; each holds two turn lengths, or both alone.
+    loads = len(records.read(raced.folder)[0].loads)
+    assert kinds == {
+        TrialKind.TIME_SLICED: 2 * loads,
+        TrialKind.FIXED_RATE: 2 * loads,
+        TrialKind.CLOSED_LOOP: 2,
+    }
+    alone = {trial.arms for trial in ended if trial.kind is not TrialKind.TIME_SLICED}
+    assert alone == {("one",), ("other",)}
+    sliced = [trial for trial in ended if trial.kind is TrialKind.TIME_SLICED]
+    assert len({trial.start_index for trial in sliced}) == 1
+    for measurement in (measurement for trial in sliced for measurement in trial.measurements):
+        assert measurement.active_duration_ns
+        assert 0 < sum(measurement.slice_cpu_ns) <= (measurement.cpu_ns or 0)
+        assert measurement.warmup_requests
 
 
 def test_records_name_neither_machine_nor_path(asks: Asks) -> None:
-    question = asks({"one": "", "bad": "sys.exit(f'cannot read {__file__}')"})
-    compare(question, Deaf())
-    for path in question.folder.iterdir():
+    config = asks({"one": "", "bad": "sys.exit(f'cannot read {__file__}')"})
+    compare(config, Deaf())
+    for path in config.folder.iterdir():
         text = path.read_text()
-        assert str(question.folder.parent) not in text
-    header = (question.folder / "run.json").read_text()
+        assert str(config.folder.parent) not in text
+    header = (config.folder / "run.json").read_text()
     assert f'"{os.uname().nodename}"' not in header
 
 
@@ -93,16 +112,20 @@ def answer(count):
 """
 
 BROKEN = {
-    "does-not-start": ("sys.exit('no licence was found')", Stage.READY, "no licence was found"),
-    "dies-at-once": ("os.kill(os.getpid(), 9)", Stage.READY, ""),
+    "does-not-start": (
+        "sys.exit('no licence was found')",
+        TrialStage.READY,
+        "no licence was found",
+    ),
+    "dies-at-once": ("os.kill(os.getpid(), 9)", TrialStage.READY, ""),
     "changes-its-mind": (
         "\ndef answer(count): return b'%d' % count",
-        Stage.VERIFY,
+        TrialStage.VERIFY,
         "",
     ),
     "dies-under-load": (
         DIES,
-        Stage.LOAD,
+        TrialStage.LOAD,
         "out of luck",
     ),
 }
@@ -111,60 +134,60 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_target_is_a_failure_and_never_a_number(asks: Asks, name: str) -> None:
     code, stage, words = BROKEN[name]
-    question = asks({"good": "", "bad": code})
-    assert compare(question, Deaf())
-    run, trials = records.read(question.folder)
+    config = asks({"good": "", "bad": code})
+    assert compare(config, Deaf())
+    run, trials = records.read(config.folder)
     failed = [trial for trial in trials if "bad" in trial.arms]
     assert failed
     for trial in failed:
         assert trial.failure is not None
         assert (trial.failure.arm, trial.failure.stage) == ("bad", stage), trial.failure
         assert words in trial.failure.stderr
-        assert trial.lanes == ()
+        assert trial.measurements == ()
     summary = stats.summarise(run, trials)
-    (bad,) = (s for s in summary.standings if s.arm.name == "bad")
-    assert bad.status is Status.FAILED
-    assert bad.cost_ns is None
+    (bad,) = (s for s in summary.arm_summaries if s.arm.name == "bad")
+    assert bad.status is MeasurementStatus.FAILED
+    assert bad.points == ()
     assert bad.rate_rps is None
-    assert processes_of(question.folder.parent) == []
+    assert processes_of(config.folder.parent) == []
 
 
 @pytest.mark.race
 def test_one_wrong_answer_under_load_takes_the_number_away(asks: Asks) -> None:
     code = "\ndef answer(count): return b'Hello, World?' if count % 20 == 0 else b'Hello, World!'\n"
-    question = asks({"good": "", "bad": code})
-    compare(question, Deaf())
-    run, trials = records.read(question.folder)
-    (bad,) = (s for s in stats.summarise(run, trials).standings if s.arm.name == "bad")
-    assert bad.status is not Status.MEASURED
+    config = asks({"good": "", "bad": code})
+    compare(config, Deaf())
+    run, trials = records.read(config.folder)
+    (bad,) = (s for s in stats.summarise(run, trials).arm_summaries if s.arm.name == "bad")
+    assert bad.status is not MeasurementStatus.MEASURED
     wrong = [trial for trial in trials if trial.arms == ("bad",)]
-    assert any("body" in gate.message for trial in wrong for gate in trial.gates)
+    assert any("body" in check.message for trial in wrong for check in trial.failed_checks)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_leaves_no_process_and_keeps_every_trial(
     asks: Asks, number: signal.Signals
 ) -> None:
-    question = asks({"one": "", "other": ""})
+    config = asks({"one": "", "other": ""})
 
     def interrupt(_: Trial) -> None:
         if len(heard.trials) == 2:
             os.kill(os.getpid(), number)
 
     heard = Deaf(interrupt)
-    assert not compare(question, heard)
-    _, trials = records.read(question.folder)
+    assert not compare(config, heard)
+    _, trials = records.read(config.folder)
     assert trials == tuple(heard.trials)
     assert len(trials) == 2
-    assert processes_of(question.folder.parent) == []
+    assert processes_of(config.folder.parent) == []
 
 
 @pytest.mark.race
-def test_a_twin_has_duets_only(asks: Asks) -> None:
-    question = dataclasses.replace(asks({"one": "", "other": "", "again": ""}), twin="again")
-    assert compare(question, Deaf())
-    run, trials = records.read(question.folder)
-    assert run.twin == "again"
+def test_an_a_a_control_meets_the_others_only(asks: Asks) -> None:
+    config = dataclasses.replace(asks({"one": "", "other": "", "again": ""}), aa_control="again")
+    assert compare(config, Deaf())
+    run, trials = records.read(config.folder)
+    assert run.aa_control == "again"
     kinds = {trial.kind for trial in trials if "again" in trial.arms}
-    assert kinds == {Kind.DUET}
+    assert kinds == {TrialKind.TIME_SLICED}
     assert all(trial.failure is None for trial in trials)

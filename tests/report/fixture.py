@@ -1,23 +1,43 @@
-"""Made-up runs that between them show everything a report can show."""
+"""Made-up summaries that between them show everything a report can show.
 
+Plain values, made without `stats`: what a report looks like does not depend on how it is computed.
+"""
+
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
 from jissoku.model import (
-    Arm,
-    Conditions,
-    Consequence,
-    Gate,
-    Kind,
-    Missing,
+    ArmSummary,
+    EvidenceSource,
+    FailureSummary,
+    Load,
+    LoadLevel,
+    MeasurementStatus,
+    Method,
+    Metric,
+    ReportWarning,
     Run,
-    Stage,
+    Severity,
     Summary,
-    Trial,
+    UnavailableTarget,
+    Verdict,
+    rate_grid,
 )
-from jissoku.stats import gates, summarise
-from tests.stats import made
-from tests.stats.made import Truth
+from jissoku.report.format import TIMES
+from tests.report.factories import (
+    ARMS,
+    GIVEN,
+    HEAVY,
+    LIGHT,
+    MIDDLE,
+    checked,
+    comparison,
+    comparisons,
+    estimate,
+    standings,
+)
+from tests.stats import factories
 
 HOSTILE = (
     "\x1b[31mTraceback\x1b[0m (most recent call last):\n"
@@ -25,123 +45,176 @@ HOSTILE = (
     "OSError: [Errno 98] Address already in use \udcff\x07\n"
 )
 
-TRUTHS = {
-    "jissoku": Truth(cost_ns=5380, rate_rps=112_000, latency_ns=61_000, user_fraction=0.11,
-                     rss_bytes=3_900_000),
-    "nginx-tuned": Truth(cost_ns=7060, rate_rps=83_000, latency_ns=74_000, user_fraction=0.27,
-                         rss_bytes=6_200_000),
-    "nginx": Truth(cost_ns=7075, rate_rps=82_000, latency_ns=76_000, user_fraction=0.27,
-                   rss_bytes=6_150_000),
-    "node": Truth(cost_ns=24_300, rate_rps=24_000, latency_ns=180_000, user_fraction=0.61,
-                  rss_bytes=71_000_000, duet_rate_rps=9_000),
-    "tornado": Truth(cost_ns=231_000, rate_rps=2_600, latency_ns=900_000, user_fraction=0.88,
-                     rss_bytes=38_000_000, duet_rate_rps=1_000),
-    "floor": Truth(cost_ns=4890, rate_rps=123_000, latency_ns=58_000, user_fraction=0.04,
-                   rss_bytes=1_300_000),
-    "python": Truth(cost_ns=150_000),
-}  # fmt: skip
-
-ARMS = {
-    "jissoku": made.arm(
-        "jissoku",
-        version="jissoku 0.1.0",
-        essay="The server of this project, raced through its recipe like a stranger.",
-        leaves_out="TLS and HTTP/2.",
-        binary_sha256="5d41402abc4b2a76b9719d911017c592ae2f0c9d2c1f3f6d7a3b0e2f5c4d3e21",
-    ),
-    "nginx-tuned": made.arm(
-        "nginx-tuned",
-        version="nginx/1.22.1",
-        command=("nginx", "-c", "{conf}"),
-        essay="One worker per core, no access log, open files cached.",
-    ),
-    "nginx": made.arm("nginx", version="nginx/1.22.1", leaves_out="Nothing: as it is installed."),
-    "node": made.arm("node", version="v18.20.4", leaves_out="Keep-alive limits."),
-    "tornado": made.arm("tornado", version="6.6.1", essay="A Python framework & its own loop."),
-    "floor": made.arm(
-        "floor",
-        version="jissoku 0.1.0",
-        essay="The least that can answer: receive, count line ends, send a constant.",
-        leaves_out="Everything else: it does not read the request.",
-    ),
-    "python": made.arm("python", version="3.11.7", essay="http.server of the standard library."),
-}
-
-GO = Missing(name="go", reason="no go command was found", remedy="apt install golang-go")
+GRANIAN = UnavailableTarget(
+    name="granian", reason="no granian was found", install_hint="pip install granian"
+)
+BROKEN = FailureSummary(
+    stage="load", reason="died: killed by SIGSEGV", stderr=HOSTILE, trials=(3, 9)
+)
 
 
 @cache
 def race() -> Summary:
-    """Six arms and the floor: one fails, one trial is disturbed, one rate is generator-bound."""
-    names = ["jissoku", "nginx-tuned", "nginx", "node", "tornado", "python", "floor"]
-    run = _run(names, floor="floor", missing=(GO,))
-    trials = list(made.trials(run, TRUTHS, blocks=9, seed=7))
-    trials = [_failed(trial) if "python" in trial.arms else trial for trial in trials]
-    trials = [_generator_bound(t) if t.arms == ("jissoku",) else t for t in trials]
-    disturbed = next(i for i, t in enumerate(trials) if t.arms == ("nginx", "floor"))
-    trials[disturbed] = _rejected(trials[disturbed])
-    again = replace(trials[disturbed], index=len(trials), attempt=1, gates=())
-    return summarise(run, [_gated(trial) for trial in (*trials, again)])
+    """Six arms and the floor at three loads: one fails, two stop early, one pair is disputed."""
+    names = ["jissoku", "nginx-tuned", "nginx", "go", "node", "tornado", "python", "floor"]
+    loads = (LIGHT, MIDDLE, HEAVY)
+    run = _run(
+        names, floor="floor", aa_control="nginx-2", unavailable=(GRANIAN,), loads=loads,
+        method=Method.TIME_SLICED, method_reason="the targets are different programs",
+        slice_ns=100_000_000, check_slice_ns=20_000_000, objective="p99<10ms",
+        noise_floor=0.011, minimum_effect=0.02,
+    )  # fmt: skip
+    pairs = tuple(map(checked, comparisons(run, loads)))
+    lost = replace(
+        comparison("python", "jissoku", Metric.COST, MIDDLE, None),
+        verdict=Verdict.FAILED, remarks=(f"python: {BROKEN.reason}",),
+        sentence=f"python compared with jissoku at {MIDDLE.text}: failed (python: {BROKEN.reason})",
+    )  # fmt: skip
+    return Summary(
+        run=run,
+        headline=(
+            f"At {MIDDLE.text} jissoku uses the least CPU time per request of 6 (proven); next is"
+            f" nginx-tuned with 1.21 {TIMES} [1.20, 1.23] the CPU time of jissoku; last is node"
+            f" with 2.76 {TIMES} [2.67, 2.86] the CPU time of jissoku; the order changes with the"
+            f" load: at {LIGHT.text} node uses less than go; python has no result."
+        ),
+        advice=(
+            f"Least CPU time per request: jissoku at {LIGHT.text} and {HEAVY.text}.",
+            f"Shortest p99 latency: jissoku at {LIGHT.text}.",
+            "Highest capacity: jissoku.",
+            f"node does not reach {HEAVY.text}.",
+        ),
+        unit="floor",
+        loads=loads,
+        main_load=MIDDLE,
+        arm_summaries=(*standings(run, loads), _failed("python")),
+        comparisons=(*pairs, lost),
+        aa_control=tuple(
+            replace(comparison("nginx-2", "nginx", Metric.COST, load, estimate(1.003, 0.006)),
+                    verdict=Verdict.EQUAL)
+            for load in loads
+        ),
+        warnings=(
+            ReportWarning(severity=Severity.PROBLEM, title="python failed: 2 of 9 trials (load)",
+                 text=BROKEN.reason, detail=HOSTILE),
+            ReportWarning(severity=Severity.WARNING, title="A check disagrees: go against jissoku",
+                 text="Each alone gives another ratio than the time-sliced trials."),
+            ReportWarning(severity=Severity.NOTE, title="The machine disturbed 1 of 97 trials",
+                 text="They give no result; most were repeated. By check: steal 1."),
+            ReportWarning(severity=Severity.NOTE, title="granian is unavailable",
+                 text="No granian was found. To add it: pip install granian"),
+        ),
+        blocks=9,
+        trials_total=97,
+        trials_valid=94,
+        trials_rejected=1,
+    )  # fmt: skip
 
 
 @cache
 def two() -> Summary:
-    """Two arms in direct duet, and the floor against the first."""
-    run = _run(["jissoku", "nginx-tuned", "floor"], floor="floor", reference="jissoku")
-    return summarise(run, [_gated(trial) for trial in made.trials(run, TRUTHS, seed=3)])
+    """Two like arms as a paired trial at a given rate, and the floor."""
+    run = _run(
+        ["nginx", "nginx-tuned", "floor"], floor="floor", loads=(GIVEN,),
+        method=Method.PAIRED, method_reason="both targets run the same program",
+    )  # fmt: skip
+    pairs = comparisons(run, (GIVEN,), source=EvidenceSource.PAIRED)
+    return Summary(
+        run=run,
+        headline=f"{pairs[0].sentence}.",
+        unit="floor",
+        loads=(GIVEN,),
+        main_load=GIVEN,
+        arm_summaries=standings(run, (GIVEN,), source=EvidenceSource.PAIRED),
+        comparisons=pairs,
+        blocks=9,
+        trials_total=27,
+        trials_valid=27,
+    )
 
 
 @cache
-def no_floor() -> Summary:
-    """Three arms without a floor: multiples are of the baseline."""
-    floor = Missing(name="floor", reason="this build has no floor", remedy="make build")
-    run = _run(["nginx", "node", "jissoku"], reference="nginx", missing=(floor,))
-    return summarise(run, [_gated(trial) for trial in made.trials(run, TRUTHS, seed=5)])
+def every_rate() -> Summary:
+    """Three arms without a floor at every rate of the grid, where only some verdicts are proven."""
+    loads = tuple(
+        Load(rate_rps=rate, level=level)
+        for rate, level in zip(
+            rate_grid(1_000, 100_000),
+            (*[LoadLevel.LIGHT] * 2, *[LoadLevel.MEDIUM] * 2, *[LoadLevel.HEAVY] * 3),
+            strict=True,
+        )
+    )
+    unavailable = (
+        UnavailableTarget(
+            name="floor", reason="this build has no floor", install_hint="make build"
+        ),
+    )
+    run = _run(
+        ["nginx", "go", "jissoku"], unavailable=unavailable, loads=loads, method=Method.TIME_SLICED,
+        slice_ns=100_000_000, minimum_effect=0.02,
+    )  # fmt: skip
+    return Summary(
+        run=run,
+        headline=f"At {loads[3].text} jissoku uses the least CPU time per request of 3 (proven).",
+        unit="nginx",
+        loads=loads,
+        main_load=loads[3],
+        arm_summaries=standings(run, loads),
+        comparisons=comparisons(run, loads),
+        warnings=(ReportWarning(severity=Severity.WARNING, title="The floor was not measured",
+                    text="Relative cost has no unit: no target can be compared with the least"
+                         " possible cost."),),
+        blocks=12,
+        trials_total=80,
+        trials_valid=80,
+    )  # fmt: skip
 
 
 @cache
 def nothing() -> Summary:
     """Two arms of which neither ever started."""
-    run = _run(["jissoku", "python"])
-    trials = [made.failed(Kind.DUET, "python", "jissoku", index=i, block=i) for i in range(3)]
-    trials += [made.failed(Kind.SOLO_RATE, "jissoku", index=3, block=0)]
-    return summarise(run, trials)
+    run = _run(["jissoku", "python"], loads=(LIGHT, MIDDLE), method=Method.TIME_SLICED)
+    reason = "ended with status 1 before it answered"
+    return Summary(
+        run=run,
+        headline="No target has a valid result: all failed.",
+        unit="",
+        loads=(),
+        arm_summaries=(_failed("jissoku"), _failed("python")),
+        comparisons=(
+            replace(comparison("python", "jissoku", Metric.COST, LIGHT, None),
+                    verdict=Verdict.FAILED, remarks=(f"python: {reason}",),
+                    sentence=f"python compared with jissoku: failed (python: {reason})"),
+        ),
+        warnings=(ReportWarning(severity=Severity.PROBLEM,
+                                title="python failed: 3 of 3 trials (ready)",
+                                text=reason, detail="bind: address in use"),),
+        trials_total=4,
+    )  # fmt: skip
 
 
 @cache
 def empty() -> Summary:
     """A run that was interrupted before its first trial ended."""
-    return summarise(_run(["jissoku", "nginx"]), ())
+    run = _run(["jissoku", "nginx"], loads=(LIGHT,), method=Method.TIME_SLICED)
+    standings = tuple(ArmSummary(arm=arm, status=MeasurementStatus.UNMEASURED) for arm in run.arms)
+    headline = "No ranking: too few trials are valid."
+    return Summary(run=run, headline=headline, unit="", arm_summaries=standings, comparisons=())
 
 
-ALL = {"race": race, "two": two, "no_floor": no_floor, "nothing": nothing, "empty": empty}
+ALL = {"race": race, "two": two, "every_rate": every_rate, "nothing": nothing, "empty": empty}
 
 
-def _run(names: list[str], **changes: object) -> Run:
-    arms: tuple[Arm, ...] = tuple(ARMS[name] for name in names)
-    floor = str(changes.pop("floor", ""))
-    reference = str(changes.pop("reference", ""))
-    return made.run(names, floor=floor, reference=reference, arms=arms, **changes)
+def _run(names: Sequence[str], **changes: object) -> Run:
+    bare = factories.run(list(names), arms=tuple(ARMS[name] for name in names))
+    return replace(bare, **changes)  # type: ignore[arg-type] # each call names fields of a run
 
 
-def _gated(trial: Trial) -> Trial:
-    return replace(trial, gates=(*trial.gates, *gates(trial)))
-
-
-def _failed(trial: Trial) -> Trial:
-    broken = made.failed(trial.kind, "python", stderr=HOSTILE).failure
-    assert broken is not None
-    failure = replace(broken, stage=Stage.LOAD, stderr=HOSTILE, reason="died: killed by SIGSEGV")
-    return replace(trial, lanes=(), conditions=None, failure=failure)
-
-
-def _generator_bound(trial: Trial) -> Trial:
-    if trial.kind is not Kind.SOLO_RATE or not isinstance(trial.conditions, Conditions):
-        return trial
-    seen = replace(trial.conditions, generator_busy_fraction=0.97, server_cores_busy_fraction=0.9)
-    return replace(trial, conditions=seen)
-
-
-def _rejected(trial: Trial) -> Trial:
-    text = "another machine took 3.1 % of the cores (steal)"
-    return replace(trial, gates=(Gate(name="steal", consequence=Consequence.REJECT, message=text),))
+def _failed(name: str) -> ArmSummary:
+    return ArmSummary(
+        arm=ARMS[name],
+        status=MeasurementStatus.FAILED,
+        failures=(BROKEN,),
+        trials_valid=0,
+        trials_total=2,
+    )

@@ -4,14 +4,14 @@ from dataclasses import replace
 from functools import cache
 
 from jissoku import stats
-from jissoku.model.experiment import Absent, Claim, Outcome, Published
-from jissoku.stats.claims import Known, answer
-from jissoku.stats.published import beside
+from jissoku.model.experiment import Claim, ExperimentResult, PublishedFigure, UnobtainableTarget
+from jissoku.stats.claims import ClaimData, evaluate_claims
+from jissoku.stats.published import compare_published
 from tests.experiments.test_claims import known
 
 CLAIMS = (
     Claim(name="a", text="Cheap costs less.", test=("cost(cheap) / cost(dear) < 0.6",)),
-    Claim(name="b", text="It is twice as fast.", test=("rate(cheap) > 1.9 * rate(dear)",)),
+    Claim(name="b", text="It is nearly twice as fast.", test=("rate(cheap) > 1.7 * rate(dear)",)),
     Claim(name="c", text="It is four times as fast.", test=("rate(cheap) / rate(dear) > 4",)),
     Claim(
         name="d",
@@ -24,34 +24,38 @@ CLAIMS = (
     Claim(name="h", text="Nothing is lost.", test=("cost(cheap@lost) < cost(dear@lost)",)),
 )
 PUBLISHED = (
-    Published(table="then", server="dear", value=10, unit="req/s", quantity="rate(dear)"),
-    Published(table="then", server="cheap", value=30, unit="req/s", quantity="rate(cheap@one)"),
-    Published(table="then", server="like", value=15, unit="req/s", quantity="rate(like)"),
-    Published(table="then", server="gone", value=5, unit="req/s", note="nobody has it"),
+    PublishedFigure(table="then", server="dear", value=10, unit="req/s", quantity="rate(dear)"),
+    PublishedFigure(
+        table="then", server="cheap", value=30, unit="req/s", quantity="rate(cheap@one)"
+    ),
+    PublishedFigure(table="then", server="like", value=15, unit="req/s", quantity="rate(like)"),
+    PublishedFigure(table="then", server="gone", value=5, unit="req/s", note="nobody has it"),
 )
 
 
 @cache
-def outcome(claims: tuple[Claim, ...] = CLAIMS) -> Outcome:
+def outcome(claims: tuple[Claim, ...] = CLAIMS) -> ExperimentResult:
     """The answers, from campaigns whose truth is known."""
     made = known()
     experiment = replace(
         made.header.experiment,
         claim=claims,
         published=PUBLISHED,
-        absent=(Absent(name="gone", reason="it cannot be had", stand_in="cheap"),),
-        source="somebody's page",
+        unobtainable=(
+            UnobtainableTarget(name="gone", reason="it cannot be had", substitute="cheap"),
+        ),
+        source="a published page",
         year=2015,
     )
-    whole = Known(
+    whole = ClaimData(
         header=replace(made.header, experiment=experiment),
-        campaigns=made.campaigns,
-        figures=made.figures,
+        workloads=made.workloads,
+        benchmarks=made.benchmarks,
     )
-    return Outcome(
+    return ExperimentResult(
         header=whole.header,
-        claims=tuple(answer(whole, claim) for claim in claims),
-        beside=tuple(beside(whole)),
-        summaries={n: stats.summarise(c.run, c.trials) for n, c in whole.campaigns.items()},
+        claims=evaluate_claims(whole, claims),
+        published=tuple(compare_published(whole)),
+        summaries={n: stats.summarise(c.run, c.trials) for n, c in whole.workloads.items()},
         is_finished=True,
     )

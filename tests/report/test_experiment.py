@@ -2,19 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from jissoku.model.experiment import Answered, Outcome
+from jissoku.model.experiment import ClaimStatus, ExperimentResult
 from jissoku.report import experiment, experiment_chart as chart
+from tests.report import drawing
+from tests.report.drawing import Mark
 from tests.report.outcome import CLAIMS, outcome
-from tests.report.test_golden import GOLDEN, LIBRARY
+from tests.report.test_golden import GOLDEN
 
-WRITERS: dict[str, Callable[[Outcome], str]] = {
+WRITERS: dict[str, Callable[[ExperimentResult], str]] = {
     "txt": experiment.to_text,
     "md": experiment.to_markdown,
-    "html": lambda known: experiment.to_html(known, library=LIBRARY),
+    "html": experiment.to_html,
 }
 
 
@@ -29,49 +30,66 @@ def test_a_report_is_byte_for_byte_what_it_was(suffix: str, pytestconfig: pytest
 
 
 def test_all_answers_are_met() -> None:
-    assert {known.answer for known in outcome().claims} == set(Answered)
+    assert {known.status for known in outcome().claims} == set(ClaimStatus)
 
 
-def drawn(name: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """Names of the rows, and the plot's dots by what the legend calls them."""
+def drawn(name: str) -> tuple[list[str], list[Mark]]:
+    """Names of the rows, and the marks in them."""
     figure = {"claims": chart.claims, "published": chart.published}[name](outcome())
     assert figure is not None
-    plot: dict[str, Any] = figure.plot
-    names = [row["name"] for row in plot["layout"]["meta"]["rows"]]
-    return names, {trace["name"]: trace for trace in plot["data"]}
+    return drawing.labels(figure, "name"), drawing.marks(figure)
+
+
+def bound(name: str) -> float:
+    """Where the dotted line is."""
+    figure = {"claims": chart.claims, "published": chart.published}[name](outcome())
+    assert figure is not None
+    (line,) = drawing.of_class(figure, "reference")
+    return drawing.place(line, "x1")
 
 
 def test_a_claim_holds_to_the_right_of_its_bound() -> None:
-    names, dots = drawn("claims")
+    names, marks = drawn("claims")
     assert names == ["a", "b", "c", "d (1)", "d (2)", "d (3)", "e"]
-    holds, fails, open_ = (dots[one] for one in ("holds", "does not hold", "undecided"))
-    assert all(
-        x - less > 1 for x, less in zip(holds["x"], holds["error_x"]["arrayminus"], strict=True)
-    )
-    assert all(x + more < 1 for x, more in zip(fails["x"], fails["error_x"]["array"], strict=True))
-    assert [names[y] for y in fails["y"]] == ["c"]
-    assert [names[y] for y in open_["y"]] == ["e"]
-    assert holds["marker"]["symbol"] != fails["marker"]["symbol"]
+    by_style = {style: [m for m in marks if m.style == style] for style in {m.style for m in marks}}
+    assert all(mark.low is not None and mark.low > bound("claims") for mark in by_style["holds"])
+    assert all(mark.high is not None and mark.high < bound("claims") for mark in by_style["fails"])
+    assert [mark.row for mark in by_style["fails"]] == ["c"]
+    assert [mark.row for mark in by_style["undecided"]] == ["e"]
+    shapes = {style: {mark.shape for mark in found} for style, found in by_style.items()}
+    assert shapes == {
+        "holds": {"dot"},
+        "fails": {"crossed"},
+        "undecided": {"dot open"},
+        "published": {"diamond open"},
+    }
 
 
 def test_published_ratios_stand_where_the_claim_speaks_of_them() -> None:
-    names, dots = drawn("claims")
-    found = dict(
-        zip((names[y] for y in dots["published"]["y"]), dots["published"]["x"], strict=True)
+    _, marks = drawn("claims")
+    found = {mark.row: mark for mark in marks if mark.style == "published"}
+    assert set(found) == {"b", "c", "d (3)"}
+    # 30 over 10 against 1.7 and against 4; 10 below 15.
+    at = bound("claims")
+    assert [found[name].x > at for name in ("b", "c", "d (3)")] == [True, False, True]
+    assert (found["b"].x - at) / (found["d (3)"].x - at) == pytest.approx(
+        (3 / 1.7 - 1) / (1.5 - 1), rel=0.01
     )
-    # 30 over 10 against 1.9 and against 4; 10 below 15.
-    assert found == {"b": pytest.approx(3 / 1.9), "c": pytest.approx(0.75), "d (3)": 1.5}
 
 
 def test_published_ratios_stand_beside_ours() -> None:
-    names, dots = drawn("published")
+    names, marks = drawn("published")
     assert names == ["then: cheap", "then: like"]
-    assert list(dots["published"]["x"]) == [3, 1.5]
-    assert list(dots["ours"]["x"]) == pytest.approx([2, 2], rel=0.1)
+    told = [mark.tooltip for mark in marks]
+    assert [text for text in told if text.startswith("published")] == [
+        "published: 3.00", "published: 1.50",
+    ]  # fmt: skip
+    ours = [mark for mark in marks if mark.tooltip.startswith("ours: ")]
+    assert [round(float(mark.tooltip.split()[1])) for mark in ours] == [2, 2]
 
 
 def test_without_a_figure_there_is_no_plot_and_no_script() -> None:
-    bare = replace(outcome(CLAIMS[5:7]), beside=())
+    bare = replace(outcome(CLAIMS[5:7]), published=())
     assert chart.claims(bare) is None
     assert chart.published(bare) is None
     assert "<script" not in experiment.to_html(bare)

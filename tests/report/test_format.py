@@ -53,12 +53,12 @@ def test_sizes(count: int, expected: str) -> None:
 def test_an_interval_has_the_decimals_that_it_justifies(
     value: float, low: float, high: float, expected: str
 ) -> None:
-    estimate = Estimate(value=value, low=low, high=high, blocks=9, spread=0.01)
+    estimate = Estimate(value=value, low=low, high=high, blocks=9, sd_log=0.01)
     assert estimate.text == expected
 
 
 def test_the_inverse_of_a_ratio_is_seen_from_the_other_side() -> None:
-    estimate = Estimate(value=2.0, low=1.6, high=2.5, blocks=9, spread=0.1)
+    estimate = Estimate(value=2.0, low=1.6, high=2.5, blocks=9, sd_log=0.1)
     other = estimate.inverse
     assert (other.value, other.low, other.high) == (0.5, 0.4, 0.625)
     assert other.half_width == pytest.approx(estimate.half_width)
@@ -74,13 +74,10 @@ def test_an_axis_holds_its_values_and_has_ticks_inside(
     *,
     from_zero: bool,
 ) -> None:
-    found = axis.axis(values, str, from_zero=from_zero)
-    ends, ticks = found["range"], found["tickvals"]
-    assert isinstance(ends, list)
-    assert isinstance(ticks, list)
-    low, high = (10**end for end in ends) if found["type"] == "log" else ends
-    assert low <= min(values)
-    assert max(values) <= high
-    slack = 1e-9 * (abs(low) + abs(high))
-    assert all(low - slack <= tick <= high + slack for tick in ticks)
-    assert len(ticks) <= 13
+    found = axis.scale(values, str, from_zero=from_zero)
+    assert found.low <= min(values)
+    assert max(values) <= found.high
+    assert all(0 <= found.at(value) <= 1 for value in values)
+    slack = 1e-9 * (abs(found.low) + abs(found.high))
+    assert all(found.low - slack <= tick.value <= found.high + slack for tick in found.ticks)
+    assert len(found.ticks) <= 13

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.serving.served import COMMAND, Served, Start
+from tests.serving.server_process import COMMAND, Served, Start
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.served import COMMAND, PATIENCE_S, Start, ask
+from tests.serving.server_process import COMMAND, PATIENCE_S, Start, ask
 
 OPENSSL = shutil.which("openssl")
 needs_openssl = pytest.mark.skipif(OPENSSL is None, reason="openssl makes the certificates")
@@ -21,9 +21,9 @@ def make_papers(folder: Path, name: str) -> tuple[Path, Path]:
     """A certificate for `localhost` by that name, and its key."""
     paths = folder / f"{name}.crt", folder / f"{name}.key"
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    subject = ["-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost"]
+    target = ["-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost"]
     files = ["-keyout", str(paths[1]), "-out", str(paths[0])]
-    command = [str(OPENSSL), "req", "-x509", *curve, *subject, *files]
+    command = [str(OPENSSL), "req", "-x509", *curve, *target, *files]
     subprocess.run(command, check=True, capture_output=True)
     return paths
 
@@ -49,8 +49,8 @@ def test_a_reload_takes_the_new_certificate_and_leaves_a_bad_one(
     used, used_key = tmp_path / "used.crt", tmp_path / "used.key"
     shutil.copy(old, used)
     shutil.copy(old_key, used_key)
-    flags = ["--tls-cert", str(used), "--tls-key", str(used_key)]
-    served = start("--fixed", "x", "--listen", "127.0.0.1:0", *flags)
+    warnings = ["--tls-cert", str(used), "--tls-key", str(used_key)]
+    served = start("--fixed", "x", "--listen", "127.0.0.1:0", *warnings)
     port = int(served.wait_for(r"^listening on https://127\.0\.0\.1:([0-9]+)/$")[1])
     assert ask_securely(port, old) == (200, b"x")
 
@@ -70,8 +70,8 @@ def test_a_reload_takes_the_new_certificate_and_leaves_a_bad_one(
 def test_bad_papers_are_one_sentence_and_exit_2(tmp_path: Path) -> None:
     certificate, _ = make_papers(tmp_path, "one")
     _, key = make_papers(tmp_path, "other")
-    flags = ["--tls-cert", str(certificate), "--tls-key", str(key)]
-    arguments = [*COMMAND, "--fixed", "x", "--listen", "127.0.0.1:0", *flags]
+    warnings = ["--tls-cert", str(certificate), "--tls-key", str(key)]
+    arguments = [*COMMAND, "--fixed", "x", "--listen", "127.0.0.1:0", *warnings]
     run = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr == (
@@ -81,8 +81,8 @@ def test_bad_papers_are_one_sentence_and_exit_2(tmp_path: Path) -> None:
 
 def test_the_log_is_opened_again_and_written_to_the_end(tmp_path: Path, start: Start) -> None:
     log, moved = tmp_path / "access.log", tmp_path / "access.log.1"
-    flags = ["--access-log", str(log), "--log-format", "json"]
-    served = start("--fixed", "x", "--listen", "127.0.0.1:0", *flags)
+    warnings = ["--access-log", str(log), "--log-format", "json"]
+    served = start("--fixed", "x", "--listen", "127.0.0.1:0", *warnings)
     port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
     ask(port, "/before")
     log.rename(moved)

@@ -5,10 +5,10 @@ from http.client import HTTPException
 
 import pytest
 
-from tests.serving.served import PATIENCE_S, Start, ask, connect
+from tests.serving.server_process import PATIENCE_S, Start, ask, connect
 from tests.serving.test_edge import read_metrics
 
-FAILED = "^jissoku serve: worker 0 has failed with its connections, and another is in its place: "
+FAILED = "^jissoku serve: worker 0 has failed with its connections and was replaced: "
 
 
 def ask_in_vain(port: int) -> None:
@@ -21,9 +21,18 @@ def ask_in_vain(port: int) -> None:
 def test_a_worker_that_fails_is_replaced_and_its_clients_are_counted_out(
     driver: str, start: Start
 ) -> None:
-    flags = ["--workers", "1", "--connections-max", "2", "--driver", driver, "--cause", "crash=3"]
+    warnings = [
+        "--workers",
+        "1",
+        "--connections-max",
+        "2",
+        "--driver",
+        driver,
+        "--cause",
+        "crash=3",
+    ]
     where = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
-    served = start("--fixed", "x", *where, *flags)
+    served = start("--fixed", "x", *where, *warnings)
     port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
     metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/metrics")[1])
     idle = connect(port)
@@ -48,8 +57,8 @@ def test_a_worker_that_fails_is_replaced_and_its_clients_are_counted_out(
 
 
 def test_a_worker_that_fails_again_and_again_ends_the_server_with_1(start: Start) -> None:
-    flags = ["--listen", "127.0.0.1:0", "--workers", "1", "--cause", "crash=1"]
-    served = start("--fixed", "x", *flags)
+    warnings = ["--listen", "127.0.0.1:0", "--workers", "1", "--cause", "crash=1"]
+    served = start("--fixed", "x", *warnings)
     port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
     for _ in range(5):
         ask_in_vain(port)
@@ -67,10 +76,10 @@ def test_the_worker_that_tells_the_numbers_is_replaced_too(start: Start) -> None
     for _ in range(5):
         read_metrics(metrics)
         ask_in_vain(metrics)
-        served.wait_for("^jissoku serve: the worker that tells the numbers has failed ")
+        served.wait_for("^jissoku serve: the metrics worker has failed ")
     read_metrics(metrics)
     ask_in_vain(metrics)
-    served.wait_for("the numbers are not told before the next reload: .*once too often")
+    served.wait_for("metrics are not served until the next reload: .*once too often")
     with pytest.raises(ConnectionError):
         read_metrics(metrics)
     # That is no reason to serve nobody, and a reload begins anew.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.served import COMMAND
+from tests.serving.server_process import COMMAND
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "serve.md").read_text()

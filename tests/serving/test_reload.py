@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.served import COMMAND, PATIENCE_S, Load, Served, Start, ask, connect
+from tests.serving.server_process import COMMAND, PATIENCE_S, Load, Served, Start, ask, connect
 
 
 class Site:
@@ -133,11 +133,11 @@ def test_an_idle_connection_gets_one_more_answer(site: Site) -> None:
 
 
 BROKEN = {
-    "a key that is not known": ("fixd = 'x'", "line 1: there is no key"),
+    "a key that is unknown": ("fixd = 'x'", "line 1: there is no key"),
     "a value that makes no sense": ("fixed = 'x'\nworkers = 'many'", "line 2: invalid value"),
     "no TOML": ("fixed =", "line 1: "),
     "a folder that is not there": ("folder = 'gone'", "gone"),
-    "a place that is taken": ("fixed = 'x'\nlisten = '127.0.0.1:{port}'", "is taken"),
+    "a place that is taken": ("fixed = 'x'\nlisten = '127.0.0.1:{port}'", "is already in use"),
 }
 
 

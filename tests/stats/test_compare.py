@@ -5,216 +5,354 @@ from dataclasses import replace
 
 import pytest
 
-from jissoku.model import Comparison, Kind, Run, Source, Trial, Verdict, Workload
-from jissoku.stats import precision
-from jissoku.stats.compare import Evidence, compare, contestants, pairs
-from jissoku.stats.readings import readings
-from tests.stats import made
-from tests.stats.made import Noise, Truth
+from jissoku.model import (
+    Comparison,
+    CrossCheckName,
+    EvidenceSource,
+    Load,
+    LoadLevel,
+    Method,
+    Metric,
+    Run,
+    Trial,
+    TrialKind,
+    Verdict,
+)
+from jissoku.stats import decision
+from jissoku.stats.compare import compare, pairs, ranked_arms
+from jissoku.stats.comparison_input import ComparisonInput, loads_of
+from jissoku.stats.valid_trials import valid_trials
+from tests.stats import factories
+from tests.stats.factories import QUIETEST, Noise, TrueValues
+
+LIGHT = Load(rate_rps=1_000, level=LoadLevel.LIGHT)
+HEAVY = Load(rate_rps=20_000, level=LoadLevel.HEAVY)
 
 
-def _compare(run: Run, trials: tuple[Trial, ...]) -> dict[tuple[str, str], Comparison]:
-    found = compare(Evidence(run, readings(trials), {}))
+def compared(run: Run, trials: tuple[Trial, ...]) -> list[Comparison]:
+    return list(compare(ComparisonInput(run, valid_trials(trials), {}, loads_of(run, trials))))
+
+
+def costs(run: Run, trials: tuple[Trial, ...]) -> dict[tuple[str, str], Comparison]:
+    found = [one for one in compared(run, trials) if one.metric is Metric.COST]
     return {(one.arm, one.against): one for one in found}
 
 
-def _truths(**costs: float) -> dict[str, Truth]:
-    return {name: Truth(cost_ns=cost) for name, cost in costs.items()}
+def truths(**costs_ns: float) -> dict[str, TrueValues]:
+    return {name: TrueValues(cost_ns=cost) for name, cost in costs_ns.items()}
 
 
 def test_every_pair_is_asked_once_and_the_floor_is_no_contestant() -> None:
-    run = made.run(["b", "a", "c", "floor"], floor="floor")
+    run = factories.sliced(["b", "a", "c", "floor"], floor="floor")
     assert pairs(run) == (("a", "b"), ("c", "b"), ("c", "a"))
-    assert contestants(made.run(["a", "floor"], floor="floor")) == ("a", "floor")
-    assert contestants(made.run(["floor", "a", "b"], floor="floor")) == ("floor", "a", "b")
+    assert ranked_arms(factories.sliced(["a", "floor"], floor="floor")) == ("a", "floor")
+    assert ranked_arms(factories.sliced(["floor", "a", "b"], floor="floor")) == ("floor", "a", "b")
 
 
-def test_a_planted_effect_is_found_in_direct_duets() -> None:
-    run = made.run(["a", "b"])
-    found = _compare(run, made.trials(run, _truths(a=5000, b=5100), noise=Noise(duet=0.005)))
-    pair = found["b", "a"]
-    assert pair.source is Source.DUET
-    assert pair.verdict in (Verdict.SLOWER, Verdict.SLIGHTLY_SLOWER)
+def test_a_planted_effect_is_found_in_time_slices() -> None:
+    run = factories.sliced(["a", "b"])
+    pair = costs(run, factories.trials(run, truths(a=5000, b=5200)))["b", "a"]
+    assert pair.source is EvidenceSource.TIME_SLICED
+    assert pair.load == factories.MIDDLE
+    assert pair.minimum_effect == 0.02
+    assert pair.verdict in (Verdict.HIGHER, Verdict.SLIGHTLY_HIGHER)
     assert pair.proven
     assert pair.ratio is not None
-    assert pair.ratio.low < 1.02 < pair.ratio.high
-    assert pair.rates_rps == (20_000,)
+    assert pair.ratio.low < 1.04 < pair.ratio.high
+    assert pair.ratio.blocks == 9, "turns of another length, and each alone, are checks only"
     ratio = pair.ratio.text.replace(" [", " \N{MULTIPLICATION SIGN} [")
-    said = f"b uses {ratio} the CPU of a per request: {pair.verdict}, proven"
-    assert pair.sentence == said
+    assert pair.sentence.startswith(
+        f"b uses {ratio} the CPU time per request of a at 20,000 requests/s (medium load): uses"
+    )
+    assert pair.sentence.endswith("(proven)")
 
 
-def test_below_one_is_faster() -> None:
-    run = made.run(["a", "b"])
-    pair = _compare(run, made.trials(run, _truths(a=5000, b=4000)))["b", "a"]
-    assert pair.verdict is Verdict.FASTER
+def test_below_one_is_less() -> None:
+    run = factories.sliced(["a", "b"])
+    pair = costs(run, factories.trials(run, truths(a=5000, b=4000)))["b", "a"]
+    assert pair.verdict is Verdict.LOWER
     assert pair.ratio is not None
     assert pair.ratio.high < 0.85
 
 
 def test_what_a_whole_block_shares_cancels() -> None:
-    run = made.run(["a", "b"])
-    wild = made.trials(run, _truths(a=5000, b=5500), noise=Noise(block=0.5, duet=0.002))
-    ratio = _compare(run, wild)["b", "a"].ratio
+    run = factories.sliced(["a", "b"])
+    wild = factories.trials(run, truths(a=5000, b=5500), noise=Noise(block=0.5, own=0.001))
+    ratio = costs(run, wild)["b", "a"].ratio
     assert ratio is not None
     assert ratio.value == pytest.approx(1.1, rel=0.005)
     assert ratio.half_width < 0.004
 
 
-def test_a_ratio_of_ratios_carries_both_errors() -> None:
-    run = made.run(["a", "b", "floor"], floor="floor")
-    noise = Noise(block=0.3, duet=0.01)
-    trials = made.trials(run, _truths(a=5000, b=6000, floor=4000), blocks=40, noise=noise)
-    pair = _compare(run, trials)["b", "a"]
-    assert (pair.source, pair.through) == (Source.REFERENCE, "floor")
+def test_every_pair_of_a_rotation_meets_directly() -> None:
+    run = factories.sliced(["a", "b", "c", "floor"], floor="floor")
+    trials = factories.trials(run, truths(a=5000, b=6000, c=7000, floor=4000), blocks=40)
+    found = costs(run, trials)
+    assert {pair.source for pair in found.values()} == {EvidenceSource.TIME_SLICED}
+    ratio = found["c", "b"].ratio
+    assert ratio is not None
+    assert ratio.value == pytest.approx(7 / 6, rel=0.01)
+    assert ratio.sd_log == pytest.approx(0.007 * math.sqrt(2), rel=0.3), "one error, not two"
+
+
+def test_arms_are_compared_at_loads_that_both_reach_and_nowhere_else() -> None:
+    run = factories.sliced(["a", "slow"], loads=(LIGHT, HEAVY))
+    known = truths(a=5000) | {"slow": TrueValues(cost_ns=8000, reach_rps=5_000)}
+    found = compared(run, factories.trials(run, known))
+    assert {one.load for one in found if one.metric is not Metric.CAPACITY} == {LIGHT}
+
+
+def test_each_load_has_a_ratio_of_its_own() -> None:
+    run = factories.sliced(["a", "b"], loads=(LIGHT, HEAVY))
+    known = truths(a=5000) | {"b": TrueValues(cost_ns=6000, costs_ns={1_000: 4000})}
+    found = compared(run, factories.trials(run, known))
+    light, heavy = (one for one in found if one.metric is Metric.COST)
+    assert (light.load, light.verdict) == (LIGHT, Verdict.LOWER)
+    assert (heavy.load, heavy.verdict) == (HEAVY, Verdict.HIGHER)
+
+
+def test_a_run_of_duets_is_decided_by_duets_and_checked_by_slices() -> None:
+    run = factories.run(
+        ["a", "b"], method=Method.PAIRED, loads=(HEAVY,), slice_ns=factories.TURN_NS
+    )
+    trials = factories.trials(run, truths(a=5000, b=5200))
+    pair = costs(run, trials)["b", "a"]
+    assert pair.source is EvidenceSource.PAIRED
+    assert pair.minimum_effect == 0.01
     assert pair.ratio is not None
-    assert pair.ratio.value == pytest.approx(1.2, rel=0.01)
-    assert pair.ratio.spread == pytest.approx(0.01 * math.sqrt(2), rel=0.3)
+    assert pair.ratio.blocks == 9
+    assert pair.proven
+    assert [check.name for check in pair.cross_checks] == [
+        CrossCheckName.TIME_SLICED,
+        CrossCheckName.ALONE,
+    ]
+
+
+def test_like_arms_that_met_the_same_third_one_are_compared_by_two_paired_trials() -> None:
+    run = factories.run(
+        ["a", "b", "c"], method=Method.PAIRED, loads=(HEAVY,), slice_ns=factories.TURN_NS
+    )
+    trials = factories.trials(run, truths(a=5000, b=5200, c=5000))
+    found = costs(run, trials)
+    pair = found["c", "b"]
+    assert (pair.source, pair.minimum_effect) == (EvidenceSource.TWO_PAIRED, 0.01)
+    assert pair.ratio is not None
+    assert pair.ratio.blocks == 9
+    assert pair.ratio.low < 5000 / 5200 < pair.ratio.high
+    assert found["b", "a"].ratio is not None
+    direct = found["b", "a"].ratio
+    assert direct is not None
+    assert pair.ratio.sd_log > direct.sd_log, "two errors, not one"
 
 
 def test_a_block_that_one_side_lacks_is_left_out() -> None:
-    run = made.run(["a", "b", "floor"], floor="floor")
-    trials = made.trials(run, _truths(a=5000, b=6000, floor=4000))
-    kept = tuple(t for t in trials if not (t.block == 4 and "a" in t.arms))
-    ratio = _compare(run, kept)["b", "a"].ratio
+    run = factories.sliced(["a", "b"])
+    trials = factories.trials(run, truths(a=5000, b=6000))
+    kept = tuple(t for t in trials if t.block != 4)
+    ratio = costs(run, kept)["b", "a"].ratio
     assert ratio is not None
     assert ratio.blocks == 8
 
 
-def test_different_rates_carry_an_allowance_that_is_told() -> None:
-    run = made.run(["a", "slow", "floor"], floor="floor")
-    truths = _truths(a=5000, floor=4000) | {"slow": Truth(cost_ns=8000, duet_rate_rps=1000)}
-    pair = _compare(run, made.trials(run, truths))["slow", "a"]
-    assert pair.allowance == 1.8
-    assert pair.rates_rps == (1000, 20_000)
-    assert pair.ratio is not None
-    assert pair.ratio.low < 1.6 / 1.78
-    assert pair.ratio.high > 1.6 * 1.78
-    assert pair.verdict is Verdict.INCONCLUSIVE
-    assert not pair.proven
-    assert "different rates" in pair.remarks[0]
-    truths["slow"] = Truth(cost_ns=50_000, duet_rate_rps=1000)
-    assert _compare(run, made.trials(run, truths))["slow", "a"].verdict is Verdict.SLOWER
+def test_wrong_answers_of_one_arm_leave_the_others_of_its_rotation() -> None:
+    run = factories.sliced(["a", "b", "c"])
+    trials = factories.trials(run, truths(a=5000, b=6000, c=7000))
+    check = factories.invalid("c")
+    spoilt = tuple(
+        replace(t, failed_checks=(check,)) if t.kind is TrialKind.TIME_SLICED and t.block < 2 else t
+        for t in trials
+    )
+    found = costs(run, spoilt)
+    counted = {pair: one.ratio.blocks for pair, one in found.items() if one.ratio}
+    assert counted == {("b", "a"): 9, ("c", "a"): 7, ("c", "b"): 7}
 
 
-def test_failed_and_gated_trials_give_no_number() -> None:
-    run = made.run(["a", "b"])
-    trials = made.trials(run, _truths(a=5000, b=5500), solo_blocks=0)
-    broken = made.failed(Kind.DUET, "b", "a", index=99, block=9)
-    ratio = _compare(run, (*trials, broken))["b", "a"].ratio
+def test_failed_trials_give_no_number() -> None:
+    run = factories.sliced(["a", "b"])
+    trials = factories.trials(run, truths(a=5000, b=5500), solo_blocks=0)
+    broken = factories.failed(
+        TrialKind.TIME_SLICED, "b", "a", index=999, block=9, slice_ns=factories.TURN_NS
+    )
+    ratio = costs(run, (*trials, broken))["b", "a"].ratio
     assert ratio is not None
-    assert ratio.blocks == len(trials)
+    assert ratio.blocks == 9
 
 
-def test_without_duets_solo_trials_decide_with_a_larger_minimum() -> None:
-    run = made.run(["a", "b"])
-    trials = made.trials(run, _truths(a=5000, b=6000), solo_blocks=9, noise=Noise(solo=0.01))
-    pair = _compare(run, tuple(t for t in trials if t.kind is not Kind.DUET))["b", "a"]
-    assert (pair.source, pair.minimum_effect) == (Source.SOLO, 0.02)
-    assert pair.verdict is Verdict.SLOWER
+def test_each_alone_decides_where_arms_never_met() -> None:
+    run = factories.run(["a", "b"], method=Method.SINGLE, loads=(HEAVY,))
+    trials = factories.trials(run, truths(a=5000, b=6000), solo_blocks=9, noise=Noise(alone=0.01))
+    pair = costs(run, trials)["b", "a"]
+    assert (pair.source, pair.minimum_effect) == (EvidenceSource.SINGLE, 0.02)
+    assert pair.verdict is Verdict.HIGHER
+    assert pair.cross_checks == ()
 
 
-def test_no_cpu_time_no_ratio() -> None:
-    run = made.run(["a", "b"])
-    trials = made.trials(run, _truths(a=5000, b=6000))
-    blind = tuple(replace(t, lanes=tuple(replace(x, cpu_ns=None) for x in t.lanes)) for t in trials)
-    pair = _compare(run, blind)["b", "a"]
-    assert pair.ratio is None
-    assert pair.verdict is Verdict.INCONCLUSIVE
+def test_no_cpu_time_no_comparison() -> None:
+    run = factories.sliced(["a", "b"])
+    trials = factories.trials(run, truths(a=5000, b=6000))
+    blind = tuple(
+        replace(t, measurements=tuple(replace(x, cpu_ns=None) for x in t.measurements))
+        for t in trials
+    )
+    assert costs(run, blind) == {}
 
 
-def _with_solo_costs(trials: tuple[Trial, ...], arm: str, factor: float) -> tuple[Trial, ...]:
-    """The same, but alone this arm costs so much more."""
-    return tuple(
-        replace(t, lanes=(replace(t.lanes[0], cpu_ns=round((t.lanes[0].cpu_ns or 0) * factor)),))
-        if t.kind is Kind.SOLO_COST and t.arms == (arm,)
+def test_a_machine_that_shows_more_noise_raises_the_minimum_effect() -> None:
+    run = factories.sliced(["a", "b"])
+    trials = factories.trials(run, truths(a=5000, b=5150), noise=QUIETEST)
+    assert costs(run, trials)["b", "a"].verdict is Verdict.HIGHER
+    noisy = costs(replace(run, noise_floor=0.05), trials)["b", "a"]
+    assert (noisy.minimum_effect, noisy.verdict) == (0.05, Verdict.EQUAL)
+
+
+# name: (what b costs beside 5,000 of a; what it costs alone; in turns of the other length;
+#        verdict; proven; checks that agree)
+CHECKED = {
+    "agreeing": (5500, 1.0, 1.0, Verdict.HIGHER, True, [True, True]),
+    "another size alone": (5500, 1.2, 1.0, Verdict.HIGHER, True, [True, False]),
+    "another size in other turns": (5500, 1.0, 1.2, Verdict.HIGHER, True, [False, True]),
+    "another direction alone": (5500, 0.8, 1.0, Verdict.DISPUTED, False, [True, False]),
+    "another direction in other turns": (5500, 1.0, 0.8, Verdict.DISPUTED, False, [False, True]),
+    "both against it": (4500, 1.5, 1.5, Verdict.DISPUTED, False, [False, False]),
+}
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_a_check_takes_the_verdict_only_where_it_contradicts_the_direction(name: str) -> None:
+    cost, alone, other_turn, verdict, proven, agree = CHECKED[name]
+    run = factories.sliced(["a", "b"])
+    known = truths(a=5000) | {"b": TrueValues(cost_ns=cost, alone=alone, other_turn=other_turn)}
+    pair = costs(run, factories.trials(run, known, noise=QUIETEST))["b", "a"]
+    assert (pair.verdict, pair.proven) == (verdict, proven)
+    assert [check.name for check in pair.cross_checks] == [
+        CrossCheckName.OTHER_SLICE,
+        CrossCheckName.ALONE,
+    ]
+    assert [check.agrees for check in pair.cross_checks] == agree
+    assert pair.remarks == (), "what disagrees is said by the check itself"
+    assert pair.ratio is not None
+    assert pair.ratio.value == pytest.approx(cost / 5000, rel=0.01), "the figure stays"
+
+
+def test_a_check_of_one_block_contradicts_nothing() -> None:
+    run = factories.sliced(["a", "b"])
+    known = truths(a=5000) | {"b": TrueValues(cost_ns=5500, alone=0.5)}
+    pair = costs(run, factories.trials(run, known, solo_blocks=1, noise=QUIETEST))["b", "a"]
+    alone = pair.cross_checks[-1]
+    assert (alone.name, alone.ratio, alone.agrees) == (CrossCheckName.ALONE, None, True)
+    assert pair.verdict is Verdict.HIGHER
+
+
+def test_a_check_at_another_load_is_none() -> None:
+    run = factories.sliced(["a", "b"])
+    known = truths(a=5000) | {"b": TrueValues(cost_ns=5500, alone=0.5)}
+    moved = tuple(
+        replace(t, workload=replace(t.workload, rate_rps=5_000))
+        if t.kind is TrialKind.FIXED_RATE
+        else t
+        for t in factories.trials(run, known, noise=QUIETEST)
+    )
+    names = [check.name for check in costs(run, moved)["b", "a"].cross_checks]
+    assert names == [CrossCheckName.OTHER_SLICE]
+
+
+def test_a_disputed_tie_is_a_tie() -> None:
+    run = factories.sliced(["a", "b"])
+    known = truths(a=5000) | {"b": TrueValues(cost_ns=5000, alone=1.3)}
+    pair = costs(run, factories.trials(run, known, noise=QUIETEST))["b", "a"]
+    assert pair.verdict is Verdict.EQUAL, "only a difference has a direction"
+    assert [check.agrees for check in pair.cross_checks] == [True, False]
+
+
+def test_a_check_is_as_strict_as_the_number_of_comparisons_asks() -> None:
+    ours, theirs = [0.0, 0.01, -0.01, 0.005], [0.025, 0.035, 0.03]
+    assert not decision.agrees(ours, theirs, 1)
+    assert decision.agrees(ours, theirs, 100)
+
+
+def test_the_family_of_holm_counts_pairs_without_a_figure() -> None:
+    run = factories.sliced(["a", "b", "c"])
+    whole = [
+        Comparison(arm=arm, against="a", verdict=Verdict.HIGHER, p_value=p)
+        for arm, p in (("b", 0.03), ("c", None))
+    ]
+    alone, beside = decision.settle(whole[:1]), decision.settle(whole)
+    assert [one.p_holm for one in alone] == [pytest.approx(0.03)]
+    assert [one.p_holm for one in beside] == [pytest.approx(0.06), None]
+    assert (alone[0].proven, beside[0].proven) == (True, False)
+    trials = factories.trials(run, truths(a=5000, b=5050, c=7000))
+    evidence = ComparisonInput(
+        run, valid_trials(trials), {"c": (Verdict.FAILED, "c died")}, run.loads
+    )
+    found = [one for one in compare(evidence) if one.metric is Metric.COST]
+    assert [one.p_value is None for one in found] == [False, True, True]
+    assert found[0].p_value is not None
+    assert found[0].p_holm == pytest.approx(min(1.0, 3 * found[0].p_value))
+
+
+def test_every_metric_is_a_family_of_its_own() -> None:
+    run = factories.sliced(["a", "b"], loads=(LIGHT, HEAVY), objective="p99<10ms")
+    trials = factories.trials(run, truths(a=5000, b=5050), capacity_blocks=6, blocks=12)
+    found = compared(run, trials)
+    for metric, count in ((Metric.COST, 2), (Metric.P50, 2), (Metric.P99, 2), (Metric.CAPACITY, 1)):
+        family = [one for one in found if one.metric is metric]
+        assert len(family) == count, metric
+        least = min(family, key=lambda one: one.p_value or 1.0)
+        assert least.p_value is not None
+        assert least.p_holm == pytest.approx(min(1.0, count * least.p_value)), metric
+
+
+def test_latency_is_paired_by_block_at_each_load() -> None:
+    run = factories.sliced(["a", "b"])
+    known = {"a": TrueValues(cost_ns=5000), "b": TrueValues(cost_ns=5000, latency_ns=180_000)}
+    found = compared(run, factories.trials(run, known))
+    for metric in (Metric.P50, Metric.P99):
+        (pair,) = (one for one in found if one.metric is metric)
+        assert pair.ratio is not None
+        assert pair.ratio.low < 1.5 < pair.ratio.high
+        assert pair.ratio.half_width < 0.05
+        assert (pair.verdict, pair.proven, pair.minimum_effect) == (Verdict.HIGHER, True, 0.05)
+        assert "answers later (proven)" in pair.sentence
+
+
+def test_two_like_arms_at_once_say_nothing_of_latency() -> None:
+    run = factories.run(
+        ["a", "b"], method=Method.PAIRED, loads=(HEAVY,), slice_ns=factories.TURN_NS
+    )
+    known = {"a": TrueValues(cost_ns=5000), "b": TrueValues(cost_ns=5000, latency_ns=900_000)}
+    trials = factories.trials(run, known, check_blocks=0, solo_blocks=0)
+    assert {one.metric for one in compared(run, trials)} == {Metric.COST}
+
+
+@pytest.mark.parametrize(
+    ("capacity", "verdict", "said"),
+    [
+        (57_000, Verdict.HIGHER, "takes more requests (proven)"),
+        (19_000, Verdict.LOWER, "takes fewer requests (proven)"),
+        (38_000, Verdict.EQUAL, "practically equal"),
+    ],
+)
+def test_capacities_are_compared_by_block(capacity: int, verdict: Verdict, said: str) -> None:
+    run = factories.sliced(["a", "b"], objective="p99<10ms")
+    known = {
+        "a": TrueValues(cost_ns=5000, capacity_rps=38_000),
+        "b": TrueValues(cost_ns=5000, capacity_rps=capacity),
+    }
+    trials = factories.trials(run, known, capacity_blocks=9, noise=Noise(alone=0.015))
+    (pair,) = (one for one in compared(run, trials) if one.metric is Metric.CAPACITY)
+    assert pair.ratio is not None
+    assert pair.ratio.low < capacity / 38_000 < pair.ratio.high
+    assert (pair.verdict, pair.source) == (verdict, EvidenceSource.SINGLE)
+    assert pair.sentence.endswith(said)
+
+
+def test_a_search_that_met_its_objective_nowhere_has_no_capacity() -> None:
+    run = factories.sliced(["a", "b"], objective="p99<10ms")
+    trials = factories.trials(run, truths(a=5000, b=5000), capacity_blocks=6)
+    never = tuple(
+        replace(t, capacity=replace(t.capacity, rate_rps=None))
+        if t.capacity and t.arms == ("b",)
         else t
         for t in trials
     )
-
-
-@pytest.mark.parametrize("floor", ["", "floor"])
-def test_duets_that_solo_trials_exclude_are_interference(floor: str) -> None:
-    run = made.run(["a", "b", *([floor] if floor else [])], floor=floor)
-    costs = _truths(a=5000, b=5000, floor=4000)
-    fair = made.trials(run, costs, solo_blocks=9, noise=Noise(solo=0.01))
-    assert _compare(run, fair)["b", "a"].verdict is not Verdict.INTERFERENCE
-    pair = _compare(run, _with_solo_costs(fair, "b", 1.5))["b", "a"]
-    assert pair.verdict is Verdict.INTERFERENCE
-    assert pair.solo_verdict is Verdict.SLOWER
-    assert pair.source is Source.SOLO
-    assert pair.ratio is not None
-    assert pair.ratio.value == pytest.approx(1.5, rel=0.05)
-    assert pair.duet is not None
-    assert pair.duet.value == pytest.approx(1.0, rel=0.05)
-    assert pair.sentence.endswith("side by side: interference; alone it is slower, proven")
-
-
-def test_a_disputed_size_leaves_the_direction_proven() -> None:
-    run = made.run(["a", "b"])
-    costs = _truths(a=5000, b=10_000)
-    trials = made.trials(run, costs, solo_blocks=3, noise=Noise(duet=0.01, solo=0.001))
-    pair = _compare(run, _with_solo_costs(trials, "b", 0.8))["b", "a"]
-    assert pair.verdict is Verdict.INTERFERENCE
-    assert pair.proven
-    assert pair.solo_verdict is Verdict.SLOWER
-    assert pair.sentence.endswith("interference; slower is proven, by how much is open")
-
-
-def test_a_disputed_direction_proves_nothing() -> None:
-    run = made.run(["a", "b"])
-    costs = _truths(a=5000, b=5500)
-    trials = made.trials(run, costs, solo_blocks=3, noise=Noise(duet=0.01, solo=0.001))
-    pair = _compare(run, _with_solo_costs(trials, "b", 0.5))["b", "a"]
-    assert pair.verdict is Verdict.INTERFERENCE
-    assert not pair.proven
-
-
-def test_a_closed_loop_has_no_check() -> None:
-    run = made.run(["a", "b"])
-    trials = made.trials(run, _truths(a=5000, b=5000), solo_blocks=9, noise=Noise(solo=0.001))
-    closed = tuple(
-        replace(t, workload=Workload(rate_rps=None)) for t in _with_solo_costs(trials, "b", 2.0)
-    )
-    assert _compare(run, closed)["b", "a"].verdict is not Verdict.INTERFERENCE
-
-
-def test_two_solo_pairs_contradict_nothing() -> None:
-    run = made.run(["a", "b"])
-    trials = made.trials(run, _truths(a=5000, b=5000), solo_blocks=2, noise=Noise(solo=0.001))
-    pair = _compare(run, _with_solo_costs(trials, "b", 2.0))["b", "a"]
-    assert pair.verdict is not Verdict.INTERFERENCE
-
-
-def test_solo_trials_at_another_rate_are_no_check() -> None:
-    run = made.run(["a", "b"])
-    trials = made.trials(run, _truths(a=5000, b=5000), solo_blocks=9, noise=Noise(solo=0.001))
-    trials = tuple(
-        replace(t, workload=Workload(rate_rps=5000)) if t.kind is Kind.SOLO_COST else t
-        for t in _with_solo_costs(trials, "b", 2.0)
-    )
-    pair = _compare(run, trials)["b", "a"]
-    assert pair.verdict is not Verdict.INTERFERENCE
-    assert pair.solo is None
-
-
-def test_equal_arms_are_rarely_called_interference() -> None:
-    run = made.run(["a", "b"])
-    costs = _truths(a=5000, b=5000)
-    words = [
-        _compare(run, made.trials(run, costs, noise=Noise(solo=0.1), seed=seed))["b", "a"].verdict
-        for seed in range(30)
-    ]
-    assert words.count(Verdict.INTERFERENCE) <= 3
-
-
-def test_precision_is_the_widest_pair_without_its_allowance() -> None:
-    run = made.run(["a", "b", "floor"], floor="floor")
-    truths = _truths(a=5000, floor=4000) | {"b": Truth(cost_ns=8000, duet_rate_rps=1000)}
-    trials = made.trials(run, truths, blocks=10, noise=Noise(duet=0.01))
-    widest = precision.widest_half_width(run, trials)
-    assert widest is not None
-    assert 0.003 < widest < 0.03
-    assert precision.is_enough(run, trials, widest)
-    assert not precision.is_enough(run, trials, widest / 2)
-    assert precision.is_enough(run, (), 0.01), "nothing to wait for"
+    assert not [one for one in compared(run, never) if one.metric is Metric.CAPACITY]

@@ -1,11 +1,10 @@
 """Intervals hold what they promise, and exact methods agree with counting by hand."""
 
 import itertools
-import math
 import random
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import assume, given, strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
 from jissoku.stats import estimate
@@ -25,7 +24,7 @@ def test_the_t_interval_is_the_one_of_scipy() -> None:
 def test_no_interval_is_had_from_fewer_than_two_blocks(logs: list[float]) -> None:
     with pytest.raises(ValueError, match="at least 2"):
         estimate.t_interval(logs)
-    assert estimate.level(logs) is None
+    assert estimate.geometric_mean(logs) is None
 
 
 def test_equal_blocks_have_no_spread_and_no_doubt() -> None:
@@ -69,11 +68,39 @@ def test_the_smallest_sign_flip_p_of_nine_blocks() -> None:
     assert estimate.sign_flip([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]) == 2 / 2**9
 
 
-def test_an_allowance_swallows_what_is_within_it() -> None:
-    logs = [0.4, 0.5, 0.6, 0.5, 0.45, 0.55]
-    assert estimate.t_test(logs, allowance=math.log(1.8)) == 1.0
-    assert estimate.sign_flip(logs, allowance=math.log(1.8)) == 1.0
-    assert estimate.t_test([x + 1 for x in logs], allowance=math.log(1.8)) < 1e-4
+def test_beyond_thirty_blocks_sign_flips_are_not_counted() -> None:
+    assert estimate.sign_flip([0.1] * 30) is not None
+    assert estimate.sign_flip([0.1] * 31) is None
+
+
+@given(LOGS)
+def test_the_p_value_is_the_one_of_scipy(logs: list[float]) -> None:
+    assume(max(logs) - min(logs) > 1e-6)
+    assert estimate.t_test(logs) == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, abs=1e-9)
+
+
+@given(LOGS, LOGS)
+def test_two_samples_are_compared_as_scipy_does(ours: list[float], theirs: list[float]) -> None:
+    assume(max(ours) - min(ours) > 1e-6)
+    expected = stats.ttest_ind(ours, theirs, equal_var=False).pvalue
+    assert estimate.welch(ours, theirs) == pytest.approx(expected, abs=1e-9)
+
+
+@given(LOGS)
+def test_a_trend_is_the_slope_of_scipy(logs: list[float]) -> None:
+    assume(max(logs) - min(logs) > 1e-6)
+    expected = stats.linregress(range(len(logs)), logs).pvalue
+    assert estimate.trend(logs) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_perfect_line_is_a_trend_and_a_level_is_none() -> None:
+    assert estimate.trend([1.0, 2.0, 3.0]) == pytest.approx(0.0, abs=1e-6)
+    assert estimate.trend([1.0, 1.0, 1.0]) == 1.0
+
+
+def test_constant_samples_are_alike_or_not() -> None:
+    assert estimate.welch([1.0, 1.0], [1.0, 1.0, 1.0]) == 1.0
+    assert estimate.welch([1.0, 1.0], [2.0, 2.0]) == 0.0
 
 
 @given(LOGS)

@@ -1,9 +1,18 @@
-"""Percentiles are told where enough answers support them, and curves follow the histograms."""
+"""Percentiles are reported where enough answers support them, and curves follow the histograms."""
 
+import math
+from dataclasses import replace
+
+import numpy as np
 import pytest
+from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
-from jissoku.stats import latency
-from tests.stats import made
+from jissoku.model import ArmMeasurement, Load, LoadLevel, Metric, TrialKind
+from jissoku.stats import estimate, latency, samples
+from jissoku.stats.valid_trials import valid_trials
+from tests.stats import factories
+
+LIGHT = Load(rate_rps=1_000, level=LoadLevel.LIGHT)
 
 
 @pytest.mark.parametrize(
@@ -17,35 +26,112 @@ def test_a_hundred_answers_must_lie_above(
 
 
 def test_each_trial_gives_one_percentile_and_their_logs_are_averaged() -> None:
-    lanes = []
-    for median in (100_000, 110_000, 130_000):
-        said, blob = made.histogram(median, 1)
-        lanes.append(made.lane(latency_ns=said, histogram=blob))
-    found = {one.label: one for one in latency.percentiles(lanes)}
-    assert set(found) == {"p50", "p90", "p99"}, "20,000 requests do not support p99.9"
+    measurements = {}
+    product = 1.0
+    for block, median in enumerate((100_000, 110_000, 130_000)):
+        said, blob = factories.histogram(median, 1)
+        measurements[block] = factories.lane(latency_ns=said, histogram=blob)
+        product *= said.p50
+    found = {one.label: one for one in latency.percentiles(measurements)}
+    assert set(found) == {"p50", "p90", "p99", "p99.9"}
+    del measurements[2]
+    fewer = {one.label for one in latency.percentiles(measurements)}
+    assert fewer == {"p50", "p90", "p99"}, "two blocks, none of which supports p99.9 alone"
     p50 = found["p50"]
-    product = lanes[0].latency_ns.p50 * lanes[1].latency_ns.p50 * lanes[2].latency_ns.p50
-    assert p50.median_ns == lanes[1].latency_ns.p50
+    assert p50.median_ns == pytest.approx(product ** (1 / 3))
     assert p50.estimate_ns is not None
     assert p50.estimate_ns.value == pytest.approx(product ** (1 / 3))
     assert p50.estimate_ns.blocks == 3
 
 
 def test_one_trial_has_a_percentile_without_an_interval() -> None:
-    (p50, *_) = latency.percentiles([made.lane()])
+    (p50, *_) = latency.percentiles({0: factories.lane()})
     assert p50.estimate_ns is None
-    assert p50.median_ns == made.lane().latency_ns.p50
+    assert p50.median_ns == pytest.approx(factories.lane().latency_ns.p50)
 
 
 def test_the_curve_ascends_and_ends_where_support_does() -> None:
-    points = latency.curve([made.lane()] * 3)
+    points = latency.curve([factories.lane()] * 3)
     assert points[0].fraction == 0
     assert points[-1].fraction == pytest.approx(0.995, abs=0.001)
     assert [p.latency_ns for p in points] == sorted(p.latency_ns for p in points)
     at_90 = min(points, key=lambda p: abs(p.fraction - 0.9))
-    assert at_90.latency_ns == pytest.approx(made.lane().latency_ns.p90, rel=0.01)
+    assert at_90.latency_ns == pytest.approx(factories.lane().latency_ns.p90, rel=0.01)
 
 
 def test_nothing_measured_nothing_drawn() -> None:
     assert latency.curve([]) == ()
-    assert latency.percentiles([]) == ()
+    assert latency.percentiles({}) == ()
+
+
+# A block of the light load in quick mode: 0.8 s at 1,000 requests/s.
+FEW = 800
+MEDIAN_NS, SIGMA = 120_000, 0.35
+Z99 = 2.3263478740408408
+TRUE_P99_NS = MEDIAN_NS * math.exp(SIGMA * Z99)
+
+
+def few(rng: np.random.Generator, block_sd: float, blocks: int = 9) -> dict[int, ArmMeasurement]:
+    """One lane per block, each with too few answers for a p99 of its own."""
+    found = {}
+    for block in range(blocks):
+        shared = rng.normal(0, block_sd)
+        values = MEDIAN_NS * np.exp(shared + rng.normal(0, SIGMA, FEW))
+        kept = HdrHistogram(1, 60_000_000_000, 3)
+        for value in values.astype(int).tolist():
+            kept.record_value(value)
+        found[block] = factories.lane(requests=FEW, histogram=kept.encode().decode())
+    return found
+
+
+def test_all_blocks_together_support_what_none_does() -> None:
+    measurements = few(np.random.default_rng(1), 0.0)
+    logs = latency.log_percentiles(measurements, 0.99, "p99")
+    assert len(logs) == 9
+    value = estimate.geometric_mean(list(logs.values()))
+    assert value is not None
+    assert value.low < TRUE_P99_NS < value.high
+    assert value.half_width < 0.2
+    brief = {block: measurements[block] for block in list(measurements)[:6]}
+    assert latency.log_percentiles(brief, 0.99, "p99") == {}, "48 of 4,800 answers lie above"
+    blind = measurements | {4: replace(measurements[4], histogram="")}
+    assert latency.log_percentiles(blind, 0.99, "p99") == {}
+    assert latency.log_pooled({0: factories.lane(), 1: factories.lane()}, 0.99, "p99") == {}, (
+        "two blocks"
+    )
+
+
+@pytest.mark.parametrize("block_sd", [0.0, 0.1])
+def test_the_interval_of_a_p99_of_all_blocks_covers_the_truth(block_sd: float) -> None:
+    """With and without blocks that differ as a whole, of which the p99 of all is a mixture's."""
+    rng = np.random.default_rng(20)
+    truth = math.log(MEDIAN_NS) + math.hypot(SIGMA, block_sd) * Z99
+    rounds, covered = 200, 0
+    for _ in range(rounds):
+        logs = list(latency.log_pooled(few(rng, block_sd), 0.99, "p99").values())
+        found = estimate.t_interval(logs)
+        covered += found.low <= truth <= found.high
+    # 95 % of 200 is 190 +- 3.1; four deviations are allowed below. A jackknife gives 170 to 180.
+    assert covered >= 190 - 4 * 3.1
+
+
+def test_pairs_are_read_in_the_same_way_on_both_sides() -> None:
+    """Block by block where both support it; else over all answers, for both."""
+    rng = np.random.default_rng(3)
+    slow, fast = few(rng, 0.0), few(rng, 0.0)
+    trials = [
+        factories.trial(
+            TrialKind.TIME_SLICED,
+            replace(slow[block], arm="slow"),
+            replace(fast[block], arm="fast"),
+            block=block,
+            index=block,
+        )
+        for block in slow
+    ]
+    known = valid_trials(trials)
+    pseudo = samples.log_latency_ratios(known, Metric.P99, "slow", "fast")
+    ours, theirs = (latency.log_pooled(side, 0.99, "p99") for side in (slow, fast))
+    assert pseudo == {block: ours[block] - theirs[block] for block in ours}
+    whole = samples.log_latency_ratios(known, Metric.P50, "slow", "fast")
+    assert set(whole.values()) == {0.0}, "each block's own, which are all the same here"

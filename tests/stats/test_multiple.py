@@ -3,14 +3,16 @@
 import random
 
 import pytest
+from hypothesis import given, settings, strategies as st
+from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
 
-from jissoku.stats import estimate, multiple
+from jissoku.stats import estimate, multiplicity
 
 HOLM = [
     ([], []),
     ([0.04], [0.04]),
     ([0.01, 0.04, 0.03], [0.03, 0.06, 0.06]),
-    ([0.01, None, 0.04], [0.02, None, 0.04]),
+    ([0.01, None, 0.04], [0.03, None, 0.08]),  # a pair without a p-value counts
     ([None, None], [None, None]),
     ([0.5, 0.9], [1.0, 1.0]),
 ]
@@ -18,12 +20,21 @@ HOLM = [
 
 @pytest.mark.parametrize(("given", "expected"), HOLM)
 def test_holm(given: list[float | None], expected: list[float | None]) -> None:
-    assert list(multiple.holm(given)) == [p if p is None else pytest.approx(p) for p in expected]
+    assert list(multiplicity.holm(given)) == [
+        p if p is None else pytest.approx(p) for p in expected
+    ]
+
+
+@settings(max_examples=30)  # statsmodels takes its time
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_is_the_one_of_statsmodels(p_values: list[float]) -> None:
+    expected = multipletests(p_values, method="holm")[1]
+    assert multiplicity.holm(p_values) == pytest.approx(tuple(expected))
 
 
 @pytest.mark.parametrize(("pairs", "confidence"), [(0, 0.95), (1, 0.95), (5, 0.99), (10, 0.995)])
 def test_confidence_grows_with_the_number_of_comparisons(pairs: int, confidence: float) -> None:
-    assert multiple.confidence(pairs) == pytest.approx(confidence)
+    assert multiplicity.confidence(pairs) == pytest.approx(confidence)
 
 
 def test_ten_null_comparisons_together_raise_a_false_alarm_in_one_run_of_twenty() -> None:
@@ -31,7 +42,7 @@ def test_ten_null_comparisons_together_raise_a_false_alarm_in_one_run_of_twenty(
     runs, alarms = 300, 0
     for _ in range(runs):
         intervals = [
-            estimate.t_interval([rng.gauss(0, 0.01) for _ in range(9)], multiple.confidence(10))
+            estimate.t_interval([rng.gauss(0, 0.01) for _ in range(9)], multiplicity.confidence(10))
             for _ in range(10)
         ]
         alarms += any(found.low > 0 or found.high < 0 for found in intervals)

@@ -1,62 +1,70 @@
-"""Whole runs: ranks, units, failures and what is said on top."""
+"""Whole runs: ranks, units, failures and what stands on top."""
 
 import random
 from dataclasses import replace
 
+import pytest
+
 from jissoku.model import (
-    Answer,
-    Bound,
-    Consequence,
-    Gate,
-    Kind,
+    ArmSummary,
+    Bottleneck,
+    Load,
+    LoadLevel,
+    LoadPoint,
+    MeasurementStatus,
+    Method,
+    Metric,
     Run,
-    Standing,
-    Status,
+    Severity,
     Summary,
     Trial,
+    TrialKind,
     Verdict,
-    Weight,
+    VerifiedResponse,
 )
 from jissoku.stats import summarise
-from tests.stats import made
-from tests.stats.made import Noise, Truth
+from tests.stats import factories
+from tests.stats.factories import MIDDLE, QUIETEST, Noise, TrueValues
 
 COSTS = {"a": 5000, "b": 5002, "c": 9000, "floor": 4000}
-TRUTHS = {name: Truth(cost_ns=cost) for name, cost in COSTS.items()}
+TRUTHS = {name: TrueValues(cost_ns=cost) for name, cost in COSTS.items()}
+LIGHT = Load(rate_rps=1_000, level=LoadLevel.LIGHT)
+HEAVY = Load(rate_rps=50_000, level=LoadLevel.HEAVY)
 
 
 def _race(*names: str) -> tuple[Run, tuple[Trial, ...]]:
-    run = made.run(names, floor="floor" if "floor" in names else "")
-    return run, made.trials(run, TRUTHS, noise=Noise(duet=0.004))
+    run = factories.sliced(names, floor="floor" if "floor" in names else "")
+    return run, factories.trials(run, TRUTHS, noise=Noise(own=0.003))
 
 
-def _standing(summary: Summary, name: str) -> Standing:
-    return next(s for s in summary.standings if s.arm.name == name)
+def _standing(summary: Summary, name: str) -> ArmSummary:
+    return next(s for s in summary.arm_summaries if s.arm.name == name)
 
 
-def _titles(summary: Summary, weight: Weight) -> list[str]:
-    return [flag.title for flag in summary.flags if flag.weight is weight]
+def _point(summary: Summary, name: str, load: Load = MIDDLE) -> LoadPoint:
+    found = _standing(summary, name).at(load)
+    assert found is not None
+    return found
 
 
-def _rejected(trial: Trial) -> Trial:
-    gate = Gate(name="steal", consequence=Consequence.REJECT, message="steal")
-    return replace(trial, gates=(gate,))
+def _titles(summary: Summary, weight: Severity) -> list[str]:
+    return [warning.title for warning in summary.warnings if warning.severity is weight]
 
 
 def test_equals_share_a_rank_and_the_floor_has_none() -> None:
     summary = summarise(*_race("c", "a", "b", "floor"))
-    assert next((s.arm.name, s.rank) for s in summary.standings) == ("floor", None)
-    assert _standing(summary, "a").rank == _standing(summary, "b").rank == 1
-    assert _standing(summary, "c").rank == 3
+    assert summary.main_load == MIDDLE
+    first = summary.arm_summaries[0]
+    assert (first.arm.name, _point(summary, "floor").rank) == ("floor", None)
+    assert _point(summary, "a").rank == _point(summary, "b").rank == 1
+    assert _point(summary, "c").rank == 3
     assert summary.unit == "floor"
-    multiple = _standing(summary, "c").multiple
+    multiple = _point(summary, "c").relative_cost
     assert multiple is not None
     assert multiple.low < 2.25 < multiple.high
-    assert len(_standing(summary, "c").multiples) == 9
-    assert _standing(summary, "c").bound is Bound.SERVER
-    assert summary.headline.startswith(
-        "a and b use the least CPU per request and cannot be told apart; next is c with 1.79"
-    )
+    assert len(_point(summary, "c").relative_costs) == 9
+    assert _point(summary, "floor").relative_cost is not None
+    assert _standing(summary, "c").bottleneck is Bottleneck.SERVER
 
 
 def test_the_order_of_the_records_does_not_matter() -> None:
@@ -69,141 +77,244 @@ def test_the_order_of_the_records_does_not_matter() -> None:
 def test_without_a_floor_the_baseline_is_the_unit() -> None:
     summary = summarise(*_race("a", "c"))
     assert summary.unit == "a"
-    assert "The floor was not raced" in _titles(summary, Weight.CAUTION)
+    assert "The floor was not measured" in _titles(summary, Severity.WARNING)
 
 
 def test_an_arm_that_always_fails_is_failed_and_takes_nobody_along() -> None:
     run, trials = _race("a", "b", "c", "floor")
-    trials = tuple(
-        made.failed(t.kind, "b", index=t.index, block=t.block) if "b" in t.arms else t
+    fails = [
+        factories.failed(t.kind, "b", *(name for name in t.arms if name != "b"), block=t.block)
         for t in trials
-    )
-    summary = summarise(run, trials)
+        if "b" in t.arms
+    ]
+    without = [
+        replace(t, arms=tuple(n for n in t.arms if n != "b"),
+                measurements=tuple(one for one in t.measurements if one.arm != "b"))
+        for t in trials
+        if t.arms != ("b",)
+    ]  # fmt: skip
+    text = [replace(t, index=index) for index, t in enumerate([*fails[:2], *without])]
+    summary = summarise(run, text)
     failed = _standing(summary, "b")
-    assert failed.status is Status.FAILED
-    assert (failed.cost_ns, failed.rate_rps, failed.multiple, failed.rank) == (None,) * 4
-    assert failed.breakdowns[0].stderr == "bind: address in use"
-    (flag,) = [f for f in summary.flags if f.weight is Weight.PROBLEM]
-    assert flag.detail == "bind: address in use"
-    words = {(c.arm, c.against): c.verdict for c in summary.comparisons}
+    assert failed.status is MeasurementStatus.FAILED
+    assert (failed.points, failed.rate_rps) == ((), None)
+    assert failed.failures[0].stderr == "bind: address in use"
+    (warning,) = [f for f in summary.warnings if f.severity is Severity.PROBLEM]
+    assert warning.detail == "bind: address in use"
+    words = {(c.arm, c.against): c.verdict for c in summary.by(Metric.COST)}
     assert words["b", "a"] is words["c", "b"] is Verdict.FAILED
-    assert words["c", "a"] is Verdict.SLOWER
-    assert _standing(summary, "a").status is Status.MEASURED
+    assert words["c", "a"] is Verdict.HIGHER
+    assert _standing(summary, "a").status is MeasurementStatus.MEASURED
 
 
-def test_one_failure_costs_one_block_and_is_told() -> None:
+def test_one_failure_costs_one_block_and_is_reported() -> None:
     run, trials = _race("a", "c")
-    duet = next(t for t in trials if t.kind is Kind.DUET)
-    broken = made.failed(Kind.DUET, "c", "a", index=duet.index, block=duet.block)
-    summary = summarise(run, [broken if t is duet else t for t in trials])
-    assert _standing(summary, "c").status is Status.MEASURED
-    (pair,) = summary.comparisons
+    first = next(
+        t for t in trials if t.kind is TrialKind.TIME_SLICED and t.slice_ns == run.slice_ns
+    )
+    broken = factories.failed(
+        TrialKind.TIME_SLICED, "c", "a", index=first.index, slice_ns=first.slice_ns
+    )
+    summary = summarise(run, [broken if t is first else t for t in trials])
+    assert _standing(summary, "c").status is MeasurementStatus.MEASURED
+    (pair,) = summary.by(Metric.COST)
     assert pair.ratio is not None
     assert pair.ratio.blocks == 8
-    assert "c gave no number in 1 of 15 trials (ready)" in _titles(summary, Weight.PROBLEM)
+    assert "c has no result in 1 of 18 trials (ready)" in _titles(summary, Severity.PROBLEM)
+
+
+def test_a_failed_check_does_not_fail_an_arm_of_a_run_of_duets() -> None:
+    run = factories.run(
+        ["a", "c"], method=Method.PAIRED, loads=(MIDDLE,), slice_ns=factories.TURN_NS
+    )
+    trials = factories.trials(run, TRUTHS)
+    check = next(t for t in trials if t.kind is TrialKind.TIME_SLICED)
+    broken = factories.failed(
+        TrialKind.TIME_SLICED, "c", "a", index=check.index, slice_ns=check.slice_ns
+    )
+    summary = summarise(run, [broken if t is check else t for t in trials])
+    assert _standing(summary, "c").status is MeasurementStatus.MEASURED
+    assert summary.comparisons[0].proven
 
 
 def test_wrong_answers_are_invalid_and_have_no_number() -> None:
-    run, trials = _race("a", "c")
-    gate = Gate(name="errors", consequence=Consequence.INVALID, message="c: 3 body", arm="c")
-    trials = tuple(replace(t, gates=(gate,)) if "c" in t.arms else t for t in trials)
+    run, trials = _race("a", "b", "c")
+    check = factories.invalid("c")
+    trials = tuple(replace(t, failed_checks=(check,)) if "c" in t.arms else t for t in trials)
     summary = summarise(run, trials)
-    assert _standing(summary, "c").status is Status.INVALID
-    assert _standing(summary, "c").cost_ns is None
-    assert summary.comparisons[0].verdict is Verdict.INVALID
-    assert _standing(summary, "a").status is Status.UNMEASURED, "its duets were all with c"
+    assert _standing(summary, "c").status is MeasurementStatus.INVALID
+    assert _standing(summary, "c").points == ()
+    words = {(c.arm, c.against): c.verdict for c in summary.by(Metric.COST)}
+    assert words["c", "a"] is words["c", "b"] is Verdict.INVALID
+    assert words["b", "a"] is Verdict.EQUAL, "the same trials count for the others"
+    assert _standing(summary, "a").trials_valid == _standing(summary, "a").trials_total
+
+
+def test_wrong_answers_in_a_duet_spoil_it_for_both() -> None:
+    run = factories.run(["a", "c"], method=Method.PAIRED, loads=(MIDDLE,))
+    trials = tuple(
+        replace(t, failed_checks=(factories.invalid("c"),)) if "c" in t.arms else t
+        for t in factories.trials(run, TRUTHS, check_blocks=0)
+    )
+    summary = summarise(run, trials)
+    assert _standing(summary, "c").status is MeasurementStatus.INVALID
+    assert _standing(summary, "a").status is MeasurementStatus.UNMEASURED, (
+        "its paired trials were all with c"
+    )
 
 
 def test_a_machine_that_disturbs_more_than_a_fifth_decides_nothing() -> None:
     run, trials = _race("a", "c")
-    again = [_rejected(replace(t, index=100 + t.index)) for t in trials if t.kind is Kind.DUET]
-    calm = summarise(run, [*trials, *again[:2]])
-    assert calm.comparisons[0].verdict is Verdict.SLOWER
-    assert calm.trials_rejected == 2
-    noisy = summarise(run, [*trials, *again[:3]])
+    cost = [t for t in trials if t.kind.is_cost]
+    again = [factories.rejected(replace(t, index=100 + t.index)) for t in cost]
+    calm = summarise(run, [*trials, *again[: len(cost) // 4]])
+    assert calm.comparisons[0].verdict is Verdict.HIGHER
+    assert calm.trials_rejected == len(cost) // 4
+    noisy = summarise(run, [*trials, *again[: len(cost) // 4 + 1]])
     assert noisy.comparisons[0].verdict is Verdict.INVALID
     assert noisy.comparisons[0].ratio is None
-    assert noisy.headline.startswith("No verdict: the machine disturbed 3 of 12 duets")
-    assert {s.rank for s in noisy.standings} == {None}
-    assert "Verdicts withheld" in _titles(noisy, Weight.PROBLEM)
+    assert noisy.headline.startswith("No verdict: the machine disturbed 5 of 23 trials of cost")
+    assert {point.rank for s in noisy.arm_summaries for point in s.points} == {None}
+    assert "Verdicts withheld" in _titles(noisy, Severity.PROBLEM)
 
 
 def test_an_arm_that_is_rejected_more_often_than_others_gets_no_verdict() -> None:
-    run = made.run(["a", "b", "c", "floor"], floor="floor")
-    trials = made.trials(run, TRUTHS, blocks=20)
+    run = factories.sliced(["a", "b", "c", "floor"], floor="floor")
+    trials = factories.trials(run, TRUTHS, blocks=20, solo_blocks=20)
     again = [
-        _rejected(replace(t, index=1000 + t.index))
+        factories.rejected(replace(t, index=1000 + t.index))
         for t in trials
-        if t.kind is Kind.DUET and "c" in t.arms and t.block < 12
+        if t.kind is TrialKind.FIXED_RATE and t.arms == ("c",) and t.block < 12
     ]
-    words = {(p.arm, p.against): p for p in summarise(run, [*trials, *again]).comparisons}
+    words = {(p.arm, p.against): p for p in summarise(run, [*trials, *again]).by(Metric.COST)}
     assert words["c", "a"].verdict is Verdict.INVALID
-    assert "not blind" in words["c", "a"].remarks[0]
+    assert "depends on the target" in words["c", "a"].remarks[0]
     assert words["b", "a"].verdict is not Verdict.INVALID
+
+
+def test_long_windows_that_are_disturbed_more_often_are_nobodys_fault() -> None:
+    """A slow arm takes part in light loads only, whose windows are longer."""
+    run = factories.sliced(["a", "b", "slow"], loads=(LIGHT, MIDDLE, HEAVY))
+    truths = TRUTHS | {"slow": TrueValues(cost_ns=9000, reach_rps=1_000)}
+    trials = factories.trials(run, truths, blocks=40, solo_blocks=0)
+    again = [
+        factories.rejected(replace(t, index=9000 + t.index))
+        for t in trials
+        if t.load_rps == 1_000 and t.block < 24
+    ]
+    found = summarise(run, [*trials, *again]).by(Metric.COST)
+    assert not [c for c in found if c.verdict is Verdict.INVALID]
 
 
 def test_a_run_cut_short_says_how_many_blocks_are_missing() -> None:
     run, trials = _race("a", "c")
-    (pair,) = summarise(run, [t for t in trials if t.block < 4]).comparisons
+    (pair,) = summarise(run, [t for t in trials if t.block < 4]).by(Metric.COST)
     assert pair.verdict is Verdict.INCONCLUSIVE
     assert pair.blocks_needed == 2
     assert pair.ratio is not None
 
 
 def test_a_run_without_trials_is_a_summary_too() -> None:
-    summary = summarise(made.run(["a", "c"]), ())
-    assert summary.headline == "No ranking: too few trials counted."
-    assert {s.status for s in summary.standings} == {Status.UNMEASURED}
+    summary = summarise(factories.sliced(["a", "c"]), ())
+    assert summary.headline == "No ranking: too few trials are valid."
+    assert summary.advice == ()
+    assert {s.status for s in summary.arm_summaries} == {MeasurementStatus.UNMEASURED}
 
 
-def test_the_reference_has_one_reading_a_block() -> None:
-    floor = _standing(summarise(*_race("a", "b", "c", "floor")), "floor")
-    assert floor.cost_ns is not None
-    assert floor.cost_ns.blocks == 9
+def test_background_work_is_shown_and_charged() -> None:
+    run, trials = _race("a", "c")
+
+    def with_background(trial: Trial) -> Trial:
+        measurements = (
+            replace(
+                measurement, slice_cpu_ns=tuple(cpu * 3 // 4 for cpu in measurement.slice_cpu_ns)
+            )
+            if measurement.arm == "c"
+            else measurement
+            for measurement in trial.measurements
+        )
+        return (
+            replace(trial, measurements=tuple(measurements))
+            if trial.kind is TrialKind.TIME_SLICED
+            else trial
+        )
+
+    summary = summarise(run, [with_background(trial) for trial in trials])
+    assert _point(summary, "a").background_fraction == pytest.approx(0.0, abs=1e-6)
+    assert _point(summary, "c").background_fraction == pytest.approx(0.25, abs=0.001)
+    multiple = _point(summary, "c").relative_cost
+    assert multiple is not None
+    assert multiple.value == pytest.approx(1.8, rel=0.02), "the whole clock counts"
 
 
-def test_null_campaigns_rarely_call_a_difference() -> None:
-    run = made.run(["a", "twin"])
-    equal = {"a": Truth(cost_ns=5000), "twin": Truth(cost_ns=5000)}
-    words = [
-        summarise(run, made.trials(run, equal, solo_blocks=0, seed=seed)).comparisons[0].verdict
-        for seed in range(40)
-    ]
-    # 40 campaigns at 5 %: up to 5 are within the 97.5 % bound.
-    assert sum(word.tells_apart for word in words) <= 5
+def test_loads_that_an_arm_does_not_reach_are_named() -> None:
+    run = factories.sliced(["a", "b", "slow"], loads=(LIGHT, MIDDLE))
+    truths = TRUTHS | {"slow": TrueValues(cost_ns=9000, reach_rps=1_000)}
+    summary = summarise(run, factories.trials(run, truths))
+    assert _standing(summary, "slow").unreached == (MIDDLE,)
+    assert _standing(summary, "slow").at(MIDDLE) is None
+    assert "slow does not reach 20,000 requests/s (medium load)." in summary.advice
 
 
-def test_a_twin_shows_the_noise_and_stands_in_no_ranking() -> None:
+def test_tables_are_sorted_by_the_heaviest_load_that_most_reach() -> None:
+    loads = (LIGHT, MIDDLE, HEAVY)
+    run = factories.sliced(["a", "b", "c", "d"], loads=loads)
+    reach = {"a": 50_000, "b": 50_000, "c": 20_000, "d": 1_000}
+    truths = {name: TrueValues(cost_ns=5000, reach_rps=rate) for name, rate in reach.items()}
+    summary = summarise(run, factories.trials(run, truths))
+    assert summary.main_load == MIDDLE, "three of four reach it"
+    assert summary.loads == loads
+
+
+def test_a_control_shows_the_noise_and_stands_in_no_ranking() -> None:
     run, trials = _race("a", "b", "c", "floor")
-    summary = summarise(replace(run, twin="b"), trials)
-    assert summary.twin is not None
-    assert (summary.twin.arm, summary.twin.against) == ("b", "a")
-    assert not summary.twin.proven
-    assert "The noise of this sitting" in _titles(summary, Weight.NOTE)
-    assert "b" not in {s.arm.name for s in summary.standings}
+    summary = summarise(replace(run, aa_control="b"), trials)
+    (control,) = summary.aa_control
+    assert (control.arm, control.against, control.load) == ("b", "a", MIDDLE)
+    assert not control.proven
+    assert any(title.startswith("A/A control at") for title in _titles(summary, Severity.NOTE))
+    assert "b" not in {s.arm.name for s in summary.arm_summaries}
     assert all("b" not in {c.arm, c.against} for c in summary.comparisons)
 
 
 def test_what_equal_servers_showed_is_no_effect_for_others() -> None:
-    truths = {name: Truth(cost_ns=cost) for name, cost in {"a": 5000, "b": 5400, "c": 5300}.items()}
-    run = replace(made.run(("a", "b", "c")), twin="b")
-    summary = summarise(run, made.trials(run, truths, noise=Noise(duet=0.004)))
-    assert "Equal servers were told apart" in _titles(summary, Weight.CAUTION)
-    (pair,) = summary.comparisons
+    truths = {
+        name: TrueValues(cost_ns=cost) for name, cost in {"a": 5000, "b": 5400, "c": 5300}.items()
+    }
+    run = factories.sliced(("a", "b", "c"), aa_control="b")
+    summary = summarise(run, factories.trials(run, truths, noise=QUIETEST))
+    assert any(t.startswith("A/A control failed") for t in _titles(summary, Severity.WARNING))
+    (pair,) = summary.by(Metric.COST)
     assert pair.minimum_effect > 0.05
-    assert pair.verdict is not Verdict.SLOWER
+    assert pair.verdict is not Verdict.HIGHER
+
+
+def test_a_check_that_disagrees_is_flagged_once() -> None:
+    run = factories.sliced(["a", "b"])
+    truths = {"a": TrueValues(cost_ns=5000), "b": TrueValues(cost_ns=5500, alone=1.2)}
+    summary = summarise(run, factories.trials(run, truths, noise=QUIETEST))
+    (warning,) = (f for f in summary.warnings if "a check disagrees" in f.title)
+    assert warning.severity is Severity.WARNING
+    assert "each alone: 1.3" in warning.text
+    assert "disagree" not in "".join(summary.comparisons[0].remarks)
 
 
 def test_arms_that_answer_something_else_are_not_comparable() -> None:
     run, trials = _race("a", "b", "floor")
-    right = Answer(
+    right = VerifiedResponse(
         status=200, content_type="text/plain", body_sha256="x", body_bytes=13, head_bytes=80
     )
     given = {"a": right, "b": replace(right, body_bytes=14), "floor": replace(right, head_bytes=9)}
     answered = tuple(
-        replace(t, lanes=tuple(replace(lane, answer=given[lane.arm]) for lane in t.lanes))
+        replace(
+            t,
+            measurements=tuple(
+                replace(measurement, response=given[measurement.arm])
+                for measurement in t.measurements
+            ),
+        )
         for t in trials
     )
-    titles = _titles(summarise(run, answered), Weight.CAUTION)
+    titles = _titles(summarise(run, answered), Severity.WARNING)
     assert "b and a are not comparable" in titles
     assert not any(title.startswith("floor and") for title in titles)

@@ -1,22 +1,22 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from jissoku.design.levels import LEVELS_MIN, block, checked, levels_of, rates_of
+from jissoku.design.levels import LEVELS_MIN, block, levels_of, rates_of, validated
 from jissoku.errors import InputError
-from jissoku.model import Axis, Kind
+from jissoku.model import Axis, TrialKind
 
 
 @pytest.mark.parametrize("cores", [1, 2, 6, 8, 24, 96])
 def test_workers_reach_the_last_core_and_are_enough_for_a_fit(cores: int) -> None:
     found = levels_of(Axis.WORKERS, cores)
-    assert found == checked(found)
+    assert found == validated(found)
     assert found[0] == 1
     assert found[-1] == max(cores, LEVELS_MIN)
     assert len(found) <= 16
 
 
 def test_connections_are_enough_for_a_fit() -> None:
-    assert len(checked(levels_of(Axis.CONNECTIONS, 1))) >= LEVELS_MIN
+    assert len(validated(levels_of(Axis.CONNECTIONS, 1))) >= LEVELS_MIN
 
 
 @given(st.dictionaries(st.text(min_size=1), st.floats(500, 1e6), min_size=1))
@@ -34,15 +34,15 @@ def test_rates_are_common_and_go_beyond_the_slowest(capacities: dict[str, float]
 )
 def test_levels_that_make_no_fit_are_refused(levels: tuple[int, ...], why: str) -> None:
     with pytest.raises(InputError, match=why):
-        checked(levels)
+        validated(levels)
 
 
 def test_a_block_holds_every_cell_once_in_an_order_of_its_own() -> None:
     names, levels = ("a", "b"), (1, 2, 4, 8, 16, 32)
     orders = []
     for index in range(4):
-        found = list(block(index, names, levels, Kind.SOLO_RATE, seed=7))
-        assert found == list(block(index, names, levels, Kind.SOLO_RATE, seed=7))
+        found = list(block(index, names, levels, TrialKind.CLOSED_LOOP, seed=7))
+        assert found == list(block(index, names, levels, TrialKind.CLOSED_LOOP, seed=7))
         cells = [(one.planned.arms[0], one.level) for one in found]
         assert sorted(cells) == [(name, level) for name in names for level in levels]
         orders.append(tuple(cells))

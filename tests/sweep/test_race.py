@@ -27,12 +27,12 @@ def test_a_sweep_is_measured_reported_and_rebuilt_byte_for_byte(tmp_path: Path) 
     )  # fmt: skip
     assert done.returncode in {0, 4}, done.stderr
     summary = json.loads(done.stdout)
-    (climb,) = summary["climbs"]
-    assert [rung["level"] for rung in climb["rungs"]] == [1, 2, 3, 4, 5, 6]
+    (target,) = summary["targets"]
+    assert [result["level"] for result in target["results"]] == [1, 2, 3, 4, 5, 6]
     # On a machine that others use, trials are disturbed, and a level may have no figure at all.
-    assert all(rung["blocks"] == 0 or rung["percentiles"] for rung in climb["rungs"])
+    assert all(result["blocks"] == 0 or result["percentiles"] for result in target["results"])
     assert summary["trials_total"] >= 18
-    assert (climb["law"] is None) == bool(climb["reason"])
+    assert (target["model"] is None) == bool(target["reason"])
     before = {name: (folder / name).read_bytes() for name in REPORTS}
     for name in REPORTS:
         (folder / name).unlink()

@@ -1,4 +1,4 @@
-"""The law is recovered where it was planted, and nothing is foretold that was not."""
+"""The law is recovered where it was injected, and nothing is foretold that was not."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from jissoku.stats.scalability import fit
-from tests.sweep.made import LEVELS, Truth, rates
+from tests.sweep.factories import LEVELS, Truth, rates
 
 
 @pytest.mark.parametrize("contention", [0.0, 0.02, 0.3])
@@ -14,35 +14,35 @@ from tests.sweep.made import LEVELS, Truth, rates
 def test_a_planted_law_is_recovered_exactly_without_noise(
     contention: float, coherency: float
 ) -> None:
-    law = fit(rates(Truth(contention=contention, coherency=coherency)))
-    assert law.contention.value == pytest.approx(contention, abs=1e-8)
-    assert law.coherency.value == pytest.approx(coherency, abs=1e-9)
-    assert law.misfit < 1e-6
-    assert law.describes
+    model = fit(rates(Truth(contention=contention, coherency=coherency)))
+    assert model.contention.value == pytest.approx(contention, abs=1e-8)
+    assert model.coherency.value == pytest.approx(coherency, abs=1e-9)
+    assert model.max_residual < 1e-6
+    assert model.is_adequate
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_planted_law_lies_in_its_intervals_under_noise(seed: int) -> None:
-    law = fit(rates(Truth(contention=0.05, coherency=1e-3, noise=0.05), seed=seed))
-    assert law.contention.low < 0.05 < law.contention.high
-    assert law.coherency.low < 1e-3 < law.coherency.high
-    assert law.peak is not None
-    assert law.peak.low < math.sqrt(0.95 / 1e-3) < law.peak.high
+    model = fit(rates(Truth(contention=0.05, coherency=1e-3, noise=0.05), seed=seed))
+    assert model.contention.low < 0.05 < model.contention.high
+    assert model.coherency.low < 1e-3 < model.coherency.high
+    assert model.peak is not None
+    assert model.peak.low < math.sqrt(0.95 / 1e-3) < model.peak.high
 
 
 @pytest.mark.parametrize("truth", [Truth(noise=0.05), Truth(contention=0.05, noise=0.05)])
 def test_no_peak_is_told_of_a_target_that_has_none(truth: Truth) -> None:
-    told = [fit(rates(truth, blocks=3, seed=seed)).peak for seed in range(20)]
-    assert told.count(None) >= 19
-    law = fit(rates(truth, seed=1))
-    assert "includes zero" in law.peak_reason
+    text = [fit(rates(truth, blocks=3, seed=seed)).peak for seed in range(20)]
+    assert text.count(None) >= 19
+    model = fit(rates(truth, seed=1))
+    assert "includes zero" in model.peak_reason
 
 
 def test_intervals_cover_the_truth_as_often_as_they_promise() -> None:
     covered = 0
     for seed in range(60):
-        law = fit(rates(Truth(contention=0.05, coherency=1e-3, noise=0.05), blocks=4, seed=seed))
-        covered += law.coherency.low <= 1e-3 <= law.coherency.high
+        model = fit(rates(Truth(contention=0.05, coherency=1e-3, noise=0.05), blocks=4, seed=seed))
+        covered += model.coherency.low <= 1e-3 <= model.coherency.high
     # Of 60 at 95 %, 52 or more are seen in 99 of 100 such tests.
     assert covered >= 52
 
@@ -51,9 +51,9 @@ def test_a_block_that_lacks_levels_does_not_bend_the_law() -> None:
     found = rates(Truth(contention=0.05, coherency=1e-3, block=0.3))
     for level in (32, 64, 128):
         del found[level][2]
-    law = fit(found)
-    assert law.contention.value == pytest.approx(0.05, rel=1e-6)
-    assert law.coherency.value == pytest.approx(1e-3, rel=1e-6)
+    model = fit(found)
+    assert model.contention.value == pytest.approx(0.05, rel=1e-6)
+    assert model.coherency.value == pytest.approx(1e-3, rel=1e-6)
 
 
 def test_a_target_that_obeys_another_law_is_foretold_nothing() -> None:
@@ -61,33 +61,33 @@ def test_a_target_that_obeys_another_law_is_foretold_nothing() -> None:
     found = rates(Truth(noise=0.01, block=0.0))
     for level in (16, 32, 64, 128):
         found[level] = {block: log - math.log(level / 8) for block, log in found[level].items()}
-    law = fit(found, at=(100,))
-    assert not law.describes
-    assert law.peak is None
-    assert "does not describe" in law.peak_reason
-    assert law.forecasts[0].rate_rps is None
+    model = fit(found, at=(100,))
+    assert not model.is_adequate
+    assert model.peak is None
+    assert "does not describe" in model.peak_reason
+    assert model.predictions[0].rate_rps is None
 
 
 def test_a_forecast_is_given_near_the_levels_only() -> None:
     truth = Truth(contention=0.05, coherency=1e-4, noise=0.01, block=0.01)
-    near, far = fit(rates(truth), at=(200, 300)).forecasts
+    near, far = fit(rates(truth), at=(200, 300)).predictions
     assert near.rate_rps is not None
     assert near.rate_rps.low < truth.rate(200) < near.rate_rps.high
     assert far.rate_rps is None
-    assert "guess" in far.reason
+    assert "extrapolate" in far.reason
 
 
 def test_a_forecast_that_is_too_wide_is_not_given() -> None:
-    (found,) = fit(rates(Truth(noise=0.3, block=0.3), blocks=3), at=(200,)).forecasts
+    (found,) = fit(rates(Truth(noise=0.3, block=0.3), blocks=3), at=(200,)).predictions
     assert found.rate_rps is None
-    assert "take more blocks" in found.reason
+    assert "run more blocks" in found.reason
 
 
 def test_a_peak_far_beyond_the_levels_is_not_given() -> None:
-    law = fit(rates(Truth(coherency=1e-5, noise=0.0, block=0.0)))
-    assert law.coherency.low > 0
-    assert law.peak is None
-    assert "beyond 2 times" in law.peak_reason
+    model = fit(rates(Truth(coherency=1e-5, noise=0.0, block=0.0)))
+    assert model.coherency.low > 0
+    assert model.peak is None
+    assert "beyond 2 times" in model.peak_reason
 
 
 def test_too_few_levels_are_refused() -> None:
@@ -109,10 +109,10 @@ def test_rising_rates_give_bounded_parameters_and_the_same_law_twice(
     for level, step in zip(LEVELS, steps, strict=True):
         log += step
         found[level] = {0: log, 1: log + 0.01, 2: log - 0.01}
-    law = fit(found, seed=seed)
-    for span in (law.contention, law.coherency):
+    model = fit(found, seed=seed)
+    for span in (model.contention, model.coherency):
         assert 0 <= span.low <= span.value <= span.high < math.inf
-    assert law == fit(found, seed=seed)
+    assert model == fit(found, seed=seed)
 
 
 @settings(max_examples=25, deadline=None)

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import TargetError
-from jissoku.model import Missing, Recipe
+from jissoku.model import Recipe, UnavailableTarget
 from jissoku.targets import files, process
 from jissoku.targets.address import free_port
+from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.command import from_command
-from jissoku.targets.place import Place
-from jissoku.targets.prepare import Prepared, prepare
-from jissoku.targets.process import Placement, Running
+from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.targets.process import LaunchOptions, RunningTarget
 
 # A file beside the folder that is served.
 OUTSIDE = "outside.txt"
 
-Starts = Callable[[str], Running]
+Starts = Callable[[str], RunningTarget]
 
 # Serves one constant answer, from whatever process runs it; `sys.argv[1]` is the port.
 SERVER = """
@@ -44,13 +44,13 @@ def serve(listener, body=b"Hello, World!"):
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def place(tmp_path_factory: pytest.TempPathFactory) -> BuildPaths:
     folder = tmp_path_factory.mktemp("place")
     (folder / OUTSIDE).write_text("not for anybody")
-    return Place(cache=folder / "cache", files=files.make(folder / "files"))
+    return BuildPaths(cache=folder / "cache", files=files.make(folder / "files"))
 
 
-def prepared_or_skipped(recipe: Recipe, place: Place) -> Prepared | Missing:
+def prepared_or_skipped(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTarget:
     """Makes a recipe ready; where its sources cannot be fetched, the test is skipped aloud."""
     try:
         return prepare(recipe, place)
@@ -61,17 +61,17 @@ def prepared_or_skipped(recipe: Recipe, place: Place) -> Prepared | Missing:
 
 
 @pytest.fixture
-def placement() -> Placement:
+def placement() -> LaunchOptions:
     return placed()
 
 
-def placed(*, unix: bool = False, workers: int = 1, seed: int = 1) -> Placement:
+def placed(*, unix: bool = False, workers: int = 1, seed: int = 1) -> LaunchOptions:
     port = None if unix else free_port(random.Random())
     core = min(os.sched_getaffinity(0))
-    return Placement(port=port, cores=(core,), workers=workers, seed=seed)
+    return LaunchOptions(port=port, cores=(core,), workers=workers, seed=seed)
 
 
-def script(place: Place, folder: Path, code: str) -> Prepared:
+def script(place: BuildPaths, folder: Path, code: str) -> PreparedTarget:
     """Makes a target of a few lines of Python that come after SERVER."""
     path = folder / "target.py"
     path.write_text(SERVER + code)
@@ -80,6 +80,6 @@ def script(place: Place, folder: Path, code: str) -> Prepared:
 
 
 @pytest.fixture
-def starts(place: Place, tmp_path: Path, placement: Placement) -> Starts:
+def starts(place: BuildPaths, tmp_path: Path, placement: LaunchOptions) -> Starts:
     """Starts a few lines of Python as a target."""
     return lambda code: process.start(script(place, tmp_path, code), placement)

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.model import Part, Recipe
+from jissoku.model import Capability, Recipe
 from jissoku.targets import catalogue
-from jissoku.targets.place import APPS
+from jissoku.targets.build_paths import APPS
 
 RECIPES = catalogue.recipes()
 
@@ -29,30 +29,30 @@ def test_every_promised_target_has_a_recipe() -> None:
 
 
 def test_a_recipe_opens_with_prose(recipe: Recipe) -> None:
-    text = (catalogue.OURS / f"{recipe.name}.toml").read_text()
+    text = (catalogue.BUILTIN_RECIPES / f"{recipe.name}.toml").read_text()
     assert text.startswith("# ")
-    assert text.index("essay =") < text.index("leaves_out =") < text.index("install =")
+    assert text.index("description =") < text.index("limitations =") < text.index("install =")
 
 
 def test_a_recipe_says_what_it_leaves_out_of_the_contract(recipe: Recipe) -> None:
-    paths = {Part.E5: "/42", Part.DELAY: "/delay", Part.FILES: "/files"}
-    for part in set(Part) - set(recipe.parts):
-        assert recipe.name in {"floor", "parsers"} or paths[part] in recipe.leaves_out
+    paths = {Capability.ANSWER_42: "/42", Capability.DELAY: "/delay", Capability.FILES: "/files"}
+    for part in set(Capability) - set(recipe.capabilities):
+        assert recipe.name in {"floor", "parsers"} or paths[part] in recipe.limitations
 
 
 def test_a_recipe_says_whether_it_sends_a_date_and_limits_time(recipe: Recipe) -> None:
-    prose = recipe.essay + recipe.leaves_out
+    prose = recipe.description + recipe.limitations
     assert "Date" in prose
     assert re.search(r"limit|timeout|in time", prose)
 
 
 def test_a_recipe_without_a_unix_socket_says_so(recipe: Recipe) -> None:
-    assert bool(recipe.listen.unix) != ("no Unix sockets" in recipe.leaves_out)
+    assert bool(recipe.listen.unix) != ("no Unix sockets" in recipe.limitations)
 
 
 def test_every_application_that_a_recipe_names_is_there(recipe: Recipe) -> None:
     words = [*recipe.start.command, *recipe.version.command]
-    words += [word for step in recipe.prepare for word in step.command]
+    words += [word for step in recipe.build for word in step.command]
     for word in words:
         if word.startswith("{apps}/"):
             assert (APPS / word.removeprefix("{apps}/")).is_file(), word
@@ -64,14 +64,14 @@ def test_no_recipe_names_a_path_of_one_machine(recipe: Recipe) -> None:
 
 
 def test_a_folder_of_ones_own_adds_recipes(tmp_path: Path) -> None:
-    text = (catalogue.OURS / "http-server.toml").read_text()
+    text = (catalogue.BUILTIN_RECIPES / "http-server.toml").read_text()
     (tmp_path / "mine.toml").write_text(text)
     (tmp_path / "notes.md").write_text("no recipe")
     assert catalogue.recipes([tmp_path]).keys() - RECIPES.keys() == {"mine"}
 
 
 def test_a_name_may_not_be_taken_twice(tmp_path: Path) -> None:
-    (tmp_path / "go.toml").write_text((catalogue.OURS / "go.toml").read_text())
+    (tmp_path / "go.toml").write_text((catalogue.BUILTIN_RECIPES / "go.toml").read_text())
     with pytest.raises(InputError, match=r"go\.toml: there is a recipe 'go' already"):
         catalogue.recipes([tmp_path])
 
@@ -83,7 +83,7 @@ def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
 
 def test_an_unknown_target_is_refused_with_the_nearest_names() -> None:
     with pytest.raises(InputError, match="'ngnix'; did you mean nginx"):
-        catalogue.pick(RECIPES, "ngnix")
+        catalogue.get_recipe(RECIPES, "ngnix")
     with pytest.raises(InputError, match=" or ".join(sorted(RECIPES))):
-        catalogue.pick(RECIPES, "???")
-    assert catalogue.pick(RECIPES, "go") is RECIPES["go"]
+        catalogue.get_recipe(RECIPES, "???")
+    assert catalogue.get_recipe(RECIPES, "go") is RECIPES["go"]

@@ -6,11 +6,11 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.model import Origin
 from jissoku.targets.address import Address
+from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.command import from_command, from_url
-from jissoku.targets.place import Place
 
 
-def test_a_command_is_split_and_no_shell_sees_it(place: Place) -> None:
+def test_a_command_is_split_and_no_shell_sees_it(place: BuildPaths) -> None:
     prepared = from_command(f"mine={sys.executable} 'a b' $HOME;x --port={{port}}", place)
     assert prepared.start is not None
     assert prepared.start.command[1:] == ("a b", "$HOME;x", "--port={port}")
@@ -18,13 +18,15 @@ def test_a_command_is_split_and_no_shell_sees_it(place: Place) -> None:
     assert not prepared.listens_unix
 
 
-def test_a_command_may_listen_on_a_socket(place: Place) -> None:
+def test_a_command_may_listen_on_a_socket(place: BuildPaths) -> None:
     prepared = from_command("mine=python3 {socket}", place)
     assert prepared.listens_unix
     assert not prepared.listen.tcp
 
 
-def test_the_receipt_of_a_command_covers_the_files_it_names(place: Place, tmp_path: Path) -> None:
+def test_the_receipt_of_a_command_covers_the_files_it_names(
+    place: BuildPaths, tmp_path: Path
+) -> None:
     script = tmp_path / "server.py"
     script.write_text("one")
     before = from_command(f"mine=python3 {script} {{port}}", place)
@@ -39,8 +41,8 @@ def test_the_receipt_of_a_command_covers_the_files_it_names(place: Place, tmp_pa
     ("text", "why"),
     [
         ("python3 {port}", "write --cmd"),
-        ("=python3 {port}", "is no name"),
-        ("a name=python3 {port}", "is no name"),
+        ("=python3 {port}", "is not a name"),
+        ("a name=python3 {port}", "is not a name"),
         ("mine=", "write --cmd"),
         ("mine=python3", "write {port} or {socket}"),
         ("mine=python3 {port} {socket}", "write {port} or {socket}"),
@@ -49,7 +51,7 @@ def test_the_receipt_of_a_command_covers_the_files_it_names(place: Place, tmp_pa
         ("mine=./absent {port}", "no program './absent'"),
     ],
 )
-def test_a_command_that_cannot_be_raced_is_refused(place: Place, text: str, why: str) -> None:
+def test_a_command_that_cannot_be_raced_is_refused(place: BuildPaths, text: str, why: str) -> None:
     with pytest.raises(InputError) as refused:
         from_command(text, place)
     assert why in str(refused.value)
@@ -75,14 +77,14 @@ def test_a_url_is_an_address(url: str, address: Address) -> None:
     ("text", "why"),
     [
         ("http://127.0.0.1:3000/", "write --url"),
-        ("=http://127.0.0.1:3000/", "is no name"),
+        ("=http://127.0.0.1:3000/", "is not a name"),
         ("theirs", "write --url"),
         ("theirs=ftp://127.0.0.1/", "write http://"),
         ("theirs=https://127.0.0.1/", "TLS"),
         ("theirs=http://127.0.0.1:3000/x", "--path"),
         ("theirs=http://127.0.0.1:3000/?x=1", "--path"),
-        ("theirs=http://127.0.0.1:99999/", "no URL"),
-        ("theirs=http://127.0.0.1:x/", "no URL"),
+        ("theirs=http://127.0.0.1:99999/", "is not a URL"),
+        ("theirs=http://127.0.0.1:x/", "is not a URL"),
         ("theirs=http://me@127.0.0.1/", "write http://"),
         ("theirs=http:///", "write http://"),
         ("theirs=unix:relative.sock", "write unix:"),

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.model import Missing, Part, Workload
-from jissoku.targets import answer, catalogue, contract, files, process, ready
-from jissoku.targets.place import Place
-from jissoku.targets.prepare import Prepared
-from jissoku.targets.process import Running
+from jissoku.model import Capability, UnavailableTarget, Workload
+from jissoku.targets import catalogue, contract, files, process, ready, response
+from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.process import RunningTarget
 from tests.targets.conftest import OUTSIDE, placed, prepared_or_skipped
 
 # A first `go build` compiles the standard library.
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.timeout(300)
 
 RECIPES = catalogue.recipes()
 PATHS = {
-    Part.HELLO: ["/"],
-    Part.E5: ["/42"],
-    Part.DELAY: ["/delay?ms=0", "/delay?ms=1"],
-    Part.FILES: [f"/files/{name}" for name in files.SIZES],
+    Capability.HELLO: ["/"],
+    Capability.ANSWER_42: ["/42"],
+    Capability.DELAY: ["/delay?ms=0", "/delay?ms=1"],
+    Capability.FILES: [f"/files/{name}" for name in files.SIZES],
 }
 INSTALL = "{apps}/install.py"
 ABSENT = ["/nope", "/42/", "/files/nope", "/files/absent/1k.bin"]
@@ -62,7 +62,7 @@ RESPAWNS = {"feersum", "starman"}
 
 
 # What getting ready fetches is fetched by `make race-test` alone.
-FETCHED = {r.name for r in RECIPES.values() for step in r.prepare if INSTALL in step.command}
+FETCHED = {r.name for r in RECIPES.values() for step in r.build if INSTALL in step.command}
 FETCHED |= {"parsers"}  # and compiled, which takes a minute
 
 
@@ -72,44 +72,46 @@ FETCHED |= {"parsers"}  # and compiled, which takes a minute
         pytest.param(name, marks=[pytest.mark.race] if name in FETCHED else []) for name in RECIPES
     ],
 )
-def prepared(request: pytest.FixtureRequest, place: Place) -> Prepared:
+def prepared(request: pytest.FixtureRequest, place: BuildPaths) -> PreparedTarget:
     found = prepared_or_skipped(RECIPES[request.param], place)
-    if isinstance(found, Missing):
-        pytest.skip(f"{found.name} cannot be raced here: {found.reason}; {found.remedy}")
+    if isinstance(found, UnavailableTarget):
+        pytest.skip(f"{found.name} is not available here: {found.reason}; {found.install_hint}")
     return found
 
 
 @pytest.fixture(scope="module")
-def running(prepared: Prepared) -> Iterator[Running]:
+def running(prepared: PreparedTarget) -> Iterator[RunningTarget]:
     with process.start(prepared, placed()) as running:
-        ready.wait(running, Workload())
+        ready.wait_until_ready(running, Workload())
         yield running
 
 
-def test_its_version_is_its_receipt(prepared: Prepared) -> None:
+def test_its_version_is_its_receipt(prepared: PreparedTarget) -> None:
     assert any(letter.isdigit() for letter in prepared.version)
     assert "\n" not in prepared.version
     assert len(prepared.binary_sha256) == 64
 
 
-def test_it_answers_its_parts_byte_for_byte(prepared: Prepared, running: Running) -> None:
+def test_it_answers_its_parts_byte_for_byte(
+    prepared: PreparedTarget, running: RunningTarget
+) -> None:
     said = running.output_bytes()
-    for part in prepared.parts:
+    for part in prepared.capabilities:
         for path in PATHS[part]:
-            right = contract.expected(path)
+            right = contract.expected_response(path)
             assert right is not None
-            given = answer.ask(running.address, Workload(path=path))
-            answer.check(given, right)
+            given = response.send_request(running.address, Workload(path=path))
+            response.check_response(given, right)
             assert given.keeps_alive is (prepared.name not in CLOSES)
     assert running.output_bytes() == said, "it writes a log"
 
 
 def test_it_answers_42_with_the_fields_that_are_asked_for(
-    prepared: Prepared, running: Running
+    prepared: PreparedTarget, running: RunningTarget
 ) -> None:
-    if Part.E5 not in prepared.parts:
+    if Capability.ANSWER_42 not in prepared.capabilities:
         pytest.skip(f"{prepared.name} does not serve /42, as its recipe says")
-    given = answer.ask(running.address, Workload(path="/42"))
+    given = response.send_request(running.address, Workload(path="/42"))
     fields = {name.lower(): value for name, value in given.fields}
     if prepared.name in SENDS_A_FILE:
         # HTTP/1.1 keeps a connection without a word (RFC 9112 section 9.3).
@@ -127,57 +129,61 @@ def test_it_answers_42_with_the_fields_that_are_asked_for(
     assert fields == E5_FIELDS | {"server": NAMES_ITSELF.get(prepared.name, "bench")}
 
 
-def test_it_answers_404_to_everything_else(prepared: Prepared, running: Running) -> None:
+def test_it_answers_404_to_everything_else(
+    prepared: PreparedTarget, running: RunningTarget
+) -> None:
     if prepared.name == "floor":
         pytest.skip("the floor reads no path, as its recipe says")
     for path in ABSENT:
-        assert answer.ask(running.address, Workload(path=path)).status == 404, path
+        assert response.send_request(running.address, Workload(path=path)).status == 404, path
     for path in FOLDERS:
         # A redirect is as good as a refusal; a list of files would be an answer.
-        assert answer.ask(running.address, Workload(path=path)).status >= 300, path
+        assert response.send_request(running.address, Workload(path=path)).status >= 300, path
 
 
-def test_it_serves_nothing_outside_the_folder(prepared: Prepared, running: Running) -> None:
-    if Part.FILES not in prepared.parts:
+def test_it_serves_nothing_outside_the_folder(
+    prepared: PreparedTarget, running: RunningTarget
+) -> None:
+    if Capability.FILES not in prepared.capabilities:
         pytest.skip(f"{prepared.name} serves no files, as its recipe says")
     for path in HOSTILE:
-        assert answer.ask(running.address, Workload(path=path)).status >= 300, path
+        assert response.send_request(running.address, Workload(path=path)).status >= 300, path
 
 
 def test_it_keeps_a_delayed_answer_back(
-    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+    prepared: PreparedTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if Part.DELAY not in prepared.parts:
+    if Capability.DELAY not in prepared.capabilities:
         pytest.skip(f"{prepared.name} cannot delay, as its recipe says")
     # Some finish what they owe before they stop, even to a client that has gone.
-    monkeypatch.setattr("jissoku.targets.session.STOP_LIMIT_NS", 1_000_000)
+    monkeypatch.setattr("jissoku.targets.process_session.STOP_LIMIT_NS", 1_000_000)
     with (
         process.start(prepared, placed()) as running,
         closing(connected(running)) as waiting,
     ):
         delayed = Workload(path="/delay?ms=60000")
-        waiting.sendall(answer.request(running.address, delayed))
+        waiting.sendall(response.request(running.address, delayed))
         # While that one waits others are served, and when they have been it still waits.
         for _ in range(3):
-            assert answer.ask(running.address, Workload()).status == 200
+            assert response.send_request(running.address, Workload()).status == 200
         readable, _, _ = select.select([waiting], [], [], 0)
         assert not readable
 
 
-def connected(running: Running) -> socket.socket:
-    ready.wait(running, Workload())
-    return running.address.connect(answer.ASK_LIMIT_S)
+def connected(running: RunningTarget) -> socket.socket:
+    ready.wait_until_ready(running, Workload())
+    return running.address.connect(response.REQUEST_LIMIT_S)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_it_serves_a_unix_socket_and_leaves_nothing(prepared: Prepared, workers: int) -> None:
+def test_it_serves_a_unix_socket_and_leaves_nothing(prepared: PreparedTarget, workers: int) -> None:
     if not prepared.listens_unix:
         pytest.skip(f"{prepared.name} knows no Unix sockets, as its recipe says")
-    path = "/42" if Part.E5 in prepared.parts else "/"
-    right = contract.expected(path)
+    path = "/42" if Capability.ANSWER_42 in prepared.capabilities else "/"
+    right = contract.expected_response(path)
     assert right is not None
     with process.start(prepared, placed(unix=True, workers=workers)) as running:
-        answer.check(ready.wait(running, Workload(path=path)), right)
+        response.check_response(ready.wait_until_ready(running, Workload(path=path)), right)
         assert running._child is not None
         session, folder = running._child.session, running._child.folder
         assert session.members()
@@ -186,9 +192,9 @@ def test_it_serves_a_unix_socket_and_leaves_nothing(prepared: Prepared, workers:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_it_stops_when_asked_and_frees_its_port(prepared: Prepared, workers: int) -> None:
+def test_it_stops_when_asked_and_frees_its_port(prepared: PreparedTarget, workers: int) -> None:
     with process.start(prepared, placed(workers=workers)) as running:
-        ready.wait(running, Workload())
+        ready.wait_until_ready(running, Workload())
         assert running.stop() or prepared.name in RESPAWNS, "it had to be killed"
         with pytest.raises(ConnectionRefusedError):
-            answer.ask(running.address, Workload())
+            response.send_request(running.address, Workload())

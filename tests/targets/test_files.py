@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.model import Part
+from jissoku.model import Capability
 from jissoku.targets import contract, files
 
 
@@ -36,25 +36,25 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "part"),
     [
-        ("/", Part.HELLO),
-        ("/42", Part.E5),
-        ("/delay?ms=10", Part.DELAY),
-        ("/files/1k.bin", Part.FILES),
+        ("/", Capability.HELLO),
+        ("/42", Capability.ANSWER_42),
+        ("/delay?ms=10", Capability.DELAY),
+        ("/files/1k.bin", Capability.FILES),
         ("/delay", None),
         ("/delay?ms=x", None),
         ("/files/other", None),
         ("/elsewhere", None),
     ],
 )
-def test_a_path_belongs_to_a_part_of_the_contract(path: str, part: Part | None) -> None:
-    assert contract.part(path) == part
-    assert (contract.expected(path) is None) == (part is None)
+def test_a_path_belongs_to_a_part_of_the_contract(path: str, part: Capability | None) -> None:
+    assert contract.capability(path) == part
+    assert (contract.expected_response(path) is None) == (part is None)
 
 
 def test_the_contract_knows_every_byte() -> None:
-    hello = contract.expected("/")
+    hello = contract.expected_response("/")
     assert hello is not None
     assert (hello.status, hello.content_type, hello.body) == (200, "text/plain", b"Hello, World!")
-    file = contract.expected("/files/10k.bin")
+    file = contract.expected_response("/files/10k.bin")
     assert file is not None
     assert file.body == files.content("10k.bin")

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.model import Missing, Workload
-from jissoku.targets import answer, catalogue, contract, process, ready
+from jissoku.model import UnavailableTarget, Workload
+from jissoku.targets import catalogue, contract, process, ready, response
 from jissoku.targets.address import free_port
-from jissoku.targets.place import APPS, Place
-from jissoku.targets.prepare import Prepared, missing, prepare
-from jissoku.targets.process import Placement, Running
+from jissoku.targets.build_paths import APPS, BuildPaths
+from jissoku.targets.prepare import PreparedTarget, missing_requirement, prepare
+from jissoku.targets.process import LaunchOptions, RunningTarget
 
 RECIPE = catalogue.recipes()["kernel-httpd"]
 PLAIN = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -25,44 +25,44 @@ LIMIT_S = 10.0
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> PreparedTarget:
     folder = tmp_path_factory.mktemp("kernel")
-    found = prepare(RECIPE, Place(cache=folder, files=folder))
-    if isinstance(found, Missing):
+    found = prepare(RECIPE, BuildPaths(cache=folder, files=folder))
+    if isinstance(found, UnavailableTarget):
         pytest.skip(found.sentence)
     return found
 
 
 @pytest.fixture(scope="module")
-def running(prepared: Prepared) -> Iterator[Running]:
+def running(prepared: PreparedTarget) -> Iterator[RunningTarget]:
     with started(prepared) as found:
         yield found
 
 
 @pytest.fixture
-def alone(prepared: Prepared) -> Iterator[Running]:
+def alone(prepared: PreparedTarget) -> Iterator[RunningTarget]:
     """One that its test may stop."""
     with started(prepared) as found:
         yield found
 
 
-def started(prepared: Prepared) -> Running:
+def started(prepared: PreparedTarget) -> RunningTarget:
     cores = tuple(sorted(os.sched_getaffinity(0)))
-    placement = Placement(port=free_port(random.Random()), cores=cores, workers=1, seed=1)
+    placement = LaunchOptions(port=free_port(random.Random()), cores=cores, workers=1, seed=1)
     found = process.start(prepared, placement)
-    ready.wait(found, Workload())
+    ready.wait_until_ready(found, Workload())
     return found
 
 
 @pytest.fixture
-def connection(running: Running) -> Iterator[socket.socket]:
+def connection(running: RunningTarget) -> Iterator[socket.socket]:
     """One that the kernel's part has: its first answer may be the process's."""
     with connect(running) as found:
         ask(found, PLAIN)
         yield found
 
 
-def connect(running: Running) -> socket.socket:
+def connect(running: RunningTarget) -> socket.socket:
     found = running.address.connect(LIMIT_S)
     found.settimeout(LIMIT_S)
     return found
@@ -80,10 +80,10 @@ def ask(connection: socket.socket, request: bytes, answers: int = 1) -> list[byt
     return re.findall(rb"HTTP/1\.1 (\d+)", received)
 
 
-def test_the_contract_is_answered_inside_the_kernel(alone: Running) -> None:
-    right = contract.expected("/")
+def test_the_contract_is_answered_inside_the_kernel(alone: RunningTarget) -> None:
+    right = contract.expected_response("/")
     assert right is not None
-    answer.check(answer.ask(alone.address, Workload()), right)
+    response.check_response(response.send_request(alone.address, Workload()), right)
     connections = [connect(alone) for _ in range(20)]
     # Shorter than the answer, as long, and longer.
     for size in (1, 38, 39, 40, 900):
@@ -95,8 +95,8 @@ def test_the_contract_is_answered_inside_the_kernel(alone: Running) -> None:
     for connection in connections:
         connection.close()
     assert alone.stop(), "SIGTERM sufficed"
-    found = re.search(r"inside the kernel: (\d+), by the process: (\d+)", alone.stderr_tail())
-    assert found, alone.stderr_tail()
+    found = re.search(r"inside the kernel: (\d+), by the process: (\d+)", alone.output_tail())
+    assert found, alone.output_tail()
     # Each connection may have asked before it was put into the map.
     assert int(found[1]) >= 80
     assert int(found[1]) + int(found[2]) >= 101
@@ -133,7 +133,7 @@ def test_a_connection_that_is_to_end_is_ended(connection: socket.socket) -> None
     assert connection.recv(1) == b""
 
 
-def test_nothing_of_it_stays_in_the_kernel(alone: Running) -> None:
+def test_nothing_of_it_stays_in_the_kernel(alone: RunningTarget) -> None:
     with connect(alone) as connection:
         ask(connection, PLAIN)
         assert alone.stop(), "SIGTERM sufficed"
@@ -154,9 +154,9 @@ def test_a_machine_that_cannot_run_a_recipe_is_told_why(
     ours = dataclasses.replace(
         catalogue.recipes()["http-server"], probe=("{python}", "-c", probe), install="get it"
     )
-    lack = missing(ours, Place(cache=tmp_path, files=tmp_path))
+    lack = missing_requirement(ours, BuildPaths(cache=tmp_path, files=tmp_path))
     assert (lack.reason if lack else "") == reason
-    assert lack is None or lack.remedy == "get it"
+    assert lack is None or lack.install_hint == "get it"
 
 
 def test_the_probe_names_what_is_missing(tmp_path: Path) -> None:

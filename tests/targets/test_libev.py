@@ -7,11 +7,11 @@ from contextlib import closing
 
 import pytest
 
-from jissoku.model import Missing, Workload
-from jissoku.targets import answer, catalogue, process, ready
-from jissoku.targets.place import Place
+from jissoku.model import UnavailableTarget, Workload
+from jissoku.targets import catalogue, process, ready, response
+from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.prepare import prepare
-from jissoku.targets.process import Running
+from jissoku.targets.process import RunningTarget
 from tests.targets.conftest import placed
 
 GET = b"GET %s HTTP/1.1\r\nHost: here\r\n\r\n"
@@ -24,18 +24,18 @@ ABSENT = b"HTTP/1.1 404 Not Found\r\n" + TEXT % 0
 
 
 @pytest.fixture(scope="module")
-def running(place: Place) -> Iterator[Running]:
+def running(place: BuildPaths) -> Iterator[RunningTarget]:
     found = prepare(catalogue.recipes()["libev"], place)
-    if isinstance(found, Missing):
-        pytest.skip(f"{found.name} cannot be raced here: {found.reason}; {found.remedy}")
+    if isinstance(found, UnavailableTarget):
+        pytest.skip(f"{found.name} is not available here: {found.reason}; {found.install_hint}")
     with process.start(found, placed()) as running:
-        ready.wait(running, Workload())
+        ready.wait_until_ready(running, Workload())
         yield running
 
 
-def said(running: Running, *pieces: bytes) -> bytes:
+def said(running: RunningTarget, *pieces: bytes) -> bytes:
     """All that comes until the server closes, for bytes that are sent piece by piece."""
-    with closing(running.address.connect(answer.ASK_LIMIT_S)) as connection:
+    with closing(running.address.connect(response.REQUEST_LIMIT_S)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for piece in pieces:
             connection.sendall(piece)
@@ -45,7 +45,7 @@ def said(running: Running, *pieces: bytes) -> bytes:
         return got
 
 
-def test_requests_may_come_in_any_pieces(running: Running) -> None:
+def test_requests_may_come_in_any_pieces(running: RunningTarget) -> None:
     asked = GET % b"/" + GET % b"/nope" + LAST % b"/"
     rng = random.Random(5)
     for _ in range(20):
@@ -54,12 +54,12 @@ def test_requests_may_come_in_any_pieces(running: Running) -> None:
         assert said(running, *pieces) == HELLO + ABSENT + LAST_HELLO
 
 
-def test_more_answers_than_it_has_room_for_come_in_order(running: Running) -> None:
+def test_more_answers_than_it_has_room_for_come_in_order(running: RunningTarget) -> None:
     asked = (b"GET / HTTP/1.1\r\n\r\n" + b"GET /x HTTP/1.1\r\n\r\n") * 500 + LAST % b"/"
     assert said(running, asked) == (HELLO + ABSENT) * 500 + LAST_HELLO
 
 
-def test_a_delayed_answer_keeps_its_place(running: Running) -> None:
+def test_a_delayed_answer_keeps_its_place(running: RunningTarget) -> None:
     asked = GET % b"/" + GET % b"/delay?ms=5" + LAST % b"/"
     assert said(running, asked) == HELLO + HELLO + LAST_HELLO
     assert said(running, LAST % b"/delay?ms=5") == LAST_HELLO
@@ -75,5 +75,5 @@ def test_a_delayed_answer_keeps_its_place(running: Running) -> None:
         (b"GET / HTTP/1.0\r\n\r\n", b"200"),
     ],
 )
-def test_it_closes_after(running: Running, asked: bytes, status: bytes) -> None:
+def test_it_closes_after(running: RunningTarget, asked: bytes, status: bytes) -> None:
     assert said(running, asked).startswith(b"HTTP/1.1 " + status)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.model import Missing, Workload
+from jissoku.model import UnavailableTarget, Workload
 from jissoku.targets import catalogue, process, ready
-from jissoku.targets.place import APPS, Place, find_program
-from jissoku.targets.prepare import Prepared
+from jissoku.targets.build_paths import APPS, BuildPaths, find_program
+from jissoku.targets.prepare import PreparedTarget
 from tests.targets.conftest import placed, prepared_or_skipped
 
 ROOT = Path(__file__).parents[2]
@@ -50,14 +50,14 @@ def test_the_versions_it_names_are_those_it_is_built_with() -> None:
 
 
 @pytest.fixture(scope="module")
-def prepared(place: Place) -> Prepared:
+def prepared(place: BuildPaths) -> PreparedTarget:
     found = prepared_or_skipped(catalogue.recipes()["parsers"], place)
-    if isinstance(found, Missing):
-        pytest.skip(f"{found.name} cannot be raced here: {found.reason}; {found.remedy}")
+    if isinstance(found, UnavailableTarget):
+        pytest.skip(f"{found.name} is not available here: {found.reason}; {found.install_hint}")
     return found
 
 
-def answers(prepared: Prepared, parser: str, sizes: int) -> bytes:
+def answers(prepared: PreparedTarget, parser: str, sizes: int) -> bytes:
     """What comes back until the server closes, the requests sent in pieces of a size."""
     assert prepared.start is not None
     start = dataclasses.replace(
@@ -65,7 +65,7 @@ def answers(prepared: Prepared, parser: str, sizes: int) -> bytes:
     )
     chosen = dataclasses.replace(prepared, start=start)
     with process.start(chosen, placed()) as running:
-        ready.wait(running, Workload())
+        ready.wait_until_ready(running, Workload())
         where = (running.address.host, running.address.port)
         with socket.create_connection(where, timeout=10) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -77,7 +77,7 @@ def answers(prepared: Prepared, parser: str, sizes: int) -> bytes:
 @pytest.mark.race
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("sizes", [1, 7, len(REQUESTS)])
-def test_every_parser_answers_alike(prepared: Prepared, sizes: int) -> None:
+def test_every_parser_answers_alike(prepared: PreparedTarget, sizes: int) -> None:
     found = {parser: answers(prepared, parser, sizes) for parser in PARSERS}
     assert found["http-parser"].count(b"HTTP/1.1 200 OK") == 3
     assert b"POST /heard\nHost=b\nContent-Length=3\nX=y\n" in found["http-parser"]
@@ -86,7 +86,9 @@ def test_every_parser_answers_alike(prepared: Prepared, sizes: int) -> None:
 
 @pytest.mark.race
 @pytest.mark.timeout(300)
-def test_they_agree_however_the_bytes_are_split(prepared: Prepared, place: Place) -> None:
+def test_they_agree_however_the_bytes_are_split(
+    prepared: PreparedTarget, place: BuildPaths
+) -> None:
     cache, cargo = place.cache / "parsers", find_program("cargo")
     done = subprocess.run(
         [str(cargo), "test", "--locked", "--quiet", "--manifest-path", str(APP / "Cargo.toml"),
@@ -100,11 +102,13 @@ def test_they_agree_however_the_bytes_are_split(prepared: Prepared, place: Place
 
 @pytest.mark.race
 @pytest.mark.timeout(300)
-def test_the_bench_prints_every_figure_that_the_experiment_speaks_of(prepared: Prepared) -> None:
+def test_the_bench_prints_every_figure_that_the_experiment_speaks_of(
+    prepared: PreparedTarget,
+) -> None:
     command = [str(prepared.values["program"]), "bench", "--rounds", "1", "--figures"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     printed = re.findall(r"^([a-z0-9_]+) [0-9.]+$", done.stdout, re.MULTILINE)
     assert len(printed) == len(set(printed)) == 2 * 8 * len(PARSERS)
-    asked = re.findall(r"figure\.(\w+)", (ROOT / "experiments/parsers.toml").read_text())
+    asked = re.findall(r"benchmark\.(\w+)", (ROOT / "experiments/parsers.toml").read_text())
     assert asked
     assert set(asked) <= set(printed)

@@ -1,4 +1,4 @@
-from jissoku.targets.placeholder import fill, fill_text, holes
+from jissoku.targets.placeholders import fill, fill_text, placeholders
 
 VALUES: dict[str, str | tuple[str, ...]] = {
     "port": "80",
@@ -29,4 +29,4 @@ def test_a_filled_value_is_not_read_again_as_a_template() -> None:
 
 
 def test_holes_are_found() -> None:
-    assert holes(("{port}", "a{files}b{port}", "{ no }")) == {"port", "files"}
+    assert placeholders(("{port}", "a{files}b{port}", "{ no }")) == {"port", "files"}

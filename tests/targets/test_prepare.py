@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import TargetError
-from jissoku.model import Missing, Origin, Recipe, Step, Version
+from jissoku.model import BuildStep, Origin, Recipe, UnavailableTarget, VersionQuery
 from jissoku.targets import catalogue
-from jissoku.targets.place import APPS, Place, find_program
-from jissoku.targets.prepare import Prepared, missing, prepare
+from jissoku.targets.build_paths import APPS, BuildPaths, find_program
+from jissoku.targets.prepare import PreparedTarget, missing_requirement, prepare
 
 OURS = catalogue.recipes()["http-server"]
 
@@ -19,16 +19,16 @@ def changed(**values: object) -> Recipe:
     return dataclasses.replace(OURS, name="mine", **values)  # type: ignore[arg-type]
 
 
-def test_what_is_prepared_has_a_receipt(place: Place) -> None:
+def test_what_is_prepared_has_a_receipt(place: BuildPaths) -> None:
     prepared = prepare(OURS, place)
-    assert isinstance(prepared, Prepared)
+    assert isinstance(prepared, PreparedTarget)
     assert prepared.version == f"Python {sys.version.split()[0]}"
     assert prepared.binary_sha256 == hashlib.sha256(Path(sys.executable).read_bytes()).hexdigest()
 
 
-def test_an_arm_is_published_without_paths_of_this_machine(place: Place) -> None:
+def test_an_arm_is_published_without_paths_of_this_machine(place: BuildPaths) -> None:
     prepared = prepare(OURS, place)
-    assert isinstance(prepared, Prepared)
+    assert isinstance(prepared, PreparedTarget)
     arm = prepared.arm("twin")
     assert (arm.name, arm.target, arm.origin) == ("twin", "http-server", Origin.RECIPE)
     assert arm.command == OURS.start.command
@@ -38,103 +38,105 @@ def test_an_arm_is_published_without_paths_of_this_machine(place: Place) -> None
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"needs": ("no-such-tool",)}, "there is no program no-such-tool on the PATH"),
+        ({"programs": ("no-such-tool",)}, "no program no-such-tool on the PATH"),
         ({"modules": ("no_such_module",)}, "this Python has no module no_such_module"),
         ({"modules": ("no_such.module",)}, "this Python has no module no_such.module"),
         ({"headers": ("no/such.h",)}, "the C compiler finds no header no/such.h"),
-        ({"needs_files": ("/usr/no.such",)}, "there is no file /usr/no.such"),
-        ({"program": "no-such-program"}, "there is no program no-such-program here"),
+        ({"files": ("/usr/no.such",)}, "no file /usr/no.such"),
+        ({"program": "no-such-program"}, "no program no-such-program here"),
     ],
 )
 def test_what_is_missing_is_told_with_its_remedy(
-    place: Place, change: dict[str, object], reason: str
+    place: BuildPaths, change: dict[str, object], reason: str
 ) -> None:
     recipe = changed(**change)
-    expected = Missing(name="mine", reason=reason, remedy="sudo apt-get install python3")
-    assert missing(recipe, place) == expected
+    expected = UnavailableTarget(
+        name="mine", reason=reason, install_hint="sudo apt-get install python3"
+    )
+    assert missing_requirement(recipe, place) == expected
     assert prepare(recipe, place) == expected
 
 
 @pytest.mark.skipif(find_program("cc") is None, reason="there is no C compiler here")
 def test_a_header_is_looked_for_where_the_compiler_looks(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: BuildPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = changed(headers=("made/up.h",))
-    assert missing(recipe, place) is not None
+    assert missing_requirement(recipe, place) is not None
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "up.h").touch()
     monkeypatch.setenv("CPATH", str(tmp_path))
-    assert missing(recipe, place) is None
+    assert missing_requirement(recipe, place) is None
 
 
 def test_a_remedy_names_the_python_to_install_into(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: BuildPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = changed(modules=("no_such_module",), install="{python} -m pip install it")
     monkeypatch.chdir(Path(sys.executable).parents[1])
-    lack = missing(recipe, place)
+    lack = missing_requirement(recipe, place)
     assert lack is not None
-    assert lack.remedy == f"bin/{Path(sys.executable).name} -m pip install it"
+    assert lack.install_hint == f"bin/{Path(sys.executable).name} -m pip install it"
     monkeypatch.chdir("/")
     monkeypatch.setattr(sys, "executable", "elsewhere/bin/python")
-    lack = missing(recipe, place)
+    lack = missing_requirement(recipe, place)
     assert lack is not None
-    assert lack.remedy == "python -m pip install it"
+    assert lack.install_hint == "python -m pip install it"
 
 
-def test_no_version_no_trial(place: Place) -> None:
-    mute = Version(command=("{python}", "-c", "print('hello')"), pattern=r"version (\d+)")
-    with pytest.raises(TargetError, match="mine: it does not say its version") as failed:
+def test_no_version_no_trial(place: BuildPaths) -> None:
+    mute = VersionQuery(command=("{python}", "-c", "print('hello')"), pattern=r"version (\d+)")
+    with pytest.raises(TargetError, match="mine: it does not report its version") as failed:
         prepare(changed(version=mute), place)
     assert failed.value.stderr == "hello\n"
 
 
-def test_an_empty_version_is_none(place: Place) -> None:
-    empty = Version(command=("{python}", "-c", "print('version ')"), pattern=r"version (\S*)")
-    with pytest.raises(TargetError, match="without one there is no trial"):
+def test_an_empty_version_is_none(place: BuildPaths) -> None:
+    empty = VersionQuery(command=("{python}", "-c", "print('version ')"), pattern=r"version (\S*)")
+    with pytest.raises(TargetError, match="which is required"):
         prepare(changed(version=empty), place)
 
 
-def test_a_program_that_cannot_be_asked_its_version_is_told(place: Place) -> None:
-    absent = Version(command=("{cache}/absent",), pattern="(.*)")
-    with pytest.raises(TargetError, match="its version cannot be asked"):
+def test_a_program_that_cannot_be_asked_its_version_is_told(place: BuildPaths) -> None:
+    absent = VersionQuery(command=("{cache}/absent",), pattern="(.*)")
+    with pytest.raises(TargetError, match="its version cannot be determined"):
         prepare(changed(version=absent), place)
 
 
-def test_a_step_that_fails_is_told_with_its_own_words(place: Place) -> None:
-    step = Step(command=("{python}", "-c", "import sys; sys.exit('no compiler')"))
+def test_a_step_that_fails_is_told_with_its_own_words(place: BuildPaths) -> None:
+    step = BuildStep(command=("{python}", "-c", "import sys; sys.exit('no compiler')"))
     with pytest.raises(
         TargetError, match=r"mine: getting ready failed: .* exited with 1"
     ) as failed:
-        prepare(changed(prepare=(step,)), place)
+        prepare(changed(build=(step,)), place)
     assert failed.value.stderr == "no compiler\n"
 
 
-def test_steps_run_in_the_recipes_own_cache_folder(place: Place) -> None:
+def test_steps_run_in_the_recipes_own_cache_folder(place: BuildPaths) -> None:
     code = "import os, pathlib; pathlib.Path('made').write_text(os.environ['WORD'])"
-    step = Step(command=("{python}", "-c", code), environment={"WORD": "in {cache}"})
-    assert isinstance(prepare(changed(prepare=(step,)), place), Prepared)
+    step = BuildStep(command=("{python}", "-c", code), environment={"WORD": "in {cache}"})
+    assert isinstance(prepare(changed(build=(step,)), place), PreparedTarget)
     folder = place.cache / "mine"
     assert (folder / "made").read_text() == f"in {folder}"
 
 
-def test_a_cache_that_cannot_be_written_is_told(place: Place, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_told(place: BuildPaths, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
-    step = Step(command=("{python}", "-c", "pass"))
+    step = BuildStep(command=("{python}", "-c", "pass"))
     with pytest.raises(TargetError, match=r"mine: .* cannot be made: Not a directory"):
-        prepare(changed(prepare=(step,)), dataclasses.replace(place, cache=tmp_path / "file"))
+        prepare(changed(build=(step,)), dataclasses.replace(place, cache=tmp_path / "file"))
 
 
-def test_looking_for_what_is_missing_leaves_nothing(place: Place, tmp_path: Path) -> None:
+def test_looking_for_what_is_missing_leaves_nothing(place: BuildPaths, tmp_path: Path) -> None:
     empty = dataclasses.replace(place, cache=tmp_path / "cache")
-    assert missing(OURS, empty) is None
+    assert missing_requirement(OURS, empty) is None
     assert not empty.cache.exists()
 
 
-def test_steps_that_make_no_program_are_told(place: Place) -> None:
-    step = Step(command=("{python}", "-c", "pass"))
-    recipe = changed(prepare=(step,), program="{cache}/absent")
-    assert missing(recipe, place) is None
+def test_steps_that_make_no_program_are_told(place: BuildPaths) -> None:
+    step = BuildStep(command=("{python}", "-c", "pass"))
+    recipe = changed(build=(step,), program="{cache}/absent")
+    assert missing_requirement(recipe, place) is None
     with pytest.raises(TargetError, match="mine: its steps of getting ready made no program"):
         prepare(recipe, place)
 

@@ -10,9 +10,9 @@ import pytest
 from jissoku.errors import TargetError
 from jissoku.model import Workload
 from jissoku.targets import process, ready
+from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.command import from_command, from_url
-from jissoku.targets.place import Place
-from jissoku.targets.process import Placement, Running
+from jissoku.targets.process import LaunchOptions, RunningTarget
 from tests.targets.conftest import SERVER, Starts, placed, script
 
 PLAIN = "serve(listen())"
@@ -31,34 +31,34 @@ serve(listener)
 """
 
 
-def members(running: Running) -> set[int]:
+def members(running: RunningTarget) -> set[int]:
     assert running._child is not None
     return running._child.session.members()
 
 
-def wait_for_death(running: Running) -> None:
+def wait_for_death(running: RunningTarget) -> None:
     assert running._child is not None
     running._child.process.wait()
 
 
-def is_refused(running: Running) -> bool:
+def is_refused(running: RunningTarget) -> bool:
     with socket.socket() as asker:
         return asker.connect_ex((running.address.host, running.address.port)) != 0
 
 
 def test_a_target_leads_a_session_of_its_own(starts: Starts) -> None:
     with starts(PLAIN) as running:
-        ready.wait(running, Workload())
+        ready.wait_until_ready(running, Workload())
         assert running.pid is not None
         assert os.getsid(running.pid) == running.pid
-        assert running.alive()
-        assert running.death() == ""
-    assert not running.alive()
-    assert running.death() == "was killed by SIGTERM"
+        assert running.is_alive()
+        assert running.exit_description() == ""
+    assert not running.is_alive()
+    assert running.exit_description() == "was killed by SIGTERM"
 
 
 def test_every_thread_and_child_has_only_the_cores_given(
-    place: Place, tmp_path: Path, placement: Placement
+    place: BuildPaths, tmp_path: Path, placement: LaunchOptions
 ) -> None:
     home = os.sched_getaffinity(0)
     code = """
@@ -69,30 +69,30 @@ serve(listen()) if os.getpid() == os.getsid(0) else signal.pause()
 """
     with process.start(script(place, tmp_path, code), placement) as running:
         assert os.sched_getaffinity(0) == home
-        ready.wait(running, Workload())
+        ready.wait_until_ready(running, Workload())
         for pid in members(running):
             assert os.sched_getaffinity(pid) == set(placement.cores)
-    assert set(running.stderr_tail().split("\n")) <= {str(set(placement.cores)), ""}
+    assert set(running.output_tail().split("\n")) <= {str(set(placement.cores)), ""}
 
 
 def test_a_target_may_open_as_many_files_as_the_machine_lets_it(starts: Starts) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     code = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], flush=True)\n"
     with starts(code + PLAIN) as running:
-        ready.wait(running, Workload())
-        limit = int(running.stderr_tail())
+        ready.wait_until_ready(running, Workload())
+        limit = int(running.output_tail())
     assert limit >= before[0]
     assert limit >= min(before[1], process.FILES_OPEN_MAX)
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
 
 
-def test_the_environment_is_padded_by_the_seed(place: Place, tmp_path: Path) -> None:
+def test_the_environment_is_padded_by_the_seed(place: BuildPaths, tmp_path: Path) -> None:
     prepared = script(place, tmp_path, "print(len(os.environ['JISSOKU_PADDING']))")
     sizes = []
     for seed in (1, 1, 2, 3):
         with process.start(prepared, placed(seed=seed)) as running:
             wait_for_death(running)
-            sizes.append(int(running.stderr_tail()))
+            sizes.append(int(running.output_tail()))
     assert sizes[0] == sizes[1]
     assert len(set(sizes)) == 3
     assert max(sizes) <= process.PADDING_BYTES_MAX
@@ -104,15 +104,15 @@ def test_a_command_keeps_our_environment_and_folder(
     monkeypatch.setenv("OF_THE_USER", "kept")
     with starts("print(os.environ['OF_THE_USER'], os.getcwd())") as running:
         wait_for_death(running)
-        assert running.stderr_tail().split() == ["kept", str(Path.cwd())]
+        assert running.output_tail().split() == ["kept", str(Path.cwd())]
 
 
 def test_a_target_that_dies_is_noticed_with_its_own_words(starts: Starts) -> None:
     with starts("sys.exit('no licence found')") as running:
         with pytest.raises(TargetError, match="mine exited with code 1 before it answered") as died:
-            ready.wait(running, Workload())
+            ready.wait_until_ready(running, Workload())
         assert died.value.stderr == "no licence found\n"
-    assert running.stderr_tail() == "no licence found\n"
+    assert running.output_tail() == "no licence found\n"
 
 
 def test_a_target_that_is_killed_is_noticed_with_the_signal(starts: Starts) -> None:
@@ -120,15 +120,15 @@ def test_a_target_that_is_killed_is_noticed_with_the_signal(starts: Starts) -> N
         starts("os.kill(os.getpid(), signal.SIGSEGV)") as running,
         pytest.raises(TargetError, match="mine was killed by SIGSEGV before it answered"),
     ):
-        ready.wait(running, Workload())
+        ready.wait_until_ready(running, Workload())
 
 
 def test_only_the_last_words_are_kept(starts: Starts) -> None:
     with starts("print('x' * 100_000 + 'the end', flush=True)") as running:
         wait_for_death(running)
         assert running.output_bytes() == 100_008
-    assert len(running.stderr_tail()) == process.TAIL_BYTES
-    assert running.stderr_tail().endswith("the end\n")
+    assert len(running.output_tail()) == process.TAIL_BYTES
+    assert running.output_tail().endswith("the end\n")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_nothing_is_left_of_a_target_that_forks(starts: Starts, child: str) -> N
         assert not is_refused(running)
     assert not members(running)
     assert is_refused(running)
-    assert running.death() == "exited with code 0 (it must stay in the foreground)"
+    assert running.exit_description() == "exited with code 0 (it must stay in the foreground)"
 
 
 def test_a_daemon_that_forgot_its_environment_is_found_by_its_address(starts: Starts) -> None:
@@ -165,25 +165,25 @@ os.execve(sys.executable, words, {{}})
 def test_a_target_that_ignores_sigterm_is_killed(
     starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jissoku.targets.session.STOP_LIMIT_NS", 1_000_000)
+    monkeypatch.setattr("jissoku.targets.process_session.STOP_LIMIT_NS", 1_000_000)
     with starts("signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + PLAIN) as running:
-        ready.wait(running, Workload())
+        ready.wait_until_ready(running, Workload())
         assert running.stop() is False
-    assert running.death() == "was killed by SIGKILL"
+    assert running.exit_description() == "was killed by SIGKILL"
     assert not members(running)
 
 
 def test_stopping_twice_does_nothing_the_second_time(starts: Starts) -> None:
     with starts(PLAIN) as running:
-        ready.wait(running, Workload())
+        ready.wait_until_ready(running, Workload())
         assert running.stop() is True
         assert running.stop() is True
 
 
 def test_a_stopped_target_stops_too(starts: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jissoku.targets.session.STOP_LIMIT_NS", 1_000_000)
+    monkeypatch.setattr("jissoku.targets.process_session.STOP_LIMIT_NS", 1_000_000)
     with starts(PLAIN) as running:
-        ready.wait(running, Workload())
+        ready.wait_until_ready(running, Workload())
         assert running.pid is not None
         os.kill(running.pid, signal.SIGSTOP)
         assert running.stop() is False
@@ -191,7 +191,7 @@ def test_a_stopped_target_stops_too(starts: Starts, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_program_that_cannot_be_run_is_told_and_leaves_nothing(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: BuildPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"\x7fELF, but not really")
@@ -204,21 +204,21 @@ def test_a_program_that_cannot_be_run_is_told_and_leaves_nothing(
     assert not list(folder.iterdir())
 
 
-def test_a_core_that_is_not_there_is_told(place: Place, tmp_path: Path) -> None:
+def test_a_core_that_is_not_there_is_told(place: BuildPaths, tmp_path: Path) -> None:
     prepared = script(place, tmp_path, PLAIN)
-    nowhere = Placement(port=1, cores=(1000,), workers=1, seed=1)
+    nowhere = LaunchOptions(port=1, cores=(1000,), workers=1, seed=1)
     home = os.sched_getaffinity(0)
     with pytest.raises(TargetError, match=r"mine cannot be started"):
         process.start(prepared, nowhere)
     assert os.sched_getaffinity(0) == home
 
 
-def test_a_target_is_not_started_where_it_cannot_listen(place: Place, tmp_path: Path) -> None:
+def test_a_target_is_not_started_where_it_cannot_listen(place: BuildPaths, tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="mine cannot listen on a Unix socket"):
         process.start(script(place, tmp_path, PLAIN), placed(unix=True))
 
 
-def test_a_command_may_listen_on_a_unix_socket(place: Place, tmp_path: Path) -> None:
+def test_a_command_may_listen_on_a_unix_socket(place: BuildPaths, tmp_path: Path) -> None:
     code = """
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(sys.argv[1])
@@ -229,7 +229,7 @@ serve(listener)
     path.write_text(SERVER + code)
     prepared = from_command(f"mine={sys.executable} {path} {{socket}}", place)
     with process.start(prepared, placed(unix=True)) as running:
-        assert ready.wait(running, Workload()).body == b"Hello, World!"
+        assert ready.wait_until_ready(running, Workload()).body == b"Hello, World!"
         assert running.address.url("/x") == f"unix:{running.address.socket}:/x"
     assert not Path(running.address.socket).exists()
 
@@ -243,10 +243,10 @@ def test_the_folder_of_a_start_goes_with_it(
     assert not list(tmp_path.glob("jissoku-*"))
 
 
-def test_a_url_is_neither_started_nor_stopped(starts: Starts, placement: Placement) -> None:
+def test_a_url_is_neither_started_nor_stopped(starts: Starts, placement: LaunchOptions) -> None:
     with starts(PLAIN) as theirs:
-        ready.wait(theirs, Workload())
+        ready.wait_until_ready(theirs, Workload())
         with process.start(from_url(f"found={theirs.address.url()}"), placement) as found:
             assert found.pid is None
-            assert ready.wait(found, Workload()).body == b"Hello, World!"
-        assert theirs.alive()
+            assert ready.wait_until_ready(found, Workload()).body == b"Hello, World!"
+        assert theirs.is_alive()

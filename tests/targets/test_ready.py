@@ -10,7 +10,7 @@ SHORT_NS = 50_000_000
 
 def test_a_target_is_ready_when_it_answers(starts: Starts) -> None:
     with starts("serve(listen())") as running:
-        assert ready.wait(running, Workload()).body == b"Hello, World!"
+        assert ready.wait_until_ready(running, Workload()).body == b"Hello, World!"
 
 
 def test_a_target_that_never_listens_is_told(starts: Starts) -> None:
@@ -18,7 +18,7 @@ def test_a_target_that_never_listens_is_told(starts: Starts) -> None:
         starts("print('thinking', flush=True); signal.pause()") as running,
         pytest.raises(TargetError) as failed,
     ):
-        ready.wait(running, Workload(path="/x"), SHORT_NS)
+        ready.wait_until_ready(running, Workload(path="/x"), SHORT_NS)
     assert str(failed.value) == (
         "mine gave no good answer to GET /x within 0.05 s: connection refused"
     )
@@ -27,22 +27,22 @@ def test_a_target_that_never_listens_is_told(starts: Starts) -> None:
 def test_a_target_that_accepts_and_is_silent_is_told(
     starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ready, "ASK_LIMIT_S", 0.05)
+    monkeypatch.setattr(ready, "REQUEST_LIMIT_S", 0.05)
     code = "kept = listen().accept(); print('here', flush=True); signal.pause()"
     with starts(code) as running, pytest.raises(TargetError) as failed:
-        ready.wait(running, Workload(), give_up=lambda: running.output_bytes() > 0)
+        ready.wait_until_ready(running, Workload(), give_up=lambda: running.output_bytes() > 0)
     assert str(failed.value) == "waiting for mine was given up: timed out"
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "text"),
     [
         ("HTTP/1.1 503 Busy\\r\\nContent-Length: 0\\r\\n\\r\\n", "it answers 503 Busy"),
-        ("hello\\r\\n\\r\\n", "what came back is no HTTP answer (BadStatusLine hello"),
+        ("hello\\r\\n\\r\\n", "the response is not HTTP (BadStatusLine hello"),
     ],
     ids=["a refusal", "another protocol"],
 )
-def test_a_target_that_gives_no_good_answer_is_told(starts: Starts, said: str, told: str) -> None:
+def test_a_target_that_gives_no_good_answer_is_told(starts: Starts, said: str, text: str) -> None:
     code = f"""
 listener = listen()
 while True:
@@ -53,12 +53,12 @@ while True:
     print("answered", flush=True)
 """
     with starts(code) as running, pytest.raises(TargetError) as failed:
-        ready.wait(running, Workload(), give_up=lambda: running.output_bytes() > 0)
-    assert told in str(failed.value)
+        ready.wait_until_ready(running, Workload(), give_up=lambda: running.output_bytes() > 0)
+    assert text in str(failed.value)
 
 
 def test_waiting_can_be_given_up(starts: Starts) -> None:
     asked = iter([False, False, True])
     with starts("signal.pause()") as running, pytest.raises(TargetError, match="was given up"):
-        ready.wait(running, Workload(), give_up=lambda: next(asked))
+        ready.wait_until_ready(running, Workload(), give_up=lambda: next(asked))
     assert next(asked, None) is None

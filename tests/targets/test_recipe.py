@@ -3,20 +3,20 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.model import Part
+from jissoku.model import Capability
 from jissoku.targets import recipe
 
-RIGHT = """essay = "What it is."
-leaves_out = "Nothing."
+RIGHT = """description = "What it is."
+limitations = "Nothing."
 install = "make it"
-parts = ["hello", "files"]
+capabilities = ["hello", "files"]
 program = "prog"
 
 [version]
 command = ["{program}", "-v"]
 pattern = 'v(.*)'
 
-[[prepare]]
+[[build]]
 command = ["make", "{cache}/prog"]
 
 [start]
@@ -43,22 +43,22 @@ def write(folder: Path, text: str, name: str = "mine.toml") -> Path:
 def test_a_recipe_is_named_for_its_file(tmp_path: Path) -> None:
     found = recipe.read(write(tmp_path, RIGHT))
     assert found.name == "mine"
-    assert found.parts == (Part.HELLO, Part.FILES)
+    assert found.capabilities == (Capability.HELLO, Capability.FILES)
     assert found.start.environment == {"WORKERS": "{workers}"}
 
 
 @pytest.mark.parametrize(
     ("old", "new", "place", "why"),
     [
-        ('"hello", ', '"helo", ', "line 4, key `parts`", "'helo'"),
-        ('"hello", "files"', "", "line 4, key `parts`", "at least one"),
-        ('"hello", ', '"files", ', "line 4, key `parts`", "twice"),
-        ('"What it is."', '" "', "line 1, key `essay`", "not be empty"),
+        ('"hello", ', '"helo", ', "line 4, key `capabilities`", "'helo'"),
+        ('"hello", "files"', "", "line 4, key `capabilities`", "at least one"),
+        ('"hello", ', '"files", ', "line 4, key `capabilities`", "twice"),
+        ('"What it is."', '" "', "line 1, key `description`", "not be empty"),
         ("v(.*)", "v(.*", "line 9, key `version.pattern`", "regular expression"),
         ("v(.*)", "v.*", "line 9, key `version.pattern`", "group"),
         ('["{program}", "-v"]', "[]", "line 8, key `version.command`", "not be empty"),
-        ("{cache}/prog", "{port}", "line 12, key `prepare.command`", "{port} is not known here"),
-        ('["make", "{cache}/prog"]', "[]", "line 12, key `prepare.command`", "not be empty"),
+        ("{cache}/prog", "{port}", "line 12, key `build.command`", "{port} is not known here"),
+        ('["make", "{cache}/prog"]', "[]", "line 12, key `build.command`", "not be empty"),
         ('"{listen}"]', '"{prot}"]', "line 15, key `start.command`", "{prot} is not known here"),
         ('"{listen}"]', '"80"]', "line 15, key `start.command`", "where {listen} goes"),
         ("{workers}", "{wrokers}", "line 17, key `start.environment.WORKERS`", "{wrokers}"),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.targets import scrub as module
-from jissoku.targets.scrub import scrub
+from jissoku.targets import redact as module
+from jissoku.targets.redact import redact
 
 
 @pytest.fixture(autouse=True)
@@ -46,17 +46,17 @@ def somebody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 def test_nothing_that_tells_whose_machine_it_is_is_left(text: str, scrubbed: str) -> None:
     if text.startswith("/home") and not Path("/home").exists():
         pytest.skip("this machine has no /home")
-    assert scrub(text) == scrubbed
+    assert redact(text) == scrubbed
 
 
 def test_our_own_folders_keep_their_meaning(tmp_path: Path) -> None:
-    assert scrub(f"{sys.prefix}/bin/python") == "PREFIX/bin/python"
-    assert scrub(f"{module.PACKAGE}/targets/x.py") == "PACKAGE/targets/x.py"
-    assert scrub(f"{tmp_path}/my-server") == "HERE/my-server"
+    assert redact(f"{sys.prefix}/bin/python") == "PREFIX/bin/python"
+    assert redact(f"{module.PACKAGE}/targets/x.py") == "PACKAGE/targets/x.py"
+    assert redact(f"{tmp_path}/my-server") == "HERE/my-server"
 
 
 def test_names_that_every_machine_has_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "localhost")
     monkeypatch.setattr(pwd, "getpwuid", lambda _: pwd.struct_passwd(["root"] + [0] * 6))
     module._known.cache_clear()
-    assert scrub("root of localhost") == "root of localhost"
+    assert redact("root of localhost") == "root of localhost"

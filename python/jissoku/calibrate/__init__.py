@@ -1,21 +1,21 @@
 """Load generators held against the oracle: checks and tools as data, grades, the scorecard."""
 
-from jissoku.calibrate.check import Check, read_checks
-from jissoku.calibrate.page import to_html
+from jissoku.calibrate.check import CalibrationCheck, read_checks
 from jissoku.calibrate.record import Score, Scorecard, read_cards, write_card
-from jissoku.calibrate.run import Bench, Outcome
+from jissoku.calibrate.run import ScenarioResult, ScenarioRunner
 from jissoku.calibrate.score import Grade, score
-from jissoku.calibrate.tool import Tool, find, read_tools
+from jissoku.calibrate.scorecard_html import to_html
+from jissoku.calibrate.tool import Tool, find_tool, read_tools
 
 __all__ = [
-    "Bench",
-    "Check",
+    "CalibrationCheck",
     "Grade",
-    "Outcome",
+    "ScenarioResult",
+    "ScenarioRunner",
     "Score",
     "Scorecard",
     "Tool",
-    "find",
+    "find_tool",
     "read_cards",
     "read_checks",
     "read_tools",

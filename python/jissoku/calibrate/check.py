@@ -11,7 +11,7 @@ from jissoku.errors import InputError
 CHECKS = Path(__file__).parent / "checks"
 
 # What is asked of a tool, by name: `connections = 64`.
-Ask = dict[str, Any]
+ToolOptions = dict[str, Any]
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,7 +25,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         absolute: The same in the figure's unit, an expression; the two add up.
         says: A regular expression that the tool's report must contain, instead of a figure.
         required: A tool that does not report the figure fails; else it is not judged by it.
-        graded: False for what is only told.
+        graded: False for information only.
         is_timed: Whether it is void where the oracle was late; unsaid, as the check says.
         why: A sentence for who wonders.
     """
@@ -52,28 +52,28 @@ class Disturbance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     clock_step_s: float = 0.0
 
 
-class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run of a tool against one oracle.
 
     Attributes:
         oracle: Options of `jissoku oracle`.
-        ask: What the tool must be able to be told; a tool that cannot is not graded.
-        wish: What it is told if it can be.
+        ask: Options that the tool must support; else it is not graded.
+        wish: Options used if supported.
         long: Replaces parts of `ask` when there is time.
         share_of: Name of an earlier set-up of this check: the rate asked is `share` of what the
             oracle saw there.
         when: `quick` and `long` are of one kind of session only, where a longer sample has other
             figures.
-        closed: Nobody listens.
+        closed: No listener at the address.
         disturb: What happens meanwhile.
         expect: What should be so.
     """
 
     name: str
     oracle: dict[str, Any] = {}
-    ask: Ask
-    wish: Ask = {}
-    long: Ask = {}
+    ask: ToolOptions
+    wish: ToolOptions = {}
+    long: ToolOptions = {}
     share_of: str = ""
     share: float = 0.0
     when: Literal["always", "quick", "long"] = "always"
@@ -87,7 +87,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return float(asked.get("duration_s") or asked.get("about_s") or 3.0)
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One claim about a load generator.
 
     Attributes:
@@ -102,13 +102,13 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     why: str
     is_timed: bool = True
     needs: str = ""
-    setup: tuple[Setup, ...]
+    setup: tuple[Scenario, ...]
 
-    def times(self, expectation: Expectation) -> bool:
+    def is_void_if_late(self, expectation: Expectation) -> bool:
         """Whether an expectation is void where the oracle was late."""
         return self.is_timed if expectation.is_timed is None else expectation.is_timed
 
-    def lengthened(self) -> "Check":
+    def long_variant(self) -> "CalibrationCheck":
         """The same with long samples."""
         longer = (
             msgspec.structs.replace(it, ask=it.ask | it.long)
@@ -117,19 +117,21 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         )
         return msgspec.structs.replace(self, setup=tuple(longer))
 
-    def shortened(self) -> "Check":
+    def quick_variant(self) -> "CalibrationCheck":
         """The same without what takes long."""
         quick = tuple(it for it in self.setup if it.when != "long")
         return msgspec.structs.replace(self, setup=quick)
 
 
-def read_checks(folder: Path = CHECKS) -> tuple[Check, ...]:
+def read_checks(folder: Path = CHECKS) -> tuple[CalibrationCheck, ...]:
     """Every check, in the order of their numbers."""
-    found = [document.read(path, Check) for path in folder.glob("*.toml")]
+    found = [document.read(path, CalibrationCheck) for path in folder.glob("*.toml")]
     return tuple(sorted(found, key=lambda check: order(check.id)))
 
 
-def pick(checks: tuple[Check, ...], wanted: str) -> tuple[Check, ...]:
+def select_checks(
+    checks: tuple[CalibrationCheck, ...], wanted: str
+) -> tuple[CalibrationCheck, ...]:
     """Those that a list such as `C1,C6-C9` names.
 
     Raises:
@@ -141,7 +143,7 @@ def pick(checks: tuple[Check, ...], wanted: str) -> tuple[Check, ...]:
         ids = [check.id.upper() for check in checks]
         if first not in ids or (last or first) not in ids:
             raise InputError(
-                f"{part!r} is no check: they are C1 to {checks[-1].id}, as in C1,C6-C9"
+                f"{part!r} is not a check: checks are C1 to {checks[-1].id}, as in C1,C6-C9"
             )
         numbers |= set(ids[ids.index(first) : ids.index(last or first) + 1])
     return tuple(check for check in checks if check.id.upper() in numbers)

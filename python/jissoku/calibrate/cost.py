@@ -7,19 +7,19 @@ from typing import Any
 import msgspec
 
 from jissoku.calibrate import document
-from jissoku.calibrate.check import Ask
+from jissoku.calibrate.check import ToolOptions
 from jissoku.calibrate.record import write_record
 from jissoku.calibrate.tool import Tool
 from jissoku.model import Estimate
 
 CELLS = Path(__file__).parent / "cost.toml"
-SCHEMA = "jissoku.cost/1"
+SCHEMA = "jissoku.cost/2"
 
 # Two rates further apart than this are not the same work.
 RATES_APART_MAX = 0.02
 
 
-class Otherwise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CommandOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How one tool is asked what it has no option for.
 
     Attributes:
@@ -33,45 +33,45 @@ class Otherwise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     files: dict[str, str] = {}
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LoadPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One kind of load.
 
     Attributes:
         oracle: Options of `jissoku oracle`.
-        ask: What both generators must be able to be told.
+        ask: Options that both generators must support.
         otherwise: By the name of a tool.
     """
 
     name: str
     oracle: dict[str, Any]
-    ask: Ask
-    otherwise: dict[str, Otherwise] = {}
+    ask: ToolOptions
+    otherwise: dict[str, CommandOverride] = {}
 
-    def told(self, tool: Tool) -> Ask:
-        """What the tool is told by its own options; a single thread if it can be."""
-        told = self.ask | ({"threads": 1} if "threads" in tool.ask.say else {})
+    def options_for(self, tool: Tool) -> ToolOptions:
+        """Options for the tool; a single thread where supported."""
+        text = self.ask | ({"threads": 1} if "threads" in tool.ask.say else {})
         if tool.name in self.otherwise:
-            told = {k: v for k, v in told.items() if k != self.otherwise[tool.name].instead_of}
-        return told
+            text = {k: v for k, v in text.items() if k != self.otherwise[tool.name].instead_of}
+        return text
 
-    def unable(self, tool: Tool) -> str | None:
+    def unsupported_reason(self, tool: Tool) -> str | None:
         """Why the tool cannot be asked this; None if it can."""
-        return tool.unable(self.told(tool) | {"duration_s": 1})
+        return tool.unsupported_reason(self.options_for(tool) | {"duration_s": 1})
 
 
-class Cells(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LoadPoints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The data file: how long is measured, and under which loads."""
 
     window_s: float
-    cell: tuple[Cell, ...]
+    cell: tuple[LoadPoint, ...]
 
-    def over_unix(self) -> "Cells":
+    def over_unix(self) -> "LoadPoints":
         """The same over Unix sockets."""
         over = (msgspec.structs.replace(it, ask=it.ask | {"unix": True}) for it in self.cell)
         return msgspec.structs.replace(self, cell=tuple(over))
 
 
-class Side(msgspec.Struct, frozen=True, kw_only=True):
+class ToolMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     """One generator in one window.
 
     Attributes:
@@ -98,7 +98,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         return self.cpu_ns / self.answers
 
 
-class Pair(msgspec.Struct, frozen=True, kw_only=True):
+class ToolPair(msgspec.Struct, frozen=True, kw_only=True):
     """Both generators in the same window.
 
     Attributes:
@@ -114,7 +114,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     round: int
     first: int
     window_ns: int
-    sides: tuple[Side, Side]
+    sides: tuple[ToolMeasurement, ToolMeasurement]
     foreign: float
     late_ns: int
     void: str = ""
@@ -131,7 +131,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
         return abs(math.log(one / other)) > math.log1p(RATES_APART_MAX)
 
 
-class Calls(msgspec.Struct, frozen=True, kw_only=True):
+class SyscallCounts(msgspec.Struct, frozen=True, kw_only=True):
     """System calls of one generator in a window of its own, in which nothing was timed.
 
     Attributes:
@@ -155,7 +155,7 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
         return {name: count / self.answers for name, count in ordered}
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
+class CostResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a cell comes to.
 
     Attributes:
@@ -164,7 +164,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         rates_rps: Mean of each.
         user_fractions: Of each, where ticks enough were counted.
         apart: Pairs whose rates differ by more than 2 %.
-        unable: Why there are no pairs.
+        unsupported_reason: Why there are no pairs.
     """
 
     cell: str
@@ -175,7 +175,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     cost_ns: tuple[float, float] | None = None
     rates_rps: tuple[float, float] | None = None
     user_fractions: tuple[float | None, float | None] = (None, None)
-    unable: str = ""
+    unsupported_reason: str = ""
 
 
 class CostRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,17 +199,17 @@ class CostRecord(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
     window_s: float
     is_finished: bool
-    cells: tuple[Cell, ...]
-    figures: tuple[Figure, ...] = ()
+    cells: tuple[LoadPoint, ...]
+    figures: tuple[CostResult, ...] = ()
     overall: Estimate | None = None
-    pairs: tuple[Pair, ...] = ()
-    calls: tuple[Calls, ...] = ()
+    pairs: tuple[ToolPair, ...] = ()
+    calls: tuple[SyscallCounts, ...] = ()
     calls_reason: str = ""
 
 
-def read_cells(path: Path = CELLS) -> Cells:
+def read_cells(path: Path = CELLS) -> LoadPoints:
     """The cells of a data file."""
-    return document.read(path, Cells)
+    return document.read(path, LoadPoints)
 
 
 def write_cost(folder: Path, record: CostRecord) -> Path:

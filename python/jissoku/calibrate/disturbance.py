@@ -5,13 +5,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from jissoku.calibrate.quiet import FOREIGN_MAX
-from jissoku.calibrate.truth import QUANTILES
+from jissoku.calibrate.foreign_cpu import FOREIGN_MAX
+from jissoku.calibrate.oracle_stats import QUANTILES
 
 # An oracle that is as late as this, in one answer of a hundred, ...
 LATE_NS_MAX = 50_000
 
-# ... explains what is off by up to so many times that.
+# ... explains deviations of up to this many times that.
 LATE_TIMES = 5
 
 # What is no time, a count or a share, is not off by more than that because one answer in a hundred
@@ -27,7 +27,7 @@ STALLS_TIMES = 3
 Stalls = Sequence[Mapping[str, Any]]
 
 
-class Shaken(Protocol):
+class RunDisturbance(Protocol):
     """A run, as far as it matters here."""
 
     @property
@@ -43,11 +43,11 @@ class Shaken(Protocol):
         """Every figure that is known; of these, how long answers were served."""
 
 
-def blame(run: Shaken, what: str, got: float, truth: float) -> str:
+def external_cause(run: RunDisturbance, what: str, got: float, truth: float) -> str:
     """What else explains that a figure is off, in a sentence; empty if nothing does.
 
     What was served is known to the nanosecond, so a late oracle is late in the truth as well. But
-    a machine on which it was late did the same to the tool, and nobody saw that. A witness does see
+    a machine on which it was late disturbed the tool equally, unobserved. A witness observes
     when the host takes a core away: the tool's, or the oracle's while requests wait to be read.
 
     Args:
@@ -63,7 +63,7 @@ def blame(run: Shaken, what: str, got: float, truth: float) -> str:
     late = (run.account.get("lateness_ns") or {}).get("p99", 0)
     if late >= LATE_NS_MAX and LATE_TIMES * late >= _off_ns(run, what, got, truth):
         return f"the oracle was {late / 1000:.0f} us late in one answer of a hundred"
-    stalls = [it for it in run.account.get("stalls") or () if it["looks"]]
+    stalls = [it for it in run.account.get("stalls") or () if it["samples"]]
     if stalls and _is_time(what) and got > truth:
         beyond = _beyond(what)
         if beyond is None:
@@ -82,7 +82,7 @@ def _is_time(what: str) -> bool:
     return what.rstrip(")").endswith("_ns")
 
 
-def _off_ns(run: Shaken, what: str, got: float, truth: float) -> float:
+def _off_ns(run: RunDisturbance, what: str, got: float, truth: float) -> float:
     """How far a figure is off, in the time of an answer where it is no time itself."""
     off = abs(got - truth)
     if _is_time(what):
@@ -97,17 +97,17 @@ def _share(stalls: Stalls, length_ns: float) -> float:
     for core in stalls:
         reaching = [it for it in core["at_least"] if it["length_ns"] <= length_ns]
         which = reaching[-1] if reaching else core["at_least"][0]
-        share += float(which["looks"] / core["looks"])
+        share += float(which["samples"] / core["samples"])
     return share
 
 
 def _mean_wait_ns(stalls: Stalls) -> float:
     """How long a moment had to wait on average."""
-    return sum(float(core["waited_ns"] / core["looks"]) for core in stalls)
+    return sum(float(core["waited_ns"] / core["samples"]) for core in stalls)
 
 
 def _served_above(names: Mapping[str, float], limit_ns: float) -> float:
-    """At least so many of the answers were served later than that, whatever the tool does."""
+    """At least this fraction of the responses took longer, whatever the tool does."""
     above = [
         1 - q for name, q in QUANTILES.items() if names.get(f"served.{name}_ns", 0.0) > limit_ns
     ]

@@ -1,4 +1,4 @@
-"""Reads the TOML files of checks and tools, and refuses a key that nobody knows."""
+"""Reads the TOML files of checks and tools; unknown keys are errors."""
 
 import tomllib
 from pathlib import Path

@@ -20,7 +20,7 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
 }  # fmt: skip
 
 
-class Unknown(Exception):  # noqa: N818 - a figure that nobody reported is no error
+class UnreportedValue(Exception):  # noqa: N818 - an unreported value is not an error
     """A figure that the expression needs is not there."""
 
 
@@ -35,11 +35,11 @@ def value(text: str, names: Names) -> float:
     try:
         tree = ast.parse(text, mode="eval")
     except SyntaxError as error:
-        raise InputError(f"{text!r} is no expression: {error.msg}") from error
+        raise InputError(f"{text!r} is an invalid expression: {error.msg}") from error
     try:
         return _value(tree.body, names)
     except ZeroDivisionError as error:
-        raise Unknown(text) from error
+        raise UnreportedValue(text) from error
 
 
 def _value(node: ast.expr, names: Names) -> float:
@@ -55,12 +55,12 @@ def _value(node: ast.expr, names: Names) -> float:
         case ast.Name() | ast.Attribute():
             return _named(ast.unparse(node), names)
         case _:
-            raise InputError(f"{ast.unparse(node)!r} is no arithmetic over figures")
+            raise InputError(f"{ast.unparse(node)!r} is not arithmetic over reported values")
 
 
 def _named(name: str, names: Names) -> float:
     if name not in names:
-        raise Unknown(name)
+        raise UnreportedValue(name)
     return names[name]
 
 
@@ -68,8 +68,8 @@ def _called(function: str, arguments: list[ast.expr], names: Names) -> float:
     if function == "known" and len(arguments) == 1:
         try:
             return _value(arguments[0], names)
-        except Unknown:
+        except UnreportedValue:
             return 0.0
     if function not in FUNCTIONS:
-        raise InputError(f"{function!r} is no function that figures have")
+        raise InputError(f"{function!r} is an unknown function")
     return FUNCTIONS[function](*(_value(argument, names) for argument in arguments))

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import msgspec
 
-from jissoku.calibrate.check import Setup
+from jissoku.calibrate.check import Scenario
 from jissoku.errors import JissokuError
 
 # Starting one, which takes memory for two million requests first.
@@ -19,14 +19,14 @@ START_S = 20.0
 END_S = 60.0
 
 
-# Of the real-time classes' 1 to 99: before everybody who has none, behind the kernel's own.
+# Real-time priority (1 to 99): above all normal processes, below the kernel's threads.
 PRIORITY = 5
 
 # The first of all who have no real-time class (sched(7)).
-NICEST = -20
+HIGHEST_PRIORITY = -20
 
 # The threads that see whether the generator's cores stand still.
-WITNESS = "witness"
+WITNESS = "stall-monitor"
 
 
 class CalibrationError(JissokuError):
@@ -37,7 +37,7 @@ class Oracle:
     """An oracle that runs, as a context manager."""
 
     def __init__(
-        self, setup: Setup, folder: Path, cores: tuple[int, ...], tools: tuple[int, ...] = ()
+        self, setup: Scenario, folder: Path, cores: tuple[int, ...], tools: tuple[int, ...] = ()
     ) -> None:
         """It runs on `cores`; with those of the `tools`, it also looks whether any stands still."""
         self._log = folder / "log"
@@ -47,7 +47,7 @@ class Oracle:
         words = [sys.executable, "-m", "jissoku", "oracle", "--until-eof"]
         words += ["--listen", listen, "--cores", ",".join(map(str, cores)), "--log", str(self._log)]
         if tools:
-            words += ["--witness", ",".join(map(str, sorted({*cores, *tools})))]
+            words += ["--stall-monitor", ",".join(map(str, sorted({*cores, *tools})))]
         for option, value in setup.oracle.items():
             values = value if isinstance(value, list) else [value]
             for one in values:
@@ -67,37 +67,37 @@ class Oracle:
         line = self._process.stdout.readline().strip()
         watchdog.cancel()
         if not line.startswith("listening on "):
-            raise CalibrationError(f"the oracle did not start: {self._last_words()}")
-        self._is_witness_first = _put_first(self._process.pid)
-        self.holes = holes(line.removeprefix("listening on ").rstrip("/"), socket_path)
+            raise CalibrationError(f"the oracle did not start: {self._stderr()}")
+        self._is_witness_first = _raise_priority(self._process.pid)
+        self.holes = placeholder_values(line.removeprefix("listening on ").rstrip("/"), socket_path)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()  # It has ended long ago, unless something went wrong here.
+        self._process.kill()  # Normally it has ended already.
         self._process.communicate()
 
     def end(self) -> dict[str, Any]:
         """Ends it, and returns its account."""
         try:
-            told, _ = self._process.communicate(timeout=END_S)
-            account: dict[str, Any] = msgspec.json.decode(told)
+            text, _ = self._process.communicate(timeout=END_S)
+            account: dict[str, Any] = msgspec.json.decode(text)
         except subprocess.TimeoutExpired as error:
             raise CalibrationError(f"the oracle did not end within {END_S:.0f} s") from error
         except msgspec.DecodeError as error:
-            raise CalibrationError(f"the oracle told nothing: {self._last_words()}") from error
+            raise CalibrationError(f"the oracle reported nothing: {self._stderr()}") from error
         if not self._is_witness_first:
             # It had to wait for the generator itself, and took that for a core that stands still.
             account["stalls"] = []
         return account
 
-    def _last_words(self) -> str:
+    def _stderr(self) -> str:
         self._process.kill()
         return self._process.communicate()[1].strip()
 
 
-def _put_first(pid: int) -> bool:
+def _raise_priority(pid: int) -> bool:
     """Has its threads run before others on their cores, where we may do that.
 
     A witness is in a real-time class (sched(7)). The oracle itself is not, but first among those
@@ -115,13 +115,13 @@ def _put_first(pid: int) -> bool:
             if is_witness:
                 os.sched_setscheduler(number, os.SCHED_FIFO, os.sched_param(PRIORITY))
             else:
-                os.setpriority(os.PRIO_PROCESS, number, NICEST)
+                os.setpriority(os.PRIO_PROCESS, number, HIGHEST_PRIORITY)
         except (PermissionError, ProcessLookupError):
             is_witness_first &= not is_witness
     return is_witness_first
 
 
-def holes(url: str, socket_path: Path) -> dict[str, str]:
+def placeholder_values(url: str, socket_path: Path) -> dict[str, str]:
     """What the holes of a tool's command line are filled with."""
     if url.startswith("unix:"):
         return {"url": "http://localhost/", "socket": str(socket_path), "host": "", "port": ""}

@@ -125,7 +125,7 @@ def _read(path: Path) -> Scorecard:
     try:
         card = msgspec.json.decode(path.read_bytes(), type=Scorecard)
     except (OSError, msgspec.MsgspecError) as error:
-        raise InputError(f"{path} is no scorecard: {error}") from error
+        raise InputError(f"{path} is not a scorecard: {error}") from error
     if card.schema != SCHEMA:
         raise InputError(f"{path}: schema {card.schema!r}; this version reads {SCHEMA!r}")
     return card

@@ -14,23 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jissoku.calibrate import reading, samples, truth
-from jissoku.calibrate.check import Ask, Disturbance, Setup
-from jissoku.calibrate.oracle import NICEST, Oracle, holes
-from jissoku.calibrate.quiet import Look, Watch
-from jissoku.calibrate.tool import Found
-from jissoku.model import Cores
+from jissoku.calibrate import oracle_stats, report_parser, samples
+from jissoku.calibrate.check import Disturbance, Scenario, ToolOptions
+from jissoku.calibrate.foreign_cpu import ForeignCpuMonitor, Look
+from jissoku.calibrate.oracle import HIGHEST_PRIORITY, Oracle, placeholder_values
+from jissoku.calibrate.tool import InstalledTool
+from jissoku.model import CoreAssignment
 
 # What a tool may take beyond what was asked of it; one that waits for time-outs takes a while.
 GRACE_S = 25.0
 
-# What the oracle's bodies are made of, and how long they are unless it is told.
+# Contents of the oracle's bodies, and their default length.
 PATTERN = "".join(map(chr, range(ord(" "), ord("~") + 1)))
 BODY_SIZE = 13
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ScenarioResult:
     """What came of a set-up.
 
     Attributes:
@@ -38,7 +38,7 @@ class Outcome:
         command: The tool's command line, without anything that belongs to this machine.
         report: The end of what the tool printed.
         code: How it exited; None when it had to be killed.
-        account: The oracle's own account; empty where nobody listened.
+        account: The oracle's own account; empty where nothing listened.
         foreign: The share of the cores' time that others used meanwhile.
     """
 
@@ -52,7 +52,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ran:
+class _ToolRun:
     """What a tool printed and how it ended, as it was; `here` is what belongs to this machine."""
 
     report: str
@@ -65,7 +65,7 @@ class _Ran:
         return scrub(text, self.here)
 
 
-def of_this_machine(found: Found, filled: Mapping[str, str]) -> dict[str, str]:
+def local_strings(found: InstalledTool, filled: Mapping[str, str]) -> dict[str, str]:
     """The values that no record may hold, and what it says instead."""
     here = {value: f"{{{name}}}" for name, value in filled.items() if len(value) > 4}
     return here | {found.program: found.tool.name, sys.executable: "python"}
@@ -78,13 +78,13 @@ def scrub(text: str, here: Mapping[str, str]) -> str:
     return text
 
 
-class Bench:
+class ScenarioRunner:
     """Runs set-ups for one tool."""
 
     def __init__(
         self,
-        found: Found,
-        cores: Cores,
+        found: InstalledTool,
+        cores: CoreAssignment,
         look: Look,
         waits_for: Callable[[subprocess.Popen[Any]], object],
     ) -> None:
@@ -94,38 +94,42 @@ class Bench:
         self._look = look
         self._waits_for = waits_for
 
-    def run(self, setup: Setup, ask: Ask) -> Outcome:
-        """Runs the tool once, told `ask`, against the oracle of the set-up.
+    def run(self, setup: Scenario, ask: ToolOptions) -> ScenarioResult:
+        """Runs the tool once, with the options `ask`, against the oracle of the set-up.
 
         Raises:
             CalibrationError: The oracle broke.
         """
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            watch = Watch(tuple({*self._cores.server, *self._cores.stopwatch}), self._look)
+            watch = ForeignCpuMonitor(
+                tuple({*self._cores.server, *self._cores.generator}), self._look
+            )
             if setup.closed:
-                ran = self._tool(setup, ask, _nobody(), folder)
+                ran = self._tool(setup, ask, _closed_port(), folder)
                 names: dict[str, float] = {}
                 account: dict[str, Any] = {}
-                foreign = watch.foreign()
+                foreign = watch.foreign_fraction()
             else:
-                oracle = Oracle(setup, folder, self._cores.server, self._cores.stopwatch)
+                oracle = Oracle(setup, folder, self._cores.server, self._cores.generator)
                 with oracle:
                     ran = self._tool(setup, ask, oracle.holes, folder)
                     account = oracle.end()
-                foreign = watch.foreign()
-                entries = truth.read(folder / "log")
-                names = truth.figures(entries, account, float(ask.get("timeout_s", 1e9)))
+                foreign = watch.foreign_fraction()
+                entries = oracle_stats.read(folder / "log")
+                names = oracle_stats.oracle_values(
+                    entries, account, float(ask.get("timeout_s", 1e9))
+                )
                 account = {k: v for k, v in account.items() if k not in ("arrivals", "in_flight")}
-            raw = samples.figures(self.found.tool.samples, folder)
+            raw = samples.sample_values(self.found.tool.samples, folder)
         names |= {f"asked.{k}": float(v) for k, v in ask.items() if isinstance(v, int | float)}
-        figures = reading.figures(self.found.tool.read, ran.report) | raw
+        figures = report_parser.read_values(self.found.tool.read, ran.report) | raw
         names |= {f"tool.{name}": number for name, number in figures.items()}
         names |= {
             "tool.exit": float(-1 if ran.code is None else ran.code),
             "tool.hung": float(ran.code is None),
         }
-        return Outcome(
+        return ScenarioResult(
             setup=setup.name,
             names=names,
             command=ran.scrubbed(" ".join(ran.words)),
@@ -135,7 +139,9 @@ class Bench:
             foreign=foreign,
         )
 
-    def _tool(self, setup: Setup, ask: Ask, where: Mapping[str, str], folder: Path) -> "_Ran":
+    def _tool(
+        self, setup: Scenario, ask: ToolOptions, where: Mapping[str, str], folder: Path
+    ) -> "_ToolRun":
         """Runs the tool to its end."""
         tool = self.found.tool
         filled = dict(where) | {
@@ -152,7 +158,9 @@ class Bench:
         if tool.ask.then and code == 0:
             code = self._one([w.format_map(filled) for w in tool.ask.then], folder, GRACE_S, None)
         report = (folder / "report").read_text(encoding="utf-8", errors="replace")
-        return _Ran(report=report, code=code, words=words, here=of_this_machine(self.found, filled))
+        return _ToolRun(
+            report=report, code=code, words=words, here=local_strings(self.found, filled)
+        )
 
     def _one(
         self, words: list[str], folder: Path, limit_s: float, disturb: Disturbance | None
@@ -162,7 +170,7 @@ class Bench:
         try:
             self._waits_for(process)
             if disturb is not None:
-                _disturb(process, disturb)
+                _apply_disturbance(process, disturb)
             return process.wait(limit_s)
         except subprocess.TimeoutExpired:
             return None
@@ -174,33 +182,33 @@ def _body(size: int) -> str:
     return (PATTERN * (size // len(PATTERN) + 1))[:size]
 
 
-def _nobody() -> dict[str, str]:
-    """A port that nobody listens on."""
+def _closed_port() -> dict[str, str]:
+    """A port without a listener."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    return holes(f"http://127.0.0.1:{port}", Path())
+    return placeholder_values(f"http://127.0.0.1:{port}", Path())
 
 
-def _disturb(process: subprocess.Popen[Any], what: Disturbance) -> None:
+def _apply_disturbance(process: subprocess.Popen[Any], what: Disturbance) -> None:
     if what.stop_for_s:
-        _pass(process, what.stop_at_s)
-        with suppress(ProcessLookupError):  # Whoever has ended cannot be stopped.
+        _sleep(process, what.stop_at_s)
+        with suppress(ProcessLookupError):  # It has ended already.
             os.killpg(process.pid, signal.SIGSTOP)
             time.sleep(what.stop_for_s)
             os.killpg(process.pid, signal.SIGCONT)
     if what.clock_step_s:
-        _pass(process, what.stop_at_s)
+        _sleep(process, what.stop_at_s)
         start = time.monotonic()
         before = time.clock_gettime(time.CLOCK_REALTIME)
         time.clock_settime(time.CLOCK_REALTIME, before + what.clock_step_s)
         try:
-            _pass(process, what.stop_at_s)
+            _sleep(process, what.stop_at_s)
         finally:
             time.clock_settime(time.CLOCK_REALTIME, before + time.monotonic() - start)
 
 
-def _pass(process: subprocess.Popen[Any], seconds: float) -> None:
+def _sleep(process: subprocess.Popen[Any], seconds: float) -> None:
     """Lets time pass, less of it when the tool ends before."""
     try:
         process.wait(seconds)
@@ -211,8 +219,9 @@ def _pass(process: subprocess.Popen[Any], seconds: float) -> None:
 def start_session(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
     """Starts a tool as the leader of a session of its own; what it says is the file `report`.
 
-    Where we may, it goes before everybody else on its core. A real-time class would keep others out
-    altogether, but threads of one tool would then no longer take turns as they do in daily life.
+    Where permitted, it gets the highest priority on its core. A real-time class would keep others
+    out altogether, but threads of one tool would then no longer take turns as they do in daily
+    life.
     """
     with (folder / "report").open("wb") as report:
         process = subprocess.Popen(
@@ -224,7 +233,7 @@ def start_session(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     with suppress(PermissionError, ProcessLookupError):
-        os.setpriority(os.PRIO_PGRP, process.pid, NICEST)
+        os.setpriority(os.PRIO_PGRP, process.pid, HIGHEST_PRIORITY)
     return process
 
 

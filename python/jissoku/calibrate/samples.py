@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from jissoku.calibrate.reading import rank
-from jissoku.calibrate.truth import exponential_distance, lag1
+from jissoku.calibrate.oracle_stats import ks_statistic, lag1
+from jissoku.calibrate.report_parser import rank
 
-# Of fewer gaps nobody can tell how they are spread.
+# Fewer gaps give no estimate of their distribution.
 GAPS_MIN = 100
 
 # Shares of the samples that do not exceed a percentile, by the name that figures have.
@@ -42,7 +42,7 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     where: dict[str, str] = {}
 
 
-def figures(wanted: Samples | None, folder: Path) -> dict[str, float]:
+def sample_values(wanted: Samples | None, folder: Path) -> dict[str, float]:
     """Count, sum, extremes and percentiles of the latencies, and how random the due times are.
 
     Nothing if they were not written.
@@ -60,7 +60,7 @@ def figures(wanted: Samples | None, folder: Path) -> dict[str, float]:
         }
     gaps = np.diff(np.sort(np.array(due, dtype=np.float64)))
     if len(gaps) >= GAPS_MIN and gaps.mean() > 0:
-        found["raw_due_ks"] = exponential_distance(gaps)
+        found["raw_due_ks"] = ks_statistic(gaps)
         found["raw_due_lag1"] = lag1(gaps)
     return found
 

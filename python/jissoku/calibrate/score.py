@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-from jissoku.calibrate.check import Check, Expectation
-from jissoku.calibrate.disturbance import blame
-from jissoku.calibrate.expression import Unknown, value
+from jissoku.calibrate.check import CalibrationCheck, Expectation
+from jissoku.calibrate.disturbance import external_cause
+from jissoku.calibrate.expression import UnreportedValue, value
 from jissoku.calibrate.record import Evidence
-from jissoku.calibrate.run import Outcome
+from jissoku.calibrate.run import ScenarioResult
 
-# A deviation up to so many tolerances is a B.
+# A deviation of up to this many tolerances is graded B.
 B_TOLERANCES = 3
 
 
@@ -24,13 +24,15 @@ class Grade(StrEnum):
     VOID = "void"
     NOT_OFFERED = "not offered"
     NOT_HERE = "not testable here"
-    TOLD = "told"
+    INFO = "told"
 
 
-WORST_FIRST = (Grade.F, Grade.VOID, Grade.B, Grade.A, Grade.TOLD)
+WORST_FIRST = (Grade.F, Grade.VOID, Grade.B, Grade.A, Grade.INFO)
 
 
-def score(check: Check, outcomes: Mapping[str, Outcome]) -> tuple[Grade, tuple[Evidence, ...]]:
+def score(
+    check: CalibrationCheck, outcomes: Mapping[str, ScenarioResult]
+) -> tuple[Grade, tuple[Evidence, ...]]:
     """Judges a tool by the outcomes of a check's set-ups, by their names.
 
     An outcome that is not there was not offered by the tool.
@@ -40,7 +42,7 @@ def score(check: Check, outcomes: Mapping[str, Outcome]) -> tuple[Grade, tuple[E
         outcome = outcomes.get(setup.name)
         for expectation in setup.expect if outcome else ():
             assert outcome is not None
-            evidence += judge(expectation, outcome, is_timed=check.times(expectation))
+            evidence += judge(expectation, outcome, is_timed=check.is_void_if_late(expectation))
     return worst(Grade(found.grade) for found in evidence), tuple(evidence)
 
 
@@ -50,7 +52,9 @@ def worst(grades: Iterable[Grade]) -> Grade:
     return next((grade for grade in WORST_FIRST if grade in there), Grade.NOT_OFFERED)
 
 
-def judge(expectation: Expectation, outcome: Outcome, *, is_timed: bool = False) -> list[Evidence]:
+def judge(
+    expectation: Expectation, outcome: ScenarioResult, *, is_timed: bool = False
+) -> list[Evidence]:
     """The evidence of one expectation: none where the tool does not report the figure.
 
     Where `is_timed`, a figure that is off is void if something else than the tool explains it. One
@@ -62,7 +66,7 @@ def judge(expectation: Expectation, outcome: Outcome, *, is_timed: bool = False)
     return [evidence for evidence in found if evidence is not None]
 
 
-def _says(expectation: Expectation, outcome: Outcome) -> Evidence:
+def _says(expectation: Expectation, outcome: ScenarioResult) -> Evidence:
     assert expectation.says is not None
     match = re.search(expectation.says, outcome.report)
     return Evidence(
@@ -75,29 +79,29 @@ def _says(expectation: Expectation, outcome: Outcome) -> Evidence:
 
 
 def _one(
-    expectation: Expectation, outcome: Outcome, each: str, *, is_timed: bool
+    expectation: Expectation, outcome: ScenarioResult, each: str, *, is_timed: bool
 ) -> Evidence | None:
     what = expectation.of.replace("{each}", each)
     try:
         bound = _bound(expectation, outcome.names, each)
-    except Unknown:
+    except UnreportedValue:
         return None  # The oracle has no such figure: nothing was answered at all.
     try:
         got = value(what, outcome.names)
-    except Unknown as missing:
+    except UnreportedValue as unavailable:
         if not expectation.required:
             return None
         return Evidence(
             setup=outcome.setup,
             what=what,
             expected=_shown(bound.truth, what),
-            got=f"{missing} is not reported",
+            got=f"{unavailable} is not reported",
             grade=Grade.F,
         )
-    grade = bound.grade(got) if expectation.graded else Grade.TOLD
+    grade = bound.grade(got) if expectation.graded else Grade.INFO
     void = ""
     if is_timed and grade in {Grade.B, Grade.F}:
-        void = blame(outcome, what, got, bound.truth)
+        void = external_cause(outcome, what, got, bound.truth)
     return Evidence(
         setup=outcome.setup,
         what=what,

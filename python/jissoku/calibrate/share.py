@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jissoku.calibrate.truth import Entries
+from jissoku.calibrate.oracle_stats import Entries
 
 
 @dataclass(frozen=True, slots=True)

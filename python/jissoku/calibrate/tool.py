@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from jissoku.calibrate import document
-from jissoku.calibrate.check import Ask
-from jissoku.calibrate.reading import Figure
+from jissoku.calibrate.check import ToolOptions
+from jissoku.calibrate.report_parser import FigurePattern
 from jissoku.calibrate.samples import Samples
 from jissoku.errors import InputError
 
@@ -23,7 +23,7 @@ TOOLS = Path(__file__).parent / "tools"
 VERSION_S = 20
 
 
-class Get(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Installation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to get it.
 
     Attributes:
@@ -39,7 +39,7 @@ class Get(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     pattern: str
 
 
-class Asking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CommandLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to ask it.
 
     Attributes:
@@ -68,38 +68,38 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     Attributes:
         about: What it is, for a person who meets it here.
         read: Where its report has each figure.
-        samples: Where it writes every request down, if it can be told to.
+        samples: Its log of all requests, if it can write one.
         lacks: Why something cannot be asked of it or is not in its report.
         deviates: Its own documents say so: by a check's id, a sentence. Such a failure is a B.
     """
 
     name: str
     about: str
-    get: Get
-    ask: Asking
-    read: dict[str, Figure]
+    get: Installation
+    ask: CommandLine
+    read: dict[str, FigurePattern]
     samples: Samples | None = None
     lacks: dict[str, str] = {}
     deviates: dict[str, str] = {}
 
-    def unable(self, ask: Ask) -> str | None:
+    def unsupported_reason(self, ask: ToolOptions) -> str | None:
         """Why this cannot be asked of it; None if it can."""
         for thing in ask:
             if thing not in self.ask.say and thing not in ("about_s", "unix"):
-                return self.lacks.get(thing, f"{self.name} has no way to be told {thing}")
+                return self.lacks.get(thing, f"{self.name} does not support {thing}")
         if "unix" in ask and "unix" not in self.ask.say:
             return self.lacks.get("unix", f"{self.name} has no Unix sockets")
         for thing in self.ask.requires:
             if thing not in ask:
-                return self.lacks.get(f"without {thing}", f"{self.name} needs to be told {thing}")
+                return self.lacks.get(f"without {thing}", f"{self.name} requires {thing}")
         for one, other in self.ask.excludes:
             if one in ask and other in ask:
-                return f"{self.name} cannot be told {one} and {other} together"
+                return f"{self.name} does not support {one} and {other} together"
         return None
 
-    def command(self, ask: Ask, values: Mapping[str, str]) -> list[str]:
+    def command(self, ask: ToolOptions, values: Mapping[str, str]) -> list[str]:
         """The command line for what is asked; `values` fill the holes."""
-        everything = dict(values) | _spelled(ask)
+        everything = dict(values) | _option_values(ask)
         if "one_shot" not in ask:
             ask = ask | {"reuse": True}
         words = list(self.ask.always)
@@ -110,7 +110,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return [word.format_map(everything) for word in words]
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class InstalledTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that is here."""
 
     tool: Tool
@@ -124,7 +124,7 @@ def read_tools(folder: Path = TOOLS) -> dict[str, Tool]:
     return {tool.name: tool for tool in found}
 
 
-def find(tool: Tool, home: Path) -> Found:
+def find_tool(tool: Tool, home: Path) -> InstalledTool:
     """Finds a tool on the search path, or in the folder where its own ways of getting put it.
 
     Raises:
@@ -144,16 +144,18 @@ def find(tool: Tool, home: Path) -> Found:
         raise InputError(f"{tool.name} is not here: {how}")
     words = [word.format(program=program, python=sys.executable) for word in tool.get.version]
     try:
-        told = subprocess.run(words, capture_output=True, text=True, timeout=VERSION_S, check=False)
+        text = subprocess.run(words, capture_output=True, text=True, timeout=VERSION_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InputError(f"{tool.name} does not run here: {error}") from error
-    version = re.search(tool.get.pattern, told.stdout + told.stderr)
+    version = re.search(tool.get.pattern, text.stdout + text.stderr)
     if version is None:
-        raise InputError(f"{tool.name} does not tell its version here, so it may not be it: {how}")
-    return Found(tool=tool, program=program, version=version[1])
+        raise InputError(
+            f"{tool.name} does not report its version, so it may be another program: {how}"
+        )
+    return InstalledTool(tool=tool, program=program, version=version[1])
 
 
-def _spelled(ask: Ask) -> dict[str, Any]:
+def _option_values(ask: ToolOptions) -> dict[str, Any]:
     """What is asked, in the units that tools want."""
     words = dict(ask)
     for thing in ("duration_s", "timeout_s"):

@@ -14,7 +14,7 @@ def main() -> None:
     """Runs `jissoku VERB ...` and exits with its code."""
     if len(sys.argv) > 1 and sys.argv[1] in NATIVE:
         _native()
-    from jissoku.cli.verbs import run  # noqa: PLC0415 - the lab's imports take a second
+    from jissoku.cli.commands import run  # noqa: PLC0415 - the lab's imports take a second
 
     run()
 
@@ -22,6 +22,6 @@ def main() -> None:
 def _native() -> None:
     from jissoku._native import run  # noqa: PLC0415 - so that the lab's verbs can say what is missing
 
-    # Python's own handler would only set a flag that nobody reads while the native half runs.
+    # Python's handler would only set a flag, which is not read while native code runs.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(run(["jissoku", *sys.argv[1:]]))

@@ -1,4 +1,4 @@
-"""`jissoku calibrate`: does a load generator tell the truth?"""
+"""`jissoku calibrate`: are a load generator's results right?"""
 
 from pathlib import Path
 from typing import Any, Self
@@ -9,17 +9,26 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
-from jissoku.calibrate import Check, Scorecard, find, read_cards, read_checks, read_tools, to_html
-from jissoku.calibrate.check import pick
-from jissoku.calibrate.page import evidence, tally
+from jissoku.calibrate import (
+    CalibrationCheck,
+    Scorecard,
+    find_tool,
+    read_cards,
+    read_checks,
+    read_tools,
+    to_html,
+)
+from jissoku.calibrate.check import select_checks
 from jissoku.calibrate.record import Score
-from jissoku.cli import exits
+from jissoku.calibrate.scorecard_html import evidence, tally
+from jissoku.cli import exit_codes
 from jissoku.cli.cost import cost as measure_cost
+from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.version import version_line
 from jissoku.errors import InputError
 from jissoku.observe import cores
-from jissoku.pipeline.calibration import Plan, calibrate as run_calibration
-from jissoku.targets.place import default_cache
+from jissoku.pipeline.calibration import CalibrationPlan, calibrate as run_calibration
+from jissoku.targets.build_paths import default_cache
 
 # Of the ten minutes that a quick pass may take; the rest is for starting, ending and the page.
 QUICK_BUDGET_MIN = 9.5
@@ -36,22 +45,24 @@ COLOURS = {"A": "green", "B": "yellow", "F": "bold red"}
     "--budget",
     type=click.FloatRange(min=0),
     metavar="MINUTES",
-    help="Begin no void check again that would end later.  "
-    "[default: 9.5, or with --long half as long again as all checks take once]",
+    help="Repeat void checks only within this time.  "
+    "[default: 9.5, or with --long 1.5 times the time of all checks]",
 )
-@click.option("--checks", metavar="LIST", help="Only these, as in C1,C6-C9.")
+@click.option(
+    "--checks", metavar="LIST", help="Run only these checks, such as C1,C6-C9. Default: all."
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("runs/calibrate"),
     show_default=True,
-    help="Folder for records and the scorecard; what is there of other tools stays.",
+    help="Directory for records and the scorecard; records of other tools are kept.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the tool's record as JSON.")
 @click.option(
     "--cost",
     metavar="AGAINST",
-    help="CPU time per request instead, in pairs with this tool at the same rate.",
+    help="Measure CPU time per request instead, paired with this tool at the same rate.",
 )
 @click.option(
     "--pairs",
@@ -61,12 +72,14 @@ COLOURS = {"A": "green", "B": "yellow", "F": "bold red"}
     help="With --cost: pairs for each kind of load.",
 )
 @click.option("--unix", is_flag=True, help="With --cost: over Unix sockets.")
-@click.option("--allow-clock", is_flag=True, help="C19 may step this machine's clock, as root.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option(
+    "--allow-clock", is_flag=True, help="Allow C19 to step this machine's clock (needs root)."
+)
+@click.option("--quiet", is_flag=True, help="Print no progress.")
 def calibrate(tool: str | None, **given: Any) -> int:
-    """Score a load generator, TOOL, against a server whose every act is known.
+    """Score a load generator, TOOL, against a server of known behaviour.
 
-    Without TOOL, those that are described are listed, and how to get them.
+    Without TOOL, lists the known tools and how to install them.
 
     Exit codes: 0 every grade is an A or B, 2 bad input, 3 a check failed, 4 void or nothing graded,
     130 interrupted.
@@ -74,33 +87,36 @@ def calibrate(tool: str | None, **given: Any) -> int:
     known = read_tools()
     home = default_cache() / "tools"
     if given["cost"] is None and given["unix"]:
-        raise InputError("--unix goes with --cost: a check says itself what it listens on")
+        raise InputError("--unix requires --cost: each check defines its own address")
     if given["cost"] is not None and tool is None:
-        raise InputError(f"--cost {given['cost']} needs a tool that is held against it")
+        raise InputError(f"--cost {given['cost']} needs a tool to compare with")
     if tool is None:
         _list(home)
-        return exits.FINE
+        return exit_codes.OK
     if tool not in known:
         raise InputError(f"no tool is called {tool!r}: there are {', '.join(known)}")
+    lock_machine()
     if given["cost"] is not None:
         return measure_cost((tool, given["cost"]), known, home, **given)
     checks = read_checks()
-    wanted = pick(checks, given["checks"]) if given["checks"] else checks
-    wanted = tuple(check.shortened() if given["quick"] else check.lengthened() for check in wanted)
+    wanted = select_checks(checks, given["checks"]) if given["checks"] else checks
+    wanted = tuple(
+        check.quick_variant() if given["quick"] else check.long_variant() for check in wanted
+    )
     budget = given["budget"]
     if budget is None and given["quick"]:
         budget = QUICK_BUDGET_MIN
-    plan = Plan(
-        found=find(known[tool], home),
+    plan = CalibrationPlan(
+        found=find_tool(known[tool], home),
         checks=wanted,
         mode="quick" if given["quick"] else "long",
-        cores=cores.split(cores.allowed()),
+        cores=cores.partition_cores(cores.available_cores()),
         folder=given["out"],
         version=version_line(),
         allows=frozenset({"clock"} if given["allow_clock"] else ()),
         budget_s=None if budget is None else budget * 60,
     )
-    with _Show(quiet=given["quiet"] or given["as_json"]) as show:
+    with _CalibrationDisplay(quiet=given["quiet"] or given["as_json"]) as show:
         card = run_calibration(plan, show)
     page = given["out"] / "scorecard.html"
     page.write_text(to_html(checks, read_cards(given["out"])), encoding="utf-8")
@@ -117,10 +133,10 @@ def calibrate(tool: str | None, **given: Any) -> int:
 def _code(card: Scorecard) -> int:
     grades = {score.grade for score in card.scores}
     if not card.is_finished:
-        return exits.INTERRUPTED
+        return exit_codes.INTERRUPTED
     if "F" in grades:
-        return exits.BOUND_BROKEN
-    return exits.UNDECIDED if "void" in grades or not grades & {"A", "B"} else exits.FINE
+        return exit_codes.BOUND_EXCEEDED
+    return exit_codes.UNDECIDED if "void" in grades or not grades & {"A", "B"} else exit_codes.OK
 
 
 def _table(card: Scorecard) -> Table:
@@ -140,14 +156,14 @@ def _list(home: Path) -> None:
         table.add_column(heading)
     for name, tool in read_tools().items():
         try:
-            here = f"[green]{find(tool, home).version}[/]"
+            here = f"[green]{find_tool(tool, home).version}[/]"
         except InputError as error:
             here = str(error)
         table.add_row(name, here, " ".join(tool.about.split()))
     Console(highlight=False).print(table)
 
 
-class _Show:
+class _CalibrationDisplay:
     """A bar on a terminal, a line for each check where there is none."""
 
     def __init__(self, *, quiet: bool) -> None:
@@ -178,7 +194,7 @@ class _Show:
             sentence = f"{checks} checks, some {seconds / 60:.1f} min; void ones are repeated"
             self._console.print(f"{sentence} if they end within {budget_s / 60:.1f} min")
 
-    def begins(self, check: Check, done: int, total: int, seconds_left: float) -> None:
+    def begins(self, check: CalibrationCheck, done: int, total: int, seconds_left: float) -> None:
         """Moves the bar."""
         minutes = f"{seconds_left / 60:.0f} min"
         left = minutes if seconds_left >= 90 else f"{seconds_left:.0f} s"

@@ -1,4 +1,4 @@
-"""`jissoku compare`: who is faster, by how much, and is it proven?"""
+"""`jissoku compare`: differences of CPU cost, latency and capacity, with intervals."""
 
 import dataclasses
 import datetime as dt
@@ -9,23 +9,26 @@ from typing import Any
 
 import click
 
-from jissoku.cli import exits, flags
-from jissoku.cli.contestants import FLOOR, Field, Wanted, folder_for, gather
-from jissoku.cli.progress import Show
-from jissoku.cli.publish import publish
-from jissoku.cli.quantity import Rate
-from jissoku.cli.shapes import shapes
-from jissoku.cli.sides import sides
+from jissoku.cli import exit_codes, shared_options
+from jissoku.cli.core_assignment import core_assignment
+from jissoku.cli.machine_lock import lock_machine
+from jissoku.cli.noise import UNKNOWN, noise_floors
+from jissoku.cli.param_types import LatencyObjective, MethodName, Rate
+from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli.raw_requests import read_raw_requests
+from jissoku.cli.selection import FLOOR, PreparedSelection, Selection, folder_for, prepare_targets
 from jissoku.cli.version import version_line
-from jissoku.design.mode import EFFORTS, Effort
+from jissoku.cli.write_reports import write_report
+from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan
 from jissoku.errors import InputError
-from jissoku.model import Mode, Reuse, Transport, Workload
-from jissoku.pipeline import Contestant, Pace, Question, compare as run_campaign
+from jissoku.model import ConnectionMode, Method, Mode, Transport, Workload
+from jissoku.observe.capacity import Objective
+from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm, compare as run_campaign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the command line said; the names are the options'."""
+class CompareOptions:
+    """Values of the command line; fields are named as the options."""
 
     arms: tuple[str, ...]
     quick: bool
@@ -40,14 +43,17 @@ class Options:
     connections: int
     rate: int | None
     closed_loop: bool
+    method_name: Method | None
+    objective: Objective
     pipeline: int
     keepalive: bool
     unix: bool
     blocks: int | None
+    check_blocks: int | None
     seed: int | None
     out: Path | None
     server_cores: str | None
-    stopwatch_cores: str | None
+    generator_cores: str | None
     as_json: bool
     quiet: bool
 
@@ -57,26 +63,29 @@ class Options:
 @click.option(
     "--quick/--standard",
     default=True,
-    help="Nine blocks of one second (the default), or 10 to 40 of three until all is within 1 %.",
+    help="Nine blocks at three loads (the default), or 10 to 40 at all loads of the grid, until"
+    " every ratio above the light load is within 1 %.",
 )
 @click.option(
     "--cmd",
     multiple=True,
     metavar="NAME=COMMAND",
-    help="Race a command; {port} (or {socket}) stands for where it is to listen.",
+    help="Compare a command; {port} (or {socket}) is replaced by its address.",
 )
-@click.option("--url", multiple=True, metavar="NAME=URL", help="Race a server that runs already.")
-@flags.recipes
-@flags.path
-@click.option("-m", "--method", default="GET", show_default=True)
-@flags.header
-@click.option("--body", help="Sent with each request; @FILE reads it from a file.")
+@click.option(
+    "--url", multiple=True, metavar="NAME=URL", help="Compare an external server at this URL."
+)
+@shared_options.recipes
+@shared_options.path
+@click.option("-m", "--method", default="GET", show_default=True, help="HTTP method.")
+@shared_options.header
+@click.option("--body", help="Request body, or @FILE to read it from a file. Default: none.")
 @click.option(
     "--raw",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A whole request; several are sent in rotation. {PATH} and {HOST} stand for the target's.",
+    help="File with a whole request; several are sent in rotation. {PATH} and {HOST} are replaced.",
 )
 @click.option(
     "-c",
@@ -84,47 +93,77 @@ class Options:
     default=64,
     show_default=True,
     type=click.IntRange(1, 20_000),
-    help="Per arm.",
+    help="Connections per target.",
 )
 @click.option(
     "-R",
     "--rate",
     type=Rate(),
-    help="Requests a second for the server's cores, in a duet half for each; else the lab chooses.",
+    help="Compare at this rate only, in requests per second. Default: at the loads of the grid"
+    " that two targets reach (1,000, 5,000 and 20,000 per core of the server in quick mode).",
 )
 @click.option(
     "--closed-loop",
     is_flag=True,
-    help="In duets, too, every connection asks as soon as it was answered: cost at full load.",
+    help="Closed loop: each connection sends its next request when the response has arrived.",
+)
+@click.option(
+    "--pairing",
+    "method_name",
+    type=MethodName(),
+    help="How targets are compared: time-sliced or paired. Default: paired for targets that"
+    " run the same program, else time-sliced.",
+)
+@click.option(
+    "--objective",
+    type=LatencyObjective(),
+    default="p99<10ms",
+    show_default=True,
+    help="Latency objective that a capacity must meet.",
 )
 @click.option(
     "--pipeline",
     default=1,
     show_default=True,
     type=click.IntRange(1, 1024),
-    help="Requests in flight on a connection.",
+    help="Requests in flight per connection.",
 )
-@flags.keepalive
-@flags.unix
-@click.option("--blocks", type=click.IntRange(1, 200), help="Exactly so many blocks.")
-@click.option("--seed", type=click.IntRange(0), help="Decides every order, role and port.")
-@flags.out
-@flags.server_cores
-@flags.stopwatch_cores
+@shared_options.keepalive
+@shared_options.unix
+@click.option(
+    "--blocks",
+    type=click.IntRange(1, 200),
+    help="Number of blocks. Default: chosen by the precision reached.",
+)
+@click.option(
+    "--check-blocks",
+    type=click.IntRange(0, 200),
+    help="Blocks that also measure each target alone and with the other slice length."
+    " Default: 2 in quick mode, 6 in standard mode.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    help="Seed of all random choices (orders, roles, ports). Default: drawn and recorded.",
+)
+@shared_options.out
+@shared_options.server_cores
+@shared_options.generator_cores
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@flags.quiet
+@shared_options.quiet
 def compare(**given: Any) -> int:
-    """Race targets: same workload, randomised blocks, verdicts with intervals.
+    """Compare targets: same workload, randomised blocks, verdicts with intervals.
 
-    The first target is the baseline. Without any, what can be raced here is. `jissoku targets`
-    lists them; --cmd and --url race anybody's server. The floor, the least that a server can do
+    The first target is the baseline. Without targets, the installed default set. `jissoku targets`
+    lists them; --cmd and --url compare any server. The floor, the least that a server can do
     here, always runs along.
 
     Exit codes: 0 fine, 1 a target failed, 2 bad input, 4 no verdict, 130 interrupted.
     """
-    options = Options(**given)
-    with Show(quiet=options.quiet or options.as_json) as show:
-        wanted = Wanted(
+    options = CompareOptions(**given)
+    lock_machine()
+    with ProgressDisplay(quiet=options.quiet or options.as_json) as show:
+        wanted = Selection(
             named=options.arms,
             commands=options.cmd,
             urls=options.url,
@@ -132,56 +171,66 @@ def compare(**given: Any) -> int:
             path=options.path,
             unix=options.unix,
         )
-        field = gather(wanted, show)
-        question = _question(options, field)
-        for lacking in field.missing:
-            show.note(lacking.sentence)
-        show.note(f"Seed {question.seed}; records go to {question.folder}.")
-        finished = run_campaign(question, show)
-    code = publish(question.folder, as_json=options.as_json)
-    return code if finished else exits.INTERRUPTED
+        field = prepare_targets(wanted, show)
+        config = _compare_config(options, field)
+        for unavailable in field.unavailable:
+            show.note(unavailable.sentence)
+        show.note(f"Seed {config.seed}; records go to {config.folder}.")
+        finished = run_campaign(config, show)
+    code = write_report(config.folder, as_json=options.as_json)
+    if not (config.noise_floors or options.quiet or options.as_json):
+        click.echo(UNKNOWN, err=True)
+    return code if finished else exit_codes.INTERRUPTED
 
 
-def _question(options: Options, field: Field) -> Question:
-    names = [c.arm.name for c in field.contestants]
+def _compare_config(options: CompareOptions, field: PreparedSelection) -> CompareConfig:
+    names = [c.arm.name for c in field.arms]
     mode = Mode.QUICK if options.quick else Mode.STANDARD
-    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
-    raced = [name for name in names if name != FLOOR]
-    contestants, twin = field.contestants, ""
+    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
+    compared = [name for name in names if name != FLOOR]
+    arms, aa_control = field.arms, ""
     if mode is Mode.STANDARD:
-        first = contestants[0]
-        twin = f"{first.arm.name} again"
-        contestants = (*contestants, Contestant(first.prepared.arm(twin), first.prepared))
-    return Question(
-        contestants=contestants,
-        twin=twin,
+        first = arms[0]
+        aa_control = f"{first.arm.name} again"
+        arms = (*arms, PreparedArm(first.prepared.arm(aa_control), first.prepared))
+    return CompareConfig(
+        arms_prepared=arms,
+        aa_control=aa_control,
         floor=field.floor,
-        missing=field.missing,
+        unavailable=field.unavailable,
         workload=_workload(options),
         mode=mode,
-        effort=_effort(mode, options.blocks),
+        plan=_plan(options, mode),
         seed=secrets.randbelow(2**31) if options.seed is None else options.seed,
-        cores=sides(options.server_cores, options.stopwatch_cores),
-        folder=options.out or folder_for(raced, stamp),
+        cores=core_assignment(options.server_cores, options.generator_cores),
+        folder=options.out or folder_for(compared, timestamp),
         version=version_line(),
-        pace=Pace.CLOSED if options.closed_loop else Pace.COMMON,
+        noise_floors=noise_floors(),
+        load_mode=LoadMode.CLOSED if options.closed_loop else LoadMode.COMMON,
+        method=options.method_name,
+        objective=None if options.closed_loop or options.pipeline > 1 else options.objective,
     )
 
 
-def _effort(mode: Mode, blocks: int | None) -> Effort:
-    effort = EFFORTS[mode]
+def _plan(options: CompareOptions, mode: Mode) -> SamplingPlan:
+    effort, blocks = SAMPLING_PLANS[mode], options.blocks
+    if options.closed_loop or options.pipeline > 1:
+        effort = dataclasses.replace(effort, closed_loop_blocks=effort.blocks_max)
+    if options.check_blocks is not None:
+        checks = options.check_blocks
+        effort = dataclasses.replace(effort, fixed_rate_blocks=checks, cross_check_blocks=checks)
     if blocks is None:
         return effort
-    solo = min(effort.solo_blocks, blocks)
-    return dataclasses.replace(effort, blocks=blocks, blocks_max=blocks, solo_blocks=solo)
+    solo = min(effort.closed_loop_blocks, blocks)
+    return dataclasses.replace(effort, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)
 
 
-def _workload(options: Options) -> Workload:
+def _workload(options: CompareOptions) -> Workload:
     if not options.path.startswith("/"):
         raise InputError(f"--path {options.path!r}: a path begins with /")
     if options.rate is not None and (options.closed_loop or options.pipeline > 1):
         bursts = "--closed-loop" if options.closed_loop else "--pipeline"
-        raise InputError(f"-R spaces requests evenly and {bursts} does not: give one of the two")
+        raise InputError(f"-R and {bursts} exclude each other")
     if options.raw and (options.header or options.body or options.method != "GET"):
         raise InputError("--raw is the whole request: leave out -m, -H and --body")
     return Workload(
@@ -189,10 +238,10 @@ def _workload(options: Options) -> Workload:
         method=options.method,
         headers=options.header,
         body=_body(options.body),
-        shapes=shapes(options.raw, keepalive=options.keepalive),
+        raw_requests=read_raw_requests(options.raw, keepalive=options.keepalive),
         connections=options.connections,
         pipeline=options.pipeline,
-        reuse=Reuse.KEEP_ALIVE if options.keepalive else Reuse.CLOSE,
+        connection_mode=ConnectionMode.KEEP_ALIVE if options.keepalive else ConnectionMode.CLOSE,
         rate_rps=options.rate,
         transport=Transport.UNIX if options.unix else Transport.TCP,
     )

@@ -11,32 +11,40 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from jissoku.cli import exits, flags
-from jissoku.cli.contestants import place
-from jissoku.conformance import Case, Result, Sending, Verdict, groups, read_all, totals
-from jissoku.conformance.case import OURS
+from jissoku.cli import exit_codes, shared_options
+from jissoku.cli.selection import build_paths
+from jissoku.conformance import (
+    Case,
+    CaseResult,
+    CaseVerdict,
+    SplitMode,
+    group_totals,
+    read_all,
+    totals,
+)
+from jissoku.conformance.case import BUILTIN_CASES
 from jissoku.errors import InputError, TargetError
-from jissoku.model import Missing
-from jissoku.pipeline.conformance import Examination, examine
+from jissoku.model import UnavailableTarget
+from jissoku.pipeline.conformance import ConformanceConfig, run_cases
 from jissoku.targets import catalogue, command
-from jissoku.targets.prepare import Prepared, prepare
+from jissoku.targets.prepare import PreparedTarget, prepare
 
 STYLES = {
-    Verdict.HOLDS: "green",
-    Verdict.LENIENT: "",
-    Verdict.STRICTER: "",
-    Verdict.SHORT: "yellow",
-    Verdict.BROKEN: "red",
-    Verdict.UNDECIDED: "magenta",
+    CaseVerdict.PASS: "green",
+    CaseVerdict.LENIENT: "",
+    CaseVerdict.STRICTER: "",
+    CaseVerdict.SHOULD_VIOLATED: "yellow",
+    CaseVerdict.MUST_VIOLATED: "red",
+    CaseVerdict.UNDECIDED: "magenta",
 }
 
 # Listed without being asked for; the others have failed nothing.
-TOLD = {Verdict.SHORT, Verdict.BROKEN, Verdict.UNDECIDED}
+REPORTED = {CaseVerdict.SHOULD_VIOLATED, CaseVerdict.MUST_VIOLATED, CaseVerdict.UNDECIDED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the command line said; the names are the options'."""
+class ConformanceOptions:
+    """Values of the command line; fields are named as the options."""
 
     target: str | None
     cmd: str | None
@@ -44,62 +52,69 @@ class Options:
     recipes: tuple[Path, ...]
     case: tuple[str, ...]
     cases: Path
-    sending: Sending
+    sending: SplitMode
     show_all: bool
     as_json: bool
 
 
 @click.command()
 @click.argument("target", required=False)
-@click.option("--cmd", metavar="NAME=COMMAND", help="Start a command; {port} is where it listens.")
-@click.option("--url", metavar="NAME=URL", help="Ask a server that runs already.")
-@flags.recipes
-@click.option("--case", multiple=True, metavar="GLOB", help="Only cases of such a name or clause.")
+@click.option(
+    "--cmd", metavar="NAME=COMMAND", help="Start a command; {port} is replaced by its port."
+)
+@click.option("--url", metavar="NAME=URL", help="Test an external server at this URL.")
+@shared_options.recipes
+@click.option(
+    "--case",
+    multiple=True,
+    metavar="GLOB",
+    help="Run only the cases whose name or clause matches this pattern.",
+)
 @click.option(
     "--cases",
-    default=OURS,
+    default=BUILTIN_CASES,
     show_default="ours",
     type=click.Path(file_okay=False, path_type=Path),
-    help="A folder with cases of your own.",
+    help="Directory with other cases. Default: the built-in ones.",
 )
 @click.option(
     "--splits",
     "sending",
-    flag_value=Sending.SPLITS,
-    type=Sending,
-    help="Send each case again, cut in two at a handful of places.",
+    flag_value=SplitMode.SPLITS,
+    type=SplitMode,
+    help="Send each case again, split in two at some places.",
 )
 @click.option(
     "--bytes",
     "sending",
-    flag_value=Sending.BYTES,
-    type=Sending,
+    flag_value=SplitMode.BYTES,
+    type=SplitMode,
     help="Send each case again, byte by byte.",
 )
-@click.option("--all", "show_all", is_flag=True, help="List every case, not only what falls short.")
+@click.option("--all", "show_all", is_flag=True, help="List every case, not only failures.")
 @click.option("--json", "as_json", is_flag=True, help="Print every case as JSON.")
 def conformance(**given: Any) -> int:
-    """Hold a server to HTTP/1.1, clause by clause.
+    """Test a server's conformance to HTTP/1.1.
 
-    TARGET is a recipe's name, see `jissoku targets`; --cmd and --url take anybody's server. Where
+    TARGET is a recipe's name, see `jissoku targets`; --cmd and --url take any server. Where
     the standard leaves a choice, a server that differs from ours is called lenient or stricter, and
     has failed nothing.
 
     Exit codes: 0 no MUST is broken, 1 the target failed, 2 bad input, 3 a MUST is broken,
     4 undecided, 130 interrupted.
     """
-    given["sending"] = given["sending"] or Sending.WHOLE
-    options = Options(**given)
+    given["sending"] = given["sending"] or SplitMode.WHOLE
+    options = ConformanceOptions(**given)
     cases = _chosen(read_all(options.cases), options.case)
     prepared = _prepared(options)
-    results: list[Result] = []
-    asked = Examination(prepared=prepared, cases=cases, sending=options.sending)
-    finished = examine(asked, results)
+    results: list[CaseResult] = []
+    asked = ConformanceConfig(prepared=prepared, cases=cases, sending=options.sending)
+    finished = run_cases(asked, results)
     if options.as_json:
         click.echo(_json(prepared, results))
     else:
         _print(prepared, results, show_all=options.show_all)
-    return _code(results) if finished else exits.INTERRUPTED
+    return _code(results) if finished else exit_codes.INTERRUPTED
 
 
 def _chosen(cases: Sequence[Case], globs: Sequence[str]) -> list[Case]:
@@ -113,79 +128,79 @@ def _chosen(cases: Sequence[Case], globs: Sequence[str]) -> list[Case]:
         )
     ]
     if not chosen:
-        raise InputError(f"--case {' '.join(globs)}: no case has such a name or clause")
+        raise InputError(f"--case {' '.join(globs)}: no case matches")
     return chosen
 
 
-def _prepared(options: Options) -> Prepared:
+def _prepared(options: ConformanceOptions) -> PreparedTarget:
     given = [word for word in (options.target, options.cmd, options.url) if word is not None]
     if len(given) != 1:
         raise InputError("name one target: a recipe, or --cmd NAME=COMMAND, or --url NAME=URL")
     if options.url is not None:
         return command.from_url(options.url)
-    where = place()
+    where = build_paths()
     if options.cmd is not None:
         return command.from_command(options.cmd, where)
-    recipe = catalogue.pick(catalogue.recipes(options.recipes), given[0])
+    recipe = catalogue.get_recipe(catalogue.recipes(options.recipes), given[0])
     try:
         found = prepare(recipe, where)
     except TargetError as error:
         detail = f"\n{error.stderr}" if error.stderr else ""
         raise TargetError(f"{error}{detail}") from error
-    if isinstance(found, Missing):
+    if isinstance(found, UnavailableTarget):
         raise InputError(found.sentence)
     return found
 
 
-def _code(results: Sequence[Result]) -> int:
+def _code(results: Sequence[CaseResult]) -> int:
     counts = totals(results)
-    if counts[Verdict.BROKEN]:
-        return exits.BOUND_BROKEN
-    return exits.UNDECIDED if counts[Verdict.UNDECIDED] else exits.FINE
+    if counts[CaseVerdict.MUST_VIOLATED]:
+        return exit_codes.BOUND_EXCEEDED
+    return exit_codes.UNDECIDED if counts[CaseVerdict.UNDECIDED] else exit_codes.OK
 
 
-def _print(prepared: Prepared, results: Sequence[Result], *, show_all: bool) -> None:
+def _print(prepared: PreparedTarget, results: Sequence[CaseResult], *, show_all: bool) -> None:
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False)
     table.add_column("RFC")
-    for verdict in Verdict:
+    for verdict in CaseVerdict:
         table.add_column(verdict, justify="right")
-    for group in groups(results):
+    for group in group_totals(results):
         table.add_row(group.title, *_cells(group.counts))
     table.add_section()
     table.add_row("all", *_cells(totals(results)), style="bold")
     console.print(f"{prepared.name} ({prepared.version}), {len(results)} cases\n", markup=False)
     console.print(table)
-    for verdict in reversed(Verdict):
-        for result in results if show_all or verdict in TOLD else ():
+    for verdict in reversed(CaseVerdict):
+        for result in results if show_all or verdict in REPORTED else ():
             if result.judgement.verdict is verdict:
-                _tell(console, result)
+                _print_case(console, result)
 
 
-def _cells(counts: dict[Verdict, int]) -> list[str]:
+def _cells(counts: dict[CaseVerdict, int]) -> list[str]:
     return [
         f"[{STYLES[verdict]}]{count}[/]" if count and STYLES[verdict] else str(count or "")
-        for verdict in Verdict
+        for verdict in CaseVerdict
         for count in [counts[verdict]]
     ]
 
 
-def _tell(console: Console, result: Result) -> None:
+def _print_case(console: Console, result: CaseResult) -> None:
     case, judgement = result.case, result.judgement
     style = STYLES[judgement.verdict]
     console.print(f"\n{judgement.verdict}: {case.name}", style=style, markup=False, soft_wrap=True)
-    asked = "our own choice" if case.level == "choice" else case.level.upper()
+    asked = "choice of this project" if case.level == "choice" else case.level.upper()
     tail = f": {judgement.reason}" if judgement.reason else ""
     console.print(f"  {case.clause}, {asked}{tail}", markup=False, soft_wrap=True)
 
 
-def _json(prepared: Prepared, results: Sequence[Result]) -> str:
+def _json(prepared: PreparedTarget, results: Sequence[CaseResult]) -> str:
     counts = totals(results)
     return json.dumps(
         {
             "target": prepared.name,
             "version": prepared.version,
-            "totals": {verdict: counts[verdict] for verdict in Verdict},
+            "totals": {verdict: counts[verdict] for verdict in CaseVerdict},
             "cases": [
                 {
                     "name": result.case.name,

@@ -10,14 +10,21 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from jissoku.calibrate import Tool, find
-from jissoku.calibrate.cost import Calls, Cells, CostRecord, Figure, Pair, read_cells
-from jissoku.cli import exits
+from jissoku.calibrate import Tool, find_tool
+from jissoku.calibrate.cost import (
+    CostRecord,
+    CostResult,
+    LoadPoints,
+    SyscallCounts,
+    ToolPair,
+    read_cells,
+)
+from jissoku.cli import exit_codes
 from jissoku.cli.version import version_line
 from jissoku.errors import InputError
 from jissoku.model import Estimate
 from jissoku.observe import cores
-from jissoku.pipeline.cost import Plan, measure
+from jissoku.pipeline.cost import CostPlan, measure
 
 # Beside the scorecards, whose page is made of every record in their own folder.
 FOLDER = "cost"
@@ -27,7 +34,7 @@ WIDTH = 140
 # What `_row` tells of pairs, at most.
 CELLS_OF_A_PAIR = 7
 
-# A call that is made less often is not told; the record has it.
+# Rarer calls are not printed; the record has them.
 CALLS_MIN = 0.005
 
 
@@ -38,16 +45,16 @@ def cost(names: tuple[str, str], known: Mapping[str, Tool], home: Path, **given:
             raise InputError(f"no tool is called {name!r}: there are {', '.join(known)}")
     cells = read_cells().over_unix() if given["unix"] else read_cells()
     tools = tuple(known[name] for name in names)
-    _must_be_able(cells, tools)
-    plan = Plan(
-        founds=(find(tools[0], home), find(tools[1], home)),
+    _require_support(cells, tools)
+    plan = CostPlan(
+        founds=(find_tool(tools[0], home), find_tool(tools[1], home)),
         cells=cells,
         rounds=given["pairs"],
-        cores=cores.split(cores.allowed()),
+        cores=cores.partition_cores(cores.available_cores()),
         folder=given["out"] / FOLDER,
         version=version_line(),
     )
-    record = measure(plan, _Show(quiet=given["quiet"] or given["as_json"]))
+    record = measure(plan, _CostDisplay(quiet=given["quiet"] or given["as_json"]))
     if given["as_json"]:
         click.echo(msgspec.json.encode(record).decode())
     else:
@@ -66,9 +73,9 @@ def cost(names: tuple[str, str], known: Mapping[str, Tool], home: Path, **given:
 def code(record: CostRecord) -> int:
     """Undecided where a cell that both can be asked has no interval."""
     if not record.is_finished:
-        return exits.INTERRUPTED
-    missing = any(it.ratio is None and not it.unable for it in record.figures)
-    return exits.UNDECIDED if missing or record.overall is None else exits.FINE
+        return exit_codes.INTERRUPTED
+    unavailable = any(it.ratio is None and not it.unsupported_reason for it in record.figures)
+    return exit_codes.UNDECIDED if unavailable or record.overall is None else exit_codes.OK
 
 
 def table(record: CostRecord) -> Table:
@@ -81,10 +88,10 @@ def table(record: CostRecord) -> Table:
         found.add_column(heading)
     totals = {(it.cell, it.tool): _total(it) for it in record.calls}
     for row in record.figures:
-        calls = [totals.get((row.cell, tool), "") for tool in (record.tool, record.against)]
+        syscalls = [totals.get((row.cell, tool), "") for tool in (record.tool, record.against)]
         cells = _row(row)
-        if all(calls):
-            cells += ("",) * (CELLS_OF_A_PAIR - len(cells)) + (" / ".join(calls),)
+        if all(syscalls):
+            cells += ("",) * (CELLS_OF_A_PAIR - len(cells)) + (" / ".join(syscalls),)
         found.add_row(row.cell, *cells)
     return found
 
@@ -96,31 +103,33 @@ def calls_table(record: CostRecord) -> Table:
     found.add_column("tool")
     found.add_column("calls/request", justify="right")
     found.add_column("of which (traced, in windows of their own)")
-    for calls in record.calls:
-        each = calls.per_answer()
+    for syscalls in record.calls:
+        each = syscalls.per_answer()
         names = ", ".join(f"{name} {it:.2f}" for name, it in each.items() if it >= CALLS_MIN)
-        found.add_row(calls.cell, calls.tool, _total(calls), names or f"void: {calls.void}")
+        found.add_row(
+            syscalls.cell, syscalls.tool, _total(syscalls), names or f"void: {syscalls.void}"
+        )
     return found
 
 
-def _total(calls: Calls) -> str:
-    each = calls.per_answer()
+def _total(syscalls: SyscallCounts) -> str:
+    each = syscalls.per_answer()
     return f"{sum(each.values()):.2f}" if each else ""
 
 
 def sentence(record: CostRecord) -> str:
-    """What it comes to, for whoever reads one line only."""
+    """The result in one line."""
     if record.overall is None:
         return "Too few pairs count for a figure over all."
     words = f"{record.tool} costs {_ratio(record.overall)} of {record.against} per request"
     return f"{words} {_interval(record.overall)}, {record.overall.blocks} rounds."
 
 
-def _row(row: Figure) -> tuple[str, ...]:
-    if row.unable:
-        return ("", "", "", "", "", row.unable)
-    stamps = {"void": row.void, "rates apart": row.apart}
-    words = ", ".join(f"{count} {stamp}" for stamp, count in stamps.items() if count)
+def _row(row: CostResult) -> tuple[str, ...]:
+    if row.unsupported_reason:
+        return ("", "", "", "", "", row.unsupported_reason)
+    notes = {"void": row.void, "rates apart": row.apart}
+    words = ", ".join(f"{count} {note}" for note, count in notes.items() if count)
     pairs = f"{row.pairs} ({words})" if words else f"{row.pairs}"
     if row.cost_ns is None or row.rates_rps is None:
         return ("", "", "", "", pairs)
@@ -139,15 +148,15 @@ def _interval(found: Estimate) -> str:
     return f"({found.low:.3f} to {found.high:.3f})"
 
 
-def _must_be_able(cells: Cells, tools: tuple[Tool, ...]) -> None:
+def _require_support(cells: LoadPoints, tools: tuple[Tool, ...]) -> None:
     """Raises InputError where a tool can be asked none of the cells: nothing would be measured."""
     for tool in tools:
-        reasons = [cell.unable(tool) for cell in cells.cell]
+        reasons = [cell.unsupported_reason(tool) for cell in cells.cell]
         if all(reasons):
             raise InputError(f"{tool.name} cannot be measured so: {reasons[0]}")
 
 
-class _Show:
+class _CostDisplay:
     """A line for each pair; drawing a bar would be work on a core that is being measured on."""
 
     def __init__(self, *, quiet: bool) -> None:
@@ -159,19 +168,21 @@ class _Show:
             left = f"{seconds_left / 60:.0f} min" if seconds_left >= 90 else f"{seconds_left:.0f} s"
             self._console.print(f"{done}/{total} pairs, {left} left; now {what}", style="dim")
 
-    def measured(self, pair: Pair) -> None:
+    def measured(self, pair: ToolPair) -> None:
         """Tells a pair's ratio, or why it does not count."""
         if pair.void:
             self._console.print(f"void: {pair.void} ({pair.cell})", style="yellow")
             return
         tool, against = (side.cost_ns for side in pair.sides)
-        stamp = ", rates apart" if pair.are_rates_apart else ""
-        self._console.print(f"{tool:,.0f} / {against:,.0f} ns ({pair.cell}{stamp})", style="dim")
+        warning = ", rates apart" if pair.are_rates_apart else ""
+        self._console.print(f"{tool:,.0f} / {against:,.0f} ns ({pair.cell}{warning})", style="dim")
 
-    def counted(self, calls: Calls) -> None:
+    def counted(self, syscalls: SyscallCounts) -> None:
         """Tells how many calls an answer took, or why they do not count."""
-        if calls.void:
-            self._console.print(f"void: {calls.void} ({calls.cell}, traced)", style="yellow")
+        if syscalls.void:
+            self._console.print(f"void: {syscalls.void} ({syscalls.cell}, traced)", style="yellow")
             return
-        each = sum(calls.per_answer().values())
-        self._console.print(f"{each:.2f} calls/request ({calls.tool}, {calls.cell})", style="dim")
+        each = sum(syscalls.per_answer().values())
+        self._console.print(
+            f"{each:.2f} calls/request ({syscalls.tool}, {syscalls.cell})", style="dim"
+        )

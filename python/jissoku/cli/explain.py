@@ -1,4 +1,4 @@
-"""`jissoku explain`: why a target is as fast as it is, with evidence."""
+"""`jissoku explain`: causes of a target's cost and latency, with evidence."""
 
 import dataclasses
 import datetime as dt
@@ -9,31 +9,33 @@ from typing import Any
 import click
 
 from jissoku import report
-from jissoku.cli import exits, flags
-from jissoku.cli.contestants import FLOOR, place
-from jissoku.cli.progress import Show
-from jissoku.cli.publish import write
-from jissoku.cli.subjects import subject
+from jissoku.cli import exit_codes, shared_options
+from jissoku.cli.machine_lock import lock_machine
+from jissoku.cli.noise import noise_floors
+from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli.selection import FLOOR, build_paths
 from jissoku.cli.tune import exit_code
+from jissoku.cli.tuning_target import tuning_target
 from jissoku.cli.version import version_line
-from jissoku.design.mode import EFFORTS
+from jissoku.cli.write_reports import write
+from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError, TargetError
-from jissoku.model import Missing, Mode, Workload
+from jissoku.model import Mode, UnavailableTarget, Workload
 from jissoku.model.finding import Explanation
 from jissoku.observe import cores
-from jissoku.pipeline.explain import Question, explain as look
+from jissoku.pipeline.explain import ExplainConfig, explain as look
 from jissoku.pipeline.tune import tune
-from jissoku.pipeline.tuned import Conduct, Subject
+from jissoku.pipeline.tuning_target import TuningConfig, TuningTarget
 from jissoku.report.explanation import to_json, to_text
 from jissoku.targets import catalogue, command
-from jissoku.targets.contract import part
-from jissoku.targets.place import Place
-from jissoku.targets.prepare import Prepared, prepare
+from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.contract import capability
+from jissoku.targets.prepare import PreparedTarget, prepare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the command line said; the names are the options'."""
+class ExplainOptions:
+    """Values of the command line; fields are named as the options."""
 
     target: str | None
     cmd: str | None
@@ -54,23 +56,26 @@ class Options:
 
 @click.command()
 @click.argument("target", required=False)
-@click.option("--cmd", metavar="NAME=COMMAND", help="Start a command; {port} is where it listens.")
-@click.option("--url", metavar="NAME=URL", help="Look at a server that runs already.")
-@flags.recipes
+@click.option(
+    "--cmd", metavar="NAME=COMMAND", help="Start a command; {port} is replaced by its port."
+)
+@click.option("--url", metavar="NAME=URL", help="Explain an external server at this URL.")
+@shared_options.recipes
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A configuration of your own, for nginx; it is read, and never changed.",
+    help="An nginx configuration file to start from; it is only read.",
 )
 @click.option(
     "--listen",
     default="",
     metavar="ADDRESS",
-    help="The address of the configuration that is asked, as it stands behind its listen.",
+    help="Listen address of the configuration to send requests to, as written in its listen"
+    " directive.",
 )
-@click.option("--path", default="/", show_default=True, help="What is asked for.")
-@flags.header
+@click.option("--path", default="/", show_default=True, help="Path and query of the request.")
+@shared_options.header
 @click.option(
     "-c",
     "--connections",
@@ -80,10 +85,21 @@ class Options:
     help="Connections of the load.",
 )
 @click.option(
-    "-R", "--rate", type=click.IntRange(min=1), help="Requests per second; else as many as can be."
+    "-R",
+    "--rate",
+    type=click.IntRange(min=1),
+    help="Request rate in requests per second. Default: closed loop.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Decides ports and orders.")
-@click.option("--verify", is_flag=True, help="Switch what answers the causes, and prove what pays.")
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Seed of all random choices (ports, orders).",
+)
+@click.option(
+    "--verify", is_flag=True, help="Test the knobs for the causes found, and report which pay."
+)
 @click.option(
     "--standard",
     is_flag=True,
@@ -94,11 +110,11 @@ class Options:
     type=click.Path(file_okay=False, path_type=Path),
     help="With --verify: folder for records, report and diff.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all that was seen, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all observations as JSON.")
 def explain(**given: Any) -> int:
-    """Find out why a target is as fast as it is.
+    """Find the causes of a target's CPU cost and latency.
 
-    TARGET is a recipe's name, see `jissoku targets`; --cmd and --url take anybody's server. Its
+    TARGET is a recipe's name, see `jissoku targets`; --cmd and --url take any server. Its
     answers, system calls, threads and memory are looked at from outside, each on a start of its
     own, which takes about half a minute. Every cause comes with its evidence, and with what would
     refute it.
@@ -111,28 +127,29 @@ def explain(**given: Any) -> int:
     Exit codes: 0 the target was looked at, 1 it failed, 2 bad input, 4 nothing could be looked at
     or decided, 130 interrupted.
     """
-    options = Options(**given)
+    options = ExplainOptions(**given)
     if not options.path.startswith("/"):
         raise InputError(f"--path {options.path!r}: write it with its first slash, such as /42")
-    where = place()
+    where = build_paths()
     prepared, knobs = _prepared(options, where)
     if options.verify and knobs is None:
         raise InputError(f"--verify needs knobs to switch, and {prepared.name} has none")
-    asked = part(options.path)
-    if prepared.parts and asked is not None and asked not in prepared.parts:
-        able = ", ".join(sorted(prepared.parts))
+    asked = capability(options.path)
+    if prepared.capabilities and asked is not None and asked not in prepared.capabilities:
+        able = ", ".join(sorted(prepared.capabilities))
         raise InputError(f"{prepared.name} cannot answer {options.path}: its parts are {able}")
+    lock_machine()
     explanation = _explained(options, prepared, where)
     if explanation is None:
-        return exits.INTERRUPTED
+        return exit_codes.INTERRUPTED
     if knobs is not None:
         knobs = _answering(knobs, explanation)
         explanation = _with_changes(explanation, knobs, options)
     if not options.as_json:
         click.echo(to_text(explanation), nl=False)
-    seen = explanation.observed
-    is_blind = seen.wire is None and seen.calls is None and seen.load is None
-    code = exits.UNDECIDED if is_blind else exits.FINE
+    seen = explanation.observations
+    is_blind = seen.wire is None and seen.syscalls is None and seen.load is None
+    code = exit_codes.UNDECIDED if is_blind else exit_codes.OK
     if options.verify and knobs is not None:
         explanation, code = _verified(options, explanation, knobs)
     if options.as_json:
@@ -140,21 +157,23 @@ def explain(**given: Any) -> int:
     return code
 
 
-def _explained(options: Options, prepared: Prepared, where: Place) -> Explanation | None:
-    question = Question(
+def _explained(
+    options: ExplainOptions, prepared: PreparedTarget, where: BuildPaths
+) -> Explanation | None:
+    config = ExplainConfig(
         prepared=prepared,
         workload=_workload(options),
         floor=_floor(options, where),
         seed=options.seed,
     )
     try:
-        return look(question, _note)
+        return look(config, _note)
     except TargetError as error:
         detail = f"\n{error.stderr}" if error.stderr else ""
         raise TargetError(f"{error}{detail}") from error
 
 
-def _workload(options: Options) -> Workload:
+def _workload(options: ExplainOptions) -> Workload:
     return Workload(
         path=options.path,
         headers=options.header,
@@ -163,15 +182,17 @@ def _workload(options: Options) -> Workload:
     )
 
 
-def _answering(knobs: Subject, explanation: Explanation) -> Subject:
+def _answering(knobs: TuningTarget, explanation: Explanation) -> TuningTarget:
     """Those knobs only that answer a cause that was found."""
     causes = {finding.name for finding in explanation.findings}
-    chosen = tuple(knob for knob in knobs.knobs if causes & set(knob.against))
+    chosen = tuple(knob for knob in knobs.knobs if causes & set(knob.for_findings))
     return dataclasses.replace(knobs, knobs=chosen, skipped={})
 
 
-def _with_changes(explanation: Explanation, knobs: Subject, options: Options) -> Explanation:
-    """Somebody's own configuration is changed as it stands, not as it is run here."""
+def _with_changes(
+    explanation: Explanation, knobs: TuningTarget, options: ExplainOptions
+) -> Explanation:
+    """The user's configuration is changed as written, not as run here."""
     if options.config is None:
         return explanation
     names = tuple(knob.name for knob in knobs.knobs)
@@ -180,35 +201,36 @@ def _with_changes(explanation: Explanation, knobs: Subject, options: Options) ->
 
 
 def _verified(
-    options: Options, explanation: Explanation, knobs: Subject
+    options: ExplainOptions, explanation: Explanation, knobs: TuningTarget
 ) -> tuple[Explanation, int]:
     """Tries what answers the causes, and prints what came of it."""
     if not knobs.knobs:
         _note("No knob answers what was found: there is nothing to prove.")
-        return explanation, exits.FINE
+        return explanation, exit_codes.OK
     mode = Mode.STANDARD if options.standard else Mode.QUICK
-    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
-    conduct = Conduct(
+    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
+    config = TuningConfig(
         workload=_workload(options),
         mode=mode,
-        effort=EFFORTS[mode],
+        plan=SAMPLING_PLANS[mode],
         seed=options.seed,
-        cores=cores.split(cores.allowed()),
-        folder=options.out or Path("runs") / f"{stamp}-explain-{explanation.target}",
+        cores=cores.partition_cores(cores.available_cores()),
+        folder=options.out or Path("runs") / f"{timestamp}-explain-{explanation.target}",
         version=version_line(),
+        noise_floors=noise_floors(),
     )
-    with Show() as show:
+    with ProgressDisplay() as show:
         for knob in knobs.knobs:
-            causes = sorted(set(knob.against) & {one.name for one in explanation.findings})
+            causes = sorted(set(knob.for_findings) & {one.name for one in explanation.findings})
             show.note(f"To be proven: {knob.name}, against {' and '.join(causes)}.")
-        found = tune(knobs, conduct, show)
-    proven = dataclasses.replace(explanation, proof=found)
+        found = tune(knobs, config, show)
+    proven = dataclasses.replace(explanation, verification=found)
     texts = {"explanation.json": to_json(proven), "tuning.txt": report.tuning_to_text(found)}
     if found.diff:
         texts["proven.diff"] = found.diff
-    write(conduct.folder, texts)
+    write(config.folder, texts)
     if not options.as_json:
-        click.echo(f"\n{texts['tuning.txt']}\nRecords and report: {conduct.folder}")
+        click.echo(f"\n{texts['tuning.txt']}\nRecords and report: {config.folder}")
     return proven, exit_code(found)
 
 
@@ -216,7 +238,9 @@ def _note(sentence: str) -> None:
     click.echo(sentence, err=True)
 
 
-def _prepared(options: Options, where: Place) -> tuple[Prepared, Subject | None]:
+def _prepared(
+    options: ExplainOptions, where: BuildPaths
+) -> tuple[PreparedTarget, TuningTarget | None]:
     """What is looked at, and what of it can be switched."""
     given = [word for word in (options.target, options.cmd, options.url) if word is not None]
     if len(given) != 1:
@@ -227,30 +251,30 @@ def _prepared(options: Options, where: Place) -> tuple[Prepared, Subject | None]
         return command.from_url(options.url), None
     if options.cmd is not None:
         return command.from_command(options.cmd, where), None
-    recipe = catalogue.pick(catalogue.recipes(options.recipes), given[0])
+    recipe = catalogue.get_recipe(catalogue.recipes(options.recipes), given[0])
     if options.config is None and not recipe.knob:
         return _recipe(given[0], options, where), None
-    knobs = subject(recipe, recipe.knob, config=options.config, listen=options.listen)
+    knobs = tuning_target(recipe, recipe.knob, config=options.config, listen=options.listen)
     return knobs.prepared(()), knobs
 
 
-def _recipe(name: str, options: Options, where: Place) -> Prepared:
-    recipe = catalogue.pick(catalogue.recipes(options.recipes), name)
+def _recipe(name: str, options: ExplainOptions, where: BuildPaths) -> PreparedTarget:
+    recipe = catalogue.get_recipe(catalogue.recipes(options.recipes), name)
     try:
         found = prepare(recipe, where)
     except TargetError as error:
         detail = f"\n{error.stderr}" if error.stderr else ""
         raise TargetError(f"{error}{detail}") from error
-    if isinstance(found, Missing):
+    if isinstance(found, UnavailableTarget):
         raise InputError(found.sentence)
     return found
 
 
-def _floor(options: Options, where: Place) -> Prepared | None:
+def _floor(options: ExplainOptions, where: BuildPaths) -> PreparedTarget | None:
     """The floor, where it answers what is asked."""
     recipe = catalogue.recipes()[FLOOR]
-    asked = part(options.path)
-    if asked is None or asked not in recipe.parts:
+    asked = capability(options.path)
+    if asked is None or asked not in recipe.capabilities:
         return None
     found = prepare(recipe, where)
-    return None if isinstance(found, Missing) else found
+    return None if isinstance(found, UnavailableTarget) else found

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from jissoku.cli.publish import publish
 from jissoku.cli.run import publish_experiment
+from jissoku.cli.write_reports import write_report
 from jissoku.records import experiment as experiments
 
 
@@ -19,4 +19,4 @@ def report(run: Path, *, as_json: bool) -> int:
     """
     if experiments.is_experiment(run):
         return publish_experiment(run, as_json=as_json)
-    return publish(run, as_json=as_json)
+    return write_report(run, as_json=as_json)

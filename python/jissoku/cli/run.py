@@ -1,4 +1,4 @@
-"""`jissoku run`: an experiment, and what becomes of its claims."""
+"""`jissoku run`: runs an experiment and evaluates its claims."""
 
 import datetime as dt
 import secrets
@@ -7,19 +7,21 @@ from pathlib import Path
 
 import click
 
-from jissoku.cli import exits, flags
-from jissoku.cli.contestants import place
-from jissoku.cli.progress import Show
-from jissoku.cli.publish import write
+from jissoku.cli import exit_codes, shared_options
+from jissoku.cli.machine_lock import lock_machine
+from jissoku.cli.noise import noise_floors
+from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli.selection import build_paths
 from jissoku.cli.version import version_line
-from jissoku.model import Mode, Recipe, Status
-from jissoku.model.experiment import Answered, Outcome
+from jissoku.cli.write_reports import warn_unfinished, write
+from jissoku.model import MeasurementStatus, Mode, Recipe
+from jissoku.model.experiment import ClaimStatus, ExperimentResult
 from jissoku.observe import cores
 from jissoku.pipeline import experiment as story, experiment_file
-from jissoku.pipeline.experiment import Plan, Wish
+from jissoku.pipeline.experiment import ExperimentConfig, ExperimentPlan
 from jissoku.report import experiment as report
 from jissoku.targets import catalogue
-from jissoku.targets.prepare import missing
+from jissoku.targets.prepare import missing_requirement
 
 # Room for the longest name of ours, and a gap.
 NAME_WIDTH = 17
@@ -30,13 +32,17 @@ NAME_WIDTH = 17
 @click.option(
     "--quick/--standard",
     default=True,
-    help="Within six minutes (the default), or within thirty and surer.",
+    help="Six minutes (the default), or thirty with narrower intervals.",
 )
-@flags.recipes
-@click.option("--seed", type=click.IntRange(0), help="Decides every order, role and port.")
-@flags.out
-@click.option("--json", "as_json", is_flag=True, help="Print the answers as JSON.")
-@flags.quiet
+@shared_options.recipes
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    help="Seed of all random choices (orders, roles, ports). Default: drawn and recorded.",
+)
+@shared_options.out
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@shared_options.quiet
 def run(  # noqa: PLR0913 - click hands every option over by its name
     *,
     name: str | None,
@@ -47,10 +53,10 @@ def run(  # noqa: PLR0913 - click hands every option over by its name
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Run an EXPERIMENT, one of ours by name or a .toml file, and answer its claims.
+    """Run an EXPERIMENT, built in by name or from a .toml file, and evaluate its claims.
 
     Without a name, ours are listed, each with the targets that are missing here. A missing one
-    costs the claims that speak of it, which is told before the start; the others are raced all the
+    costs the claims about it, which is reported before the start; the others run all the
     same. Each claim ends as: holds, does not hold, undecided, or not testable here, with its
     interval or its reason.
 
@@ -60,65 +66,70 @@ def run(  # noqa: PLR0913 - click hands every option over by its name
     known = catalogue.recipes(recipes)
     if name is None:
         return _list(known)
-    file = experiment_file.find(name)
+    file = experiment_file.find_experiment(name)
     experiment = experiment_file.read(file, known)
-    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
-    with Show(quiet=quiet or as_json) as show:
-        wish = Wish(
+    lock_machine()
+    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
+    with ProgressDisplay(quiet=quiet or as_json) as show:
+        config = ExperimentConfig(
             experiment=experiment,
             recipes=known,
-            place=place(),
+            place=build_paths(),
             mode=Mode.QUICK if quick else Mode.STANDARD,
             seed=secrets.randbelow(2**31) if seed is None else seed,
-            cores=cores.split(cores.allowed()),
-            folder=out or Path("runs") / f"{stamp}-{experiment.name}",
+            cores=cores.partition_cores(cores.available_cores()),
+            folder=out or Path("runs") / f"{timestamp}-{experiment.name}",
             version=version_line(),
+            noise_floors=noise_floors(),
         )
-        plan = story.plan(wish, show)
-        _tell(plan, show)
+        plan = story.plan(config, show)
+        _print_plan(plan, show)
         finished = story.run(plan, show)
-    code = publish_experiment(wish.folder, as_json=as_json)
-    return code if finished else exits.INTERRUPTED
+    code = publish_experiment(config.folder, as_json=as_json)
+    return code if finished else exit_codes.INTERRUPTED
 
 
 def _list(recipes: Mapping[str, Recipe]) -> int:
     """Ours, with what each lacks here, and how to run one."""
-    where = place()
-    for path in experiment_file.known():
+    where = build_paths()
+    for path in experiment_file.builtin_experiments():
         experiment = experiment_file.read(path, recipes)
         click.echo(f"{path.stem:{NAME_WIDTH}}{experiment.title}")
         wanted = dict.fromkeys(one.recipe for one in experiment.target if one.recipe)
-        lacking = [name for name in wanted if missing(recipes[name], where)]
-        if lacking:
-            click.echo(f"{'':{NAME_WIDTH}}missing here: {', '.join(lacking)}")
+        unavailable = [name for name in wanted if missing_requirement(recipes[name], where)]
+        if unavailable:
+            click.echo(f"{'':{NAME_WIDTH}}unavailable here: {', '.join(unavailable)}")
     click.echo(
         "\n`jissoku run NAME` runs one, within six minutes; with --standard within thirty, and"
         " surer.\n`jissoku run FILE.toml` runs your own. How to get what is missing: `jissoku"
         " targets`."
     )
-    return exits.FINE
+    return exit_codes.OK
 
 
-def _tell(plan: Plan, show: Show) -> None:
+def _print_plan(plan: ExperimentPlan, show: ProgressDisplay) -> None:
     """What is missing, which claims that costs, and how long it will take."""
     header = plan.header
-    for lacking in header.missing:
-        show.note(lacking.sentence)
-        if names := story.about(header.experiment, {lacking.name}):
-            show.note(f"  Claims that speak of it: {', '.join(names)}.")
-    for name, reason in header.left_out.items():
-        show.note(f"Workload {name} is left out: {reason}.")
+    for unavailable in header.unavailable:
+        show.note(unavailable.sentence)
+        if names := story.placeholder_arms(header.experiment, {unavailable.name}):
+            show.note(f"  Claims about it: {', '.join(names)}.")
+    for name, reason in header.skipped.items():
+        show.note(f"Workload {name} is skipped: {reason}.")
     mode = "Quick" if header.mode is Mode.QUICK else "Standard"
-    workloads = f"{len(plan.questions)} {'workload' if len(plan.questions) == 1 else 'workloads'}"
+    workloads = (
+        f"{len(plan.comparisons)} {'workload' if len(plan.comparisons) == 1 else 'workloads'}"
+    )
     show.note(
         f"{mode}: about {header.minutes:.1f} minutes for {workloads}; seed {header.seed};"
-        f" records go to {plan.wish.folder}."
+        f" records go to {plan.config.folder}."
     )
 
 
 def publish_experiment(folder: Path, *, as_json: bool) -> int:
     """Writes the four reports into the experiment's folder, prints one; returns the exit code."""
-    outcome = story.outcome(folder)
+    warn_unfinished(folder)
+    outcome = story.read_result(folder)
     texts = {
         "report.html": report.to_html(outcome),
         "report.md": report.to_markdown(outcome),
@@ -129,12 +140,12 @@ def publish_experiment(folder: Path, *, as_json: bool) -> int:
     click.echo(texts["report.json" if as_json else "report.txt"], nl=False)
     if not as_json:
         click.echo(f"Report: {folder / 'report.html'}")
-    return _code(outcome)
+    return _exit_code(outcome)
 
 
-def _code(outcome: Outcome) -> int:
-    standings = [s for summary in outcome.summaries.values() for s in summary.standings]
-    if any(standing.status is Status.FAILED for standing in standings):
-        return exits.FAILED
-    answers = {claim.answer for claim in outcome.claims}
-    return exits.UNDECIDED if Answered.UNDECIDED in answers else exits.FINE
+def _exit_code(outcome: ExperimentResult) -> int:
+    arm_summaries = [s for summary in outcome.summaries.values() for s in summary.arm_summaries]
+    if any(arm_summary.status is MeasurementStatus.FAILED for arm_summary in arm_summaries):
+        return exit_codes.FAILED
+    answers = {claim.status for claim in outcome.claims}
+    return exit_codes.UNDECIDED if ClaimStatus.UNDECIDED in answers else exit_codes.OK

@@ -9,25 +9,26 @@ from typing import Any
 
 import click
 
-from jissoku.cli import exits, flags
-from jissoku.cli.contestants import Wanted, folder_for, gather
-from jissoku.cli.progress import Show
-from jissoku.cli.publish import publish
-from jissoku.cli.quantity import Rate
-from jissoku.cli.sides import sides
+from jissoku.cli import exit_codes, shared_options
+from jissoku.cli.core_assignment import core_assignment
+from jissoku.cli.machine_lock import lock_machine
+from jissoku.cli.param_types import Rate
+from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli.selection import Selection, folder_for, prepare_targets
 from jissoku.cli.version import version_line
+from jissoku.cli.write_reports import write_report
 from jissoku.design import levels as plan
-from jissoku.design.mode import EFFORTS
+from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
-from jissoku.model import Axis, Cores, Mode, Reuse, Sweep, Transport, Workload
-from jissoku.pipeline import Climbing, climb
-from jissoku.pipeline.bench import Window
+from jissoku.model import Axis, ConnectionMode, CoreAssignment, Mode, Sweep, Transport, Workload
+from jissoku.pipeline import SweepConfig, run_sweep
+from jissoku.pipeline.trial_runner import TrialTiming
 
 RANGE = re.compile(r"(\d+)-(\d+)")
 LEVELS_MAX = 64
 
 
-class Levels(click.ParamType[tuple[int, ...]]):
+class LevelList(click.ParamType[tuple[int, ...]]):
     """Levels as people write them: `1,2,4-8` or `5k,10k`."""
 
     name = "levels"
@@ -51,8 +52,8 @@ class Levels(click.ParamType[tuple[int, ...]]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the command line said; the names are the options'."""
+class SweepOptions:
+    """Values of the command line; fields are named as the options."""
 
     arms: tuple[str, ...]
     over: str
@@ -71,7 +72,7 @@ class Options:
     seed: int | None
     out: Path | None
     server_cores: str | None
-    stopwatch_cores: str | None
+    generator_cores: str | None
     as_json: bool
     quiet: bool
 
@@ -83,11 +84,19 @@ class Options:
     type=click.Choice([str(axis) for axis in Axis]),
     default=str(Axis.CONNECTIONS),
     show_default=True,
-    help="What is varied; everything else stays.",
+    help="The factor to vary.",
 )
-@click.option("--levels", type=Levels(), metavar="LIST", help="As in 1,2,4-8: at least six.")
 @click.option(
-    "--at", type=Levels(), metavar="LIST", help="State the rate here, if the fit supports it."
+    "--levels",
+    type=LevelList(),
+    metavar="LIST",
+    help="Levels, such as 1,2,4-8; at least six. Default: chosen for the factor.",
+)
+@click.option(
+    "--at",
+    type=LevelList(),
+    metavar="LIST",
+    help="Levels at which to predict the rate, if the fit supports it.",
 )
 @click.option(
     "--quick/--standard", default=True, help="Windows of one second (the default), or of three."
@@ -105,52 +114,57 @@ class Options:
     metavar="NAME=COMMAND",
     help="A command; {port} (or {socket}) and {workers} are filled in.",
 )
-@click.option("--url", multiple=True, metavar="NAME=URL", help="A server that runs already.")
-@flags.recipes
-@flags.path
-@flags.header
+@click.option("--url", multiple=True, metavar="NAME=URL", help="An external server at this URL.")
+@shared_options.recipes
+@shared_options.path
+@shared_options.header
 @click.option(
     "-c",
     "--connections",
     default=64,
     show_default=True,
     type=click.IntRange(1, 20_000),
-    help="Where connections are not what is varied.",
+    help="Connections, where they are not the factor.",
 )
-@flags.keepalive
-@flags.unix
-@click.option("--seed", type=click.IntRange(0), help="Decides every order and port.")
-@flags.out
-@flags.server_cores
-@flags.stopwatch_cores
+@shared_options.keepalive
+@shared_options.unix
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    help="Seed of all random choices (orders, ports). Default: drawn and recorded.",
+)
+@shared_options.out
+@shared_options.server_cores
+@shared_options.generator_cores
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-@flags.quiet
+@shared_options.quiet
 def sweep(**given: Any) -> int:
     """Sweep connections, workers or rate, and fit the Universal Scalability Law.
 
-    Each level is measured in every block, in random order. A peak is told only where it is proven
-    that there is one, and a capacity only where the fit supports it.
+    Each level is measured in every block, in random order. A peak is reported only where it is
+    proven that there is one, and a capacity only where the fit supports it.
 
     Exit codes: 0 fine, 1 a target failed, 2 bad input, 4 nothing could be fitted or was sustained,
     130 interrupted.
     """
-    options = Options(**given)
+    options = SweepOptions(**given)
     if not (options.arms or options.cmd or options.url):
         raise InputError("name a target to sweep, see `jissoku targets`")
-    with Show(quiet=options.quiet or options.as_json) as show:
-        question = _question(options, show)
-        show.note(f"Seed {question.seed}; records go to {question.folder}.")
-        finished = climb(question, show)
-    code = publish(question.folder, as_json=options.as_json)
-    return code if finished else exits.INTERRUPTED
+    lock_machine()
+    with ProgressDisplay(quiet=options.quiet or options.as_json) as show:
+        config = _sweep_config(options, show)
+        show.note(f"Seed {config.seed}; records go to {config.folder}.")
+        finished = run_sweep(config, show)
+    code = write_report(config.folder, as_json=options.as_json)
+    return code if finished else exit_codes.INTERRUPTED
 
 
-def _question(options: Options, show: Show) -> Climbing:
+def _sweep_config(options: SweepOptions, show: ProgressDisplay) -> SweepConfig:
     if not options.path.startswith("/"):
         raise InputError(f"--path {options.path!r}: a path begins with /")
-    cores = sides(options.server_cores, options.stopwatch_cores)
+    cores = core_assignment(options.server_cores, options.generator_cores)
     asked = _sweep(options, cores)
-    wanted = Wanted(
+    wanted = Selection(
         named=options.arms,
         commands=options.cmd,
         urls=options.url,
@@ -159,38 +173,42 @@ def _question(options: Options, show: Show) -> Climbing:
         unix=options.unix,
         floor=False,
     )
-    field = gather(wanted, show)
+    field = prepare_targets(wanted, show)
     mode = Mode.QUICK if options.quick else Mode.STANDARD
-    effort = EFFORTS[mode]
-    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
-    names = [contestant.arm.name for contestant in field.contestants]
-    return Climbing(
-        contestants=field.contestants,
-        missing=field.missing,
+    effort = SAMPLING_PLANS[mode]
+    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
+    names = [arm.arm.name for arm in field.arms]
+    return SweepConfig(
+        arms_prepared=field.arms,
+        unavailable=field.unavailable,
         sweep=asked,
         workload=Workload(
             path=options.path,
             headers=options.header,
             connections=options.connections,
-            reuse=Reuse.KEEP_ALIVE if options.keepalive else Reuse.CLOSE,
+            connection_mode=ConnectionMode.KEEP_ALIVE
+            if options.keepalive
+            else ConnectionMode.CLOSE,
             transport=Transport.UNIX if options.unix else Transport.TCP,
         ),
         mode=mode,
-        window=Window(effort.warmup_ns, effort.window_ns),
+        window=TrialTiming(effort.warmup_ns, effort.window_ns),
         seed=secrets.randbelow(2**31) if options.seed is None else options.seed,
         cores=cores,
-        folder=options.out or folder_for(["sweep", *names], stamp),
+        folder=options.out or folder_for(["sweep", *names], timestamp),
         version=version_line(),
     )
 
 
-def _sweep(options: Options, cores: Cores) -> Sweep:
+def _sweep(options: SweepOptions, cores: CoreAssignment) -> Sweep:
     axis = Axis(options.over)
     levels = plan.levels_of(axis, len(cores.server))
     if options.levels is not None:
-        levels = plan.checked(options.levels)
+        levels = plan.validated(options.levels)
     if options.at is not None and axis is Axis.RATE:
-        raise InputError("--at needs a law, and none is fitted over rates: leave one of them out")
+        raise InputError(
+            "--at needs a fitted model, and none is fitted over rates: omit one of them"
+        )
     return Sweep(
         axis=axis,
         levels=levels,

@@ -1,4 +1,4 @@
-"""`jissoku tune`: which knobs pay, and is it proven?"""
+"""`jissoku tune`: which knobs reduce cost, with intervals."""
 
 import datetime as dt
 import secrets
@@ -9,24 +9,26 @@ from typing import Any
 import click
 
 from jissoku import report
-from jissoku.cli import exits, flags
-from jissoku.cli.progress import Show
-from jissoku.cli.publish import write
-from jissoku.cli.quantity import Rate
-from jissoku.cli.subjects import subject
+from jissoku.cli import exit_codes, shared_options
+from jissoku.cli.machine_lock import lock_machine
+from jissoku.cli.noise import noise_floors
+from jissoku.cli.param_types import Rate
+from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli.tuning_target import tuning_target
 from jissoku.cli.version import version_line
-from jissoku.design.mode import EFFORTS
+from jissoku.cli.write_reports import write
+from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
-from jissoku.model import Decision, Knob, Mode, Recipe, Tuning, Workload
+from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult, Workload
 from jissoku.observe import cores
 from jissoku.pipeline.tune import tune as run_tuning
-from jissoku.pipeline.tuned import Conduct
+from jissoku.pipeline.tuning_target import TuningConfig
 from jissoku.targets import catalogue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the command line said; the names are the options'."""
+class TuneOptions:
+    """Values of the command line; fields are named as the options."""
 
     target: str
     config: Path | None
@@ -49,61 +51,77 @@ class Options:
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A configuration of your own, for nginx; it is read, and never changed.",
+    help="An nginx configuration file to start from; it is only read.",
 )
-@click.option("--knobs", default="", metavar="A,B", help="Try these only.")
+@click.option(
+    "--knobs",
+    default="",
+    metavar="A,B",
+    help="Knobs to test, comma-separated. Default: all of the recipe.",
+)
 @click.option(
     "--listen",
     default="",
     metavar="ADDRESS",
-    help="The address of the configuration that is asked, as it stands behind its listen.",
+    help="Listen address of the configuration to send requests to, as written in its listen"
+    " directive.",
 )
-@flags.path
-@flags.header
+@shared_options.path
+@shared_options.header
 @click.option(
     "-c",
     "--connections",
     default=64,
     show_default=True,
     type=click.IntRange(1, 20_000),
-    help="Per arm.",
+    help="Connections per target.",
 )
-@click.option("-R", "--rate", type=Rate(), help="Requests a second; else the lab chooses.")
+@click.option(
+    "-R",
+    "--rate",
+    type=Rate(),
+    help="Total request rate in requests per second. Default: chosen by a pilot run.",
+)
 @click.option(
     "--standard",
     is_flag=True,
     help="10 to 40 blocks of three seconds instead of nine of one.",
 )
-@click.option("--seed", type=click.IntRange(0), help="Decides every order, role and port.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    help="Seed of all random choices (orders, roles, ports). Default: drawn and recorded.",
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for records, report and diff.",
+    help="Directory for records, report and diff. Default: a new one under runs/.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@flags.quiet
+@shared_options.quiet
 def tune(**given: Any) -> int:
-    """Try a target's knobs, and prove those that pay.
+    """Test a target's knobs, and report those that reduce its cost.
 
     Each is tried alone, all together, and all but each; a knob is accepted only when its effect's
     interval clears the minimum effect, the counter that it should move has moved, and the answers
     are the same bytes. The accepted ones are then held together against the configuration as it is,
     on fresh blocks, and written out as a diff.
 
-    Exit codes: 0 fine, 1 the work failed, 2 bad input, 4 undecided, 130 interrupted.
+    Exit codes: 0 success, 1 failure, 2 bad input, 4 undecided, 130 interrupted.
     """
-    options = Options(**given)
-    recipe = catalogue.pick(catalogue.recipes(), options.target)
-    chosen = _chosen(recipe, options.knobs)
-    with Show(quiet=options.quiet or options.as_json) as show:
-        tuned = subject(recipe, chosen, config=options.config, listen=options.listen)
-        conduct = _conduct(options)
-        show.note(f"Seed {conduct.seed}; records go to {conduct.folder}.")
-        found = run_tuning(tuned, conduct, show)
-    return _publish(found, conduct.folder, as_json=options.as_json)
+    options = TuneOptions(**given)
+    recipe = catalogue.get_recipe(catalogue.recipes(), options.target)
+    chosen = _selected_knobs(recipe, options.knobs)
+    lock_machine()
+    with ProgressDisplay(quiet=options.quiet or options.as_json) as show:
+        tuned = tuning_target(recipe, chosen, config=options.config, listen=options.listen)
+        config = _tuning_config(options)
+        show.note(f"Seed {config.seed}; records go to {config.folder}.")
+        found = run_tuning(tuned, config, show)
+    return _publish(found, config.folder, as_json=options.as_json)
 
 
-def _chosen(recipe: Recipe, names: str) -> tuple[Knob, ...]:
+def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:
     if not names:
         return recipe.knob
     known = {knob.name: knob for knob in recipe.knob}
@@ -116,12 +134,12 @@ def _chosen(recipe: Recipe, names: str) -> tuple[Knob, ...]:
     return tuple(known[name] for name in dict.fromkeys(wanted))
 
 
-def _conduct(options: Options) -> Conduct:
+def _tuning_config(options: TuneOptions) -> TuningConfig:
     if not options.path.startswith("/"):
         raise InputError(f"--path {options.path!r}: a path begins with /")
     mode = Mode.STANDARD if options.standard else Mode.QUICK
-    stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
-    return Conduct(
+    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
+    return TuningConfig(
         workload=Workload(
             path=options.path,
             headers=options.header,
@@ -129,15 +147,16 @@ def _conduct(options: Options) -> Conduct:
             rate_rps=options.rate,
         ),
         mode=mode,
-        effort=EFFORTS[mode],
+        plan=SAMPLING_PLANS[mode],
         seed=secrets.randbelow(2**31) if options.seed is None else options.seed,
-        cores=cores.split(cores.allowed()),
-        folder=options.out or Path("runs") / f"{stamp}-tune-{options.target}",
+        cores=cores.partition_cores(cores.available_cores()),
+        folder=options.out or Path("runs") / f"{timestamp}-tune-{options.target}",
         version=version_line(),
+        noise_floors=noise_floors(),
     )
 
 
-def _publish(found: Tuning, folder: Path, *, as_json: bool) -> int:
+def _publish(found: TuningResult, folder: Path, *, as_json: bool) -> int:
     texts = {
         "tuning.json": report.tuning_to_json(found),
         "tuning.txt": report.tuning_to_text(found),
@@ -151,13 +170,13 @@ def _publish(found: Tuning, folder: Path, *, as_json: bool) -> int:
     return exit_code(found)
 
 
-def exit_code(found: Tuning) -> int:
+def exit_code(found: TuningResult) -> int:
     """What a tuning means to a script."""
     if not found.finished:
-        return exits.INTERRUPTED
-    decisions = [remedy.decision for remedy in found.remedies]
+        return exit_codes.INTERRUPTED
+    decisions = [result.decision for result in found.results]
     if decisions and all(decision is Decision.BROKEN for decision in decisions):
-        return exits.FAILED
+        return exit_codes.FAILED
     if Decision.UNDECIDED in decisions or (Decision.ACCEPTED in decisions and not found.proven):
-        return exits.UNDECIDED
-    return exits.FINE
+        return exit_codes.UNDECIDED
+    return exit_codes.OK

@@ -1,25 +1,25 @@
 """Protocol cases against any server: what is sent, what is seen, what it means."""
 
 from jissoku.conformance.case import Case, Level, read_all
-from jissoku.conformance.dialogue import Seen, hold
-from jissoku.conformance.judge import Judgement, Verdict, judge, worst
-from jissoku.conformance.pieces import Sending, cuts
-from jissoku.conformance.tally import Group, Result, groups, totals
+from jissoku.conformance.exchange import ObservedExchange, run_case
+from jissoku.conformance.judge import CaseVerdict, Judgement, judge, worst
+from jissoku.conformance.split_points import SplitMode, split_points
+from jissoku.conformance.totals import CaseResult, GroupTotals, group_totals, totals
 
 __all__ = [
     "Case",
-    "Group",
+    "CaseResult",
+    "CaseVerdict",
+    "GroupTotals",
     "Judgement",
     "Level",
-    "Result",
-    "Seen",
-    "Sending",
-    "Verdict",
-    "cuts",
-    "groups",
-    "hold",
+    "ObservedExchange",
+    "SplitMode",
+    "group_totals",
     "judge",
     "read_all",
+    "run_case",
+    "split_points",
     "totals",
     "worst",
 ]

@@ -1,6 +1,7 @@
 """Protocol cases as data: what is sent, and what a server has to make of it.
 
-The format is told in `conformance/README.md`; the parser's own tests in Rust read the same files.
+The format is described in `conformance/README.md`; the parser's own tests in Rust read the same
+files.
 """
 
 import tomllib
@@ -12,7 +13,7 @@ import msgspec
 
 from jissoku.errors import InputError
 
-OURS = Path(__file__).parent / "cases"
+BUILTIN_CASES = Path(__file__).parent / "cases"
 
 
 class Level(StrEnum):
@@ -31,7 +32,7 @@ class Ends(StrEnum):
     BODY = "body"
 
 
-class Also(StrEnum):
+class AlsoAllowed(StrEnum):
     """What else the standard allows a server to do where ours refuses or answers."""
 
     ANSWERED = "answered"
@@ -102,7 +103,7 @@ class Case:
     status: int | None
     statuses: tuple[int, ...]
     closes: bool
-    also: frozenset[Also]
+    also: frozenset[AlsoAllowed]
     answers: tuple[Rule, ...]
 
     @property
@@ -110,7 +111,7 @@ class Case:
         """How many requests are to be answered.
 
         That is every one that is complete, up to the first that ends the connection: what a client
-        sends after it is not for anybody to process (RFC 9112 section 9.6).
+        sends after it must not be processed (RFC 9112 section 9.6).
         """
         complete = len(self.requests) - (self.ends is Ends.BODY)
         last = (i for i, request in enumerate(self.requests) if not request.persists)
@@ -140,7 +141,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     statuses: tuple[int, ...] = ()
     reject: str = ""
     closes: bool = False
-    also: frozenset[Also] = frozenset()
+    also: frozenset[AlsoAllowed] = frozenset()
     answers: tuple[Rule, ...] = ()
 
 
@@ -150,7 +151,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     at: str | None = None
 
 
-def read_all(folder: Path = OURS) -> tuple[Case, ...]:
+def read_all(folder: Path = BUILTIN_CASES) -> tuple[Case, ...]:
     """Reads every file of a folder, in the order of their names.
 
     Raises:

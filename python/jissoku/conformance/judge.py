@@ -4,23 +4,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from jissoku.conformance.answers import Answer
-from jissoku.conformance.case import Also, Case, Ends, Level, Request, Rule
-from jissoku.conformance.dialogue import REFUSALS, Seen
+from jissoku.conformance.case import AlsoAllowed, Case, Ends, Level, Request, Rule
+from jissoku.conformance.exchange import REFUSALS, ObservedExchange
+from jissoku.conformance.responses import Response
 
-# No target takes every method, and whoever does not know one says so; but a refusal may say it too.
+# Targets do not support every method and say so; but a refusal may use the same status.
 UNKNOWN = 501
 METHOD_UNKNOWN = frozenset({405, UNKNOWN})
 
 
-class Verdict(StrEnum):
+class CaseVerdict(StrEnum):
     """How a target did in a case; the worst last."""
 
-    HOLDS = "holds"
+    PASS = "pass"  # noqa: S105 - a verdict
     LENIENT = "lenient"  # takes what ours refuses, as the standard lets it
     STRICTER = "stricter"  # refuses what ours takes, as the standard lets it
-    SHORT = "falls short"  # of a SHOULD
-    BROKEN = "broken"  # a MUST
+    SHOULD_VIOLATED = "SHOULD violated"
+    MUST_VIOLATED = "MUST violated"
     UNDECIDED = "undecided"  # no answer to be judged came about
 
 
@@ -28,21 +28,21 @@ class Verdict(StrEnum):
 class Judgement:
     """A verdict, and why, as the end of a sentence about the target."""
 
-    verdict: Verdict
+    verdict: CaseVerdict
     reason: str = ""
 
 
-HOLDS = Judgement(verdict=Verdict.HOLDS)
+PASSED = Judgement(verdict=CaseVerdict.PASS)
 
-RANK = tuple(Verdict)
+RANK = tuple(CaseVerdict)
 
 
 def worst(judgements: list[Judgement]) -> Judgement:
     """The worst of several judgements of one case, the first of equals."""
-    return max(judgements, key=lambda judgement: RANK.index(judgement.verdict), default=HOLDS)
+    return max(judgements, key=lambda judgement: RANK.index(judgement.verdict), default=PASSED)
 
 
-def judge(case: Case, seen: Seen, *, echoes: bool = False) -> Judgement:
+def judge(case: Case, seen: ObservedExchange, *, echoes: bool = False) -> Judgement:
     """Judges one case. `echoes`: the target answers a POST with the body that it understood."""
     if case.status is not None:
         found = [_refusal(case, seen)]
@@ -50,136 +50,146 @@ def judge(case: Case, seen: Seen, *, echoes: bool = False) -> Judgement:
         found = [*_answered(case, seen)]
     else:
         found = [_unfinished(case, seen)]
-    if seen.garbled and case.status is None:
-        reason = f"sends what is no answer: {seen.garbled}"
-        allowed = Also.GARBLED in case.also
-        found = [Judgement(verdict=Verdict.LENIENT, reason=reason) if allowed else _broken(reason)]
+    if seen.malformed and case.status is None:
+        reason = f"sends a malformed response: {seen.malformed}"
+        allowed = AlsoAllowed.GARBLED in case.also
+        found = [
+            Judgement(verdict=CaseVerdict.LENIENT, reason=reason)
+            if allowed
+            else _must_violated(reason)
+        ]
     found += _rules(case, seen)
     if echoes:
-        found += _understood(case, seen)
+        found += _echo_matches(case, seen)
     return worst(found)
 
 
-def _refusal(case: Case, seen: Seen) -> Judgement:
+def _refusal(case: Case, seen: ObservedExchange) -> Judgement:
     """A message that ours refuses, after the answers to what came before it."""
     before, rest = seen.answers[: case.whole_count], seen.answers[case.whole_count :]
     if before and before[-1].announces_end and not rest:
         return _stricter(f"ends the connection after {before[-1].status}, and says so")
     if len(before) < case.whole_count or any(_is_refusal(answer) for answer in before):
-        return _by_level(case, "does not answer what came before it", Verdict.STRICTER)
+        return _by_level(case, "does not answer what came before it", CaseVerdict.STRICTER)
     if not rest:
-        return _wordless(case, seen)
+        return _no_response(case, seen)
     status = rest[0].status
-    if status in REFUSALS or (status == UNKNOWN and _tells_something(case)):
+    if status in REFUSALS or (status == UNKNOWN and _is_about_message(case)):
         return _refused(case, seen, status)
-    return _taken(case, seen, rest)
+    return _accepted(case, seen, rest)
 
 
-def _refused(case: Case, seen: Seen, status: int) -> Judgement:
+def _refused(case: Case, seen: ObservedExchange, status: int) -> Judgement:
     if case.statuses and status not in case.statuses:
         wanted = " or ".join(map(str, case.statuses))
-        return _by_level(case, f"refuses with {status} and not {wanted}", Verdict.LENIENT)
-    if not seen.is_kept:
-        return HOLDS
+        return _by_level(case, f"refuses with {status} and not {wanted}", CaseVerdict.LENIENT)
+    if not seen.is_kept_open:
+        return PASSED
     reason = f"goes on after its {status}"
     if case.closes:
-        return _by_level(case, reason, Verdict.LENIENT)
-    return Judgement(verdict=Verdict.LENIENT, reason=reason)
+        return _by_level(case, reason, CaseVerdict.LENIENT)
+    return Judgement(verdict=CaseVerdict.LENIENT, reason=reason)
 
 
-def _tells_something(case: Case) -> bool:
+def _is_about_message(case: Case) -> bool:
     """Whether a 501 is about the message; of a POST it may say only that there is no POST."""
     return case.status == UNKNOWN or UNKNOWN in case.statuses or case.send.startswith(b"GET ")
 
 
-def _wordless(case: Case, seen: Seen) -> Judgement:
-    if seen.garbled:
-        reason = f"sends what is no answer: {seen.garbled}"
-        if Also.GARBLED in case.also:
-            return Judgement(verdict=Verdict.LENIENT, reason=reason)
-        return _by_level(case, reason, Verdict.LENIENT)
+def _no_response(case: Case, seen: ObservedExchange) -> Judgement:
+    if seen.malformed:
+        reason = f"sends a malformed response: {seen.malformed}"
+        if AlsoAllowed.GARBLED in case.also:
+            return Judgement(verdict=CaseVerdict.LENIENT, reason=reason)
+        return _by_level(case, reason, CaseVerdict.LENIENT)
     if seen.is_silent:
-        reason, allowed = "neither refuses nor answers", Also.SILENT in case.also
+        reason, allowed = "neither refuses nor answers", AlsoAllowed.SILENT in case.also
     else:
         reason, allowed = "hangs up without a word", False
     if allowed or case.level is Level.CHOICE:
-        return Judgement(verdict=Verdict.LENIENT, reason=reason)
-    return Judgement(verdict=Verdict.SHORT, reason=reason)
+        return Judgement(verdict=CaseVerdict.LENIENT, reason=reason)
+    return Judgement(verdict=CaseVerdict.SHOULD_VIOLATED, reason=reason)
 
 
-def _taken(case: Case, seen: Seen, rest: tuple[Answer, ...]) -> Judgement:
+def _accepted(case: Case, seen: ObservedExchange, rest: tuple[Response, ...]) -> Judgement:
     """The target took what ours refuses."""
     statuses = " and ".join(str(answer.status) for answer in rest)
-    goes_on = "goes on" if seen.is_kept else "ends the connection"
+    goes_on = "goes on" if seen.is_kept_open else "ends the connection"
     reason = f"answers {statuses} and {goes_on}"
     # An answer may come before the body is read; what counts is that nothing follows it.
-    is_about_method = rest[0].status in METHOD_UNKNOWN and not _tells_something(case)
-    allowed = (case.ends is Ends.BODY or is_about_method) and not seen.is_kept
-    allowed |= Also.LAST in case.also and not seen.is_kept
-    allowed |= Also.ANSWERED in case.also and len(rest) == 1
-    allowed |= Also.TWICE in case.also and len(rest) <= 2
+    is_about_method = rest[0].status in METHOD_UNKNOWN and not _is_about_message(case)
+    allowed = (case.ends is Ends.BODY or is_about_method) and not seen.is_kept_open
+    allowed |= AlsoAllowed.LAST in case.also and not seen.is_kept_open
+    allowed |= AlsoAllowed.ANSWERED in case.also and len(rest) == 1
+    allowed |= AlsoAllowed.TWICE in case.also and len(rest) <= 2
     if allowed:
-        return Judgement(verdict=Verdict.LENIENT, reason=reason)
-    return _by_level(case, reason, Verdict.LENIENT)
+        return Judgement(verdict=CaseVerdict.LENIENT, reason=reason)
+    return _by_level(case, reason, CaseVerdict.LENIENT)
 
 
-def _answered(case: Case, seen: Seen) -> Iterator[Judgement]:
+def _answered(case: Case, seen: ObservedExchange) -> Iterator[Judgement]:
     """Requests that are in order: each has its answer, and no other is there."""
     answers, wanted = seen.answers, case.whole_count
     refused = next((answer for answer in answers[:wanted] if _is_refusal(answer)), None)
     if refused is not None:
-        allowed = Also.REFUSED in case.also
+        allowed = AlsoAllowed.REFUSED in case.also
         reason = f"refuses with {refused.status}"
-        yield _stricter(reason) if allowed else _by_level(case, reason, Verdict.STRICTER)
+        yield _stricter(reason) if allowed else _by_level(case, reason, CaseVerdict.STRICTER)
         return
     late = next((answer for answer in answers[wanted:] if _is_refusal(answer)), None)
     if late is not None:
-        allowed = Also.REFUSED in case.also
+        allowed = AlsoAllowed.REFUSED in case.also
         reason = f"answers, and refuses with {late.status} afterwards"
-        yield _stricter(reason) if allowed else _by_level(case, reason, Verdict.STRICTER)
+        yield _stricter(reason) if allowed else _by_level(case, reason, CaseVerdict.STRICTER)
     elif len(answers) > wanted:
-        yield _broken(f"gives {len(answers)} answers to {wanted} requests")
+        yield _must_violated(f"gives {len(answers)} answers to {wanted} requests")
     elif len(answers) < wanted:
-        yield _too_few(case, seen)
+        yield _missing_responses(case, seen)
     else:
-        yield from _left(case, seen, answers[-1] if answers else None)
+        yield from _connection_state(case, seen, answers[-1] if answers else None)
 
 
-def _left(case: Case, seen: Seen, last: Answer | None) -> Iterator[Judgement]:
+def _connection_state(
+    case: Case, seen: ObservedExchange, last: Response | None
+) -> Iterator[Judgement]:
     """How the connection was left after the last answer."""
-    if not case.persists and seen.is_kept:
-        yield _by_level(case, "goes on after the last request", Verdict.LENIENT)
+    if not case.persists and seen.is_kept_open:
+        yield _by_level(case, "goes on after the last request", CaseVerdict.LENIENT)
     elif seen.is_silent:
-        yield Judgement(verdict=Verdict.SHORT, reason="falls silent after its answer")
-    elif case.persists and not seen.is_kept and last and not last.announces_end:
-        yield Judgement(verdict=Verdict.SHORT, reason="hangs up without saying so before")
+        yield Judgement(verdict=CaseVerdict.SHOULD_VIOLATED, reason="falls silent after its answer")
+    elif case.persists and not seen.is_kept_open and last and not last.announces_end:
+        yield Judgement(
+            verdict=CaseVerdict.SHOULD_VIOLATED, reason="hangs up without saying so before"
+        )
 
 
-def _too_few(case: Case, seen: Seen) -> Judgement:
+def _missing_responses(case: Case, seen: ObservedExchange) -> Judgement:
     answers, wanted = seen.answers, case.whole_count
     if answers and answers[-1].announces_end:
         return _stricter(f"answers {len(answers)} of {wanted} requests, and says that it ends")
-    if not answers and not seen.is_silent and Also.REFUSED in case.also:
+    if not answers and not seen.is_silent and AlsoAllowed.REFUSED in case.also:
         return _stricter("hangs up without a word")
     how = "falls silent" if seen.is_silent else "hangs up"
-    return _by_level(case, f"answers {len(answers)} of {wanted} requests and {how}", Verdict.SHORT)
+    return _by_level(
+        case, f"answers {len(answers)} of {wanted} requests and {how}", CaseVerdict.SHOULD_VIOLATED
+    )
 
 
-def _unfinished(case: Case, seen: Seen) -> Judgement:
+def _unfinished(case: Case, seen: ObservedExchange) -> Judgement:
     """A request whose end never comes (RFC 9112 section 8)."""
     rest = seen.answers[case.whole_count :]
     if len(seen.answers) < case.whole_count:
-        return _too_few(case, seen)
+        return _missing_responses(case, seen)
     taken = [answer for answer in rest if not _is_refusal(answer)]
     if not taken:
-        return HOLDS
+        return PASSED
     reason = f"answers {taken[0].status} to a request that has not ended"
     if case.ends is Ends.BODY:
-        return Judgement(verdict=Verdict.LENIENT, reason=reason + ", perhaps before reading it")
-    return _by_level(case, reason, Verdict.LENIENT)
+        return Judgement(verdict=CaseVerdict.LENIENT, reason=reason + ", perhaps before reading it")
+    return _by_level(case, reason, CaseVerdict.LENIENT)
 
 
-def _rules(case: Case, seen: Seen) -> Iterator[Judgement]:
+def _rules(case: Case, seen: ObservedExchange) -> Iterator[Judgement]:
     for rule in case.answers:
         if rule.index >= len(seen.answers):
             continue
@@ -188,18 +198,21 @@ def _rules(case: Case, seen: Seen) -> Iterator[Judgement]:
             yield from _unlike(case, answer, seen.answers[rule.like])
         if not rule.when or answer.status in rule.when:
             yield from (
-                _by_level(case, reason, Verdict.LENIENT) for reason in _breaches(rule, answer, seen)
+                _by_level(case, reason, CaseVerdict.LENIENT)
+                for reason in _breaches(rule, answer, seen)
             )
 
 
-def _unlike(case: Case, answer: Answer, other: Answer) -> Iterator[Judgement]:
+def _unlike(case: Case, answer: Response, other: Response) -> Iterator[Judgement]:
     for name in ("Content-Length", "Content-Type"):
         ours, theirs = answer.value(name), other.value(name)
         if answer.status == other.status and answer.has(name) and ours != theirs:
-            yield _by_level(case, f"answers with {name} {ours} and not {theirs}", Verdict.LENIENT)
+            yield _by_level(
+                case, f"answers with {name} {ours} and not {theirs}", CaseVerdict.LENIENT
+            )
 
 
-def _breaches(rule: Rule, answer: Answer, seen: Seen) -> Iterator[str]:
+def _breaches(rule: Rule, answer: Response, seen: ObservedExchange) -> Iterator[str]:
     if rule.status and answer.status not in rule.status:
         yield f"answers {answer.status} and not {' or '.join(map(str, rule.status))}"
     for name in rule.has:
@@ -217,12 +230,12 @@ def _breaches(rule: Rule, answer: Answer, seen: Seen) -> Iterator[str]:
         yield f"sends {interims[0]} before its answer"
 
 
-def _understood(case: Case, seen: Seen) -> Iterator[Judgement]:
+def _echo_matches(case: Case, seen: ObservedExchange) -> Iterator[Judgement]:
     whole = case.requests[: case.whole_count]
     for request, answer in zip(whole, seen.answers, strict=False):
         wanted = _echo(request)
         if wanted is not None and answer.status == 200 and answer.body != wanted:
-            yield _broken(f"understood {answer.body[:60]!r} and not {wanted[:60]!r}")
+            yield _must_violated(f"understood {answer.body[:60]!r} and not {wanted[:60]!r}")
 
 
 def _echo(request: Request) -> bytes | None:
@@ -238,23 +251,23 @@ def _echo(request: Request) -> bytes | None:
     return None
 
 
-def _is_refusal(answer: Answer) -> bool:
+def _is_refusal(answer: Response) -> bool:
     return answer.status in REFUSALS
 
 
-def _by_level(case: Case, reason: str, choice: Verdict) -> Judgement:
+def _by_level(case: Case, reason: str, choice: CaseVerdict) -> Judgement:
     """What a difference means: where the standard leaves a choice, it is `choice`."""
     by_level = {
-        Level.MUST: Verdict.BROKEN,
-        Level.SHOULD: Verdict.SHORT,
+        Level.MUST: CaseVerdict.MUST_VIOLATED,
+        Level.SHOULD: CaseVerdict.SHOULD_VIOLATED,
         Level.CHOICE: choice,
     }
     return Judgement(verdict=by_level[case.level], reason=reason)
 
 
-def _broken(reason: str) -> Judgement:
-    return Judgement(verdict=Verdict.BROKEN, reason=reason)
+def _must_violated(reason: str) -> Judgement:
+    return Judgement(verdict=CaseVerdict.MUST_VIOLATED, reason=reason)
 
 
 def _stricter(reason: str) -> Judgement:
-    return Judgement(verdict=Verdict.STRICTER, reason=reason)
+    return Judgement(verdict=CaseVerdict.STRICTER, reason=reason)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-AS_IT_IS = "as it is"
+BASELINE = "as it is"
 ALL = "all"
 PROVEN = "proven"
 
@@ -16,42 +16,42 @@ class Combination:
     knobs: tuple[str, ...]
 
 
-def alone(knobs: Sequence[str]) -> tuple[Combination, ...]:
+def one_at_a_time_and_all(knobs: Sequence[str]) -> tuple[Combination, ...]:
     """As it is, which is the baseline, then each knob alone, then all of them together."""
-    found = [Combination(AS_IT_IS, ())]
+    found = [Combination(BASELINE, ())]
     found += [Combination(name_alone(knob), (knob,)) for knob in knobs]
     if len(knobs) > 1:
         found.append(Combination(ALL, tuple(knobs)))
     return tuple(found)
 
 
-def without(knobs: Sequence[str]) -> tuple[Combination, ...]:
+def leave_one_out(knobs: Sequence[str]) -> tuple[Combination, ...]:
     """All together, which is the baseline, then all but each; nothing for a single knob."""
     if len(knobs) < 2:
         return ()
     found = [Combination(ALL, tuple(knobs))]
     for left_out in knobs:
         rest = tuple(knob for knob in knobs if knob != left_out)
-        found.append(Combination(name_without(left_out), rest))
+        found.append(Combination(name_leave_one_out(left_out), rest))
     return tuple(found)
 
 
-def each(knobs: Sequence[str]) -> tuple[Combination, ...]:
+def one_at_a_time(knobs: Sequence[str]) -> tuple[Combination, ...]:
     """As it is, which is the baseline, and each knob alone."""
     return (
-        Combination(AS_IT_IS, ()),
+        Combination(BASELINE, ()),
         *(Combination(name_alone(knob), (knob,)) for knob in knobs),
     )
 
 
-def added(before: Sequence[str], more: Sequence[str]) -> tuple[Combination, ...]:
+def increment(before: Sequence[str], more: Sequence[str]) -> tuple[Combination, ...]:
     """What is kept already, which is the baseline, against the same and more."""
-    return (Combination(AS_IT_IS, tuple(before)), Combination(PROVEN, (*before, *more)))
+    return (Combination(BASELINE, tuple(before)), Combination(PROVEN, (*before, *more)))
 
 
-def proof(knobs: Sequence[str]) -> tuple[Combination, ...]:
+def confirmation(knobs: Sequence[str]) -> tuple[Combination, ...]:
     """As it is against the accepted ones together: on blocks that chose nothing."""
-    return (Combination(AS_IT_IS, ()), Combination(PROVEN, tuple(knobs)))
+    return (Combination(BASELINE, ()), Combination(PROVEN, tuple(knobs)))
 
 
 def name_alone(knob: str) -> str:
@@ -59,6 +59,6 @@ def name_alone(knob: str) -> str:
     return f"with {knob}"
 
 
-def name_without(knob: str) -> str:
+def name_leave_one_out(knob: str) -> str:
     """Name of the arm with every knob but this one."""
     return f"all but {knob}"

@@ -1,9 +1,9 @@
 """How much each workload of an experiment may spend, so that the whole ends in time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jissoku.design.mode import SECOND, Effort
+from jissoku.design.sampling_plan import MILLISECOND, SAMPLING_PLANS, SECOND, SamplingPlan
 from jissoku.model import Mode
 
 # Starting, verifying and stopping what one trial needs; the clock of a campaign corrects it.
@@ -15,42 +15,43 @@ MINUTES_MAX = {Mode.QUICK: 5.5, Mode.STANDARD: 16.0}
 # No verdict rests on fewer blocks than an exact test needs for p < 0.05.
 BLOCKS_MIN = 6
 
-# Beside duets, for the check that the two arms do not disturb each other.
-CHECK_BLOCKS = 3
+# With each arm alone, and with turns of the other length: the checks on how arms were measured.
+CHECK_BLOCKS = 2
+
+# Of a start with several arms: what each further one adds. Of a load: the generator's own start.
+START_S = 0.3
+LOAD_S = 0.1
+
+WARMUP_NS = 300 * MILLISECOND
+WARMUP_MAX_NS = SECOND // 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class WorkloadRequirements:
     """What the claims want of one workload.
 
     Attributes:
-        duets: Pairs that are to meet; none when no claim asks for the cost of a request.
-        alone: Whether rates, latencies or memory are asked for, which need blocks of their own.
-        late: Whether latencies are, which are measured at a rate; else that is done for the check.
-        paced: Whether solo trials at a rate of their own run beside the closed loop.
+        compares_cost: Whether costs or latencies are asked for, for which arms are measured
+            together.
+        needs_closed_loop: Whether rates or memory are asked for, which need closed loops in every
+            block.
     """
 
     arms: int
-    duets: int
-    alone: bool
-    paced: bool
-    late: bool = False
+    compares_cost: bool
+    needs_closed_loop: bool
 
 
-def _steps(*steps: tuple[int, float, float]) -> tuple[tuple[int, float, float], ...]:
-    return steps
-
-
-# Blocks, warm-up and window in seconds, from the best to the least that is still worth its time.
-LADDERS = {
-    Mode.QUICK: _steps((9, 0.3, 1.0), (8, 0.3, 0.8), (6, 0.3, 0.8), (6, 0.2, 0.5), (6, 0.2, 0.3)),
-    Mode.STANDARD: _steps(
-        (20, 2.0, 3.0), (15, 1.0, 3.0), (12, 1.0, 2.0), (10, 0.5, 2.0), (8, 0.5, 1.5), (6, 0.3, 1.0)
-    ),
+# Blocks, and seconds for which each arm is asked, from the best to the least worth its time.
+EFFORT_STEPS: Mapping[Mode, Sequence[tuple[int, float]]] = {
+    Mode.QUICK: ((9, 0.8), (9, 0.4), (8, 0.4), (6, 0.4), (6, 0.2)),
+    Mode.STANDARD: ((20, 2.4), (16, 2.0), (14, 1.6), (12, 1.2), (10, 0.8), (8, 0.4), (6, 0.4)),
 }
 
 
-def choose(mode: Mode, needs: Mapping[str, Need], beside_s: float = 0.0) -> dict[str, Effort]:
+def fit_time_budget(
+    mode: Mode, needs: Mapping[str, WorkloadRequirements], beside_s: float = 0.0
+) -> dict[str, SamplingPlan]:
     """The best effort with which all workloads together stay within the mode's minutes.
 
     Args:
@@ -59,33 +60,50 @@ def choose(mode: Mode, needs: Mapping[str, Need], beside_s: float = 0.0) -> dict
     Where even the least does not, it is taken all the same: the estimate is printed before the
     start.
     """
-    efforts: dict[str, Effort] = {}
-    for blocks, warmup_s, window_s in LADDERS[mode]:
-        efforts = {name: _effort(need, blocks, warmup_s, window_s) for name, need in needs.items()}
+    efforts: dict[str, SamplingPlan] = {}
+    for blocks, asked_s in EFFORT_STEPS[mode]:
+        efforts = {
+            name: _sampling_plan(mode, need, blocks, asked_s) for name, need in needs.items()
+        }
         plans = [(needs[name], effort) for name, effort in efforts.items()]
         if minutes(plans, beside_s) <= MINUTES_MAX[mode]:
             break
     return efforts
 
 
-def _effort(need: Need, blocks: int, warmup_s: float, window_s: float) -> Effort:
-    return Effort(
+def _sampling_plan(
+    mode: Mode, need: WorkloadRequirements, blocks: int, asked_s: float
+) -> SamplingPlan:
+    return replace(
+        SAMPLING_PLANS[mode],
         blocks=blocks,
         blocks_max=blocks,
         blocks_step=0,
         half_width=None,
-        solo_blocks=max(BLOCKS_MIN, blocks) if need.alone else CHECK_BLOCKS,
-        warmup_ns=round(warmup_s * SECOND),
-        window_ns=round(window_s * SECOND),
-        paced_blocks=None if need.paced or need.late else CHECK_BLOCKS,
+        closed_loop_blocks=max(BLOCKS_MIN, blocks) if need.needs_closed_loop else 0,
+        fixed_rate_blocks=CHECK_BLOCKS if need.compares_cost else 0,
+        cross_check_blocks=CHECK_BLOCKS if need.compares_cost else 0,
+        capacity_blocks=0,
+        warmup_ns=WARMUP_NS,
+        window_ns=round(asked_s * SECOND),
+        active_ns_by_level={},
+        warmup_max_ns=WARMUP_MAX_NS,
     )
 
 
-def minutes(plans: Sequence[tuple[Need, Effort]], beside_s: float = 0.0) -> float:
-    """How long so many workloads will take; reruns are not foreseen."""
+def minutes(
+    plans: Sequence[tuple[WorkloadRequirements, SamplingPlan]], beside_s: float = 0.0
+) -> float:
+    """Estimated duration of the workloads in minutes, without reruns."""
     seconds = beside_s
     for need, effort in plans:
-        paced = effort.solos_paced if need.duets or need.paced else 0
-        trials = need.duets * effort.blocks + need.arms * (effort.solo_blocks + paced)
-        seconds += trials * (OVERHEAD_S + (effort.warmup_ns + effort.window_ns) / SECOND)
+        asked_s = effort.window_ns / SECOND
+        warm_s = effort.warmup_ns / SECOND
+        start_s = OVERHEAD_S + effort.warmup_max_ns / SECOND / 2
+        if need.compares_cost:
+            together = start_s + need.arms * (START_S + asked_s)
+            seconds += together * effort.blocks
+            seconds += need.arms * (asked_s + LOAD_S) * effort.cross_check_blocks
+            seconds += need.arms * (start_s + warm_s + asked_s) * effort.fixed_rate_blocks
+        seconds += need.arms * (OVERHEAD_S + warm_s + asked_s) * effort.closed_loop_blocks
     return seconds / 60

@@ -3,24 +3,24 @@
 import itertools
 from collections.abc import Iterator, Sequence
 
-from jissoku.model.experiment import Change, Design, Entrant, Factor, Level
+from jissoku.model.experiment import ConfigChange, Design, Factor, FactorLevel, TargetSpec
 
-Combination = tuple[tuple[Factor, Level], ...]
+Combination = tuple[tuple[Factor, FactorLevel], ...]
 
 
 def arms(
-    entrants: Sequence[Entrant], factors: Sequence[Factor], design: Design
-) -> tuple[Entrant, ...]:
+    specs: Sequence[TargetSpec], factors: Sequence[Factor], design: Design
+) -> tuple[TargetSpec, ...]:
     """Every target as it stands, each followed by its variants.
 
     A variant is called for what differs: `nginx+cache`, `nginx+workers=2`; with every factor of a
     one-at-a-time design at once it is `nginx+all`.
     """
-    found: list[Entrant] = []
-    for entrant in entrants:
-        found.append(entrant)
-        mine = [factor for factor in factors if factor.of == entrant.name]
-        found += [_varied(entrant, c, mine, design) for c in combinations(mine, design)]
+    found: list[TargetSpec] = []
+    for spec in specs:
+        found.append(spec)
+        mine = [factor for factor in factors if factor.target == spec.name]
+        found += [_varied(spec, c, mine, design) for c in combinations(mine, design)]
     return tuple(found)
 
 
@@ -72,15 +72,15 @@ def _fractional(factors: Sequence[Factor]) -> Iterator[Combination]:
 
 
 def _varied(
-    entrant: Entrant, combination: Combination, factors: Sequence[Factor], design: Design
-) -> Entrant:
+    spec: TargetSpec, combination: Combination, factors: Sequence[Factor], design: Design
+) -> TargetSpec:
     everything = len(combination) == len(factors) > 1 and design is Design.ONE_AT_A_TIME
     labels = [f"{f.name}={level.name}" if level.name else f.name for f, level in combination]
-    changes: list[Change] = [change for _, level in combination for change in level.change]
-    return Entrant(
-        name=f"{entrant.name}+{'all' if everything else '+'.join(labels)}",
-        recipe=entrant.recipe,
-        command=entrant.command,
-        change=(*entrant.change, *changes),
-        stands_for=entrant.stands_for,
+    changes: list[ConfigChange] = [change for _, level in combination for change in level.change]
+    return TargetSpec(
+        name=f"{spec.name}+{'all' if everything else '+'.join(labels)}",
+        recipe=spec.recipe,
+        command=spec.command,
+        change=(*spec.change, *changes),
+        substitutes=spec.substitutes,
     )

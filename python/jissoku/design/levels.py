@@ -5,11 +5,11 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jissoku.design.schedule import Planned
+from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError
-from jissoku.model import Axis, Kind
+from jissoku.model import Axis, TrialKind
 
-# Three parameters are fitted: with fewer levels a law describes anything.
+# Three parameters are fitted: with fewer levels any data fit.
 LEVELS_MIN = 6
 
 # Fewer blocks give no interval worth the name.
@@ -23,18 +23,18 @@ WORKERS_ALL = 8
 
 # Parts of the slowest target's closed-loop rate. The last ones are beyond what it can answer, so
 # that the end of the climb is seen and not guessed.
-LOADS = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.1)
+CAPACITY_FRACTIONS = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.1)
 
 
 @dataclass(frozen=True, slots=True)
-class Leveled:
+class LevelTrial:
     """A trial to come, and the level it is for."""
 
-    planned: Planned
+    planned: PlannedTrial
     level: int
 
 
-def checked(levels: Sequence[int]) -> tuple[int, ...]:
+def validated(levels: Sequence[int]) -> tuple[int, ...]:
     """The same levels, ascending.
 
     Raises:
@@ -46,14 +46,15 @@ def checked(levels: Sequence[int]) -> tuple[int, ...]:
         raise InputError("--levels: a level is a whole number from 1")
     if len(levels) < LEVELS_MIN:
         raise InputError(
-            f"--levels gives {len(levels)}: name at least {LEVELS_MIN}, a law with three parameters"
-            " fits fewer whatever is true"
+            f"--levels gives {len(levels)}: name at least {LEVELS_MIN}, a model with three"
+            f" parameters"
+            " fits any fewer points"
         )
     return tuple(sorted(levels))
 
 
 def levels_of(axis: Axis, cores: int) -> tuple[int, ...]:
-    """What is swept when nobody says; nothing for rates, which depend on the targets.
+    """Default levels; empty for rates, which depend on the targets.
 
     Args:
         axis: The factor.
@@ -76,7 +77,7 @@ def rates_of(capacities: Mapping[str, float]) -> tuple[int, ...]:
         ValueError: No capacity is known.
     """
     slowest = min(capacities.values())
-    return tuple(sorted({_two_digits(slowest * load) for load in LOADS}))
+    return tuple(sorted({_two_digits(slowest * load) for load in CAPACITY_FRACTIONS}))
 
 
 def _two_digits(rate: float) -> int:
@@ -85,8 +86,8 @@ def _two_digits(rate: float) -> int:
 
 
 def block(
-    index: int, names: Sequence[str], levels: Sequence[int], kind: Kind, *, seed: int
-) -> Iterator[Leveled]:
+    index: int, names: Sequence[str], levels: Sequence[int], kind: TrialKind, *, seed: int
+) -> Iterator[LevelTrial]:
     """The trials of one block: every target at every level once, in a random order.
 
     What drifts while a block runs then falls on no level more than on another.
@@ -95,6 +96,6 @@ def block(
     cells = [(name, level) for name in names for level in levels]
     rng.shuffle(cells)
     for name, level in cells:
-        yield Leveled(
-            Planned(block=index, kind=kind, arms=(name,), seed=rng.getrandbits(31)), level
+        yield LevelTrial(
+            PlannedTrial(block=index, kind=kind, arms=(name,), seed=rng.getrandbits(31)), level
         )

@@ -1,14 +1,14 @@
 """Which trial comes when: randomised blocks, decided by the seed alone."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jissoku.model import Kind
+from jissoku.model import Load, TrialKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlannedTrial:
     """A trial to come.
 
     Attributes:
@@ -17,67 +17,80 @@ class Planned:
     """
 
     block: int
-    kind: Kind
+    kind: TrialKind
     arms: tuple[str, ...]
     seed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
-    """Who is measured against whom.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedMeasurement:
+    """One trial on a start.
 
     Attributes:
-        baseline: The arm that verdicts are given against: the first one named.
-        reference: The arm that is in duet with every other one.
-        duets: (candidate, reference) pairs.
+        load: None for kinds that have none.
+        is_check: In turns of the other length.
     """
 
-    baseline: str
-    reference: str
-    duets: tuple[tuple[str, str], ...]
+    kind: TrialKind
+    load: Load | None = None
+    is_check: bool = False
 
 
-def roles(arms: Sequence[str], *, floor: str | None, twin: str = "") -> Roles:
-    """Chooses the reference and the duets.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStart:
+    """What is measured on one start: trials of one kind, each at a load of its own.
 
-    Two arms meet directly, which is twice as sharp as meeting through a third, and the first of
-    them meets the floor. Three or more all meet the floor: it is the cheapest and steadiest server
-    there is, and its duets are the multiples that every report shows.
-
-    Args:
-        arms: Names, the baseline first; the floor is among them unless it is None.
-        floor: Name of the floor's arm; None when it could not be raced.
-        twin: The baseline once more, not among `arms`; it meets the reference, whoever that is.
+    Attributes:
+        planned: Arms in starting order.
+        loads: In the order in which they are measured; none for kinds that have no load.
+        is_check: In turns of the other length.
     """
-    asked = [name for name in arms if name != floor]
-    baseline = arms[0]
-    if floor is not None and (baseline == floor or len(asked) > 2):
-        reference, others = floor, asked
-    else:
-        reference, others = baseline, [name for name in arms if name != baseline]
-    if twin:
-        others = [*others, twin]
-    return Roles(baseline, reference, tuple((name, reference) for name in others))
+
+    planned: PlannedTrial
+    loads: tuple[Load, ...] = ()
+    is_check: bool = False
+
+
+def baseline_first(arms: Sequence[str], aa_control: str) -> tuple[tuple[str, str], ...]:
+    """(arm, baseline) of every arm: the paired trials of a run of like arms."""
+    first = arms[0]
+    others = [name for name in arms if name != first]
+    return tuple((name, first) for name in ([*others, aa_control] if aa_control else others))
 
 
 def block(
-    index: int, roles: Roles, solo: Sequence[Kind], arms: Sequence[str], *, seed: int
-) -> Iterator[Planned]:
-    """The trials of one block, in their order.
+    index: int,
+    loads: Sequence[Load],
+    kinds: Mapping[TrialKind, Sequence[tuple[str, ...]]],
+    *,
+    seed: int,
+    checks: bool = False,
+) -> Iterator[PlannedStart]:
+    """What one block measures, in its order, decided by the seed alone.
 
-    Starting order within a duet alternates between blocks, so that over a campaign both arms of
-    every pair are first equally often; everything else is drawn.
+    The order of starts, of arms within each start and of loads is drawn. Within a paired trial the
+    starting order alternates between blocks, so that over a run both arms are first equally often.
 
     Args:
         index: The block's index, from 0.
-        solo: Kinds of solo trial that this block holds, one of each for every arm.
-        seed: The run's seed; the same seed and index give the same block.
+        kinds: Which kinds this block holds, and of which groups of arms, a start for each group.
+        checks: Whether time-sliced starts are also measured in turns of the other length.
     """
     rng = random.Random(f"{seed}/block/{index}")
-    trials: list[tuple[Kind, tuple[str, ...]]] = [(Kind.DUET, pair) for pair in roles.duets]
-    trials += [(kind, (name,)) for kind in solo for name in arms]
-    rng.shuffle(trials)
-    for kind, names in trials:
-        flip = random.Random(f"{seed}/{'+'.join(names)}").randrange(2)
-        ordered = names if (index + flip) % 2 == 0 else names[::-1]
-        yield Planned(block=index, kind=kind, arms=tuple(ordered), seed=rng.getrandbits(31))
+    starts = [(kind, names) for kind, groups in kinds.items() for names in groups]
+    rng.shuffle(starts)
+    for kind, names in starts:
+        ordered = list(names)
+        if kind is TrialKind.PAIRED:
+            flip = random.Random(f"{seed}/{'+'.join(names)}").randrange(2)
+            ordered = ordered if (index + flip) % 2 == 0 else ordered[::-1]
+        else:
+            rng.shuffle(ordered)
+        mine = list(loads)
+        rng.shuffle(mine)
+        planned = PlannedTrial(
+            block=index, kind=kind, arms=tuple(ordered), seed=rng.getrandbits(31)
+        )
+        yield PlannedStart(
+            planned=planned, loads=tuple(mine), is_check=checks and kind is TrialKind.TIME_SLICED
+        )

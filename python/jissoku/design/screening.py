@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from jissoku.design.ablation import AS_IT_IS, Combination
+from jissoku.design.ablation import BASELINE, Combination
 
 # With no more than these, each is tried alone at once.
 KNOBS_MIN = 6
@@ -16,14 +16,14 @@ def combinations(knobs: Sequence[str]) -> tuple[Combination, ...]:
     """As it is, which is the baseline, and the runs of a balanced design.
 
     Up to 11 knobs have 12 runs, more of them the next power of two (products of basic columns): no
-    two knobs share a column, so each one's effect can be told from the others'.
+    two knobs share a column, so effects are not confounded pairwise.
     """
     rows = _twelve() if len(knobs) <= len(TWELVE) else _regular(len(knobs))
-    found = [Combination(AS_IT_IS, ())]
+    found = [Combination(BASELINE, ())]
     for number, row in enumerate(rows, start=1):
         chosen = tuple(knob for knob, is_on in zip(knobs, row, strict=False) if is_on)
         found.append(Combination(f"run {number}", chosen))
-    return tuple(one for one in found if one.knobs or one.name == AS_IT_IS)
+    return tuple(one for one in found if one.knobs or one.name == BASELINE)
 
 
 def _twelve() -> list[list[bool]]:

@@ -3,58 +3,58 @@
 from collections.abc import Callable
 
 from jissoku.explain import (
+    accept_queue_overflow,
     access_log,
-    closes,
+    avoidable_syscalls,
     coarse_timers,
+    connection_close,
     debug_build,
     delayed_acknowledgement,
     generator_bound,
-    herd,
-    interpreter,
+    idle_cores,
+    interpreter_bound,
     kernel_threads,
     linear_timers,
     memory_per_connection,
-    needless_calls,
     open_per_request,
-    overflow,
-    proxy_hop,
     queueing,
     split_answer,
     stat_per_request,
-    workers,
+    thundering_herd,
+    upstream_no_keepalive,
 )
-from jissoku.explain.remedy import diff
+from jissoku.explain.config_diff import diff
 from jissoku.model.finding import Finding
-from jissoku.model.observed import Observed
+from jissoku.model.observed import Observations
 
 __all__ = ["RULES", "diff", "findings"]
 
-Rule = Callable[[Observed], Finding | None]
+Rule = Callable[[Observations], Finding | None]
 
 # What usually weighs most comes first.
 RULES: tuple[Rule, ...] = (
-    debug_build.find,
-    workers.find,
-    delayed_acknowledgement.find,
-    closes.find,
-    proxy_hop.find,
-    interpreter.find,
-    open_per_request.find,
-    stat_per_request.find,
-    access_log.find,
-    linear_timers.find,
-    coarse_timers.find,
-    split_answer.find,
-    needless_calls.find,
-    herd.find,
-    memory_per_connection.find,
-    overflow.find,
-    queueing.find,
-    generator_bound.find,
-    kernel_threads.find,
+    debug_build.diagnose,
+    idle_cores.diagnose,
+    delayed_acknowledgement.diagnose,
+    connection_close.diagnose,
+    upstream_no_keepalive.diagnose,
+    interpreter_bound.diagnose,
+    open_per_request.diagnose,
+    stat_per_request.diagnose,
+    access_log.diagnose,
+    linear_timers.diagnose,
+    coarse_timers.diagnose,
+    split_answer.diagnose,
+    avoidable_syscalls.diagnose,
+    thundering_herd.diagnose,
+    memory_per_connection.diagnose,
+    accept_queue_overflow.diagnose,
+    queueing.diagnose,
+    generator_bound.diagnose,
+    kernel_threads.diagnose,
 )
 
 
-def findings(observed: Observed) -> tuple[Finding, ...]:
+def findings(observed: Observations) -> tuple[Finding, ...]:
     """All causes that what was seen speaks for, those that usually weigh most first."""
     return tuple(finding for rule in RULES if (finding := rule(observed)) is not None)

@@ -1,28 +1,28 @@
 """Something is written to a file for each request."""
 
-from jissoku.explain.words import most, saving
-from jissoku.model.finding import Finding, Setting
-from jissoku.model.observed import Observed
+from jissoku.explain.phrasing import format_saving, top_paths
+from jissoku.model.finding import Finding, SuggestedDirective
+from jissoku.model.observed import Observations
 
 PER_REQUEST_MIN = 0.5
 
 
-def find(observed: Observed) -> Finding | None:
+def diagnose(observed: Observations) -> Finding | None:
     """Counts writes to files against requests."""
-    calls = observed.calls
-    if calls is None or sum(calls.logged.values()) < PER_REQUEST_MIN * calls.requests:
+    syscalls = observed.syscalls
+    if syscalls is None or sum(syscalls.logged.values()) < PER_REQUEST_MIN * syscalls.requests:
         return None
-    per_request = sum(calls.logged.values()) / calls.requests
+    per_request = sum(syscalls.logged.values()) / syscalls.requests
     return Finding(
         name="access-log",
         cause="A line is written to a file for each request, by a call of its own.",
         evidence=(
             f"{per_request:.2f} writes to files per request",
-            *most(calls.logged, calls.requests),
+            *top_paths(syscalls.logged, syscalls.requests),
         ),
-        refuted_by="the log off or buffered, and the same CPU time per request",
-        effect=saving(observed, per_request * observed.prices_ns.get("write", 0.0))
+        falsified_by="the log off or buffered, and the same CPU time per request",
+        effect=format_saving(observed, per_request * observed.syscall_cost_ns.get("write", 0.0))
         + "; writing to /dev/null is priced, and a file system takes more",
         remedy="collect lines and write many at once, or write none",
-        settings=(Setting(program="nginx", directive="access_log", value="off"),),
+        directives=(SuggestedDirective(program="nginx", directive="access_log", value="off"),),
     )

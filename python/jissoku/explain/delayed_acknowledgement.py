@@ -2,9 +2,9 @@
 
 import statistics
 
-from jissoku.explain.words import micro
-from jissoku.model.finding import Finding, Setting
-from jissoku.model.observed import Observed
+from jissoku.explain.phrasing import format_time
+from jissoku.model.finding import Finding, SuggestedDirective
+from jissoku.model.observed import Observations
 
 # Linux delays an acknowledgement by 40 ms at the least (TCP_DELACK_MIN).
 STALL_NS = 30_000_000
@@ -14,7 +14,7 @@ STALLED_MIN = 0.25
 FASTER = 3
 
 
-def find(observed: Observed) -> Finding | None:
+def diagnose(observed: Observations) -> Finding | None:
     """Compares a client that acknowledges when it likes with one that does so at once."""
     wire = observed.wire
     if wire is None or not wire.latency_ns_acknowledged or not wire.segments:
@@ -33,19 +33,20 @@ def find(observed: Observed) -> Finding | None:
         evidence=(
             (
                 f"{len(stalled)} of {len(wire.latency_ns)} lone answers took "
-                f"{micro(statistics.median(stalled))}, the kernel's delay of an acknowledgement"
+                f"{format_time(statistics.median(stalled))}, the kernel's delay of an"
+                f" acknowledgement"
             ),
-            f"a client that acknowledges at once waited {micro(prompt)}",
+            f"a client that acknowledges at once waited {format_time(prompt)}",
             (
                 f"{statistics.median(wire.segments):g} segments for an answer of "
                 f"{wire.answer_size:,} bytes"
             ),
         ),
-        refuted_by="the same stall with TCP_NODELAY, or in answers of one segment",
-        effect=f"a lone request takes {micro(prompt)} instead of {micro(stall)}",
+        falsified_by="the same stall with TCP_NODELAY, or in answers of one segment",
+        effect=f"a lone request takes {format_time(prompt)} instead of {format_time(stall)}",
         remedy="send the answer with one call, and set TCP_NODELAY",
-        settings=(
-            Setting(program="nginx", directive="tcp_nodelay", value="on"),
-            Setting(program="nginx", directive="tcp_nopush", value="on"),
+        directives=(
+            SuggestedDirective(program="nginx", directive="tcp_nodelay", value="on"),
+            SuggestedDirective(program="nginx", directive="tcp_nopush", value="on"),
         ),
     )

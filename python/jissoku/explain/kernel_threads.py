@@ -1,14 +1,14 @@
 """The kernel does the work, so the CPU time of the target's processes says nothing."""
 
-from jissoku.explain.words import little, micro
-from jissoku.model.finding import About, Finding
-from jissoku.model.observed import Observed
+from jissoku.explain.phrasing import format_small_time, format_time
+from jissoku.model.finding import Finding, FindingScope
+from jissoku.model.observed import Observations
 
 
-def find(observed: Observed) -> Finding | None:
-    """Holds the kernel's threads against the target's processes and the stopwatch."""
+def diagnose(observed: Observations) -> Finding | None:
+    """Holds the kernel's threads against the target's processes and the load generator."""
     load = observed.load
-    if load is None or not load.is_answered_by_kernel:
+    if load is None or not load.is_served_by_kernel:
         return None
     own = (load.cpu_ns or 0) / load.requests
     kernel = (load.kernel_cpu_ns or 0) / load.requests
@@ -16,11 +16,12 @@ def find(observed: Observed) -> Finding | None:
         name="kernel-threads",
         cause="The kernel's own threads do the work, and no process is charged for it.",
         evidence=(
-            f"the kernel's threads used {micro(kernel)} per answer, its processes {little(own)}",
+            f"kernel threads used {format_time(kernel)} per answer, it {format_small_time(own)}",
         ),
-        refuted_by="kernel threads that are as busy while nobody asks the target",
-        effect="none on the target: its CPU time per request is no figure to compare it by",
-        remedy="compare it by `together` in an experiment, which counts target, stopwatch and "
-        "kernel threads, or by `rate` where everybody shares all cores",
-        about=About.MEASUREMENT,
+        falsified_by="kernel threads that are as busy while the target is idle",
+        effect="none on the target: its CPU time per request is not comparable",
+        remedy="compare it by `total_cpu` in an experiment, which counts target, load generator"
+        " and "
+        "kernel threads, or by `rate` where all processes share all cores",
+        scope=FindingScope.MEASUREMENT,
     )

@@ -1,17 +1,17 @@
 """The cost of a request grows with the number of others that wait."""
 
-from jissoku.explain.words import micro
+from jissoku.explain.phrasing import format_time
 from jissoku.model.finding import Finding
-from jissoku.model.observed import Observed, Timers
+from jissoku.model.observed import Observations, TimerObservation
 
 # Waiting connections bring memory of their own into play; a list gone through, their number.
 GROWTH_MIN = 1.5
 
 
-def find(observed: Observed) -> Finding | None:
+def diagnose(observed: Observations) -> Finding | None:
     """Compares CPU time per request beside idle connections and beside waiting ones."""
     timers = observed.timers
-    if timers is None or timers.growth < GROWTH_MIN:
+    if timers is None or timers.cost_growth < GROWTH_MIN:
         return None
     return Finding(
         name="linear-timers",
@@ -21,27 +21,29 @@ def find(observed: Observed) -> Finding | None:
         ),
         evidence=(
             (
-                f"{micro(timers.cpu_ns_waiting)} of CPU time per request while "
-                f"{timers.waiting:,} others waited, {micro(timers.cpu_ns_idle)} while as many "
+                f"{format_time(timers.cpu_ns_waiting)} of CPU time per request while "
+                f"{timers.waiting:,} others waited, {format_time(timers.cpu_ns_idle)} while as"
+                f" many "
                 "connections were open and idle"
             ),
-            *_aside(timers),
+            *_control_evidence(timers),
         ),
-        refuted_by="the same with waiting connections whose timers are in a heap",
+        falsified_by="the same with waiting connections whose timers are in a heap",
         effect=(
-            f"{micro(timers.cpu_ns_waiting * (1 - 1 / timers.growth))} less per request with "
+            f"{format_time(timers.cpu_ns_waiting * (1 - 1 / timers.cost_growth))} less per request"
+            f" with "
             f"{timers.waiting:,} waiting"
         ),
         remedy="keep timers in a heap or a wheel",
     )
 
 
-def _aside(timers: Timers) -> tuple[str, ...]:
-    if not timers.aside_ns_idle:
+def _control_evidence(timers: TimerObservation) -> tuple[str, ...]:
+    if not timers.control_ns_idle:
         return ()
     return (
         (
-            f"a second copy beside nobody, loaded in the same moments, took "
-            f"{micro(timers.aside_ns_waiting)} and {micro(timers.aside_ns_idle)}"
+            f"a second copy without such connections, under the same load at the same time, took "
+            f"{format_time(timers.control_ns_waiting)} and {format_time(timers.control_ns_idle)}"
         ),
     )

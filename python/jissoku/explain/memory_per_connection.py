@@ -1,12 +1,12 @@
 """An idle connection holds much memory."""
 
 from jissoku.model.finding import Finding
-from jissoku.model.observed import Observed
+from jissoku.model.observed import Observations
 
 BYTES_MAX = 32 * 1024
 
 
-def find(observed: Observed) -> Finding | None:
+def diagnose(observed: Observations) -> Finding | None:
     """Divides what many idle connections added by their number."""
     memory = observed.memory
     if memory is None or not memory.connections:
@@ -23,7 +23,7 @@ def find(observed: Observed) -> Finding | None:
                 "asked once and said nothing since"
             ),
         ),
-        refuted_by="memory that stays when the connections have gone, and serves the next ones",
+        falsified_by="memory that stays when the connections have gone, and serves the next ones",
         effect=f"{each * 10_000 / 1024**2:,.0f} MiB less for ten thousand idle connections",
         remedy="give buffers back between requests",
     )

@@ -1,30 +1,33 @@
 """A file is opened for each request."""
 
-from jissoku.explain.words import most, saving
-from jissoku.model.finding import Finding, Setting
-from jissoku.model.observed import Observed
+from jissoku.explain.phrasing import format_saving, top_paths
+from jissoku.model.finding import Finding, SuggestedDirective
+from jissoku.model.observed import Observations
 
 PER_REQUEST_MIN = 0.5
 
 
-def find(observed: Observed) -> Finding | None:
+def diagnose(observed: Observations) -> Finding | None:
     """Counts opens against requests."""
-    calls = observed.calls
-    if calls is None or sum(calls.opened.values()) < PER_REQUEST_MIN * calls.requests:
+    syscalls = observed.syscalls
+    if syscalls is None or sum(syscalls.opened.values()) < PER_REQUEST_MIN * syscalls.requests:
         return None
-    per_request = sum(calls.opened.values()) / calls.requests
-    price = observed.prices_ns.get("openat", 0.0)
+    per_request = sum(syscalls.opened.values()) / syscalls.requests
+    price = observed.syscall_cost_ns.get("openat", 0.0)
     return Finding(
         name="open-per-request",
         cause="A file is opened anew for each request.",
         evidence=(
             f"{per_request:.2f} successful opens per request",
-            *most(calls.opened, calls.requests),
+            *top_paths(syscalls.opened, syscalls.requests),
         ),
-        refuted_by="open files kept, and the same CPU time per request",
-        effect=saving(observed, per_request * price) + "; an open and a close are priced here",
+        falsified_by="open files kept, and the same CPU time per request",
+        effect=format_saving(observed, per_request * price)
+        + "; an open and a close are priced here",
         remedy="keep what was opened, or its bytes, and look from time to time whether it changed",
-        settings=(
-            Setting(program="nginx", directive="open_file_cache", value="max=1000 inactive=60s"),
+        directives=(
+            SuggestedDirective(
+                program="nginx", directive="open_file_cache", value="max=1000 inactive=60s"
+            ),
         ),
     )

@@ -1,13 +1,13 @@
 """More is asked for than can be answered, so requests wait in line."""
 
-from jissoku.explain.words import micro
-from jissoku.model.finding import About, Finding
-from jissoku.model.observed import Observed
+from jissoku.explain.phrasing import format_time
+from jissoku.model.finding import Finding, FindingScope
+from jissoku.model.observed import Observations
 
 ACHIEVED_MIN = 0.99
 
 
-def find(observed: Observed) -> Finding | None:
+def diagnose(observed: Observations) -> Finding | None:
     """Compares what an open loop offered with what was answered."""
     load = observed.load
     if load is None or not load.rate_rps_offered or not load.duration_ns:
@@ -17,13 +17,13 @@ def find(observed: Observed) -> Finding | None:
         return None
     return Finding(
         name="queueing",
-        cause="More is asked for than the target answers, and the rest waits in line.",
+        cause="The offered rate exceeds the target's capacity; requests queue.",
         evidence=(
-            f"{achieved:,.0f} answers per second of {load.rate_rps_offered:,.0f} asked for",
-            f"latency at the 99th percentile: {micro(load.latency_ns_p99)}",
+            f"{achieved:,.0f} answers per second of {load.rate_rps_offered:,.0f} offered",
+            f"latency at the 99th percentile: {format_time(load.latency_ns_p99)}",
         ),
-        refuted_by="the whole rate answered with more connections",
+        falsified_by="the whole rate answered with more connections",
         effect="below its capacity the target's latency is its own; above it, the line's length",
-        remedy="ask for less, or look at the other causes: capacity is what they take away",
-        about=About.MEASUREMENT,
+        remedy="lower the rate, or remove the other causes, which reduce capacity",
+        scope=FindingScope.MEASUREMENT,
     )

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Origin(StrEnum):
-    """Where an arm comes from."""
+    """How an arm was given: by recipe, command or URL."""
 
     RECIPE = "recipe"
     COMMAND = "command"
@@ -17,13 +17,13 @@ class Arm:
     """A target in one configuration, as it is written into a run's header.
 
     Attributes:
-        name: What the user and every table call it; unique in a run.
+        name: Unique name in a run.
         target: The recipe's name; for a command or URL the arm's own name.
-        version: The receipt: what the target's own program said of its version.
+        version: As reported by the target's own program.
         command: The start command with its placeholders ({port}, {app}, ...) unfilled, so that no
             path of one machine is published.
         binary_sha256: Hash of the program file that was started; empty for a URL.
-        essay: What it is and what it leaves out, from the recipe.
+        description: From the recipe.
     """
 
     name: str
@@ -32,19 +32,19 @@ class Arm:
     version: str
     command: tuple[str, ...] = ()
     binary_sha256: str = ""
-    essay: str = ""
-    leaves_out: str = ""
+    description: str = ""
+    limitations: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
-    """A target that cannot be raced here, why, and the one command that would add it."""
+class UnavailableTarget:
+    """A target that is not available here, the reason, and the command that installs it."""
 
     name: str
     reason: str
-    remedy: str
+    install_hint: str
 
     @property
     def sentence(self) -> str:
-        """All of it in words."""
-        return f"{self.name} cannot be raced here: {self.reason}. To add it: {self.remedy}"
+        """As one sentence."""
+        return f"{self.name} is not available here: {self.reason}. To add it: {self.install_hint}"

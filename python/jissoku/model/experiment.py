@@ -1,13 +1,13 @@
-"""An experiment as its file says it, and what came of it."""
+"""An experiment's definition and its result."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from jissoku.model.arm import Missing
-from jissoku.model.run import Cores, Machine, Mode
-from jissoku.model.summary import Estimate, Summary
+from jissoku.model.arm import UnavailableTarget
+from jissoku.model.run import CoreAssignment, Machine, Mode
+from jissoku.model.summary import CrossCheck, Estimate, Summary
 
-SCHEMA = "jissoku.experiment/1"
+SCHEMA = "jissoku.experiment/2"
 
 
 class Design(StrEnum):
@@ -19,43 +19,43 @@ class Design(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ConfigChange:
     """One difference from what a recipe says.
 
     Attributes:
         config: Name of one of the recipe's configuration files, in which `find`, which must stand
-            there exactly once, is replaced by `put`.
+            there exactly once, is replaced by `replace`.
         add: Words that are put behind the command.
         environment: Variables that are set.
     """
 
     config: str = ""
     find: str = ""
-    put: str = ""
+    replace: str = ""
     add: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entrant:
+class TargetSpec:
     """A target of an experiment: a recipe or a command, with what is changed about it.
 
     Attributes:
-        stands_for: The server of the original whose idea it has, where that one cannot be had.
+        substitutes: The server of the original whose idea it has, where that one cannot be had.
     """
 
     name: str
     recipe: str = ""
     command: str = ""
-    change: tuple[Change, ...] = ()
-    stands_for: str = ""
+    change: tuple[ConfigChange, ...] = ()
+    substitutes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
+class FactorLevel:
     """What one level of a factor changes; without a name the factor's own name says it."""
 
-    change: tuple[Change, ...]
+    change: tuple[ConfigChange, ...]
     name: str = ""
 
 
@@ -64,19 +64,19 @@ class Factor:
     """A thing that is varied on one target; its base level is the target as it stands."""
 
     name: str
-    of: str
-    level: tuple[Level, ...]
+    target: str
+    level: tuple[FactorLevel, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class WorkloadSpec:
     """A workload of an experiment.
 
     Attributes:
-        arms: Who takes part, the baseline first; everybody when nobody is named.
-        shared_cores: Servers and stopwatch both have every core: for questions about more workers
-            than a small machine could give a server of its own. Stamped, and never a claim on cost
-            in absolute figures.
+        arms: Participating arms, the baseline first; all arms when empty.
+        shared_cores: Servers and load generator both have every core: for questions about more
+            workers than a small machine could give a server of its own. Stamped, and never a claim
+            on cost in absolute figures.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class Microbenchmark:
     """A program that measures something itself, such as a microbenchmark, and prints its figures.
 
     Attributes:
@@ -111,7 +111,7 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class BenchmarkOutput:
     """What a bench printed, one entry for each round, or why there is nothing."""
 
     rounds: tuple[dict[str, float], ...] = ()
@@ -136,7 +136,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class PublishedFigure:
     """A figure of the original.
 
     Attributes:
@@ -153,12 +153,12 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Absent:
+class UnobtainableTarget:
     """A server of the original that cannot be had, and what has its place."""
 
     name: str
     reason: str
-    stand_in: str = ""
+    substitute: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,32 +167,32 @@ class Experiment:
 
     Attributes:
         source: Who published the original, and what it was measured on.
-        year: Of the original; 0 for an experiment that repeats nobody's.
+        year: Of the original; 0 for an experiment without one.
     """
 
     name: str
     title: str
-    essay: str
-    target: tuple[Entrant, ...]
-    workload: tuple[Setting, ...]
+    description: str
+    target: tuple[TargetSpec, ...]
+    workload: tuple[WorkloadSpec, ...]
     claim: tuple[Claim, ...]
     source: str = ""
     year: int = 0
     design: Design = Design.ONE_AT_A_TIME
     factor: tuple[Factor, ...] = ()
-    bench: tuple[Bench, ...] = ()
-    published: tuple[Published, ...] = ()
-    absent: tuple[Absent, ...] = ()
+    benchmark: tuple[Microbenchmark, ...] = ()
+    published: tuple[PublishedFigure, ...] = ()
+    unobtainable: tuple[UnobtainableTarget, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class ExperimentHeader:
     """The first thing written into an experiment's folder: `experiment.json`.
 
     Attributes:
-        missing: Targets that cannot be raced on this machine.
+        unavailable: Targets that are not available on this machine.
         workloads: Names of those that will be run, in order; each has a folder of its own.
-        left_out: Workloads that will not be run, each with the reason.
+        skipped: Workloads that will not be run, each with the reason.
         minutes: How long it was estimated to take.
     """
 
@@ -202,15 +202,15 @@ class Header:
     mode: Mode
     seed: int
     machine: Machine
-    cores: Cores
+    cores: CoreAssignment
     workloads: tuple[str, ...]
-    left_out: dict[str, str] = field(default_factory=dict)
-    missing: tuple[Missing, ...] = ()
+    skipped: dict[str, str] = field(default_factory=dict)
+    unavailable: tuple[UnavailableTarget, ...] = ()
     minutes: float = 0.0
     schema: str = field(default=SCHEMA)
 
 
-class Answered(StrEnum):
+class ClaimStatus(StrEnum):
     """What became of a claim."""
 
     HOLDS = "holds"
@@ -220,7 +220,7 @@ class Answered(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tested:
+class InequalityResult:
     """One inequality, answered.
 
     Attributes:
@@ -232,10 +232,12 @@ class Tested:
         blocks_needed: Of an undecided one: more blocks that would decide, at this spread.
         relation: What is said of value and bound: < or > or =.
         published: What the published figures make of the same sides; None where they lack one.
+        p_holm: Of the t-test against the bound, after Holm over all inequalities.
+        cross_checks: The ratio of two costs, measured in other ways.
     """
 
     text: str
-    answer: Answered
+    status: ClaimStatus
     value: Estimate | None = None
     bound: float | None = None
     measured: str = ""
@@ -243,23 +245,25 @@ class Tested:
     blocks_needed: int | None = None
     relation: str = ""
     published: float | None = None
+    p_holm: float | None = None
+    cross_checks: tuple[CrossCheck, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimAnswer:
+class ClaimResult:
     """A claim with its answer and what the answer rests on."""
 
     claim: Claim
-    answer: Answered
-    tests: tuple[Tested, ...] = ()
+    status: ClaimStatus
+    inequalities: tuple[InequalityResult, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class PublishedComparison:
     """A published figure, and ours beside it, both as ratios to their table's first row."""
 
-    published: Published
+    published: PublishedFigure
     ratio: float | None
     ours: Estimate | None
     our_ratio: Estimate | None
@@ -267,11 +271,11 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ExperimentResult:
     """An experiment, answered: everything that its report shows."""
 
-    header: Header
-    claims: tuple[ClaimAnswer, ...]
-    beside: tuple[Beside, ...]
+    header: ExperimentHeader
+    claims: tuple[ClaimResult, ...]
+    published: tuple[PublishedComparison, ...]
     summaries: dict[str, Summary]
     is_finished: bool

@@ -1,22 +1,22 @@
-"""A cause of slowness with its evidence, and what would take it away."""
+"""A cause of cost or latency, with evidence and remedy."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from jissoku.model.observed import Observed
-from jissoku.model.tuning import Tuning
+from jissoku.model.observed import Observations
+from jissoku.model.tuning import TuningResult
 
 
-class About(StrEnum):
-    """What a finding speaks of."""
+class FindingScope(StrEnum):
+    """Subject of a finding."""
 
     SERVER = "server"
     MEASUREMENT = "measurement"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """A line of a program's configuration that should help.
+class SuggestedDirective:
+    """A configuration directive that should help.
 
     Attributes:
         program: Whose configuration it is, such as `nginx`.
@@ -37,36 +37,37 @@ class Finding:
         name: The rule's.
         cause: In one sentence.
         evidence: What was counted.
-        refuted_by: What would show that the cause is another one.
+        falsified_by: What would show that the cause is another one.
         effect: What to expect of its removal.
         remedy: What to do, whatever the program.
-        settings: How some programs are told to.
+        directives: Configuration directives for some programs.
     """
 
     name: str
     cause: str
     evidence: tuple[str, ...]
-    refuted_by: str
+    falsified_by: str
     effect: str
     remedy: str
-    settings: tuple[Setting, ...] = ()
-    about: About = About.SERVER
+    directives: tuple[SuggestedDirective, ...] = ()
+    scope: FindingScope = FindingScope.SERVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a target is as fast as it is.
+    """The findings about a target.
 
     Attributes:
         changes: What the findings' settings change in the target's own configuration, as a diff;
             empty when its recipe has none.
-        proof: What came of trying them, where that was asked for and there was something to try.
+        verification: What came of trying them, where that was asked for and there was something to
+            try.
     """
 
     target: str
     version: str
     path: str
-    observed: Observed
+    observations: Observations
     findings: tuple[Finding, ...]
     changes: str = ""
-    proof: Tuning | None = None
+    verification: TuningResult | None = None

@@ -1,37 +1,39 @@
-"""A knob: one thing about a target that can be switched, and what switching it should bring."""
+"""A knob: one setting of a target, and the expected effect of switching it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
-class What(StrEnum):
-    """What a change changes."""
+class ChangeKind(StrEnum):
+    """Kind of a change."""
 
     DIRECTIVE = "directive"  # sets a directive of an nginx configuration, wherever it stands
     APPEND = "append"  # adds words to a directive of an nginx configuration that has them not yet
-    MISSING = "missing"  # puts a directive into its block, where somebody has not set it already
+    MISSING = "missing"  # puts a directive into its block, unless it is set already
     LISTEN = "listen"  # adds a parameter once to each TCP address that nginx listens at
-    UPSTREAM = "upstream"  # keeps so many connections to upstream blocks, with all that this takes
+    UPSTREAM = "upstream"  # keeps this many idle connections to upstream blocks
     ENVIRONMENT = "environment"  # sets a variable of the target's environment
-    WORDS = "words"  # a flag of the command that starts the target: its value, or added to the end
+    ARGUMENT = (
+        "argument"  # a flag of the command that starts the target: its value, or added to the end
+    )
 
 
-class Moves(StrEnum):
-    """Where a counter goes when a knob does what it is for."""
+class Direction(StrEnum):
+    """Expected direction of a knob's counter."""
 
     FALLS = "falls"
     RISES = "rises"
 
 
-class Judged(StrEnum):
-    """What a knob is to lower."""
+class Objective(StrEnum):
+    """The metric that a knob should reduce."""
 
     COST = "CPU per request"
-    RATE = "time per answer at full load"  # with all cores, which the stopwatch shares
+    RATE = "time per answer at full load"  # with all cores, which the load generator shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class KnobChange:
     """One change of a knob.
 
     Attributes:
@@ -40,7 +42,7 @@ class Change:
         default: What a directive is where it stands nowhere; then it need not be set to that.
     """
 
-    what: What
+    kind: ChangeKind
     value: str
     name: str = ""
     where: str = "http"
@@ -58,20 +60,21 @@ class Knob:
             or `cores`, those that the target kept busy, or `migrations`, how often a second its
             threads changed cores.
         change: All that is changed together.
-        against: Names of the findings that it answers; `jissoku explain --verify` tries it then.
+        for_findings: Names of the findings that it answers; `jissoku explain --verify` tries it
+            then.
         workers_min: With fewer workers there is nothing that it could do.
     """
 
     name: str
     why: str
     counter: str
-    change: tuple[Change, ...]
-    moves: Moves = Moves.FALLS
-    against: tuple[str, ...] = ()
-    judged: Judged = Judged.COST
+    change: tuple[KnobChange, ...]
+    direction: Direction = Direction.FALLS
+    for_findings: tuple[str, ...] = ()
+    objective: Objective = Objective.COST
     workers_min: int = 1
 
     @property
-    def per(self) -> str:
+    def counter_unit(self) -> str:
         """What its counter is counted by."""
         return {"cores": "in all", "migrations": "a second"}.get(self.counter, "per request")

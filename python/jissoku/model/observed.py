@@ -8,21 +8,22 @@ from dataclasses import dataclass, field
 # No process receives and sends for less.
 OWN_NS_MAX = 1_000
 
-# Of the stopwatch's time. Beside a server that does its own work kernel threads use a hundredth.
+# Of the load generator's time. Beside a server that does its own work kernel threads use a
+# hundredth.
 KERNEL_SHARE_MIN = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
+class ProbeFailure:
     """What could not be looked at, why, and how to get it back."""
 
     probe: str
     reason: str
-    remedy: str
+    hint: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wire:
+class WireObservation:
     """What one client saw that asked one thing at a time, over one connection after the other.
 
     Attributes:
@@ -47,40 +48,42 @@ class Wire:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calls:
+class SyscallObservation:
     """System calls of all threads while a known number of requests was answered.
 
     Attributes:
         requests: Answered on connections that were open before the trace began.
         connections: Those that had to be opened meanwhile, because the target had closed others.
         counts: Calls by name.
-        again: Those of them that found nothing (EAGAIN), by name.
-        waits_empty: Waits that ended with no event.
+        eagain: Those of them that found nothing (EAGAIN), by name.
+        empty_waits: Waits that ended with no event.
         opened: Successful opens by path.
-        looked_up: Other questions about a path (stat and its like), by path.
+        path_queries: Other questions about a path (stat and its like), by path.
         logged: Writes to a file, by its path.
-        hops: Connections that the target opened itself.
-        lone: Connections that came one at a time, each when all was quiet, in a second trace.
-        vain: Wake-ups in that trace that found that somebody else had taken the connection.
+        upstream_connections: Connections that the target opened itself.
+        isolated_connections: Connections that came one at a time, each when all was quiet, in a
+            second trace.
+        spurious_wakeups: Wake-ups in that trace that found that another process had taken the
+            connection.
         slowdown: How many times longer the requests took under the trace.
     """
 
     requests: int
     connections: int
     counts: dict[str, int]
-    again: dict[str, int] = field(default_factory=dict)
-    waits_empty: int = 0
+    eagain: dict[str, int] = field(default_factory=dict)
+    empty_waits: int = 0
     opened: dict[str, int] = field(default_factory=dict)
-    looked_up: dict[str, int] = field(default_factory=dict)
+    path_queries: dict[str, int] = field(default_factory=dict)
     logged: dict[str, int] = field(default_factory=dict)
-    hops: int = 0
-    lone: int = 0
-    vain: int = 0
+    upstream_connections: int = 0
+    isolated_connections: int = 0
+    spurious_wakeups: int = 0
     slowdown: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thread:
+class ThreadUsage:
     """What a thread did under load.
 
     Attributes:
@@ -99,7 +102,7 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class ProcessInfo:
     """What a process runs.
 
     Attributes:
@@ -115,16 +118,16 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """What the stopwatch and the kernel counted while the target had much to do.
+class LoadObservation:
+    """What the load generator and the kernel counted while the target had much to do.
 
     Attributes:
         cores: How many the target might run on.
         duration_ns: Of the window in which `requests` and `cpu_ns` were counted.
         threads_ns: The longer time over which the threads were watched.
         cpu_user_fraction: None when too little time was used to say.
-        generator_cores: CPU time of all the stopwatch's threads, of the window.
-        kernel_cpu_ns: CPU time of the kernel's own threads in the window, whoever they worked for;
+        generator_cpu_cores: CPU time of all the load generator's threads, of the window.
+        kernel_cpu_ns: CPU time of the kernel's own threads in the window, for any process;
             None where this kernel shows none.
     """
 
@@ -140,36 +143,36 @@ class Load:
     generator_busy_fraction: float
     tcp_retransmits: int | None
     listen_overflows: int | None
-    threads: tuple[Thread, ...] = ()
+    threads: tuple[ThreadUsage, ...] = ()
     threads_ns: int = 0
-    programs: tuple[Program, ...] = ()
-    generator_cores: float | None = None
+    processes: tuple[ProcessInfo, ...] = ()
+    generator_cpu_cores: float | None = None
     kernel_cpu_ns: int | None = None
 
     @property
-    def is_answered_by_kernel(self) -> bool:
+    def is_served_by_kernel(self) -> bool:
         """Whether the kernel's threads did a server's work, and the target's processes did not."""
         kernel_ns, own_ns = self.kernel_cpu_ns, self.cpu_ns_per_request
         if not kernel_ns or own_ns is None or own_ns > OWN_NS_MAX:
             return False
-        return kernel_ns >= max(self.cpu_ns or 0, KERNEL_SHARE_MIN * (self._stopwatch_ns or 0))
+        return kernel_ns >= max(self.cpu_ns or 0, KERNEL_SHARE_MIN * (self._generator_cpu_ns or 0))
 
     @property
-    def together_ns_per_request(self) -> float | None:
-        """CPU time of target, stopwatch and kernel threads, by the answers given meanwhile.
+    def total_cpu_ns_per_request(self) -> float | None:
+        """CPU time of target, load generator and kernel threads, by the answers given meanwhile.
 
-        None where one of them cannot be seen, or the stopwatch spins while it waits.
+        None where one of them cannot be seen, or the load generator spins while it waits.
         """
-        kernel_ns, stopwatch_ns = self.kernel_cpu_ns, self._stopwatch_ns
+        kernel_ns, stopwatch_ns = self.kernel_cpu_ns, self._generator_cpu_ns
         if self.cpu_ns is None or kernel_ns is None or stopwatch_ns is None or not self.requests:
             return None
         return (self.cpu_ns + stopwatch_ns + kernel_ns) / self.requests
 
     @property
-    def _stopwatch_ns(self) -> float | None:
-        if self.generator_cores is None or self.rate_rps_offered is not None:
+    def _generator_cpu_ns(self) -> float | None:
+        if self.generator_cpu_cores is None or self.rate_rps_offered is not None:
             return None
-        return self.generator_cores * self.duration_ns
+        return self.generator_cpu_cores * self.duration_ns
 
     @property
     def cpu_ns_per_request(self) -> float | None:
@@ -178,37 +181,37 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timers:
+class TimerObservation:
     """What waiting costs: the same load beside many idle connections, and beside as many that wait.
 
     Attributes:
         waiting: How many.
         cpu_ns_idle: CPU time per request of the load beside the idle ones.
-        aside_ns_idle: That of a second copy of the target, under the same load at the same time,
+        control_ns_idle: That of a second copy of the target, under the same load at the same time,
             but beside no others; 0 where there can be no copy.
-        late_ns: How much later than asked for a lone delayed answer came, at the median, less how
-            late the asker itself woke up from sleeping as long.
+        lateness_ns: How much later than asked for a lone delayed answer came, at the median, less
+            how late the asker itself woke up from sleeping as long.
     """
 
     waiting: int
     cpu_ns_idle: float
     cpu_ns_waiting: float
-    aside_ns_idle: float = 0.0
-    aside_ns_waiting: float = 0.0
-    late_ns: int
+    control_ns_idle: float = 0.0
+    control_ns_waiting: float = 0.0
+    lateness_ns: int
 
     @property
-    def growth(self) -> float:
-        """How many times costlier a request became, less what befell the copy as well."""
-        if not self.aside_ns_idle:
+    def cost_growth(self) -> float:
+        """Cost ratio of a request, relative to that of the control copy."""
+        if not self.control_ns_idle:
             return self.cpu_ns_waiting / self.cpu_ns_idle
-        # Nobody gets cheaper by holding connections: below the copy's cost is noise.
-        idle = max(1.0, self.cpu_ns_idle / self.aside_ns_idle)
-        return self.cpu_ns_waiting / self.aside_ns_waiting / idle
+        # Holding connections makes no request cheaper: below the copy's cost is noise.
+        idle = max(1.0, self.cpu_ns_idle / self.control_ns_idle)
+        return self.cpu_ns_waiting / self.control_ns_waiting / idle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class MemoryObservation:
     """Resident memory with no connection, and with many idle ones that asked once."""
 
     connections: int
@@ -217,21 +220,21 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class Observations:
     """All of it.
 
     Attributes:
         floor_cpu_ns: CPU time per request of the floor, under the same load.
-        floor_together_ns: The same with the stopwatch's and the kernel threads' own.
-        prices_ns: What a call of some name costs here, from a program that does nothing else.
+        floor_total_cpu_ns: The same with the load generator's and the kernel threads' own.
+        syscall_cost_ns: What a call of some name costs here, from a program that does nothing else.
     """
 
-    wire: Wire | None = None
-    calls: Calls | None = None
-    load: Load | None = None
-    timers: Timers | None = None
-    memory: Memory | None = None
+    wire: WireObservation | None = None
+    syscalls: SyscallObservation | None = None
+    load: LoadObservation | None = None
+    timers: TimerObservation | None = None
+    memory: MemoryObservation | None = None
     floor_cpu_ns: float | None = None
-    floor_together_ns: float | None = None
-    prices_ns: dict[str, float] = field(default_factory=dict)
-    lost: tuple[Lost, ...] = ()
+    floor_total_cpu_ns: float | None = None
+    syscall_cost_ns: dict[str, float] = field(default_factory=dict)
+    failures: tuple[ProbeFailure, ...] = ()

@@ -1,4 +1,4 @@
-"""How to get a target and run it: what a recipe file says, word for word."""
+"""How to build and run a target: the contents of a recipe file."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -6,22 +6,22 @@ from enum import StrEnum
 from jissoku.model.knob import Knob
 
 
-class Part(StrEnum):
+class Capability(StrEnum):
     """A part of the common contract that every target serves, as far as it can."""
 
     HELLO = "hello"  # GET / -> Hello, World!
-    E5 = "e5"  # GET /42 -> 42, with the header fields of the server-cores experiment
+    ANSWER_42 = "answer-42"  # GET /42 -> 42, with the header fields of the server-cores experiment
     DELAY = "delay"  # GET /delay?ms=N -> Hello, World!, N milliseconds later
     FILES = "files"  # GET /files/NAME -> a file of the contract's folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """How the target itself is asked what it is.
+class VersionQuery:
+    """How the target's version is determined.
 
     Attributes:
         command: Prints the version, on either of its outputs.
-        pattern: Regular expression; what its groups match, joined by spaces, is the receipt.
+        pattern: Regular expression; what its groups match, joined by spaces, is the version.
     """
 
     command: tuple[str, ...]
@@ -29,7 +29,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class BuildStep:
     """One command of getting ready, run in the recipe's cache folder before any trial."""
 
     command: tuple[str, ...]
@@ -37,7 +37,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class StartCommand:
     """The command that starts the target in the foreground, and its environment's own part."""
 
     command: tuple[str, ...]
@@ -45,7 +45,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listen:
+class ListenArguments:
     """What {listen} stands for. Empty `unix`: the target cannot listen on a Unix socket."""
 
     tcp: tuple[str, ...]
@@ -53,7 +53,7 @@ class Listen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class ConfigFile:
     """A file that is written into the target's own folder, {run}, before it starts."""
 
     name: str
@@ -62,41 +62,44 @@ class Config:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How to get a target and run it.
+    """How to build and run a target.
 
     Attributes:
         name: The file's name without its suffix.
-        essay: What the target is, and what was decided about running it.
-        leaves_out: What it does not do, so that "fast because it does less" is on the page.
+        description: What the target is, and what was decided about running it.
+        limitations: What it does not do, so that "fast because it does less" is on the page.
         install: The one command that adds it to this machine.
-        parts: What of the contract it can serve.
+        capabilities: What of the contract it can serve.
         program: What is started: a name to be found on the PATH, or a path with placeholders.
-        binary: What is hashed as the receipt: empty for the program, `module:NAME` for the file of
+        binary: The file that is hashed: empty for the program, `module:NAME` for the file of
             a Python module.
-        needs: Programs that must be on the PATH, for getting ready too.
+        programs: Programs that must be on the PATH, for getting ready too.
         modules: Python modules that must be importable.
         headers: What the C compiler `cc` must find for getting ready, as `#include <...>` names it.
-        needs_files: Files that must be there: what a Debian package brings beside programs.
+        files: Files that must be there: what a Debian package brings beside programs.
         probe: A command that fails where this machine cannot run the target, and then prints the
             reason as one sentence; run before anything is built.
+        compiles: Whether its runtime compiles what runs often (JavaScript, the JVM): it is then
+            warmed up for longer, at a fixed rate.
         knob: What can be switched, for `jissoku tune`.
     """
 
     name: str
-    essay: str
-    leaves_out: str
+    description: str
+    limitations: str
     install: str
-    parts: tuple[Part, ...]
+    capabilities: tuple[Capability, ...]
     program: str
-    version: Version
-    start: Start
-    listen: Listen
+    version: VersionQuery
+    start: StartCommand
+    listen: ListenArguments
     binary: str = ""
-    needs: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
-    needs_files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     probe: tuple[str, ...] = ()
-    prepare: tuple[Step, ...] = ()
-    config: tuple[Config, ...] = ()
+    build: tuple[BuildStep, ...] = ()
+    config: tuple[ConfigFile, ...] = ()
+    compiles: bool = False
     knob: tuple[Knob, ...] = ()

@@ -1,12 +1,13 @@
-"""The header of a run: what was raced, where and how, before the first trial."""
+"""The header of a run: targets, machine and method, written before the first trial."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from jissoku.model.arm import Arm, Missing
+from jissoku.model.arm import Arm, UnavailableTarget
+from jissoku.model.load import Load
 from jissoku.model.workload import Workload
 
-SCHEMA = "jissoku.run/1"
+SCHEMA = "jissoku.run/2"
 
 
 class Mode(StrEnum):
@@ -14,6 +15,14 @@ class Mode(StrEnum):
 
     QUICK = "quick"
     STANDARD = "standard"
+
+
+class Method(StrEnum):
+    """How the arms of a run are compared."""
+
+    TIME_SLICED = "time-sliced"
+    PAIRED = "paired"
+    SINGLE = "single-target"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +42,11 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cores:
-    """Who runs where; `shared` when server and stopwatch could not be kept apart."""
+class CoreAssignment:
+    """Cores of each role; `shared` when server and load generator have the same."""
 
     server: tuple[int, ...]
-    stopwatch: tuple[int, ...]
+    generator: tuple[int, ...]
     shared: bool = False
 
 
@@ -48,14 +57,21 @@ class Run:
     Attributes:
         jissoku: Version, with the build's profile and revision.
         seed: Decides every order, role and port; the same seed gives the same schedule.
-        reference: The arm every other one is in duet with.
+        reference: The arm every other one is in paired trials with.
         baseline: The arm that verdicts are given against; the first one named.
-        floor: The arm whose cost is the multiple's unit; empty when the floor could not be raced.
-        twin: An arm that is the baseline once more: what tells the two apart is noise. Empty in
-            quick mode.
-        arms: All arms, floor and twin among them.
-        workload: As asked; `rate_rps` None means that the lab chooses the duets' rate.
-        minimum_effect: Smallest ratio minus one that matters, 0.02 or, for duets, 0.01.
+        floor: The arm whose cost is the multiple's unit; empty when the floor is unavailable.
+        aa_control: An arm that is the baseline once more: what tells the two apart is noise. Empty
+            in quick mode.
+        arms: All arms, floor and A/A control among them.
+        workload: As asked; `rate_rps` None means that the lab chooses the paired trials' rate.
+        method: How arms meet, and `method_reason` why so (docs/METHODOLOGY.md, "Which method").
+        loads: At which loads arms are compared, lightest first; empty in older records.
+        slice_ns: How long a turn of the time-sliced trials is.
+        check_slice_ns: The other length, at which some blocks check the first.
+        objective: What a capacity must meet; empty where no capacity is measured.
+        noise_floor: What `jissoku doctor --prove` found on this machine: a ratio of equal arms lies
+            within this of 1 in 95 of 100 runs; None where it has not been run.
+        minimum_effect: Smallest ratio minus one that matters, 0.02 or, for paired trials, 0.01.
     """
 
     jissoku: str
@@ -68,8 +84,15 @@ class Run:
     arms: tuple[Arm, ...]
     workload: Workload
     machine: Machine
-    cores: Cores
-    missing: tuple[Missing, ...] = ()
+    cores: CoreAssignment
+    unavailable: tuple[UnavailableTarget, ...] = ()
     minimum_effect: float = 0.01
-    twin: str = ""
+    aa_control: str = ""
+    method: Method = Method.PAIRED
+    method_reason: str = ""
+    loads: tuple[Load, ...] = ()
+    slice_ns: int | None = None
+    check_slice_ns: int | None = None
+    objective: str = ""
+    noise_floor: float | None = None
     schema: str = field(default=SCHEMA)

@@ -1,57 +1,74 @@
-"""What a run says: every figure and verdict of a report, with nothing left to compute."""
+"""The summary of a run: every value and verdict of its report."""
 
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from jissoku.model.arm import Arm
+from jissoku.model.load import FULL_LOAD, Load
 from jissoku.model.run import Run
 
-SCHEMA = "jissoku.summary/1"
+SCHEMA = "jissoku.summary/3"
+
+
+class Metric(StrEnum):
+    """What two arms are compared by; each has verdicts of its own."""
+
+    COST = "cost"  # CPU nanoseconds of the server per request: cheaper
+    P50 = "p50"  # latency in nanoseconds from the due time: quicker
+    P99 = "p99"
+    CAPACITY = "capacity"  # highest rate in requests per second that meets an objective: takes more
+    TIME = "time"  # seconds per answer in the closed loop, on all cores
+
+    @property
+    def less_is_better(self) -> bool:
+        """Whether a ratio below 1 is the better one."""
+        return self is not Metric.CAPACITY
 
 
 class Verdict(StrEnum):
-    """The answer about a candidate, seen from the baseline: a cost ratio below 1 is faster."""
+    """The answer about an arm's figure, seen from the arm it is compared with."""
 
-    FASTER = "faster"
-    SLIGHTLY_FASTER = "slightly faster"
+    LOWER = "lower"
+    SLIGHTLY_LOWER = "slightly lower"
     EQUAL = "practically equal"
-    SLIGHTLY_SLOWER = "slightly slower"
-    SLOWER = "slower"
+    SLIGHTLY_HIGHER = "slightly higher"
+    HIGHER = "higher"
     INCONCLUSIVE = "inconclusive"
-    INTERFERENCE = "interference"
+    DISPUTED = "methods disagree"
     INVALID = "invalid"
     FAILED = "failed"
 
     @property
-    def mirrored(self) -> "Verdict":
-        """The same answer with candidate and baseline exchanged."""
-        return _MIRROR.get(self, self)
+    def inverted(self) -> "Verdict":
+        """The same answer with the two arms exchanged."""
+        return _INVERSE.get(self, self)
 
     @property
-    def tells_apart(self) -> bool:
-        """Whether it says that one of the two uses less."""
-        return self in _MIRROR
+    def is_difference(self) -> bool:
+        """Whether it says that one of the two has less."""
+        return self in _INVERSE
 
 
-_MIRROR = {
-    Verdict.FASTER: Verdict.SLOWER,
-    Verdict.SLIGHTLY_FASTER: Verdict.SLIGHTLY_SLOWER,
-    Verdict.SLIGHTLY_SLOWER: Verdict.SLIGHTLY_FASTER,
-    Verdict.SLOWER: Verdict.FASTER,
+_INVERSE = {
+    Verdict.LOWER: Verdict.HIGHER,
+    Verdict.SLIGHTLY_LOWER: Verdict.SLIGHTLY_HIGHER,
+    Verdict.SLIGHTLY_HIGHER: Verdict.SLIGHTLY_LOWER,
+    Verdict.HIGHER: Verdict.LOWER,
 }
 
 
-class Source(StrEnum):
-    """Which trials a ratio was taken from."""
+class EvidenceSource(StrEnum):
+    """The trials a ratio is computed from."""
 
-    DUET = "duet"
-    REFERENCE = "two duets"  # each arm against the same third one
-    SOLO = "solo"
+    TIME_SLICED = "time-sliced"
+    PAIRED = "paired"
+    TWO_PAIRED = "two paired trials"  # each arm against the same third one
+    SINGLE = "single-target"
 
 
-class Bound(StrEnum):
-    """What held a closed-loop rate down: only a server-bound one says anything about the server."""
+class Bottleneck(StrEnum):
+    """What limited a closed-loop rate; only a server-bound rate describes the server."""
 
     SERVER = "server-bound"
     GENERATOR = "generator-bound"
@@ -59,8 +76,8 @@ class Bound(StrEnum):
     UNKNOWN = "bound unknown"
 
 
-class Status(StrEnum):
-    """Whether an arm has figures at all."""
+class MeasurementStatus(StrEnum):
+    """Whether an arm has results."""
 
     MEASURED = "measured"
     FAILED = "failed"
@@ -68,11 +85,11 @@ class Status(StrEnum):
     UNMEASURED = "not measured"
 
 
-class Weight(StrEnum):
-    """How much a flag takes from the report it stands on."""
+class Severity(StrEnum):
+    """Severity of a warning in a report."""
 
     PROBLEM = "problem"  # something failed, or a verdict is missing
-    CAUTION = "caution"  # a figure stands, but for less than it seems
+    WARNING = "warning"  # a figure stands, but for less than it seems
     NOTE = "note"
 
 
@@ -83,14 +100,14 @@ class Estimate:
     Attributes:
         low: Lower end of the interval; 95 % unless the field that holds it says otherwise.
         blocks: How many blocks it rests on. Requests are never counted as samples.
-        spread: Standard deviation of the natural logarithms over blocks.
+        sd_log: Standard deviation of the natural logarithms over blocks.
     """
 
     value: float
     low: float
     high: float
     blocks: int
-    spread: float
+    sd_log: float
 
     @property
     def inverse(self) -> "Estimate":
@@ -100,7 +117,7 @@ class Estimate:
             low=1 / self.high,
             high=1 / self.low,
             blocks=self.blocks,
-            spread=self.spread,
+            sd_log=self.sd_log,
         )
 
     @property
@@ -123,54 +140,70 @@ class Estimate:
         return f"{self.value:.{places}f} [{self.low:.{places}f}, {self.high:.{places}f}]"
 
 
+class CrossCheckName(StrEnum):
+    """What a ratio is checked against."""
+
+    OTHER_SLICE = "other slice length"
+    ALONE = "each alone"
+    TIME_SLICED = "time-sliced"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossCheck:
+    """The same ratio, measured another way.
+
+    Attributes:
+        ratio: What that way gave, from few blocks; None where it could not be had.
+        agrees: Whether it is compatible with the verdict's ratio, both intervals considered.
+    """
+
+    name: CrossCheckName
+    ratio: Estimate | None
+    agrees: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One pair on the primary metric, CPU time of the server per request.
+    """One pair by one metric at one load.
 
     Attributes:
         arm: The candidate.
-        against: What it is compared with; the ratio is `arm`'s cost over this one's.
-        proven: Whether the difference holds with all pairs of the run counted (Bonferroni width).
-        ratio: What the verdict rests on; None where there is nothing that could be defended.
-        through: The third arm of two duets; empty for a direct one.
-        duet: The duets' ratio where solo trials overruled it.
-        solo: The check: the same pair from solo trials at the duets' rate.
-        solo_verdict: What solo says where the verdict is interference.
+        against: What it is compared with; the ratio is `arm`'s figure over this one's.
+        proven: The verdict is a difference, its p-value after Holm over all comparisons of the run
+            by this metric is at most 0.05, and no check contradicts its direction.
+        ratio: With its 95 % interval, which the verdict rests on; None where there is nothing that
+            could be defended.
+        cross_checks: The same ratio measured in other ways; only for cost.
         robust: Hodges-Lehmann estimate with its exact Wilcoxon interval.
-        p_value: Of the t-test; `p_holm` is the same after Holm over the run's pairs.
+        p_value: Of the t-test; `p_holm` is the same after Holm.
         p_sign_flip: Exact, without assuming a distribution.
-        rates_rps: Requests per second and arm at which it was measured; two when they differ.
-        allowance: Factor by which the interval was widened each way because the rates differed.
         blocks_needed: Of an inconclusive verdict: more blocks that would decide, at this spread.
-        sentence: All of it in words.
+        sentence: As one sentence.
     """
 
     arm: str
     against: str
     verdict: Verdict
+    metric: Metric = Metric.COST
+    load: Load = FULL_LOAD
     proven: bool = False
     ratio: Estimate | None = None
-    source: Source = Source.DUET
-    through: str = ""
-    duet: Estimate | None = None
-    solo: Estimate | None = None
-    solo_verdict: Verdict | None = None
+    source: EvidenceSource = EvidenceSource.TIME_SLICED
+    cross_checks: tuple[CrossCheck, ...] = ()
     robust: Estimate | None = None
     p_value: float | None = None
     p_holm: float | None = None
     p_sign_flip: float | None = None
-    rates_rps: tuple[int, ...] = ()
     connections: int = 0
     minimum_effect: float = 0.01
-    allowance: float = 1.0
     blocks_needed: int | None = None
     remarks: tuple[str, ...] = ()
     sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dot:
-    """One block's reading of one arm."""
+class BlockValue:
+    """One block's value of one arm."""
 
     block: int
     value: float
@@ -187,7 +220,7 @@ class Percentile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class QuantilePoint:
     """A point of a latency distribution: this fraction of the answers came within `latency_ns`."""
 
     fraction: float
@@ -195,11 +228,11 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Breakdown:
-    """One way in which an arm failed, and how often.
+class FailureSummary:
+    """One kind of failure of an arm, and the trials that had it.
 
     Attributes:
-        stage: Where: start, ready, verify, load or stop; empty for wrong answers found by a gate.
+        stage: Where: start, ready, verify, load or stop; empty for wrong answers found by a check.
         stderr: The last lines that the target wrote.
         trials: Indices of the trials.
     """
@@ -211,49 +244,71 @@ class Breakdown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Everything that is known of one arm.
+class LoadPoint:
+    """Results of one arm at one load.
 
     Attributes:
-        rank: From 1; arms that could not be told apart share one. None for the floor, which is the
-            unit and no contestant, and for arms without a figure.
-        cost_ns: CPU nanoseconds of all the target's processes per request, at `cost_rate_rps`.
-        multiple: Cost as a multiple of the run's unit, the floor where there is one.
-        multiple_allowance: As in Comparison.
-        multiples: The same, block by block.
-        user_fraction: Part of the CPU time spent in user space, in the closed loop.
-        rate_rps: Closed loop, from solo trials.
-        percentiles: From solo trials at `latency_rate_rps`; only those that enough samples support.
-        rss_bytes: Median over trials of the resident memory at the window's end.
-        trials_counted: Trials with this arm whose numbers were used, of `trials_total`.
+        rank: From 1 at this load; arms without a proven difference share one. None for the floor,
+            which is the unit, and for arms without a value.
+        cost_ns: CPU nanoseconds of all the target's processes per request.
+        background_fraction: Part of that CPU time which was used while other arms were asked.
+        relative_cost: Cost as a multiple of the run's unit.
+        relative_costs: The same, block by block.
+        percentiles: Of latency from the due time; only those that enough answers support.
+        latency_curve: The whole distribution of latencies.
     """
 
-    arm: Arm
-    status: Status
+    load: Load
+    source: EvidenceSource
     rank: int | None = None
     cost_ns: Estimate | None = None
-    cost_rate_rps: int | None = None
-    connections: int = 0
-    multiple: Estimate | None = None
-    multiple_allowance: float = 1.0
-    multiples: tuple[Dot, ...] = ()
-    user_fraction: float | None = None
-    rate_rps: Estimate | None = None
-    bound: Bound = Bound.UNKNOWN
-    latency_rate_rps: int | None = None
+    background_fraction: float | None = None
+    relative_cost: Estimate | None = None
+    relative_costs: tuple[BlockValue, ...] = ()
     percentiles: tuple[Percentile, ...] = ()
-    curve: tuple[Point, ...] = ()
-    rss_bytes: int | None = None
-    breakdowns: tuple[Breakdown, ...] = ()
-    trials_counted: int = 0
-    trials_total: int = 0
+    latency_curve: tuple[QuantilePoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flag:
-    """Something to know before any number is believed."""
+class ArmSummary:
+    """Results of one arm.
 
-    weight: Weight
+    Attributes:
+        points: One per load that it reached, lightest first.
+        unreached: Loads of the run that it did not reach.
+        user_fraction: Part of the CPU time spent in user space, in the closed loop.
+        rate_rps: Closed loop, from single-target trials.
+        capacity_rps: Highest rate that met the run's objective.
+        rss_bytes: Median over trials of the resident memory at the window's end.
+        idle_cpu_fraction: Of one core, used before the first request; None where not watched.
+        trials_valid: Trials with this arm whose numbers were used, of `trials_total`.
+    """
+
+    arm: Arm
+    status: MeasurementStatus
+    points: tuple[LoadPoint, ...] = ()
+    unreached: tuple[Load, ...] = ()
+    connections: int = 0
+    user_fraction: float | None = None
+    rate_rps: Estimate | None = None
+    bottleneck: Bottleneck = Bottleneck.UNKNOWN
+    capacity_rps: Estimate | None = None
+    rss_bytes: int | None = None
+    idle_cpu_fraction: float | None = None
+    failures: tuple[FailureSummary, ...] = ()
+    trials_valid: int = 0
+    trials_total: int = 0
+
+    def at(self, load: Load | None) -> LoadPoint | None:
+        """What is known at a load; None where it was not measured there."""
+        return next((point for point in self.points if point.load == load), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportWarning:
+    """A warning of a report."""
+
+    severity: Severity
     title: str
     text: str = ""
     detail: str = ""  # what a target wrote, verbatim
@@ -261,27 +316,42 @@ class Flag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A run, answered.
+    """The summary of a run.
 
     Attributes:
+        headline: Which is cheaper, in one sentence; where the order depends on the load, that too.
+        advice: Which to choose for which load, and what is not known: a sentence each.
         unit: Name of the arm that multiples refer to; empty when neither floor nor baseline has a
             figure.
-        standings: One per arm, cheapest first, those without a figure last.
-        comparisons: Every pair of contestants; those against the baseline first.
-        twin: The baseline against itself: the noise of this sitting, where it was asked for.
-        flags: Problems first.
+        loads: At which loads arms were compared, lightest first.
+        main_load: The load that tables are sorted by; None where no load has a figure.
+        arm_summaries: One per arm, cheapest first at the main load, those without a figure last.
+        comparisons: Every pair of ranked arms by every metric at every load that both reach; by
+            cost first, lightest load first, those against the baseline first.
+        aa_control: The baseline against itself at each load: the noise of this run, where asked
+            for.
+        warnings: Problems first.
         trials_rejected: Trials that the machine disturbed and that were run again or given up.
     """
 
     run: Run
     headline: str
     unit: str
-    standings: tuple[Standing, ...]
+    arm_summaries: tuple[ArmSummary, ...]
     comparisons: tuple[Comparison, ...]
-    twin: Comparison | None = None
-    flags: tuple[Flag, ...] = ()
+    advice: tuple[str, ...] = ()
+    loads: tuple[Load, ...] = ()
+    main_load: Load | None = None
+    aa_control: tuple[Comparison, ...] = ()
+    warnings: tuple[ReportWarning, ...] = ()
     blocks: int = 0
     trials_total: int = 0
-    trials_counted: int = 0
+    trials_valid: int = 0
     trials_rejected: int = 0
     schema: str = field(default=SCHEMA)
+
+    def by(self, metric: Metric, load: Load | None = None) -> tuple[Comparison, ...]:
+        """Comparisons by one metric, at one load or at all of them."""
+        return tuple(
+            one for one in self.comparisons if one.metric is metric and load in {None, one.load}
+        )

@@ -1,14 +1,21 @@
-"""A sweep: one workload at several levels of one factor, and the law that its rates follow."""
+"""A sweep: one workload at several levels of a factor, and the fitted scalability model."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from jissoku.model.arm import Arm
 from jissoku.model.run import Run
-from jissoku.model.summary import Bound, Breakdown, Estimate, Flag, Percentile, Status
+from jissoku.model.summary import (
+    Bottleneck,
+    Estimate,
+    FailureSummary,
+    MeasurementStatus,
+    Percentile,
+    ReportWarning,
+)
 
-SCHEMA = "jissoku.sweep/1"
-SUMMARY_SCHEMA = "jissoku.sweep-summary/1"
+SCHEMA = "jissoku.sweep/2"
+SUMMARY_SCHEMA = "jissoku.sweep-summary/2"
 
 
 class Axis(StrEnum):
@@ -38,7 +45,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class IntervalEstimate:
     """A value with its 95 % interval by block bootstrap; it may touch zero."""
 
     value: float
@@ -47,52 +54,54 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
-    """The rate at a level, by the law; None with a reason where the fit does not support it."""
+class Prediction:
+    """The rate at a level, by the model; None with a reason where the fit does not support it."""
 
     level: int
-    rate_rps: Span | None
+    rate_rps: IntervalEstimate | None
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Law:
+class UslModel:
     """The Universal Scalability Law, X(N) = k N / (1 + a (N - 1) + b N (N - 1)), fitted.
 
     Attributes:
         single_rps: k, the rate of one.
         contention: a, the part of the work that has to wait for its turn.
         coherency: b, what each pair costs that has to agree.
-        curve: (level, rate) of the fitted law, for drawing, within the levels that were fitted.
-        misfit: The largest distance of a level's mean from the law, as a fraction.
-        describes: Whether the law describes the levels; where not, nothing is predicted from it.
+        curve: (level, rate) of the fitted model, for drawing, within the levels that were fitted.
+        max_residual: The largest distance of a level's mean from the model, as a fraction.
+        is_adequate: Whether the model describes the levels; where not, nothing is predicted from
+            it.
         peak: sqrt((1 - a) / b), where b's interval excludes zero and the peak is no further than
             twice the highest level.
         peak_reason: Why there is no peak.
     """
 
-    single_rps: Span
-    contention: Span
-    coherency: Span
+    single_rps: IntervalEstimate
+    contention: IntervalEstimate
+    coherency: IntervalEstimate
     levels: tuple[int, ...]
     blocks: int
     curve: tuple[tuple[float, float], ...]
-    misfit: float
-    describes: bool
-    peak: Span | None = None
+    max_residual: float
+    is_adequate: bool
+    peak: IntervalEstimate | None = None
     peak_reason: str = ""
-    forecasts: tuple[Forecast, ...] = ()
+    predictions: tuple[Prediction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rung:
+class LevelResult:
     """One target at one level.
 
     Attributes:
         rate_rps: Answers per second.
         cost_ns: CPU nanoseconds of all the target's processes per answer.
-        achieved: Smallest part of the offered rate that was answered; None in the closed loop.
-        fitted: Whether the law was fitted to it.
+        achieved_fraction: Smallest part of the offered rate that was answered; None in the closed
+            loop.
+        is_fitted: Whether the model was fitted to it.
         remarks: What the figures cannot be used for, and why.
     """
 
@@ -101,42 +110,42 @@ class Rung:
     rate_rps: Estimate | None = None
     cost_ns: Estimate | None = None
     percentiles: tuple[Percentile, ...] = ()
-    bound: Bound = Bound.UNKNOWN
-    achieved: float | None = None
-    fitted: bool = False
+    bottleneck: Bottleneck = Bottleneck.UNKNOWN
+    achieved_fraction: float | None = None
+    is_fitted: bool = False
     remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Climb:
+class TargetSweep:
     """One target over all levels.
 
     Attributes:
-        law: None with a `reason` where none was fitted.
+        model: None with a `reason` where none was fitted.
         sustained_rps: Over rates: the highest level up to which every block answered what was
             offered.
-        sentence: All of it in words.
+        sentence: As one sentence.
     """
 
     arm: Arm
-    status: Status
-    rungs: tuple[Rung, ...]
-    law: Law | None = None
+    status: MeasurementStatus
+    results: tuple[LevelResult, ...]
+    model: UslModel | None = None
     reason: str = ""
     sustained_rps: int | None = None
-    breakdowns: tuple[Breakdown, ...] = ()
+    failures: tuple[FailureSummary, ...] = ()
     sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSummary:
-    """A sweep, answered: every figure of its report."""
+    """The summary of a sweep."""
 
     run: Run
     sweep: Sweep
-    climbs: tuple[Climb, ...]
-    flags: tuple[Flag, ...] = ()
+    targets: tuple[TargetSweep, ...]
+    warnings: tuple[ReportWarning, ...] = ()
     trials_total: int = 0
-    trials_counted: int = 0
+    trials_valid: int = 0
     trials_rejected: int = 0
     schema: str = field(default=SUMMARY_SCHEMA)

@@ -1,26 +1,41 @@
-"""What one trial brought: measurements or a failure, never a number in place of one."""
+"""One trial: its measurements, or its failure."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from jissoku.model.workload import Workload
 
-SCHEMA = "jissoku.trial/1"
+SCHEMA = "jissoku.trial/2"
 
-# A solo trial is asked as often as both arms of a duet together. What a request costs depends on
-# how often its core sleeps: alone, at a duet's own rate, it would cost a third more.
-SOLO_LOAD = 2
+# A solo trial is asked as often as both arms of a paired trial together. What a request costs
+# depends on how often its core sleeps: alone, at a paired trial's own rate, it would cost a third
+# more.
+SINGLE_RATE_FACTOR = 2
 
 
-class Kind(StrEnum):
+class TrialKind(StrEnum):
     """What a trial is for."""
 
-    DUET = "duet"  # two arms in the same moments: CPU per request
-    SOLO_RATE = "solo-rate"  # one arm, closed loop: rate, memory
-    SOLO_COST = "solo-cost"  # one arm, the load of a duet: latency, and the check on the duets
+    TIME_SLICED = (
+        "time-sliced"  # arms in turns, each alone while it is asked: CPU per request, latency
+    )
+    PAIRED = "paired"  # two like arms at the same time: CPU per request
+    CLOSED_LOOP = "closed-loop"  # one arm, closed loop: rate, memory
+    FIXED_RATE = "fixed-rate"  # one arm alone at a fixed rate: the check on the other kinds
+    CAPACITY = "capacity"  # one arm: the highest rate that meets an objective, by search
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether several arms are measured in the same moments."""
+        return self in {TrialKind.TIME_SLICED, TrialKind.PAIRED}
+
+    @property
+    def is_cost(self) -> bool:
+        """Whether CPU time per request at a rate is what a trial is for."""
+        return self.is_paired or self is TrialKind.FIXED_RATE
 
 
-class Stage(StrEnum):
+class TrialStage(StrEnum):
     """Where a trial failed."""
 
     START = "start"
@@ -30,20 +45,20 @@ class Stage(StrEnum):
     STOP = "stop"
 
 
-class Consequence(StrEnum):
-    """What a gate that did not pass does to its trial."""
+class CheckOutcome(StrEnum):
+    """Effect of a failed check on its trial."""
 
-    STAMP = "stamp"  # the number stands, with a remark on what it may be used for
+    WARNING = "warning"  # the number stands, with a remark on what it may be used for
     REJECT = "reject"  # the machine disturbed the trial: it is run again, and counted
     INVALID = "invalid"  # the answers or the accounting are wrong: no number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
-    """A check on one trial that did not pass; gates that passed are not recorded."""
+class FailedCheck:
+    """A failed check of one trial; passed checks are not recorded."""
 
     name: str
-    consequence: Consequence
+    outcome: CheckOutcome
     message: str
     arm: str = ""
 
@@ -62,8 +77,8 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What an arm answered when it was verified, before any load.
+class VerifiedResponse:
+    """The response by which an arm was verified, before any load.
 
     Arms are comparable when status, type and body agree; the rest of the head may differ.
     """
@@ -76,8 +91,8 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
-    """One arm's part in a trial: what the stopwatch counted and what the server used meanwhile.
+class ArmMeasurement:
+    """One arm's measurements in a trial: requests and latency, and the server's CPU time.
 
     Attributes:
         requests: Answers that came whole, and right, inside the window.
@@ -93,6 +108,12 @@ class Lane:
         per_second: Answers in each second of the window.
         rss_bytes_peak: Resident memory of all the target's processes at the window's end.
         connections_opened: Connections made in the whole trial, warm-up included.
+        active_duration_ns: Of a time-sliced trial: the time in which this arm was asked; else None.
+        slice_cpu_ns: The target's CPU time in each of its own turns, in their order. What `cpu_ns`
+            has beyond their sum was used while other arms were asked: background work.
+        idle_cpu_ns_per_s: CPU time of the target before its first request, in nanoseconds a second:
+            what it uses for nothing but being there.
+        warmup_requests: Sent to this start of the target before its first measurement.
         migrations_per_second: How often the target's threads changed cores, over the whole trial;
             None where this kernel does not say.
     """
@@ -111,46 +132,110 @@ class Lane:
     rss_bytes_peak: int | None
     connections_opened: int
     bytes_received: int
-    answer: Answer | None = None
+    response: VerifiedResponse | None = None
     migrations_per_second: float | None = None
+    active_duration_ns: int | None = None
+    slice_cpu_ns: tuple[int, ...] = ()
+    idle_cpu_ns_per_s: int | None = None
+    warmup_requests: int | None = None
+
+    @property
+    def active_ns(self) -> int:
+        """How long this arm was asked: its own turns, or the whole window."""
+        return self.duration_ns if self.active_duration_ns is None else self.active_duration_ns
+
+    @property
+    def background_cpu_ns(self) -> int | None:
+        """CPU time while other arms were asked; None outside of time-sliced trials."""
+        if self.cpu_ns is None or self.active_duration_ns is None:
+            return None
+        return max(0, self.cpu_ns - sum(self.slice_cpu_ns))
+
+    @property
+    def housekeeping_cpu_ns(self) -> int:
+        """CPU time that is a matter of time, not of requests, while other arms were asked.
+
+        A target alone would have had that time for requests of its own. It is estimated from what
+        the target used before its first request, and is never more than its background work.
+        """
+        background = self.background_cpu_ns
+        if not background or not self.idle_cpu_ns_per_s or self.active_duration_ns is None:
+            return 0
+        others_s = max(0, self.duration_ns - self.active_duration_ns) / 1e9
+        return min(background, round(self.idle_cpu_ns_per_s * others_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """What the machine did during a window. None means that this kernel does not say.
+class CapacityStep:
+    """One rate that a capacity search tried.
 
     Attributes:
-        generator_busy_fraction: CPU time of the stopwatch's busiest thread, of the window. A
-            stopwatch that spins between sends is always at 1; then `spins` is set and this says
-            nothing.
-        generator_cores: CPU time of all the stopwatch's threads, of the window.
+        is_met: Whether the objective was met at this rate.
+        reason: What broke it; empty where it was met.
+    """
+
+    rate_rps: int
+    is_met: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """What a capacity search found.
+
+    Attributes:
+        objective: As `jissoku load --search` reads it, such as `p99<10ms`.
+        rate_rps: The highest rate that met it; None where no rate did.
+    """
+
+    objective: str
+    rate_rps: int | None
+    steps: tuple[CapacityStep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineConditions:
+    """Machine conditions during a window. None: not available on this kernel.
+
+    Attributes:
+        generator_busy_fraction: CPU time of the load generator's busiest thread, of the window. A
+            load generator that spins between sends is always at 1; then `generator_busy_polls` is
+            set and this says nothing.
+        generator_cpu_cores: CPU time of all the load generator's threads, of the window.
         server_cores_busy_fraction: CPU time of the targets in the window, of their cores' time.
         steal_fraction: Time that the host gave to others, of the server cores' time; this and what
             follows cover the warm-up, too.
         foreign_fraction: CPU time of others' processes on the server cores, of these cores' time.
         tcp_retransmits: Segments that were lost and sent again, on the whole machine; such as had
             arrived (RFC 2883) are not counted.
+        longest_gap_ns: The longest time in which no answer came.
+        longest_stall_ns: The longest time in which a load generator that spins did not run.
         kernel_cpu_ns: CPU time of the kernel's own threads in the window, to a millisecond or so.
+        cores_idle_before: Idle part of the server's cores in the last tenth of a second before the
+            targets were started, for which a start waits until it is 0.97, and no longer than ten
+            seconds; less means that they were still busy.
     """
 
     generator_busy_fraction: float
-    spins: bool
-    generator_cores: float | None = None
+    generator_busy_polls: bool
+    generator_cpu_cores: float | None = None
     server_cores_busy_fraction: float | None = None
     steal_fraction: float | None = None
     foreign_fraction: float | None = None
     tcp_retransmits: int | None = None
     listen_overflows: int | None = None
     longest_gap_ns: int | None = None
+    longest_stall_ns: int | None = None
     major_faults: int | None = None
     kernel_cpu_ns: int | None = None
+    cores_idle_before: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """Why there is no measurement."""
 
-    stage: Stage
+    stage: TrialStage
     arm: str
     reason: str
     stderr: str = ""
@@ -164,29 +249,61 @@ class Trial:
         index: Counts the trials of a run from 0, in the order in which they ran.
         block: Counts blocks from 0; one block holds one trial of every arm and kind.
         attempt: 0, or how many times this trial was rejected before.
-        arms: In starting order; a duet's first arm was started first and has the first lane.
-        lanes: One per arm; empty when the trial failed.
-        gates: Checks that did not pass.
+        arms: In starting order; a paired trial's first arm was started first and has the first
+            lane.
+        measurements: One per arm; empty when the trial failed.
+        failed_checks: Checks that did not pass.
         level: Where on its axis a trial of a sweep ran; None elsewhere.
+        slice_ns: Nominal length of a time slice, longer where a slice would have too few
+            requests (`ArmMeasurement.active_duration_ns` over the number of slices); None
+            elsewhere.
+        start_index: Counts fresh starts of a run from 0; trials with the same number were measured
+            one after the other on the same processes. None in older records: each its own.
+        capacity: What a capacity search found; None elsewhere.
     """
 
     index: int
     block: int
-    kind: Kind
+    kind: TrialKind
     arms: tuple[str, ...]
     workload: Workload
     window_ns: int
     attempt: int = 0
-    lanes: tuple[Lane, ...] = ()
-    conditions: Conditions | None = None
+    measurements: tuple[ArmMeasurement, ...] = ()
+    conditions: MachineConditions | None = None
     failure: Failure | None = None
-    gates: tuple[Gate, ...] = ()
+    failed_checks: tuple[FailedCheck, ...] = ()
     level: int | None = None
+    slice_ns: int | None = None
+    start_index: int | None = None
+    capacity: Capacity | None = None
     schema: str = field(default=SCHEMA)
 
     @property
-    def counts(self) -> bool:
-        """Whether the trial's numbers may be used: it did not fail, and no gate took it out."""
+    def load_rps(self) -> int | None:
+        """Requests per second on the server's cores while an arm was asked; None: closed loop."""
+        rate = self.workload.rate_rps
+        return (
+            rate if rate is None or self.kind is not TrialKind.PAIRED else SINGLE_RATE_FACTOR * rate
+        )
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the trial's numbers may be used: it did not fail, and no check rejected it."""
         return self.failure is None and all(
-            gate.consequence is Consequence.STAMP for gate in self.gates
+            check.outcome is CheckOutcome.WARNING for check in self.failed_checks
+        )
+
+    def is_valid_for(self, arm: str) -> bool:
+        """Whether one arm's numbers may be used.
+
+        Where arms are asked in turns, wrong answers of one say nothing about the others; where they
+        are asked at the same time, they spoil the trial.
+        """
+        if self.kind is not TrialKind.TIME_SLICED:
+            return self.is_valid
+        return self.failure is None and not any(
+            check.outcome is CheckOutcome.REJECT
+            or (check.outcome is CheckOutcome.INVALID and check.arm in {"", arm})
+            for check in self.failed_checks
         )

@@ -1,10 +1,10 @@
-"""What is asked of a target."""
+"""The workload: requests, connections and rate."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Reuse(StrEnum):
+class ConnectionMode(StrEnum):
     """How long a connection lives."""
 
     KEEP_ALIVE = "keep-alive"
@@ -12,14 +12,14 @@ class Reuse(StrEnum):
 
 
 class Transport(StrEnum):
-    """What connections are made of."""
+    """Transport of the connections."""
 
     TCP = "tcp"
     UNIX = "unix"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class RawRequest:
     """A whole request as it goes over the wire.
 
     Attributes:
@@ -32,18 +32,18 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What is asked and how often.
+    """Requests, connections and rate.
 
     Attributes:
-        shapes: Sent in rotation on each connection, in place of what method, headers and body
+        raw_requests: Sent in rotation on each connection, in place of what method, headers and body
             would make; all of them have one right answer.
         path: Path and query, as it stands in the request line.
         headers: Fields beside Host, as (name, value), in order.
         body: What is sent after the head; empty means that no body is sent.
-        connections: Connections per arm; in a duet each arm has so many.
+        connections: Connections per arm.
         pipeline: Requests in flight on one connection.
         rate_rps: Requests per second and arm, evenly spaced (open loop); None is the closed loop,
-            in which every connection asks again as soon as it was answered.
+            in which each connection sends its next request after the response.
         transport: Where targets listen that can listen on either.
     """
 
@@ -51,9 +51,9 @@ class Workload:
     method: str = "GET"
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
-    shapes: tuple[Shape, ...] = ()
+    raw_requests: tuple[RawRequest, ...] = ()
     connections: int = 64
     pipeline: int = 1
-    reuse: Reuse = Reuse.KEEP_ALIVE
+    connection_mode: ConnectionMode = ConnectionMode.KEEP_ALIVE
     rate_rps: int | None = None
     transport: Transport = Transport.TCP

@@ -1,1 +1,1 @@
-"""Looking at the machine and at trials: the stopwatch, cores, conditions, memory."""
+"""Measurement: the load generator, cores, machine conditions, memory."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jissoku.observe.memory import CORE, FAULTS, SYSTEM, USER, Stat, everyone, members
+from jissoku.observe.processes import CORE, FAULTS, SYSTEM, USER, Stat, all_processes, process_tree
 
 # The unit of /proc/stat and /proc/PID/stat, whatever the kernel's own tick is (proc(5), USER_HZ).
 TICK_NS = 10_000_000
@@ -22,7 +22,7 @@ TICKS_MIN = 10
 # A row of /proc/PID/task/TID/sched, which is there with CONFIG_SCHED_DEBUG.
 MIGRATIONS = re.compile(r"^se\.nr_migrations\s*:\s*(\d+)", re.MULTILINE)
 
-# Kernel threads work for whoever is loaded, and that is the target: they are no strangers.
+# Kernel threads work for the loaded process, the target; they do not count as foreign.
 KERNEL_THREADS_PARENT = 2
 
 
@@ -34,7 +34,8 @@ class Snapshot:
         steal: Ticks per core.
         tcp: Counters of /proc/net/snmp and /proc/net/netstat by name.
         targets: Processes of each target, by its root.
-        moves: How often each thread has changed cores, by its process and its own number.
+        migrations: How often each thread has changed cores, by its process and its own number.
+        own_processes: Processes of targets that stand ready and are not asked: no foreign work.
     """
 
     monotonic_ns: int
@@ -42,11 +43,12 @@ class Snapshot:
     tcp: Mapping[str, int]
     processes: Mapping[int, Stat]
     targets: Mapping[int, set[int]]
-    moves: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+    migrations: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+    own_processes: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class IntervalChange:
     """What happened between two snapshots; None where this kernel does not tell.
 
     Attributes:
@@ -65,21 +67,22 @@ class Change:
     migrations_per_second: Mapping[int, float] = field(default_factory=dict)
 
 
-def snapshot(roots: Iterable[int]) -> Snapshot:
-    """Reads everything once; `roots` are the targets' first processes."""
-    processes = everyone()
-    targets = {root: members(root, processes) for root in roots}
+def snapshot(roots: Iterable[int], bystanders: Iterable[int] = ()) -> Snapshot:
+    """Reads everything once; `roots` are the first processes of the targets that are asked."""
+    processes = all_processes()
+    targets = {root: process_tree(root, processes) for root in roots}
     return Snapshot(
         monotonic_ns=time.monotonic_ns(),
         steal=_steal(Path("/proc/stat").read_text()),
         tcp=_tcp(),
         processes=processes,
         targets=targets,
-        moves={pid: _migrations(pid) for pids in targets.values() for pid in pids},
+        migrations={pid: _migrations(pid) for pids in targets.values() for pid in pids},
+        own_processes=frozenset().union(*(process_tree(root, processes) for root in bystanders)),
     )
 
 
-def change(before: Snapshot, after: Snapshot, cores: Collection[int]) -> Change:
+def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -> IntervalChange:
     """The differences, with steal and foreign time summed over `cores`."""
     span_ns = (after.monotonic_ns - before.monotonic_ns) * len(cores)
     steal = sum(after.steal.get(core, 0) - before.steal.get(core, 0) for core in cores)
@@ -87,9 +90,11 @@ def change(before: Snapshot, after: Snapshot, cores: Collection[int]) -> Change:
     foreign = sum(
         _ticks(before, after, pid, USER) + _ticks(before, after, pid, SYSTEM)
         for pid, stat in after.processes.items()
-        if pid not in ours and int(stat[CORE]) in cores and not _is_kernel_thread(pid, stat)
+        if pid not in ours | after.own_processes
+        and int(stat[CORE]) in cores
+        and not _is_kernel_thread(pid, stat)
     )
-    return Change(
+    return IntervalChange(
         steal_fraction=steal * TICK_NS / span_ns,
         foreign_fraction=foreign * TICK_NS / span_ns,
         tcp_retransmits=_lost_segments(before, after),
@@ -98,7 +103,7 @@ def change(before: Snapshot, after: Snapshot, cores: Collection[int]) -> Change:
             root: _user_fraction(before, after, pids) for root, pids in after.targets.items()
         },
         major_faults=sum(_ticks(before, after, pid, FAULTS) for pid in ours),
-        migrations_per_second=_moves(before, after),
+        migrations_per_second=_migrations_per_second(before, after),
     )
 
 
@@ -109,21 +114,21 @@ def _migrations(pid: int) -> dict[int, int]:
         try:
             said = MIGRATIONS.search((task / "sched").read_text())
         except OSError:
-            continue  # It ended while we were looking, or there is no such file.
+            continue  # It ended while we were looking, or no such file.
         if said:
             found[int(task.name)] = int(said[1])
     return found
 
 
-def _moves(before: Snapshot, after: Snapshot) -> dict[int, float]:
+def _migrations_per_second(before: Snapshot, after: Snapshot) -> dict[int, float]:
     """Of each target; what threads did that ended meanwhile is not known."""
     span_s = (after.monotonic_ns - before.monotonic_ns) / 1e9
     found = {}
     for root, pids in after.targets.items():
         moved = [
-            moves - before.moves.get(pid, {}).get(thread, 0)
+            moves - before.migrations.get(pid, {}).get(thread, 0)
             for pid in pids
-            for thread, moves in after.moves.get(pid, {}).items()
+            for thread, moves in after.migrations.get(pid, {}).items()
         ]
         if moved:
             found[root] = sum(moved) / span_s

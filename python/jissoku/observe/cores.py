@@ -1,17 +1,18 @@
-"""Who runs where: server and stopwatch on different physical cores."""
+"""Core assignment: server and load generator on different physical cores."""
 
 import os
+import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from jissoku.errors import InputError
-from jissoku.model import Cores
+from jissoku.model import CoreAssignment
 
 TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
-def allowed() -> tuple[int, ...]:
+def available_cores() -> tuple[int, ...]:
     """Cores this process may use, ascending, as the kernel numbers them."""
     return tuple(sorted(os.sched_getaffinity(0)))
 
@@ -25,10 +26,10 @@ def parse(text: str) -> tuple[int, ...]:
     try:
         found = _read(text)
     except ValueError:
-        raise InputError(f"{text!r} is no list of cores: write for example 0,2-3") from None
-    strangers = found - set(allowed())
+        raise InputError(f"{text!r} is not a list of cores: write for example 0,2-3") from None
+    strangers = found - set(available_cores())
     if strangers or not found:
-        usable = ",".join(map(str, allowed()))
+        usable = ",".join(map(str, available_cores()))
         raise InputError(f"{text!r} names no cores that can be used here: there are {usable}")
     return tuple(sorted(found))
 
@@ -43,33 +44,58 @@ def siblings(core: int, topology: Path = TOPOLOGY) -> frozenset[int]:
     return frozenset(_read(text))
 
 
-def split(cores: Iterable[int], topology: Path = TOPOLOGY) -> Cores:
-    """Gives the first half of the physical cores to the server, the rest to the stopwatch.
+def partition_cores(cores: Iterable[int], topology: Path = TOPOLOGY) -> CoreAssignment:
+    """Gives the first half of the physical cores to the server, the rest to the load generator.
 
-    An odd core goes to the stopwatch: a generator that is the bottleneck spoils a trial, an idle
-    one does not. With one physical core both share it, and the run is stamped so.
+    An odd core goes to the load generator: a generator that is the bottleneck spoils a trial, an
+    idle one does not. With one physical core both share it, and the run is stamped so.
     """
     usable = set(cores)
     groups = sorted({tuple(sorted(siblings(core, topology) & usable)) for core in usable})
     if len(groups) < 2:
         everything = tuple(sorted(usable))
-        return Cores(server=everything, stopwatch=everything, shared=True)
+        return CoreAssignment(server=everything, generator=everything, shared=True)
     half = len(groups) // 2
-    return Cores(
+    return CoreAssignment(
         server=tuple(sorted(core for group in groups[:half] for core in group)),
-        stopwatch=tuple(sorted(core for group in groups[half:] for core in group)),
+        generator=tuple(sorted(core for group in groups[half:] for core in group)),
     )
 
 
 @contextmanager
-def pinned(cores: Iterable[int]) -> Iterator[None]:
-    """Keeps this process, and what it starts meanwhile, on `cores`."""
+def pin_process(cores: Iterable[int]) -> Iterator[None]:
+    """Keeps every thread of this process, and what it starts meanwhile, on `cores`.
+
+    A progress display, a timer or a library's thread pool may have started its threads before.
+    """
     home = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, set(cores))
+    former = _bind_threads(frozenset(cores))
     try:
         yield
     finally:
-        os.sched_setaffinity(0, home)
+        for thread in _threads():
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(thread, former.get(thread, home))
+
+
+def _bind_threads(cores: frozenset[int]) -> dict[int, set[int]]:
+    """Sets the affinity of every thread, and returns what each had before.
+
+    A thread inherits the affinity of its creator, so a pass that finds no new thread is the last.
+    """
+    former = {threading.get_native_id(): os.sched_getaffinity(0)}
+    os.sched_setaffinity(0, cores)  # Cores that cannot be used are refused before anything changed.
+    while new := _threads() - former.keys():
+        for thread in new:
+            former[thread] = set(cores)
+            with suppress(ProcessLookupError):
+                former[thread] = os.sched_getaffinity(thread)
+                os.sched_setaffinity(thread, cores)
+    return former
+
+
+def _threads() -> set[int]:
+    return {int(task.name) for task in Path("/proc/self/task").iterdir()}
 
 
 def _read(text: str) -> set[int]:

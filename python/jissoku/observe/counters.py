@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import psutil
 
-from jissoku.model import Counts
+from jissoku.model import CounterReadings
 from jissoku.observe.strace import Trace
 
 REQUESTS = 400
 CONNECTIONS = 4
-ASK_LIMIT_S = 5.0
+REQUEST_LIMIT_S = 5.0
 
 # struct tcp_info of linux/tcp.h: data segments that came in, and bytes received.
 SEGMENTS_AT = 152
@@ -27,7 +27,7 @@ TCP_INFO_BYTES = 160
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestSpec:
     """What is asked, and where.
 
     Attributes:
@@ -42,11 +42,11 @@ class Asked:
     body: bytes = b""
 
 
-class CannotAsk(Exception):  # noqa: N818 - caught by the one who drives the probe
+class RequestFailed(Exception):  # noqa: N818 - caught by the one who drives the probe
     """The server did not answer the probe's requests; the message says what came instead."""
 
 
-def count(root: int, asked: Asked) -> Counts:
+def count_requests(root: int, asked: RequestSpec) -> CounterReadings:
     """Asks a running server some hundred times, and counts what its processes did meanwhile.
 
     Args:
@@ -57,49 +57,49 @@ def count(root: int, asked: Asked) -> Counts:
     """
     with closing(_Client(asked)) as client:
         # What is done once only, such as a first look at a file, is not counted.
-        client.ask(CONNECTIONS)
+        client.send_requests(CONNECTIONS)
         client.close()
-        return _watched(root, client)
+        return _count_traced(root, client)
 
 
-def _watched(root: int, client: "_Client") -> Counts:
-    trace = Trace(_family(root))
+def _count_traced(root: int, client: "_Client") -> CounterReadings:
+    trace = Trace(_process_tree(root))
     try:
         reason = trace.attached()
-        client.ask(REQUESTS)
+        client.send_requests(REQUESTS)
     finally:
         found = trace.ended()
-    return _counts(client, {} if reason else found, reason)
+    return _counter_readings(client, {} if reason else found, reason)
 
 
-def _counts(client: "_Client", calls: dict[str, int], reason: str) -> Counts:
-    per_request = {name: number / REQUESTS for name, number in sorted(calls.items())}
-    for name, number in client.seen().items():
+def _counter_readings(client: "_Client", syscalls: dict[str, int], reason: str) -> CounterReadings:
+    per_request = {name: number / REQUESTS for name, number in sorted(syscalls.items())}
+    for name, number in client.counters().items():
         per_request[name] = number / REQUESTS
-    if not calls and not reason:
+    if not syscalls and not reason:
         reason = "strace counted no call at all, which cannot be: it was not let watch"
-    return Counts(requests=REQUESTS, per_request=per_request, calls_reason=reason)
+    return CounterReadings(requests=REQUESTS, per_request=per_request, syscalls_reason=reason)
 
 
-def _family(root: int) -> list[int]:
+def _process_tree(root: int) -> list[int]:
     try:
         first = psutil.Process(root)
         return [root, *(child.pid for child in first.children(recursive=True))]
     except psutil.NoSuchProcess as error:
-        raise CannotAsk("it died before it was watched") from error
+        raise RequestFailed("it died before it was watched") from error
 
 
 class _Client:
     """Asks one request after the other, in turn over a few connections that it keeps open."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: RequestSpec) -> None:
         self._asked = asked
         self._open: list[_Connection] = []
         self._turn = 0
         self._seen: Counter[str] = Counter()
 
-    def ask(self, requests: int) -> None:
-        """Asks so many times; the server decides when a connection ends."""
+    def send_requests(self, requests: int) -> None:
+        """Sends this many requests; the server decides when a connection ends."""
         for _ in range(requests):
             if len(self._open) < CONNECTIONS:
                 self._open.append(_Connection(self._asked.address))
@@ -108,7 +108,7 @@ class _Client:
             try:
                 self._one(connection)
             except (OSError, http.client.HTTPException) as error:
-                raise CannotAsk(f"{self._asked.target} was not answered: {error}") from error
+                raise RequestFailed(f"{self._asked.target} was not answered: {error}") from error
 
     def _one(self, connection: "_Connection") -> None:
         """Asks once; anew where the server has ended the connection without a word before."""
@@ -126,12 +126,12 @@ class _Client:
             connection.connect()
             self._seen["connections"] += 1
         asked = self._asked
-        segments, received = connection.arrived()
+        segments, received = connection.received()
         connection.request(asked.method, asked.target, asked.body or None, dict(asked.fields))
         # Kept, since the answer that ends a connection takes the socket with it.
         with connection.sock.dup() as kept:
             connection.getresponse().read()
-            segments_now, received_now = _arrived(kept)
+            segments_now, received_now = _received(kept)
         self._seen["segments"] += segments_now - segments
         self._seen["bytes"] += received_now - received
 
@@ -143,7 +143,7 @@ class _Client:
         self._seen.clear()
         self._turn = 0
 
-    def seen(self) -> dict[str, int]:
+    def counters(self) -> dict[str, int]:
         """Connections opened, and over TCP segments and bytes that came in."""
         # An answer without a segment cannot be: this is a Unix socket, or the kernel does not say.
         if not self._seen["segments"]:
@@ -156,13 +156,13 @@ class _Connection(http.client.HTTPConnection):
 
     def __init__(self, address: tuple[str, int] | str) -> None:
         host, port = ("localhost", 80) if isinstance(address, str) else address
-        super().__init__(host, port, timeout=ASK_LIMIT_S)
+        super().__init__(host, port, timeout=REQUEST_LIMIT_S)
         self._address = address
 
     def connect(self) -> None:
         if isinstance(self._address, str):
             self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self.sock.settimeout(ASK_LIMIT_S)
+            self.sock.settimeout(REQUEST_LIMIT_S)
             try:
                 self.sock.connect(self._address)
             except OSError:
@@ -171,12 +171,12 @@ class _Connection(http.client.HTTPConnection):
         else:
             super().connect()
 
-    def arrived(self) -> tuple[int, int]:
+    def received(self) -> tuple[int, int]:
         """Segments with data and bytes that came in so far."""
-        return _arrived(self.sock)
+        return _received(self.sock)
 
 
-def _arrived(connection: socket.socket) -> tuple[int, int]:
+def _received(connection: socket.socket) -> tuple[int, int]:
     if connection.family == socket.AF_UNIX:
         return 0, 0
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)

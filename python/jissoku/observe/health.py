@@ -17,21 +17,21 @@ class State(StrEnum):
     """How bad it is."""
 
     FINE = "fine"
-    MIND = "mind"  # figures are right, but mean less or are noisier than they could be
+    WARN = "mind"  # figures are right, but mean less or are noisier than they could be
     BAD = "bad"  # do not believe absolute figures from here
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HealthCheck:
     """One thing that was looked at, what was seen, and what to do where it is not fine."""
 
     name: str
     state: State
-    seen: str
+    observed: str
     advice: str = ""
 
 
-# What a race with 10,000 connections needs, on both sides.
+# Needed for 10,000 connections, on both sides.
 DESCRIPTORS_WANTED = 20_000
 PORTS_WANTED = 20_000
 
@@ -45,29 +45,29 @@ TIME_WAIT = "06"  # state of a connection in /proc/net/tcp
 Look = Callable[[], tuple[State, str]]
 
 
-def checks() -> Iterator[Check]:
+def run_health_checks() -> Iterator[HealthCheck]:
     """Looks at everything; takes about a second, in which it watches what else is running."""
-    for name, look, advice in LOOKS:
+    for name, look, advice in HEALTH_CHECKS:
         state, seen = look()
-        yield Check(name, state, seen, "" if state is State.FINE else advice)
+        yield HealthCheck(name, state, seen, "" if state is State.FINE else advice)
 
 
 def _cores() -> tuple[State, str]:
-    found = cores.split(cores.allowed())
-    server, stopwatch = (",".join(map(str, side)) for side in (found.server, found.stopwatch))
+    found = cores.partition_cores(cores.available_cores())
+    server, generator = (",".join(map(str, side)) for side in (found.server, found.generator))
     if found.shared:
-        return State.BAD, "server and stopwatch have to share one"
-    return State.FINE, f"server on {server}, stopwatch on {stopwatch}"
+        return State.BAD, "server and load generator share one core"
+    return State.FINE, f"server on {server}, load generator on {generator}"
 
 
 def _smt() -> tuple[State, str]:
-    if any(len(cores.siblings(core)) > 1 for core in cores.allowed()):
-        return State.MIND, "physical cores have two threads, kept on one side"
+    if any(len(cores.siblings(core)) > 1 for core in cores.available_cores()):
+        return State.WARN, "physical cores have two threads, kept on one side"
     return State.FINE, "no two cores share a physical one"
 
 
-def _told(value: str, wanted: str) -> tuple[State, str]:
-    return (State.FINE if value == wanted else State.MIND), value
+def _matches(value: str, wanted: str) -> tuple[State, str]:
+    return (State.FINE if value == wanted else State.WARN), value
 
 
 def _others() -> tuple[State, str]:
@@ -82,7 +82,7 @@ def _others() -> tuple[State, str]:
     if steal > STEAL_MAX:
         return State.BAD, text
     if busy > BUSY_MAX:
-        return State.MIND, f"{text}; most CPU time so far: {', '.join(_busiest())}"
+        return State.WARN, f"{text}; most CPU time so far: {', '.join(_busiest())}"
     return State.FINE, text
 
 
@@ -97,63 +97,63 @@ def _busiest() -> list[str]:
 
 def _descriptors() -> tuple[State, str]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    state = State.FINE if soft >= DESCRIPTORS_WANTED else State.MIND
+    state = State.FINE if soft >= DESCRIPTORS_WANTED else State.WARN
     return state, f"{soft:,}, of {hard:,} allowed"
 
 
 def _ports() -> tuple[State, str]:
     first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     count = last - first + 1
-    return (State.FINE if count >= PORTS_WANTED else State.MIND), f"{count:,} ({first}-{last})"
+    return (State.FINE if count >= PORTS_WANTED else State.WARN), f"{count:,} ({first}-{last})"
 
 
 def _waiting() -> tuple[State, str]:
     tables = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
     rows = [row for table in tables if table.exists() for row in table.read_text().splitlines()]
     count = sum(row.split()[3] == TIME_WAIT for row in rows)
-    return (State.FINE if count < WAITING_MAX else State.MIND), f"{count:,}"
+    return (State.FINE if count < WAITING_MAX else State.WARN), f"{count:,}"
 
 
 def _backlog() -> tuple[State, str]:
     size = int(Path("/proc/sys/net/core/somaxconn").read_text())
-    return (State.FINE if size >= BACKLOG_WANTED else State.MIND), f"{size:,}"
+    return (State.FINE if size >= BACKLOG_WANTED else State.WARN), f"{size:,}"
 
 
 def _uring() -> tuple[State, str]:
     try:
         switch = Path("/proc/sys/kernel/io_uring_disabled").read_text().strip()
     except OSError:
-        return State.MIND, UNKNOWN
-    return (State.FINE, "allowed") if switch == "0" else (State.MIND, "switched off")
+        return State.WARN, UNKNOWN
+    return (State.FINE, "allowed") if switch == "0" else (State.WARN, "switched off")
 
 
-LOOKS: tuple[tuple[str, Look, str], ...] = (
+HEALTH_CHECKS: tuple[tuple[str, Look, str], ...] = (
     ("cores", _cores, "use a machine with two physical cores; ratios only"),
     ("SMT", _smt, "for absolute figures: echo off > /sys/devices/system/cpu/smt/control"),
     (
         "frequency governor",
-        lambda: _told(machine().governor, "performance"),
-        "cpupower frequency-set -g performance; where the host decides, trust ratios only",
+        lambda: _matches(machine().governor, "performance"),
+        "cpupower frequency-set -g performance; where the host decides, rely on ratios only",
     ),
     (
         "turbo",
-        lambda: _told(machine().turbo, "off"),
-        "turn it off in the firmware; where the host decides, trust ratios only",
+        lambda: _matches(machine().turbo, "off"),
+        "turn it off in the firmware; where the host decides, rely on ratios only",
     ),
     (
         "virtual machine",
-        lambda: _told(machine().hypervisor, "none seen"),
-        "absolute figures swing with the neighbours; believe duets, see --prove",
+        lambda: _matches(machine().hypervisor, "none seen"),
+        "absolute figures vary with other guests; rely on ratios, see --prove",
     ),
-    ("other work", _others, "end it, or expect rejected trials"),
+    ("other work", _others, "stop it, or expect rejected trials"),
     ("open files", _descriptors, f"for many connections: ulimit -n {DESCRIPTORS_WANTED}"),
     ("local ports", _ports, "sysctl -w net.ipv4.ip_local_port_range='1024 65000'"),
     ("in TIME_WAIT", _waiting, "wait a minute before measuring how connections are made"),
     ("listen backlog", _backlog, "sysctl -w net.core.somaxconn=4096"),
     (
         "clock",
-        lambda: _told(machine().clocksource, "tsc"),
-        "reading it costs a system call: the stopwatch is dearer",
+        lambda: _matches(machine().clocksource, "tsc"),
+        "reading it costs a system call, which the load generator pays",
     ),
     ("io_uring", _uring, "sysctl -w kernel.io_uring_disabled=0; the floor uses epoll meanwhile"),
 )

@@ -1,4 +1,4 @@
-"""CPU time of the kernel's own threads, which work for whoever has work for them.
+"""CPU time of the kernel's own threads, which work for any process.
 
 What a target has done by them costs as much as what it does itself, and no process is charged.
 """
@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-# Whose children all of them are; in a container the number may be somebody else's.
+# Whose children all of them are; in a container the number may be another process's.
 PARENT = 2
 PARENT_NAME = "kthreadd"
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import psutil
 
 from jissoku.model import Machine
-from jissoku.observe.cores import allowed, siblings
+from jissoku.observe.cores import available_cores, siblings
 
-UNKNOWN = "not told"
+UNKNOWN = "unknown"
 CPU = Path("/sys/devices/system/cpu")
 
 
 def machine() -> Machine:
-    """Reads the fingerprint. What this kernel does not tell is written as `not told`."""
-    cores = allowed()
+    """Reads the fingerprint. Unavailable values are `unknown`."""
+    cores = available_cores()
     return Machine(
         cpu_model=_field(Path("/proc/cpuinfo"), "model name"),
         cores=len(cores),

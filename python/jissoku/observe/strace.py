@@ -16,15 +16,15 @@ from time import monotonic_ns
 ATTACH_LIMIT_NS = 10_000_000_000
 DETACH_LIMIT_S = 10.0
 
-ABSENT = "strace is not installed, so no system call was counted: sudo apt-get install strace"
+MISSING = "strace is not installed, so no system call was counted: sudo apt-get install strace"
 
 # A row of `strace -c`: % time, seconds, usecs/call, calls, errors (or nothing), name.
 ROW = re.compile(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?([a-z_]\w*)$")
 
 
-def absent() -> str:
+def missing_reason() -> str:
     """Why nothing can be watched here; empty if it can, for all that is known beforehand."""
-    return "" if shutil.which("strace") else ABSENT
+    return "" if shutil.which("strace") else MISSING
 
 
 def calls(table: str) -> dict[str, int]:
@@ -58,7 +58,7 @@ class Trace:
     def attached(self) -> str:
         """Waits until every process is watched; the reason why not, or nothing."""
         if self._process is None:
-            return ABSENT
+            return MISSING
         stderr = self._process.stderr
         assert stderr is not None, "it is a pipe"
         said, deadline = b"", monotonic_ns() + ATTACH_LIMIT_NS

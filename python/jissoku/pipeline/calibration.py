@@ -10,21 +10,21 @@ from typing import Protocol
 
 import msgspec
 
-from jissoku.calibrate import Bench, Check, Outcome, score, write_card
-from jissoku.calibrate.check import Ask, Setup, order
+from jissoku.calibrate import CalibrationCheck, ScenarioResult, ScenarioRunner, score, write_card
+from jissoku.calibrate.check import Scenario, ToolOptions, order
 from jissoku.calibrate.record import Run, Score, Scorecard, carried
 from jissoku.calibrate.score import Grade
-from jissoku.calibrate.tool import Found
+from jissoku.calibrate.tool import InstalledTool
 from jissoku.interruption import Interrupted, Interruption
-from jissoku.model import Cores
-from jissoku.observe.cores import pinned
+from jissoku.model import CoreAssignment
+from jissoku.observe.cores import pin_process
 from jissoku.observe.machine import machine
-from jissoku.observe.memory import everyone
+from jissoku.observe.processes import all_processes
 
 # A check that is void is held again so often, if there is time: the machine may have been busy.
 REPETITIONS = 2
 
-# Where nobody says how long everything may take: so much of what it takes without repetitions.
+# Default time budget, as a multiple of the time without repetitions.
 BUDGET = 1.5
 
 # Of each end of a report so much is kept.
@@ -35,40 +35,40 @@ OVERHEAD_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class CalibrationPlan:
     """What is to be calibrated.
 
     Attributes:
         folder: Where the tool's card goes.
-        allows: What checks may do that somebody must ask for, such as `clock`.
+        allows: Permissions given by the user, such as `clock`.
         budget_s: No check is begun again that would not end before. None is half as long again as
             everything takes once.
     """
 
-    found: Found
-    checks: tuple[Check, ...]
+    found: InstalledTool
+    checks: tuple[CalibrationCheck, ...]
     mode: str
-    cores: Cores
+    cores: CoreAssignment
     folder: Path
     version: str
     allows: frozenset[str] = frozenset()
     budget_s: float | None = None
 
 
-class Listener(Protocol):
+class CalibrationListener(Protocol):
     """Hears of progress."""
 
     def starts(self, checks: int, seconds: float, budget_s: float) -> None:
         """Hears how long everything will take, and how long it may with repetitions."""
 
-    def begins(self, check: Check, done: int, total: int, seconds_left: float) -> None:
+    def begins(self, check: CalibrationCheck, done: int, total: int, seconds_left: float) -> None:
         """Hears of a check that begins."""
 
     def scored(self, score: Score) -> None:
         """Hears of a check that has ended."""
 
 
-def calibrate(plan: Plan, listener: Listener) -> Scorecard:
+def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard:
     """Runs every check; the card on disk has each one as soon as it has ended.
 
     What the folder has of earlier checks of the same tool stays on the card.
@@ -91,28 +91,29 @@ def calibrate(plan: Plan, listener: Listener) -> Scorecard:
         is_finished=False,
     )
     earlier = carried(plan.folder, card)
-    with Interruption() as interruption, pinned(plan.cores.stopwatch):
-        bench = Bench(plan.found, plan.cores, everyone, interruption.waits_for)
-        session = _Session(plan, bench, interruption)
+    with Interruption() as interruption, pin_process(plan.cores.generator):
+        benchmark = ScenarioRunner(plan.found, plan.cores, all_processes, interruption.waits_for)
+        session = _Calibration(plan, benchmark, interruption)
         left = session.seconds()
         budget_s = BUDGET * sum(left) if plan.budget_s is None else plan.budget_s
         card = msgspec.structs.replace(card, budget_s=budget_s)
-        # Before any work: a folder that cannot be written is told now, and Ctrl-C finds a card.
-        write_card(plan.folder, _together(earlier, card))
+        # Before any work: a folder that cannot be written is reported at once, and Ctrl-C leaves a
+        # card.
+        write_card(plan.folder, _merged(earlier, card))
         listener.starts(len(plan.checks), sum(left), budget_s)
         try:
             for number, check in enumerate(plan.checks):
                 listener.begins(check, number, len(plan.checks), sum(left[number:]))
                 card = _with(card, session.check(check))
                 listener.scored(card.scores[-1])
-                write_card(plan.folder, _together(earlier, card))
-            for later in session.again(card, listener):
+                write_card(plan.folder, _merged(earlier, card))
+            for later in session.repeat_failed(card, listener):
                 card = later
-                write_card(plan.folder, _together(earlier, card))
+                write_card(plan.folder, _merged(earlier, card))
         except Interrupted:
             return card
     card = msgspec.structs.replace(card, is_finished=True)
-    write_card(plan.folder, _together(earlier, card))
+    write_card(plan.folder, _merged(earlier, card))
     return card
 
 
@@ -122,24 +123,26 @@ def _with(card: Scorecard, found: Score) -> Scorecard:
     return msgspec.structs.replace(card, scores=tuple(scores.values()))
 
 
-def _together(earlier: tuple[Score, ...], card: Scorecard) -> Scorecard:
+def _merged(earlier: tuple[Score, ...], card: Scorecard) -> Scorecard:
     """A card with earlier scores, where there is no newer one, in the order of the checks."""
     scores = {score.check: score for score in (*earlier, *card.scores)}
     ordered = sorted(scores.values(), key=lambda score: order(score.check))
     return msgspec.structs.replace(card, scores=tuple(ordered))
 
 
-class _Session:
+class _Calibration:
     """Runs set-ups, each only once: checks that ask for the same share its outcome."""
 
-    def __init__(self, plan: Plan, bench: Bench, interruption: Interruption) -> None:
+    def __init__(
+        self, plan: CalibrationPlan, benchmark: ScenarioRunner, interruption: Interruption
+    ) -> None:
         self._plan = plan
         self._tool = plan.found.tool
-        self._bench = bench
+        self._runner = benchmark
         self._interruption = interruption
-        self._known: dict[bytes, Outcome] = {}
+        self._known: dict[bytes, ScenarioResult] = {}
         self._took_s: dict[bytes, float] = {}
-        self._made: dict[str, list[tuple[Setup, bytes]]] = {}
+        self._made: dict[str, list[tuple[Scenario, bytes]]] = {}
         self._began_s = time.monotonic()
 
     def seconds(self) -> list[float]:
@@ -147,18 +150,18 @@ class _Session:
         seen: set[bytes] = set()
         return [self._seconds(check, seen) for check in self._plan.checks]
 
-    def _seconds(self, check: Check, seen: set[bytes]) -> float:
+    def _seconds(self, check: CalibrationCheck, seen: set[bytes]) -> float:
         if self._forbidden(check):
             return 0.0
-        able = [s for s in check.setup if not self._tool.unable(s.ask)]
+        able = [s for s in check.setup if not self._tool.unsupported_reason(s.ask)]
         new = [setup for setup in able if _key(setup, self._told(setup)) not in seen]
         seen |= {_key(setup, self._told(setup)) for setup in able}
         return sum(setup.seconds() + OVERHEAD_S for setup in new)
 
-    def _forbidden(self, check: Check) -> bool:
+    def _forbidden(self, check: CalibrationCheck) -> bool:
         return bool(check.needs) and check.needs not in self._plan.allows
 
-    def again(self, card: Scorecard, listener: Listener) -> Iterator[Scorecard]:
+    def repeat_failed(self, card: Scorecard, listener: CalibrationListener) -> Iterator[Scorecard]:
         """Holds the void checks once more, as long as there is time; never one with a grade."""
         assert card.budget_s is not None
         for _ in range(REPETITIONS):
@@ -177,26 +180,26 @@ class _Session:
                 card = _with(card, found)
                 yield card
 
-    def _void(self, check: Check) -> list[bytes]:
+    def _void(self, check: CalibrationCheck) -> list[bytes]:
         """The runs because of which a check is void; one may have been repeated for another."""
         made = {key: setup for setup, key in self._made.get(check.id, ()) if key in self._known}
         named = {key: dataclasses.replace(self._known[key], setup=made[key].name) for key in made}
         return [key for key, it in named.items() if score(check, {it.setup: it})[0] is Grade.VOID]
 
-    def _again_s(self, check: Check) -> float:
+    def _again_s(self, check: CalibrationCheck) -> float:
         """How long a check will take once more: as long as its void runs took."""
         return sum(self._took_s[key] for key in self._void(check))
 
-    def check(self, check: Check) -> Score:
+    def check(self, check: CalibrationCheck) -> Score:
         """Runs what a check needs, and grades it."""
         self._made[check.id] = []
         if self._forbidden(check):
             sentence = f"it needs leave to touch the machine's {check.needs}: --allow-{check.needs}"
             return _ungraded(check, Grade.NOT_HERE, sentence)
-        outcomes: dict[str, Outcome] = {}
+        outcomes: dict[str, ScenarioResult] = {}
         reasons: list[str] = []
         for setup in check.setup:
-            reason = self._tool.unable(setup.ask)
+            reason = self._tool.unsupported_reason(setup.ask)
             if reason is not None:
                 reasons.append(reason)
                 continue
@@ -225,8 +228,8 @@ class _Session:
             runs=runs,
         )
 
-    def _asked(self, setup: Setup, outcomes: Mapping[str, Outcome]) -> Ask | None:
-        """What the tool is told; None where that depends on what was not measured."""
+    def _asked(self, setup: Scenario, outcomes: Mapping[str, ScenarioResult]) -> ToolOptions | None:
+        """Options for the tool; None where they depend on what was not measured."""
         ask = self._told(setup)
         if not setup.share_of:
             return ask
@@ -234,27 +237,31 @@ class _Session:
         capacity = earlier.names.get("oracle.rate_rps") if earlier else None
         return None if capacity is None else ask | {"rate": max(1, round(setup.share * capacity))}
 
-    def _told(self, setup: Setup) -> Ask:
-        """What is asked, with the wishes that the tool can be told, too."""
-        able = {k: v for k, v in setup.wish.items() if not self._tool.unable(setup.ask | {k: v})}
+    def _told(self, setup: Scenario) -> ToolOptions:
+        """Required options, and optional ones that the tool supports."""
+        able = {
+            k: v
+            for k, v in setup.wish.items()
+            if not self._tool.unsupported_reason(setup.ask | {k: v})
+        }
         return setup.ask | able
 
-    def _outcome(self, setup: Setup, ask: Ask) -> Outcome:
+    def _outcome(self, setup: Scenario, ask: ToolOptions) -> ScenarioResult:
         key = _key(setup, ask)
         if key not in self._known:
             self._interruption.check()
             began_s = time.monotonic()
-            self._known[key] = self._bench.run(setup, ask)
+            self._known[key] = self._runner.run(setup, ask)
             self._took_s[key] = time.monotonic() - began_s
             self._interruption.check()
         return dataclasses.replace(self._known[key], setup=setup.name)
 
 
-def _is_void(card: Scorecard, check: Check) -> bool:
+def _is_void(card: Scorecard, check: CalibrationCheck) -> bool:
     return any(it.check == check.id and it.grade == Grade.VOID for it in card.scores)
 
 
-def _left_out(card: Scorecard, check: Check) -> Scorecard:
+def _left_out(card: Scorecard, check: CalibrationCheck) -> Scorecard:
     """A card that says of a void check that there was no time to hold it again."""
     if check.id in card.not_repeated:
         return card
@@ -264,17 +271,17 @@ def _left_out(card: Scorecard, check: Check) -> Scorecard:
     return msgspec.structs.replace(card, not_repeated=(*card.not_repeated, check.id))
 
 
-def _key(setup: Setup, ask: Ask) -> bytes:
+def _key(setup: Scenario, ask: ToolOptions) -> bytes:
     """The same for set-ups that are the same but for their names."""
     parts = (setup.oracle, ask, setup.share_of and setup.share, setup.closed, setup.disturb)
     return msgspec.json.encode(parts, order="sorted")
 
 
-def _ungraded(check: Check, grade: Grade, sentence: str) -> Score:
+def _ungraded(check: CalibrationCheck, grade: Grade, sentence: str) -> Score:
     return Score(check=check.id, title=check.title, grade=grade, sentence=sentence)
 
 
-def _run(setup: Setup, outcomes: Mapping[str, Outcome]) -> Run:
+def _run(setup: Scenario, outcomes: Mapping[str, ScenarioResult]) -> Run:
     outcome = outcomes[setup.name]
     return Run(
         setup=setup.name,

@@ -9,94 +9,104 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jissoku.conformance import Case, Judgement, Result, Sending, Verdict, cuts, hold, judge, worst
+from jissoku.conformance import (
+    Case,
+    CaseResult,
+    CaseVerdict,
+    Judgement,
+    SplitMode,
+    judge,
+    run_case,
+    split_points,
+    worst,
+)
 from jissoku.errors import TargetError
 from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import Workload
-from jissoku.targets import answer, process, ready
+from jissoku.targets import process, ready, response
 from jissoku.targets.address import free_port
-from jissoku.targets.prepare import Prepared
-from jissoku.targets.process import Placement, Running
+from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.process import LaunchOptions, RunningTarget
 
 # A target that dies again and again is not started for ever.
-DEATHS_MAX = 5
+RESTARTS_MAX = 5
 
 # A dying process closes its connections first, and may have to wait for a core to end.
-DEATH_LIMIT_S = 0.5
+EXIT_LIMIT_S = 0.5
 
 TOKEN = b"what was understood"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
+class ConformanceConfig:
     """Who is asked what, and how the bytes are cut."""
 
-    prepared: Prepared
+    prepared: PreparedTarget
     cases: Sequence[Case]
-    sending: Sending = Sending.WHOLE
+    sending: SplitMode = SplitMode.WHOLE
     seed: int = 0
 
 
-def examine(examination: Examination, results: list[Result]) -> bool:
+def run_cases(examination: ConformanceConfig, results: list[CaseResult]) -> bool:
     """Holds the cases one after the other, and adds what became of each to `results`.
 
     Returns:
-        Whether all were held; False if somebody interrupted it, and the target was ended.
+        Whether all cases ran; False if it was interrupted and the target stopped.
 
     Raises:
         TargetError: The target cannot be started, or its processes cannot be ended.
     """
     with Interruption() as interruption:
         try:
-            for result in _examine(examination, interruption):
+            for result in _run_cases(examination, interruption):
                 results.append(result)  # noqa: PERF402 - what was finished outlives an interruption
         except Interrupted:
             return False
     return True
 
 
-def _examine(examination: Examination, interruption: Interruption) -> Iterator[Result]:
+def _run_cases(examination: ConformanceConfig, interruption: Interruption) -> Iterator[CaseResult]:
     rng = random.Random(examination.seed)
     left, deaths = list(examination.cases), 0
-    while left and deaths < DEATHS_MAX:
+    while left and deaths < RESTARTS_MAX:
         with _start(examination.prepared, rng) as running:
             _await(running, interruption)
             echoes = _echoes(running)
             while left:
                 interruption.check()
                 case = left.pop(0)
-                judgement = _try(running, case, examination.sending, echoes=echoes)
-                is_ill = judgement.verdict in {Verdict.BROKEN, Verdict.UNDECIDED}
-                if not running.lives_on(DEATH_LIMIT_S if is_ill else 0.0):
-                    death = f"{running.death()} over it"
-                    judgement = Judgement(verdict=Verdict.BROKEN, reason=death)
-                yield Result(case=case, judgement=judgement)
-                if not running.alive():
+                judgement = _run_case(running, case, examination.sending, echoes=echoes)
+                is_ill = judgement.verdict in {CaseVerdict.MUST_VIOLATED, CaseVerdict.UNDECIDED}
+                if not running.is_alive_after(EXIT_LIMIT_S if is_ill else 0.0):
+                    death = f"{running.exit_description()} over it"
+                    judgement = Judgement(verdict=CaseVerdict.MUST_VIOLATED, reason=death)
+                yield CaseResult(case=case, judgement=judgement)
+                if not running.is_alive():
                     deaths += 1
                     break
     for case in left:
-        gone = Judgement(verdict=Verdict.UNDECIDED, reason=f"had died {deaths} times before it")
-        yield Result(case=case, judgement=gone)
+        gone = Judgement(verdict=CaseVerdict.UNDECIDED, reason=f"had died {deaths} times before it")
+        yield CaseResult(case=case, judgement=gone)
 
 
-def _start(prepared: Prepared, rng: random.Random) -> Running:
+def _start(prepared: PreparedTarget, rng: random.Random) -> RunningTarget:
     cores = tuple(sorted(os.sched_getaffinity(0)))
     port = free_port(rng) if prepared.listen.tcp else None
-    placement = Placement(port=port, cores=cores, workers=1, seed=rng.getrandbits(31))
+    placement = LaunchOptions(port=port, cores=cores, workers=1, seed=rng.getrandbits(31))
     return process.start(prepared, placement)
 
 
-def _await(running: Running, interruption: Interruption) -> None:
+def _await(running: RunningTarget, interruption: Interruption) -> None:
     """Waits until a target that we started answers; one that ran already may answer anything."""
     if running.pid is not None:
         try:
-            ready.wait(running, Workload(), give_up=lambda: interruption.asked)
+            ready.wait_until_ready(running, Workload(), give_up=lambda: interruption.asked)
         except TargetError:
             interruption.check()
             raise
         return
     try:
-        running.address.connect(answer.ASK_LIMIT_S).close()
+        running.address.connect(response.REQUEST_LIMIT_S).close()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise TargetError(
@@ -104,23 +114,23 @@ def _await(running: Running, interruption: Interruption) -> None:
         ) from error
 
 
-def _echoes(running: Running) -> bool:
+def _echoes(running: RunningTarget) -> bool:
     """Whether the target answers a POST with its body, so that we see what it understood."""
     try:
-        found = answer.ask(running.address, Workload(method="POST", body=TOKEN))
+        found = response.send_request(running.address, Workload(method="POST", body=TOKEN))
     except (OSError, http.client.HTTPException):
         return False
     return found.status == 200 and found.body == TOKEN
 
 
-def _try(running: Running, case: Case, sending: Sending, *, echoes: bool) -> Judgement:
+def _run_case(running: RunningTarget, case: Case, sending: SplitMode, *, echoes: bool) -> Judgement:
     judgements = []
-    for places in cuts(len(case.send), sending, case.send.find(b"\r")):
+    for places in split_points(len(case.send), sending, case.send.find(b"\r")):
         try:
-            seen = hold(case, running.address.connect, places)
+            seen = run_case(case, running.address.connect, places)
         except OSError as error:
             reason = f"takes no connection: {(error.strerror or str(error)).lower()}"
-            judgements.append(Judgement(verdict=Verdict.UNDECIDED, reason=reason))
+            judgements.append(Judgement(verdict=CaseVerdict.UNDECIDED, reason=reason))
             break
         found = judge(case, seen, echoes=echoes)
         if places:

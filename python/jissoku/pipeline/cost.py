@@ -9,16 +9,25 @@ from typing import Protocol
 
 import msgspec
 
-from jissoku.calibrate.cost import Calls, Cell, Cells, CostRecord, Figure, Pair, Side, write_cost
-from jissoku.calibrate.duet import Census, Duets
-from jissoku.calibrate.solo import Solos
-from jissoku.calibrate.tool import Found
+from jissoku.calibrate.cost import (
+    CostRecord,
+    CostResult,
+    LoadPoint,
+    LoadPoints,
+    SyscallCounts,
+    ToolMeasurement,
+    ToolPair,
+    write_cost,
+)
+from jissoku.calibrate.paired_runs import PairedRuns, ProcessLookup
+from jissoku.calibrate.syscall_runs import SyscallRuns
+from jissoku.calibrate.tool import InstalledTool
 from jissoku.interruption import Interrupted, Interruption
-from jissoku.model import Cores, Estimate
-from jissoku.observe.cores import pinned
+from jissoku.model import CoreAssignment, Estimate
+from jissoku.observe.cores import pin_process
 from jissoku.observe.machine import machine
-from jissoku.observe.memory import everyone, members
-from jissoku.observe.strace import Trace, absent
+from jissoku.observe.processes import all_processes, process_tree
+from jissoku.observe.strace import Trace, missing_reason
 from jissoku.stats import estimate
 
 # A pair that is void is repeated so often; the machine may have been busy.
@@ -33,7 +42,7 @@ CALLS_OVERHEAD_S = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class CostPlan:
     """What is to be measured.
 
     Attributes:
@@ -42,28 +51,28 @@ class Plan:
         folder: Where the record goes.
     """
 
-    founds: tuple[Found, Found]
-    cells: Cells
+    founds: tuple[InstalledTool, InstalledTool]
+    cells: LoadPoints
     rounds: int
-    cores: Cores
+    cores: CoreAssignment
     folder: Path
     version: str
 
 
-class Listener(Protocol):
+class CostListener(Protocol):
     """Hears of progress."""
 
     def begins(self, what: str, done: int, total: int, seconds_left: float) -> None:
         """Hears of a pair that begins."""
 
-    def measured(self, pair: Pair) -> None:
+    def measured(self, pair: ToolPair) -> None:
         """Hears of a pair that has ended."""
 
-    def counted(self, calls: Calls) -> None:
+    def counted(self, syscalls: SyscallCounts) -> None:
         """Hears of system calls that were counted."""
 
 
-def measure(plan: Plan, listener: Listener) -> CostRecord:
+def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
     """Runs every round; the record on disk has each pair as soon as it has ended.
 
     Raises:
@@ -71,14 +80,14 @@ def measure(plan: Plan, listener: Listener) -> CostRecord:
         CalibrationError: The oracle broke.
     """
     cells = [it for it in plan.cells.cell if _unable(it, plan.founds) is None]
-    record = with_figures(_begun(plan), plan.founds)
+    record = with_results(_new_record(plan), plan.founds)
     total = plan.rounds * len(cells)
-    calls_s = 0.0 if absent() else 2 * len(cells) * (plan.cells.window_s + CALLS_OVERHEAD_S)
-    with Interruption() as interruption, pinned(plan.cores.stopwatch):
-        duets = Duets(
+    calls_s = 0.0 if missing_reason() else 2 * len(cells) * (plan.cells.window_s + CALLS_OVERHEAD_S)
+    with Interruption() as interruption, pin_process(plan.cores.generator):
+        runs = PairedRuns(
             plan.founds,
             plan.cores,
-            Census(everyone, _family),
+            ProcessLookup(all_processes, _family),
             interruption.waits_for,
             interruption.check,
         )
@@ -90,17 +99,17 @@ def measure(plan: Plan, listener: Listener) -> CostRecord:
                 for _ in range(ATTEMPTS):
                     # Who is first changes from round to round, and from cell to cell within one.
                     first = (turn + number) % 2
-                    pair = duets.run(cells[number], plan.cells.window_s, turn, first)
+                    pair = runs.run(cells[number], plan.cells.window_s, turn, first)
                     interruption.check()
                     listener.measured(pair)
                     record = msgspec.structs.replace(record, pairs=(*record.pairs, pair))
                     if not pair.void:
                         break
-                record = with_figures(record, plan.founds)
+                record = with_results(record, plan.founds)
                 write_cost(plan.folder, record)
-            for calls in _calls(plan, cells, interruption):
-                listener.counted(calls)
-                record = msgspec.structs.replace(record, calls=(*record.calls, calls))
+            for syscalls in _calls(plan, cells, interruption):
+                listener.counted(syscalls)
+                record = msgspec.structs.replace(record, calls=(*record.calls, syscalls))
                 write_cost(plan.folder, record)
         except Interrupted:
             return record
@@ -109,36 +118,42 @@ def measure(plan: Plan, listener: Listener) -> CostRecord:
     return record
 
 
-def _calls(plan: Plan, cells: Sequence[Cell], interruption: Interruption) -> Iterator[Calls]:
-    """A window of its own for each tool under each load; none where nobody can count."""
-    if absent():
+def _calls(
+    plan: CostPlan, cells: Sequence[LoadPoint], interruption: Interruption
+) -> Iterator[SyscallCounts]:
+    """A window of its own for each tool under each load; none without strace."""
+    if missing_reason():
         return
-    solos = Solos(plan.cores, _family, Trace, interruption.waits_for, interruption.check)
+    solos = SyscallRuns(plan.cores, _family, Trace, interruption.waits_for, interruption.check)
     founds = {found.tool.name: found for found in plan.founds}
     for cell in cells:
         for found in founds.values():
-            calls = solos.run(found, cell, plan.cells.window_s)
+            syscalls = solos.run(found, cell, plan.cells.window_s)
             interruption.check()
-            yield calls
+            yield syscalls
 
 
-def with_figures(record: CostRecord, founds: tuple[Found, Found]) -> CostRecord:
+def with_results(record: CostRecord, founds: tuple[InstalledTool, InstalledTool]) -> CostRecord:
     """The record with what its pairs come to."""
     figures = []
     for cell in record.cells:
         unable = _unable(cell, founds)
         pairs = [pair for pair in record.pairs if pair.cell == cell.name]
-        figures.append(Figure(cell=cell.name, unable=unable) if unable else figure(cell, pairs))
+        figures.append(
+            CostResult(cell=cell.name, unsupported_reason=unable)
+            if unable
+            else cost_result(cell, pairs)
+        )
     names = [cell.name for cell in record.cells if _unable(cell, founds) is None]
     return msgspec.structs.replace(
         record, figures=tuple(figures), overall=overall(names, record.pairs)
     )
 
 
-def figure(cell: Cell, pairs: Sequence[Pair]) -> Figure:
+def cost_result(cell: LoadPoint, pairs: Sequence[ToolPair]) -> CostResult:
     """What the pairs of one cell come to."""
     counted = [pair for pair in pairs if not pair.void]
-    found = Figure(
+    found = CostResult(
         cell=cell.name,
         pairs=len(counted),
         void=len(pairs) - len(counted),
@@ -152,24 +167,24 @@ def figure(cell: Cell, pairs: Sequence[Pair]) -> Figure:
     rates_rps = [sum(it.answers for it in side) / seconds for side in sides]
     return msgspec.structs.replace(
         found,
-        ratio=estimate.level([pair.log_ratio for pair in counted]),
+        ratio=estimate.geometric_mean([pair.log_ratio for pair in counted]),
         cost_ns=(cost_ns[0], cost_ns[1]),
         rates_rps=(rates_rps[0], rates_rps[1]),
         user_fractions=(_user_fraction(sides[0]), _user_fraction(sides[1])),
     )
 
 
-def overall(names: Sequence[str], pairs: Sequence[Pair]) -> Estimate | None:
+def overall(names: Sequence[str], pairs: Sequence[ToolPair]) -> Estimate | None:
     """The geometric mean over cells of equal weight; a round is a block if each cell counted."""
     rounds: dict[int, dict[str, float]] = {}
     for pair in pairs:
         if not pair.void:
             rounds.setdefault(pair.round, {})[pair.cell] = pair.log_ratio
     whole = [_mean(list(logs.values())) for logs in rounds.values() if len(logs) == len(names)]
-    return estimate.level(whole)
+    return estimate.geometric_mean(whole)
 
 
-def _user_fraction(sides: Sequence[Side]) -> float | None:
+def _user_fraction(sides: Sequence[ToolMeasurement]) -> float | None:
     user, system = (sum(side.ticks[place] for side in sides) for place in (0, 1))
     return user / (user + system) if user + system >= TICKS_MIN else None
 
@@ -178,15 +193,15 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _unable(cell: Cell, founds: tuple[Found, Found]) -> str | None:
-    return next((why for it in founds if (why := cell.unable(it.tool))), None)
+def _unable(cell: LoadPoint, founds: tuple[InstalledTool, InstalledTool]) -> str | None:
+    return next((why for it in founds if (why := cell.unsupported_reason(it.tool))), None)
 
 
 def _family(root: int) -> set[int]:
-    return members(root, everyone())
+    return process_tree(root, all_processes())
 
 
-def _begun(plan: Plan) -> CostRecord:
+def _new_record(plan: CostPlan) -> CostRecord:
     here = machine()
     tool, against = plan.founds
     return CostRecord(
@@ -201,5 +216,5 @@ def _begun(plan: Plan) -> CostRecord:
         window_s=plan.cells.window_s,
         is_finished=False,
         cells=plan.cells.cell,
-        calls_reason=absent(),
+        calls_reason=missing_reason(),
     )

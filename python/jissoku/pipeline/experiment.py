@@ -1,6 +1,6 @@
 """An experiment: its targets made ready, each workload a campaign of its own, and the answer.
 
-File -> arms -> contestants -> what each workload needs -> efforts that fit into the mode's minutes
+File -> arms -> prepared arms -> requirements of workloads -> plans that fit into the mode's minutes
 -> header -> benches -> one campaign after the other, each in a folder inside the experiment's, and
 what claims want counted -> (a reader turns the records into answers).
 """
@@ -8,91 +8,114 @@ what claims want counted -> (a reader turns the records into answers).
 import dataclasses
 import datetime as dt
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jissoku import records, stats
 from jissoku.design import budget, factors
-from jissoku.design.budget import Need
-from jissoku.design.mode import Effort
+from jissoku.design.budget import WorkloadRequirements
+from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.errors import TargetError
-from jissoku.model import Cores, Counts, Missing, Mode, Recipe, Reuse, Transport, Workload
-from jissoku.model.experiment import Entrant, Experiment, Header, Outcome, Setting
-from jissoku.observe.cores import allowed
+from jissoku.model import (
+    ConnectionMode,
+    CoreAssignment,
+    CounterReadings,
+    Method,
+    Mode,
+    Recipe,
+    Transport,
+    UnavailableTarget,
+    Workload,
+)
+from jissoku.model.experiment import (
+    Experiment,
+    ExperimentHeader,
+    ExperimentResult,
+    TargetSpec,
+    WorkloadSpec,
+)
+from jissoku.observe.cores import available_cores
 from jissoku.observe.machine import machine
-from jissoku.pipeline import observation
-from jissoku.pipeline.bench import Contestant
-from jissoku.pipeline.campaign import Pace, Question, compare
-from jissoku.pipeline.listener import Listener
+from jissoku.pipeline import counting
+from jissoku.pipeline.compare_config import CompareConfig, LoadMode
+from jissoku.pipeline.comparison_run import compare
+from jissoku.pipeline.progress_listener import ProgressListener
+from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.records import experiment as folders
-from jissoku.stats.claims import Known, answer
-from jissoku.stats.figures import Campaign
+from jissoku.stats.claim_quantities import WorkloadTrials
+from jissoku.stats.claims import ClaimData, evaluate_claims
 from jissoku.stats.inequality import Quantity, quantity
-from jissoku.stats.published import beside
+from jissoku.stats.published import compare_published
 from jissoku.targets import command
-from jissoku.targets.contract import part
-from jissoku.targets.place import Place
-from jissoku.targets.prepare import Prepared, prepare
+from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.contract import capability
+from jissoku.targets.prepare import PreparedTarget, prepare
+
+# Metrics for which arms are measured in the same trials.
+COMPARED_METRICS = frozenset({"cost", "p50", "p99"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ExperimentConfig:
     """What was asked for, and where it is to happen."""
 
     experiment: Experiment
     recipes: Mapping[str, Recipe]
-    place: Place
+    place: BuildPaths
     mode: Mode
     seed: int
-    cores: Cores
+    cores: CoreAssignment
     folder: Path
     version: str
+    noise_floors: Mapping[Method, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ExperimentPlan:
     """An experiment that can be started."""
 
-    wish: Wish
-    header: Header
-    questions: tuple[Question, ...]
+    config: ExperimentConfig
+    header: ExperimentHeader
+    comparisons: tuple[CompareConfig, ...]
 
 
-def plan(wish: Wish, listener: Listener) -> Plan:
+def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan:
     """Makes every target ready, and plans the time.
 
     Raises:
         InputError: A command of the file cannot be run.
     """
-    experiment = wish.experiment
-    ready, missing = _ready(wish, listener)
-    fields = {s.name: _field(s, ready, missing) for s in experiment.workload}
-    left_out = {name: _nobody(m) for name, (found, m) in fields.items() if not found}
-    racing = [s for s in experiment.workload if s.name not in left_out]
-    needs = {s.name: _need(experiment, s, len(fields[s.name][0])) for s in racing}
-    beside = observation.seconds(experiment)
-    efforts = budget.choose(wish.mode, needs, beside)
-    header = Header(
+    experiment = config.experiment
+    ready, unavailable = _prepare_arms(config, listener)
+    fields = {s.name: _participants(s, ready, unavailable) for s in experiment.workload}
+    left_out = {name: _no_arms_reason(m) for name, (found, m) in fields.items() if not found}
+    selected = [s for s in experiment.workload if s.name not in left_out]
+    needs = {s.name: _requirements(experiment, s, len(fields[s.name][0])) for s in selected}
+    beside = counting.seconds(experiment)
+    efforts = budget.fit_time_budget(config.mode, needs, beside)
+    header = ExperimentHeader(
         experiment=experiment,
-        jissoku=wish.version,
+        jissoku=config.version,
         started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        mode=wish.mode,
-        seed=wish.seed,
+        mode=config.mode,
+        seed=config.seed,
         machine=machine(),
-        cores=wish.cores,
+        cores=config.cores,
         workloads=tuple(needs),
-        left_out=left_out,
-        missing=missing,
+        skipped=left_out,
+        unavailable=unavailable,
         minutes=budget.minutes([(needs[name], effort) for name, effort in efforts.items()], beside),
     )
     questions = tuple(
-        _question(wish, setting, fields[setting.name], needs[setting.name], efforts[setting.name])
-        for setting in racing
+        _compare_config(
+            config, setting, fields[setting.name], needs[setting.name], efforts[setting.name]
+        )
+        for setting in selected
     )
-    return Plan(wish=wish, header=header, questions=questions)
+    return ExperimentPlan(config=config, header=header, comparisons=questions)
 
 
-def run(plan: Plan, listener: Listener) -> bool:
+def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
     """Runs every workload; what was finished stays on disk.
 
     Returns:
@@ -101,14 +124,16 @@ def run(plan: Plan, listener: Listener) -> bool:
     Raises:
         InputError: The folder holds an experiment already or cannot be written.
     """
-    wish = plan.wish
-    watched = observation.watched(wish.experiment)
-    folders.write_header(wish.folder, plan.header)
-    figures = observation.figures(wish.experiment, wish.recipes, wish.place, wish.cores, listener)
-    folders.write_figures(wish.folder, figures)
-    for number, question in enumerate(plan.questions, start=1):
+    config = plan.config
+    watched = counting.counted_arms(config.experiment)
+    folders.write_header(config.folder, plan.header)
+    figures = counting.run_benchmarks(
+        config.experiment, config.recipes, config.place, config.cores, listener
+    )
+    folders.write_benchmarks(config.folder, figures)
+    for number, question in enumerate(plan.comparisons, start=1):
         who = ", ".join(question.names)
-        total = len(plan.questions)
+        total = len(plan.comparisons)
         listener.note(f"Workload {number} of {total}, {question.folder.name}: {who}.")
         if not compare(question, listener):
             return False
@@ -116,26 +141,26 @@ def run(plan: Plan, listener: Listener) -> bool:
         if arms:
             listener.note(f"Counting what a request does: {', '.join(arms)}.")
             folders.write_counters(question.folder, _counted(question, arms))
-    folders.mark_finished(wish.folder)
+    folders.mark_finished(config.folder)
     return True
 
 
-def about(experiment: Experiment, arms: Container[str]) -> tuple[str, ...]:
+def placeholder_arms(experiment: Experiment, arms: Container[str]) -> tuple[str, ...]:
     """Names of the claims that speak of one of these arms."""
     return tuple(
         claim.name
         for claim in experiment.claim
-        if any(one.arm in arms for one in observation.named(claim))
+        if any(one.arm in arms for one in counting.named(claim))
     )
 
 
-def _counted(question: Question, arms: Container[str]) -> dict[str, Counts]:
-    mine = [one for one in question.contestants if one.arm.name in arms]
-    seed = f"{question.seed}/{question.folder.name}"
-    return observation.count_each(mine, question.workload, question.cores, seed)
+def _counted(config: CompareConfig, arms: Container[str]) -> dict[str, CounterReadings]:
+    mine = [one for one in config.arms_prepared if one.arm.name in arms]
+    seed = f"{config.seed}/{config.folder.name}"
+    return counting.count_arms(mine, config.workload, config.cores, seed)
 
 
-def outcome(folder: Path) -> Outcome:
+def read_result(folder: Path) -> ExperimentResult:
     """Answers an experiment from its records; the same records give the same answers.
 
     Raises:
@@ -148,166 +173,177 @@ def outcome(folder: Path) -> Outcome:
             continue
         run, trials = records.read(folder / name)
         counters = folders.read_counters(folder / name)
-        campaigns[name] = Campaign(run=run, trials=trials, counters=counters)
+        campaigns[name] = WorkloadTrials(run=run, trials=trials, counters=counters)
         summaries[name] = stats.summarise(run, trials)
-    known = Known(header=header, campaigns=campaigns, figures=folders.read_figures(folder))
-    return Outcome(
+    known = ClaimData(
+        header=header, workloads=campaigns, benchmarks=folders.read_benchmarks(folder)
+    )
+    return ExperimentResult(
         header=header,
-        claims=tuple(answer(known, claim) for claim in header.experiment.claim),
-        beside=tuple(beside(known)),
+        claims=evaluate_claims(known, header.experiment.claim),
+        published=tuple(compare_published(known)),
         summaries=summaries,
         is_finished=folders.is_finished(folder),
     )
 
 
-def _ready(wish: Wish, listener: Listener) -> tuple[dict[str, Contestant], tuple[Missing, ...]]:
+def _prepare_arms(
+    config: ExperimentConfig, listener: ProgressListener
+) -> tuple[dict[str, PreparedArm], tuple[UnavailableTarget, ...]]:
     """Every arm that can be started here; each recipe is made ready once."""
-    experiment = wish.experiment
-    made: dict[str, Prepared | Missing] = {}
-    ready: dict[str, Contestant] = {}
-    missing: list[Missing] = []
-    for entrant in factors.arms(experiment.target, experiment.factor, experiment.design):
-        source = entrant.recipe or entrant.command
+    experiment = config.experiment
+    made: dict[str, PreparedTarget | UnavailableTarget] = {}
+    ready: dict[str, PreparedArm] = {}
+    unavailable: list[UnavailableTarget] = []
+    for spec in factors.arms(experiment.target, experiment.factor, experiment.design):
+        source = spec.recipe or spec.command
         if source not in made:
             listener.note(f"Preparing {source}.")
-            made[source] = _made(entrant, wish)
+            made[source] = _prepare_target(spec, config)
         found = made[source]
-        if isinstance(found, Missing):
-            missing.append(dataclasses.replace(found, name=entrant.name))
+        if isinstance(found, UnavailableTarget):
+            unavailable.append(dataclasses.replace(found, name=spec.name))
         else:
-            ready[entrant.name] = _contestant(entrant, found)
-    return ready, tuple(missing)
+            ready[spec.name] = _contestant(spec, found)
+    return ready, tuple(unavailable)
 
 
-def _made(entrant: Entrant, wish: Wish) -> Prepared | Missing:
-    """One that cannot be built is missing, too: the others are raced all the same."""
-    if entrant.command:
-        return command.from_command(f"{entrant.name}={entrant.command}", wish.place)
-    recipe = wish.recipes[entrant.recipe]
+def _prepare_target(
+    spec: TargetSpec, config: ExperimentConfig
+) -> PreparedTarget | UnavailableTarget:
+    """A target that cannot be built is unavailable; the others run."""
+    if spec.command:
+        return command.from_command(f"{spec.name}={spec.command}", config.place)
+    recipe = config.recipes[spec.recipe]
     try:
-        return prepare(recipe, wish.place)
+        return prepare(recipe, config.place)
     except TargetError as error:
-        return Missing(name=entrant.name, reason=str(error), remedy=recipe.install)
+        return UnavailableTarget(name=spec.name, reason=str(error), install_hint=recipe.install)
 
 
-def _contestant(entrant: Entrant, prepared: Prepared) -> Contestant:
-    """An arm with its changes made; what they are stands in its essay."""
+def _contestant(spec: TargetSpec, prepared: PreparedTarget) -> PreparedArm:
+    """An arm with its changes made; its description lists them."""
     assert prepared.start is not None, "recipes and commands are started"
     start, config = prepared.start, prepared.config
-    told = []
-    for change in entrant.change:
+    text = []
+    for change in spec.change:
         if change.config:
             config = tuple(
-                dataclasses.replace(one, text=one.text.replace(change.find, change.put))
+                dataclasses.replace(one, text=one.text.replace(change.find, change.replace))
                 if one.name == change.config
                 else one
                 for one in config
             )
-            told.append(f"{change.config}: {_short(change.find)} -> {_short(change.put)}")
+            text.append(f"{change.config}: {_short(change.find)} -> {_short(change.replace)}")
         start = dataclasses.replace(
             start,
             command=(*start.command, *change.add),
             environment=start.environment | change.environment,
         )
-        told += [" ".join(change.add)] if change.add else []
-        told += [f"{key}={value}" for key, value in change.environment.items()]
+        text += [" ".join(change.add)] if change.add else []
+        text += [f"{key}={value}" for key, value in change.environment.items()]
     changed = dataclasses.replace(prepared, start=start, config=config)
-    arm = changed.arm(entrant.name)
-    if told:
-        arm = dataclasses.replace(arm, essay=f"{arm.essay}\nChanged: {'; '.join(told)}.")
-    return Contestant(arm, changed)
+    arm = changed.arm(spec.name)
+    if text:
+        arm = dataclasses.replace(
+            arm, description=f"{arm.description}\nChanged: {'; '.join(text)}."
+        )
+    return PreparedArm(arm, changed)
 
 
 def _short(text: str) -> str:
     return " ".join(text.split()) or "nothing"
 
 
-def _field(
-    setting: Setting, ready: Mapping[str, Contestant], missing: Iterable[Missing]
-) -> tuple[tuple[Contestant, ...], tuple[Missing, ...]]:
-    """Who can race in one workload, and why the others cannot."""
-    lacking = {one.name: one for one in missing}
-    wanted = setting.arms or (*ready, *lacking)
-    racing, out = [], []
+def _participants(
+    setting: WorkloadSpec, ready: Mapping[str, PreparedArm], missing: Iterable[UnavailableTarget]
+) -> tuple[tuple[PreparedArm, ...], tuple[UnavailableTarget, ...]]:
+    """Participants of one workload, and why the others cannot take part."""
+    unavailable = {one.name: one for one in missing}
+    wanted = setting.arms or (*ready, *unavailable)
+    participants, out = [], []
     for name in wanted:
-        if name in lacking:
-            out.append(lacking[name])
+        if name in unavailable:
+            out.append(unavailable[name])
             continue
         reason = _unable(setting, ready[name].prepared)
         if reason:
-            remedy = "ask it something else"
-            out.append(Missing(name=name, reason=reason, remedy=remedy))
+            result = "choose another path"
+            out.append(UnavailableTarget(name=name, reason=reason, install_hint=result))
         else:
-            racing.append(ready[name])
-    return tuple(racing), tuple(out)
+            participants.append(ready[name])
+    return tuple(participants), tuple(out)
 
 
-def _unable(setting: Setting, prepared: Prepared) -> str:
-    asked = part(setting.path)
-    if prepared.parts and asked is not None and asked not in prepared.parts:
+def _unable(setting: WorkloadSpec, prepared: PreparedTarget) -> str:
+    asked = capability(setting.path)
+    if prepared.capabilities and asked is not None and asked not in prepared.capabilities:
         return f"it does not serve {setting.path}"
     if setting.unix and not prepared.listens_unix:
         return "it cannot listen on a Unix socket"
     return ""
 
 
-def _nobody(missing: Iterable[Missing]) -> str:
-    return "; ".join(f"{one.name} is missing: {one.reason}" for one in missing)
+def _no_arms_reason(unavailable: Iterable[UnavailableTarget]) -> str:
+    return "; ".join(f"{one.name} is missing: {one.reason}" for one in unavailable)
 
 
-def _need(experiment: Experiment, setting: Setting, arms: int) -> Need:
+def _requirements(experiment: Experiment, setting: WorkloadSpec, arms: int) -> WorkloadRequirements:
     """What claims and published figures ask of one workload."""
     wanted = [
         one
         for one in _quantities(experiment)
-        if not one.is_figure and (one.workload or experiment.workload[0].name) == setting.name
+        if not one.is_benchmark and (one.workload or experiment.workload[0].name) == setting.name
     ]
-    duets = arms - 1 if any(one.metric == "cost" for one in wanted) else 0
-    return Need(
+    metrics = {one.metric for one in wanted if not one.is_count}
+    bursts = setting.closed_loop or setting.pipeline > 1
+    return WorkloadRequirements(
         arms=arms,
-        duets=duets,
-        alone=not duets or any(one.metric != "cost" and not one.is_count for one in wanted),
-        paced=setting.rate is not None,
-        late=any(one.metric in ("p50", "p99") for one in wanted),
+        compares_cost=bool(metrics & COMPARED_METRICS) and not bursts,
+        needs_closed_loop=bool(metrics - COMPARED_METRICS) or bursts,
     )
 
 
 def _quantities(experiment: Experiment) -> list[Quantity]:
-    return observation.quantities(experiment) + [
+    return counting.quantities(experiment) + [
         quantity(row.quantity) for row in experiment.published if row.quantity
     ]
 
 
-def _question(
-    wish: Wish,
-    setting: Setting,
-    field: tuple[tuple[Contestant, ...], tuple[Missing, ...]],
-    need: Need,
-    effort: Effort,
-) -> Question:
-    contestants, missing = field
-    cores = wish.cores
+def _compare_config(
+    config: ExperimentConfig,
+    setting: WorkloadSpec,
+    field: tuple[tuple[PreparedArm, ...], tuple[UnavailableTarget, ...]],
+    need: WorkloadRequirements,
+    effort: SamplingPlan,
+) -> CompareConfig:
+    arms, unavailable = field
+    cores = config.cores
     if setting.shared_cores:
-        cores = Cores(server=allowed(), stopwatch=allowed(), shared=True)
-    return Question(
-        contestants=contestants,
+        cores = CoreAssignment(server=available_cores(), generator=available_cores(), shared=True)
+    return CompareConfig(
+        arms_prepared=arms,
         floor=None,
-        missing=missing,
+        unavailable=unavailable,
         workload=Workload(
             path=setting.path,
             headers=tuple(setting.headers.items()),
             connections=setting.connections,
             pipeline=setting.pipeline,
-            reuse=Reuse.KEEP_ALIVE if setting.keepalive else Reuse.CLOSE,
+            connection_mode=ConnectionMode.KEEP_ALIVE
+            if setting.keepalive
+            else ConnectionMode.CLOSE,
             rate_rps=setting.rate,
             transport=Transport.UNIX if setting.unix else Transport.TCP,
         ),
-        mode=wish.mode,
-        effort=effort,
-        seed=wish.seed,
+        mode=config.mode,
+        plan=effort,
+        seed=config.seed,
         cores=cores,
-        folder=wish.folder / setting.name,
-        version=wish.version,
-        pace=Pace.CLOSED if setting.closed_loop else Pace.COMMON,
-        duets=need.duets > 0,
+        folder=config.folder / setting.name,
+        version=config.version,
+        load_mode=LoadMode.CLOSED if setting.closed_loop else LoadMode.COMMON,
+        one_load=True,
+        noise_floors=config.noise_floors,
+        paired_trials=need.compares_cost or setting.closed_loop or setting.pipeline > 1,
     )

@@ -7,13 +7,13 @@ from pathlib import Path
 from jissoku.design.factors import arms
 from jissoku.errors import InputError
 from jissoku.model import Recipe
-from jissoku.model.experiment import Change, Claim, Design, Entrant, Experiment
-from jissoku.pipeline.observation import HERE
+from jissoku.model.experiment import Claim, ConfigChange, Design, Experiment, TargetSpec
+from jissoku.pipeline.counting import SYSCALL_BENCHMARK
 from jissoku.stats.inequality import GrammarError, Quantity, parse, quantity
-from jissoku.targets import document
-from jissoku.targets.document import Keys
+from jissoku.targets import toml_file
+from jissoku.targets.toml_file import Keys
 
-OURS = Path(__file__).parent / "experiments"
+BUILTIN_EXPERIMENTS = Path(__file__).parent / "experiments"
 
 # No verdict rests on fewer (`jissoku.stats.verdict`).
 ROUNDS_MIN = 6
@@ -21,8 +21,8 @@ ROUNDS_MIN = 6
 Mistake = tuple[Keys, str]
 
 
-def find(name: str) -> Path:
-    """The file of an experiment: one of ours by its name, or anybody's by its path.
+def find_experiment(name: str) -> Path:
+    """The file of an experiment: built in by name, or by path.
 
     Raises:
         InputError: There is none.
@@ -30,22 +30,22 @@ def find(name: str) -> Path:
     path = Path(name)
     if path.suffix == ".toml":
         if not path.is_file():
-            raise InputError(f"{name}: there is no such file")
+            raise InputError(f"{name}: no such file")
         return path
-    ours = {path.stem: path for path in known()}
+    ours = {path.stem: path for path in builtin_experiments()}
     if name not in ours:
         near = difflib.get_close_matches(name, ours, n=2)
         meant = f"; did you mean {' or '.join(near)}?" if near else "."
         raise InputError(
-            f"there is no experiment {name!r}{meant} Ours are {', '.join(ours)}; one of your own"
+            f"no such experiment: {name!r}{meant} Ours are {', '.join(ours)}; one of your own"
             " is named by its .toml file"
         )
     return ours[name]
 
 
-def known() -> list[Path]:
+def builtin_experiments() -> list[Path]:
     """Files of the experiments that come with jissoku."""
-    return sorted(OURS.glob("*.toml"))
+    return sorted(BUILTIN_EXPERIMENTS.glob("*.toml"))
 
 
 def read(path: Path, recipes: Mapping[str, Recipe]) -> Experiment:
@@ -55,27 +55,27 @@ def read(path: Path, recipes: Mapping[str, Recipe]) -> Experiment:
         InputError: The file cannot be read, is no TOML, or a key is missing, unknown or makes no
             sense: one sentence with file name, line, key and what is allowed.
     """
-    experiment = document.read(path, Experiment, name=path.stem)
-    for keys, message in _nonsense(experiment, recipes):
-        raise document.mistake(path.name, path.read_text(encoding="utf-8"), keys, message)
+    experiment = toml_file.read(path, Experiment, name=path.stem)
+    for keys, message in _mistakes(experiment, recipes):
+        raise toml_file.mistake(path.name, path.read_text(encoding="utf-8"), keys, message)
     return experiment
 
 
-def _nonsense(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:
-    for key in ("title", "essay"):
+def _mistakes(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:
+    for key in ("title", "description"):
         if not getattr(experiment, key).strip():
             yield (key,), "must not be empty"
-    for key in ("target", "workload", "claim", "bench"):
-        if key != "bench" and not getattr(experiment, key):
+    for key in ("target", "workload", "claim", "benchmark"):
+        if key != "benchmark" and not getattr(experiment, key):
             yield (key,), f"must be there at least once: write [[{key}]]"
         names = [one.name for one in getattr(experiment, key)]
         for index, name in enumerate(names):
             if names.index(name) != index:
                 yield (key, index, "name"), f"{name!r} is there twice"
-    yield from _entrants(experiment, recipes)
+    yield from _targets(experiment, recipes)
     yield from _factors(experiment, recipes)
     yield from _workloads(experiment)
-    yield from _benches(experiment, recipes)
+    yield from _benchmarks(experiment, recipes)
     for index, claim in enumerate(experiment.claim):
         yield from _claim(claim, ("claim", index), experiment)
     yield from _published(experiment)
@@ -88,41 +88,41 @@ def _published(experiment: Experiment) -> Iterator[Mistake]:
             continue
         try:
             wanted = quantity(row.quantity)
-            if wanted.is_figure:
-                yield at, f"{wanted.text} is a bench's, and cannot stand beside a server's figure"
-            yield from _known(wanted, at, experiment)
+            if wanted.is_benchmark:
+                yield at, f"{wanted.text} is a benchmark's, and not comparable with a server's"
+            yield from _quantity_mistakes(wanted, at, experiment)
         except GrammarError as error:
             yield at, str(error)
 
 
-def _entrants(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:
-    for index, entrant in enumerate(experiment.target):
-        yield from _entrant(entrant, ("target", index), recipes)
+def _targets(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:
+    for index, spec in enumerate(experiment.target):
+        yield from _target(spec, ("target", index), recipes)
 
 
-def _entrant(entrant: Entrant, at: Keys, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:
-    if any(char in entrant.name for char in "@()+") or not entrant.name.strip():
+def _target(spec: TargetSpec, at: Keys, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:
+    if any(char in spec.name for char in "@()+") or not spec.name.strip():
         yield (*at, "name"), "must be a word without @, + and brackets"
-    if bool(entrant.recipe) == bool(entrant.command):
+    if bool(spec.recipe) == bool(spec.command):
         yield (*at, "name"), "needs either a recipe or a command"
-    elif entrant.recipe and entrant.recipe not in recipes:
+    elif spec.recipe and spec.recipe not in recipes:
         yield (
             (*at, "recipe"),
-            f"{entrant.recipe!r} is no recipe; there are {', '.join(sorted(recipes))}",
+            f"{spec.recipe!r} is not a recipe; there are {', '.join(sorted(recipes))}",
         )
     else:
-        yield from _changes(entrant, entrant.change, (*at, "change"), recipes)
+        yield from _changes(spec, spec.change, (*at, "change"), recipes)
 
 
 def _changes(
-    entrant: Entrant, changes: tuple[Change, ...], at: Keys, recipes: Mapping[str, Recipe]
+    spec: TargetSpec, changes: tuple[ConfigChange, ...], at: Keys, recipes: Mapping[str, Recipe]
 ) -> Iterator[Mistake]:
     """A change of a file must find its place in what the target's own changes made of it."""
-    recipe = recipes.get(entrant.recipe)
+    recipe = recipes.get(spec.recipe)
     texts = {config.name: config.text for config in recipe.config} if recipe else {}
-    own = [] if changes is entrant.change else entrant.change
+    own = [] if changes is spec.change else spec.change
     for change in own:
-        texts |= {change.config: texts.get(change.config, "").replace(change.find, change.put)}
+        texts |= {change.config: texts.get(change.config, "").replace(change.find, change.replace)}
     for index, change in enumerate(changes):
         if not change.config:
             if not (change.add or change.environment):
@@ -130,7 +130,7 @@ def _changes(
             continue
         if change.config not in texts:
             files = ", ".join(sorted(texts)) or "none"
-            yield (*at, index, "config"), f"is no file of {entrant.name}; there are: {files}"
+            yield (*at, index, "config"), f"is not a file of {spec.name}; there are: {files}"
             continue
         found = texts[change.config].count(change.find) if change.find else 0
         if found != 1:
@@ -138,22 +138,22 @@ def _changes(
                 (*at, index, "find"),
                 f"must stand in {change.config} exactly once, and does {found} times",
             )
-        texts[change.config] = texts[change.config].replace(change.find, change.put)
+        texts[change.config] = texts[change.config].replace(change.find, change.replace)
 
 
 def _factors(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:
-    entrants = {entrant.name: entrant for entrant in experiment.target}
+    specs = {spec.name: spec for spec in experiment.target}
     for index, factor in enumerate(experiment.factor):
         at: Keys = ("factor", index)
-        if factor.of not in entrants:
-            yield (*at, "of"), f"is no target; there are {', '.join(entrants)}"
+        if factor.target not in specs:
+            yield (*at, "target"), f"is not a target; there are {', '.join(specs)}"
             continue
         if not factor.level:
             yield (*at, "name"), "needs at least one [[factor.level]]"
         if experiment.design is Design.FRACTIONAL and len(factor.level) > 1:
             yield (*at, "name"), "has more than one level, which a fractional design cannot have"
         for level in factor.level:
-            for _, message in _changes(entrants[factor.of], level.change, at, recipes):
+            for _, message in _changes(specs[factor.target], level.change, at, recipes):
                 yield (*at, "name"), f"level {level.name or factor.name}: {message}"
 
 
@@ -173,22 +173,28 @@ def _workloads(experiment: Experiment) -> Iterator[Mistake]:
             yield (*at, "rate"), "must be above 0, and goes with neither closed_loop nor pipeline"
         for arm in work.arms:
             if arm not in names:
-                yield (*at, "arms"), f"{arm!r} is no arm; there are {', '.join(names)}"
+                yield (*at, "arms"), f"{arm!r} is not an arm; there are {', '.join(names)}"
 
 
-def _benches(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:
-    for index, bench in enumerate(experiment.bench):
-        at: Keys = ("bench", index)
-        if any(char in bench.name for char in "@()/") or bench.name.strip() in {"", HERE.name}:
-            yield (*at, "name"), f"must be a word without @, / and brackets, and not {HERE.name}"
-        if not bench.command:
+def _benchmarks(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:
+    for index, benchmark in enumerate(experiment.benchmark):
+        at: Keys = ("benchmark", index)
+        if any(char in benchmark.name for char in "@()/") or benchmark.name.strip() in {
+            "",
+            SYSCALL_BENCHMARK.name,
+        }:
+            yield (
+                (*at, "name"),
+                f"must be a word without @, / and brackets, and not {SYSCALL_BENCHMARK.name}",
+            )
+        if not benchmark.command:
             yield (*at, "command"), "must name a program"
-        if bench.recipe and bench.recipe not in recipes:
+        if benchmark.recipe and benchmark.recipe not in recipes:
             known = ", ".join(sorted(recipes))
-            yield (*at, "recipe"), f"{bench.recipe!r} is no recipe; there are {known}"
-        if not ROUNDS_MIN <= bench.rounds <= 100:
+            yield (*at, "recipe"), f"{benchmark.recipe!r} is not a recipe; there are {known}"
+        if not ROUNDS_MIN <= benchmark.rounds <= 100:
             yield (*at, "rounds"), f"must be {ROUNDS_MIN} to 100"
-        if not 0 < bench.seconds <= 60:
+        if not 0 < benchmark.seconds <= 60:
             yield (*at, "seconds"), "must be above 0 and at most 60"
 
 
@@ -205,27 +211,27 @@ def _claim(claim: Claim, at: Keys, experiment: Experiment) -> Iterator[Mistake]:
             continue
         for link in links:
             for wanted in link.quantities:
-                yield from _known(wanted, (*at, "test"), experiment)
+                yield from _quantity_mistakes(wanted, (*at, "test"), experiment)
 
 
-def _known(wanted: Quantity, at: Keys, experiment: Experiment) -> Iterator[Mistake]:
+def _quantity_mistakes(wanted: Quantity, at: Keys, experiment: Experiment) -> Iterator[Mistake]:
     settings = {work.name: work for work in experiment.workload}
     if not settings:
         return
-    if wanted.is_figure:
-        benches = [bench.name for bench in (*experiment.bench, HERE)]
-        if wanted.arm not in benches:
-            yield at, f"{wanted.arm!r} is no bench; there are {', '.join(benches)}"
+    if wanted.is_benchmark:
+        benchmarks = [benchmark.name for benchmark in (*experiment.benchmark, SYSCALL_BENCHMARK)]
+        if wanted.arm not in benchmarks:
+            yield at, f"{wanted.arm!r} is not a benchmark; there are {', '.join(benchmarks)}"
         return
     name = wanted.workload or experiment.workload[0].name
     if name not in settings:
-        yield at, f"{name!r} is no workload; there are {', '.join(settings)}"
+        yield at, f"{name!r} is not a workload; there are {', '.join(settings)}"
         return
-    racing = settings[name].arms or _names(experiment)
-    if wanted.arm not in racing:
-        yield at, f"{wanted.arm!r} is no arm of {name}; there are {', '.join(racing)}"
+    participants = settings[name].arms or _names(experiment)
+    if wanted.arm not in participants:
+        yield at, f"{wanted.arm!r} is not an arm of {name}; there are {', '.join(participants)}"
 
 
 def _names(experiment: Experiment) -> tuple[str, ...]:
     found = arms(experiment.target, experiment.factor, experiment.design)
-    return tuple(entrant.name for entrant in found)
+    return tuple(spec.name for spec in found)

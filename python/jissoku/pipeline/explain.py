@@ -13,18 +13,18 @@ from typing import TypeVar
 from jissoku.errors import TargetError
 from jissoku.explain import diff, findings
 from jissoku.interruption import Interrupted, Interruption
-from jissoku.model import Cores, Part, Transport, Workload
+from jissoku.model import Capability, CoreAssignment, Transport, Workload
 from jissoku.model.finding import Explanation
-from jissoku.model.observed import Load, Lost, Observed, Timers
-from jissoku.observe import cores, memory
-from jissoku.observe.probes import calls, idle, load, prices, waiting, wire
-from jissoku.observe.probes.client import Asking, ProbeError
-from jissoku.observe.stopwatch import Lap
-from jissoku.targets import answer, process, ready
+from jissoku.model.observed import LoadObservation, Observations, ProbeFailure, TimerObservation
+from jissoku.observe import cores, processes
+from jissoku.observe.loadgen import LoadSpec
+from jissoku.observe.probes import load, memory, syscall_costs, syscalls, timer_scaling, wire
+from jissoku.observe.probes.client import ProbeError, RequestTarget
+from jissoku.targets import process, ready, response
 from jissoku.targets.address import free_port
-from jissoku.targets.owner import owner
-from jissoku.targets.prepare import Prepared
-from jissoku.targets.process import Placement, Running
+from jissoku.targets.listener_pid import listener_pid
+from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.process import LaunchOptions, RunningTarget
 
 Seen = TypeVar("Seen")
 
@@ -38,31 +38,31 @@ DELAYS_WINDOW_NS = 700_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ExplainConfig:
     """Whom to look at, and what is asked of it.
 
     Attributes:
         floor: The floor, where it can answer what is asked; its cost is the part of the kernel.
     """
 
-    prepared: Prepared
+    prepared: PreparedTarget
     workload: Workload
-    floor: Prepared | None = None
+    floor: PreparedTarget | None = None
     seed: int = 0
 
 
-def explain(question: Question, note: Callable[[str], None]) -> Explanation | None:
+def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation | None:
     """Looks at a target in every way there is, and names the causes that were found.
 
     Returns:
-        None if somebody interrupted it; nothing that was started is left.
+        None if it was interrupted; all started processes are stopped.
 
     Raises:
         TargetError: It cannot be started, dies, or gives no good answer.
     """
     with Interruption() as interruption:
         try:
-            observed = _Observer(question, note, interruption).look()
+            observed = _Observer(question, note, interruption).observe()
         except Interrupted:
             return None
         except TargetError:
@@ -71,7 +71,7 @@ def explain(question: Question, note: Callable[[str], None]) -> Explanation | No
             raise
     found = findings(observed)
     prepared = question.prepared
-    settings = [setting for finding in found for setting in finding.settings]
+    settings = [setting for finding in found for setting in finding.directives]
     changes = [
         diff(config.text, settings, prepared.name.partition("-")[0], config.name)
         for config in prepared.config
@@ -81,7 +81,7 @@ def explain(question: Question, note: Callable[[str], None]) -> Explanation | No
         target=prepared.name,
         version=prepared.version,
         path=question.workload.path,
-        observed=observed,
+        observations=observed,
         findings=found,
         changes="".join(changes),
     )
@@ -91,100 +91,108 @@ class _Observer:
     """Starts the target for each probe, and keeps what was seen and what was lost."""
 
     def __init__(
-        self, question: Question, note: Callable[[str], None], interruption: Interruption
+        self, config: ExplainConfig, note: Callable[[str], None], interruption: Interruption
     ) -> None:
-        self._question = question
+        self._config = config
         self._note = note
         self._interruption = interruption
-        self._rng = random.Random(question.seed)
-        everything = cores.allowed()
-        apart = cores.split(everything)
+        self._rng = random.Random(config.seed)
+        everything = cores.available_cores()
+        apart = cores.partition_cores(everything)
         # The target may use every core, as it would in earnest: fewer workers than cores show.
-        self._cores = Cores(server=everything, stopwatch=apart.stopwatch, shared=True)
+        self._cores = CoreAssignment(server=everything, generator=apart.generator, shared=True)
         # Whatever else runs on a core then slows both down that are compared.
         self._one_core = apart.server[:1]
-        self._lost: list[Lost] = []
+        self._lost: list[ProbeFailure] = []
 
-    def look(self) -> Observed:
+    def observe(self) -> Observations:
         """All probes, one after the other."""
-        of_wire = self._try("the wire", lambda up: wire.look(self._asking(up)))
-        of_calls = self._try(
-            "system calls", lambda up: calls.look(self._asking(up), self._pids(up))
+        of_wire = self._probe("the wire", lambda up: wire.observe_wire(self._request_target(up)))
+        of_calls = self._probe(
+            "system calls",
+            lambda up: syscalls.observe_syscalls(self._request_target(up), self._pids(up)),
         )
-        of_load = self._try("load", lambda up: self._load(up, self._question.workload))
-        of_memory = self._try(
-            "memory", lambda up: idle.look(self._asking(up), lambda: self._pids(up))
+        of_load = self._probe("load", lambda up: self._load(up, self._config.workload))
+        of_memory = self._probe(
+            "memory",
+            lambda up: memory.observe_memory(self._request_target(up), lambda: self._pids(up)),
         )
         of_timers = (
-            self._try("timers", self._timers, on=self._one_core) if self._may_wait() else None
+            self._probe("timers", self._timers, on=self._one_core)
+            if self._can_probe_timers()
+            else None
         )
         of_floor = self._floor()
         self._note("Looking at what calls cost here.")
-        return Observed(
+        return Observations(
             wire=of_wire,
-            calls=of_calls,
+            syscalls=of_calls,
             load=of_load,
             memory=of_memory,
             timers=of_timers,
             floor_cpu_ns=of_floor.cpu_ns_per_request if of_floor else None,
-            floor_together_ns=of_floor.together_ns_per_request if of_floor else None,
-            prices_ns=prices.look(),
-            lost=tuple(self._lost),
+            floor_total_cpu_ns=of_floor.total_cpu_ns_per_request if of_floor else None,
+            syscall_cost_ns=syscall_costs.syscall_costs(),
+            failures=tuple(self._lost),
         )
 
-    def _try(
-        self, name: str, probe: Callable[[Running], Seen], on: tuple[int, ...] = ()
+    def _probe(
+        self, name: str, probe: Callable[[RunningTarget], Seen], on: tuple[int, ...] = ()
     ) -> Seen | None:
         self._note(f"Looking at {name}.")
-        with self._up(self._question.prepared, on or self._cores.server) as running:
+        with self._started(self._config.prepared, on or self._cores.server) as running:
             try:
                 return probe(running)
             except ProbeError as error:
                 self._interruption.check()
-                if not running.alive():
-                    message = f"{running.name} {running.death()} while it was looked at"
-                    raise TargetError(message, stderr=running.stderr_tail()) from error
-                self._lose(name, str(error), error.remedy)
+                if not running.is_alive():
+                    message = f"{running.name} {running.exit_description()} while it was looked at"
+                    raise TargetError(message, stderr=running.output_tail()) from error
+                self._record_failure(name, str(error), error.remedy)
                 return None
 
-    def _lose(self, probe: str, reason: str, remedy: str = "") -> None:
-        self._lost.append(Lost(probe=probe, reason=reason, remedy=remedy))
+    def _record_failure(self, probe: str, reason: str, result: str = "") -> None:
+        self._lost.append(ProbeFailure(probe=probe, reason=reason, hint=result))
 
     @contextmanager
-    def _up(self, prepared: Prepared, on: tuple[int, ...]) -> Iterator[Running]:
+    def _started(self, prepared: PreparedTarget, on: tuple[int, ...]) -> Iterator[RunningTarget]:
         """Starts it on some cores, with a worker for each."""
         self._interruption.check()
-        on_unix = self._question.workload.transport is Transport.UNIX or not prepared.listen.tcp
-        placement = Placement(
+        on_unix = self._config.workload.transport is Transport.UNIX or not prepared.listen.tcp
+        placement = LaunchOptions(
             port=None if on_unix else free_port(self._rng),
             cores=on,
             workers=len(on),
             seed=self._rng.getrandbits(31),
         )
         with process.start(prepared, placement) as running:
-            ready.wait(running, self._question.workload, give_up=lambda: self._interruption.asked)
+            ready.wait_until_ready(
+                running, self._config.workload, give_up=lambda: self._interruption.asked
+            )
             yield running
             self._interruption.check()
 
-    def _asking(self, running: Running, path: str | None = None) -> Asking:
-        workload = self._question.workload
+    def _request_target(self, running: RunningTarget, path: str | None = None) -> RequestTarget:
+        workload = self._config.workload
         asked = replace(workload, path=workload.path if path is None else path)
-        return Asking(
+        return RequestTarget(
             connect=running.address.connect,
-            request=answer.request(running.address, asked),
+            request=response.request(running.address, asked),
             method=asked.method,
         )
 
     @staticmethod
-    def _root(running: Running) -> int | None:
-        return running.pid or owner(running.address)
+    def _root(running: RunningTarget) -> int | None:
+        return running.pid or listener_pid(running.address)
 
-    def _pids(self, running: Running) -> set[int]:
+    def _pids(self, running: RunningTarget) -> set[int]:
         root = self._root(running)
-        return memory.members(root, memory.everyone()) if root is not None else set()
+        return (
+            processes.process_tree(root, processes.all_processes()) if root is not None else set()
+        )
 
-    def _load(self, running: Running, workload: Workload) -> Load:
-        lap = Lap(
+    def _load(self, running: RunningTarget, workload: Workload) -> LoadObservation:
+        spec = LoadSpec(
             arms=(running.name,),
             urls=(running.address.url(workload.path),),
             roots=(self._root(running),),
@@ -193,41 +201,41 @@ class _Observer:
             workload=workload,
             warmup_ns=WARMUP_NS,
             window_ns=WINDOW_NS,
-            seed=self._question.seed,
+            seed=self._config.seed,
         )
-        return load.look(lap, self._cores, started=self._interruption.waits_for)
+        return load.observe_load(spec, self._cores, started=self._interruption.waits_for)
 
-    def _may_wait(self) -> bool:
+    def _can_probe_timers(self) -> bool:
         """Whether it is worth asking for a delay; recipes say so, others are asked."""
-        parts = self._question.prepared.parts
-        if parts and Part.DELAY not in parts:
-            self._lose("timers", "the target does not serve /delay", "")
+        parts = self._config.prepared.capabilities
+        if parts and Capability.DELAY not in parts:
+            self._record_failure("timers", "the target does not serve /delay", "")
             return False
         return True
 
-    def _timers(self, running: Running) -> Timers:
-        def asking(delay_ms: int) -> Asking:
-            return self._asking(running, f"/delay?ms={delay_ms}")
+    def _timers(self, running: RunningTarget) -> TimerObservation:
+        def asking(delay_ms: int) -> RequestTarget:
+            return self._request_target(running, f"/delay?ms={delay_ms}")
 
         with ExitStack() as stack:
             copy = self._copy(running, stack)
-            return waiting.look(
-                waiting.Waiting(asking=asking, load=lambda: self._cost(running, copy))
+            return timer_scaling.observe_timers(
+                timer_scaling.TimerProbe(asking=asking, load=lambda: self._cost(running, copy))
             )
 
-    def _copy(self, running: Running, stack: ExitStack) -> Running | None:
-        """A second one of it; None where there can be only one, or somebody else started it."""
+    def _copy(self, running: RunningTarget, stack: ExitStack) -> RunningTarget | None:
+        """A second one of it; None where there can be only one, or another process started it."""
         if running.pid is None:
             return None
         try:
-            return stack.enter_context(self._up(self._question.prepared, self._one_core))
+            return stack.enter_context(self._started(self._config.prepared, self._one_core))
         except TargetError:
             self._interruption.check()
             return None
 
-    def _cost(self, running: Running, copy: Running | None) -> waiting.Cost:
+    def _cost(self, running: RunningTarget, copy: RunningTarget | None) -> timer_scaling.LoadCost:
         both = [running] if copy is None else [running, copy]
-        lap = Lap(
+        spec = LoadSpec(
             arms=("target", "copy")[: len(both)],
             urls=tuple(one.address.url(SHORT_DELAYS.path) for one in both),
             roots=tuple(self._root(one) for one in both),
@@ -236,20 +244,20 @@ class _Observer:
             workload=SHORT_DELAYS,
             warmup_ns=DELAYS_WARMUP_NS,
             window_ns=DELAYS_WINDOW_NS,
-            seed=self._question.seed,
+            seed=self._config.seed,
         )
-        costs = load.costs(lap, self._cores, started=self._interruption.waits_for)
-        return waiting.Cost(target_ns=costs[0], aside_ns=costs[-1] if copy else None)
+        costs = load.observe_costs(spec, self._cores, started=self._interruption.waits_for)
+        return timer_scaling.LoadCost(target_ns=costs[0], control_ns=costs[-1] if copy else None)
 
-    def _floor(self) -> Load | None:
-        floor = self._question.floor
+    def _floor(self) -> LoadObservation | None:
+        floor = self._config.floor
         if floor is None:
-            self._lose("the floor", "it does not answer what is asked here", "ask for / or /42")
+            self._record_failure("the floor", "it does not serve this path", "use / or /42")
             return None
         self._note("Looking at the floor.")
-        with self._up(floor, self._cores.server) as running:
+        with self._started(floor, self._cores.server) as running:
             try:
-                return self._load(running, self._question.workload)
+                return self._load(running, self._config.workload)
             except ProbeError as error:
-                self._lose("the floor", str(error))
+                self._record_failure("the floor", str(error))
                 return None

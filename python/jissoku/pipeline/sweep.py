@@ -1,7 +1,7 @@
 """A sweep: blocks in which every target runs once at every level, in random order.
 
-The story is a campaign's with one more thing to vary, and without duets: how one target changes
-with the level is the question, and both ends of it are measured within one block.
+The story is a campaign's with one more thing to vary, and without paired trials: how one target
+changes with the level is the question, and both ends of it are measured within one block.
 """
 
 import dataclasses
@@ -12,28 +12,29 @@ from pathlib import Path
 
 from jissoku import stats
 from jissoku.design import levels as plan
-from jissoku.design.schedule import Planned
+from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError, JissokuError
 from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import (
     Axis,
-    Consequence,
-    Cores,
-    Kind,
-    Missing,
+    CheckOutcome,
+    CoreAssignment,
     Mode,
     Run,
     Sweep,
     Trial,
+    TrialKind,
+    UnavailableTarget,
     Workload,
 )
-from jissoku.observe.cores import pinned
+from jissoku.observe.cores import pin_process
 from jissoku.observe.machine import machine
-from jissoku.pipeline.bench import Bench, Contestant, Window
-from jissoku.pipeline.clock import Clock
-from jissoku.pipeline.listener import Listener
-from jissoku.records import Store, write_sweep
-from jissoku.targets.placeholder import holes
+from jissoku.pipeline import servers
+from jissoku.pipeline.eta import EtaEstimator
+from jissoku.pipeline.progress_listener import ProgressListener
+from jissoku.pipeline.trial_runner import PreparedArm, TrialRunner, TrialTiming
+from jissoku.records import RunWriter, write_sweep
+from jissoku.targets.placeholders import placeholders
 
 # As in a campaign: a disturbed trial is run again, and who failed so often is left alone.
 RERUNS_MAX = 2
@@ -44,32 +45,32 @@ PILOT_BLOCK = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Climbing:
-    """What somebody wants to know.
+class SweepConfig:
+    """Configuration of a run.
 
     Attributes:
         sweep: Without levels the lab chooses them, for rates after a pilot.
         workload: What is asked at every level, but for what the level itself says.
     """
 
-    contestants: tuple[Contestant, ...]
-    missing: tuple[Missing, ...]
+    arms_prepared: tuple[PreparedArm, ...]
+    unavailable: tuple[UnavailableTarget, ...]
     sweep: Sweep
     workload: Workload
     mode: Mode
-    window: Window
+    window: TrialTiming
     seed: int
-    cores: Cores
+    cores: CoreAssignment
     folder: Path
     version: str
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the contestants, in order."""
-        return tuple(contestant.arm.name for contestant in self.contestants)
+        """Names of the arms, in order."""
+        return tuple(arm.arm.name for arm in self.arms_prepared)
 
 
-def climb(question: Climbing, listener: Listener) -> bool:
+def run_sweep(config: SweepConfig, listener: ProgressListener) -> bool:
     """Runs a sweep to its end or an interruption; its records stay in the question's folder.
 
     Returns:
@@ -80,105 +81,109 @@ def climb(question: Climbing, listener: Listener) -> bool:
             holds a run already or cannot be written.
         JissokuError: No target answered in the pilot, so that no rate is known.
     """
-    if question.sweep.axis is Axis.WORKERS:
-        _must_take_workers(question)
-    run = _header(question)
+    if config.sweep.axis is Axis.WORKERS:
+        _must_take_workers(config)
+    run = _header(config)
     with (
         Interruption() as interruption,
-        pinned(question.cores.stopwatch),
-        Store(question.folder, run) as store,
+        pin_process(config.cores.generator),
+        RunWriter(config.folder, run) as store,
     ):
-        write_sweep(question.folder, question.sweep)
+        write_sweep(config.folder, config.sweep)
         try:
-            _Session(question, interruption, store, listener).run()
+            _SweepRun(config, interruption, store, listener).run()
         except Interrupted:
+            store.stop_early("it was interrupted")
             return False
     return True
 
 
-class _Session:
+class _SweepRun:
     """The state of one sweep: what was recorded, and who is still in it."""
 
     def __init__(
-        self, question: Climbing, interruption: Interruption, store: Store, listener: Listener
+        self,
+        config: SweepConfig,
+        interruption: Interruption,
+        store: RunWriter,
+        listener: ProgressListener,
     ) -> None:
-        self.question = question
-        self.axis = question.sweep.axis
+        self.config = config
+        self.axis = config.sweep.axis
         self.interruption = interruption
-        self.store = store
-        self.listener = listener
+        self.writer = store
+        self.progress = listener
         self.trials: list[Trial] = []
         self.failures: Counter[tuple[str, int | None]] = Counter()
-        self.benches: dict[int, Bench] = {}
-        self.clock = Clock((question.window.warmup_ns + question.window.window_ns) / 1e9)
+        self.benches: dict[int, TrialRunner] = {}
+        self.eta = EtaEstimator((config.window.warmup_ns + config.window.window_ns) / 1e9)
         self.planned = 0
 
     def run(self) -> None:
         """The pilot where one is needed, then every block."""
-        question = self.question
-        levels = question.sweep.levels or self._piloted()
-        cells = len(question.names) * len(levels) * question.sweep.blocks
+        config = self.config
+        levels = config.sweep.levels or self._piloted()
+        cells = len(config.names) * len(levels) * config.sweep.blocks
         self.planned = len(self.trials) + cells
-        minutes = self.clock.seconds({self._kind: cells}) / 60
-        self.listener.note(
+        minutes = self.eta.seconds({self._kind: cells}) / 60
+        self.progress.note(
             f"{len(levels)} levels of {self.axis}, {', '.join(f'{n:,}' for n in levels)}, in"
-            f" {question.sweep.blocks} blocks: about {max(1, round(minutes))} min."
+            f" {config.sweep.blocks} blocks: about {max(1, round(minutes))} min."
         )
-        for index in range(question.sweep.blocks):
-            for leveled in plan.block(
-                index, question.names, levels, self._kind, seed=question.seed
-            ):
+        for index in range(config.sweep.blocks):
+            for leveled in plan.block(index, config.names, levels, self._kind, seed=config.seed):
                 self._run(leveled.planned, leveled.level)
 
     @property
-    def _kind(self) -> Kind:
-        return Kind.SOLO_COST if self.axis is Axis.RATE else Kind.SOLO_RATE
+    def _kind(self) -> TrialKind:
+        return TrialKind.FIXED_RATE if self.axis is Axis.RATE else TrialKind.CLOSED_LOOP
 
     def _piloted(self) -> tuple[int, ...]:
         """Levels of rate: parts of what the slowest target answers in a closed loop.
 
         A trial that the machine disturbed tells this well enough.
         """
-        self.planned = len(self.question.names)
+        self.planned = len(self.config.names)
         for leveled in plan.block(
-            PILOT_BLOCK, self.question.names, (0,), Kind.SOLO_RATE, seed=self.question.seed
+            PILOT_BLOCK, self.config.names, (0,), TrialKind.CLOSED_LOOP, seed=self.config.seed
         ):
             self._run(leveled.planned, None)
         capacities = {
-            lane.arm: lane.requests / lane.duration_ns * 1e9
+            measurement.arm: measurement.requests / measurement.duration_ns * 1e9
             for trial in self.trials
-            for lane in trial.lanes
+            for measurement in trial.measurements
         }
         if not capacities:
             first = next((t.failure.reason for t in self.trials if t.failure), "no trial counts")
             raise JissokuError(f"no target could be measured in a closed loop: {first}")
         return plan.rates_of(capacities)
 
-    def _run(self, planned: Planned, level: int | None) -> None:
+    def _run(self, planned: PlannedTrial, level: int | None) -> None:
         """Runs one trial, again if the machine disturbed it, and records every attempt."""
         name = planned.arms[0]
         if self.failures[name, level] >= FAILURES_MAX:
             self.planned -= 1
             return
         for attempt in range(1 + RERUNS_MAX):
-            self.clock.start()
-            trial = self._bench(level).attempt(planned, self._workload(level), self.question.window)
+            self.eta.start()
+            benchmark = self._bench(level)
+            trial = servers.run_trial(benchmark, planned, self._workload(level), self.config.window)
             trial = dataclasses.replace(trial, index=len(self.trials), attempt=attempt, level=level)
-            trial = dataclasses.replace(trial, gates=stats.gates(trial))
-            self.clock.stop(planned.kind)
-            self.store.add(trial)
+            trial = dataclasses.replace(trial, failed_checks=stats.trial_checks(trial))
+            self.eta.stop(planned.kind)
+            self.writer.add(trial)
             self.trials.append(trial)
             if trial.failure is not None:
                 self.failures[name, level] += 1
             self.planned += attempt > 0
             left = max(0, self.planned - len(self.trials))
-            seconds = self.clock.seconds({planned.kind: left})
-            self.listener.trial(trial, len(self.trials), len(self.trials) + left, seconds)
-            if not any(gate.consequence is Consequence.REJECT for gate in trial.gates):
+            seconds = self.eta.seconds({planned.kind: left})
+            self.progress.trial(trial, len(self.trials), len(self.trials) + left, seconds)
+            if not any(check.outcome is CheckOutcome.REJECT for check in trial.failed_checks):
                 return
 
     def _workload(self, level: int | None) -> Workload:
-        work = self.question.workload
+        work = self.config.workload
         if level is None:
             return dataclasses.replace(work, rate_rps=None)
         if self.axis is Axis.CONNECTIONS:
@@ -187,47 +192,47 @@ class _Session:
             return dataclasses.replace(work, rate_rps=level)
         return dataclasses.replace(work, rate_rps=None)
 
-    def _bench(self, level: int | None) -> Bench:
+    def _bench(self, level: int | None) -> TrialRunner:
         """The same bench for all levels, but where a level is a number of workers."""
-        cores, workers = self.question.cores, None
+        cores, workers = self.config.cores, None
         key = 0
         if self.axis is Axis.WORKERS and level is not None:
             # A worker without a core of its own would measure the scheduler: as many as there are.
             cores = dataclasses.replace(cores, server=cores.server[:level])
             key = workers = level
         if key not in self.benches:
-            self.benches[key] = Bench(
-                self.question.contestants, cores, self.interruption, workers=workers
+            self.benches[key] = TrialRunner(
+                self.config.arms_prepared, cores, self.interruption, workers=workers
             )
         return self.benches[key]
 
 
-def _must_take_workers(question: Climbing) -> None:
-    for contestant in question.contestants:
-        prepared = contestant.prepared
+def _must_take_workers(question: SweepConfig) -> None:
+    for arm in question.arms_prepared:
+        prepared = arm.prepared
         words = [config.text for config in prepared.config]
         if prepared.start is not None:
             words += [*prepared.start.command, *prepared.start.environment.values()]
-        if "workers" not in holes(words):
+        if "workers" not in placeholders(words):
             raise InputError(
-                f"{contestant.arm.name} takes no number of workers: its command must say where"
+                f"{arm.arm.name} takes no number of workers: its command must say where"
                 " {workers} goes"
             )
 
 
-def _header(question: Climbing) -> Run:
-    first = question.names[0]
+def _header(config: SweepConfig) -> Run:
+    first = config.names[0]
     return Run(
-        jissoku=question.version,
+        jissoku=config.version,
         started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        seed=question.seed,
-        mode=question.mode,
+        seed=config.seed,
+        mode=config.mode,
         reference=first,
         baseline=first,
         floor="",
-        arms=tuple(contestant.arm for contestant in question.contestants),
-        workload=question.workload,
+        arms=tuple(arm.arm for arm in config.arms_prepared),
+        workload=config.workload,
         machine=machine(),
-        cores=question.cores,
-        missing=question.missing,
+        cores=config.cores,
+        unavailable=config.unavailable,
     )

@@ -12,199 +12,200 @@ from collections.abc import Sequence
 
 from jissoku import records
 from jissoku.design import ablation as plan, screening
-from jissoku.design.ablation import AS_IT_IS, PROVEN, Combination
-from jissoku.design.mode import Effort
+from jissoku.design.ablation import BASELINE, PROVEN, Combination
+from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.screening import KNOBS_MIN
 from jissoku.errors import TargetError
 from jissoku.model import (
-    SOLO_LOAD,
     Comparison,
-    Counts,
+    CounterReadings,
     Decision,
-    Judged,
-    Kind,
     Knob,
-    Remedy,
+    KnobResult,
+    Objective,
     Run,
     Trial,
-    Tuning,
+    TrialKind,
+    TuningResult,
 )
 from jissoku.pipeline import full_load
-from jissoku.pipeline.campaign import compare
-from jissoku.pipeline.listener import Listener
-from jissoku.pipeline.observation import count
-from jissoku.pipeline.tuned import Conduct, Subject
+from jissoku.pipeline.comparison_run import compare
+from jissoku.pipeline.counting import count_arm
+from jissoku.pipeline.progress_listener import ProgressListener
+from jissoku.pipeline.tuning_target import TuningConfig, TuningTarget
 from jissoku.stats import ablation, screening as screened, trial_counters
-from jissoku.stats.ablation import Findings
+from jissoku.stats.ablation import KnobEvidence
 
 # Of a screening design: each knob is on in half of all runs, so two are many.
 SCREEN_BLOCKS = 2
 
 
-def tune(subject: Subject, conduct: Conduct, listener: Listener) -> Tuning:
+def tune(target: TuningTarget, config: TuningConfig, listener: ProgressListener) -> TuningResult:
     """Tries every knob, and proves those that pay together.
 
     Raises:
         TargetError: The target does not answer as it is, before anything was switched.
         InputError: The folder holds a run already or cannot be written.
     """
-    return _Tuner(subject, conduct, listener).run()
+    return _Tuner(target, config, listener).run()
 
 
 class _Tuner:
     """One tuning, from its first counter to its last block."""
 
-    def __init__(self, subject: Subject, conduct: Conduct, listener: Listener) -> None:
-        self.subject = subject
-        self.conduct = conduct
-        self.listener = listener
-        self.knobs = tuple(knob for knob in subject.knobs if knob.judged is Judged.COST)
+    def __init__(
+        self, target: TuningTarget, config: TuningConfig, listener: ProgressListener
+    ) -> None:
+        self.target = target
+        self.config = config
+        self.progress = listener
+        self.knobs = tuple(knob for knob in target.knobs if knob.objective is Objective.COST)
         self.names = tuple(knob.name for knob in self.knobs)
-        self.workload = conduct.workload
+        self.workload = config.workload
         self.trials: list[Trial] = []
 
-    def run(self) -> Tuning:
+    def run(self) -> TuningResult:
         """Runs everything, in the order of the story."""
-        told = Tuning(
-            target=self.subject.name,
-            path=self.conduct.workload.path,
-            jissoku=self.conduct.version,
-            seed=self.conduct.seed,
-            remedies=(),
-            skipped=self.subject.skipped,
-            sandbox=self.subject.sandbox,
+        text = TuningResult(
+            target=self.target.name,
+            path=self.config.workload.path,
+            jissoku=self.config.version,
+            seed=self.config.seed,
+            results=(),
+            skipped=self.target.skipped,
+            sandbox=self.target.sandbox,
         )
         if self.names:
-            told = self._by_cost(told)
-        return full_load.tune(self.subject, self.conduct, told, self.listener)
+            text = self._by_cost(text)
+        return full_load.tune(self.target, self.config, text, self.progress)
 
-    def _by_cost(self, told: Tuning) -> Tuning:
-        self.listener.note("Counting what a request does, with each knob.")
-        counts = {name: self._count(knobs) for name, knobs in self._watched()}
+    def _by_cost(self, text: TuningResult) -> TuningResult:
+        self.progress.note("Counting what a request does, with each knob.")
+        counts = {name: self._count(knobs) for name, knobs in self._combinations_counted()}
         if len(self.names) >= KNOBS_MIN:
             finished, out = self._screened(counts)
-            told = dataclasses.replace(told, remedies=out, finished=finished)
+            text = dataclasses.replace(text, results=out, finished=finished)
             if not finished or not self.names:
-                return told
-        finished, alone = self._campaign("alone", plan.alone(self.names), self.conduct.effort)
-        self._keep_rate()
-        # The rate is known and so is every arm alone: these blocks hold duets only.
-        brief = dataclasses.replace(self.conduct.effort, solo_blocks=0)
+                return text
+        finished, alone = self._campaign(
+            "alone", plan.one_at_a_time_and_all(self.names), self.config.plan
+        )
+        # The load is known and so is every arm alone: these blocks hold pairs only.
+        brief = dataclasses.replace(self.config.plan, closed_loop_blocks=0, fixed_rate_blocks=0)
         without: dict[str, Comparison] = {}
         if finished and len(self.names) > 1:
-            paced = brief if self.workload.rate_rps else self.conduct.effort
-            finished, without = self._campaign("without", plan.without(self.names), paced)
+            finished, without = self._campaign("without", plan.leave_one_out(self.names), brief)
         found = [self._findings(knob, counts, alone, without) for knob in self.knobs]
-        remedies = ablation.decide(found)
-        told = dataclasses.replace(
-            told,
-            remedies=(*remedies, *told.remedies),
+        results = ablation.decide_knobs(found)
+        text = dataclasses.replace(
+            text,
+            results=(*results, *text.results),
             all_together=alone.get(plan.ALL),
             finished=finished,
         )
-        return self._proven(told) if finished else told
+        return self._confirmed(text) if finished else text
 
-    def _screened(self, counts: dict[str, Counts]) -> tuple[bool, tuple[Remedy, ...]]:
+    def _screened(self, counts: dict[str, CounterReadings]) -> tuple[bool, tuple[KnobResult, ...]]:
         """Leaves out what surely does not pay; the rest is tried as if there had been no look."""
         fit = tuple(name for name in self.names if counts[name].requests)
         combinations = screening.combinations(fit)
-        self.listener.note(f"A first look at {len(fit)} knobs in {len(combinations)} runs.")
+        self.progress.note(f"A first look at {len(fit)} knobs in {len(combinations)} runs.")
         brief = dataclasses.replace(
-            self.conduct.effort,
+            self.config.plan,
             blocks=SCREEN_BLOCKS,
             blocks_max=SCREEN_BLOCKS,
             blocks_step=0,
             half_width=None,
-            solo_blocks=0 if self.workload.rate_rps else 1,
+            closed_loop_blocks=1,
+            fixed_rate_blocks=0,
+            cross_check_blocks=0,
         )
         run, trials, finished = self._run("screen", combinations, brief)
-        self._keep_rate()
+        self._keep_loads(run)
         switched = {one.name: one.knobs for one in combinations if one.knobs}
         effects = screened.effects(run, trials, switched, fit)
-        out = ablation.left_out(self.knobs, counts, effects, run.minimum_effect)
-        gone = {remedy.knob.name for remedy in out}
+        out = ablation.screened_out(self.knobs, counts, effects, run.minimum_effect)
+        gone = {result.knob.name for result in out}
         self.knobs = tuple(knob for knob in self.knobs if knob.name not in gone)
         self.names = tuple(knob.name for knob in self.knobs)
         return finished, out
 
-    def _proven(self, told: Tuning) -> Tuning:
-        accepted = tuple(r.knob.name for r in told.remedies if r.decision is Decision.ACCEPTED)
+    def _confirmed(self, text: TuningResult) -> TuningResult:
+        accepted = tuple(r.knob.name for r in text.results if r.decision is Decision.ACCEPTED)
         if not accepted:
-            return told
-        self.listener.note(f"Proving {', '.join(accepted)} together on fresh blocks.")
-        fresh = dataclasses.replace(self.conduct, seed=self.conduct.seed + 1)
-        self.conduct = fresh
-        finished, found = self._campaign("proof", plan.proof(accepted), fresh.effort)
+            return text
+        self.progress.note(f"Proving {', '.join(accepted)} together on fresh blocks.")
+        fresh = dataclasses.replace(self.config, seed=self.config.seed + 1)
+        self.config = fresh
+        finished, found = self._campaign("proof", plan.confirmation(accepted), fresh.plan)
         bundle = found.get(PROVEN)
-        same = ablation.same_answers(self.trials, (AS_IT_IS, PROVEN))
-        is_proven = bundle is not None and same and ablation.holds(bundle)
+        same = ablation.same_answers(self.trials, (BASELINE, PROVEN))
+        is_proven = bundle is not None and same and ablation.is_confirmed(bundle)
         return dataclasses.replace(
-            told,
-            bundle=bundle,
+            text,
+            combined=bundle,
             proven=is_proven,
             kept=accepted if is_proven else (),
-            diff=self.subject.diff(accepted) if is_proven else "",
+            diff=self.target.diff(accepted) if is_proven else "",
             finished=finished,
         )
 
-    def _watched(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [(AS_IT_IS, ()), *((name, (name,)) for name in self.names)]
+    def _combinations_counted(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(BASELINE, ()), *((name, (name,)) for name in self.names)]
 
     def _findings(
         self,
         knob: Knob,
-        counts: dict[str, Counts],
+        counts: dict[str, CounterReadings],
         alone: dict[str, Comparison],
         without: dict[str, Comparison],
-    ) -> Findings:
+    ) -> KnobEvidence:
         arm = plan.name_alone(knob.name)
-        return Findings(
+        return KnobEvidence(
             knob=knob,
             alone=alone[arm],
-            without=without.get(plan.name_without(knob.name)),
-            base=self._with_trials(counts[AS_IT_IS], AS_IT_IS),
+            leave_one_out=without.get(plan.name_leave_one_out(knob.name)),
+            base=self._with_trials(counts[BASELINE], BASELINE),
             switched=self._with_trials(counts[knob.name], arm),
-            same_answers=ablation.same_answers(self.trials, (AS_IT_IS, arm)),
+            same_answers=ablation.same_answers(self.trials, (BASELINE, arm)),
         )
 
-    def _with_trials(self, counts: Counts, arm: str) -> Counts:
-        """What was counted apart, and what the duets themselves count."""
-        more = trial_counters.of(self.trials, Kind.DUET, arm)
+    def _with_trials(self, counts: CounterReadings, arm: str) -> CounterReadings:
+        """What was counted apart, and what the paired trials themselves count."""
+        more = trial_counters.of(self.trials, TrialKind.PAIRED, arm)
         return dataclasses.replace(counts, per_request=counts.per_request | more)
 
     def _campaign(
-        self, name: str, combinations: Sequence[Combination], effort: Effort
+        self, name: str, combinations: Sequence[Combination], effort: SamplingPlan
     ) -> tuple[bool, dict[str, Comparison]]:
         """Runs one campaign: whether it came to its end, and every arm against its baseline."""
         run, trials, finished = self._run(name, combinations, effort)
+        self._keep_loads(run)
         return finished, ablation.against_baseline(run, trials)
 
     def _run(
-        self, name: str, combinations: Sequence[Combination], effort: Effort
+        self, name: str, combinations: Sequence[Combination], effort: SamplingPlan
     ) -> tuple[Run, Sequence[Trial], bool]:
-        conduct = dataclasses.replace(self.conduct, workload=self.workload, effort=effort)
-        question = conduct.question(name, self.subject, combinations)
-        finished = compare(question, self.listener)
+        config = dataclasses.replace(self.config, workload=self.workload, plan=effort)
+        question = config.compare_config(name, self.target, combinations)
+        finished = compare(question, self.progress)
         run, trials = records.read(question.folder)
         self.trials.extend(trials)
         return run, trials, finished
 
-    def _keep_rate(self) -> None:
-        """The rate that was chosen first is kept, so that all effects belong to one rate."""
-        rates = {t.workload.rate_rps for t in self.trials if t.kind is Kind.DUET and t.counts}
-        known = [rate for rate in rates if rate is not None]
-        if known:
-            rate = SOLO_LOAD * min(known)
-            self.workload = dataclasses.replace(self.workload, rate_rps=rate)
+    def _keep_loads(self, run: Run) -> None:
+        """The load that was chosen first is kept, so that all effects belong to one load."""
+        if run.loads and not self.config.loads:
+            self.config = dataclasses.replace(self.config, loads=run.loads[-1:])
 
-    def _count(self, knobs: tuple[str, ...]) -> Counts:
+    def _count(self, knobs: tuple[str, ...]) -> CounterReadings:
         """Counts in a trial of its own; a target that does not answer has no counters."""
-        conduct = self.conduct
-        seed = f"{conduct.seed}/{knobs}"
+        config = self.config
+        seed = f"{config.seed}/{knobs}"
         try:
-            return count(self.subject.prepared(knobs), conduct.workload, conduct.cores, seed)
+            return count_arm(self.target.prepared(knobs), config.workload, config.cores, seed)
         except TargetError as error:
             if not knobs:
-                said = f"{self.subject.name}: {error}\n{error.stderr}"
+                said = f"{self.target.name}: {error}\n{error.stderr}"
                 raise TargetError(said.rstrip()) from error
-            return Counts(requests=0, calls_reason=str(error))
+            return CounterReadings(requests=0, syscalls_reason=str(error))

@@ -1,7 +1,7 @@
 """An experiment's folder: `experiment.json` first, then a run's folder for each workload.
 
-What was counted in trials of their own stands in a workload's `counters.json`, and what benches
-printed in the experiment's `figures.json`.
+What was counted in trials of their own stands in a workload's `counters.json`, and what benchmarks
+printed in the experiment's `benchmarks.json`.
 """
 
 from pathlib import Path
@@ -10,16 +10,16 @@ from typing import TypeVar
 import msgspec
 
 from jissoku.errors import InputError
-from jissoku.model import Counts
-from jissoku.model.experiment import SCHEMA, Figures, Header
+from jissoku.model import CounterReadings
+from jissoku.model.experiment import SCHEMA, BenchmarkOutput, ExperimentHeader
 
 HEADER_FILE = "experiment.json"
 COUNTERS_FILE = "counters.json"
-FIGURES_FILE = "figures.json"
+BENCHMARKS_FILE = "benchmarks.json"
 FINISHED_FILE = "finished"
 
-Counters = dict[str, Counts]
-AllFigures = dict[str, Figures]
+Counters = dict[str, CounterReadings]
+BenchmarkOutputs = dict[str, BenchmarkOutput]
 
 Kept = TypeVar("Kept")
 
@@ -29,7 +29,7 @@ def is_experiment(folder: Path) -> bool:
     return (folder / HEADER_FILE).is_file()
 
 
-def write_header(folder: Path, header: Header) -> None:
+def write_header(folder: Path, header: ExperimentHeader) -> None:
     """Creates the folder and writes the header.
 
     Raises:
@@ -45,7 +45,7 @@ def write_header(folder: Path, header: Header) -> None:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from error
 
 
-def read_header(folder: Path) -> Header:
+def read_header(folder: Path) -> ExperimentHeader:
     """Reads the header back.
 
     Raises:
@@ -57,7 +57,7 @@ def read_header(folder: Path) -> Header:
         found = msgspec.json.decode(raw).get("schema")
         if found != SCHEMA:
             raise InputError(f"{path}: schema {found!r}; this version reads {SCHEMA!r}")
-        return msgspec.json.decode(raw, type=Header)
+        return msgspec.json.decode(raw, type=ExperimentHeader)
     except OSError as error:
         raise InputError(f"{folder} holds no experiment: {error.strerror}") from error
     except (msgspec.MsgspecError, AttributeError) as error:
@@ -80,7 +80,7 @@ def write_counters(folder: Path, counters: Counters) -> None:
 
 
 def read_counters(folder: Path) -> Counters:
-    """What was counted in a workload, by arm; nothing where nobody counted.
+    """Counters of a workload, by arm; empty without any.
 
     Raises:
         InputError: The file is not what `write_counters` writes.
@@ -88,21 +88,21 @@ def read_counters(folder: Path) -> Counters:
     return _read(folder / COUNTERS_FILE, Counters) or {}
 
 
-def write_figures(folder: Path, figures: AllFigures) -> None:
+def write_benchmarks(folder: Path, figures: BenchmarkOutputs) -> None:
     """Keeps what the benches of an experiment printed, by bench."""
-    _write(folder / FIGURES_FILE, figures)
+    _write(folder / BENCHMARKS_FILE, figures)
 
 
-def read_figures(folder: Path) -> AllFigures:
+def read_benchmarks(folder: Path) -> BenchmarkOutputs:
     """What the benches of an experiment printed, by bench; nothing where there was none.
 
     Raises:
-        InputError: The file is not what `write_figures` writes.
+        InputError: The file is not what `write_benchmarks` writes.
     """
-    return _read(folder / FIGURES_FILE, AllFigures) or {}
+    return _read(folder / BENCHMARKS_FILE, BenchmarkOutputs) or {}
 
 
-def _write(path: Path, kept: Counters | AllFigures) -> None:
+def _write(path: Path, kept: Counters | BenchmarkOutputs) -> None:
     raw = msgspec.json.format(msgspec.json.encode(kept, order="sorted"), indent=2)
     path.write_bytes(raw + b"\n")
 

@@ -1,15 +1,98 @@
-"""Axes: ticks that people can read, linear or logarithmic."""
+"""Axes: where values lie along a plot, and ticks at round numbers, linear or logarithmic."""
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 # Above this ratio of largest to smallest a linear axis would squash the small ones.
 LOG_FROM = 5.0
+
+# Ticks within a decade, and those where they are fewer than `TICKS_MIN`; above `TICKS_MAX` only
+# powers of ten are left.
+STEPS = (1, 2, 5)
+STEPS_FINE = (1, 1.5, 2, 3, 5, 7)
+STEPS_MINOR = {1.5, 7}
+TICKS_MIN, TICKS_MAX = 3, 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """A value that is named on an axis; a small plot leaves out the minor ones."""
+
+    value: float
+    label: str
+    note: str = ""  # stands below the label
+    is_minor: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """An axis from its low end to its high one."""
+
+    low: float
+    high: float
+    is_log: bool
+    ticks: tuple[Tick, ...]
+
+    def at(self, value: float) -> float:
+        """Where a value lies: 0 at the low end, 1 at the high one."""
+        low, high, place = self.low, self.high, value
+        if self.is_log:
+            low, high, place = math.log10(low), math.log10(high), math.log10(value)
+        return (place - low) / (high - low)
 
 
 def wants_log(values: Sequence[float]) -> bool:
     """Whether the values are too far apart for a linear axis."""
     return bool(values) and min(values) > 0 and max(values) / min(values) > LOG_FROM
+
+
+def scale(
+    values: Sequence[float],
+    label: Callable[[float], str],
+    *,
+    is_log: bool | None = None,
+    from_zero: bool = False,
+) -> Scale:
+    """An axis that holds `values` with some air, labelled by `label`.
+
+    Args:
+        values: What has to fit; positive on a logarithmic axis.
+        label: A tick's text.
+        is_log: By default where the values are far apart.
+        from_zero: A linear axis that begins at zero, as bars need it.
+    """
+    if is_log is None:
+        is_log = not from_zero and wants_log(values)
+    low, high = min(values), max(values)
+    if is_log:
+        air = (high / low) ** 0.06 if high > low else 1.1
+        low, high = low / air, high * air
+    else:
+        air = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
+        low, high = (0.0 if from_zero else low - air), high + air
+    marks = ticks(low, high, log=is_log)
+    return Scale(
+        low=low,
+        high=high,
+        is_log=is_log,
+        ticks=tuple(
+            Tick(value=mark, label=label(mark), is_minor=_is_minor(index, mark, marks, log=is_log))
+            for index, mark in enumerate(marks)
+        ),
+    )
+
+
+def _is_minor(index: int, mark: float, marks: Sequence[float], *, log: bool) -> bool:
+    """Of more than five ticks every second one; of many over decades all but the powers of ten."""
+    decades = math.log10(mark) if log else 0.0
+    if log and round(10 ** (decades % 1), 6) in STEPS_MINOR:
+        return True
+    if len(marks) <= 5:
+        return False
+    if log and marks[-1] / marks[0] >= 100:
+        return round(decades, 9) % 1 != 0
+    return index % 2 == 1
 
 
 def ticks(low: float, high: float, *, log: bool) -> list[float]:
@@ -18,39 +101,20 @@ def ticks(low: float, high: float, *, log: bool) -> list[float]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    found: list[float] = []
+    found = _within_decades(low, high, STEPS)
+    if len(found) > TICKS_MAX:
+        return _within_decades(low, high, (1,))
+    return found if len(found) >= TICKS_MIN else _within_decades(low, high, STEPS_FINE)
+
+
+def _within_decades(low: float, high: float, steps: Sequence[float]) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for steps in ((1, 2, 5), (1, 3), (1,)):
-        found = [s * 10.0**d for d in decades for s in steps if low <= s * 10.0**d <= high]
-        if len(found) <= 9:
-            break
-    return found
+    return [s * 10.0**d for d in decades for s in steps if low <= s * 10.0**d <= high]
 
 
 def _linear_ticks(low: float, high: float) -> list[float]:
     rough = (high - low) / 5 or 1.0
-    scale = 10.0 ** math.floor(math.log10(rough))
-    step = next(s * scale for s in (1, 2, 5, 10) if s * scale >= rough)
+    size = 10.0 ** math.floor(math.log10(rough))
+    step = next(s * size for s in (1, 2, 5, 10) if s * size >= rough)
     first = math.ceil(low / step - 1e-9)
     return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
-
-
-def axis(
-    values: Sequence[float], label: Callable[[float], str], *, from_zero: bool = False
-) -> dict[str, object]:
-    """A plotly axis that holds `values` with some air, labelled by `label`."""
-    log = not from_zero and wants_log(values)
-    low, high = min(values), max(values)
-    if log:
-        air = (high / low) ** 0.06
-        low, high = low / air, high * air
-    else:
-        air = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
-        low, high = (0.0 if from_zero else low - air), high + air
-    marks = ticks(low, high, log=log)
-    return {
-        "type": "log" if log else "linear",
-        "range": [math.log10(low), math.log10(high)] if log else [low, high],
-        "tickvals": marks,
-        "ticktext": [label(mark) for mark in marks],
-    }

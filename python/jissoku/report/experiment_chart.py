@@ -1,104 +1,112 @@
-"""An experiment's plots: its claims against their bounds, and published ratios beside ours."""
+"""An experiment's figures: its claims against their bounds, and published ratios beside ours."""
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import plotly.graph_objects as go  # type: ignore[import-untyped]
+from markupsafe import Markup
 
-from jissoku.model import Estimate
-from jissoku.model.experiment import Answered, Outcome, Tested
-from jissoku.report import format as fmt, rows
-from jissoku.report.axis import axis
-from jissoku.report.chart import LEGEND, Figure
-from jissoku.report.palette import COLOURS, MUTED
+from jissoku.model.experiment import (
+    ClaimStatus,
+    ExperimentResult,
+    InequalityResult,
+    PublishedComparison,
+)
+from jissoku.report import format as fmt, row_plots, svg
+from jissoku.report.axis import Scale, scale
+from jissoku.report.chart_value import Chart
+from jissoku.report.row_plots import Row
 from jissoku.report.tables import Table
 
-# Told apart by their shapes too, for eyes and printers without colours.
-LOOKS = {
-    Answered.HOLDS: (COLOURS[2], "circle"),
-    Answered.FAILS: (COLOURS[1], "x"),
-    Answered.UNDECIDED: (COLOURS[0], "circle-open"),
+# Class, shape and whether it is open: distinguishable without colours, too.
+MARKERS = {
+    ClaimStatus.HOLDS: ("holds", "dot", False),
+    ClaimStatus.FAILS: ("fails", "crossed", False),
+    ClaimStatus.UNDECIDED: ("undecided", "dot", True),
 }
-PUBLISHED = "published"
+OURS = ("c0", "dot", False)
+PUBLISHED = ("published", "diamond", True)
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
-    """A dot in a row; the interval of a published figure is not known."""
+class _Marker:
+    """A mark in a row; the interval of a published figure is not known."""
 
-    row: int
     value: float
     low: float
     high: float
-    told: str
+    look: tuple[str, str, bool]
+    text: str
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    def mark(self, axis: Scale) -> Markup:
+        """With its interval, and with its words as a tooltip."""
+        style, shape, is_open = self.look
+        parts = [svg.mark(shape, axis.at(self.value), is_open=is_open)]
+        if self.low < self.high:
+            parts.insert(0, svg.interval(axis.at(self.low), axis.at(self.high)))
+        return svg.titled(self.text, *parts, style=style)
 
 
-def claims(outcome: Outcome) -> Figure | None:
+def claims(outcome: ExperimentResult) -> Chart | None:
     """Every part of a claim that has an interval, as how far it is on the claimed side."""
     drawn = [
         (name, test)
         for known in outcome.claims
-        for name, test in _named(known.claim.name, known.tests)
-        if test.value is not None and test.bound and test.answer in LOOKS
+        for name, test in _named(known.claim.name, known.inequalities)
+        if test.value is not None and test.bound and test.status in MARKERS
     ]
     if not drawn:
         return None
-    traces, ends = [], [1.0]
-    for answered, look in LOOKS.items():
-        points = [
-            _margin(row, test) for row, (_, test) in enumerate(drawn) if test.answer is answered
-        ]
-        if points:
-            traces.append(_dots(str(answered), points, *look))
-            ends += [end for point in points for end in (point.low, point.high)]
-    then = [
-        _then(row, _on_claimed_side(test, test.published), test.published)
-        for row, (_, test) in enumerate(drawn)
-        if test.published
+    points = [_claim_points(test) for _, test in drawn]
+    axis = _axis(points)
+    rows = [
+        _row(name, _found(test), found, axis)
+        for (name, test), found in zip(drawn, points, strict=True)
     ]
-    if then:
-        traces.append(_dots(PUBLISHED, then, MUTED, "diamond-open"))
-        ends += [point.value for point in then]
-    labels = [_found(test) for _, test in drawn]
-    layout = rows.named([name for name, _ in drawn], labels, axis(ends, _times))
-    layout["shapes"] = [rows.line_at(1.0)]
+    met = {test.status for _, test in drawn}
+    looks = [(str(one), look) for one, look in MARKERS.items() if one in met]
     caption = (
         "What was found over what was claimed, with 95 % interval, turned so that a claim holds to"
         " the right of the dotted line, which is its bound. Each row has the figure itself and the"
         " bound in words. A claim of several parts has a row for each, and is answered at wider"
         " intervals than these. Exact counts are in the list only."
     )
-    words = ("claims", "Claims and their bounds", caption)
-    return _figure(words, traces, layout, _numbers(drawn))
+    return Chart(
+        name="claims",
+        title="Claims and their bounds",
+        caption=caption,
+        drawing=_legend(looks, points) + row_plots.draw("claims", rows, axis, reference=1.0),
+        numbers=_numbers(drawn),
+    )
 
 
-def published(outcome: Outcome) -> Figure | None:
+def published(outcome: ExperimentResult) -> Chart | None:
     """Published ratios and ours, each to its table's first row."""
-    drawn = [found for found in outcome.beside if found.ratio and found.our_ratio is not None]
+    drawn = [
+        (found, _ratio_points(found))
+        for found in outcome.published
+        if found.ratio and found.our_ratio is not None
+    ]
     if not drawn:
         return None
-    ours = [
-        _interval(row, found.our_ratio, f"ours: {found.our_ratio.text}")
-        for row, found in enumerate(drawn)
-        if found.our_ratio is not None
-    ]
-    then = [_then(row, found.ratio, found.ratio) for row, found in enumerate(drawn) if found.ratio]
-    traces = [
-        _dots("ours", ours, COLOURS[0], "circle"),
-        _dots(PUBLISHED, then, MUTED, "diamond-open"),
-    ]
-    ends = [1.0] + [end for point in (*ours, *then) for end in (point.low, point.high)]
     names = [
         f"{one.table}: {one.server}" if one.table else one.server
-        for one in (found.published for found in drawn)
+        for one in (found.published for found, _ in drawn)
     ]
-    labels = [
-        f"{fmt.significant(found.ratio or 0)} then, {fmt.ratio(found.our_ratio)} now"
-        for found in drawn
+    points = [found for _, found in drawn]
+    axis = _axis(points)
+    rows = [
+        _row(
+            name,
+            f"{fmt.significant(found.ratio or 0)} then, {fmt.ratio(found.our_ratio)} now",
+            marks,
+            axis,
+        )
+        for name, (found, marks) in zip(names, drawn, strict=True)
     ]
-    layout = rows.named(names, labels, axis(ends, _times))
-    layout["shapes"] = [rows.line_at(1.0)]
     caption = (
         "Each server over the first one of its table, as it was published and as it is here, ours"
         " with 95 % interval. The figures themselves come from other machines and other years."
@@ -107,72 +115,78 @@ def published(outcome: Outcome) -> Figure | None:
         header=("server", "ratio then", "ratio now"),
         rows=tuple(
             (name, fmt.significant(found.ratio or 0), found.our_ratio.text)
-            for name, found in zip(names, drawn, strict=True)
+            for name, (found, _) in zip(names, drawn, strict=True)
             if found.our_ratio is not None
         ),
     )
-    words = ("published", "Published ratios and ours", caption)
-    return _figure(words, traces, layout, numbers)
+    return Chart(
+        name="published",
+        title="Published ratios and ours",
+        caption=caption,
+        drawing=_legend([("ours", OURS)], points)
+        + row_plots.draw("published", rows, axis, reference=1.0),
+        numbers=numbers,
+    )
 
 
-def _named(name: str, tests: Sequence[Tested]) -> list[tuple[str, Tested]]:
+def _named(name: str, tests: Sequence[InequalityResult]) -> list[tuple[str, InequalityResult]]:
     """A claim's parts; where there are several, each has its number."""
     if len(tests) == 1:
         return [(name, tests[0])]
     return [(f"{name} ({number})", test) for number, test in enumerate(tests, start=1)]
 
 
-def _on_claimed_side(test: Tested, value: float | None) -> float:
+def _on_claimed_side(test: InequalityResult, value: float | None) -> float:
     """Above 1 where a value is as it is claimed to be."""
     assert value, "only what is above 0 is drawn"
     assert test.bound, "no bound of a measured figure is 0"
     return test.bound / value if test.relation == "<" else value / test.bound
 
 
-def _margin(row: int, test: Tested) -> _Point:
+def _claim_points(test: InequalityResult) -> list[_Marker]:
+    """The published figure, where there is one, and ours."""
     assert test.value is not None, "only measured ones are drawn"
-    ends = sorted(_on_claimed_side(test, end) for end in (test.value.low, test.value.high))
+    low, high = sorted(_on_claimed_side(test, end) for end in (test.value.low, test.value.high))
     value = _on_claimed_side(test, test.value.value)
-    return _Point(row, value, ends[0], ends[1], f"{test.text}: {_with_interval(test)}")
+    text = f"{test.text}: {_with_interval(test)}, {test.status}"
+    ours = _Marker(value, low, high, MARKERS[test.status], text)
+    if not test.published:
+        return [ours]
+    return [_published(_on_claimed_side(test, test.published), test.published), ours]
 
 
-def _interval(row: int, estimate: Estimate | None, told: str) -> _Point:
-    assert estimate is not None, "only measured ones are drawn"
-    return _Point(row, estimate.value, estimate.low, estimate.high, told)
+def _ratio_points(found: PublishedComparison) -> list[_Marker]:
+    ours = found.our_ratio
+    assert ours is not None, "only measured ones are drawn"
+    assert found.ratio, "only published ones are drawn"
+    measured = _Marker(ours.value, ours.low, ours.high, OURS, f"ours: {ours.text}")
+    return [_published(found.ratio, found.ratio), measured]
 
 
-def _then(row: int, place: float, published: float) -> _Point:
-    return _Point(row, place, place, place, f"published: {_plain(published)}")
+def _published(place: float, value: float) -> _Marker:
+    return _Marker(place, place, place, PUBLISHED, f"published: {_plain(value)}")
 
 
-def _dots(name: str, points: Sequence[_Point], colour: str, symbol: str) -> object:
-    """Points of one kind, which the legend names once."""
-    return go.Scatter(
-        x=[point.value for point in points],
-        y=[point.row for point in points],
-        mode="markers",
-        name=name,
-        marker={
-            "color": colour,
-            "size": 11,
-            "symbol": symbol,
-            "line": {"width": 2, "color": colour},
-        },
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [point.high - point.value for point in points],
-            "arrayminus": [point.value - point.low for point in points],
-            "color": colour,
-            "thickness": 2.5,
-            "width": 0,
-        },
-        text=[html.escape(point.told) for point in points],
-        hovertemplate="%{text}<extra></extra>",
+def _axis(points: Sequence[Sequence[_Marker]]) -> Scale:
+    return scale([1.0, *(end for row in points for one in row for end in one.ends)], _times)
+
+
+def _row(name: str, label: str, points: Sequence[_Marker], axis: Scale) -> Row:
+    return Row(name=name, label=label, marks=svg.NOTHING.join(one.mark(axis) for one in points))
+
+
+def _legend(
+    looks: Sequence[tuple[str, tuple[str, str, bool]]], points: Sequence[Sequence[_Marker]]
+) -> Markup:
+    """What the marks mean; published figures are in the legend where any is drawn."""
+    is_drawn = any(one.look is PUBLISHED for row in points for one in row)
+    entries = [*looks, *([("published", PUBLISHED)] if is_drawn else [])]
+    return svg.legend(
+        [(name, look[0], svg.mark(look[1], 0, is_open=look[2])) for name, look in entries]
     )
 
 
-def _numbers(drawn: Sequence[tuple[str, Tested]]) -> Table:
+def _numbers(drawn: Sequence[tuple[str, InequalityResult]]) -> Table:
     return Table(
         header=("claim", "part", "found", "bound", "published", "answer"),
         rows=tuple(
@@ -182,19 +196,19 @@ def _numbers(drawn: Sequence[tuple[str, Tested]]) -> Table:
                 _with_interval(test),
                 f"{test.relation} {_plain(test.bound)}",
                 _plain(test.published),
-                str(test.answer),
+                str(test.status),
             )
             for name, test in drawn
         ),
     )
 
 
-def _found(test: Tested) -> str:
+def _found(test: InequalityResult) -> str:
     value = _plain(test.value.value if test.value else None)
     return f"{value}, claimed {test.relation} {_plain(test.bound)}"
 
 
-def _with_interval(test: Tested) -> str:
+def _with_interval(test: InequalityResult) -> str:
     assert test.value is not None, "only measured ones are drawn"
     value, low, high = map(_plain, (test.value.value, test.value.low, test.value.high))
     return f"{value} [{low}, {high}]"
@@ -206,20 +220,3 @@ def _plain(value: float | None) -> str:
 
 def _times(value: float) -> str:
     return f"{value:g} {fmt.TIMES}"
-
-
-def _figure(
-    words: tuple[str, str, str],
-    traces: Sequence[object],
-    layout: dict[str, object],
-    numbers: Table,
-) -> Figure:
-    """A figure of these words: its name, its title and its caption."""
-    name, title, caption = words
-    layout |= {"showlegend": True, "legend": LEGEND}
-    made = go.Figure(data=list(traces))
-    plot: dict[str, object] = {
-        "data": [trace.to_plotly_json() for trace in made.data],
-        "layout": layout,
-    }
-    return Figure(name=name, title=title, caption=caption, plot=plot, numbers=numbers)

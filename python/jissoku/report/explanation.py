@@ -5,14 +5,19 @@ from collections.abc import Iterator
 
 import msgspec
 
-from jissoku.model.finding import About, Explanation, Finding
-from jissoku.model.observed import Calls, Load, Observed, Wire
+from jissoku.model.finding import Explanation, Finding, FindingScope
+from jissoku.model.observed import (
+    LoadObservation,
+    Observations,
+    SyscallObservation,
+    WireObservation,
+)
 
 # Calls rarer than this per request are the connections' or the ticks'.
 CALLS_MIN = 0.01
 
 # Below this a figure in microseconds would read as 0.0.
-LEAST_US = 0.1
+TIME_US_MIN = 0.1
 
 
 def to_text(explanation: Explanation) -> str:
@@ -26,12 +31,12 @@ def to_json(explanation: Explanation) -> str:
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:
-    causes = [f for f in explanation.findings if f.about is About.SERVER]
-    others = [f for f in explanation.findings if f.about is About.MEASUREMENT]
+    causes = [f for f in explanation.findings if f.scope is FindingScope.SERVER]
+    others = [f for f in explanation.findings if f.scope is FindingScope.MEASUREMENT]
     name = f"{explanation.target} ({explanation.version}) at {explanation.path}"
     yield f"{name}: {_count(len(causes), 'cause')} found."
     yield ""
-    yield from _seen(explanation.observed)
+    yield from _observations(explanation.observations)
     for finding in causes:
         yield from _finding(finding)
     if others:
@@ -43,8 +48,8 @@ def _lines(explanation: Explanation) -> Iterator[str]:
         yield ""
         yield "What the causes would change in the configuration, not proven yet:"
         yield explanation.changes.rstrip("\n")
-    for lost in explanation.observed.lost:
-        how = f" To get it back: {lost.remedy}." if lost.remedy else ""
+    for lost in explanation.observations.failures:
+        how = f" To get it back: {lost.hint}." if lost.hint else ""
         yield ""
         yield f"Not looked at: {lost.probe}, because {lost.reason}.{how}"
 
@@ -56,15 +61,15 @@ def _finding(finding: Finding) -> Iterator[str]:
         yield f"  {'evidence:' if index == 0 else '         '}  {sentence}"
     yield f"  effect:    {finding.effect}"
     yield f"  remedy:    {finding.remedy}"
-    yield f"  refuted by {finding.refuted_by}"
+    yield f"  refuted by {finding.falsified_by}"
 
 
-def _seen(observed: Observed) -> Iterator[str]:
+def _observations(observed: Observations) -> Iterator[str]:
     if observed.load is not None:
         yield from _cost(observed, observed.load)
         yield from _load(observed.load)
-    if observed.calls is not None:
-        yield from _calls(observed.calls)
+    if observed.syscalls is not None:
+        yield from _calls(observed.syscalls)
     if observed.wire is not None:
         yield from _wire(observed.wire)
     if observed.memory is not None and observed.memory.connections:
@@ -76,23 +81,23 @@ def _seen(observed: Observed) -> Iterator[str]:
         yield (
             f"Timers: {timers.cpu_ns_idle / 1e3:,.1f} µs per request beside {timers.waiting:,} "
             f"idle connections, {timers.cpu_ns_waiting / 1e3:,.1f} µs beside as many that wait; "
-            f"a lone delay came {timers.late_ns / 1e6:.2f} ms late."
+            f"a lone delay came {timers.lateness_ns / 1e6:.2f} ms late."
         )
 
 
-def _cost(observed: Observed, load: Load) -> Iterator[str]:
+def _cost(observed: Observations, load: LoadObservation) -> Iterator[str]:
     cost, floor_ns = load.cpu_ns_per_request, observed.floor_cpu_ns
     if cost is None:
         yield "CPU time per request: not known, its processes cannot be found."
-    elif load.is_answered_by_kernel:
-        yield from _cost_together(observed, load)
+    elif load.is_served_by_kernel:
+        yield from _total_cost(observed, load)
     else:
         split = ""
         if load.cpu_user_fraction is not None:
             split = f", {load.cpu_user_fraction:.0%} of it outside the kernel"
-        yield f"CPU time per request: {cost / 1e3:,.1f} µs at a glance{split}."
+        yield f"CPU time per request: {cost / 1e3:,.1f} µs (estimate){split}."
         if floor_ns and cost <= floor_ns:
-            yield f"  The floor's is {floor_ns / 1e3:,.1f} µs: no difference at a glance."
+            yield f"  The floor's is {floor_ns / 1e3:,.1f} µs: no difference (estimate)."
         elif floor_ns:
             yield (
                 f"  {cost / floor_ns:.1f} times the floor: {floor_ns / 1e3:,.1f} µs are the "
@@ -100,12 +105,12 @@ def _cost(observed: Observed, load: Load) -> Iterator[str]:
             )
 
 
-def _cost_together(observed: Observed, load: Load) -> Iterator[str]:
+def _total_cost(observed: Observations, load: LoadObservation) -> Iterator[str]:
     """Of a target whose work is done where no process is charged for it."""
-    together, floor_ns = load.together_ns_per_request, observed.floor_together_ns
+    together, floor_ns = load.total_cpu_ns_per_request, observed.floor_total_cpu_ns
     own = (load.cpu_ns or 0) / load.requests / 1e3
     kernel = (load.kernel_cpu_ns or 0) / load.requests / 1e3
-    used = f"{own:.1f} µs" if own >= LEAST_US else f"less than {LEAST_US} µs"
+    used = f"{own:.1f} µs" if own >= TIME_US_MIN else f"less than {TIME_US_MIN} µs"
     yield (
         f"CPU time per request: not known of the target alone. Its processes used {used}, and the"
         f" kernel's threads {kernel:,.1f} µs in their place."
@@ -114,11 +119,12 @@ def _cost_together(observed: Observed, load: Load) -> Iterator[str]:
         beside = ""
         if floor_ns:
             beside = f"; the floor's is {floor_ns / 1e3:,.1f} µs ({together / floor_ns:.2f} times)"
-        yield f"  Together with the stopwatch: {together / 1e3:,.1f} µs at a glance{beside}."
-    yield "  What is done for it within the sender's own calls is in the stopwatch's part."
+        total = f"{together / 1e3:,.1f} µs (estimate){beside}"
+        yield f"  Total CPU with load generator and kernel threads: {total}."
+    yield "  Work done inside the sender's own system calls is counted as the load generator's."
 
 
-def _load(load: Load) -> Iterator[str]:
+def _load(load: LoadObservation) -> Iterator[str]:
     busy = sorted((t for t in load.threads if t.cpu_ns), key=lambda t: -t.cpu_ns)[:4]
     if busy:
         shares = ", ".join(
@@ -141,21 +147,22 @@ def _load(load: Load) -> Iterator[str]:
         yield f"  Sent again on the whole machine: {again}."
 
 
-def _calls(calls: Calls) -> Iterator[str]:
-    rates = {name: count / calls.requests for name, count in calls.counts.items()}
-    told = [
+def _calls(syscalls: SyscallObservation) -> Iterator[str]:
+    rates = {name: count / syscalls.requests for name, count in syscalls.counts.items()}
+    text = [
         f"{rate:.2f} {name}"
         for name, rate in sorted(rates.items(), key=lambda item: -item[1])
         if rate >= CALLS_MIN
     ]
-    yield f"System calls per request: {', '.join(told) or 'none that can be seen'}."
+    yield f"System calls per request: {', '.join(text) or 'none observed'}."
     yield (
-        f"  {calls.waits_empty:,} waits that found nothing in {calls.requests:,} requests; the "
-        f"trace made them {calls.slowdown:.1f} times slower."
+        f"  {syscalls.empty_waits:,} waits that found nothing in {syscalls.requests:,} requests;"
+        f" the "
+        f"trace made them {syscalls.slowdown:.1f} times slower."
     )
 
 
-def _wire(wire: Wire) -> Iterator[str]:
+def _wire(wire: WireObservation) -> Iterator[str]:
     segments = ""
     if wire.segments:
         segments = f" in {_count(round(statistics.median(wire.segments)), 'segment')}"

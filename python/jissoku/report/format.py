@@ -1,13 +1,15 @@
 """Numbers as people read them: three significant digits, and the unit that fits."""
 
-from jissoku.model import Estimate, Summary
+from dataclasses import replace
+
+from jissoku.model import Estimate, Load, LoadLevel, Summary
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 NOTHING = "\N{EN DASH}"  # a figure that does not exist is never shown as zero
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """So many significant digits, without an exponent and with thousands set apart."""
+    """Fixed number of significant digits, without an exponent and with thousands set apart."""
     if value == 0:
         return "0"
     rounded = float(f"{value:.{digits - 1}e}")
@@ -33,6 +35,14 @@ def duration_mark(ns: float) -> str:
     return f"{value.rstrip('0').rstrip('.') if '.' in value else value} {unit}"
 
 
+def micro(estimate: Estimate | None) -> str:
+    """Nanoseconds in microseconds, with the interval; the unit stands in the column's header."""
+    if estimate is None:
+        return NOTHING
+    scaled = {name: getattr(estimate, name) / 1000 for name in ("value", "low", "high")}
+    return replace(estimate, **scaled).text
+
+
 def size(count: float) -> str:
     """Bytes in the unit that fits; powers of 1024."""
     for limit, unit in ((1024, "B"), (1024**2, "KiB"), (1024**3, "MiB")):
@@ -44,6 +54,25 @@ def size(count: float) -> str:
 def rate(rps: float) -> str:
     """Requests per second."""
     return f"{significant(rps)}/s"
+
+
+def rate_mark(rps: float) -> str:
+    """The same for an axis: 500, 20k, 1M."""
+    for limit, scale, unit in ((1e3, 1.0, ""), (1e6, 1e3, "k")):
+        if rps < limit:
+            return f"{rps / scale:g}{unit}"
+    return f"{rps / 1e6:g}M"
+
+
+def offered(load: Load) -> str:
+    """The rate alone, as in `20,000/s`; the closed loop offers none."""
+    return "closed loop" if load.rate_rps is None else f"{load.rate_rps:,}/s"
+
+
+def load_mark(load: Load) -> str:
+    """The rate with what people call it, as in `20,000/s, middle`."""
+    named = {LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY}
+    return offered(load) + (f", {load.level}" if load.level in named else "")
 
 
 def percent(fraction: float) -> str:
@@ -67,9 +96,12 @@ def interval(estimate: Estimate | None, unit: str) -> str:
     return f"{show(estimate.value)} [{show(estimate.low)}, {show(estimate.high)}]"
 
 
-def number(count: int) -> str:
-    """Thousands set apart."""
-    return f"{count:,}"
+def rate_range(estimate: Estimate | None) -> str:
+    """Requests per second with the interval; the unit stands in the column's header."""
+    if estimate is None:
+        return NOTHING
+    value, low, high = map(significant, (estimate.value, estimate.low, estimate.high))
+    return f"{value} [{low}, {high}]"
 
 
 def unit_name(summary: Summary) -> str:

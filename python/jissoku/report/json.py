@@ -5,18 +5,18 @@ import math
 import msgspec
 
 from jissoku.model import Summary
-from jissoku.report.scrub import scrubbed
+from jissoku.report.sanitize import sanitized
 
 # Beyond this many digits two builds of a numerical library may differ.
 DIGITS = 9
 
 
 def to_json(summary: Summary) -> str:
-    """One object of schema `jissoku.summary/1`, indented, with a line end.
+    """One object of schema `jissoku.summary/2`, indented, with a line end.
 
-    Fields stand in the order in which the nouns define them. A figure that does not exist is null.
+    Keys are sorted. A figure that does not exist is null. docs/FORMAT.md lists what others rely on.
     """
-    plain = msgspec.to_builtins(scrubbed(summary))
+    plain = msgspec.to_builtins(sanitized(summary))
     text = msgspec.json.format(msgspec.json.encode(rounded(plain), order="deterministic"), indent=2)
     return text.decode() + "\n"
 

@@ -1,11 +1,11 @@
 """The report as Markdown (GitHub's tables), for pull requests and job summaries."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from jissoku.model import Flag, Summary, Weight
-from jissoku.report import method, tables
-from jissoku.report.scrub import scrubbed
+from jissoku.model import Metric, ReportWarning, Severity, Summary
+from jissoku.report import method, metric_words, tables, verdicts
+from jissoku.report.sanitize import sanitized
 from jissoku.report.tables import Table
 
 # Everything that could begin markup inside a line; a backslash before it takes its meaning away.
@@ -14,45 +14,95 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~!&$@])")
 
 def to_markdown(summary: Summary) -> str:
     """The whole report; ends with a line end."""
-    return "\n".join(_lines(scrubbed(summary))) + "\n"
+    return "\n".join(_lines(sanitized(summary))) + "\n"
 
 
 def _lines(summary: Summary) -> Iterator[str]:
     yield f"**{escape(summary.headline)}**"
     yield ""
-    for flag in summary.flags:
-        if flag.weight is not Weight.NOTE:
-            yield from _flag(flag)
-    yield from table_lines(tables.ranking(summary))
-    against = [c for c in summary.comparisons if c.against == summary.run.baseline]
-    if against:
-        yield f"Against {escape(summary.run.baseline)}:"
+    if summary.advice:
+        yield from (f"- {escape(sentence)}" for sentence in summary.advice)
+        yield ""
+    for warning in summary.warnings:
+        if warning.severity is not Severity.NOTE:
+            yield from _warning(warning)
+    yield from _results(summary)
+    yield from _verdicts(summary)
+    for title, table in _tables(summary):
+        if table.rows:
+            yield from _folded(title, table_lines(table))
+    yield from _folded("How it was measured", _paragraphs(method.describe_method(summary)))
+    yield f"{escape(method.describe_load(summary.run))}; {method.trials(summary)}."
+    yield ""
+    for name, value in method.machine(summary.run):
+        yield f"- {name}: {escape(value)}"
+    notes = [warning for warning in summary.warnings if warning.severity is Severity.NOTE]
+    if notes:
+        yield ""
+        yield from (f"- {escape(f'{warning.title}. {warning.text}')}" for warning in notes)
+
+
+def _results(summary: Summary) -> Iterator[str]:
+    """A table per load, then what does not depend on a load."""
+    for known in tables.at_loads(summary):
+        yield f"**{escape(known.title)}**"
+        yield ""
+        if known.table.rows:
+            yield from table_lines(known.table)
+        if known.remarks:
+            yield escape(" ".join(known.remarks))
+            yield ""
+    yield "**Every target**"
+    yield ""
+    yield from table_lines(tables.facts(summary))
+
+
+def _tables(summary: Summary) -> tuple[tuple[str, Table], ...]:
+    pairs = tuple(
+        (f"Every pair: {title}", verdicts.pairs(summary.by(metric)))
+        for metric, title in metric_words.METRIC_NAMES.items()
+    )
+    return (
+        *pairs,
+        ("CPU per request by load", tables.costs(summary)),
+        ("Latency", tables.latencies(summary)),
+        ("Capacity", tables.capacities(summary)),
+        ("Closed-loop rate", tables.rates(summary)),
+        ("CPU split", tables.splits(summary)),
+        ("A/A control", verdicts.controls(summary)),
+    )
+
+
+def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
+    yield f"<details><summary>{title}</summary>"
+    yield ""
+    yield from lines
+    yield "</details>"
+    yield ""
+
+
+def _paragraphs(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        yield escape(text)
+        yield ""
+
+
+def _verdicts(summary: Summary) -> Iterator[str]:
+    """Sentences against the baseline: cost at every load, latency at the main one, capacity."""
+    for metric, title in metric_words.METRIC_NAMES.items():
+        against = verdicts.against(summary, metric)
+        if metric in {Metric.P50, Metric.P99}:
+            against = tuple(c for c in against if c.load == summary.main_load)
+        if not against:
+            continue
+        yield f"{title}, against {escape(summary.run.baseline)}:"
         yield ""
         for found in against:
             yield f"- {escape(found.sentence)}."
             if found.ratio:
                 yield from (f"  - {escape(remark)}" for remark in found.remarks)
+            yield from (f"  - {escape(doubt)}" for doubt in metric_words.disagreements(found))
         yield ""
-    for title, table in (
-        ("Every pair", tables.verdicts(summary.comparisons)),
-        ("CPU per request", tables.costs(summary)),
-        ("Latency", tables.latencies(summary)),
-        ("CPU split", tables.splits(summary)),
-    ):
-        if table.rows:
-            yield f"<details><summary>{title}</summary>"
-            yield ""
-            yield from table_lines(table)
-            yield "</details>"
-            yield ""
-    yield f"{escape(method.asked(summary.run))}; {method.trials(summary)}."
-    yield ""
-    for name, value in method.machine(summary.run):
-        yield f"- {name}: {escape(value)}"
-    notes = [flag for flag in summary.flags if flag.weight is Weight.NOTE]
-    if notes:
-        yield ""
-        yield from (f"- {escape(f'{flag.title}. {flag.text}')}" for flag in notes)
 
 
 def escape(text: str) -> str:
@@ -60,12 +110,12 @@ def escape(text: str) -> str:
     return SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
-def _flag(flag: Flag) -> Iterator[str]:
-    text = f" {escape(flag.text)}" if flag.text else ""
-    yield f"> **{flag.weight}: {escape(flag.title)}.**{text}"
-    if flag.detail:
-        lines = flag.detail.strip("\n").split("\n")
-        fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", flag.detail)), default=0))
+def _warning(warning: ReportWarning) -> Iterator[str]:
+    text = f" {escape(warning.text)}" if warning.text else ""
+    yield f"> **{warning.severity}: {escape(warning.title)}.**{text}"
+    if warning.detail:
+        lines = warning.detail.strip("\n").split("\n")
+        fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", warning.detail)), default=0))
         yield ">"
         yield f"> {fence}text"
         yield from (f"> {line}" for line in lines)

@@ -1,17 +1,48 @@
 """How a run was measured, in a few sentences made from its header."""
 
-from jissoku.model import Reuse, Run, Summary, Transport
+from collections.abc import Iterator
+
+from jissoku.model import ConnectionMode, CrossCheckName, LoadLevel, Method, Run, Summary, Transport
 from jissoku.report import format as fmt
+from jissoku.report.metric_words import WARNING, join_names
+
+METHOD_TEXTS = {
+    Method.TIME_SLICED: (
+        "All targets of a trial run on the same cores. The load generator sends requests to one of"
+        " them at a time, evenly spaced, in time slices{slices} in balanced order (A B B A); a"
+        " slice"
+        " ends when its last response has arrived. CPU time is that of all of a target's processes"
+        " over"
+        " the whole window: background work during the slices of other targets is included,"
+        " and its share is in the tables."
+    ),
+    Method.PAIRED: (
+        "Targets are measured in pairs that run at the same time, on the same cores and at the same"
+        " rate (paired trials, after Bulej et al., ICPE 2020); each pair and block gives one ratio"
+        " of the"
+        " CPU time of all of a target's processes."
+    ),
+    Method.SINGLE: (
+        "Each target is measured alone, at the same rates, in random order. CPU time is that of all"
+        " of a target's processes over the whole window."
+    ),
+}
 
 
-def asked(run: Run) -> str:
+def describe_load(run: Run) -> str:
     """The workload in one line."""
     work = run.workload
     what = f"{work.method} {work.path}"
-    if work.shapes:
-        what += f" in {len(work.shapes)} shapes ({', '.join(s.name for s in work.shapes)})"
+    if work.raw_requests:
+        what += (
+            f" in {len(work.raw_requests)} shapes ({', '.join(s.name for s in work.raw_requests)})"
+        )
     parts = [what, f"{work.connections} connections per target"]
-    parts.append("keep-alive" if work.reuse is Reuse.KEEP_ALIVE else "one connection per request")
+    parts.append(
+        "keep-alive"
+        if work.connection_mode is ConnectionMode.KEEP_ALIVE
+        else "one connection per request"
+    )
     if work.pipeline > 1:
         parts.append(f"{work.pipeline} requests in flight on each")
     if work.transport is Transport.UNIX:
@@ -21,40 +52,96 @@ def asked(run: Run) -> str:
     return ", ".join(parts)
 
 
-def measured(summary: Summary) -> tuple[str, ...]:
-    """Paragraphs."""
+def describe_method(summary: Summary) -> tuple[str, ...]:
+    """Paragraphs: how arms meet, at which loads, how ratios are checked, and what is proven."""
+    parts = (
+        _method(summary),
+        _loads(summary),
+        _checks(summary),
+        _noise_floor(summary),
+        _single_target(summary),
+    )
+    return tuple(" ".join(sentences) for part in parts if (sentences := tuple(part)))
+
+
+def _method(summary: Summary) -> Iterator[str]:
     run = summary.run
-    effect = f"{100 * run.minimum_effect:g} %"
-    count = len(summary.comparisons)
-    family = (
-        f" also when it is widened for all {count} comparisons (Bonferroni)" if count > 1 else ""
+    yield f"Method: {run.method}{f' ({run.method_reason})' if run.method_reason else ''}."
+    slices = "" if run.slice_ns is None else f" of {fmt.duration_mark(run.slice_ns)}"
+    yield METHOD_TEXTS[run.method].format(slices=slices)
+    count = f"{summary.blocks} {'block' if summary.blocks == 1 else 'blocks'}"
+    yield f"{count} in random order (seed {run.seed}); each starts the targets anew."
+
+
+def _loads(summary: Summary) -> Iterator[str]:
+    if not summary.loads:
+        return
+    listing = join_names([load.text for load in summary.loads])
+    yield f"{'Load' if len(summary.loads) == 1 else 'Loads'}: {listing} on the server's cores."
+    if any(
+        load.level in {LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY} for load in summary.loads
+    ):
+        yield (
+            "Rates come from one fixed grid (1, 2 and 5 times powers of ten), the same in every"
+            " run; targets are compared at a load only where both reach it."
+        )
+
+
+def _checks(summary: Summary) -> Iterator[str]:
+    made = {check.name for c in summary.comparisons for check in c.cross_checks}
+    ways = {
+        CrossCheckName.OTHER_SLICE: "with another slice length",
+        CrossCheckName.ALONE: "with each target alone",
+        CrossCheckName.TIME_SLICED: "in time slices",
+    }
+    other = summary.run.check_slice_ns
+    if other is not None:
+        ways[CrossCheckName.OTHER_SLICE] = f"with slices of {fmt.duration_mark(other)}"
+    named = [text for name, text in ways.items() if name in made]
+    if named:
+        yield (
+            f"Ratios of CPU per request are checked by some blocks {join_names(named)}; where a"
+            f" check"
+            f" disagrees, both figures are shown and marked with {WARNING}."
+        )
+
+
+def _noise_floor(summary: Summary) -> Iterator[str]:
+    run = summary.run
+    yield (
+        "Intervals are 95 % by Student's t on the logarithms of the blocks' ratios; ratios within"
+        f" {100 * run.minimum_effect:g} % of 1 count as practically equal. Proven means: the"
+        " verdict is a difference, its p-value after Holm's correction over all comparisons of the"
+        " run by the same metric is at most 0.05, and no check contradicts its direction."
     )
-    cost = (
-        "Cost is the CPU time of all of a target's processes per verified answer. Two targets run"
-        " in the same moments at one common rate (a duet), so what the machine does to one it does"
-        f" to the other; each block brings one ratio. {summary.blocks} blocks were measured in"
-        f" random order (seed {run.seed}), every trial with fresh processes."
-    )
-    proof = (
-        "Intervals are 95 % by Student's t on the logarithms of the blocks' ratios. A verdict"
-        " needs six blocks, and a Hodges-Lehmann interval that agrees. Differences under"
-        f" {effect} count as practically equal; proven means that the interval excludes 1{family}."
-    )
-    solo = (
-        "Rates, latency and memory come from trials with one target alone. A closed-loop rate"
-        " says something about a server only where it is stamped server-bound: its cores were at"
-        " least 95 % busy, and no thread of the stopwatch 90 %. Latency counts from the moment at"
-        " which a request was due."
-    )
-    return cost, proof, solo
+    if run.noise_floor is not None:
+        yield (
+            "On this machine the ratio of equal targets lies within"
+            f" {100 * run.noise_floor:.2g} % of 1 in 95 of 100 runs (jissoku doctor --prove)."
+        )
+
+
+def _single_target(summary: Summary) -> Iterator[str]:
+    yield "Latency counts from the time at which a request was due."
+    if summary.run.objective:
+        yield (
+            f"Capacity is the highest rate that met {summary.run.objective}, found by search in"
+            " single-target trials."
+        )
+    if any(known.rate_rps for known in summary.arm_summaries):
+        yield (
+            "Closed-loop rates and memory come from single-target trials. A rate says something"
+            " about a server only where it is marked server-bound: its cores were at least 95 %"
+            " busy, and no thread of the load generator 90 %."
+        )
 
 
 def machine(run: Run) -> tuple[tuple[str, str], ...]:
     """What it ran on, as (name, value); unknown things are left out."""
     host = run.machine
     smt = {None: "", True: ", two threads per core", False: ", one thread per core"}[host.smt]
-    stopwatch = ", ".join(map(str, run.cores.stopwatch))
-    cores = f"servers {', '.join(map(str, run.cores.server))}; stopwatch {stopwatch}"
+    generator = ", ".join(map(str, run.cores.generator))
+    cores = f"servers {', '.join(map(str, run.cores.server))}; load generator {generator}"
     facts = (
         ("Processor", f"{host.cpu_model}, {host.cores} cores{smt}"),
         ("Cores used", f"{cores}{' (shared)' if run.cores.shared else ''}"),
@@ -74,8 +161,8 @@ def machine(run: Run) -> tuple[tuple[str, str], ...]:
 
 def trials(summary: Summary) -> str:
     """How many trials there were and what became of them."""
-    lost = summary.trials_total - summary.trials_counted - summary.trials_rejected
-    text = f"{summary.trials_counted} of {summary.trials_total} trials count"
+    lost = summary.trials_total - summary.trials_valid - summary.trials_rejected
+    text = f"{summary.trials_valid} of {summary.trials_total} trials count"
     if summary.trials_rejected:
         text += f", {summary.trials_rejected} disturbed by the machine"
     return text + (f", {lost} failed or invalid" if lost else "")

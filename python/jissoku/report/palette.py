@@ -1,30 +1,35 @@
-"""Colours: of the arms, the same ones in every plot, and of the page's theme."""
+"""How targets are distinguished: by style-sheet classes and shapes, the same everywhere."""
 
 from jissoku.model import Summary
 
-# Paul Tol's "bright" scheme, told apart by all common kinds of colour vision and on both themes;
-# his grey is the floor's. Beyond six arms the dashes differ.
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#aa3377", "#ccbb44", "#66ccee")
-FLOOR_COLOUR = "#999999"
-DASHES = ("solid", "dash", "dashdot", "longdash")
-USER = COLOURS[0]
-
-# Stand-ins for colours that follow the page's theme; its script puts the real ones in their place.
-INK, MUTED, SOFT = "#010101", "#010102", "#010103"
-THEME = {INK: "--ink", MUTED: "--muted", SOFT: "--soft"}
+# Of the style sheet's `c0` to `c5`, which are Paul Tol's "bright" scheme with more contrast.
+COLOURS = 6
+DASHES = 4
+SHAPES = ("dot", "square", "up", "diamond", "down", "crossed")
+FLOOR = "floor"
 
 
-def colour(summary: Summary, name: str) -> str:
-    """The arm's colour in every plot."""
-    if name == summary.run.floor:
-        return FLOOR_COLOUR
+def style(index: int) -> str:
+    """Classes of a series: its colour, and its dashes once the colours are used up."""
+    dashes = index // COLOURS % DASHES
+    return f"c{index % COLOURS}" + (f" dash{dashes}" if dashes else "")
+
+
+def shape(index: int) -> str:
+    """Of a series' points; together with the colour it is unique up to the 36th."""
+    return SHAPES[(index + index // COLOURS) % len(SHAPES)]
+
+
+def arm_style(summary: Summary, name: str) -> str:
+    """The arm's classes in every figure; the floor has its own."""
+    return FLOOR if name == summary.run.floor else style(_index(summary, name))
+
+
+def arm_shape(summary: Summary, name: str) -> str:
+    """The arm's shape in every figure of lines."""
+    return "small" if name == summary.run.floor else shape(_index(summary, name))
+
+
+def _index(summary: Summary, name: str) -> int:
     names = [arm.name for arm in summary.run.arms if arm.name != summary.run.floor]
-    return COLOURS[names.index(name) % len(COLOURS)]
-
-
-def dash(summary: Summary, name: str) -> str:
-    """Tells lines apart once the colours are used up; the floor is dotted."""
-    if name == summary.run.floor:
-        return "dot"
-    names = [arm.name for arm in summary.run.arms if arm.name != summary.run.floor]
-    return DASHES[names.index(name) // len(COLOURS) % len(DASHES)]
+    return names.index(name)

@@ -7,10 +7,10 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jissoku.model import SweepSummary, Weight
+from jissoku.model import Severity, SweepSummary
 from jissoku.report import sweep_tables as tables
 from jissoku.report.json import rounded
-from jissoku.report.scrub import scrubbed
+from jissoku.report.sanitize import sanitized
 from jissoku.report.tables import Table
 from jissoku.report.text import STYLES, plain
 
@@ -24,40 +24,42 @@ def sweep_to_text(summary: SweepSummary, *, width: int = 100) -> str:
 
 def sweep_renderable(summary: SweepSummary) -> RenderableType:
     """The same for a rich console, which chooses width and colours."""
-    summary = scrubbed(summary)
+    summary = sanitized(summary)
     parts: list[RenderableType] = []
-    for flag in summary.flags:
-        if flag.weight is not Weight.NOTE:
-            parts.append(Text.assemble((f"{flag.weight}: {flag.title}", STYLES[flag.weight])))
-            parts.append(Padding(Text(flag.text), (0, 0, 0, 2)))
-    for found in summary.climbs:
+    for warning in summary.warnings:
+        if warning.severity is not Severity.NOTE:
+            parts.append(
+                Text.assemble((f"{warning.severity}: {warning.title}", STYLES[warning.severity]))
+            )
+            parts.append(Padding(Text(warning.text), (0, 0, 0, 2)))
+    for found in summary.targets:
         parts.append(Text(f"{found.sentence}.", style="bold"))
-        if found.rungs:
-            parts.append(_drawn(tables.climb(summary, found)))
+        if found.results:
+            parts.append(_drawn(tables.target_table(summary, found)))
         parts += [Padding(Text(text, style="dim"), (0, 0, 0, 2)) for text in tables.remarks(found)]
         parts.append(Text(""))
     for title, numbers in (
-        ("The law of each", tables.laws(summary)),
-        ("Forecasts", tables.forecasts(summary)),
+        ("Fitted scalability model", tables.models(summary)),
+        ("Forecasts", tables.predictions(summary)),
     ):
         if numbers.rows:
             parts += [Text(title, style="bold"), _drawn(numbers)]
-    parts.append(Text(f"{asked(summary)}.", style="dim"))
-    for flag in summary.flags:
-        if flag.weight is Weight.NOTE:
-            parts.append(Text(f"{flag.weight}: {flag.title}. {flag.text}", style="dim"))
+    parts.append(Text(f"{describe_sweep(summary)}.", style="dim"))
+    for warning in summary.warnings:
+        if warning.severity is Severity.NOTE:
+            parts.append(Text(f"{warning.severity}: {warning.title}. {warning.text}", style="dim"))
     return Group(*parts)
 
 
-def asked(summary: SweepSummary) -> str:
+def describe_sweep(summary: SweepSummary) -> str:
     """The sweep in one line."""
     work, sweep = summary.run.workload, summary.sweep
-    levels = sorted({rung.level for found in summary.climbs for rung in found.rungs})
+    levels = sorted({result.level for found in summary.targets for result in found.results})
     over = f"{sweep.axis} over {', '.join(f'{level:,}' for level in levels)}"
     load = "" if sweep.axis == "connections" else f", {work.connections} connections"
     return (
         f"{work.method} {work.path}, {over}{load}, {sweep.blocks} blocks in random order;"
-        f" {summary.trials_counted} of {summary.trials_total} trials count"
+        f" {summary.trials_valid} of {summary.trials_total} trials count"
         + (f", {summary.trials_rejected} disturbed by the machine"
            if summary.trials_rejected else "")
     )  # fmt: skip
@@ -81,23 +83,23 @@ def _drawn(numbers: Table) -> RenderableType:
 
 def sweep_to_markdown(summary: SweepSummary) -> str:
     """The same as Markdown."""
-    summary = scrubbed(summary)
+    summary = sanitized(summary)
     lines = [f"# A sweep over {summary.sweep.axis}", ""]
-    for flag in summary.flags:
-        lines += [f"**{_cell(flag.title)}.** {_cell(flag.text)}", ""]
-    for found in summary.climbs:
+    for warning in summary.warnings:
+        lines += [f"**{_cell(warning.title)}.** {_cell(warning.text)}", ""]
+    for found in summary.targets:
         lines += [f"## {_cell(found.arm.name)}", "", f"{_cell(found.sentence)}.", ""]
-        if found.rungs:
-            lines += _table(tables.climb(summary, found))
+        if found.results:
+            lines += _table(tables.target_table(summary, found))
         remarks = [f"* {_cell(text)}" for text in tables.remarks(found)]
         lines += [*remarks, ""] if remarks else []
     for title, numbers in (
-        ("The law of each", tables.laws(summary)),
-        ("Forecasts", tables.forecasts(summary)),
+        ("Fitted scalability model", tables.models(summary)),
+        ("Forecasts", tables.predictions(summary)),
     ):
         if numbers.rows:
             lines += [f"## {title}", "", *_table(numbers)]
-    return "\n".join([*lines, f"{asked(summary)}.", ""])
+    return "\n".join([*lines, f"{describe_sweep(summary)}.", ""])
 
 
 def _table(numbers: Table) -> list[str]:
@@ -117,6 +119,6 @@ def _cell(text: str) -> str:
 
 def sweep_to_json(summary: SweepSummary) -> str:
     """One object of schema `jissoku.sweep-summary/1`, indented, with a line end."""
-    plain = rounded(msgspec.to_builtins(scrubbed(summary)))
+    plain = rounded(msgspec.to_builtins(sanitized(summary)))
     text = msgspec.json.format(msgspec.json.encode(plain, order="deterministic"), indent=2)
     return text.decode() + "\n"

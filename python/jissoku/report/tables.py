@@ -1,146 +1,200 @@
-"""The numbers, as rows of text: the same ones under every plot and in every format."""
+"""The numbers of the arms, as rows of text: the same ones under every plot and in every format."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jissoku.model import Comparison, Standing, Status, Summary
+from jissoku.model import ArmSummary, Load, LoadPoint, MeasurementStatus, Summary
 from jissoku.report import format as fmt
+from jissoku.report.metric_words import join_names
+
+PERCENTILES = ("p50", "p90", "p99", "p99.9")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A header and rows of the same length; the first column is left-aligned, and what is told."""
+    """A header and rows of the same length; the first column is left-aligned."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-def ranking(summary: Summary) -> Table:
-    """One row per arm: everything that fits on a line."""
-    unit = fmt.unit_name(summary)
-    header = (
-        "rank",
-        "target",
-        f"{fmt.TIMES} {unit}" if unit else "multiple",
-        "CPU/req",
-        "rate",
-        "bound",
-        "p50",
-        "p99",
-        "memory",
-    )
-    return Table(
-        header=header, rows=tuple(_ranking_row(known, summary.unit) for known in summary.standings)
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadTable:
+    """All arms at one load.
+
+    Attributes:
+        is_main: Whether this is the load that everything else is sorted by.
+        remarks: Sentences about arms that are not in the table.
+    """
+
+    load: Load
+    title: str
+    is_main: bool
+    table: Table
+    remarks: tuple[str, ...]
 
 
-def _ranking_row(known: Standing, unit: str) -> tuple[str, ...]:
-    if known.status is not Status.MEASURED:
-        return (fmt.NOTHING, known.arm.name, str(known.status), *[fmt.NOTHING] * 6)
-    return (
-        fmt.NOTHING if known.rank is None else str(known.rank),
-        known.arm.name,
-        _multiple_text(known, unit),
-        fmt.duration(known.cost_ns.value) if known.cost_ns else fmt.NOTHING,
-        fmt.rate(known.rate_rps.value) if known.rate_rps else fmt.NOTHING,
-        short_bound(known) if known.rate_rps else fmt.NOTHING,
-        percentile(known, "p50"),
-        percentile(known, "p99"),
-        fmt.NOTHING if known.rss_bytes is None else fmt.size(known.rss_bytes),
+def at_loads(summary: Summary) -> tuple[LoadTable, ...]:
+    """One table per load, lightest first."""
+    return tuple(
+        LoadTable(
+            load=load,
+            title=load.text[:1].upper() + load.text[1:],
+            is_main=load == summary.main_load,
+            table=_at_load(summary, load),
+            remarks=tuple(_not_measured(summary, load)),
+        )
+        for load in summary.loads
     )
 
 
-def _multiple_text(known: Standing, unit: str) -> str:
-    if known.multiple is None:
+def measured_at(summary: Summary, load: Load | None) -> list[tuple[ArmSummary, LoadPoint]]:
+    """Arms with what is known of them at a load: cheapest first, those without a cost last."""
+    found = [(s, point) for s in summary.arm_summaries if (point := s.at(load)) is not None]
+    return sorted(found, key=lambda known: cost_order(known[1]))
+
+
+def cost_order(point: LoadPoint) -> float:
+    """Sorts points by cost."""
+    return point.cost_ns.value if point.cost_ns else float("inf")
+
+
+def _at_load(summary: Summary, load: Load) -> Table:
+    """Columns that would be empty are left out, and the source where all points share one."""
+    known = measured_at(summary, load)
+    columns = {
+        "rank": [fmt.NOTHING if p.rank is None else str(p.rank) for _, p in known],
+        "target": [s.arm.name for s, _ in known],
+        "CPU per request (\N{MICRO SIGN}s)": [fmt.micro(p.cost_ns) for _, p in known],
+    }
+    if summary.unit:
+        columns[f"{fmt.TIMES} {fmt.unit_name(summary)}"] = [
+            _relative_cost_text(s, p, summary.unit) for s, p in known
+        ]
+    columns |= {label: [percentile(p, label) for _, p in known] for label in ("p50", "p99")}
+    if any(p.background_fraction is not None for _, p in known):
+        columns["background"] = [share(p.background_fraction) for _, p in known]
+    if len({p.source for _, p in known}) > 1:
+        columns["measured"] = [str(p.source) for _, p in known]
+    return Table(header=tuple(columns), rows=tuple(zip(*columns.values(), strict=True)))
+
+
+def _not_measured(summary: Summary, load: Load) -> Iterator[str]:
+    """Who is not in the table of a load, and why; who failed altogether stands elsewhere."""
+    slow = [s.arm.name for s in summary.arm_summaries if load in s.unreached]
+    if slow:
+        verb = "does" if len(slow) == 1 else "do"
+        yield f"{join_names(slow)} {verb} not reach {load.text}."
+    lost = [
+        s.arm.name
+        for s in summary.arm_summaries
+        if s.arm.name not in slow and s.at(load) is None and s.status is MeasurementStatus.MEASURED
+    ]
+    if lost:
+        yield f"No figure at this load: {join_names(lost)}."
+
+
+def _relative_cost_text(known: ArmSummary, point: LoadPoint, unit: str) -> str:
+    if point.relative_cost is None:
         return fmt.NOTHING
-    return "1" if known.arm.name == unit else known.multiple.text
+    return "1" if known.arm.name == unit else point.relative_cost.text
 
 
-def short_bound(known: Standing) -> str:
-    """What a closed-loop rate was bound by, in one word."""
-    return str(known.bound).removesuffix("-bound").removeprefix("bound ").removesuffix(" bound")
-
-
-def percentile(known: Standing, label: str) -> str:
+def percentile(point: LoadPoint, label: str) -> str:
     """One latency percentile; a dash where too few answers lie above it."""
-    for found in known.percentiles:
+    for found in point.percentiles:
         if found.label == label:
             value = found.estimate_ns.value if found.estimate_ns else found.median_ns
             return fmt.duration(value)
     return fmt.NOTHING
 
 
-def verdicts(comparisons: Sequence[Comparison]) -> Table:
-    """One row per pair: ratio, verdict, and how sure."""
+def share(fraction: float | None) -> str:
+    """A small fraction in per cent."""
+    if fraction is None:
+        return fmt.NOTHING
+    return "0 %" if fraction < 0.0005 else f"{100 * fraction:.1f} %"
+
+
+def facts(summary: Summary) -> Table:
+    """What does not depend on a load, one row per arm."""
     header = (
-        "target", "against", "ratio of CPU", "verdict", "proven", "from", "blocks",
-        "p (Holm)", "p (sign flip)", "Hodges-Lehmann", "solo check",
-    )  # fmt: skip
-    return Table(header=header, rows=tuple(_verdict_row(found) for found in comparisons))
-
-
-def _verdict_row(found: Comparison) -> tuple[str, ...]:
-    return (
-        found.arm,
-        found.against,
-        fmt.ratio(found.ratio),
-        str(found.verdict),
-        "yes" if found.proven else "no",
-        f"{found.source} ({found.through})" if found.through else str(found.source),
-        str(found.ratio.blocks) if found.ratio else fmt.NOTHING,
-        _p(found.p_holm),
-        _p(found.p_sign_flip),
-        fmt.ratio(found.robust),
-        fmt.ratio(found.solo),
+        "target",
+        "closed-loop rate",
+        "bound",
+        f"capacity ({summary.run.objective})" if summary.run.objective else "capacity",
+        "memory",
+        "version",
+    )
+    rows = tuple(_facts_row(known) for known in summary.arm_summaries)
+    searched = any(known.capacity_rps for known in summary.arm_summaries)
+    kept = [i for i in range(len(header)) if i != 3 or searched]
+    return Table(
+        header=tuple(header[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in rows),
     )
 
 
-def _p(value: float | None) -> str:
-    if value is None:
-        return fmt.NOTHING
-    return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
+def _facts_row(known: ArmSummary) -> tuple[str, ...]:
+    version = known.arm.version or fmt.NOTHING
+    if known.status is not MeasurementStatus.MEASURED:
+        return (known.arm.name, str(known.status), *[fmt.NOTHING] * 3, version)
+    return (
+        known.arm.name,
+        fmt.rate(known.rate_rps.value) if known.rate_rps else fmt.NOTHING,
+        short_bottleneck(known) if known.rate_rps else fmt.NOTHING,
+        fmt.rate_range(known.capacity_rps),
+        fmt.NOTHING if known.rss_bytes is None else fmt.size(known.rss_bytes),
+        version,
+    )
 
 
-def costs(summary: Summary) -> Table:
-    """CPU per request, absolute and as multiples, with what each was measured at."""
+def short_bottleneck(known: ArmSummary) -> str:
+    """What a closed-loop rate was bound by, in one word."""
+    return (
+        str(known.bottleneck).removesuffix("-bound").removeprefix("bound ").removesuffix(" bound")
+    )
+
+
+def costs(summary: Summary, load: Load | None = None) -> Table:
+    """CPU per request at one load or at every one, absolute and as multiples."""
     unit = fmt.unit_name(summary) or "the unit"
-    header = ("target", f"multiple of {unit}", "CPU per request", "at", "connections", "blocks",
-              "sd of the log")  # fmt: skip
+    header = (
+        "target", "load", "CPU per request", f"multiple of {unit}", "blocks", "sd of the log",
+    )  # fmt: skip
     rows = []
-    for known in summary.standings:
-        cost, multiple = known.cost_ns, known.multiple
-        spread = multiple.spread if multiple and multiple.spread else None
-        rows.append((
-            known.arm.name,
-            "1" if known.arm.name == summary.unit else fmt.ratio(multiple),
-            fmt.interval(cost, "duration"),
-            at_rate(known.cost_rate_rps) if cost else fmt.NOTHING,
-            str(known.connections) if cost else fmt.NOTHING,
-            str(cost.blocks) if cost else fmt.NOTHING,
-            fmt.NOTHING if spread is None else f"{100 * spread:.2f} %",
-        ))  # fmt: skip
+    for known in summary.arm_summaries:
+        for point in known.points:
+            if load not in {None, point.load}:
+                continue
+            cost, multiple = point.cost_ns, point.relative_cost
+            spread = multiple.sd_log if multiple and multiple.sd_log else None
+            rows.append((
+                known.arm.name,
+                fmt.offered(point.load),
+                fmt.interval(cost, "duration"),
+                "1" if known.arm.name == summary.unit else fmt.ratio(multiple),
+                str(cost.blocks) if cost else fmt.NOTHING,
+                fmt.NOTHING if spread is None else f"{100 * spread:.2f} %",
+            ))  # fmt: skip
     return Table(header=header, rows=tuple(rows))
 
 
-def at_rate(rate_rps: int | None) -> str:
-    """The offered rate; the closed loop offers none."""
-    return "closed loop" if rate_rps is None else f"{rate_rps:,}/s"
-
-
 def blocks(summary: Summary) -> Table:
-    """Every block's multiple, one column per arm."""
-    drawn = [known for known in summary.standings if known.multiples]
-    numbers = sorted({dot.block for known in drawn for dot in known.multiples})
-    found = {(k.arm.name, dot.block): dot.value for k in drawn for dot in k.multiples}
-    names = [known.arm.name for known in drawn]
+    """Every block's multiple at the main load, one column per arm."""
+    drawn = [(s.arm.name, p.relative_costs) for s, p in measured_at(summary, summary.main_load)]
+    drawn = [(name, values) for name, values in drawn if values]
+    numbers = sorted({dot.block for _, values in drawn for dot in values})
+    found = {(name, dot.block): dot.value for name, values in drawn for dot in values}
+    names = [name for name, _ in drawn]
     rows = tuple(
-        (str(number + 1), *(_multiple(found.get((name, number))) for name in names))
+        (str(number + 1), *(_relative_cost(found.get((name, number))) for name in names))
         for number in numbers
     )
     return Table(header=("block", *names), rows=rows)
 
 
-def _multiple(value: float | None) -> str:
+def _relative_cost(value: float | None) -> str:
     return fmt.NOTHING if value is None else fmt.significant(value, 4)
 
 
@@ -148,8 +202,8 @@ def splits(summary: Summary) -> Table:
     """User and system part of the CPU time, in the closed loop."""
     rows = tuple(
         (known.arm.name, fmt.percent(known.user_fraction), fmt.percent(1 - known.user_fraction))
-        for known in summary.standings
-        if known.cost_ns and known.user_fraction is not None
+        for known in summary.arm_summaries
+        if known.user_fraction is not None
     )
     return Table(header=("target", "user", "system"), rows=rows)
 
@@ -157,27 +211,48 @@ def splits(summary: Summary) -> Table:
 def rates(summary: Summary) -> Table:
     """Closed-loop rates and what bound them."""
     rows = tuple(
-        (s.arm.name, fmt.interval(s.rate_rps, "rate"), str(s.bound), str(s.rate_rps.blocks))
-        for s in summary.standings
+        (s.arm.name, fmt.interval(s.rate_rps, "rate"), str(s.bottleneck), str(s.rate_rps.blocks))
+        for s in summary.arm_summaries
         if s.rate_rps
     )
     return Table(header=("target", "requests per second", "bound by", "trials"), rows=rows)
 
 
-def latencies(summary: Summary) -> Table:
-    """Percentiles from solo trials at one rate each."""
-    labels = ("p50", "p90", "p99", "p99.9")
+def capacities(summary: Summary) -> Table:
+    """Highest rates that met the run's objective."""
     rows = tuple(
-        (s.arm.name, at_rate(s.latency_rate_rps), *(percentile(s, label) for label in labels))
-        for s in summary.standings
-        if s.percentiles
+        (s.arm.name, fmt.interval(s.capacity_rps, "rate"), str(s.capacity_rps.blocks))
+        for s in summary.arm_summaries
+        if s.capacity_rps
     )
-    return Table(header=("target", "at", *labels), rows=rows)
+    return Table(
+        header=("target", f"highest rate with {summary.run.objective}", "trials"), rows=rows
+    )
+
+
+def latencies(summary: Summary, load: Load | None = None) -> Table:
+    """Percentiles at one load or at every one, from the time at which a request was due."""
+    rows = tuple(
+        (known.arm.name, fmt.offered(p.load), *(_percentile_range(p, one) for one in PERCENTILES))
+        for known in summary.arm_summaries
+        for p in known.points
+        if p.percentiles and load in {None, p.load}
+    )
+    return Table(header=("target", "load", *PERCENTILES), rows=rows)
+
+
+def _percentile_range(point: LoadPoint, label: str) -> str:
+    for found in point.percentiles:
+        if found.label == label and found.estimate_ns:
+            return fmt.interval(found.estimate_ns, "duration")
+    return percentile(point, label)
 
 
 def memory(summary: Summary) -> Table:
     """Resident memory of all processes of a target."""
     rows = tuple(
-        (s.arm.name, fmt.size(s.rss_bytes)) for s in summary.standings if s.rss_bytes is not None
+        (s.arm.name, fmt.size(s.rss_bytes))
+        for s in summary.arm_summaries
+        if s.rss_bytes is not None
     )
     return Table(header=("target", "resident memory"), rows=rows)

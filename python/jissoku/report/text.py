@@ -1,6 +1,7 @@
 """The report for a terminal."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -9,16 +10,24 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jissoku.model import Comparison, Summary, Verdict, Weight
-from jissoku.report import method, tables
-from jissoku.report.scrub import scrubbed
+from jissoku.model import Comparison, Load, Metric, Severity, Summary, Verdict
+from jissoku.report import format as fmt, method, metric_words, tables, verdicts
+from jissoku.report.metric_words import join_names
+from jissoku.report.sanitize import sanitized
 
-STYLES = {Weight.PROBLEM: "bold red", Weight.CAUTION: "yellow", Weight.NOTE: "dim"}
+STYLES = {Severity.PROBLEM: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 DETAIL_LINES_MAX = 8
 
-# Narrower terminals get the first columns of the ranking; the rest is in the other reports.
+# Narrower terminals get the first columns of each table; the rest is in the other reports.
 WIDTH_FOR_ALL = 100
-COLUMNS_FIRST = 6
+LOAD_FIRST = 4
+FACTS_FIRST = 4
+
+# With more loads than this, the terminal shows the lightest, the main one and the heaviest.
+LOADS_MAX = 3
+
+LEFT = {"target", "bound", "version", "measured"}
+FOLDED = {"target", "version"}
 
 
 def to_text(summary: Summary, *, width: int = 100) -> str:
@@ -45,7 +54,7 @@ def plain(report: RenderableType, *, width: int) -> str:
 
 def renderable(summary: Summary) -> RenderableType:
     """The same for a rich console, which chooses width and colours."""
-    return Report(scrubbed(summary))
+    return Report(sanitized(summary))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,42 +66,74 @@ class Report:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         summary = self.summary
         yield Text(summary.headline, style="bold")
+        for sentence in summary.advice:
+            yield Text(sentence)
         yield Text("")
-        yield from _flags(summary, Weight.PROBLEM, Weight.CAUTION)
-        yield _ranking(summary, options.max_width)
+        yield from _warnings(summary, Severity.PROBLEM, Severity.WARNING)
+        yield from _loads(summary, options.max_width)
+        yield Text("Every target", style="bold")
+        yield _drawn(tables.facts(summary), options.max_width, FACTS_FIRST)
         yield from _verdicts(summary)
-        yield Text(f"{method.asked(summary.run)}; {method.trials(summary)}.", style="dim")
+        yield from _controls(summary)
+        yield Text(f"{method.describe_load(summary.run)}; {method.trials(summary)}.", style="dim")
         yield Text("")
-        yield from _flags(summary, Weight.NOTE)
+        yield from _warnings(summary, Severity.NOTE)
 
 
-def _flags(summary: Summary, *weights: Weight) -> list[RenderableType]:
+def _warnings(summary: Summary, *weights: Severity) -> list[RenderableType]:
     found: list[RenderableType] = []
-    for flag in summary.flags:
-        if flag.weight not in weights:
+    for warning in summary.warnings:
+        if warning.severity not in weights:
             continue
-        style = STYLES[flag.weight]
-        found.append(Text.assemble((f"{flag.weight}: {flag.title}", style)))
-        if flag.text:
-            found.append(Padding(Text(flag.text), (0, 0, 0, 2)))
-        if flag.detail:
-            lines = flag.detail.rstrip("\n").split("\n")[-DETAIL_LINES_MAX:]
+        style = STYLES[warning.severity]
+        found.append(Text.assemble((f"{warning.severity}: {warning.title}", style)))
+        if warning.text:
+            found.append(Padding(Text(warning.text), (0, 0, 0, 2)))
+        if warning.detail:
+            lines = warning.detail.rstrip("\n").split("\n")[-DETAIL_LINES_MAX:]
             said = Text("\n".join(f"| {line}" for line in lines), style="dim")
             found.append(Padding(said, (0, 0, 0, 2)))
     return [*found, Text("")] if found else []
 
 
-def _ranking(summary: Summary, width: int) -> RenderableType:
-    numbers = tables.ranking(summary)
-    shown = range(len(numbers.header)) if width >= WIDTH_FOR_ALL else range(COLUMNS_FIRST)
+def _shown(summary: Summary) -> tuple[Load, ...]:
+    """All loads where they are few; else the lightest, the main one and the heaviest."""
+    if len(summary.loads) <= LOADS_MAX:
+        return summary.loads
+    kept = {summary.loads[0], summary.main_load, summary.loads[-1]}
+    return tuple(load for load in summary.loads if load in kept)
+
+
+def _loads(summary: Summary, width: int) -> list[RenderableType]:
+    """A table per load."""
+    found: list[RenderableType] = []
+    shown = _shown(summary)
+    for known in tables.at_loads(summary):
+        if known.load not in shown:
+            continue
+        found.append(Text(known.title, style="bold"))
+        if known.table.rows:
+            found.append(_drawn(known.table, width, LOAD_FIRST))
+        found += [Text(remark, style="dim") for remark in known.remarks]
+        found.append(Text(""))
+    others = [fmt.offered(load) for load in summary.loads if load not in shown]
+    if others:
+        text = f"Measured at {join_names(others)}, too: see the Markdown or HTML report."
+        found += [Text(text, style="dim"), Text("")]
+    return found
+
+
+def _drawn(numbers: tables.Table, width: int, first: int) -> RenderableType:
+    """A table; of a narrow one only the first columns."""
+    shown = range(len(numbers.header)) if width >= WIDTH_FOR_ALL else range(first)
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for index in shown:
-        left = numbers.header[index] in ("target", "bound")
+        name = numbers.header[index]
         drawn.add_column(
-            Text(numbers.header[index]),
-            justify="left" if left else "right",
+            Text(name),
+            justify="left" if name in LEFT else "right",
             overflow="fold",
-            no_wrap=numbers.header[index] != "target",
+            no_wrap=name not in FOLDED,
         )
     for row in numbers.rows:
         drawn.add_row(*(Text(row[index]) for index in shown))
@@ -100,32 +141,79 @@ def _ranking(summary: Summary, width: int) -> RenderableType:
 
 
 def _verdicts(summary: Summary) -> list[RenderableType]:
-    """Against the baseline in full; other pairs only where there are few."""
-    against = [c for c in summary.comparisons if c.against == summary.run.baseline]
+    """Against the baseline: cost at the loads shown, latency at the main one, capacity."""
     found: list[RenderableType] = []
-    for comparison in against:
-        found.append(Padding(_verdict(comparison), (0, 0, 0, 2)))
-        # Without a ratio the sentence itself gives the reason.
-        remarks = comparison.remarks if comparison.ratio else ()
-        found += [Padding(Text(remark, style="dim"), (0, 0, 0, 4)) for remark in remarks]
-    if found:
-        shared = [c.rates_rps[0] for c in against if len(c.rates_rps) == 1]
-        rates = ", ".join(dict.fromkeys(map(tables.at_rate, shared)))
-        title = f"Against {summary.run.baseline}, by CPU per request" + (rates and f", at {rates}")
-        found = [Text(title, style="bold"), *found, Text("")]
+    shown = {
+        Metric.COST: _shown(summary),
+        Metric.P50: (summary.main_load,),
+        Metric.P99: (summary.main_load,),
+    }
+    for metric, title in metric_words.METRIC_NAMES.items():
+        text = [
+            comparison
+            for comparison in verdicts.against(summary, metric)
+            if metric not in shown or not summary.loads or comparison.load in shown[metric]
+        ]
+        if text:
+            found.append(Text(f"{title}, against {summary.run.baseline}", style="bold"))
+            found += [_verdict_rows(text), *_remarks(text), Text("")]
     return found
 
 
-def _verdict(comparison: Comparison) -> Text:
-    colour = {
-        Verdict.FASTER: "green",
-        Verdict.SLIGHTLY_FASTER: "green",
-        Verdict.SLOWER: "magenta",
-        Verdict.SLIGHTLY_SLOWER: "magenta",
-        Verdict.FAILED: "bold red",
-        Verdict.INVALID: "bold red",
-        Verdict.INTERFERENCE: "yellow",
-    }.get(comparison.verdict, "")
-    text = Text(f"{comparison.sentence}.")
-    text.highlight_words([f": {comparison.verdict}"], colour)
-    return text
+def _verdict_rows(text: Sequence[Comparison]) -> RenderableType:
+    """One line per pair that has a ratio; the sentences are in the other reports."""
+    drawn = RichTable.grid(padding=(0, 2, 0, 0), pad_edge=True)
+    drawn.add_column(overflow="fold")
+    for justify in ("right", "right", "left", "left"):
+        drawn.add_column(justify=justify, no_wrap=True)
+    for found in text:
+        if found.ratio is not None:
+            said = metric_words.verdict_text(found.metric, found.verdict)
+            load = "" if found.metric in metric_words.OVERALL else fmt.offered(found.load)
+            cells = (f"  {found.arm}", load, fmt.ratio(found.ratio))
+            drawn.add_row(
+                *map(Text, cells), Text(said, style=_colour(found)), Text(_certainty(found))
+            )
+    return drawn
+
+
+def _certainty(found: Comparison) -> str:
+    """Whether a verdict is proven, what it would take to decide, and whether a check disagrees."""
+    text = "proven" if found.proven else ""
+    if found.verdict is Verdict.INCONCLUSIVE and found.blocks_needed:
+        text = f"{found.blocks_needed} more blocks may decide"
+    return f"{text} {metric_words.WARNING}".lstrip() if metric_words.disagreements(found) else text
+
+
+def _remarks(told: Sequence[Comparison]) -> list[RenderableType]:
+    """Without a ratio the sentence gives the reason; else remarks and checks that disagree."""
+    found: list[RenderableType] = []
+    shared: dict[tuple[str, str], list[str]] = {}
+    for one in told:
+        if one.ratio is None:
+            text = Text(f"{one.sentence}.")
+            text.highlight_words([f": {one.verdict}"], _colour(one))
+            found.append(Padding(text, (0, 0, 0, 2)))
+            continue
+        at = "" if one.metric in metric_words.OVERALL else f" at {fmt.offered(one.load)}"
+        for remark in (*one.remarks, *metric_words.disagreements(one)):
+            shared.setdefault((at, remark), []).append(one.arm)
+    for (at, remark), arms in shared.items():
+        style = "yellow" if remark.startswith(metric_words.WARNING) else "dim"
+        found.append(Padding(Text(f"{join_names(arms)}{at}: {remark}", style=style), (0, 0, 0, 2)))
+    return found
+
+
+def _colour(comparison: Comparison) -> str:
+    if comparison.verdict is Verdict.DISPUTED:
+        return "yellow"
+    tone = metric_words.tone(comparison.metric, comparison.verdict)
+    return {"better": "green", "worse": "magenta", "broken": "bold red"}.get(tone, "")
+
+
+def _controls(summary: Summary) -> list[RenderableType]:
+    """What two copies of the baseline differ by: the noise of this run."""
+    if not summary.aa_control:
+        return []
+    text = ", ".join(f"{fmt.ratio(c.ratio)} at {fmt.offered(c.load)}" for c in summary.aa_control)
+    return [Text(f"A/A control, {summary.run.baseline} against itself: {text}."), Text("")]

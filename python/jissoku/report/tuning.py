@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from jissoku.model import Comparison, Decision, Judged, Remedy, Tuning
+from jissoku.model import Comparison, Decision, KnobResult, Objective, TuningResult
+from jissoku.report import metric_words
 from jissoku.report.format import NOTHING, ratio, significant
 from jissoku.report.json import rounded
-from jissoku.report.scrub import scrubbed
+from jissoku.report.sanitize import sanitized
 
-SHARED = "shared cores: at full load, the target and the stopwatch on all of them"
+SHARED = "shared cores: at full load, the target and the load generator on all of them"
 
 HEADER = ("knob", "alone", "left out of all", "counter per request", "decision")
 GAP = "  "
@@ -18,53 +19,53 @@ COST = "CPU per request"
 TIME = "time per answer"
 
 
-def tuning_to_json(tuning: Tuning) -> str:
+def tuning_to_json(tuning: TuningResult) -> str:
     """One object of schema `jissoku.tuning/1`, indented, with a line end."""
-    plain = rounded(msgspec.to_builtins(scrubbed(tuning)))
+    plain = rounded(msgspec.to_builtins(sanitized(tuning)))
     return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"
 
 
-def tuning_to_text(tuning: Tuning) -> str:
+def tuning_to_text(tuning: TuningResult) -> str:
     """The same for people; the diff stands at its end."""
-    tuning = scrubbed(tuning)
+    tuning = sanitized(tuning)
     lines = [headline(tuning), ""]
-    if tuning.remedies:
+    if tuning.results:
         lines += [
             f"CPU per request of {tuning.target} at {tuning.path}, with 95 % intervals.",
             "Alone is against the configuration as it is, left out of all against all together.",
-            *_stamp(tuning),
+            *_core_warning(tuning),
             "",
-            *_table([HEADER, *map(_row, tuning.remedies)]),
+            *_table([HEADER, *map(_row, tuning.results)]),
             "",
         ]
-        lines += [f"{r.knob.name}: {r.decision}. {_sentence(r)}" for r in tuning.remedies]
+        lines += [f"{r.knob.name}: {r.decision}. {_sentence(r)}" for r in tuning.results]
     lines += [f"{name}: not tried; it {why}." for name, why in tuning.skipped.items()]
     if tuning.all_together:
         lines += ["", f"All of them together: {_effect(tuning.all_together)}."]
-    if tuning.bundle:
-        lines += ["", f"The accepted ones together, on fresh blocks: {_effect(tuning.bundle)}."]
+    if tuning.combined:
+        lines += ["", f"The accepted ones together, on fresh blocks: {_effect(tuning.combined)}."]
     if tuning.full_load:
         lines += [
             "",
             f"At full load, on fresh blocks, {SHARED}: {_effect(tuning.full_load, TIME)}.",
         ]
     if tuning.sandbox:
-        lines += ["", "So that it could run beside the machine's own, in every arm alike:"]
+        lines += ["", "Changed in every arm so that it can run beside the machine's own server:"]
         lines += [f"  {sentence}." for sentence in tuning.sandbox]
     if tuning.diff:
         lines += ["", "What is given up for it:"]
         lines += [
             f"  {r.knob.name}: {' '.join(r.knob.why.split())}"
-            for r in tuning.remedies
+            for r in tuning.results
             if r.knob.name in tuning.kept
         ]
         lines += ["", tuning.diff.rstrip("\n")]
     return "\n".join(lines) + "\n"
 
 
-def headline(tuning: Tuning) -> str:
+def headline(tuning: TuningResult) -> str:
     """The answer in one sentence."""
-    kept = [r.knob.name for r in tuning.remedies if r.decision is Decision.ACCEPTED]
+    kept = [r.knob.name for r in tuning.results if r.decision is Decision.ACCEPTED]
     if not tuning.finished:
         return f"The tuning of {tuning.target} was interrupted: what follows proves nothing yet."
     if tuning.proven:
@@ -74,28 +75,28 @@ def headline(tuning: Tuning) -> str:
     return _nothing(tuning)
 
 
-def _proven(tuning: Tuning) -> Iterator[str]:
+def _proven(tuning: TuningResult) -> Iterator[str]:
     """What was kept, by what it was judged by."""
-    judged = {r.knob.name: r.knob.judged for r in tuning.remedies}
+    judged = {r.knob.name: r.knob.objective for r in tuning.results}
     for by, comparison, what in (
-        (Judged.COST, tuning.bundle, COST),
-        (Judged.RATE, tuning.full_load, TIME),
+        (Objective.COST, tuning.combined, COST),
+        (Objective.RATE, tuning.full_load, TIME),
     ):
         names = [name for name in tuning.kept if judged[name] is by]
         if names and comparison:
             yield f"{' and '.join(names)}, together {_effect(comparison, what)}"
 
 
-def _stamp(tuning: Tuning) -> list[str]:
+def _core_warning(tuning: TuningResult) -> list[str]:
     """Which rows are no CPU per request."""
-    names = [r.knob.name for r in tuning.remedies if r.knob.judged is Judged.RATE]
+    names = [r.knob.name for r in tuning.results if r.knob.objective is Objective.RATE]
     if not names:
         return []
     return [f"Of {' and '.join(names)} it is the time per answer, {SHARED}."]
 
 
-def _nothing(tuning: Tuning) -> str:
-    decisions = {remedy.decision for remedy in tuning.remedies}
+def _nothing(tuning: TuningResult) -> str:
+    decisions = {result.decision for result in tuning.results}
     if not decisions:
         return f"There is nothing to try: every knob of {tuning.target} is as it should be."
     if Decision.UNDECIDED in decisions:
@@ -105,19 +106,19 @@ def _nothing(tuning: Tuning) -> str:
     return f"No knob of {tuning.target} pays for this workload."
 
 
-def _row(remedy: Remedy) -> tuple[str, ...]:
+def _row(result: KnobResult) -> tuple[str, ...]:
     return (
-        remedy.knob.name,
-        ratio(remedy.alone.ratio if remedy.alone else None),
-        ratio(remedy.without.ratio if remedy.without else None),
-        f"{remedy.knob.counter} {_count(remedy.before)} to {_count(remedy.after)}{_by(remedy)}",
-        str(remedy.decision),
+        result.knob.name,
+        ratio(result.alone.ratio if result.alone else None),
+        ratio(result.leave_one_out.ratio if result.leave_one_out else None),
+        f"{result.knob.counter} {_count(result.before)} to {_count(result.after)}{_by(result)}",
+        str(result.decision),
     )
 
 
-def _by(remedy: Remedy) -> str:
+def _by(result: KnobResult) -> str:
     """What the counter is counted by, where it is not the request that the column names."""
-    return "" if remedy.knob.per == "per request" else f" {remedy.knob.per}"
+    return "" if result.knob.counter_unit == "per request" else f" {result.knob.counter_unit}"
 
 
 def _count(value: float | None) -> str:
@@ -125,11 +126,12 @@ def _count(value: float | None) -> str:
 
 
 def _effect(comparison: Comparison, what: str = COST) -> str:
-    return f"{ratio(comparison.ratio)} the {what} ({comparison.verdict})"
+    said = metric_words.verdict_text(comparison.metric, comparison.verdict)
+    return f"{ratio(comparison.ratio)} the {what} ({said})"
 
 
-def _sentence(remedy: Remedy) -> str:
-    sentence = remedy.sentence
+def _sentence(result: KnobResult) -> str:
+    sentence = result.sentence
     return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
 
 

@@ -1,8 +1,8 @@
 """What the records say: pure functions from a run and its trials to estimates and verdicts."""
 
-from jissoku.stats.gate import gates
-from jissoku.stats.precision import is_enough, widest_half_width
+from jissoku.stats.stopping import half_widths, is_enough
 from jissoku.stats.summary import summarise
 from jissoku.stats.sweep import summarise as summarise_sweep
+from jissoku.stats.trial_checks import trial_checks
 
-__all__ = ["gates", "is_enough", "summarise", "summarise_sweep", "widest_half_width"]
+__all__ = ["half_widths", "is_enough", "summarise", "summarise_sweep", "trial_checks"]

@@ -4,35 +4,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jissoku.model import (
-    Answer,
     Comparison,
-    Counts,
+    CounterReadings,
     Decision,
+    Direction,
     Estimate,
     Knob,
-    Moves,
-    Remedy,
+    KnobResult,
+    Metric,
     Run,
     Trial,
     Verdict,
+    VerifiedResponse,
 )
 from jissoku.stats import trial_counters
-from jissoku.stats.compare import Evidence, find
-from jissoku.stats.readings import readings
+from jissoku.stats.compare import compare
+from jissoku.stats.comparison_input import ComparisonInput, loads_of
 from jissoku.stats.screening import is_worth_it
-from jissoku.stats.summary import barred
+from jissoku.stats.summary import excluded_arms
+from jissoku.stats.valid_trials import valid_trials
 
 # A counter has moved when it changed by this part of what it was, and by so much per request: a
 # few calls more or less in some hundred requests are starting and stopping.
-MOVED_PART = 0.1
-MOVED_LEAST = 0.01
+COUNTER_CHANGE_FRACTION = 0.1
+COUNTER_CHANGE_MIN = 0.01
 
 # Not counted among the system calls: what the asking client itself saw.
-SEEN_BY_CLIENT = frozenset({"connections", "segments", "bytes"})
+CLIENT_COUNTERS = frozenset({"connections", "segments", "bytes"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class KnobEvidence:
     """All that is known of one knob.
 
     Attributes:
@@ -43,9 +45,9 @@ class Findings:
 
     knob: Knob
     alone: Comparison
-    without: Comparison | None
-    base: Counts
-    switched: Counts
+    leave_one_out: Comparison | None
+    base: CounterReadings
+    switched: CounterReadings
     same_answers: bool
 
 
@@ -54,147 +56,162 @@ def against_baseline(run: Run, trials: Sequence[Trial]) -> dict[str, Comparison]
 
     The arms are not compared with each other, so a run of many arms stays sharp.
     """
-    evidence = Evidence(run, readings(trials), barred(run, trials))
-    names = [arm.name for arm in run.arms if arm.name not in {run.baseline, run.floor, run.twin}]
-    return {name: find(evidence, name, run.baseline, len(names)).comparison for name in names}
+    loads = loads_of(run, tuple(trials))[-1:]
+    evidence = ComparisonInput(run, valid_trials(trials), excluded_arms(run, trials), loads)
+    names = [
+        arm.name for arm in run.arms if arm.name not in {run.baseline, run.floor, run.aa_control}
+    ]
+    asked = tuple((name, run.baseline) for name in names)
+    found = {one.arm: one for one in compare(evidence, asked) if one.metric is Metric.COST}
+    return {name: found.get(name, _unmeasured(name, run.baseline)) for name in names}
+
+
+def _unmeasured(arm: str, against: str) -> Comparison:
+    reason = "no trial of the two together counts"
+    return Comparison(arm=arm, against=against, verdict=Verdict.INVALID, remarks=(reason,))
 
 
 def same_answers(trials: Sequence[Trial], arms: Sequence[str]) -> bool:
     """Whether status, type and every byte of the body were the same in all of these arms."""
     seen: set[tuple[int, str, str]] = set()
-    for lane in (lane for trial in trials for lane in trial.lanes if lane.arm in arms):
-        if lane.answer is not None:
-            seen.add(_compared(lane.answer))
+    for measurement in (
+        measurement
+        for trial in trials
+        for measurement in trial.measurements
+        if measurement.arm in arms
+    ):
+        if measurement.response is not None:
+            seen.add(_compared(measurement.response))
     return len(seen) == 1
 
 
-def _compared(answer: Answer) -> tuple[int, str, str]:
+def _compared(answer: VerifiedResponse) -> tuple[int, str, str]:
     return answer.status, answer.content_type, answer.body_sha256
 
 
-def reading(counts: Counts, counter: str) -> float | None:
+def counter_value(counts: CounterReadings, counter: str) -> float | None:
     """A counter per request; None when it could not be watched, which is not zero."""
-    if counter in SEEN_BY_CLIENT | trial_counters.ALL:
+    if counter in CLIENT_COUNTERS | trial_counters.ALL:
         return counts.per_request.get(counter)
-    if counts.calls_reason:
+    if counts.syscalls_reason:
         return None
     return counts.per_request.get(counter, 0.0)
 
 
-def has_moved(before: float, after: float, moves: Moves) -> bool:
+def has_changed(before: float, after: float, moves: Direction) -> bool:
     """Whether a counter went where it should, and far enough."""
-    way = before - after if moves is Moves.FALLS else after - before
-    return way >= max(MOVED_LEAST, MOVED_PART * before)
+    way = before - after if moves is Direction.FALLS else after - before
+    return way >= max(COUNTER_CHANGE_MIN, COUNTER_CHANGE_FRACTION * before)
 
 
-def left_out(
+def screened_out(
     knobs: Sequence[Knob],
-    counts: Mapping[str, Counts],
+    counts: Mapping[str, CounterReadings],
     effects: Mapping[str, Estimate] | None,
     minimum_effect: float,
-) -> tuple[Remedy, ...]:
+) -> tuple[KnobResult, ...]:
     """What a first look leaves out: knobs that break the target or surely save nothing.
 
-    Without effects, since too few duets counted, only the broken ones are.
+    Without effects, since too few paired trials counted, only the broken ones are.
     """
     found = []
     for knob in knobs:
         if not counts[knob.name].requests:
-            reason = counts[knob.name].calls_reason
-            found.append(Remedy(knob=knob, decision=Decision.BROKEN, sentence=reason))
+            reason = counts[knob.name].syscalls_reason
+            found.append(KnobResult(knob=knob, decision=Decision.BROKEN, sentence=reason))
         elif effects is not None and not is_worth_it(effects[knob.name], minimum_effect):
             effect = effects[knob.name].text
             sentence = f"in a design of all knobs its own effect on the cost is {effect}"
-            found.append(Remedy(knob=knob, decision=Decision.SCREENED, sentence=sentence))
+            found.append(KnobResult(knob=knob, decision=Decision.SCREENED, sentence=sentence))
     return tuple(found)
 
 
-def decide(found: Sequence[Findings]) -> tuple[Remedy, ...]:
+def decide_knobs(found: Sequence[KnobEvidence]) -> tuple[KnobResult, ...]:
     """Decides about every knob, in the order given.
 
     A knob must pay by itself or beside the others, and of several that pay by themselves and do
     the same thing only the one that pays most is kept.
     """
     first = [_decided(one) for one in found]
-    kept = {remedy.knob.counter for remedy in first if remedy.decision is Decision.ACCEPTED}
-    twice = [remedy for remedy in first if remedy.decision is Decision.REDUNDANT]
-    saved: dict[str, Remedy] = {}
-    for remedy in sorted(twice, key=_cost_alone):
-        if remedy.knob.counter not in kept:
-            kept.add(remedy.knob.counter)
-            saved[remedy.knob.name] = replace(
-                remedy,
+    kept = {result.knob.counter for result in first if result.decision is Decision.ACCEPTED}
+    twice = [result for result in first if result.decision is Decision.REDUNDANT]
+    saved: dict[str, KnobResult] = {}
+    for result in sorted(twice, key=_cost_alone):
+        if result.knob.counter not in kept:
+            kept.add(result.knob.counter)
+            saved[result.knob.name] = replace(
+                result,
                 decision=Decision.ACCEPTED,
-                sentence="pays alone, and is kept for those that do the same beside it",
+                sentence="pays alone, and is kept in place of others with the same effect",
             )
-    return tuple(saved.get(remedy.knob.name, remedy) for remedy in first)
+    return tuple(saved.get(result.knob.name, result) for result in first)
 
 
-def _cost_alone(remedy: Remedy) -> float:
-    ratio = remedy.alone.ratio if remedy.alone else None
+def _cost_alone(result: KnobResult) -> float:
+    ratio = result.alone.ratio if result.alone else None
     return ratio.value if ratio else 1.0
 
 
-def _decided(one: Findings) -> Remedy:
-    before = reading(one.base, one.knob.counter)
-    after = reading(one.switched, one.knob.counter)
+def _decided(one: KnobEvidence) -> KnobResult:
+    before = counter_value(one.base, one.knob.counter)
+    after = counter_value(one.switched, one.knob.counter)
     decision, sentence = _decision(one, before, after)
-    return Remedy(
+    return KnobResult(
         knob=one.knob,
         decision=decision,
         alone=one.alone,
-        without=one.without,
+        leave_one_out=one.leave_one_out,
         before=before,
         after=after,
         sentence=sentence,
     )
 
 
-def _decision(one: Findings, before: float | None, after: float | None) -> tuple[Decision, str]:
-    for comparison in (one.alone, one.without):
+def _decision(one: KnobEvidence, before: float | None, after: float | None) -> tuple[Decision, str]:
+    for comparison in (one.alone, one.leave_one_out):
         if comparison and comparison.verdict in _WITHOUT_FIGURE:
             return _WITHOUT_FIGURE[comparison.verdict], "; ".join(comparison.remarks)
     if not one.same_answers:
         return Decision.DIFFERENT, "the answers are not the same bytes with it and without it"
-    if not _pays(one.alone, Verdict.FASTER) and not _pays_beside(one):
+    if not _pays(one.alone, Verdict.LOWER) and not _pays_among_others(one):
         return _no_gain(one)
-    return _counted(one, before, after) or _beside(one)
+    return _counter_objection(one, before, after) or _among_others(one)
 
 
 # A knob that breaks the server is its own fault, a noisy machine is not.
 _WITHOUT_FIGURE = {Verdict.FAILED: Decision.BROKEN, Verdict.INVALID: Decision.UNDECIDED}
 
 
-def _counted(
-    one: Findings, before: float | None, after: float | None
+def _counter_objection(
+    one: KnobEvidence, before: float | None, after: float | None
 ) -> tuple[Decision, str] | None:
     """What the counter has against an effect that is there; None when it bears it out."""
     counter = one.knob.counter
     if before is None or after is None:
-        reason = one.base.calls_reason or one.switched.calls_reason or "it was not seen"
+        reason = one.base.syscalls_reason or one.switched.syscalls_reason or "it was not seen"
         return (
-            Decision.UNWATCHED,
+            Decision.COUNTER_UNAVAILABLE,
             f"an effect is there, and of {counter} nothing is known: {reason}",
         )
-    if not has_moved(before, after, one.knob.moves):
-        return Decision.UNMOVED, (
-            f"an effect is there, but {counter} {one.knob.per} went from {before:.3g} to"
-            f" {after:.3g}: whatever changed, it was not this"
+    if not has_changed(before, after, one.knob.direction):
+        return Decision.COUNTER_UNCHANGED, (
+            f"an effect is there, but {counter} {one.knob.counter_unit} went from {before:.3g} to"
+            f" {after:.3g}: the counter does not explain the effect"
         )
     return None
 
 
-def _beside(one: Findings) -> tuple[Decision, str]:
+def _among_others(one: KnobEvidence) -> tuple[Decision, str]:
     """Whether what pays is needed beside the others."""
-    if one.without is None or _pays_beside(one):
+    if one.leave_one_out is None or _pays_among_others(one):
         return Decision.ACCEPTED, "its effect and its counter are as predicted"
-    if one.without.verdict is Verdict.INCONCLUSIVE:
-        return Decision.UNDECIDED, _more(one.without, "pays alone; beside the others is undecided")
+    if one.leave_one_out.verdict is Verdict.INCONCLUSIVE:
+        return Decision.UNDECIDED, _more(one.leave_one_out, "pays alone; with the others undecided")
     return Decision.REDUNDANT, "pays alone, and nothing is lost when it is left out of all"
 
 
-def _pays_beside(one: Findings) -> bool:
-    return one.without is not None and _pays(one.without, Verdict.SLOWER)
+def _pays_among_others(one: KnobEvidence) -> bool:
+    return one.leave_one_out is not None and _pays(one.leave_one_out, Verdict.HIGHER)
 
 
 def _pays(comparison: Comparison, verdict: Verdict) -> bool:
@@ -202,17 +219,16 @@ def _pays(comparison: Comparison, verdict: Verdict) -> bool:
     return comparison.verdict is verdict and comparison.proven
 
 
-def _no_gain(one: Findings) -> tuple[Decision, str]:
+def _no_gain(one: KnobEvidence) -> tuple[Decision, str]:
     undecided = [
         comparison
-        for comparison in (one.alone, one.without)
-        if comparison is not None
-        and comparison.verdict in {Verdict.INCONCLUSIVE, Verdict.INTERFERENCE}
+        for comparison in (one.alone, one.leave_one_out)
+        if comparison is not None and comparison.verdict in {Verdict.INCONCLUSIVE, Verdict.DISPUTED}
     ]
     if one.alone in undecided:
         return Decision.UNDECIDED, _more(one.alone, "the interval holds both a gain and none")
     least = 100 * one.alone.minimum_effect
-    return Decision.NO_GAIN, f"no effect above {least:.0f} % was shown, alone or beside the others"
+    return Decision.NO_GAIN, f"no effect above {least:.0f} % was shown, alone or with the others"
 
 
 def _more(comparison: Comparison, sentence: str) -> str:
@@ -221,6 +237,6 @@ def _more(comparison: Comparison, sentence: str) -> str:
     return sentence
 
 
-def holds(bundle: Comparison) -> bool:
+def is_confirmed(bundle: Comparison) -> bool:
     """Whether the accepted knobs together are proven on blocks that chose none of them."""
-    return _pays(bundle, Verdict.FASTER)
+    return _pays(bundle, Verdict.LOWER)

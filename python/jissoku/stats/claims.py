@@ -4,186 +4,255 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
-
-from jissoku.model import Bound, Estimate, Status
-from jissoku.model.experiment import Answered, Claim, ClaimAnswer, Figures, Header, Tested
-from jissoku.stats import figures, multiple
-from jissoku.stats.campaign import is_rejected
-from jissoku.stats.figures import Campaign, Part
-from jissoku.stats.inequality import Link, Quantity, parse, quantity as read_quantity
-from jissoku.stats.standing import count
-from jissoku.stats.verdict import BLOCKS_MIN, BLOCKS_NEEDED_MAX
+from jissoku.model import Bottleneck, CrossCheck, MeasurementStatus
+from jissoku.model.experiment import (
+    BenchmarkOutput,
+    Claim,
+    ClaimResult,
+    ClaimStatus,
+    ExperimentHeader,
+    InequalityResult,
+)
+from jissoku.stats import claim_quantities, estimate, multiplicity
+from jissoku.stats.arm_summary import arm_outcome
+from jissoku.stats.claim_quantities import LogRatioSample, WorkloadTrials
+from jissoku.stats.inequality import Inequality, Quantity, parse, quantity as read_quantity
+from jissoku.stats.run_checks import is_rejected
+from jissoku.stats.verdict import BLOCKS_NEEDED_MAX, VERDICT_BLOCKS_MIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class ClaimData:
     """What claims are answered from; workloads that were not run have no campaign."""
 
-    header: Header
-    campaigns: Mapping[str, Campaign]
-    figures: Mapping[str, Figures] = field(default_factory=dict)
+    header: ExperimentHeader
+    workloads: Mapping[str, WorkloadTrials]
+    benchmarks: Mapping[str, BenchmarkOutput] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class _Spread:
-    """A mean of logarithms from independent workloads, with what its interval needs."""
+class _InequalityTest:
+    """One inequality on its way to an answer.
 
-    mean: float
-    error: float
-    freedom: float
-    blocks: int
-    spread: float
-    allowance: float
+    Attributes:
+        logs: ln(left side / right side, its number included) block by block; empty for counts and
+            where nothing can be had.
+        checks: The same by other ways of measuring, for the ratio of two costs.
+    """
 
-    def half(self, confidence: float, more: float = 1.0) -> float:
-        """Half the interval's width, had there been `more` times the blocks."""
-        freedom = self.freedom * more
-        t = float(stats.t.ppf((1 + confidence) / 2, freedom))
-        return t * self.error / math.sqrt(more) + self.allowance
+    found: InequalityResult
+    link: Inequality
+    logs: tuple[float, ...] = ()
+    checks: tuple[CrossCheck, ...] = ()
 
 
-def answer(known: Known, claim: Claim) -> ClaimAnswer:
-    """Answers one claim: it holds when all its inequalities do, each at its Bonferroni width."""
-    if claim.not_testable:
-        return ClaimAnswer(claim=claim, answer=Answered.NOT_TESTABLE, remarks=(claim.not_testable,))
-    cores = _server_cores(known, claim)
-    if cores < claim.server_cores_min:
-        reason = (
-            f"the server has {cores} {'core' if cores == 1 else 'cores'} here, and the claim is"
-            f" about at least {claim.server_cores_min}"
+def evaluate_claims(known: ClaimData, claims: Sequence[Claim]) -> tuple[ClaimResult, ...]:
+    """Answers all claims of an experiment.
+
+    A claim holds when all its inequalities do. All measured inequalities of the experiment are one
+    family (Holm), and each is decided as every comparison is: Student's t, with which the exact
+    interval of Hodges and Lehmann has to agree, and checks that do not contradict it.
+    """
+    reasons = {claim.name: _not_testable(known, claim) for claim in claims}
+    tests = {
+        claim.name: [_test(known, text, link) for text in claim.test for link in parse(text)]
+        for claim in claims
+        if not reasons[claim.name]
+    }
+    family = [test for found in tests.values() for test in found if test.logs]
+    adjusted = dict(
+        zip(map(id, family), multiplicity.holm([_p(test) for test in family]), strict=True)
+    )
+    return tuple(
+        _claim_result(known, claim, tests[claim.name], adjusted)
+        if claim.name in tests
+        else ClaimResult(
+            claim=claim, status=ClaimStatus.NOT_TESTABLE, remarks=(reasons[claim.name],)
         )
-        return ClaimAnswer(claim=claim, answer=Answered.NOT_TESTABLE, remarks=(reason,))
-    links = [(text, link) for text in claim.test for link in parse(text)]
-    asked = sum(not link.quantities[0].is_count for _, link in links)
-    confidence = multiple.confidence(asked)
-    tests = tuple(_tested(known, text, link, confidence) for text, link in links)
-    return ClaimAnswer(
-        claim=claim, answer=_together(tests), tests=tests, remarks=tuple(_remarks(tests))
+        for claim in claims
     )
 
 
-def _server_cores(known: Known, claim: Claim) -> int:
+def _not_testable(known: ClaimData, claim: Claim) -> str:
+    if claim.not_testable:
+        return claim.not_testable
+    cores = _server_cores(known, claim)
+    if cores >= claim.server_cores_min:
+        return ""
+    return (
+        f"the server has {cores} {'core' if cores == 1 else 'cores'} here, and the claim is"
+        f" about at least {claim.server_cores_min}"
+    )
+
+
+def _claim_result(
+    known: ClaimData,
+    claim: Claim,
+    tests: Sequence[_InequalityTest],
+    adjusted: Mapping[int, float | None],
+) -> ClaimResult:
+    found = tuple(
+        _decided(known, test, adjusted[id(test)], len(adjusted)) if test.logs else test.found
+        for test in tests
+    )
+    return ClaimResult(
+        claim=claim,
+        status=_combined_status(found),
+        inequalities=found,
+        remarks=tuple(_remarks(found)),
+    )
+
+
+def _p(test: _InequalityTest) -> float | None:
+    return estimate.t_test(test.logs) if len(test.logs) >= 2 else None
+
+
+def _server_cores(known: ClaimData, claim: Claim) -> int:
     """As many as the servers have in the claim's workloads; some of those share all cores."""
     names = {
         _workload(known, quantity)
         for text in claim.test
         for link in parse(text)
         for quantity in link.quantities
-        if not quantity.is_figure
+        if not quantity.is_benchmark
     }
-    runs = [known.campaigns[name].run for name in names if name in known.campaigns]
+    runs = [known.workloads[name].run for name in names if name in known.workloads]
     return min((len(run.cores.server) for run in runs), default=len(known.header.cores.server))
 
 
-def _together(tests: Sequence[Tested]) -> Answered:
+def _combined_status(tests: Sequence[InequalityResult]) -> ClaimStatus:
     """One that fails decides; else one that is open; what could not be had is left out."""
-    found = {test.answer for test in tests}
-    for one in (Answered.FAILS, Answered.UNDECIDED, Answered.HOLDS):
+    found = {test.status for test in tests}
+    for one in (ClaimStatus.FAILS, ClaimStatus.UNDECIDED, ClaimStatus.HOLDS):
         if one in found:
             return one
-    return Answered.NOT_TESTABLE
+    return ClaimStatus.NOT_TESTABLE
 
 
-def _remarks(tests: Sequence[Tested]) -> Iterator[str]:
-    lost = [test for test in tests if test.answer is Answered.NOT_TESTABLE]
+def _remarks(tests: Sequence[InequalityResult]) -> Iterator[str]:
+    lost = [test for test in tests if test.status is ClaimStatus.NOT_TESTABLE]
     if lost and len(lost) < len(tests):
-        yield f"{len(lost)} of {len(tests)} parts cannot be tested here, and are left out"
+        yield f"{len(lost)} of {len(tests)} parts cannot be tested here, and are omitted"
 
 
-def _workload(known: Known, quantity: Quantity) -> str:
+def _workload(known: ClaimData, quantity: Quantity) -> str:
     return quantity.workload or known.header.experiment.workload[0].name
 
 
-def _tested(known: Known, text: str, link: Link, confidence: float) -> Tested:
-    blank = Tested(
+def _test(known: ClaimData, text: str, link: Inequality) -> _InequalityTest:
+    blank = InequalityResult(
         text=text,
-        answer=Answered.NOT_TESTABLE,
+        status=ClaimStatus.NOT_TESTABLE,
         bound=link.bound,
         relation=link.relation,
         published=_published(known, link),
     )
     for quantity in link.quantities:
-        lack = _lack(known, quantity)
+        lack = _missing_data(known, quantity)
         if lack is not None:
-            return replace(blank, answer=lack[0], remarks=(lack[1],))
+            return _InequalityTest(replace(blank, status=lack[0], remarks=(lack[1],)), link)
     if all(quantity.is_count for quantity in link.quantities):
-        return _counted(known, link, blank)
+        return _InequalityTest(_counted(known, link, blank), link)
     factor = _factor(known, link)
     if factor is None:
-        remark = "a count in it is 0: no ratio can be had"
-        return replace(blank, answer=Answered.NOT_TESTABLE, remarks=(remark,))
-    parts = list(_parts(known, link))
-    few = min(len(part.logs) for _, part in parts)
-    if few < 2:
-        remark = "fewer than two blocks count: nothing can be said of the spread"
-        needed = BLOCKS_MIN - few
-        return replace(blank, answer=Answered.UNDECIDED, remarks=(remark,), blocks_needed=needed)
-    spread = _spread(parts)
-    spread = replace(spread, mean=spread.mean + math.log(factor))
-    value = _estimate(spread)
-    judged = replace(blank, value=value, measured=value.text)
-    if few < BLOCKS_MIN:
-        remark = f"{few} blocks are too few for an answer: at least {BLOCKS_MIN} are needed"
-        return replace(
-            judged, answer=Answered.UNDECIDED, remarks=(remark,), blocks_needed=BLOCKS_MIN - few
+        return _InequalityTest(
+            replace(blank, remarks=("a count in it is 0: a ratio is undefined",)), link
         )
-    return _judged(known, link, judged, spread, confidence)
+    parts = list(_parts(known, link))
+    logs = [log + math.log(factor) for log in _combined(parts)]
+    if len(logs) < VERDICT_BLOCKS_MIN:
+        remark = f"{len(logs)} blocks are too few: at least {VERDICT_BLOCKS_MIN} are needed"
+        blank = replace(blank, status=ClaimStatus.UNDECIDED, remarks=(remark,))
+        if len(logs) >= 2:
+            value = estimate.geometric_mean(logs)
+            blank = replace(blank, value=value, measured=value.text if value else "")
+        return _InequalityTest(replace(blank, blocks_needed=VERDICT_BLOCKS_MIN - len(logs)), link)
+    value = estimate.geometric_mean(logs)
+    assert value is not None, "six blocks have an interval"
+    shifted = tuple(log - math.log(link.bound) for log in logs)
+    # A check is one of the whole left side only where that is the ratio of two costs.
+    checks = parts[0].checks if len(parts) == 1 and factor == 1 else ()
+    return _InequalityTest(replace(blank, value=value, measured=value.text), link, shifted, checks)
 
 
-def _judged(known: Known, link: Link, blank: Tested, spread: _Spread, confidence: float) -> Tested:
+def _combined(parts: Sequence[LogRatioSample]) -> list[float]:
+    """One logarithm per block; blocks of several workloads are independent, and meet by number."""
+    ordered = [[part.logs[block] for block in sorted(part.logs)] for part in parts]
+    return [sum(logs) for logs in zip(*ordered, strict=False)]
+
+
+def _decided(
+    known: ClaimData, test: _InequalityTest, p_holm: float | None, family: int
+) -> InequalityResult:
     """Holds the interval against the bound; a rate that we held down counts one way only."""
-    away = spread.mean - math.log(link.bound)
-    half = spread.half(confidence)
-    if link.relation == "<":
-        away = -away
-    up, down = _held_down(known, link)
-    if link.relation == "<":
-        up, down = down, up
-    remarks = list(_shares(known, link))
-    if abs(away) > half:
-        wanted = Answered.HOLDS if away > 0 else Answered.FAILS
-        # A rate that the stopwatch held down is less than the truth; it can only add to one side.
-        doubted = down if wanted is Answered.HOLDS else up
-        if not doubted:
-            return replace(blank, answer=wanted, remarks=tuple(remarks))
-        names = ", ".join(sorted({quantity.arm for quantity in doubted}))
-        remarks.append(f"the stopwatch, not the server, held the rate down: {names}")
-        return replace(blank, answer=Answered.UNDECIDED, remarks=tuple(remarks))
-    needed = _blocks_needed(spread, abs(away), confidence)
-    return replace(blank, answer=Answered.UNDECIDED, remarks=tuple(remarks), blocks_needed=needed)
+    mean, spread = estimate.mean_and_sd(test.logs)
+    is_above = mean > 0
+    remarks = list(_shares(known, test.link))
+    found = replace(test.found, p_holm=p_holm, cross_checks=test.checks)
+    if p_holm is None or p_holm > multiplicity.ALPHA:
+        needed = _blocks_needed(mean, spread, len(test.logs), family)
+        return replace(
+            found, status=ClaimStatus.UNDECIDED, remarks=tuple(remarks), blocks_needed=needed
+        )
+    doubt = list(_contradictions(known, test, is_above=is_above))
+    if doubt:
+        return replace(found, status=ClaimStatus.UNDECIDED, remarks=(*remarks, *doubt))
+    is_right = is_above == (test.link.relation == ">")
+    answer = ClaimStatus.HOLDS if is_right else ClaimStatus.FAILS
+    return replace(found, status=answer, remarks=tuple(remarks))
 
 
-def _blocks_needed(spread: _Spread, away: float, confidence: float) -> int | None:
+def _contradictions(known: ClaimData, test: _InequalityTest, *, is_above: bool) -> Iterator[str]:
+    """What speaks against an answer that Student's t would give."""
+    robust = estimate.hodges_lehmann(test.logs)
+    if robust is None or (robust.low <= 0 if is_above else robust.high >= 0):
+        yield "Student's t and the exact interval of Hodges and Lehmann disagree"
+    bound = test.link.bound
+    for check in test.checks:
+        if not check.agrees and check.ratio and (check.ratio.value > bound) != is_above:
+            yield f"cross-checked ({check.name}) the ratio is {check.ratio.text}"
+    # A rate that the load generator held down is less than the truth, which could be above.
+    above, below = _generator_limited(known, test.link)
+    held = below if is_above else above
+    if held:
+        who = ", ".join(sorted({quantity.arm for quantity in held}))
+        yield f"the load generator, not the server, held the rate down: {who}"
+
+
+def _blocks_needed(mean: float, spread: float, blocks: int, family: int) -> int | None:
     """How many more blocks would decide at this spread; None: more than we would promise."""
-    for blocks in range(spread.blocks + 1, BLOCKS_NEEDED_MAX + 1):
-        if away > spread.half(confidence, blocks / spread.blocks):
-            return blocks - spread.blocks
+    confidence = multiplicity.confidence(family)
+    for more in range(1, BLOCKS_NEEDED_MAX - blocks + 1):
+        interval = estimate.t_interval_from(abs(mean), spread, blocks + more, confidence)
+        if interval.low > 0:
+            return more
     return None
 
 
-def _held_down(known: Known, link: Link) -> tuple[list[Quantity], list[Quantity]]:
-    """Rates above and rates below that say more about our stopwatch than about the server."""
+def _generator_limited(known: ClaimData, link: Inequality) -> tuple[list[Quantity], list[Quantity]]:
+    """Rates above and rates below that say more about the load generator than about the server."""
 
     def those(quantities: Sequence[Quantity]) -> list[Quantity]:
         return [
             q
             for q in quantities
             if q.metric == "rate"
-            and figures.bound(known.campaigns[_workload(known, q)], q.arm) is Bound.GENERATOR
+            and claim_quantities.rate_bottleneck(known.workloads[_workload(known, q)], q.arm)
+            is Bottleneck.GENERATOR
         ]
 
     return those(link.above), those(link.below)
 
 
-def _shares(known: Known, link: Link) -> Iterator[str]:
-    names = {_workload(known, quantity) for quantity in link.quantities if not quantity.is_figure}
-    if any(known.campaigns[name].run.cores.shared for name in names):
-        yield "servers and stopwatch shared their cores: the ratio stands, for this arrangement"
+def _shares(known: ClaimData, link: Inequality) -> Iterator[str]:
+    names = {
+        _workload(known, quantity) for quantity in link.quantities if not quantity.is_benchmark
+    }
+    if any(known.workloads[name].run.cores.shared for name in names):
+        yield "servers and load generator shared cores: the ratio holds for this arrangement only"
 
 
-def _published(known: Known, link: Link) -> float | None:
+def _published(known: ClaimData, link: Inequality) -> float | None:
     """What the published figures of one table make of it; absolute figures are never compared."""
     tables: dict[str, dict[Quantity, float]] = {}
     for row in known.header.experiment.published:
@@ -202,29 +271,29 @@ def _published(known: Known, link: Link) -> float | None:
     return None
 
 
-def _counted(known: Known, link: Link, blank: Tested) -> Tested:
+def _counted(known: ClaimData, link: Inequality, blank: InequalityResult) -> InequalityResult:
     quantity = link.left.above[0]
     value = _count(known, quantity)
     if value is None:
         remark = f"no trial of {quantity.arm} counts"
-        return replace(blank, answer=Answered.UNDECIDED, remarks=(remark,))
+        return replace(blank, status=ClaimStatus.UNDECIDED, remarks=(remark,))
     number = link.right.number
     holds = {"<": value < number, ">": value > number, "=": value == number}[link.relation]
     return replace(
         blank,
-        answer=Answered.HOLDS if holds else Answered.FAILS,
+        status=ClaimStatus.HOLDS if holds else ClaimStatus.FAILS,
         measured=f"{value:g}",
     )
 
 
-def _count(known: Known, quantity: Quantity) -> float | None:
-    campaign = known.campaigns[_workload(known, quantity)]
+def _count(known: ClaimData, quantity: Quantity) -> float | None:
+    campaign = known.workloads[_workload(known, quantity)]
     if quantity.metric == "errors":
-        return figures.errors(campaign, quantity.arm)
-    return figures.count(campaign.counters[quantity.arm], quantity.metric)
+        return claim_quantities.error_count(campaign, quantity.arm)
+    return claim_quantities.counter_value(campaign.counters[quantity.arm], quantity.metric)
 
 
-def _factor(known: Known, link: Link) -> float | None:
+def _factor(known: ClaimData, link: Inequality) -> float | None:
     """The exact counts of a link, multiplied; None where one of them is 0."""
     found = 1.0
     for way, quantities in ((1, link.above), (-1, link.below)):
@@ -236,107 +305,81 @@ def _factor(known: Known, link: Link) -> float | None:
     return found
 
 
-def _lack(known: Known, quantity: Quantity) -> tuple[Answered, str] | None:
+def _missing_data(known: ClaimData, quantity: Quantity) -> tuple[ClaimStatus, str] | None:
     """Why a quantity cannot be had, and whether that is for lack of something here."""
-    if quantity.is_figure:
-        return _lack_of_figure(known, quantity)
-    lack = _lack_of_trials(known, quantity) or _lack_of_count(known, quantity)
-    return lack or _lack_of_threads(known, quantity)
+    if quantity.is_benchmark:
+        return _missing_benchmark(known, quantity)
+    lack = _missing_trials(known, quantity) or _missing_count(known, quantity)
+    return lack or _missing_threads(known, quantity)
 
 
-def _lack_of_trials(known: Known, quantity: Quantity) -> tuple[Answered, str] | None:
+def _missing_trials(known: ClaimData, quantity: Quantity) -> tuple[ClaimStatus, str] | None:
     name, arm = _workload(known, quantity), quantity.arm
-    if name in known.header.left_out:
-        return Answered.NOT_TESTABLE, known.header.left_out[name]
-    campaign = known.campaigns.get(name)
+    if name in known.header.skipped:
+        return ClaimStatus.NOT_TESTABLE, known.header.skipped[name]
+    campaign = known.workloads.get(name)
     if campaign is None:
-        return Answered.UNDECIDED, f"the workload {name} was not run to its end"
-    for lacking in campaign.run.missing:
-        if lacking.name == arm:
-            return Answered.NOT_TESTABLE, lacking.sentence
+        return ClaimStatus.UNDECIDED, f"the workload {name} is not finished"
+    for unavailable in campaign.run.unavailable:
+        if unavailable.name == arm:
+            return ClaimStatus.NOT_TESTABLE, unavailable.sentence
     # Counts come from a start of their own, which a busy machine does not disturb.
-    if quantity.is_count and quantity.metric != "errors":
+    if quantity.is_count:
         return None
-    found = count(campaign.trials, arm)
-    if found.status is not Status.MEASURED:
+    found = arm_outcome(campaign.trials, arm)
+    if found.status is not MeasurementStatus.MEASURED:
         disturbed = sum(is_rejected(trial) for trial in campaign.trials if arm in trial.arms)
         reason = f"the machine disturbed {disturbed} of its {found.total} trials, none counts"
-        reason = found.breakdowns[0].reason if found.breakdowns else reason
-        return Answered.UNDECIDED, f"{arm} has no figure: {reason}"
-    return None
+        reason = found.failures[0].reason if found.failures else reason
+        return ClaimStatus.UNDECIDED, f"{arm} has no value: {reason}"
+    excluded = campaign.comparison_input.excluded_arms.get(arm)
+    return (ClaimStatus.UNDECIDED, excluded[1]) if excluded else None
 
 
-def _lack_of_count(known: Known, quantity: Quantity) -> tuple[Answered, str] | None:
+def _missing_count(known: ClaimData, quantity: Quantity) -> tuple[ClaimStatus, str] | None:
     if not quantity.is_count or quantity.metric == "errors":
         return None
-    counts = known.campaigns[_workload(known, quantity)].counters.get(quantity.arm)
+    counts = known.workloads[_workload(known, quantity)].counters.get(quantity.arm)
     if counts is None:
-        return Answered.NOT_TESTABLE, f"nothing counted what {quantity.arm} does here"
-    if figures.count(counts, quantity.metric) is None:
-        reason = counts.calls_reason or "nothing could count it"
-        return Answered.NOT_TESTABLE, f"{quantity.text}: {reason}"
+        return ClaimStatus.NOT_TESTABLE, f"no counters were recorded for {quantity.arm}"
+    if claim_quantities.counter_value(counts, quantity.metric) is None:
+        reason = counts.syscalls_reason or "no counter was available"
+        return ClaimStatus.NOT_TESTABLE, f"{quantity.text}: {reason}"
     return None
 
 
-def _lack_of_threads(known: Known, quantity: Quantity) -> tuple[Answered, str] | None:
-    readings = known.campaigns[_workload(known, quantity)].readings
-    if quantity.metric == "together" and not figures.logs(readings, quantity):
-        return Answered.NOT_TESTABLE, "the CPU time of the kernel's threads cannot be seen here"
+def _missing_threads(known: ClaimData, quantity: Quantity) -> tuple[ClaimStatus, str] | None:
+    readings = known.workloads[_workload(known, quantity)].valid_trials
+    if quantity.metric == "total_cpu" and not claim_quantities.logs(readings, quantity):
+        return ClaimStatus.NOT_TESTABLE, "the CPU time of the kernel's threads cannot be seen here"
     return None
 
 
-def _lack_of_figure(known: Known, quantity: Quantity) -> tuple[Answered, str] | None:
-    found = known.figures.get(quantity.arm)
+def _missing_benchmark(known: ClaimData, quantity: Quantity) -> tuple[ClaimStatus, str] | None:
+    found = known.benchmarks.get(quantity.arm)
     if found is None:
-        return Answered.UNDECIDED, f"the bench {quantity.arm} was not run"
+        return ClaimStatus.UNDECIDED, f"the microbenchmark {quantity.arm} was not run"
     if found.reason:
-        return Answered.NOT_TESTABLE, found.reason
+        return ClaimStatus.NOT_TESTABLE, found.reason
     name = quantity.metric.partition(".")[2]
     if not all(name in one for one in found.rounds):
-        return Answered.NOT_TESTABLE, f"the bench {quantity.arm} did not print {name}"
+        return ClaimStatus.NOT_TESTABLE, f"the microbenchmark {quantity.arm} did not print {name}"
     return None
 
 
-def _parts(known: Known, link: Link) -> Iterator[tuple[str, Part]]:
+def _parts(known: ClaimData, link: Inequality) -> Iterator[LogRatioSample]:
     """What each workload and each bench contributes; those of different ones are independent."""
     above = [(_origin(known, q), q) for q in link.above if not q.is_count]
     below = [(_origin(known, q), q) for q in link.below if not q.is_count]
     for origin in dict.fromkeys(one for one, _ in (*above, *below)):
         mine = [q for one, q in above if one == origin], [q for one, q in below if one == origin]
-        bench, workload = origin
-        if bench:
-            yield bench, figures.printed(known.figures[bench], *mine)
+        benchmark, workload = origin
+        if benchmark:
+            yield claim_quantities.benchmark_sample(known.benchmarks[benchmark], *mine)
         else:
-            yield workload, figures.part(known.campaigns[workload], *mine)
+            yield claim_quantities.log_ratio_sample(known.workloads[workload], *mine)
 
 
-def _origin(known: Known, quantity: Quantity) -> tuple[str, str]:
+def _origin(known: ClaimData, quantity: Quantity) -> tuple[str, str]:
     """The bench or the workload that a quantity comes from."""
-    return (quantity.arm, "") if quantity.is_figure else ("", _workload(known, quantity))
-
-
-def _spread(parts: Sequence[tuple[str, Part]]) -> _Spread:
-    """Sums means, and errors as Welch and Satterthwaite do (1946)."""
-    values = [np.asarray(list(part.logs.values()), dtype=float) for _, part in parts]
-    errors = [float(v.var(ddof=1)) / len(v) for v in values]
-    total = sum(errors)
-    weights = sum(e**2 / (len(v) - 1) for e, v in zip(errors, values, strict=True))
-    return _Spread(
-        mean=float(sum(v.mean() for v in values)),
-        error=math.sqrt(total),
-        freedom=total**2 / weights if weights > 0 else min(len(v) for v in values) - 1,
-        blocks=min(len(v) for v in values),
-        spread=math.sqrt(sum(float(v.var(ddof=1)) for v in values)),
-        allowance=sum(part.log_allowance for _, part in parts),
-    )
-
-
-def _estimate(spread: _Spread) -> Estimate:
-    half = spread.half(0.95)
-    return Estimate(
-        value=math.exp(spread.mean),
-        low=math.exp(spread.mean - half),
-        high=math.exp(spread.mean + half),
-        blocks=spread.blocks,
-        spread=spread.spread,
-    )
+    return (quantity.arm, "") if quantity.is_benchmark else ("", _workload(known, quantity))

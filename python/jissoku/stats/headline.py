@@ -1,70 +1,123 @@
-"""A whole run in one sentence."""
+"""A whole run in one sentence: which target costs least, and whether that depends on the load."""
 
 from collections.abc import Iterator, Sequence
 
-from jissoku.model import Comparison, Run, Standing, Status, Verdict
-from jissoku.stats.sentence import times
+from jissoku.model import ArmSummary, Comparison, Load, MeasurementStatus, Metric, Run, Verdict
+from jissoku.stats.comparison_text import SLIGHTLY, format_ratio
 
 
-def headline(run: Run, standings: Sequence[Standing], comparisons: Sequence[Comparison]) -> str:
-    """What a person would be told who asks how the race ended.
+def headline(
+    run: Run,
+    arm_summaries: Sequence[ArmSummary],
+    comparisons: Sequence[Comparison],
+    main: Load | None,
+) -> str:
+    """The result of the comparison in one sentence.
 
-    `standings` come cheapest first. With two contestants there is one comparison, and it is the
-    answer; with more, the ends of the ranking are.
+    `standings` come cheapest first at the main load. With two arms there is one comparison a
+    load, and the main load's is the answer; with more, the ends of the ranking are.
     """
-    has_figures = any(known.status is Status.MEASURED for known in standings)
-    if len(comparisons) == 1 and has_figures and comparisons[0].verdict is not Verdict.INVALID:
-        return f"{comparisons[0].sentence}."
-    ranked = [known for known in standings if known.rank is not None]
-    if not ranked:
-        return _nothing(run, standings, comparisons)
-    return "; ".join((*_ends(ranked, comparisons), *_left_out(standings))) + "."
+    costs = [one for one in comparisons if one.metric is Metric.COST]
+    here = [one for one in costs if one.load == main]
+    has_figures = any(known.status is MeasurementStatus.MEASURED for known in arm_summaries)
+    if len(here) == 1 and has_figures and here[0].verdict is not Verdict.INVALID:
+        return "; ".join((here[0].sentence, *_changes(costs, main))) + "."
+    ranked = [
+        s for s in arm_summaries if (point := s.at(main)) is not None and point.rank is not None
+    ]
+    if not ranked or main is None:
+        return _nothing(run, arm_summaries, costs)
+    parts = (
+        *_first_and_last(ranked, here, main),
+        *_changes(costs, main),
+        *_without_result(arm_summaries),
+    )
+    return "; ".join(parts) + "."
 
 
-def _ends(ranked: Sequence[Standing], comparisons: Sequence[Comparison]) -> Iterator[str]:
+def _first_and_last(
+    ranked: Sequence[ArmSummary], costs: Sequence[Comparison], main: Load
+) -> Iterator[str]:
     """Who leads, who comes next, who is last."""
-    leaders = [known.arm.name for known in ranked if known.rank == 1]
+    leaders = [s.arm.name for s in ranked if (p := s.at(main)) is not None and p.rank == 1]
     rest = ranked[len(leaders) :]
+    at = f"At {main.text}"
     if not rest:
-        yield f"{_list(leaders)} cannot be told apart by their CPU per request"
+        yield f"{at} {join_names(leaders)} show no difference in CPU time per request"
         return
+    first, second = leaders[0], rest[0].arm.name
+    found = _between(costs, first, second)
     if len(leaders) > 1:
-        yield f"{_list(leaders)} use the least CPU per request and cannot be told apart"
+        yield (
+            f"{at} {join_names(leaders)} use the least CPU time per request, with no difference"
+            " shown"
+        )
+    elif found is not None and found.verdict in SLIGHTLY:
+        # No more is proven than the verdict between the first two says.
+        yield (
+            f"{at} {first} uses slightly less CPU time per request than {second}, the next of"
+            f" {len(ranked)} (proven)"
+        )
     else:
-        yield f"{leaders[0]} uses the least CPU per request of {len(ranked)} targets, proven"
-    yield f"next is {_distance(rest[0], comparisons, leaders[0])}"
+        yield f"{at} {first} uses the least CPU time per request of {len(ranked)} (proven)"
+    yield f"next is {_ratio_text(second, found, first)}"
     if len(rest) > 1:
-        yield f"last is {_distance(rest[-1], comparisons, leaders[0])}"
+        last = rest[-1].arm.name
+        yield f"last is {_ratio_text(last, _between(costs, first, last), first)}"
 
 
-def _left_out(standings: Sequence[Standing]) -> Iterator[str]:
-    broken = [s.arm.name for s in standings if s.status is not Status.MEASURED]
-    if broken:
-        yield f"{_list(broken)} gave no number"
-
-
-def _distance(known: Standing, comparisons: Sequence[Comparison], leader: str) -> str:
-    name = known.arm.name
-    for found in comparisons:
-        if found.ratio is None or {found.arm, found.against} != {name, leader}:
+def _changes(costs: Sequence[Comparison], main: Load | None) -> Iterator[str]:
+    """Pairs whose order is proven the other way round at another load."""
+    at_main = {(c.arm, c.against): c for c in costs if c.load == main}
+    found: dict[str, list[str]] = {}
+    for other in costs:
+        mine = at_main.get((other.arm, other.against))
+        if mine is None or other.load == main or not (mine.proven and other.proven):
             continue
-        ratio = found.ratio if found.arm == name else found.ratio.inverse
-        return f"{name} with {times(ratio)} the CPU of {leader}"
-    return name
+        assert mine.ratio is not None, "a proven comparison has a ratio"
+        assert other.ratio is not None, "a proven comparison has a ratio"
+        if (mine.ratio.value > 1) != (other.ratio.value > 1):
+            less = other.arm if other.ratio.value < 1 else other.against
+            more = other.against if less == other.arm else other.arm
+            found.setdefault(other.load.text, []).append(f"{less} uses less than {more}")
+    for load, orders in found.items():
+        yield f"the order changes with the load: at {load} {', '.join(orders)}"
 
 
-def _nothing(run: Run, standings: Sequence[Standing], comparisons: Sequence[Comparison]) -> str:
-    broken = [s.arm.name for s in standings if s.status in (Status.FAILED, Status.INVALID)]
-    if broken and len(broken) == len(run.arms):
-        return "No target gave a number that counts: every one failed."
+def _without_result(arm_summaries: Sequence[ArmSummary]) -> Iterator[str]:
+    broken = [s.arm.name for s in arm_summaries if s.status is not MeasurementStatus.MEASURED]
     if broken:
-        return f"No ranking: {_list(broken)} gave no number that counts."
-    reasons = {c.remarks[:1] for c in comparisons if c.verdict is Verdict.INVALID}
+        yield f"{join_names(broken)} has no result"
+
+
+def _between(costs: Sequence[Comparison], one: str, other: str) -> Comparison | None:
+    return next((c for c in costs if {c.arm, c.against} == {one, other}), None)
+
+
+def _ratio_text(name: str, found: Comparison | None, leader: str) -> str:
+    if found is None or found.ratio is None:
+        return name
+    ratio = found.ratio if found.arm == name else found.ratio.inverse
+    return f"{name} with {format_ratio(ratio)} the CPU time of {leader}"
+
+
+def _nothing(run: Run, arm_summaries: Sequence[ArmSummary], costs: Sequence[Comparison]) -> str:
+    broken = [
+        s.arm.name
+        for s in arm_summaries
+        if s.status in (MeasurementStatus.FAILED, MeasurementStatus.INVALID)
+    ]
+    if broken and len(broken) == len(run.arms):
+        return "No target has a valid result: all failed."
+    if broken:
+        return f"No ranking: {join_names(broken)} has no valid result."
+    reasons = {c.remarks[:1] for c in costs if c.verdict is Verdict.INVALID}
     if len(reasons) == 1:
         (reason,) = reasons.pop() or ("the trials are invalid",)
         return f"No verdict: {reason}."
-    return "No ranking: too few trials counted."
+    return "No ranking: too few trials are valid."
 
 
-def _list(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def join_names(found: Sequence[str]) -> str:
+    """As in `a, b and c`."""
+    return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"

@@ -3,12 +3,12 @@
     inequality := side relation side [relation side ...]
     relation   := < | > | =
     side       := factor { (* | /) factor }
-    factor     := NUMBER | METRIC ( ARM [@ WORKLOAD] ) | figure.NAME ( BENCH )
+    factor     := NUMBER | METRIC ( ARM [@ WORKLOAD] ) | benchmark.NAME ( BENCHMARK )
 
 As in `cost(tuned@hello) / cost(nginx@hello) < 0.9`, in `rate(one) < rate(two) < rate(three)`, which
 is an order, or in `0.99 < p50(one) / p50(two) < 1.01`, which is a bound on both sides. `=` is for
 counts. Without a workload the experiment's first one is meant. A count per request is exact and may
-be a factor beside measured figures: `calls(one) * figure.syscall_ns(here) / cost(one) < 0.25`.
+be a factor beside measured values: `calls(one) * benchmark.syscall_ns(here) / cost(one) < 0.25`.
 """
 
 import re
@@ -21,26 +21,26 @@ MEASURED = {
     "p50": "median latency in nanoseconds, alone",
     "p99": "99th percentile of latency in nanoseconds, alone",
     "memory": "resident bytes of all the target's processes",
-    "together": "as `cost`, with the stopwatch's and the kernel threads' own, closed loop, alone",
+    "total_cpu": "as `cost`, plus load generator and kernel threads, closed loop, single target",
 }
-FIGURE = "figure"
-COUNTED = {
+BENCHMARK = "benchmark"
+COUNTERS = {
     "errors": "failed requests in all trials that count",
     "calls": "system calls per request; `calls.openat` counts one of them",
     "connections": "connections that had to be opened, per request",
     "segments": "TCP segments with data that an answer came in",
     "bytes": "bytes of an answer, head and body",
 }
-METRICS = (*MEASURED, *COUNTED, f"{FIGURE}.NAME")
+METRICS = (*MEASURED, *COUNTERS, f"{BENCHMARK}.NAME")
 
 # Metrics whose names have a second part.
-OF_PARTS = frozenset({"calls", FIGURE})
+WITH_PART = frozenset({"calls", BENCHMARK})
 
 RELATIONS = ("<", ">", "=")
 
 TOKEN = re.compile(
     r"\s*(?:(?P<number>\d[\d_]*(?:\.\d+)?)"
-    r"|(?P<metric>[a-z][a-z0-9]*(?:\.[a-z0-9_]+)?)\s*\(\s*(?P<arm>[^@()]+?)\s*"
+    r"|(?P<metric>[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)?)\s*\(\s*(?P<arm>[^@()]+?)\s*"
     r"(?:@\s*(?P<workload>[^()]+?)\s*)?\)"
     r"|(?P<sign>[<>=*/]))"
 )
@@ -61,12 +61,12 @@ class Quantity:
     @property
     def is_count(self) -> bool:
         """Whether it is counted exactly, and has no interval."""
-        return self.metric.partition(".")[0] in COUNTED
+        return self.metric.partition(".")[0] in COUNTERS
 
     @property
-    def is_figure(self) -> bool:
+    def is_benchmark(self) -> bool:
         """Whether a bench printed it; the arm is then the bench."""
-        return self.metric.startswith(f"{FIGURE}.")
+        return self.metric.startswith(f"{BENCHMARK}.")
 
     @property
     def text(self) -> str:
@@ -75,7 +75,7 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Product:
     """A product: a number, quantities it is multiplied by, and those it is divided by."""
 
     number: float
@@ -84,12 +84,12 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class Inequality:
     """Two sides and what is said of them."""
 
-    left: Side
+    left: Product
     relation: str
-    right: Side
+    right: Product
 
     @property
     def above(self) -> tuple[Quantity, ...]:
@@ -112,7 +112,7 @@ class Link:
         return (*self.above, *self.below)
 
 
-def parse(text: str) -> tuple[Link, ...]:
+def parse(text: str) -> tuple[Inequality, ...]:
     """Reads a claim's inequality; a chain gives one link for each of its relations.
 
     Raises:
@@ -145,7 +145,7 @@ def parse(text: str) -> tuple[Link, ...]:
     if not relations:
         raise GrammarError(f"says nothing: {_help()}")
     read = [_side(factors) for factors in sides]
-    links = tuple(map(Link, read[:-1], relations, read[1:]))
+    links = tuple(map(Inequality, read[:-1], relations, read[1:]))
     for link in links:
         _check(link)
     return links
@@ -159,7 +159,7 @@ def quantity(text: str) -> Quantity:
     """
     found = TOKEN.fullmatch(text.strip())
     if found is None or not found["metric"]:
-        raise GrammarError(f"{text!r} is no quantity: write for example rate(nginx@hello)")
+        raise GrammarError(f"{text!r} is not a quantity: write for example rate(nginx@hello)")
     read = _factor(found)
     assert isinstance(read, Quantity), "a match with a metric is a quantity"
     return read
@@ -169,11 +169,13 @@ def _factor(found: re.Match[str]) -> float | Quantity:
     if found["number"]:
         return float(found["number"].replace("_", ""))
     name, dot, _ = found["metric"].partition(".")
-    known = name in MEASURED or name in COUNTED or name == FIGURE
-    if not known or (dot and name not in OF_PARTS) or (name == FIGURE and not dot):
-        raise GrammarError(f"{found['metric']!r} is no metric; there are {', '.join(METRICS)}")
-    if name == FIGURE and found["workload"]:
-        raise GrammarError(f"{found[0].strip()} is no workload's: write {FIGURE}.NAME(BENCH)")
+    known = name in MEASURED or name in COUNTERS or name == BENCHMARK
+    if not known or (dot and name not in WITH_PART) or (name == BENCHMARK and not dot):
+        raise GrammarError(f"{found['metric']!r} is not a metric; there are {', '.join(METRICS)}")
+    if name == BENCHMARK and found["workload"]:
+        raise GrammarError(
+            f"{found[0].strip()} does not belong to a workload: write {BENCHMARK}.NAME(BENCH)"
+        )
     return Quantity(found["metric"], found["arm"], found["workload"] or "")
 
 
@@ -182,7 +184,7 @@ def _complete(factors: list[tuple[str, float | Quantity]], sign: str) -> None:
         raise GrammarError(f"a side is not complete: {_help()}")
 
 
-def _side(factors: list[tuple[str, float | Quantity]]) -> Side:
+def _side(factors: list[tuple[str, float | Quantity]]) -> Product:
     number = 1.0
     for sign, factor in factors:
         if isinstance(factor, float):
@@ -191,10 +193,10 @@ def _side(factors: list[tuple[str, float | Quantity]]) -> Side:
             number = number * factor if sign == "*" else number / factor
     above = tuple(f for s, f in factors if isinstance(f, Quantity) and s == "*")
     below = tuple(f for s, f in factors if isinstance(f, Quantity) and s == "/")
-    return Side(number, above, below)
+    return Product(number, above, below)
 
 
-def _check(link: Link) -> None:
+def _check(link: Inequality) -> None:
     if not link.quantities:
         raise GrammarError("compares numbers only: name a quantity, as in cost(nginx)")
     counts = [q for q in link.quantities if q.is_count]
@@ -202,9 +204,9 @@ def _check(link: Link) -> None:
     if len(link.quantities) > 1 and (alone or any(q.metric == "errors" for q in counts)):
         raise GrammarError(f"{counts[0].text} is a count: hold it against a number, alone")
     if not alone and link.relation == "=":
-        raise GrammarError("no measured figure equals another exactly: write 0.98 < A / B < 1.02")
+        raise GrammarError("no measured value equals another exactly: write 0.98 < A / B < 1.02")
     if not alone and (link.left.number <= 0 or link.right.number <= 0):
-        raise GrammarError("a bound of a measured figure is above 0")
+        raise GrammarError("a bound of a measured value is above 0")
     if alone and (not link.left.above or link.left.number != 1):
         raise GrammarError(f"write the count first: {counts[0].text} {link.relation} NUMBER")
 

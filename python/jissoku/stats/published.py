@@ -4,20 +4,20 @@ import math
 from collections.abc import Iterator
 
 from jissoku.model import Estimate
-from jissoku.model.experiment import Beside, Published
-from jissoku.stats import estimate, figures
-from jissoku.stats.claims import Known
+from jissoku.model.experiment import PublishedComparison, PublishedFigure
+from jissoku.stats import claim_quantities, estimate
+from jissoku.stats.claims import ClaimData
 from jissoku.stats.inequality import Quantity, quantity
 
 
-def beside(known: Known) -> Iterator[Beside]:
+def compare_published(known: ClaimData) -> Iterator[PublishedComparison]:
     """Every published row in the order of the file; absolute figures are never compared."""
-    first: dict[str, Published] = {}
+    first: dict[str, PublishedFigure] = {}
     for row in known.header.experiment.published:
         head = first.setdefault(row.table, row)
         ours, head_ours = _quantity(row), _quantity(head)
         value = _level(known, ours)
-        yield Beside(
+        yield PublishedComparison(
             published=row,
             ratio=row.value / head.value if head.value else None,
             ours=value,
@@ -26,31 +26,31 @@ def beside(known: Known) -> Iterator[Beside]:
         )
 
 
-def _quantity(row: Published) -> Quantity | None:
+def _quantity(row: PublishedFigure) -> Quantity | None:
     return quantity(row.quantity) if row.quantity else None
 
 
-def _name(known: Known, wanted: Quantity) -> str:
+def _name(known: ClaimData, wanted: Quantity) -> str:
     return wanted.workload or known.header.experiment.workload[0].name
 
 
-def _level(known: Known, wanted: Quantity | None) -> Estimate | None:
-    if wanted is None or wanted.is_count or wanted.is_figure:
+def _level(known: ClaimData, wanted: Quantity | None) -> Estimate | None:
+    if wanted is None or wanted.is_count or wanted.is_benchmark:
         return None
-    if _name(known, wanted) not in known.campaigns:
+    if _name(known, wanted) not in known.workloads:
         return None
-    found = figures.logs(known.campaigns[_name(known, wanted)].readings, wanted)
-    return estimate.level(list(found.values()))
+    found = claim_quantities.logs(known.workloads[_name(known, wanted)].valid_trials, wanted)
+    return estimate.geometric_mean(list(found.values()))
 
 
-def _ratio(known: Known, ours: Quantity | None, head: Quantity | None) -> Estimate | None:
+def _ratio(known: ClaimData, ours: Quantity | None, head: Quantity | None) -> Estimate | None:
     """Paired by block within a workload; between two, only as the ratio of both means."""
-    if ours is None or head is None or ours.metric != head.metric or ours.is_figure:
+    if ours is None or head is None or ours.metric != head.metric or ours.is_benchmark:
         return None
     one, other = _name(known, ours), _name(known, head)
-    if one == other and one in known.campaigns:
-        found = figures.part(known.campaigns[one], [ours], [head])
-        return estimate.level(list(found.logs.values()))
+    if one == other and one in known.workloads:
+        found = claim_quantities.log_ratio_sample(known.workloads[one], [ours], [head])
+        return estimate.geometric_mean(list(found.logs.values()))
     above, below = _level(known, ours), _level(known, head)
     if above is None or below is None:
         return None
@@ -61,5 +61,5 @@ def _ratio(known: Known, ours: Quantity | None, head: Quantity | None) -> Estima
         low=value * math.exp(-half),
         high=value * math.exp(half),
         blocks=min(above.blocks, below.blocks),
-        spread=math.hypot(above.spread, below.spread),
+        sd_log=math.hypot(above.sd_log, below.sd_log),
     )

@@ -1,4 +1,4 @@
-"""How a target scales: the law fitted to its levels, with intervals, and what it may foretell.
+"""How a target scales: the model fitted to its levels, with intervals, and its predictions.
 
 An interval comes from whole blocks drawn again: what a moment did to all levels of a block stays
 together. Few blocks drawn again vary too little, so distances from the estimate are widened by what
@@ -13,23 +13,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-from jissoku.model import Forecast, Law, Span
+from jissoku.model import IntervalEstimate, Prediction, UslModel
 from jissoku.stats import usl
 from jissoku.stats.usl import Fit
 
 RESAMPLES = 1000
 TAIL = 0.025
-BLOCKS_MIN = 2
-LEVELS_MIN = 4  # one more than there are parameters
+FIT_BLOCKS_MIN = 2
+FIT_LEVELS_MIN = 4  # one more than there are parameters
 
-# A law that misses a level by more than this, and by more than noise explains, does not hold.
-MISFIT_MAX = 0.05
+# Largest residual, where it exceeds noise, above which the model is not adequate.
+RESIDUAL_MAX = 0.05
 MISFIT_ALPHA = 0.01
 
 # Beyond this multiple of the highest level a fit is a guess.
 REACH = 2.0
 
-# A forecast whose interval is wider each way, as a logarithm, helps nobody.
+# Half-width of the interval, as a logarithm, above which no prediction is reported.
 HALF_WIDTH_MAX = 0.10
 
 CURVE_POINTS = 60
@@ -39,25 +39,27 @@ Rates = Mapping[int, Mapping[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Evidence:
+class _Bootstrap:
     """A fit, and what it would have been with other blocks."""
 
-    found: Fit
-    drawn: Sequence[Fit]
+    estimate: Fit
+    resamples: Sequence[Fit]
     widening: float
     highest: int
 
-    def span(self, quantity: Callable[[Fit], float]) -> Span:
+    def interval(self, quantity: Callable[[Fit], float]) -> IntervalEstimate:
         """Of a quantity that may be zero and is never below."""
-        value = quantity(self.found)
-        low, high = self._ends(value, [quantity(fit) for fit in self.drawn])
-        return Span(value=value, low=max(0.0, low), high=max(value, high))
+        value = quantity(self.estimate)
+        low, high = self._ends(value, [quantity(fit) for fit in self.resamples])
+        return IntervalEstimate(value=value, low=max(0.0, low), high=max(value, high))
 
-    def positive(self, quantity: Callable[[Fit], float]) -> Span:
+    def positive_interval(self, quantity: Callable[[Fit], float]) -> IntervalEstimate:
         """Of a positive quantity, by its logarithms."""
-        logs = [math.log(max(quantity(fit), 1e-300)) for fit in (self.found, *self.drawn)]
+        logs = [math.log(max(quantity(fit), 1e-300)) for fit in (self.estimate, *self.resamples)]
         low, high = self._ends(logs[0], logs[1:])
-        return Span(value=math.exp(logs[0]), low=math.exp(low), high=math.exp(min(high, 700.0)))
+        return IntervalEstimate(
+            value=math.exp(logs[0]), low=math.exp(low), high=math.exp(min(high, 700.0))
+        )
 
     def _ends(self, value: float, drawn: Sequence[float]) -> tuple[float, float]:
         low, high = (float(end) for end in np.quantile(drawn, [TAIL, 1 - TAIL]))
@@ -67,8 +69,8 @@ class _Evidence:
         )
 
 
-def fit(rates: Rates, *, at: Sequence[int] = (), seed: int = 0) -> Law:
-    """Fits the law.
+def fit(rates: Rates, *, at: Sequence[int] = (), seed: int = 0) -> UslModel:
+    """Fits the model.
 
     Args:
         rates: At least four levels in at least two blocks; a block may lack some levels.
@@ -79,32 +81,32 @@ def fit(rates: Rates, *, at: Sequence[int] = (), seed: int = 0) -> Law:
         ValueError: Levels or blocks are too few, or the rates leave the rate of one open.
     """
     numbers = sorted({block for row in rates.values() for block in row})
-    if len(rates) < LEVELS_MIN or len(numbers) < BLOCKS_MIN:
+    if len(rates) < FIT_LEVELS_MIN or len(numbers) < FIT_BLOCKS_MIN:
         raise ValueError(f"{len(rates)} levels in {len(numbers)} blocks cannot be fitted")
     levels = np.array(sorted(rates), dtype=float)
     logs = np.array([[rates[n].get(block, math.nan) for block in numbers] for n in sorted(rates)])
     found = usl.solve(levels, logs)
     if found is None:
-        raise ValueError("the rates leave open what one would do alone")
-    off = usl.misfit(levels, logs, found)
-    drawn = list(_drawn(levels, logs, seed))
-    evidence = _Evidence(found, drawn, _widening(len(numbers)), max(rates))
-    law = Law(
-        single_rps=evidence.positive(lambda one: one.single),
-        contention=evidence.span(lambda one: one.contention),
-        coherency=evidence.span(lambda one: one.coherency),
+        raise ValueError("the rates do not determine the rate at level 1")
+    off = usl.lack_of_fit(levels, logs, found)
+    drawn = list(_resamples(levels, logs, seed))
+    evidence = _Bootstrap(found, drawn, _widening(len(numbers)), max(rates))
+    model = UslModel(
+        single_rps=evidence.positive_interval(lambda one: one.single),
+        contention=evidence.interval(lambda one: one.contention),
+        coherency=evidence.interval(lambda one: one.coherency),
         levels=tuple(sorted(rates)),
         blocks=len(numbers),
         curve=_curve(found, levels),
-        misfit=off.largest,
-        describes=off.largest <= MISFIT_MAX or off.p_value >= MISFIT_ALPHA,
+        max_residual=off.largest,
+        is_adequate=off.largest <= RESIDUAL_MAX or off.p_value >= MISFIT_ALPHA,
     )
-    peak, reason = _peak(law, evidence)
-    forecasts = tuple(_forecast(law, evidence, level) for level in at)
-    return replace(law, peak=peak, peak_reason=reason, forecasts=forecasts)
+    peak, reason = _peak(model, evidence)
+    forecasts = tuple(_prediction(model, evidence, level) for level in at)
+    return replace(model, peak=peak, peak_reason=reason, predictions=forecasts)
 
 
-def _drawn(levels: usl.Numbers, logs: usl.Numbers, seed: int) -> Iterator[Fit]:
+def _resamples(levels: usl.Numbers, logs: usl.Numbers, seed: int) -> Iterator[Fit]:
     rng = np.random.default_rng(seed)
     width = logs.shape[1]
     # The order of blocks means nothing, and few of them have few mixtures: three have ten.
@@ -129,43 +131,43 @@ def _curve(found: Fit, levels: usl.Numbers) -> tuple[tuple[float, float], ...]:
     return tuple((float(place), found.rate(float(place))) for place in places)
 
 
-def _peak(law: Law, evidence: _Evidence) -> tuple[Span | None, str]:
-    if not law.describes:
-        return None, _unfit(law)
-    if law.coherency.low <= 0:
+def _peak(model: UslModel, evidence: _Bootstrap) -> tuple[IntervalEstimate | None, str]:
+    if not model.is_adequate:
+        return None, _misfit_reason(model)
+    if model.coherency.low <= 0:
         return None, "the interval of the coherency includes zero: no peak is shown"
-    if evidence.found.contention >= 1:
-        return None, "one does best: more never answered more"
-    if evidence.found.peak > REACH * evidence.highest:
+    if evidence.estimate.contention >= 1:
+        return None, "the rate is highest at level 1"
+    if evidence.estimate.peak > REACH * evidence.highest:
         return None, (
             f"it would lie beyond {REACH:g} times the highest level measured,"
-            f" {evidence.highest:,}, where a fit is a guess"
+            f" {evidence.highest:,}, where the fit does not extrapolate"
         )
-    return evidence.positive(lambda one: one.peak), ""
+    return evidence.positive_interval(lambda one: one.peak), ""
 
 
-def _forecast(law: Law, evidence: _Evidence, level: int) -> Forecast:
-    if not law.describes:
-        return Forecast(level=level, rate_rps=None, reason=_unfit(law))
+def _prediction(model: UslModel, evidence: _Bootstrap, level: int) -> Prediction:
+    if not model.is_adequate:
+        return Prediction(level=level, rate_rps=None, reason=_misfit_reason(model))
     if level > REACH * evidence.highest:
         reason = (
             f"{level:,} is beyond {REACH:g} times the highest level measured,"
-            f" {evidence.highest:,}, where a fit is a guess"
+            f" {evidence.highest:,}, where the fit does not extrapolate"
         )
-        return Forecast(level=level, rate_rps=None, reason=reason)
-    rate = evidence.positive(lambda one: one.rate(level))
+        return Prediction(level=level, rate_rps=None, reason=reason)
+    rate = evidence.positive_interval(lambda one: one.rate(level))
     half = math.log(rate.high / rate.low) / 2
     if half > HALF_WIDTH_MAX:
         reason = (
             f"its interval would be {100 * math.expm1(half):.0f} % each way, and above"
-            f" {100 * math.expm1(HALF_WIDTH_MAX):.0f} % it decides nothing: take more blocks"
+            f" {100 * math.expm1(HALF_WIDTH_MAX):.0f} % it is not usable: run more blocks"
         )
-        return Forecast(level=level, rate_rps=None, reason=reason)
-    return Forecast(level=level, rate_rps=rate)
+        return Prediction(level=level, rate_rps=None, reason=reason)
+    return Prediction(level=level, rate_rps=rate)
 
 
-def _unfit(law: Law) -> str:
+def _misfit_reason(model: UslModel) -> str:
     return (
-        f"the law misses a level by {100 * law.misfit:.0f} %, more than noise explains: it does"
-        " not describe this target"
+        f"the model misses a level by {100 * model.max_residual:.0f} %, more than noise explains:"
+        " it does not describe this target"
     )

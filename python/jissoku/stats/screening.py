@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-from jissoku.model import Estimate, Kind, Run, Trial
-from jissoku.stats.readings import log_ratios, readings
+from jissoku.model import Estimate, Run, Trial
+from jissoku.stats.comparison_input import ComparisonInput
+from jissoku.stats.ratio_samples import select_ratio_source
+from jissoku.stats.valid_trials import valid_trials
 
 
 def effects(
@@ -24,13 +26,12 @@ def effects(
         knobs: All of them.
 
     Returns:
-        None where too few duets count to tell the knobs apart.
+        None where too few trials count to tell the knobs apart.
     """
-    known = readings(trials)
+    known = ComparisonInput(run, valid_trials(trials), {}, ()).main
     rows, values = [], []
     for arm, mine in switched.items():
-        duets = known.of(Kind.DUET, arm, run.baseline)
-        for log in log_ratios(duets, arm, run.baseline).values():
+        for log in select_ratio_source(known, arm, run.baseline).logs.values():
             rows.append([float(knob in mine) for knob in knobs])
             values.append(log)
     freedom = len(values) - len(knobs)
@@ -48,7 +49,7 @@ def effects(
             low=math.exp(float(value - half)),
             high=math.exp(float(value + half)),
             blocks=len(values),
-            spread=spread,
+            sd_log=spread,
         )
         for knob, value, half in zip(knobs, found, halves, strict=True)
     }

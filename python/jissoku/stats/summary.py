@@ -5,20 +5,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from jissoku.model import (
+    ArmSummary,
     Comparison,
+    Load,
+    MeasurementStatus,
+    Metric,
     Run,
-    Standing,
-    Status,
     Summary,
     Trial,
     Verdict,
 )
-from jissoku.stats import campaign, tiers
-from jissoku.stats.compare import Evidence, compare, contestants, noise
-from jissoku.stats.flags import flags
+from jissoku.stats import ranking, run_checks
+from jissoku.stats.advice import advice
+from jissoku.stats.arm_summary import ArmOutcome, arm_outcome, arm_summary
+from jissoku.stats.compare import aa_control, compare, ranked_arms
+from jissoku.stats.comparison_input import ComparisonInput, loads_of
 from jissoku.stats.headline import headline
-from jissoku.stats.readings import readings
-from jissoku.stats.standing import Count, count, standing
+from jissoku.stats.report_warnings import report_warnings
+from jissoku.stats.valid_trials import valid_trials
+
+# Fraction of the arms with a cost that must reach the load by which tables are sorted.
+EXCLUDED_FRACTION_MAX = 0.75
 
 
 def summarise(run: Run, trials: Sequence[Trial]) -> Summary:
@@ -32,44 +39,53 @@ def summarise(run: Run, trials: Sequence[Trial]) -> Summary:
         The same summary for the same records, always.
     """
     trials = tuple(sorted(trials, key=lambda trial: trial.index))
-    counts = {arm.name: count(trials, arm.name) for arm in run.arms}
-    evidence = Evidence(run, readings(trials), barred(run, trials))
-    twin = noise(evidence)
-    if twin is not None and twin.proven and twin.ratio is not None:
-        # Nothing smaller than what equal servers showed today is worth a verdict.
-        least = max(run.minimum_effect, abs(math.log(twin.ratio.value)))
-        evidence = replace(evidence, run=replace(run, minimum_effect=least))
+    counts = {arm.name: arm_outcome(trials, arm.name) for arm in run.arms}
+    evidence = ComparisonInput(
+        run, valid_trials(trials), excluded_arms(run, trials), loads_of(run, trials)
+    )
+    control = aa_control(evidence)
+    evidence = replace(evidence, run=_with_observed_noise(run, control))
     comparisons = compare(evidence)
     unit = _unit(run, counts)
-    shown = [arm for arm in run.arms if arm.name != run.twin]
-    found = [standing(evidence, arm, counts[arm.name], unit) for arm in shown]
-    standings = _ranked(run, found, comparisons)
+    shown = [arm for arm in run.arms if arm.name != run.aa_control]
+    found = [arm_summary(evidence, arm, counts[arm.name], unit) for arm in shown]
+    main = main_load(evidence.loads, found)
+    arm_summaries = _ranked(evidence, found, comparisons, main)
     return Summary(
         run=run,
-        headline=headline(run, standings, comparisons),
+        headline=headline(run, arm_summaries, comparisons, main),
+        advice=advice(run, arm_summaries, comparisons, evidence.loads),
         unit=unit,
-        standings=standings,
+        loads=evidence.loads,
+        main_load=main,
+        arm_summaries=arm_summaries,
         comparisons=comparisons,
-        twin=twin,
-        flags=flags(run, trials, standings, comparisons, twin),
-        blocks=len({trial.block for trial in trials if trial.counts}),
+        aa_control=control,
+        warnings=report_warnings(run, trials, arm_summaries, comparisons, control),
+        blocks=len({t.block for t in trials if any(map(t.is_valid_for, t.arms))}),
         trials_total=len(trials),
-        trials_counted=sum(trial.counts for trial in trials),
-        trials_rejected=sum(map(campaign.is_rejected, trials)),
+        trials_valid=sum(any(map(t.is_valid_for, t.arms)) for t in trials),
+        trials_rejected=sum(map(run_checks.is_rejected, trials)),
     )
 
 
-def barred(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict, str]]:
+def _with_observed_noise(run: Run, control: Sequence[Comparison]) -> Run:
+    """Nothing smaller than what equal servers showed in this run is worth a verdict."""
+    shown = [abs(math.log(one.ratio.value)) for one in control if one.proven and one.ratio]
+    return replace(run, minimum_effect=max(run.minimum_effect, *shown)) if shown else run
+
+
+def excluded_arms(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict, str]]:
     """Arms about which nothing may be said, and why."""
     found = {}
-    counts = {arm.name: count(trials, arm.name) for arm in run.arms}
-    noisy = campaign.too_noisy(trials)
-    uneven = campaign.unevenly_rejected(trials, [arm.name for arm in run.arms])
+    counts = {arm.name: arm_outcome(trials, arm.name) for arm in run.arms}
+    noisy = run_checks.too_noisy(trials)
+    uneven = run_checks.uneven_rejection(trials, [arm.name for arm in run.arms])
     for name, known in counts.items():
-        reason = known.breakdowns[0].reason if known.breakdowns else ""
-        if known.status is Status.FAILED:
+        reason = known.failures[0].reason if known.failures else ""
+        if known.status is MeasurementStatus.FAILED:
             found[name] = (Verdict.FAILED, f"{name}: {reason}")
-        elif known.status is Status.INVALID:
+        elif known.status is MeasurementStatus.INVALID:
             found[name] = (Verdict.INVALID, reason)
         elif noisy:
             found[name] = (Verdict.INVALID, noisy)
@@ -78,29 +94,66 @@ def barred(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict, str]]:
     return found
 
 
-def _unit(run: Run, counts: Mapping[str, Count]) -> str:
+def main_load(loads: Sequence[Load], arm_summaries: Sequence[ArmSummary]) -> Load | None:
+    """The heaviest load that three quarters of the measured arms reach; tables are sorted by it."""
+    reached = {
+        load: sum(_cost(known, load) < math.inf for known in arm_summaries) for load in loads
+    }
+    most = max(reached.values(), default=0)
+    if not most:
+        return None
+    return [load for load in loads if reached[load] >= EXCLUDED_FRACTION_MAX * most][-1]
+
+
+def _unit(run: Run, counts: Mapping[str, ArmOutcome]) -> str:
     for name in (run.floor, run.baseline):
-        if name in counts and counts[name].status is Status.MEASURED:
+        if name in counts and counts[name].status is MeasurementStatus.MEASURED:
             return name
     return ""
 
 
 def _ranked(
-    run: Run, found: Sequence[Standing], comparisons: Sequence[Comparison]
-) -> tuple[Standing, ...]:
-    """Cheapest first, with ranks for the contestants; arms without a multiple keep their order."""
-    named = contestants(run)
-    known = sorted((s for s in found if s.multiple), key=_multiple)
-    unknown = [s for s in found if not s.multiple]
-    apart = {frozenset((c.arm, c.against)) for c in comparisons if c.proven}
-    ordered = [s.arm.name for s in known if s.arm.name in named]
-    # One arm alone is first of nothing.
-    ranks = {}
-    if len(ordered) > 1:
-        ranks = tiers.ranks(ordered, lambda one, other: frozenset((one, other)) in apart)
-    return tuple(replace(s, rank=ranks.get(s.arm.name)) for s in (*known, *unknown))
+    evidence: ComparisonInput,
+    found: Sequence[ArmSummary],
+    comparisons: Sequence[Comparison],
+    main: Load | None,
+) -> tuple[ArmSummary, ...]:
+    """Cheapest first at the main load, with ranks at every load; the others keep their order.
+
+    Arms about which nothing may be said have no rank.
+    """
+    named = [name for name in ranked_arms(evidence.run) if name not in evidence.excluded_arms]
+    loads = {point.load for known in found for point in known.points}
+    ranks = {load: _ranks(found, comparisons, named, load) for load in loads}
+    ranked = [
+        replace(
+            known,
+            points=tuple(
+                replace(point, rank=ranks[point.load].get(known.arm.name)) for point in known.points
+            ),
+        )
+        for known in found
+    ]
+    return tuple(sorted(ranked, key=lambda known: _cost(known, main)))
 
 
-def _multiple(known: Standing) -> float:
-    assert known.multiple is not None, "only arms with a multiple are sorted"
-    return known.multiple.value
+def _ranks(
+    found: Sequence[ArmSummary], comparisons: Sequence[Comparison], named: Sequence[str], load: Load
+) -> dict[str, int]:
+    """Ranks at one load of those who have a cost there; one arm alone is first of nothing."""
+    known = [s for s in found if s.arm.name in named and _cost(s, load) < math.inf]
+    ordered = [s.arm.name for s in sorted(known, key=lambda s: _cost(s, load))]
+    apart = {
+        frozenset((c.arm, c.against))
+        for c in comparisons
+        if c.proven and c.metric is Metric.COST and c.load == load
+    }
+    if len(ordered) < 2:
+        return {}
+    return ranking.ranks(ordered, lambda one, other: frozenset((one, other)) in apart)
+
+
+def _cost(known: ArmSummary, load: Load | None) -> float:
+    """Nanoseconds per request at a load; infinite where there is no such figure."""
+    point = known.at(load)
+    return point.cost_ns.value if point is not None and point.cost_ns else math.inf

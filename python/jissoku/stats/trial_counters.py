@@ -3,8 +3,8 @@
 import statistics
 from collections.abc import Sequence
 
-from jissoku.model import Kind, Lane, Trial
-from jissoku.stats.readings import lane_of, readings
+from jissoku.model import ArmMeasurement, Trial, TrialKind
+from jissoku.stats.valid_trials import measurement_of, valid_trials
 
 # Cores that the target's processes kept busy.
 CORES = "cores"
@@ -18,23 +18,25 @@ USER_US = "user_us"
 ALL = frozenset({CORES, MIGRATIONS, USER_US})
 
 
-def of(trials: Sequence[Trial], kind: Kind, arm: str) -> dict[str, float]:
-    """Medians over the trials of one kind that count; what nobody could see is not among them."""
+def of(trials: Sequence[Trial], kind: TrialKind, arm: str) -> dict[str, float]:
+    """Medians over the valid trials of one kind; unavailable counters are omitted."""
     found: dict[str, list[float]] = {name: [] for name in ALL}
-    for trial in readings(trials).with_arm(kind, arm):
-        lane = lane_of(trial, arm)
-        if lane is not None:
-            for name, value in _of(lane).items():
+    for trial in valid_trials(trials).with_arm(kind, arm):
+        measurement = measurement_of(trial, arm)
+        if measurement is not None:
+            for name, value in _of(measurement).items():
                 found[name].append(value)
     return {name: statistics.median(values) for name, values in found.items() if values}
 
 
-def _of(lane: Lane) -> dict[str, float]:
+def _of(measurement: ArmMeasurement) -> dict[str, float]:
     found = {}
-    if lane.cpu_ns is not None:
-        found[CORES] = lane.cpu_ns / lane.duration_ns
-        if lane.cpu_user_fraction is not None and lane.requests:
-            found[USER_US] = lane.cpu_ns * lane.cpu_user_fraction / lane.requests / 1e3
-    if lane.migrations_per_second is not None:
-        found[MIGRATIONS] = lane.migrations_per_second
+    if measurement.cpu_ns is not None:
+        found[CORES] = measurement.cpu_ns / measurement.duration_ns
+        if measurement.cpu_user_fraction is not None and measurement.requests:
+            found[USER_US] = (
+                measurement.cpu_ns * measurement.cpu_user_fraction / measurement.requests / 1e3
+            )
+    if measurement.migrations_per_second is not None:
+        found[MIGRATIONS] = measurement.migrations_per_second
     return found

@@ -18,55 +18,59 @@ Numbers = NDArray[np.float64]
 
 STEPS_MAX = 50
 HALVINGS_MAX = 30
-CLOSE_ENOUGH = 1e-12
+TOLERANCE = 1e-12
 
 # Stands for no coherency at all where a peak is computed from it.
-NEXT_TO_NOTHING = 1e-15
+VARIANCE_MIN = 1e-15
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A fitted law.
+    """A fitted model.
 
     Attributes:
-        base: 1 / k: what one takes alone, in seconds per answer.
-        waiting: a / k.
-        agreeing: b / k.
+        inverse_rate: 1 / k: what one takes alone, in seconds per answer.
+        contention_term: a / k.
+        coherency_term: b / k.
     """
 
-    base: float
-    waiting: float
-    agreeing: float
+    inverse_rate: float
+    contention_term: float
+    coherency_term: float
 
     @property
     def single(self) -> float:
         """The rate of one, k."""
-        return 1 / self.base
+        return 1 / self.inverse_rate
 
     @property
     def contention(self) -> float:
         """The part that waits for its turn, a."""
-        return self.waiting / self.base
+        return self.contention_term / self.inverse_rate
 
     @property
     def coherency(self) -> float:
         """What each pair costs, b."""
-        return self.agreeing / self.base
+        return self.coherency_term / self.inverse_rate
 
     @property
     def peak(self) -> float:
         """Where the rate is highest: sqrt((1 - a) / b)."""
-        return math.sqrt(max(0.0, 1 - self.contention) / max(self.coherency, NEXT_TO_NOTHING))
+        return math.sqrt(max(0.0, 1 - self.contention) / max(self.coherency, VARIANCE_MIN))
 
     def rate(self, level: float) -> float:
-        """The law's rate at a level."""
-        load = self.base + self.waiting * (level - 1) + self.agreeing * level * (level - 1)
+        """The model's rate at a level."""
+        load = (
+            self.inverse_rate
+            + self.contention_term * (level - 1)
+            + self.coherency_term * level * (level - 1)
+        )
         return level / load
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
-    """How far the levels lie from a law.
+class LackOfFit:
+    """Distance of the levels from a model.
 
     Attributes:
         largest: Distance of the farthest level, as a fraction.
@@ -78,7 +82,7 @@ class Misfit:
 
 
 def solve(levels: Numbers, logs: Numbers) -> Fit | None:
-    """The law nearest to a table of logarithms of rates, one row a level, one column a block.
+    """The model nearest to a table of logarithms of rates, one row a level, one column a block.
 
     Cells that are not there are NaN. None when the rates leave the rate of one open.
     """
@@ -94,7 +98,7 @@ def solve(levels: Numbers, logs: Numbers) -> Fit | None:
         better = _step(design, wanted, weights, guess)
         moved = float(np.abs(better - guess).max()) / float(guess.max())
         guess = better
-        if moved < CLOSE_ENOUGH:
+        if moved < TOLERANCE:
             break
     base, waiting, agreeing = (float(value) for value in guess)
     return Fit(base, waiting, agreeing) if base > 0 else None
@@ -145,11 +149,11 @@ def adjusted(logs: Numbers) -> tuple[Numbers, Numbers]:
     return effects[:height] + effects[height + used].mean(), counts
 
 
-def misfit(levels: Numbers, logs: Numbers, found: Fit) -> Misfit:
-    """Holds the levels' distances from a law against the noise within blocks, by an F-test."""
+def lack_of_fit(levels: Numbers, logs: Numbers, found: Fit) -> LackOfFit:
+    """Tests the lack of fit against the noise within blocks, by an F-test."""
     means, counts = adjusted(logs)
-    law = np.log([found.rate(level) for level in levels])
-    distances = means - law
+    model = np.log([found.rate(level) for level in levels])
+    distances = means - model
     largest = float(np.abs(np.expm1(distances)).max())
     there = ~np.isnan(logs)
     rest = logs - means[:, None]
@@ -159,5 +163,5 @@ def misfit(levels: Numbers, logs: Numbers, found: Fit) -> Misfit:
     noise = float(np.nansum(rest**2)) / freedom if freedom > 0 else 0.0
     lack = float(np.sum(counts * distances**2)) / (height - 3)
     if noise <= 0:
-        return Misfit(largest, 0.0 if lack > 0 else 1.0)
-    return Misfit(largest, float(stats.f.sf(lack / noise, height - 3, freedom)))
+        return LackOfFit(largest, 0.0 if lack > 0 else 1.0)
+    return LackOfFit(largest, float(stats.f.sf(lack / noise, height - 3, freedom)))

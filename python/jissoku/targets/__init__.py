@@ -1,1 +1,1 @@
-"""Targets: what can be raced, how it is got, started, asked, checked and ended."""
+"""Targets: recipes, building, starting, verifying and stopping."""

@@ -12,7 +12,7 @@ from jissoku.errors import InputError, TargetError
 HOST = "127.0.0.1"
 
 # Below the range from which Linux gives ports to clients (32768 and up), so that no connection of
-# the stopwatch can take a target's port between two trials.
+# the load generator can take a target's port between two trials.
 PORTS = range(18000, 32000)
 TRIES = 200
 
@@ -26,7 +26,7 @@ class Address:
     socket: str = ""
 
     def url(self, path: str = "/") -> str:
-        """Writes the address with a path, in the form the stopwatch reads."""
+        """Writes the address with a path, in the form the load generator reads."""
         if self.socket:
             return f"unix:{self.socket}:{path}"
         return f"http://{self.authority}{path}"
@@ -68,18 +68,20 @@ def parse(text: str) -> Address:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise InputError(f"{text!r} is no URL: {error}") from error
+        raise InputError(f"{text!r} is not a URL: {error}") from error
     if parts.scheme == "https":
-        raise InputError(f"{text!r}: TLS cannot be raced yet; give an http URL")
+        raise InputError(f"{text!r}: TLS is not supported yet; give an http URL")
     if parts.scheme != "http" or not parts.hostname or parts.username is not None:
         raise InputError(f"{text!r}: write http://127.0.0.1:3000/ or unix:/path/of/the.sock")
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
-        raise InputError(f"{text!r}: say what is asked with --path, so that all are asked the same")
+        raise InputError(
+            f"{text!r}: give the path with --path, so that all targets get the same request"
+        )
     return Address(host=parts.hostname, port=80 if port is None else port)
 
 
 def free_port(rng: random.Random, promised: Container[int] = ()) -> int:
-    """Finds a port of 127.0.0.1 that nobody uses, not even a connection in TIME_WAIT.
+    """Finds an unused port of 127.0.0.1, also without connections in TIME_WAIT.
 
     Args:
         rng: What draws it.

@@ -8,7 +8,7 @@ from jissoku.errors import InputError
 from jissoku.model import Recipe
 from jissoku.targets import recipe as recipe_file
 
-OURS = Path(__file__).parent / "recipes"
+BUILTIN_RECIPES = Path(__file__).parent / "recipes"
 
 
 def recipes(extra_folders: Iterable[Path] = ()) -> dict[str, Recipe]:
@@ -18,7 +18,7 @@ def recipes(extra_folders: Iterable[Path] = ()) -> dict[str, Recipe]:
         InputError: A folder cannot be read, a recipe is malformed, or two have the same name.
     """
     found: dict[str, Recipe] = {}
-    for folder in (OURS, *extra_folders):
+    for folder in (BUILTIN_RECIPES, *extra_folders):
         for path in _files(folder):
             if path.stem in found:
                 raise InputError(f"{path.name}: there is a recipe {path.stem!r} already; rename it")
@@ -26,8 +26,8 @@ def recipes(extra_folders: Iterable[Path] = ()) -> dict[str, Recipe]:
     return found
 
 
-def pick(catalogue: Mapping[str, Recipe], name: str) -> Recipe:
-    """Returns the recipe of a name that somebody typed.
+def get_recipe(catalogue: Mapping[str, Recipe], name: str) -> Recipe:
+    """Returns the recipe with this name.
 
     Raises:
         InputError: There is none; the message names the nearest ones.
@@ -35,7 +35,7 @@ def pick(catalogue: Mapping[str, Recipe], name: str) -> Recipe:
     if name in catalogue:
         return catalogue[name]
     near = difflib.get_close_matches(name, catalogue, n=2) or sorted(catalogue)
-    raise InputError(f"there is no target {name!r}; did you mean {' or '.join(near)}?")
+    raise InputError(f"no such target: {name!r}; did you mean {' or '.join(near)}?")
 
 
 def _files(folder: Path) -> list[Path]:

@@ -1,45 +1,45 @@
 """The common contract of every target: what is asked, and the only right answer.
 
 Differences that a field or two make (a Date, a Server) are counted in bytes and reported; status,
-type and body are the same for everybody.
+type and body are the same for all targets.
 """
 
 import re
 
-from jissoku.model import Part
+from jissoku.model import Capability
 from jissoku.targets import files
-from jissoku.targets.answer import Expected
+from jissoku.targets.response import ExpectedResponse
 
 TEXT = "text/plain"
 BINARY = "application/octet-stream"
 HELLO = b"Hello, World!"
 
-_HELLO = Expected(status=200, content_type=TEXT, body=HELLO)
-_E5 = Expected(status=200, content_type=TEXT, body=b"42")
+_HELLO = ExpectedResponse(status=200, content_type=TEXT, body=HELLO)
+_E5 = ExpectedResponse(status=200, content_type=TEXT, body=b"42")
 
 
-def part(path: str) -> Part | None:
+def capability(path: str) -> Capability | None:
     """The part of the contract that a path belongs to; None for everything outside it."""
     if path == "/":
-        return Part.HELLO
+        return Capability.HELLO
     if path == "/42":
-        return Part.E5
+        return Capability.ANSWER_42
     if re.fullmatch(r"/delay\?ms=\d{1,5}", path):
-        return Part.DELAY
+        return Capability.DELAY
     if path.startswith("/files/") and path.removeprefix("/files/") in files.SIZES:
-        return Part.FILES
+        return Capability.FILES
     return None
 
 
-def expected(path: str) -> Expected | None:
+def expected_response(path: str) -> ExpectedResponse | None:
     """The right answer to a GET of a path of the contract; None for everything outside it."""
-    match part(path):
-        case Part.HELLO | Part.DELAY:
+    match capability(path):
+        case Capability.HELLO | Capability.DELAY:
             return _HELLO
-        case Part.E5:
+        case Capability.ANSWER_42:
             return _E5
-        case Part.FILES:
+        case Capability.FILES:
             body = files.content(path.removeprefix("/files/"))
-            return Expected(status=200, content_type=BINARY, body=body)
+            return ExpectedResponse(status=200, content_type=BINARY, body=body)
         case None:
             return None

@@ -126,7 +126,7 @@ def read(path: Path) -> Configuration:
 
 
 def _whole(line: str) -> str:
-    """A line of a diff; the last one of a file may lack its end, which patch(1) has to be told."""
+    """A line of a diff; the last one of a file may lack its end, which patch(1) needs to know."""
     return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 

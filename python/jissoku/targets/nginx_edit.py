@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
-from jissoku.model import Change, Knob, What
-from jissoku.targets import nginx_hop, nginx_listen
+from jissoku.model import ChangeKind, Knob, KnobChange
+from jissoku.targets import nginx_listen, nginx_upstream
 from jissoku.targets.nginx_config import Configuration, Directive, Edit
-from jissoku.targets.nginx_place import extended, inserted, replaced
+from jissoku.targets.nginx_text import extended, inserted, replaced
 
 MAIN = "main"
 
@@ -16,21 +16,23 @@ AS_MANY_AS_CORES = frozenset({"auto", "{workers}", "\x01workers\x02"})
 def switch(configuration: Configuration, knob: Knob) -> Configuration:
     """The configuration with a knob switched; itself when it is so already."""
     for change in knob.change:
-        if change.what in EDITS:
-            configuration = configuration.edited(EDITS[change.what](configuration, change))
+        if change.kind in EDITS:
+            configuration = configuration.edited(EDITS[change.kind](configuration, change))
     return configuration
 
 
 def unfit(configuration: Configuration, knob: Knob, cores: int) -> str:
     """Why a knob can do nothing here, as the end of a sentence on it; empty where it can."""
-    if not all(change.what in EDITS for change in knob.change):
-        return "is no directive"
+    if not all(change.kind in EDITS for change in knob.change):
+        return "is not a directive"
     if _workers(configuration, cores) < knob.workers_min:
         return "is for several workers, and there is one"
     for change in knob.change:
-        if change.what is What.UPSTREAM and not any(nginx_hop.hops(configuration)):
+        if change.kind is ChangeKind.UPSTREAM and not any(
+            nginx_upstream.proxy_routes(configuration)
+        ):
             return "is for requests that are passed on to an upstream block, and there are none"
-        if change.what is What.LISTEN and not nginx_listen.addresses(configuration):
+        if change.kind is ChangeKind.LISTEN and not nginx_listen.addresses(configuration):
             return "is for a listen directive with a TCP address, and there is none"
     return ""
 
@@ -44,7 +46,7 @@ def _workers(configuration: Configuration, cores: int) -> int:
     return found
 
 
-def setting(configuration: Configuration, change: Change) -> Iterator[Edit]:
+def setting(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
     """Sets a directive wherever it stands within a block, and in the block itself if it does not.
 
     A directive in an inner block hides the outer one, so setting only the outer one would do
@@ -69,7 +71,7 @@ def setting(configuration: Configuration, change: Change) -> Iterator[Edit]:
         yield inserted(configuration, block, f"{change.name} {change.value};")
 
 
-def _appending(configuration: Configuration, change: Change) -> Iterator[Edit]:
+def _appending(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
     """Adds words to a directive that does something and has none of their names yet."""
     added = [word for word in change.value.split() if "=" in word]
     names = tuple(word.partition("=")[0] + "=" for word in added)
@@ -85,8 +87,8 @@ def _appending(configuration: Configuration, change: Change) -> Iterator[Edit]:
         yield extended(configuration, directive, f"{named}{change.value}")
 
 
-def _missing(configuration: Configuration, change: Change) -> Iterator[Edit]:
-    """Sets a directive in its block, unless it stands there: then somebody has thought about it."""
+def _missing(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
+    """Sets a directive in its block, unless it is set there already."""
     stands = any(
         directive.name == change.name and _within([outer.name for outer in above], change.where)
         for above, directive in configuration.walk()
@@ -113,10 +115,10 @@ def _within(names: list[str], where: str) -> bool:
 
 
 # All kinds of changes that are made to the text of a configuration.
-EDITS: dict[What, Callable[[Configuration, Change], Iterator[Edit]]] = {
-    What.DIRECTIVE: setting,
-    What.APPEND: _appending,
-    What.MISSING: _missing,
-    What.LISTEN: nginx_listen.adding,
-    What.UPSTREAM: nginx_hop.keeping,
+EDITS: dict[ChangeKind, Callable[[Configuration, KnobChange], Iterator[Edit]]] = {
+    ChangeKind.DIRECTIVE: setting,
+    ChangeKind.APPEND: _appending,
+    ChangeKind.MISSING: _missing,
+    ChangeKind.LISTEN: nginx_listen.add_listen_parameter,
+    ChangeKind.UPSTREAM: nginx_upstream.enable_keepalive,
 }

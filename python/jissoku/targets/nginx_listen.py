@@ -7,9 +7,9 @@ listen directives, and refuses a second that has any ("duplicate listen options"
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from jissoku.model import Change
+from jissoku.model import KnobChange
 from jissoku.targets.nginx_config import Configuration, Directive, Edit
-from jissoku.targets.nginx_place import extended
+from jissoku.targets.nginx_text import extended
 
 # Parameters of the socket (ngx_http_core_module), as opposed to those of what is spoken over it.
 OF_SOCKET = (
@@ -42,7 +42,7 @@ def addresses(configuration: Configuration) -> Mapping[str, Sequence[Directive]]
     return found
 
 
-def adding(configuration: Configuration, change: Change) -> Iterator[Edit]:
+def add_listen_parameter(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
     """Adds a parameter to every address that has it not, beside others of the socket if any."""
     for directives in addresses(configuration).values():
         if any(change.value in one.words for one in directives):

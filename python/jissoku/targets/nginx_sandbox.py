@@ -1,6 +1,6 @@
-"""Somebody's own nginx configuration, made to run beside the machine's own nginx.
+"""The user's nginx configuration, changed to run beside the machine's own nginx.
 
-The least that this needs is changed, alike in every arm, and every change is told: where it
+The least that this needs is changed, alike in every arm, and every change is reported: where it
 listens, whom it runs as, and where it writes. What it serves, and from where, stays as it is.
 """
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jissoku.errors import InputError
-from jissoku.model import Config, Listen, Origin, Start
+from jissoku.model import ConfigFile, ListenArguments, Origin, StartCommand
 from jissoku.targets.nginx_config import Configuration, Directive, Edit
-from jissoku.targets.nginx_place import inserted, replaced
-from jissoku.targets.placeholder import MEANINGS, holes
-from jissoku.targets.prepare import Prepared
+from jissoku.targets.nginx_text import inserted, replaced
+from jissoku.targets.placeholders import MEANINGS, placeholders
+from jissoku.targets.prepare import PreparedTarget
 
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 CACHES = frozenset({f"{name}_cache_path" for name in ("proxy", "fastcgi", "uwsgi", "scgi")})
@@ -52,13 +52,13 @@ OPEN, CLOSE = "\x01", "\x02"
 WITHIN_CORES = f"{AFFINITY} auto {OPEN}mask{CLOSE};"
 
 
-def mask(text: str) -> str:
+def escape_placeholders(text: str) -> str:
     """Writes our holes so that they are no braces to nginx's grammar."""
     names = "|".join(MEANINGS)
     return re.sub(rf"\{{({names})\}}", rf"{OPEN}\1{CLOSE}", text)
 
 
-def unmask(text: str) -> str:
+def unescape_placeholders(text: str) -> str:
     """Writes them as holes again."""
     return text.replace(OPEN, "{").replace(CLOSE, "}")
 
@@ -73,14 +73,14 @@ def within_cores(configuration: Configuration) -> Configuration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """Which of the configuration's addresses is asked; all others become sockets nobody asks."""
+class ListenAddress:
+    """The address that gets the requests; all others become unused Unix sockets."""
 
     address: str
 
 
-def choose_door(configuration: Configuration, wanted: str = "") -> Door:
-    """The first address that speaks plain HTTP, or the one that somebody named.
+def choose_listen_address(configuration: Configuration, wanted: str = "") -> ListenAddress:
+    """The first address with plain HTTP, or the named one.
 
     Raises:
         InputError: There is none, or not the one named.
@@ -98,40 +98,42 @@ def choose_door(configuration: Configuration, wanted: str = "") -> Door:
             raise InputError(
                 f"no server listens at {wanted!r} with plain HTTP; there are: {addresses or 'none'}"
             )
-        return Door(address=wanted)
+        return ListenAddress(address=wanted)
     for address, is_plain in found.items():
         if is_plain:
-            return Door(address=address)
+            return ListenAddress(address=address)
     raise InputError(
         f"{configuration.main}: no server listens with plain HTTP, and TLS cannot be tuned yet"
     )
 
 
-def must_be_ours_to_fill(configuration: Configuration) -> None:
+def require_http(configuration: Configuration) -> None:
     """Refuses a text that holds one of our holes as its own: it would be filled by mistake.
 
     Raises:
         InputError: It does.
     """
     for file, text in configuration.texts.items():
-        if strange := holes([text]) & set(MEANINGS):
+        if strange := placeholders([text]) & set(MEANINGS):
             name = min(strange)
             raise InputError(f"{file}: {{{name}}} means something here, and cannot be run as it is")
 
 
-def told(door: Door) -> tuple[str, ...]:
+def describe_changes(door: ListenAddress) -> tuple[str, ...]:
     """What is changed so that it can run beside the machine's own, in words."""
     return (
         f"listen {door.address}: a free port of 127.0.0.1",
-        "every other address: a Unix socket that nobody asks",
-        "user: whoever runs the lab; daemon off",
+        "every other address: a Unix socket that gets no requests",
+        "user: the current user; daemon off",
         "worker_cpu_affinity: auto means the lab's cores; one that names cores is taken out",
         "pid, lock file, logs (in their own formats), temporary files, caches: in a trial's folder",
         "stream and mail blocks: taken out",
     )
 
 
-def prepared(base: Prepared, configuration: Configuration, door: Door, prefix: str) -> Prepared:
+def prepared(
+    base: PreparedTarget, configuration: Configuration, door: ListenAddress, prefix: str
+) -> PreparedTarget:
     """The configuration as something that can be started.
 
     Args:
@@ -145,19 +147,26 @@ def prepared(base: Prepared, configuration: Configuration, door: Door, prefix: s
         base,
         name="nginx",
         origin=Origin.COMMAND,
-        parts=frozenset(),
-        essay="Somebody's own configuration; it was asked first, and held to its first answer.",
-        leaves_out="",
-        start=Start(command=(*command, "-e", "stderr")),
-        listen=Listen(tcp=("127.0.0.1:{port}",), unix=("unix:{socket}",)),
+        capabilities=frozenset(),
+        compiles=False,
+        description="The user's own configuration; its first response is taken as the expected"
+        " one.",
+        limitations="",
+        start=StartCommand(command=(*command, "-e", "stderr")),
+        listen=ListenArguments(tcp=("127.0.0.1:{port}",), unix=("unix:{socket}",)),
         config=(
-            *(Config(name=names[file], text=unmask(text)) for file, text in moved.texts.items()),
-            Config(name="logs/README", text="Logs of one trial.\n"),
+            *(
+                ConfigFile(name=names[file], text=unescape_placeholders(text))
+                for file, text in moved.texts.items()
+            ),
+            ConfigFile(name="logs/README", text="Logs of one trial.\n"),
         ),
     )
 
 
-def _moves(configuration: Configuration, door: Door, names: dict[Path, str]) -> Iterator[Edit]:
+def _moves(
+    configuration: Configuration, door: ListenAddress, names: dict[Path, str]
+) -> Iterator[Edit]:
     sockets: dict[str, str] = {}
     stands: set[str] = set()
     for above, directive in _kept(configuration):
@@ -236,7 +245,7 @@ def _place(directive: Directive) -> str:
     return ""
 
 
-def _listen(words: tuple[str, ...], door: Door, sockets: dict[str, str]) -> str:
+def _listen(words: tuple[str, ...], door: ListenAddress, sockets: dict[str, str]) -> str:
     if words[0] == door.address:
         return " ".join(["listen", f"{OPEN}listen{CLOSE}", *words[1:]]) + ";"
     if "quic" in words:

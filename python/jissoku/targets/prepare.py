@@ -8,12 +8,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jissoku.errors import TargetError
-from jissoku.model import Arm, Config, Listen, Missing, Origin, Part, Recipe, Start, Step
-from jissoku.targets import receipt
+from jissoku.model import (
+    Arm,
+    BuildStep,
+    Capability,
+    ConfigFile,
+    ListenArguments,
+    Origin,
+    Recipe,
+    StartCommand,
+    UnavailableTarget,
+)
+from jissoku.targets import provenance
 from jissoku.targets.address import Address
-from jissoku.targets.place import Place, find_header, find_module, find_program
-from jissoku.targets.placeholder import fill, fill_text
-from jissoku.targets.scrub import scrub
+from jissoku.targets.build_paths import BuildPaths, find_header, find_module, find_program
+from jissoku.targets.placeholders import fill, fill_text
+from jissoku.targets.redact import redact
 
 # A first `go build` compiles the standard library too.
 PREPARE_LIMIT_S = 240.0
@@ -23,38 +33,40 @@ PROBE_LIMIT_S = 20.0
 
 MODULE = "module:"
 
-NOWHERE = Listen(tcp=())
+NO_LISTEN = ListenArguments(tcp=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedTarget:
     """A target that can be started on this machine, whether from a recipe, a command or a URL.
 
     Attributes:
         name: The recipe's name, or the one given with the command or URL.
-        parts: What of the contract it serves; empty when nobody has said.
-        version: The receipt.
+        capabilities: Capabilities it serves; empty when unknown.
+        version: As reported by its program.
         start: None for a URL. The command has its holes; `values` fills those that are the same for
             every start.
         address: Where a URL's server listens already; None for everything that we start.
         folder: Where the command is run; None for the folder of the start, {run}.
+        compiles: Whether its runtime compiles hot code; assumed when unknown.
         inherits: Whether it is given our whole environment, as a command typed by hand expects.
     """
 
     name: str
     origin: Origin
     version: str
-    parts: frozenset[Part] = frozenset()
-    essay: str = ""
-    leaves_out: str = ""
+    capabilities: frozenset[Capability] = frozenset()
+    description: str = ""
+    limitations: str = ""
     binary_sha256: str = ""
-    start: Start | None = None
-    listen: Listen = NOWHERE
-    config: tuple[Config, ...] = ()
+    start: StartCommand | None = None
+    listen: ListenArguments = NO_LISTEN
+    config: tuple[ConfigFile, ...] = ()
     values: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
     address: Address | None = None
     folder: Path | None = None
     inherits: bool = False
+    compiles: bool = True
 
     @property
     def listens_unix(self) -> bool:
@@ -68,70 +80,71 @@ class Prepared:
             target=self.name,
             origin=self.origin,
             version=self.version,
-            command=tuple(map(scrub, self.start.command)) if self.start else (),
+            command=tuple(map(redact, self.start.command)) if self.start else (),
             binary_sha256=self.binary_sha256,
-            essay=self.essay,
-            leaves_out=self.leaves_out,
+            description=self.description,
+            limitations=self.limitations,
         )
 
 
-def missing(recipe: Recipe, place: Place) -> Missing | None:
-    """Says why a recipe cannot be raced here, without building anything; None if it can."""
-    reason = next(_lacks(recipe), "") or _probed(recipe, place)
+def missing_requirement(recipe: Recipe, place: BuildPaths) -> UnavailableTarget | None:
+    """Says why a recipe is unavailable here, without building anything; None if it can."""
+    reason = next(_missing_requirements(recipe), "") or _probed(recipe, place)
     if reason:
         return _missing(recipe, reason)
     program = _program(recipe, place)
-    if program is None and not recipe.prepare:
-        return _missing(recipe, f"there is no program {Path(_filled(recipe, place)).name} here")
+    if program is None and not recipe.build:
+        return _missing(recipe, f"no program {Path(_filled(recipe, place)).name} here")
     return None
 
 
-def _lacks(recipe: Recipe) -> Iterator[str]:
+def _missing_requirements(recipe: Recipe) -> Iterator[str]:
     """What a recipe needs and is not here, each as a sentence."""
-    for name in recipe.needs:
+    for name in recipe.programs:
         if find_program(name) is None:
-            yield f"there is no program {name} on the PATH"
+            yield f"no program {name} on the PATH"
     for module in recipe.modules:
         if find_module(module) is None:
             yield f"this Python has no module {module}"
     for header in recipe.headers:
         if not find_header(header):
             yield f"the C compiler finds no header {header}"
-    for file in recipe.needs_files:
+    for file in recipe.files:
         if not Path(file).is_file():
-            yield f"there is no file {file}"
+            yield f"no file {file}"
 
 
-def prepare(recipe: Recipe, place: Place) -> Prepared | Missing:
-    """Builds what a recipe has to build, and takes its receipt.
+def prepare(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTarget:
+    """Builds a recipe's target, and determines its version.
 
     Raises:
         TargetError: A step failed, or the program says no version; `stderr` is what it said.
     """
-    lack = missing(recipe, place)
+    lack = missing_requirement(recipe, place)
     if lack is not None:
         return lack
     values = place.values(recipe.name)
-    if recipe.prepare:
+    if recipe.build:
         _make_folder(recipe.name, Path(str(values["cache"])))
-    for step in recipe.prepare:
+    for step in recipe.build:
         _run(recipe.name, step, values)
     program = _program(recipe, place)
     if program is None:
         raise TargetError(f"{recipe.name}: its steps of getting ready made no program")
     values["program"] = str(program)
     try:
-        version = receipt.version(recipe.version, values)
-        binary_sha256 = receipt.sha256(_binary(recipe, program, values))
+        version = provenance.version(recipe.version, values)
+        binary_sha256 = provenance.sha256(_binary(recipe, program, values))
     except TargetError as error:
         raise TargetError(f"{recipe.name}: {error}", stderr=error.stderr) from error
-    return Prepared(
+    return PreparedTarget(
         name=recipe.name,
         origin=Origin.RECIPE,
         version=version,
-        parts=frozenset(recipe.parts),
-        essay=recipe.essay,
-        leaves_out=recipe.leaves_out,
+        capabilities=frozenset(recipe.capabilities),
+        compiles=recipe.compiles,
+        description=recipe.description,
+        limitations=recipe.limitations,
         binary_sha256=binary_sha256,
         start=recipe.start,
         listen=recipe.listen,
@@ -140,7 +153,7 @@ def prepare(recipe: Recipe, place: Place) -> Prepared | Missing:
     )
 
 
-def _probed(recipe: Recipe, place: Place) -> str:
+def _probed(recipe: Recipe, place: BuildPaths) -> str:
     """What the recipe's own probe has against this machine; empty if nothing, or without one."""
     if not recipe.probe:
         return ""
@@ -160,8 +173,10 @@ def _probed(recipe: Recipe, place: Place) -> str:
     return (said or f"its probe exited with {done.returncode}") if done.returncode else ""
 
 
-def _missing(recipe: Recipe, reason: str) -> Missing:
-    return Missing(name=recipe.name, reason=reason, remedy=fill_text(recipe.install, _shown()))
+def _missing(recipe: Recipe, reason: str) -> UnavailableTarget:
+    return UnavailableTarget(
+        name=recipe.name, reason=reason, install_hint=fill_text(recipe.install, _shown())
+    )
 
 
 def _shown() -> dict[str, str | tuple[str, ...]]:
@@ -172,11 +187,11 @@ def _shown() -> dict[str, str | tuple[str, ...]]:
     return {"python": "python3" if sys.prefix == sys.base_prefix else "python"}
 
 
-def _filled(recipe: Recipe, place: Place) -> str:
+def _filled(recipe: Recipe, place: BuildPaths) -> str:
     return fill_text(recipe.program, place.values(recipe.name))
 
 
-def _program(recipe: Recipe, place: Place) -> Path | None:
+def _program(recipe: Recipe, place: BuildPaths) -> Path | None:
     return find_program(_filled(recipe, place))
 
 
@@ -197,7 +212,7 @@ def _make_folder(name: str, folder: Path) -> None:
         raise TargetError(f"{name}: {folder} cannot be made: {error.strerror}") from error
 
 
-def _run(name: str, step: Step, values: dict[str, str | tuple[str, ...]]) -> None:
+def _run(name: str, step: BuildStep, values: dict[str, str | tuple[str, ...]]) -> None:
     added = {key: fill_text(value, values) for key, value in step.environment.items()}
     command = fill(step.command, values)
     try:

@@ -15,12 +15,14 @@ from time import monotonic_ns
 from typing import IO, Self
 
 from jissoku.errors import TargetError
-from jissoku.model import Start
+from jissoku.model import StartCommand
+from jissoku.targets import oom
 from jissoku.targets.address import Address
-from jissoku.targets.place import search_path
-from jissoku.targets.placeholder import fill, fill_text
-from jissoku.targets.prepare import Prepared
-from jissoku.targets.session import Session, began
+from jissoku.targets.build_paths import search_path
+from jissoku.targets.placeholders import fill, fill_text
+from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.process_session import ProcessSession, start_ticks
+from jissoku.targets.supervisor import supervisor
 
 # The address of everything on the stack moves with the size of the environment, and speed with it
 # (Mytkowicz et al., ASPLOS 2009), so each start draws its own.
@@ -29,26 +31,26 @@ PADDING_BYTES_MAX = 4095
 # What a target started from a recipe is given of our environment.
 INHERITED = ("HOME", "LANG", "TMPDIR", "USER")
 
-# The entry of the environment that all processes of a start share, and nobody else has.
+# Environment variable that all processes of a start share, and no others have.
 MARK = "JISSOKU_TARGET"
 
 # Enough for every connection of a trial; Python's select() and old daemons want it no larger.
 FILES_OPEN_MAX = 65_536
 
-# The last words of a target that are kept.
+# Bytes kept of the end of a target's output.
 TAIL_BYTES = 8192
 
 Values = dict[str, str | tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class LaunchOptions:
     """Where and how a target is started this time.
 
     Attributes:
         port: On 127.0.0.1; None for a Unix socket in the start's own folder.
         cores: The only cores it may run on.
-        workers: How many workers it is told to have.
+        workers: Number of workers to configure.
         seed: Decides the size of the environment's padding.
     """
 
@@ -60,19 +62,20 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class _Child:
-    """What we hold of a process that we started."""
+    """What we hold of a process that we started, and the machine's OOM kills before it."""
 
     process: subprocess.Popen[bytes]
-    session: Session
+    session: ProcessSession
     output: IO[bytes]
     folder: Path
+    oom_kills: int | None
 
 
-class Running:
+class RunningTarget:
     """A target that was started, or, for a URL, found."""
 
     def __init__(self, name: str, address: Address, child: _Child | None = None) -> None:
-        """`child` is None for a target that somebody else started."""
+        """`child` is None for a target that another process started."""
         self.name = name
         self.address = address
         self._child = child
@@ -92,11 +95,11 @@ class Running:
         """The session's leader, and so the session's id; None for a URL."""
         return self._child.process.pid if self._child else None
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether its first process runs; that of a URL is taken to."""
         return self._child is None or self._child.process.poll() is None
 
-    def lives_on(self, limit_s: float) -> bool:
+    def is_alive_after(self, limit_s: float) -> bool:
         """As `alive`, for so long: connections end some time before their process does."""
         if self._child is None:
             return True
@@ -106,17 +109,17 @@ class Running:
             return True
         return False
 
-    def death(self) -> str:
+    def exit_description(self) -> str:
         """How its first process ended, as the end of a sentence; empty while it runs."""
-        code = self._child.process.poll() if self._child else None
-        if code is None:
+        if self._child is None or (code := self._child.process.poll()) is None:
             return ""
         if code < 0:
-            return f"was killed by {signal.Signals(-code).name}"
+            cause = oom.exit_cause(-code, self._child.oom_kills)
+            return f"was killed by {signal.Signals(-code).name}{cause}"
         background = " (it must stay in the foreground)" if code == 0 else ""
         return f"exited with code {code}{background}"
 
-    def stderr_tail(self) -> str:
+    def output_tail(self) -> str:
         """The last of what it wrote, to either output. Not scrubbed."""
         if self._child is None or self._child.output.closed:
             return self._last_words
@@ -146,16 +149,17 @@ class Running:
         try:
             asked = self._child.session.end()
             self._child.process.wait()
+            supervisor().unwatch(self._child.session.mark)
         except TimeoutError as error:
-            raise TargetError(f"{self.name}: {error}", stderr=self.stderr_tail()) from error
+            raise TargetError(f"{self.name}: {error}", stderr=self.output_tail()) from error
         finally:
-            self._last_words = self.stderr_tail()
+            self._last_words = self.output_tail()
             self._child.output.close()
             shutil.rmtree(self._child.folder, ignore_errors=True)
         return asked
 
 
-def start(prepared: Prepared, placement: Placement) -> Running:
+def start(prepared: PreparedTarget, placement: LaunchOptions) -> RunningTarget:
     """Starts a target as the leader of a session of its own, on the cores it was given.
 
     A URL is not started: its Running has no pid, and stopping it does nothing.
@@ -164,7 +168,7 @@ def start(prepared: Prepared, placement: Placement) -> Running:
         TargetError: It cannot be started there; nothing is left of the attempt.
     """
     if prepared.address is not None:
-        return Running(prepared.name, prepared.address)
+        return RunningTarget(prepared.name, prepared.address)
     assert prepared.start is not None, "only a URL has no command"
     words = prepared.listen.unix if placement.port is None else prepared.listen.tcp
     if not words:
@@ -189,7 +193,7 @@ def start(prepared: Prepared, placement: Placement) -> Running:
         what = error.filename or prepared.start.command[0]
         message = f"{prepared.name} cannot be started: {what}: {error.strerror}"
         raise TargetError(message) from error
-    return Running(prepared.name, address, child)
+    return RunningTarget(prepared.name, address, child)
 
 
 def mask(cores: Iterable[int]) -> str:
@@ -197,7 +201,7 @@ def mask(cores: Iterable[int]) -> str:
     return f"{sum(1 << core for core in set(cores)):b}"
 
 
-def _write_configs(prepared: Prepared, folder: Path, values: Values) -> None:
+def _write_configs(prepared: PreparedTarget, folder: Path, values: Values) -> None:
     for config in prepared.config:
         path = folder / config.name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -205,14 +209,21 @@ def _write_configs(prepared: Prepared, folder: Path, values: Values) -> None:
 
 
 def _spawn(
-    prepared: Prepared, start: Start, placement: Placement, values: Values, address: Address
+    prepared: PreparedTarget,
+    start: StartCommand,
+    placement: LaunchOptions,
+    values: Values,
+    address: Address,
 ) -> _Child:
     folder = Path(str(values["run"]))
     mark = f"{os.getpid()}-{monotonic_ns()}"
+    entry = f"{MARK}={mark}".encode()
     padding = "x" * random.Random(placement.seed).randint(0, PADDING_BYTES_MAX)
     environment = _environment(prepared, start, values)
+    oom_kills = oom.kills()
     output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the target
     try:
+        supervisor().announce(entry, address, folder)
         with _inherited(placement.cores):
             process = subprocess.Popen(
                 fill(start.command, values),
@@ -225,12 +236,14 @@ def _spawn(
             )
     except OSError:
         output.close()
+        supervisor().unwatch(entry)
         raise
-    session = Session(process.pid, f"{MARK}={mark}".encode(), began(process.pid), address)
-    return _Child(process, session, output, folder)
+    session = ProcessSession(process.pid, entry, start_ticks(process.pid), address)
+    supervisor().watch(session, folder)
+    return _Child(process, session, output, folder, oom_kills)
 
 
-def _environment(prepared: Prepared, start: Start, values: Values) -> dict[str, str]:
+def _environment(prepared: PreparedTarget, start: StartCommand, values: Values) -> dict[str, str]:
     ours = dict(os.environ)
     if not prepared.inherits:
         ours = {name: ours[name] for name in INHERITED if name in ours} | {"PATH": search_path()}

@@ -9,26 +9,26 @@ from typing import Self
 
 from jissoku.errors import TargetError
 from jissoku.model import Workload
-from jissoku.targets.answer import Answer, ask
-from jissoku.targets.process import Running
+from jissoku.targets.process import RunningTarget
+from jissoku.targets.response import TargetResponse, send_request
 
 # From a process's start to its first good answer; an interpreter on one slow core needs some.
 READY_LIMIT_NS = 15_000_000_000
 
 # How long a single question may take meanwhile.
-ASK_LIMIT_S = 2.0
+REQUEST_LIMIT_S = 2.0
 
 # Between two questions, longer each time up to the second figure.
 BACKOFF_NS = 500_000
 BACKOFF_NS_MAX = 10_000_000
 
 
-def wait(
-    running: Running,
+def wait_until_ready(
+    running: RunningTarget,
     workload: Workload,
     limit_ns: int = READY_LIMIT_NS,
     give_up: Callable[[], bool] = lambda: False,
-) -> Answer:
+) -> TargetResponse:
     """Asks a target until it answers with success, and returns that answer.
 
     Between two questions we wait for the target's death, so a target that dies is noticed at once.
@@ -46,39 +46,39 @@ def wait(
     deadline = monotonic_ns() + limit_ns
     backoff = BACKOFF_NS
     last = "nothing came"
-    with _Death(running.pid) as death:
+    with _ExitWatch(running.pid) as death:
         while (rest := deadline - monotonic_ns()) > 0:
             if give_up():
                 raise TargetError(f"waiting for {running.name} was given up: {last}")
             try:
-                answer = ask(running.address, workload, min(ASK_LIMIT_S, rest / 1e9))
+                answer = send_request(running.address, workload, min(REQUEST_LIMIT_S, rest / 1e9))
             except (OSError, http.client.HTTPException) as error:
-                last = _said(error)
+                last = _error_text(error)
             else:
-                if 200 <= answer.status < 300 and running.alive():
+                if 200 <= answer.status < 300 and running.is_alive():
                     return answer
                 last = f"it answers {answer.status} {answer.reason}".rstrip()
             death.wait(backoff)
             backoff = min(2 * backoff, BACKOFF_NS_MAX)
-            if not running.alive():
+            if not running.is_alive():
                 raise TargetError(
-                    f"{running.name} {running.death()} before it answered",
-                    stderr=running.stderr_tail(),
+                    f"{running.name} {running.exit_description()} before it answered",
+                    stderr=running.output_tail(),
                 )
     raise TargetError(
         f"{running.name} gave no good answer to {workload.method} {workload.path} within "
         f"{limit_ns / 1e9:g} s: {last}",
-        stderr=running.stderr_tail(),
+        stderr=running.output_tail(),
     )
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, OSError):
         return (error.strerror or str(error) or type(error).__name__).lower()
-    return f"what came back is no HTTP answer ({type(error).__name__} {error})".rstrip()
+    return f"the response is not HTTP ({type(error).__name__} {error})".rstrip()
 
 
-class _Death:
+class _ExitWatch:
     """The end of a process as something that can be waited for (pidfd_open(2))."""
 
     def __init__(self, pid: int | None) -> None:

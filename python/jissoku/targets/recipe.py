@@ -1,19 +1,19 @@
-"""Reads a recipe file and refuses one that could not be raced."""
+"""Reads a recipe file and refuses one that is unavailable."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from jissoku.model import Recipe, What
-from jissoku.targets import document
-from jissoku.targets.document import Keys
-from jissoku.targets.placeholder import MEANINGS, holes
+from jissoku.model import ChangeKind, Recipe
+from jissoku.targets import toml_file
+from jissoku.targets.placeholders import MEANINGS, placeholders
+from jissoku.targets.toml_file import Keys
 
 # Known before a target is started: all that getting ready and asking for the version may use.
 EARLY = frozenset(MEANINGS) - {"port", "socket", "listen", "workers", "mask", "files", "run"}
 
 # What is changed is known without being named.
-NAMELESS = {What.WORDS, What.LISTEN, What.UPSTREAM}
+UNNAMED_CHANGES = {ChangeKind.ARGUMENT, ChangeKind.LISTEN, ChangeKind.UPSTREAM}
 
 # Where a directive can be put that stands nowhere yet.
 BLOCKS = ("main", "events", "http")
@@ -26,16 +26,16 @@ def read(path: Path) -> Recipe:
         InputError: The file cannot be read, is no TOML, or a key is missing, unknown or makes no
             sense: one sentence with file name, line and key.
     """
-    recipe = document.read(path, Recipe, name=path.stem)
-    for keys, message in _nonsense(recipe):
-        raise document.mistake(path.name, path.read_text(encoding="utf-8"), keys, message)
+    recipe = toml_file.read(path, Recipe, name=path.stem)
+    for keys, message in _mistakes(recipe):
+        raise toml_file.mistake(path.name, path.read_text(encoding="utf-8"), keys, message)
     return recipe
 
 
-def _nonsense(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
+def _mistakes(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
     yield from _empty(recipe)
     yield from _pattern(recipe.version.pattern)
-    yield from _holes(recipe)
+    yield from _placeholders(recipe)
     for index, config in enumerate(recipe.config):
         path = Path(config.name)
         if path.is_absolute() or not path.name or ".." in path.parts:
@@ -45,20 +45,20 @@ def _nonsense(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
 
 def _empty(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", recipe.name):
-        yield ("essay",), "the file's name must be small letters, digits and hyphens"
-    for key in ("essay", "leaves_out", "install", "program"):
+        yield ("description",), "the file's name must be small letters, digits and hyphens"
+    for key in ("description", "limitations", "install", "program"):
         if not getattr(recipe, key).strip():
             yield (key,), "must not be empty"
-    if not recipe.parts:
-        yield ("parts",), "must name at least one part of the contract"
-    if len(set(recipe.parts)) != len(recipe.parts):
-        yield ("parts",), "names a part twice"
+    if not recipe.capabilities:
+        yield ("capabilities",), "must name at least one part of the contract"
+    if len(set(recipe.capabilities)) != len(recipe.capabilities):
+        yield ("capabilities",), "names a part twice"
     commands: list[tuple[Keys, tuple[str, ...]]] = [
         (("version", "command"), recipe.version.command),
         (("start", "command"), recipe.start.command),
         (("listen", "tcp"), recipe.listen.tcp),
     ]
-    commands += [(("prepare", i, "command"), s.command) for i, s in enumerate(recipe.prepare)]
+    commands += [(("build", i, "command"), s.command) for i, s in enumerate(recipe.build)]
     for keys, words in commands:
         if not words:
             yield keys, "must not be empty"
@@ -76,8 +76,8 @@ def _knobs(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
         if not knob.change:
             yield ("knob", index, "change"), "must hold at least one change"
         for change in knob.change:
-            if (change.what in NAMELESS) is bool(change.name):
-                without = ", ".join(sorted(NAMELESS))
+            if (change.kind in UNNAMED_CHANGES) is bool(change.name):
+                without = ", ".join(sorted(UNNAMED_CHANGES))
                 yield ("knob", index, "change"), f"has a name, unless it is of: {without}"
             if change.where not in BLOCKS:
                 allowed = ", ".join(BLOCKS)
@@ -88,21 +88,21 @@ def _pattern(pattern: str) -> Iterator[tuple[Keys, str]]:
     try:
         groups = re.compile(pattern).groups
     except re.error as error:
-        yield ("version", "pattern"), f"is no regular expression: {error}"
+        yield ("version", "pattern"), f"is not a regular expression: {error}"
         return
     if not groups:
         yield ("version", "pattern"), "must have a group around the version"
 
 
-def _holes(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
+def _placeholders(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
     early: list[tuple[Keys, tuple[str, ...]]] = [
         (("program",), (recipe.program,)),
         (("binary",), (recipe.binary,)),
         (("version", "command"), recipe.version.command),
         (("probe",), recipe.probe),
     ]
-    for index, step in enumerate(recipe.prepare):
-        early.append((("prepare", index, "command"), step.command))
+    for index, step in enumerate(recipe.build):
+        early.append((("build", index, "command"), step.command))
     late: list[tuple[Keys, tuple[str, ...]]] = [
         (("start", "command"), recipe.start.command),
         (("listen", "tcp"), recipe.listen.tcp),
@@ -112,14 +112,16 @@ def _holes(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
         late.append((("start", "environment", key), (value,)))
     for known, places in ((EARLY, early), (frozenset(MEANINGS), late)):
         for keys, words in places:
-            for hole in sorted(holes(words) - known):
-                yield keys, f"{{{hole}}} is not known here; there are {_listed(known)}"
+            for placeholder in sorted(placeholders(words) - known):
+                yield keys, f"{{{placeholder}}} is not known here; known are {_listed(known)}"
     texts = [config.text for config in recipe.config]
-    if "listen" not in holes([*recipe.start.command, *recipe.start.environment.values(), *texts]):
+    if "listen" not in placeholders(
+        [*recipe.start.command, *recipe.start.environment.values(), *texts]
+    ):
         yield ("start", "command"), "must say where {listen} goes, here or in a config"
-    if "port" not in holes(recipe.listen.tcp):
+    if "port" not in placeholders(recipe.listen.tcp):
         yield ("listen", "tcp"), "must contain {port}"
-    if recipe.listen.unix and "socket" not in holes(recipe.listen.unix):
+    if recipe.listen.unix and "socket" not in placeholders(recipe.listen.unix):
         yield ("listen", "unix"), "must contain {socket}"
 
 

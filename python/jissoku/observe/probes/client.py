@@ -23,18 +23,18 @@ class ProbeError(JissokuError):
         remedy: How to get it back.
     """
 
-    def __init__(self, message: str, *, remedy: str = "") -> None:
+    def __init__(self, message: str, *, result: str = "") -> None:
         """Keeps what to do beside what happened."""
         super().__init__(message)
-        self.remedy = remedy
+        self.remedy = result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class RequestTarget:
     """How to reach a target, and what to ask it.
 
     Attributes:
-        connect: Opens a connection within so many seconds.
+        connect: Opens a connection, with a timeout in seconds.
         request: From its first byte to its last.
     """
 
@@ -44,7 +44,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ResponseInfo:
     """When an answer had come whole, how long it was, and whether it was the connection's last."""
 
     latency_ns: int
@@ -55,7 +55,7 @@ class Reply:
 class Client:
     """One connection at a time; a new one is opened when the target has closed the last."""
 
-    def __init__(self, asking: Asking, limit_s: float = ANSWER_LIMIT_S) -> None:
+    def __init__(self, asking: RequestTarget, limit_s: float = ANSWER_LIMIT_S) -> None:
         """Nothing is opened yet."""
         self._asking = asking
         self._limit_s = limit_s
@@ -107,7 +107,7 @@ class Client:
             self.close()
         return size, is_last
 
-    def ask(self) -> Reply:
+    def request(self) -> ResponseInfo:
         """Sends the request and waits for the answer.
 
         Raises:
@@ -118,18 +118,18 @@ class Client:
         started = monotonic_ns()
         self.send()
         size, is_last = self.receive()
-        return Reply(monotonic_ns() - started, size, is_last)
+        return ResponseInfo(monotonic_ns() - started, size, is_last)
 
-    def ask_again(self) -> Reply:
+    def request_again(self) -> ResponseInfo:
         """The same, over a new connection where the target ended the last without a word."""
         try:
-            return self.ask()
+            return self.request()
         except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
             self.close()
-            return self.ask()
+            return self.request()
 
 
-def crowd(asking: Asking, size: int) -> list[Client]:
+def open_clients(asking: RequestTarget, size: int) -> list[Client]:
     """Opens up to `size` connections and asks once on each; fewer where one has to wait.
 
     Raises:
@@ -139,13 +139,13 @@ def crowd(asking: Asking, size: int) -> list[Client]:
     for _ in range(size):
         client = Client(asking, ANSWER_LIMIT_S if not clients else SPARE_LIMIT_S)
         try:
-            client.ask()
+            client.request()
         except TimeoutError:
             client.close()
             break
         except (OSError, http.client.HTTPException) as error:
             client.close()
-            disperse(clients)
+            close_clients(clients)
             raise ProbeError(f"no answer: {error}") from error
         clients.append(client)
     if not clients:
@@ -153,7 +153,7 @@ def crowd(asking: Asking, size: int) -> list[Client]:
     return clients
 
 
-def disperse(clients: list[Client]) -> None:
+def close_clients(clients: list[Client]) -> None:
     """Closes all connections of a crowd."""
     for client in clients:
         client.close()

@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from jissoku.model.observed import Program, Thread
-from jissoku.observe.memory import CORE
+from jissoku.model.observed import ProcessInfo, ThreadUsage
+from jissoku.observe.processes import CORE
 
 # Fields of /proc/PID/task/TID/schedstat (proc_pid_schedstat): on a core, ready for one.
 RAN, WAITED = 0, 1
 
 
-def look(pids: Iterable[int]) -> tuple[Thread, ...]:
+def thread_usage(pids: Iterable[int]) -> tuple[ThreadUsage, ...]:
     """Every thread there is, with its counters since it began."""
     found = []
     for pid in sorted(pids):
@@ -22,13 +22,13 @@ def look(pids: Iterable[int]) -> tuple[Thread, ...]:
     return tuple(found)
 
 
-def between(before: Iterable[Thread], after: Iterable[Thread]) -> tuple[Thread, ...]:
+def diff(before: Iterable[ThreadUsage], after: Iterable[ThreadUsage]) -> tuple[ThreadUsage, ...]:
     """What was added between two looks; a thread that is new began at zero."""
     old = {thread.tid: thread for thread in before}
     return tuple(_less(thread, old.get(thread.tid)) for thread in after)
 
 
-def programs(pids: Iterable[int]) -> tuple[Program, ...]:
+def process_infos(pids: Iterable[int]) -> tuple[ProcessInfo, ...]:
     """What each process runs."""
     found = []
     for pid in sorted(pids):
@@ -42,7 +42,7 @@ def programs(pids: Iterable[int]) -> tuple[Program, ...]:
         rows = (line.split(maxsplit=5) for line in maps)
         mapped = {row[5] for row in rows if len(row) == 6 and "x" in row[1] and row[5][0] == "/"}
         found.append(
-            Program(
+            ProcessInfo(
                 pid=pid,
                 executable=executable,
                 arguments=tuple(word.decode(errors="replace") for word in words),
@@ -52,12 +52,12 @@ def programs(pids: Iterable[int]) -> tuple[Program, ...]:
     return tuple(found)
 
 
-def _thread(pid: int, task: Path) -> Thread:
+def _thread(pid: int, task: Path) -> ThreadUsage:
     stat = (task / "stat").read_text()
     times = (task / "schedstat").read_text().split()
     rows = (line.partition(":") for line in (task / "status").read_text().splitlines())
     status = {name: value.strip() for name, _, value in rows}
-    return Thread(
+    return ThreadUsage(
         pid=pid,
         tid=int(task.name),
         name=status["Name"],
@@ -69,10 +69,10 @@ def _thread(pid: int, task: Path) -> Thread:
     )
 
 
-def _less(after: Thread, before: Thread | None) -> Thread:
+def _less(after: ThreadUsage, before: ThreadUsage | None) -> ThreadUsage:
     if before is None:
         return after
-    return Thread(
+    return ThreadUsage(
         pid=after.pid,
         tid=after.tid,
         name=after.name,

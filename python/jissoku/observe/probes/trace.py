@@ -17,7 +17,7 @@ WAITS = frozenset(
 )
 ACCEPTS = frozenset(["accept", "accept4"])
 OPENS = frozenset(["open", "openat", "openat2", "creat"])
-LOOKS = frozenset(
+PATH_QUERIES = frozenset(
     ["stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink"]
 )
 WRITES = frozenset(["write", "writev", "pwrite64", "pwritev", "pwritev2"])
@@ -38,7 +38,7 @@ class Call:
     error: str
 
     @property
-    def found_nothing(self) -> bool:
+    def is_eagain(self) -> bool:
         """Whether it would have had to wait."""
         return self.error.lstrip().startswith("EAGAIN")
 
@@ -70,7 +70,7 @@ def counts(found: Iterable[Call]) -> tuple[Counter[str], Counter[str]]:
     again: Counter[str] = Counter()
     for call in found:
         everything[call.name] += 1
-        again[call.name] += call.found_nothing
+        again[call.name] += call.is_eagain
     return everything, +again
 
 
@@ -94,12 +94,12 @@ def written(found: Iterable[Call]) -> Counter[str]:
     )
 
 
-def waits_empty(found: Iterable[Call]) -> int:
+def empty_waits(found: Iterable[Call]) -> int:
     """Waits that had a time limit, or none at all, and ended with no event."""
     return sum(call.name in WAITS and call.result == "0" for call in found)
 
 
-def vain(found: Iterable[Call]) -> int:
+def spurious_wakeups(found: Iterable[Call]) -> int:
     """Wake-ups after which the first attempt to take a connection found none left."""
     count = 0
     is_fresh: dict[int, bool] = {}
@@ -107,13 +107,13 @@ def vain(found: Iterable[Call]) -> int:
         if call.name in WAITS:
             is_fresh[call.thread] = not call.has_failed and call.result != "0"
         elif call.name in ACCEPTS:
-            count += call.found_nothing and is_fresh.get(call.thread, False)
+            count += call.is_eagain and is_fresh.get(call.thread, False)
             is_fresh[call.thread] = False
     return count
 
 
-def hops(found: Iterable[Call]) -> int:
-    """Connections that were opened to somebody else, or begun."""
+def upstream_connections(found: Iterable[Call]) -> int:
+    """Connections that were opened to another process, or begun."""
     return sum(
         call.name == "connect" and (not call.has_failed or "EINPROGRESS" in call.error)
         for call in found

@@ -5,11 +5,11 @@ import socket
 import struct
 from time import monotonic_ns
 
-from jissoku.model.observed import Wire
-from jissoku.observe.probes.client import Asking, Client, ProbeError
+from jissoku.model.observed import WireObservation
+from jissoku.observe.probes.client import Client, ProbeError, RequestTarget
 
 # Enough to tell a wait that comes each time from one that came once.
-LOOKS = 40
+SAMPLES = 40
 
 # As many answers on one connection as tell a limit that costs from one that does not.
 ANSWERS_MAX = 1_001
@@ -22,7 +22,7 @@ DATA_SEGS_IN_AT = 152
 INFO_SIZE = 160
 
 
-def look(asking: Asking) -> Wire:
+def observe_wire(asking: RequestTarget) -> WireObservation:
     """Asks one thing at a time.
 
     Raises:
@@ -34,7 +34,7 @@ def look(asking: Asking) -> Wire:
         if segments:
             prompt, _, _ = _series(asking, acknowledges=True)
         until, asked = _until_close(asking)
-        return Wire(
+        return WireObservation(
             latency_ns=plain,
             latency_ns_acknowledged=prompt,
             segments=segments,
@@ -47,10 +47,12 @@ def look(asking: Asking) -> Wire:
         raise ProbeError(f"a lone client got no answer: {error}") from error
 
 
-def _series(asking: Asking, *, acknowledges: bool) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+def _series(
+    asking: RequestTarget, *, acknowledges: bool
+) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     latencies, segments, size = [], [], 0
     with Client(asking) as client:
-        for _ in range(LOOKS):
+        for _ in range(SAMPLES):
             opened = client.opened
             connection = client.open()
             before = _segments(connection) if client.opened == opened else 0
@@ -72,13 +74,13 @@ def _series(asking: Asking, *, acknowledges: bool) -> tuple[tuple[int, ...], tup
     return tuple(latencies), tuple(segments), size
 
 
-def _until_close(asking: Asking) -> tuple[int | None, int]:
+def _until_close(asking: RequestTarget) -> tuple[int | None, int]:
     """After how many answers a connection ended, and how many were asked for."""
     deadline = monotonic_ns() + CLOSE_LIMIT_NS
     with Client(asking) as client:
         for count in range(1, ANSWERS_MAX + 1):
             try:
-                if client.ask().is_last:
+                if client.request().is_last:
                     return count, count
             except (http.client.RemoteDisconnected, ConnectionError):
                 if count == 1:
@@ -91,7 +93,7 @@ def _until_close(asking: Asking) -> tuple[int | None, int]:
     return None, ANSWERS_MAX
 
 
-def _segment_size(asking: Asking) -> int:
+def _segment_size(asking: RequestTarget) -> int:
     with Client(asking) as client:
         connection = client.open()
         if not _is_tcp(connection):

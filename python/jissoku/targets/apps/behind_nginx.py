@@ -42,7 +42,7 @@ def main() -> None:
     if sys.argv[1] == "--version":
         tell_version()
         return
-    # Whoever comes here by SIGTERM leaves the waiting below as by any other end.
+    # After SIGTERM the process leaves the waiting below as by any other end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     children = [subprocess.Popen(command) for command in commands(*sys.argv[1:])]
     try:

@@ -26,7 +26,7 @@ def lack() -> str:
         return "libbpf, which loads programs into the kernel, is not here to be built with"
     number = CALLS.get(platform.machine())
     if number is None:
-        return f"nobody has tried it on {platform.machine()}"
+        return f"untested on {platform.machine()}"
     # union bpf_attr (linux/bpf.h): kind, sizes of key and value, entries, flags.
     attributes = struct.pack("=5I", SOCKHASH, COOKIE_BYTES, COOKIE_BYTES, 1, 0)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -36,7 +36,7 @@ def lack() -> str:
         return ""
     error = ctypes.get_errno()
     if error == errno.EPERM:
-        return "only root may put programs into the kernel, and this user is somebody else"
+        return "only root may load programs into the kernel"
     if error in {errno.EINVAL, errno.ENOSYS}:
         return "this kernel was built without maps of sockets (CONFIG_BPF_STREAM_PARSER)"
     return f"the kernel gives no map of sockets: {os.strerror(error)}"

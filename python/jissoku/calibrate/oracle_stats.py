@@ -1,0 +1,153 @@
+"""What the oracle knows: figures computed from its log of every request."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# As `jissoku oracle --log` writes it.
+ENTRY = np.dtype([
+    ("connection", "<u4"), ("sequence", "<u4"), ("fault", "<u4"), ("pad", "<u4"),
+    ("arrival", "<u8"), ("due", "<u8"), ("written", "<u8"),
+])  # fmt: skip
+NEVER = np.uint64(2**64 - 1)
+FAULTS = {"status": 1, "reset": 2, "truncated": 3, "flipped": 4, "dropped": 5}
+QUANTILES = {
+    "p49": 0.49, "p50": 0.5, "p51": 0.51, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p98": 0.98,
+    "p985": 0.985, "p99": 0.99, "p991": 0.991, "p992": 0.992, "p993": 0.993, "p994": 0.994,
+    "p995": 0.995, "p996": 0.996, "p997": 0.997, "p998": 0.998, "p999": 0.999, "p9999": 0.9999,
+}  # fmt: skip
+SECOND_NS = 1_000_000_000
+
+# The ends of a run are left out where a steady state is asked for.
+EDGE = 0.1
+
+Entries = NDArray[Any]
+
+
+def read(path: Path) -> Entries:
+    """Every request, in the order of arrival."""
+    return np.fromfile(path, dtype=ENTRY)
+
+
+def oracle_values(
+    entries: Entries, account: Mapping[str, Any], timeout_s: float
+) -> dict[str, float]:
+    """Everything that is known, by name: `oracle.requests`, `served.p50_ns`, `arrivals.lag1`."""
+    written = entries["written"] > 0
+    faults = entries["fault"][written]
+    found: dict[str, float] = {
+        "oracle.requests": float(account["requests"]),
+        "oracle.answered": float(written.sum()),
+        "oracle.right": float((faults == 0).sum()),
+        "oracle.frozen": float(account["frozen"]),
+        "oracle.abandoned": float(account["abandoned"]),
+        "oracle.connections_opened": float(account["connections_opened"]),
+        "oracle.connections_open_max": float(account["connections_open_max"]),
+    }
+    found |= {f"oracle.{name}": float((faults == n).sum()) for name, n in FAULTS.items()}
+    if len(entries):
+        found |= _times(entries, written)
+        found |= _slow_requests(entries, timeout_s)
+        found |= _arrivals(entries["arrival"])
+    return found
+
+
+def _times(entries: Entries, written: NDArray[np.bool_]) -> dict[str, float]:
+    answered = entries[written]
+    if not len(answered):
+        return {}
+    served = np.sort((answered["written"] - answered["arrival"]).astype(np.float64))
+    late = np.sort(answered["written"].astype(np.int64) - answered["due"].astype(np.int64))
+    first, last = float(entries["arrival"][0]), float(answered["written"].max())
+    found = {f"served.{name}_ns": quantile(served, q) for name, q in QUANTILES.items()}
+    found |= {
+        "served.mean_ns": float(served.mean()),
+        "served.min_ns": float(served[0]),
+        "served.max_ns": float(served[-1]),
+        "oracle.lateness_p99_ns": quantile(late, 0.99),
+        "oracle.window_s": (last - first) / SECOND_NS,
+        "oracle.rate_rps": len(answered) / max(1.0, last - first) * SECOND_NS,
+        "oracle.longest_gap_ns": float(np.diff(np.sort(answered["written"])).max(initial=0)),
+    }
+    steady = (first + EDGE * (last - first), last - EDGE * (last - first))
+    found["oracle.in_flight"] = _in_flight(answered, *steady)
+    inside = (entries["arrival"] >= steady[0]) & (entries["arrival"] <= steady[1])
+    found["oracle.connections_used"] = float(len(np.unique(entries["connection"][inside])))
+    counts = np.bincount(answered["connection"])
+    counts = counts[counts > 0]
+    found["oracle.connections_served"] = float(len(counts))
+    found["oracle.fairness"] = float(counts.max() / counts.min())
+    return found
+
+
+def _in_flight(answered: Entries, start: float, end: float) -> float:
+    """How many requests were being answered on average, between two moments."""
+    inside = np.clip(answered["written"].astype(np.float64), start, end)
+    inside -= np.clip(answered["arrival"].astype(np.float64), start, end)
+    return float(inside.sum() / max(1.0, end - start))
+
+
+def _slow_requests(entries: Entries, timeout_s: float) -> dict[str, float]:
+    """Requests whose answer was to take longer than the tool would wait.
+
+    Those that arrived less than a time-out before the last request may or may not have been given
+    up: they are `slow` and not `slow_settled`.
+    """
+    is_slow = (entries["due"] - entries["arrival"]).astype(np.float64) > timeout_s * SECOND_NS
+    settled = entries["arrival"].astype(np.float64) < (
+        float(entries["arrival"][-1]) - timeout_s * SECOND_NS
+    )
+    return {
+        "oracle.slow": float(is_slow.sum()),
+        "oracle.slow_settled": float((is_slow & settled).sum()),
+    }
+
+
+def _arrivals(arrival: NDArray[np.uint64]) -> dict[str, float]:
+    """How evenly, or how randomly, requests arrived."""
+    if len(arrival) < 100:
+        return {}
+    since = (arrival - arrival[0]).astype(np.float64)
+    gaps = np.diff(since)
+    mean = gaps.mean()
+    if mean <= 0:
+        return {}
+    per_ms = np.bincount((since / 1e6).astype(np.int64))[:-1]
+    expected = 1e6 / mean
+    per_tenth = np.bincount((since / 1e8).astype(np.int64))[:-1]
+    found = {
+        "arrivals.gap_mad": float(np.median(np.abs(gaps - np.median(gaps))) / mean),
+        "arrivals.gap_ns": float(mean),
+        "arrivals.lag1": lag1(gaps),
+        "arrivals.ks": ks_statistic(gaps),
+    }
+    if len(per_ms):
+        found["arrivals.even_ms"] = float((np.abs(per_ms - expected) <= 1.001).mean())
+    if len(per_tenth) > 1 and per_tenth.mean() > 0:
+        found["arrivals.dispersion"] = float(per_tenth.var(ddof=1) / per_tenth.mean())
+    return found
+
+
+def lag1(gaps: NDArray[np.float64]) -> float:
+    """How much a gap tells of the next: their correlation."""
+    centred = gaps - gaps.mean()
+    power = float((centred**2).sum())
+    return float((centred[1:] * centred[:-1]).sum()) / power if power else 0.0
+
+
+def ks_statistic(gaps: NDArray[np.float64]) -> float:
+    """Kolmogorov's distance from the exponential distribution of that mean, by the root of n."""
+    ordered = 1 - np.exp(-np.sort(gaps) / gaps.mean())
+    n = len(ordered)
+    above = np.arange(1, n + 1) / n - ordered
+    below = ordered - np.arange(n) / n
+    return float(max(above.max(), below.max()) * np.sqrt(n))
+
+
+def quantile(ordered: NDArray[Any], q: float) -> float:
+    """The smallest value that a share of `q` does not exceed, as histograms have it."""
+    index = max(0, int(np.ceil(q * len(ordered))) - 1)
+    return float(ordered[index])

@@ -1,0 +1,107 @@
+"""A load generator that was started before an oracle, until it ends."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jissoku.calibrate.cost import LoadPoint
+from jissoku.calibrate.oracle import Oracle
+from jissoku.calibrate.run import start_session
+from jissoku.calibrate.tool import InstalledTool
+
+# Until a generator has opened its connections, at most; and how often it is looked at meanwhile.
+CONNECT_S = 10.0
+LOOK_S = 0.02
+
+# Until all of its connections have asked.
+SETTLE_S = 0.25
+
+# What a generator may take to end, and to report.
+END_S = 25.0
+
+# How often an interruption is looked for during a window, on a core that is being measured on.
+NOTICE_S = 0.25
+
+
+class ToolFailed(Exception):  # noqa: N818 - it voids a window, and is no error
+    """A generator did not do its part; the message says which and what."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTool:
+    """A generator that was started."""
+
+    found: InstalledTool
+    process: subprocess.Popen[Any]
+    folder: Path
+    words: list[str]
+    filled: Mapping[str, str]
+
+
+def start(
+    found: InstalledTool, cell: LoadPoint, duration_s: int, folder: Path, oracle: Oracle
+) -> RunningTool:
+    """Starts a generator in a new folder of its own, with the load of a cell."""
+    folder.mkdir()
+    otherwise = cell.otherwise.get(found.tool.name)
+    files = found.tool.ask.files | (otherwise.files if otherwise else {})
+    for name, text in files.items():
+        written = text.replace("{url}", oracle.holes["url"])
+        (folder / name).write_text(written, encoding="utf-8")
+    filled = oracle.holes | {
+        "program": found.program,
+        "python": sys.executable,
+        "folder": str(folder),
+    }
+    words = found.tool.command(cell.options_for(found.tool) | {"duration_s": duration_s}, filled)
+    words += [word.format_map(filled) for word in (otherwise.words if otherwise else ())]
+    return RunningTool(found, start_session(words, folder), folder, words, filled)
+
+
+def wait_for_connections(one: RunningTool, wanted: int, check: Callable[[], object]) -> None:
+    """Waits until a generator has opened its connections, and they have had time to ask.
+
+    Raises:
+        Failed: It did not.
+    """
+    deadline = time.monotonic() + CONNECT_S
+    while _sockets(one.process.pid) < wanted:
+        if time.monotonic() > deadline or one.process.poll() is not None:
+            raise ToolFailed(f"{one.found.tool.name} did not open its {wanted} connections")
+        check()
+        time.sleep(LOOK_S)
+    wait(SETTLE_S, check)
+
+
+def wait(seconds: float, check: Callable[[], object]) -> None:
+    """Waits; returns early on interruption."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        check()
+        time.sleep(min(left, NOTICE_S))
+
+
+def wait_for_exit(
+    one: RunningTool, waits_for: Callable[[subprocess.Popen[Any]], object]
+) -> int | None:
+    """How a generator ended; None if it has to be killed."""
+    waits_for(one.process)
+    try:
+        return one.process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _sockets(pid: int) -> int:
+    """How many sockets a process has open."""
+    found = 0
+    try:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            found += str(entry.readlink()).startswith("socket:")
+    except OSError:
+        return found  # It has ended, or closed one just now; it will be looked at again.
+    return found

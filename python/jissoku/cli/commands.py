@@ -1,0 +1,113 @@
+"""The commands, and how errors are reported: one sentence and an exit code."""
+
+import errno
+import importlib
+import sys
+
+import click
+
+from jissoku.cli.exit_codes import BAD_INPUT, FAILED, INTERRUPTED
+from jissoku.cli.version import version_line
+from jissoku.errors import InputError, JissokuError
+
+# A command's module is imported when it is used: importing the statistics takes a second.
+LAB_COMMANDS = {
+    "compare": "Compare targets: same workload, randomised blocks, verdicts with intervals.",
+    "explain": "Find the causes of a target's CPU cost and latency, with evidence.",
+    "run": "Run an experiment, and evaluate its claims.",
+    "sweep": "Sweep connections, workers or rate: how a target scales, with intervals.",
+    "conformance": "Test a server's conformance to HTTP/1.1.",
+    "tune": "Test a target's knobs, and report those that reduce its cost.",
+    "report": "Rebuild every report of a run from its records.",
+    "calibrate": "Score a load generator against a server of known behaviour.",
+    "targets": "List the targets available here, those unavailable, and how to install them.",
+    "doctor": "Report what on this machine would disturb a measurement.",
+}
+
+# Full disk, quota, limit on the size of files, read-only file system.
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+
+# Listed here, and run by `jissoku.cli.main` before this module is imported.
+NATIVE_COMMANDS = {
+    "serve": "Serve a directory, or a fixed or delayed response.",
+    "load": "Send load, and report rate, latency and errors.",
+    "floor": "A minimal server and a minimal client: the lower bound of cost.",
+    "oracle": "A server with known, logged behaviour, for calibration.",
+    "wrk": "Send load with wrk's flags and output format.",
+    "wrk2": "As wrk, with wrk2's flags (constant rate).",
+    "ab": "As wrk, with ab's flags.",
+    "hey": "As wrk, with hey's flags.",
+    "oha": "As wrk, with oha's flags.",
+}
+
+
+class CommandGroup(click.Group):
+    """A group whose commands are listed in a fixed order."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, those of the lab first."""
+        del ctx
+        return [*LAB_COMMANDS, *NATIVE_COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports the command's module, and returns the command."""
+        del ctx
+        if cmd_name not in LAB_COMMANDS:
+            return None
+        command = getattr(importlib.import_module(f"jissoku.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the commands from the table without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list((LAB_COMMANDS | NATIVE_COMMANDS).items()))
+
+
+@click.group(
+    cls=CommandGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(version_line(), message="%(version)s")
+@click.pass_context
+def jissoku(ctx: click.Context) -> None:
+    """A speed laboratory for HTTP servers, and the server that came out of it.
+
+    Exit codes: 0 success, 1 failure, 2 bad input, 3 a stated bound is exceeded,
+    4 undecided or invalid, 130 interrupted.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def run() -> None:
+    """Runs the command line and exits."""
+    try:
+        code = jissoku(standalone_mode=False)
+    except click.ClickException as refusal:
+        _print_error(refusal.format_message())
+        sys.exit(BAD_INPUT)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(INTERRUPTED)
+    except InputError as error:
+        _print_error(str(error))
+        sys.exit(BAD_INPUT)
+    except JissokuError as error:
+        _print_error(str(error))
+        sys.exit(FAILED)
+    except BrokenPipeError:
+        # The reader of a pipe has closed it, as in `jissoku targets | head`.
+        sys.stderr.close()
+        sys.exit(FAILED)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        _print_error(f"{error.filename or 'a file'} cannot be written: {error.strerror}")
+        sys.exit(FAILED)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _print_error(sentence: str) -> None:
+    click.echo(f"jissoku: {sentence}", err=True)

@@ -1,0 +1,19 @@
+"""What a verb does before it measures: it locks the machine, and has itself supervised."""
+
+import click
+
+from jissoku.observe.measurement_lock import measurement_lock
+from jissoku.targets.supervisor import supervisor
+
+
+def lock_machine() -> None:
+    """Takes the measurement lock for the running verb; it is released when the verb has ended.
+
+    From then on all that is started is ended when this process is killed.
+
+    Raises:
+        InputError: Another process measures on this machine.
+    """
+    context = click.get_current_context()
+    context.with_resource(measurement_lock(context.info_name or "jissoku"))
+    supervisor()

@@ -1,0 +1,103 @@
+"""Types of option values, such as `20k`."""
+
+import re
+
+import click
+
+from jissoku.model import LoadLevel, Method
+from jissoku.observe.capacity import Objective
+
+SCALES = {"": 1, "k": 1000, "m": 1_000_000}
+
+
+class Rate(click.ParamType[int]):
+    """A rate in requests per second: `20000` or `20k`."""
+
+    name = "rate"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Reads the rate, or refuses it in one sentence."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([km]?)", str(value).lower())
+        rate = round(float(found[1]) * SCALES[found[2]]) if found else 0
+        if rate < 1:
+            self.fail(
+                f"{value!r} is not a rate: write requests per second, as in 20000 or 20k",
+                param,
+                ctx,
+            )
+        return rate
+
+
+class Field(click.ParamType[tuple[str, str]]):
+    """A header field: `Name: value` (RFC 9110 section 5)."""
+
+    name = "field"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Reads the field, or refuses it in one sentence."""
+        if isinstance(value, tuple):
+            return value
+        name, colon, rest = str(value).partition(":")
+        if not colon or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or "\n" in rest:
+            self.fail(f"{value!r} is not a header field: write 'Name: value'", param, ctx)
+        return name, rest.strip()
+
+
+class LatencyObjective(click.ParamType[Objective]):
+    """A bound on a percentile of latency: `p99<10ms`, `p95<500us`."""
+
+    name = "objective"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Objective:
+        """Reads the objective, or refuses it in one sentence."""
+        if isinstance(value, Objective):
+            return value
+        found = re.fullmatch(r"p(\d{2}(?:\.\d+)?)\s*<\s*(\d+(?:\.\d+)?)(us|ms|s)", str(value))
+        if not found or not 50 <= float(found[1]) < 100:
+            self.fail(f"{value!r} is not an objective: write for example p99<10ms", param, ctx)
+        scale = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}[found[3]]
+        return Objective(
+            limit_ns=round(float(found[2]) * scale),
+            fraction_above=round(1 - float(found[1]) / 100, 6),
+        )
+
+
+class MethodName(click.Choice[str]):
+    """How targets are compared."""
+
+    def __init__(self) -> None:
+        """Methods that can be selected."""
+        super().__init__([str(Method.TIME_SLICED), str(Method.PAIRED)])
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Method:
+        """Reads the method."""
+        return Method(super().convert(value, param, ctx))
+
+
+class LoadLevels(click.ParamType[tuple[LoadLevel, ...]]):
+    """Loads of the grid by name: `light,medium`."""
+
+    name = "loads"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[LoadLevel, ...]:
+        """Reads the names, or refuses them in one sentence."""
+        if isinstance(value, tuple):
+            return value
+        known = {
+            str(level): level for level in (LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY)
+        }
+        names = [word.strip() for word in str(value).split(",")]
+        for name in names:
+            if name not in known:
+                self.fail(f"{name!r} is not a load: there are {', '.join(known)}", param, ctx)
+        return tuple(known[name] for name in known if name in names)

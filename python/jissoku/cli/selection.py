@@ -1,0 +1,152 @@
+"""From target names on the command line to prepared arms."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jissoku.errors import InputError, TargetError
+from jissoku.model import Origin, Recipe, UnavailableTarget
+from jissoku.pipeline import PreparedArm, ProgressListener
+from jissoku.targets import catalogue, command, files
+from jissoku.targets.build_paths import BuildPaths, default_cache
+from jissoku.targets.contract import capability
+from jissoku.targets.prepare import PreparedTarget, prepare
+
+FLOOR = "floor"
+
+# Default targets: one of each kind, so that a run ends within minutes.
+DEFAULT_TARGETS = ("jissoku", "nginx-tuned", "go", "node", "uvicorn", "tornado", "http-server")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedSelection:
+    """Who starts, and who cannot."""
+
+    arms: tuple[PreparedArm, ...]
+    unavailable: tuple[UnavailableTarget, ...]
+    floor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Who was asked for, and what they will be asked.
+
+    Attributes:
+        named: `TARGET` or `NAME=TARGET`; default targets when empty.
+        recipes: Directories with additional recipes.
+        path: Path of the requests; recipes that do not serve it are refused.
+        unix: Whether all targets must listen on Unix sockets.
+        floor: Whether the floor is included; then one target is enough.
+    """
+
+    named: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    recipes: tuple[Path, ...] = ()
+    path: str = "/"
+    unix: bool = False
+    floor: bool = True
+
+
+def build_paths() -> BuildPaths:
+    """Where targets are built and served from, with the contract's files made."""
+    cache = default_cache()
+    return BuildPaths(cache=cache / "built", files=files.make(cache / "files"))
+
+
+def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSelection:
+    """Prepares the named targets and the floor.
+
+    Raises:
+        InputError: An unknown name, one name twice, a named target that is not
+            available, or no target at all.
+    """
+    known = catalogue.recipes(wanted.recipes)
+    where = build_paths()
+    use_defaults = not (wanted.named or wanted.commands or wanted.urls)
+    words = [_split(word) for word in (DEFAULT_TARGETS if use_defaults else wanted.named)]
+    named = [(name, catalogue.get_recipe(known, target)) for name, target in words]
+    strangers = [command.from_command(text, where) for text in wanted.commands]
+    strangers += [command.from_url(text) for text in wanted.urls]
+    _check_names([name for name, _ in named] + [stranger.name for stranger in strangers])
+    _require_path(named, wanted.path)
+    arms: list[PreparedArm] = []
+    unavailable: list[UnavailableTarget] = []
+    for name, recipe in named:
+        listener.note(f"Preparing {name}.")
+        found = _prepared(recipe, where)
+        if isinstance(found, UnavailableTarget):
+            unavailable.append(found)
+        else:
+            arms.append(PreparedArm(found.arm(name), found))
+    if unavailable and not use_defaults:
+        raise InputError(unavailable[0].sentence)
+    arms += [PreparedArm(found.arm(), found) for found in strangers]
+    floor = None
+    if wanted.floor:
+        floor = _with_floor(arms, known[FLOOR], where, wanted.path)
+    if wanted.unix:
+        _require_unix(arms)
+    if wanted.floor and len(arms) < 2:
+        raise InputError(
+            "there is nothing to compare with: name two targets, see `jissoku targets`"
+        )
+    return PreparedSelection(arms=tuple(arms), unavailable=tuple(unavailable), floor=floor)
+
+
+def _split(word: str) -> tuple[str, str]:
+    name, equals, target = word.partition("=")
+    return (name, target) if equals else (word, word)
+
+
+def _require_path(wanted: Iterable[tuple[str, Recipe]], path: str) -> None:
+    asked = capability(path)
+    for _, recipe in wanted:
+        if asked is not None and asked not in recipe.capabilities:
+            able = ", ".join(recipe.capabilities)
+            raise InputError(f"{recipe.name} cannot answer {path}: its parts are {able}")
+
+
+def _require_unix(arms: Iterable[PreparedArm]) -> None:
+    for arm in arms:
+        prepared = arm.prepared
+        if prepared.address is None and not prepared.listen.unix:
+            how = ": write {socket} into its command" if prepared.origin is Origin.COMMAND else ""
+            raise InputError(f"{arm.arm.name} cannot listen on a Unix socket{how}")
+
+
+def _prepared(recipe: Recipe, where: BuildPaths) -> PreparedTarget | UnavailableTarget:
+    try:
+        return prepare(recipe, where)
+    except TargetError as error:
+        detail = f"\n{error.stderr}" if error.stderr else ""
+        raise TargetError(f"{error}{detail}") from error
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two arms are called {name!r}: write NAME=TARGET for one of them")
+
+
+def _with_floor(
+    arms: list[PreparedArm], recipe: Recipe, where: BuildPaths, path: str
+) -> str | None:
+    """Adds the floor unless it was named; it answers one thing only, whatever it is asked."""
+    for arm in arms:
+        if arm.arm.target == FLOOR:
+            return arm.arm.name
+    asked = capability(path)
+    if asked is None or asked not in recipe.capabilities:
+        return None
+    found = _prepared(recipe, where)
+    if isinstance(found, UnavailableTarget):
+        return None
+    arms.append(PreparedArm(found.arm(FLOOR), found))
+    return FLOOR
+
+
+def folder_for(names: Iterable[str], timestamp: str) -> Path:
+    """Default directory of a run: `runs/`, by time and targets."""
+    who = "-".join(names)
+    return Path("runs") / f"{timestamp}-{who[:60].rstrip('-')}"

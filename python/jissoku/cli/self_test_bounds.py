@@ -1,0 +1,198 @@
+"""What the lab must show of itself, and whether it did: pure functions of finished campaigns.
+
+A bound is broken when chance explains what was seen in less than one case of forty: the lab is then
+proven not to do what it promises here (METHODOLOGY, "The lab tests itself").
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from scipy import stats  # type: ignore[import-untyped]
+
+from jissoku.model import Comparison, Estimate
+
+# How often equal arms may be called different, and planted work must be found.
+FALSE_ALARMS = 0.05
+POWER = 0.975
+
+# One-sided, of every bound.
+TAIL = 0.025
+
+# Independent 95 % intervals of one ratio miss each other in 0.6 % of pairs.
+DISJOINT = 0.01
+
+# The planted effect has to lie within this interval; the 95 % one is shown.
+COMPATIBLE = 0.99
+
+
+class BoundState(StrEnum):
+    """What became of a bound."""
+
+    PASS = "pass"  # noqa: S105 - a verdict
+    FAIL = "BROKEN"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundCheck:
+    """One line of the table.
+
+    Attributes:
+        campaigns: Those that gave a ratio.
+        result: What was seen.
+        bound: What is allowed, or promised.
+    """
+
+    series: str
+    campaigns: int
+    result: str
+    bound: str
+    state: BoundState
+
+
+def false_alarms_max(campaigns: int) -> int:
+    """Largest allowed number of differences among campaigns of equal arms."""
+    return int(stats.binom.ppf(1 - TAIL, campaigns, FALSE_ALARMS))
+
+
+def detections_min(campaigns: int) -> int:
+    """Smallest required number of detections among campaigns with injected work."""
+    return int(stats.binom.ppf(TAIL, campaigns, POWER))
+
+
+def check_false_alarms(series: str, found: Sequence[Comparison]) -> BoundCheck:
+    """Equal arms: how often they were called different."""
+    known = _with_ratio(found)
+    alarms, bound = sum(one.proven for one in known), false_alarms_max(len(known))
+    return BoundCheck(
+        series=series,
+        campaigns=len(known),
+        result=f"{alarms} called different",
+        bound=f"at most {bound}",
+        state=_state(known, is_kept=alarms <= bound),
+    )
+
+
+def check_detection(series: str, found: Sequence[Comparison]) -> tuple[BoundCheck, BoundCheck]:
+    """Planted work: how often it was found, and how often with the wrong sign."""
+    known = _with_ratio(found)
+    higher = sum(one.proven and one.ratio.value > 1 for one in known if one.ratio)
+    wrong = sum(one.proven and one.ratio.value < 1 for one in known if one.ratio)
+    bound = detections_min(len(known))
+    mean = _mean_text(known)
+    return (
+        BoundCheck(
+            series=series,
+            campaigns=len(known),
+            result=f"{higher} found{mean}",
+            bound=f"at least {bound}",
+            state=_state(known, is_kept=higher >= bound),
+        ),
+        BoundCheck(
+            series=f"{series}: wrong sign",
+            campaigns=len(known),
+            result=str(wrong),
+            bound="none",
+            state=_state(known, is_kept=wrong == 0),
+        ),
+    )
+
+
+def check_shift(
+    series: str, plain: Sequence[Comparison], slowed: Sequence[Comparison], effect: float
+) -> BoundCheck:
+    """Unlike arms: whether the ratio moved by the planted effect.
+
+    The campaign is the unit, so that what differs between campaigns is in the interval (Welch).
+
+    Args:
+        effect: Planted ratio minus one.
+    """
+    ours, theirs = _logs(slowed), _logs(plain)
+    bound = f"{_percent(effect)} within the interval"
+    campaigns = len(ours) + len(theirs)
+    if len(ours) < 2 or len(theirs) < 2:
+        return BoundCheck(
+            series=series,
+            campaigns=campaigns,
+            result="too few campaigns",
+            bound=bound,
+            state=BoundState.UNDECIDED,
+        )
+    test = stats.ttest_ind(ours, theirs, equal_var=False)
+    shown, wide = (test.confidence_interval(level) for level in (0.95, COMPATIBLE))
+    centre = np.mean(ours) - np.mean(theirs)
+    low, value, high = (math.expm1(float(log)) for log in (shown.low, centre, shown.high))
+    if not wide.low <= math.log1p(effect) <= wide.high:
+        state = BoundState.FAIL
+    else:
+        # An interval that holds no effect at all, too, says nothing about this one.
+        state = BoundState.PASS if shown.low > 0 else BoundState.UNDECIDED
+    return BoundCheck(
+        series=series,
+        campaigns=campaigns,
+        result=f"{_percent(value)} [{_percent(low)}, {_percent(high)}]",
+        bound=bound,
+        state=state,
+    )
+
+
+def check_repeatability(series: str, found: Sequence[Comparison]) -> BoundCheck:
+    """The same pair in campaigns with other seeds: how many intervals miss each other.
+
+    Each campaign is held against the next, and none twice, so that pairs are independent.
+    """
+    ratios = [one.ratio for one in found if one.ratio is not None]
+    pairs = list(zip(ratios[::2], ratios[1::2], strict=False))
+    apart = sum(_are_disjoint(one, other) for one, other in pairs)
+    bound = int(stats.binom.ppf(1 - TAIL, len(pairs), DISJOINT)) if pairs else 0
+    return BoundCheck(
+        series=series,
+        campaigns=len(ratios),
+        result=f"{apart} of {len(pairs)} pairs disjoint",
+        bound=f"at most {bound}",
+        state=_state(pairs, is_kept=apart <= bound),
+    )
+
+
+def pooled_sd(found: Iterable[Comparison]) -> float | None:
+    """Standard deviation of one block's log ratio, pooled over campaigns; None without any."""
+    variances = [one.ratio.sd_log**2 for one in found if one.ratio is not None]
+    return math.sqrt(float(np.mean(variances))) if variances else None
+
+
+def noise_floor(found: Iterable[Comparison]) -> float | None:
+    """Within this of 1 lie the ratios of 95 % of campaigns of equal arms; None without any."""
+    away = [abs(log) for log in _logs(found)]
+    return math.expm1(float(np.quantile(away, 0.95))) if away else None
+
+
+def _logs(found: Iterable[Comparison]) -> list[float]:
+    return [math.log(one.ratio.value) for one in found if one.ratio is not None]
+
+
+def _with_ratio(found: Iterable[Comparison]) -> list[Comparison]:
+    return [one for one in found if one.ratio is not None]
+
+
+def _mean_text(known: Sequence[Comparison]) -> str:
+    if not known:
+        return ""
+    return f", {_percent(math.expm1(float(np.mean(_logs(known)))))} on average"
+
+
+def _percent(effect: float) -> str:
+    return f"{100 * effect:+.1f} %"
+
+
+def _state(seen: Sequence[object], *, is_kept: bool) -> BoundState:
+    if not seen:
+        return BoundState.UNDECIDED
+    return BoundState.PASS if is_kept else BoundState.FAIL
+
+
+def _are_disjoint(one: Estimate, other: Estimate) -> bool:
+    return one.low > other.high or other.low > one.high

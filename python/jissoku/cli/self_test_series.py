@@ -1,0 +1,181 @@
+"""The campaigns of `jissoku doctor --prove`: who meets whom, how, at which load, and how long."""
+
+import dataclasses
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jissoku import records, stats
+from jissoku.cli.self_test_progress import Progress
+from jissoku.cli.version import version_line
+from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan
+from jissoku.model import (
+    Comparison,
+    CoreAssignment,
+    Load,
+    Method,
+    Metric,
+    Mode,
+    Summary,
+    Trial,
+    Workload,
+)
+from jissoku.pipeline import CompareConfig, PreparedArm, compare
+from jissoku.targets.prepare import PreparedTarget
+
+# Of quick mode, without what has no part in the bounds: pilot, checks and capacity searches.
+EFFORT = dataclasses.replace(
+    SAMPLING_PLANS[Mode.QUICK],
+    closed_loop_blocks=0,
+    fixed_rate_blocks=0,
+    cross_check_blocks=0,
+    capacity_blocks=0,
+)
+
+# What a start takes beside its windows: idle cores awaited, targets started, verified, warmed and
+# ended. As measured on two virtual cores. One whose runtime compiles takes as long again for each
+# arm, and its own warm-up.
+START_S = 0.9
+
+# Idle time before a time-sliced trial in which targets are observed.
+IDLE_WATCH_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestPair:
+    """Two arms, by name; the second one is the baseline."""
+
+    arm: tuple[str, PreparedTarget]
+    against: tuple[str, PreparedTarget]
+
+
+def equal_pair(prepared: PreparedTarget) -> TestPair:
+    """A target and a second copy of it."""
+    name = prepared.name
+    return TestPair(arm=(f"{name} again", prepared), against=(name, prepared))
+
+
+def slowed(prepared: PreparedTarget, busy_ns: int, effect: float) -> tuple[str, PreparedTarget]:
+    """Our server with busy work planted before each answer, and its name."""
+    assert prepared.start is not None, "a recipe has a command"
+    command = (*prepared.start.command, "--busy-ns", str(busy_ns))
+    start = dataclasses.replace(prepared.start, command=command)
+    return f"{prepared.name} {100 * effect:+.0f}%", dataclasses.replace(prepared, start=start)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestCampaign:
+    """One campaign that is planned.
+
+    Attributes:
+        method: Asked for; None lets the lab's rule decide.
+    """
+
+    pair: TestPair
+    load: Load
+    method: Method | None = None
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes."""
+        if self.method is not Method.TIME_SLICED:
+            return self.trials * (START_S + (EFFORT.warmup_ns + EFFORT.window_ns) / 1e9)
+        asked_ns = EFFORT.active_ns_by_level.get(self.load.level, EFFORT.window_ns)
+        compiling = sum(prepared.compiles for _, prepared in (self.pair.arm, self.pair.against))
+        started_s = START_S + compiling * (START_S + EFFORT.compile_ns / 1e9)
+        return EFFORT.blocks * (started_s + IDLE_WATCH_S + 2 * asked_ns / 1e9)
+
+    @property
+    def trials(self) -> int:
+        """Of it, without any that the machine disturbs."""
+        return EFFORT.blocks * (2 if self.method is Method.SINGLE else 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignResult:
+    """What a campaign came to.
+
+    Attributes:
+        cost_ns: CPU time per request of the pair's baseline.
+        steal: Part of the server cores' time that the host took, on average over its trials.
+    """
+
+    comparison: Comparison
+    cost_ns: float | None
+    steal: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignRunner:
+    """Runs campaigns; each leaves its records in a folder of its own."""
+
+    folder: Path
+    seed: int
+    cores: CoreAssignment
+    progress: Progress
+
+    def run(self, series: str, campaigns: Sequence[TestCampaign]) -> Iterator[CampaignResult]:
+        """What each campaign found, as soon as it has ended; nothing of one without a comparison.
+
+        Raises:
+            KeyboardInterrupt: On request; what was finished is on disk.
+        """
+        for index, campaign in enumerate(campaigns):
+            folder = (
+                self.folder / f"{series}-{campaign.load.level}".replace(" ", "-") / f"{index:02}"
+            )
+            config = self._question(campaign, folder, f"{self.seed}/{folder.parent.name}/{index}")
+            self.progress.begin(campaign.seconds, campaign.trials)
+            if not compare(config, self.progress):
+                raise KeyboardInterrupt
+            run, trials = records.read(folder)
+            summary = stats.summarise(run, trials)
+            costs = summary.by(Metric.COST)
+            text = costs[0].sentence if costs else "no trial counted"
+            self.progress.end(f"{series}, {index + 1} of {len(campaigns)}: {text}.")
+            if costs:
+                yield CampaignResult(
+                    comparison=costs[0],
+                    cost_ns=_cost_ns(summary, campaign),
+                    steal=_steal(trials),
+                )
+
+    def _question(self, campaign: TestCampaign, folder: Path, seed: str) -> CompareConfig:
+        pair = campaign.pair
+        arms = [
+            PreparedArm(prepared.arm(name), prepared) for name, prepared in (pair.against, pair.arm)
+        ]
+        return CompareConfig(
+            arms_prepared=tuple(arms),
+            floor=None,
+            unavailable=(),
+            workload=Workload(),
+            mode=Mode.QUICK,
+            plan=_effort(campaign),
+            seed=random.Random(seed).getrandbits(31),
+            cores=self.cores,
+            folder=folder,
+            version=version_line(),
+            paired_trials=campaign.method is not Method.SINGLE,
+            method=campaign.method,
+            loads=(campaign.load,),
+        )
+
+
+def _effort(campaign: TestCampaign) -> SamplingPlan:
+    is_single = campaign.method is Method.SINGLE
+    return dataclasses.replace(EFFORT, fixed_rate_blocks=EFFORT.blocks if is_single else 0)
+
+
+def _cost_ns(summary: Summary, campaign: TestCampaign) -> float | None:
+    name, _ = campaign.pair.against
+    known = next(s for s in summary.arm_summaries if s.arm.name == name)
+    point = known.at(campaign.load)
+    return point.cost_ns.value if point is not None and point.cost_ns else None
+
+
+def _steal(trials: Sequence[Trial]) -> float | None:
+    seen = [t.conditions.steal_fraction for t in trials if t.conditions is not None]
+    known = [steal for steal in seen if steal is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,49 @@
+"""Options shared by several commands."""
+
+from pathlib import Path
+
+import click
+
+from jissoku.cli.param_types import Field
+
+recipes = click.option(
+    "--recipes",
+    multiple=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory with additional recipes.",
+)
+path = click.option("--path", default="/", show_default=True, help="Path and query of the request.")
+header = click.option(
+    "-H",
+    "--header",
+    multiple=True,
+    type=Field(),
+    metavar="'NAME: VALUE'",
+    help="Additional request header field; repeatable.",
+)
+keepalive = click.option(
+    "--no-keepalive",
+    "keepalive",
+    flag_value=False,
+    default=True,
+    help="Use one connection per request.",
+)
+unix = click.option(
+    "--unix", is_flag=True, help="Connect over Unix sockets (all targets must support them)."
+)
+out = click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory for records and reports. Default: a new one under runs/.",
+)
+server_cores = click.option(
+    "--server-cores",
+    metavar="LIST",
+    help="Cores of the servers, such as 0,2-3. Default: half of the physical cores.",
+)
+generator_cores = click.option(
+    "--generator-cores",
+    metavar="LIST",
+    help="Cores of the load generator, such as 1. Default: the other half.",
+)
+quiet = click.option("--quiet", is_flag=True, help="Print no progress.")

@@ -1,0 +1,221 @@
+"""One case over a socket: sends its bytes, and tells what came back and how the connection ended.
+
+Nothing is judged here. Where a connection stands is found out by asking once more: a last request
+that says `Connection: close` is answered only by a server that still reads.
+"""
+
+import itertools
+import select
+import socket as sockets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from time import monotonic
+
+from jissoku.conformance.case import Case, Ends
+from jissoku.conformance.responses import MalformedResponse, Reader, Response
+
+Connect = Callable[[float], sockets.socket]
+
+PROBE = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+READ_BYTES = 65536
+
+# Answers that say: this is no request that can be understood. Others, such as 404 or 405, are
+# answers to a request that was.
+REFUSALS = frozenset({400, 408, 411, 413, 414, 417, 431, 500, 502, 503, 505})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeLimits:
+    """How long what may take, in seconds.
+
+    Attributes:
+        connect_s: Until a connection is made.
+        answer_s: Until an answer comes that has to come.
+        close_s: Until a connection ends that was said to.
+        quiet_s: Silence for so long, where a refusal is expected, counts as silence.
+        gap_s: Between two pieces of a case that is sent in pieces.
+    """
+
+    connect_s: float = 5.0
+    answer_s: float = 5.0
+    close_s: float = 3.0
+    quiet_s: float = 1.0
+    gap_s: float = 0.002
+
+
+LIMITS = ExchangeLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedExchange:
+    """What was seen from outside.
+
+    Attributes:
+        finals: The final answers in order; the last one may be to the probe.
+        interims: Statuses of interim answers, each with the number of final ones before it.
+        probed_at: How many final answers were there when we asked once more; None: we did not.
+        is_ended: Whether the connection ended.
+        is_silent: Whether the server neither answered nor hung up when it was asked once more.
+        malformed: Why what came is no answer; empty when all of it was.
+    """
+
+    finals: tuple[Response, ...] = ()
+    interims: tuple[tuple[int, int], ...] = ()
+    probed_at: int | None = None
+    is_ended: bool = False
+    is_silent: bool = False
+    malformed: str = ""
+
+    @property
+    def is_kept_open(self) -> bool:
+        """Whether the server answered when it was asked once more.
+
+        A refusal that comes then is a late one: the probe is in order.
+        """
+        if self.probed_at is None or len(self.finals) <= self.probed_at:
+            return False
+        return self.finals[-1].status not in REFUSALS
+
+    @property
+    def answers(self) -> tuple[Response, ...]:
+        """The final answers without the one to the probe."""
+        return self.finals[:-1] if self.is_kept_open else self.finals
+
+
+def run_case(
+    case: Case, connect: Connect, cuts: Sequence[int] = (), limits: ExchangeLimits = LIMITS
+) -> ObservedExchange:
+    """Sends a case on a fresh connection, cut at the places given, and watches.
+
+    Raises:
+        OSError: No connection could be made.
+    """
+    with connect(limits.connect_s) as connection:
+        methods = [request.method for request in case.requests]
+        if not methods and case.send.startswith(b"HEAD "):
+            # It is refused, so it is not among the requests; its answer has no body all the same.
+            methods = ["HEAD"]
+        talk = _Exchange(connection, methods, limits)
+        talk.send(case.send, cuts)
+        if case.then:
+            # A client that has the final response may still send the rest.
+            talk.read_until(lambda: bool(talk.reader.answers), limits.answer_s)
+            talk.send(case.then)
+        if case.status is not None:
+            _watch_refusal(case, talk)
+        elif case.ends is Ends.IDLE:
+            _watch_answers(case, talk)
+        else:
+            talk.read_until(lambda: talk.count >= case.whole_count, limits.answer_s)
+            talk.finish(limits.answer_s)
+        return talk.seen()
+
+
+def _watch_answers(case: Case, talk: "_Exchange") -> None:
+    talk.read_until(lambda: talk.count >= case.whole_count, talk.limits.answer_s)
+    finals = talk.reader.finals
+    if not case.persists or (finals and finals[-1].announces_end):
+        talk.read_until(lambda: False, talk.limits.close_s)
+    talk.probe(talk.limits.answer_s)
+
+
+def _watch_refusal(case: Case, talk: "_Exchange") -> None:
+    is_there = talk.read_until(lambda: talk.count > case.whole_count, talk.limits.quiet_s)
+    if is_there and talk.reader.finals[-1].announces_end:
+        talk.read_until(lambda: False, talk.limits.close_s)
+    talk.probe(talk.limits.answer_s if is_there else talk.limits.quiet_s)
+
+
+class _Exchange:
+    """A connection on which we send, and read what comes."""
+
+    def __init__(
+        self, connection: sockets.socket, methods: Sequence[str], limits: ExchangeLimits
+    ) -> None:
+        self.reader = Reader(methods)
+        self.limits = limits
+        self._connection = connection
+        self._is_ended = False
+        self._garbled = ""
+        self._probed_at: int | None = None
+        self._is_silent = False
+        if connection.family != sockets.AF_UNIX:
+            connection.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+
+    @property
+    def count(self) -> int:
+        """How many final answers have come."""
+        return len(self.reader.finals)
+
+    def send(self, data: bytes, cuts: Sequence[int] = ()) -> None:
+        """Sends bytes in pieces. A server that hangs up meanwhile shows when we read."""
+        places = [0, *cuts, len(data)]
+        self._connection.settimeout(self.limits.answer_s)
+        for start, end in itertools.pairwise(places):
+            if start:
+                select.select([self._connection], [], [], self.limits.gap_s)
+            with suppress(OSError):
+                self._connection.sendall(data[start:end])
+
+    def read_until(self, is_enough: Callable[[], bool], limit_s: float) -> bool:
+        """Reads until it is enough, the connection ends, or time is up; whether it is enough."""
+        deadline = monotonic() + limit_s
+        while not (is_enough() or self._is_over()):
+            rest = deadline - monotonic()
+            if rest <= 0:
+                break
+            self._connection.settimeout(rest)
+            try:
+                self._receive(self._connection.recv(READ_BYTES))
+            except TimeoutError:
+                break
+            except OSError:
+                self._receive(b"")
+        return is_enough()
+
+    def probe(self, limit_s: float) -> None:
+        """Asks once more if the connection is still there, and reads to its end."""
+        if self._is_over():
+            return
+        self._probed_at = self.count
+        self.send(PROBE)
+        if not self.read_until(self._is_over, limit_s):
+            self._is_silent = self.count == self._probed_at
+            self.finish(self.limits.quiet_s)
+
+    def finish(self, limit_s: float) -> None:
+        """Says that nothing more will be sent, and reads to the end."""
+        with suppress(OSError):
+            self._connection.shutdown(sockets.SHUT_WR)
+        self.read_until(self._is_over, limit_s)
+
+    def seen(self) -> ObservedExchange:
+        """All of it."""
+        count, interims = 0, []
+        for answer in self.reader.answers:
+            if answer.is_interim:
+                interims.append((answer.status, count))
+            else:
+                count += 1
+        return ObservedExchange(
+            finals=tuple(self.reader.finals),
+            interims=tuple(interims),
+            probed_at=self._probed_at,
+            is_ended=self._is_ended,
+            is_silent=self._is_silent,
+            malformed=self._garbled,
+        )
+
+    def _is_over(self) -> bool:
+        return self._is_ended or bool(self._garbled)
+
+    def _receive(self, data: bytes) -> None:
+        try:
+            if data:
+                self.reader.feed(data)
+            else:
+                self._is_ended = True
+                self.reader.end()
+        except MalformedResponse as error:
+            self._garbled = str(error)

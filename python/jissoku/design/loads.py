@@ -1,0 +1,58 @@
+"""At which loads arms are compared: fixed rates, so that two runs speak of the same thing."""
+
+from collections.abc import Mapping, Sequence
+
+from jissoku.model import Load, LoadLevel, Mode, rate_grid
+
+# Requests per second for each core of the server. The pilot only says which of these an arm can
+# reach; it never moves them.
+LIGHT, MIDDLE, HEAVY = 1_000, 5_000, 20_000
+LOADS = {
+    Mode.QUICK: ((LIGHT, LoadLevel.LIGHT), (MIDDLE, LoadLevel.MEDIUM), (HEAVY, LoadLevel.HEAVY)),
+    Mode.STANDARD: tuple(
+        (
+            rate,
+            LoadLevel.LIGHT
+            if rate < MIDDLE
+            else LoadLevel.MEDIUM
+            if rate < HEAVY
+            else LoadLevel.HEAVY,
+        )
+        for rate in rate_grid(LIGHT, 100_000)
+    ),
+}
+
+# An arm reaches a rate that is at most this part of its closed-loop rate: full load is asked for at
+# 85 to 90 %, and a pilot that errs by a tenth moves no arm from one grid point to the next.
+LOAD_MAX = 0.9
+
+# Where the fastest arm does not reach the middle load, the whole grid goes down by this factor.
+DECADE = 10
+
+
+def loads(
+    capacities: Mapping[str, float], arms: Sequence[str], mode: Mode, cores: int
+) -> tuple[Load, ...]:
+    """The loads of a run, lightest first: those of the mode that at least two arms reach.
+
+    Args:
+        capacities: Closed-loop rate of each arm alone, in requests per second.
+        arms: Who is compared.
+        cores: Of the server; rates of the grid are for each of them.
+    """
+    known = sorted((capacities.get(name, 0.0) for name in arms), reverse=True)
+    if len(known) < 2 or known[1] <= 0:
+        return ()
+    scale = cores * 1.0
+    while known[1] * LOAD_MAX < LIGHT * scale:
+        scale /= DECADE
+    asked = [Load(rate_rps=max(1, round(rate * scale)), level=level) for rate, level in LOADS[mode]]
+    return tuple(load for load in asked if load.rate_rps and load.rate_rps <= known[1] * LOAD_MAX)
+
+
+def reaching(load: Load, capacities: Mapping[str, float], arms: Sequence[str]) -> tuple[str, ...]:
+    """Who takes part at a load; everyone where no capacity is known."""
+    rate = load.rate_rps
+    if rate is None:
+        return tuple(arms)
+    return tuple(name for name in arms if capacities.get(name, float("inf")) * LOAD_MAX >= rate)

@@ -1,0 +1,114 @@
+"""How long things take in each mode, and how sure the answer will be."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jissoku.model import Load, LoadLevel, Mode
+
+SECOND = 1_000_000_000
+MILLISECOND = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLength:
+    """How long a turn is called in records, and how long it is at one load, in nanoseconds."""
+
+    nominal_ns: int
+    length_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingPlan:
+    """What one mode spends.
+
+    Attributes:
+        blocks: Blocks before the first look at the precision.
+        blocks_max: Where it ends in any case.
+        blocks_step: Blocks between two looks; 0 when there is one look only.
+        half_width: A campaign ends when every interval's half-width is at most this at loads above
+            the light one; None: no look.
+        closed_loop_blocks: Blocks with a closed loop of each arm, for rate and memory.
+        fixed_rate_blocks: Blocks with each arm alone at each load: the reference that the other
+            trials are checked against.
+        warmup_ns: Of a trial on a start of its own.
+        window_ns: Of a trial of one arm or of a paired trial.
+        slice_ns: One arm's turn in a time-sliced trial, and `check_slice_ns` in one that checks it.
+        slice_requests: A slice of `slice_ns` has at least this many requests, however long they
+            take.
+        active_ns_by_level: How long each arm is asked in a time-sliced trial, by the load's level.
+        cross_check_blocks: Blocks with a time-sliced trial at each load in slices of the other
+            length, on the same start; in a run of paired trials, one in turns at all.
+        capacity_blocks: Blocks with a capacity search of each arm.
+        warmup_requests: That each arm is sent after its start, as fast as it answers, and for
+            `warmup_max_ns` at most; then, if its runtime compiles, evenly spaced for `compile_ns`.
+    """
+
+    blocks: int
+    blocks_max: int
+    blocks_step: int
+    half_width: float | None
+    closed_loop_blocks: int
+    warmup_ns: int
+    window_ns: int
+    fixed_rate_blocks: int = 3
+    slice_ns: int = 50 * MILLISECOND
+    check_slice_ns: int = 100 * MILLISECOND
+    slice_requests: int = 200
+    active_ns_by_level: Mapping[LoadLevel, int] = field(default_factory=dict)
+    cross_check_blocks: int = 3
+    capacity_blocks: int = 0
+    warmup_requests: int = 10_000
+    warmup_max_ns: int = SECOND // 2
+    compile_ns: int = 12 * SECOND // 10
+
+    def active_ns(self, load: Load, *, is_check: bool) -> int:
+        """How long each arm is asked at a load, in nanoseconds; half as long for a check."""
+        asked_ns = self.active_ns_by_level.get(load.level, self.window_ns)
+        return asked_ns // 2 if is_check else asked_ns
+
+    def slice_length(self, load: Load, *, is_check: bool) -> SliceLength:
+        """How long turns at a load are.
+
+        In a short turn at a low rate hardly a connection is asked twice, and each request finds
+        the caches that other arms left behind.
+        """
+        nominal_ns = self.check_slice_ns if is_check else self.slice_ns
+        needed_ns = self.slice_requests * SECOND // max(1, load.rate_rps or 1)
+        needed_ns = needed_ns * nominal_ns // self.slice_ns
+        return SliceLength(nominal_ns, max(nominal_ns, needed_ns))
+
+
+SAMPLING_PLANS = {
+    # Nine blocks allow an exact rejection for up to ten comparisons under Holm. At the light load
+    # an arm needs 5,000 requests in all for a p99.
+    Mode.QUICK: SamplingPlan(
+        blocks=9,
+        blocks_max=9,
+        blocks_step=0,
+        half_width=None,
+        closed_loop_blocks=3,
+        fixed_rate_blocks=2,
+        warmup_ns=SECOND // 10,
+        window_ns=4 * SECOND // 10,
+        active_ns_by_level={LoadLevel.LIGHT: 8 * SECOND // 10, LoadLevel.MEDIUM: 5 * SECOND // 10},
+        cross_check_blocks=2,
+        capacity_blocks=3,
+    ),
+    # The first look comes at ten blocks and later ones five apart: with that the interval keeps its
+    # coverage (0.93-0.95 simulated); a look after every block would not.
+    Mode.STANDARD: SamplingPlan(
+        blocks=10,
+        blocks_max=40,
+        blocks_step=5,
+        half_width=0.01,
+        closed_loop_blocks=10,
+        fixed_rate_blocks=6,
+        warmup_ns=SECOND,
+        window_ns=2 * SECOND,
+        cross_check_blocks=6,
+        capacity_blocks=6,
+        warmup_requests=30_000,
+        warmup_max_ns=2 * SECOND,
+        compile_ns=3 * SECOND,
+    ),
+}

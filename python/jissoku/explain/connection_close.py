@@ -1,0 +1,38 @@
+"""Connections are ended after few answers, so that each costs its part of a new one."""
+
+from jissoku.explain.phrasing import format_saving
+from jissoku.model.finding import Finding, SuggestedDirective
+from jissoku.model.observed import Observations
+
+# A connection costs a few requests; after more answers than this its part is lost in the noise.
+ANSWERS_MAX = 100
+
+
+def diagnose(observed: Observations) -> Finding | None:
+    """Looks after how many answers a connection ended."""
+    wire, syscalls = observed.wire, observed.syscalls
+    if wire is None or wire.answers_until_close is None:
+        return None
+    count = wire.answers_until_close
+    if count > ANSWERS_MAX:
+        return None
+    evidence = [f"a connection ended after {count} {'answer' if count == 1 else 'answers'}"]
+    if syscalls is not None:
+        evidence.append(
+            f"{syscalls.connections} new connections for {syscalls.requests} requests under the"
+            f" trace"
+        )
+    never = "Keep-alive is off: each connection ends with its first answer."
+    return Finding(
+        name="connection-closed",
+        cause=never if count == 1 else f"Each connection is ended after {count} answers.",
+        evidence=tuple(evidence),
+        falsified_by="connections that stay open, and the same CPU time per request",
+        effect=format_saving(observed, observed.syscall_cost_ns.get("connection", 0.0) / count)
+        + "; a connection is priced with both its ends",
+        remedy="keep connections open, and let only time limits end them",
+        directives=(
+            SuggestedDirective(program="nginx", directive="keepalive_requests", value="100000"),
+            SuggestedDirective(program="nginx", directive="keepalive_timeout", value="75s"),
+        ),
+    )

@@ -1,0 +1,40 @@
+"""Several workers wake up for each connection, and all but one in vain."""
+
+from jissoku.model.finding import Finding, SuggestedDirective
+from jissoku.model.observed import Observations
+
+# Between what was seen on a busy machine with a planted herd, 13 to 15 in a hundred (a worker whose
+# listener is empty again by the time it runs sleeps on inside the kernel), and 4 in a hundred of
+# Go, whose threads hand the listener on between themselves.
+SPURIOUS_MIN = 0.08
+
+
+def diagnose(observed: Observations) -> Finding | None:
+    """Counts wake-ups that found the connection taken, for connections that came alone."""
+    syscalls = observed.syscalls
+    if (
+        syscalls is None
+        or not syscalls.isolated_connections
+        or syscalls.spurious_wakeups < SPURIOUS_MIN * syscalls.isolated_connections
+    ):
+        return None
+    return Finding(
+        name="thundering-herd",
+        cause="All workers on the shared listener are woken for each connection, and one gets it.",
+        evidence=(
+            (
+                f"{syscalls.spurious_wakeups} spurious wake-ups for"
+                f" {syscalls.isolated_connections} isolated connections (an accept that returned"
+                " EAGAIN right after a wait that reported an event)"
+            ),
+        ),
+        falsified_by="no more such wake-ups, and the same CPU time per connection",
+        effect="a wake-up, a failed accept and a switch less per connection and idle worker; it "
+        "grows with the number of workers",
+        remedy="give each worker a listener of its own (SO_REUSEPORT), or wait with EPOLLEXCLUSIVE",
+        directives=(
+            SuggestedDirective(
+                program="nginx", directive="accept_mutex", value="on", block="events"
+            ),
+        ),
+    )

@@ -1,0 +1,54 @@
+"""A load: the request rate during a measurement, from a fixed grid.
+
+CPU per request is a curve over the rate. Rates stand on one grid in every run (1-2-5), so that two
+runs are comparable; arms are compared at rates that both reach, never across rates.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+STEPS = (1, 2, 5)
+
+
+class LoadLevel(StrEnum):
+    """Name of a load."""
+
+    LIGHT = "light"
+    MEDIUM = "medium"
+    HEAVY = "heavy"
+    GIVEN = "given"  # the rate given with -R
+    FULL = "full"  # the closed loop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Requests per second that the server's cores get while one arm is measured.
+
+    Attributes:
+        rate_rps: None is the closed loop.
+        level: Light, middle or heavy for rates of the grid.
+    """
+
+    rate_rps: int | None
+    level: LoadLevel
+
+    @property
+    def text(self) -> str:
+        """As in `5,000 requests/s (medium load)`."""
+        if self.rate_rps is None:
+            return "full load (closed loop)"
+        text = f"{self.rate_rps:,} requests/s"
+        return text if self.level is LoadLevel.GIVEN else f"{text} ({self.level} load)"
+
+
+FULL_LOAD = Load(rate_rps=None, level=LoadLevel.FULL)
+
+
+def rate_grid(low_rps: int, high_rps: int) -> tuple[int, ...]:
+    """The rates 1, 2, 5 times a power of ten from `low_rps` to `high_rps`, both included."""
+    found = []
+    scale = 1
+    while scale <= high_rps:
+        found += [step * scale for step in STEPS if low_rps <= step * scale <= high_rps]
+        scale *= 10
+    return tuple(found)

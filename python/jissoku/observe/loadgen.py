@@ -1,0 +1,290 @@
+"""Runs the load generator, and samples the machine at both edges of its window.
+
+The load generator reads the targets' CPU time itself, at the very instants at which it starts and
+ends counting. What is read here, on its word, is what may be a millisecond off: memory, ticks,
+kernel counters.
+"""
+
+import dataclasses
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jissoku.errors import JissokuError
+from jissoku.model import (
+    ArmMeasurement,
+    ConnectionMode,
+    CoreAssignment,
+    Latency,
+    MachineConditions,
+    Workload,
+)
+from jissoku.observe import conditions, kernel_threads, processes
+
+# What `jissoku load --json` prints; its schema is the load generator's own.
+Report = dict[str, Any]
+
+# What the load generator may take beyond warm-up and window before it is ended: connecting ten
+# thousand connections and waiting for the last answers both fit.
+GRACE_S = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _GeneratorResult:
+    """What came from the load generator, and what was read on its word.
+
+    Attributes:
+        rss: Resident bytes when the window closed, by the target's root.
+        kernel_cpu_ns: Of the kernel's own threads, in the window.
+        report: What it printed; empty where it measured nothing.
+    """
+
+    rss: dict[int, int]
+    kernel_cpu_ns: int | None
+    report: bytes
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSpec:
+    """What the load generator is to do.
+
+    Attributes:
+        urls: One per arm, with the path: `http://host:port/path` or `unix:/socket:/path`.
+        roots: The targets' first processes, in the same order; None for one that is
+            unknown.
+        body: The right answer's body, byte for byte; None when the arms' answers differ, and each
+            is held to its own first one.
+        seed: Decides the order of sends.
+        slice_ns: The arms are asked one at a time, in time slices of about this length; None: all
+            at once.
+        idle_watch_ns: Idle time of the targets before the first request.
+        own_processes: First processes of targets that are running without load.
+        warmup_requests: That each arm has had since its start, by arm; recorded, not sent.
+        requests: The window ends when each arm has been sent this many; None: by time alone.
+    """
+
+    arms: tuple[str, ...]
+    urls: tuple[str, ...]
+    roots: tuple[int | None, ...]
+    body: bytes | None
+    status: int
+    workload: Workload
+    warmup_ns: int
+    window_ns: int
+    seed: int
+    slice_ns: int | None = None
+    idle_watch_ns: int = 0
+    own_processes: tuple[int, ...] = ()
+    warmup_requests: Mapping[str, int] = field(default_factory=dict)
+    requests: int | None = None
+
+
+class LoadgenError(JissokuError):
+    """The load generator measured nothing; the message is its own.
+
+    Attributes:
+        arm: The arm whose responses did not come; empty when unknown.
+    """
+
+    def __init__(self, message: str, *, arm: str = "") -> None:
+        """Keeps who is to blame beside what happened."""
+        super().__init__(message)
+        self.arm = arm
+
+
+def run_load(
+    spec: LoadSpec, cores: CoreAssignment, *, started: Callable[[subprocess.Popen[str]], object]
+) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
+    """Runs one lap and returns what was counted, per arm, and what the machine did meanwhile.
+
+    Args:
+        started: Called with the load generator's process, so that an interruption can end it.
+
+    Raises:
+        StopwatchError: No answer could be counted, or the load generator died.
+    """
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        files = Path(folder)
+        (files / "body").write_bytes(spec.body or b"")
+        for shape in spec.workload.raw_requests:
+            (files / f"{shape.name}.http").write_bytes(shape.text)
+        before = conditions.snapshot(_roots(spec), spec.own_processes)
+        with subprocess.Popen(
+            _command(spec, files, cores),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            watchdog = threading.Timer(_seconds_at_most(spec), process.kill)
+            watchdog.start()
+            started(process)
+            try:
+                said = _monitor(process, before)
+            finally:
+                watchdog.cancel()
+                process.kill()  # Normally it has ended already.
+    if not said.report:
+        raise LoadgenError(
+            said.stderr or f"the load generator ended with code {process.returncode}"
+        )
+    report = msgspec.json.decode(said.report)
+    if spec.requests is None:
+        _require_responses(spec, report)
+    after = conditions.snapshot(_roots(spec), spec.own_processes)
+    seen = conditions.interval_change(before, after, cores.server)
+    found = dataclasses.replace(
+        _conditions(spec, report, seen, cores), kernel_cpu_ns=said.kernel_cpu_ns
+    )
+    return _measurements(spec, report, seen, said.rss), found
+
+
+def _monitor(process: subprocess.Popen[str], before: conditions.Snapshot) -> _GeneratorResult:
+    """Reads both pipes to their end; what is read at the window's edges is read meanwhile."""
+    assert process.stderr is not None
+    assert process.stdout is not None
+    rss: dict[int, int] = {}
+    opened: dict[int, int] = {}
+    kernel_cpu_ns = None
+    complaint: list[str] = []
+    for line in process.stderr:
+        if line.startswith("window open"):
+            opened = kernel_threads.cpu_ns()
+        elif line.startswith("window close"):
+            kernel_cpu_ns = kernel_threads.spent_ns(opened, kernel_threads.cpu_ns())
+            rss = {root: processes.rss_bytes(pids) for root, pids in before.targets.items()}
+        elif not line.startswith("window "):
+            complaint.append(line.strip())
+    text = process.stdout.read()
+    process.wait()
+    return _GeneratorResult(rss, kernel_cpu_ns, text.encode(), " ".join(complaint))
+
+
+def _roots(spec: LoadSpec) -> list[int]:
+    return [root for root in spec.roots if root is not None]
+
+
+def _require_responses(spec: LoadSpec, report: Report) -> None:
+    for arm, measurement in zip(spec.arms, report["targets"], strict=True):
+        if not measurement["requests"]:
+            kinds = [f"{count} {kind}" for kind, count in measurement["errors"].items() if count]
+            errors = f"; errors: {', '.join(kinds)}" if kinds else ""
+            raise LoadgenError(f"{arm} gave no answer in the window{errors}", arm=arm)
+
+
+def _seconds_at_most(spec: LoadSpec) -> float:
+    # A slice waits for its responses, so a slow target may take longer than its share.
+    return (spec.warmup_ns + spec.idle_watch_ns + spec.window_ns) / 1e9 * 2 + GRACE_S
+
+
+def _command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:
+    work = spec.workload
+    threads = min(len(cores.generator), work.connections)
+    paced = work.rate_rps is not None
+    options: dict[str, object] = {
+        "-c": work.connections,
+        "-t": 1 if paced else threads,
+        "-d": f"{spec.window_ns}ns",
+        "--warmup": f"{spec.warmup_ns}ns",
+        "--pipeline": work.pipeline,
+        "--seed": spec.seed,
+        "--cores": ",".join(map(str, cores.generator)),
+        "--verify": "all",
+        "--expect-status": spec.status,
+        "--idle": "spin" if paced else "block",
+    }
+    command = [sys.executable, "-m", "jissoku", "load", "--json", "--events"]
+    command += [word for name, value in options.items() for word in (name, str(value))]
+    if spec.requests is not None:
+        command += ["-n", str(spec.requests)]
+    if spec.slice_ns is not None:
+        command += ["--slice", f"{spec.slice_ns}ns"]
+    if spec.idle_watch_ns:
+        command += ["--idle-watch", f"{spec.idle_watch_ns}ns"]
+    if spec.body is not None:
+        command += ["--expect-body", f"@{files / 'body'}"]
+    if paced:
+        command += ["-R", str(work.rate_rps)]
+    if work.connection_mode is ConnectionMode.CLOSE:
+        command.append("--no-keepalive")
+    command += _request(work, files)
+    for root in spec.roots:
+        command += ["--watch", str(root or 0)]
+    return [*command, *spec.urls]
+
+
+def _request(work: Workload, files: Path) -> list[str]:
+    if work.raw_requests:
+        return ["--raw", ",".join(str(files / f"{shape.name}.http") for shape in work.raw_requests)]
+    words = ["-m", work.method]
+    for name, value in work.headers:
+        words += ["-H", f"{name}: {value}"]
+    if work.body:
+        words += ["--body", work.body.decode()]
+    return words
+
+
+def _measurements(
+    spec: LoadSpec, report: Report, seen: conditions.IntervalChange, rss: dict[int, int]
+) -> tuple[ArmMeasurement, ...]:
+    return tuple(
+        ArmMeasurement(
+            arm=arm,
+            requests=measurement["requests"],
+            errors=measurement["errors"],
+            duration_ns=measurement["duration_ns"],
+            cpu_ns=measurement["watched_cpu_ns"] if root else None,
+            cpu_user_fraction=seen.user_fractions.get(root) if root else None,
+            rate_rps_offered=measurement["rate_rps_offered"],
+            lag_ns_p99=measurement["lag_ns_p99"],
+            latency_ns=Latency(
+                **{key: int(value) for key, value in measurement["latency_ns"].items()}
+            ),
+            histogram=measurement["histogram"],
+            per_second=tuple(measurement["per_second"]),
+            rss_bytes_peak=rss.get(root) if root else None,
+            connections_opened=measurement["connections_opened"],
+            bytes_received=measurement["bytes_received"],
+            migrations_per_second=seen.migrations_per_second.get(root) if root else None,
+            active_duration_ns=measurement["slice_duration_ns"],
+            slice_cpu_ns=tuple(measurement["slice_cpu_ns"] or ()) if root else (),
+            idle_cpu_ns_per_s=measurement["idle_cpu_ns_per_s"] if root else None,
+            warmup_requests=spec.warmup_requests.get(arm),
+        )
+        for arm, root, measurement in zip(spec.arms, spec.roots, report["targets"], strict=True)
+    )
+
+
+def _conditions(
+    spec: LoadSpec, report: Report, seen: conditions.IntervalChange, cores: CoreAssignment
+) -> MachineConditions:
+    measurements = report["targets"]
+    known = [
+        measurement["watched_cpu_ns"]
+        for measurement in measurements
+        if measurement["watched_cpu_ns"] is not None
+    ]
+    span_ns = max(measurement["duration_ns"] for measurement in measurements) * len(cores.server)
+    return MachineConditions(
+        generator_busy_fraction=max(thread["busy_fraction"] for thread in report["threads"]),
+        generator_cpu_cores=sum(thread["busy_fraction"] for thread in report["threads"]),
+        generator_busy_polls=spec.workload.rate_rps is not None,
+        server_cores_busy_fraction=sum(known) / span_ns
+        if len(known) == len(measurements)
+        else None,
+        steal_fraction=seen.steal_fraction,
+        foreign_fraction=seen.foreign_fraction,
+        tcp_retransmits=seen.tcp_retransmits,
+        listen_overflows=seen.listen_overflows,
+        longest_gap_ns=report["longest_gap_ns"],
+        longest_stall_ns=report["longest_stall_ns"],
+        major_faults=seen.major_faults,
+    )

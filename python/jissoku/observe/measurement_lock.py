@@ -1,0 +1,131 @@
+"""One measurement at a time on a machine: a lock file that names its holder.
+
+The lock is flock(2) on a file that every user of the machine can open. The kernel releases it when
+the holder ends, however it ends. Python opens files with O_CLOEXEC, so no target and no load
+generator inherits the descriptor, and with it the lock.
+"""
+
+import contextlib
+import datetime as dt
+import fcntl
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from jissoku.errors import InputError, JissokuError
+
+FILE_NAME = "jissoku-measurement.lock"
+
+# Names another file, for tests and for containers that share a machine but no folder.
+PATH_VARIABLE = "JISSOKU_LOCK_FILE"
+
+# The first that every user can write to, so that all users of a machine meet at one file.
+SHARED_FOLDERS = (Path("/run/lock"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - see _open
+
+# Much more than a holder writes; the file may have been written by another program.
+HOLDER_BYTES_MAX = 4096
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who holds the lock, as the file says; the time is for people, nothing is computed from it."""
+
+    pid: int
+    verb: str
+    since_utc: str
+
+
+@contextmanager
+def measurement_lock(verb: str, path: Path | None = None) -> Iterator[None]:
+    """Holds the machine's measurement lock.
+
+    Args:
+        verb: What measures, such as `compare`; a refused process is shown it.
+        path: The lock file; without it the machine's.
+
+    Raises:
+        InputError: Another process holds the lock; the message names it.
+        JissokuError: The lock file cannot be opened.
+    """
+    path = path or lock_path()
+    try:
+        descriptor = _open(path)
+    except OSError as error:
+        raise JissokuError(f"the lock file {path} cannot be opened: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(_refusal(_holder(descriptor))) from None
+        _write(descriptor, verb)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def lock_path(
+    environment: Mapping[str, str] = os.environ, folders: tuple[Path, ...] = SHARED_FOLDERS
+) -> Path:
+    """The machine's lock file.
+
+    Raises:
+        JissokuError: There is no folder for it.
+    """
+    if named := environment.get(PATH_VARIABLE):
+        return Path(named)
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            if folder.stat().st_mode & stat.S_IWOTH and os.access(folder, os.W_OK):
+                return folder / FILE_NAME
+    own = environment.get("XDG_RUNTIME_DIR")
+    if not own:
+        raise JissokuError(
+            f"no folder for the measurement lock can be written: set {PATH_VARIABLE} to a file"
+        )
+    return Path(own) / FILE_NAME
+
+
+def _open(path: Path) -> int:
+    """Opens the lock file, made if it is not there; never through a symbolic link.
+
+    A file of another user is opened without O_CREAT, which fs.protected_regular (proc(5)) refuses
+    in a folder that all may write to; and only to read where it cannot be written, which is enough
+    for flock(2).
+    """
+    warnings = os.O_NOFOLLOW | os.O_CLOEXEC
+    for mode in (os.O_RDWR, os.O_RDONLY):
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            return os.open(path, mode | warnings)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | warnings, 0o666)
+    with contextlib.suppress(PermissionError):
+        os.fchmod(descriptor, 0o666)  # The umask took the others' right to write.
+    return descriptor
+
+
+def _write(descriptor: int, verb: str) -> None:
+    """Names the holder; the lock holds without it where the file is another user's or disk full."""
+    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+    holder = Holder(pid=os.getpid(), verb=verb, since_utc=now)
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, msgspec.json.encode(holder) + b"\n", 0)
+
+
+def _holder(descriptor: int) -> Holder | None:
+    try:
+        return msgspec.json.decode(os.pread(descriptor, HOLDER_BYTES_MAX, 0), type=Holder)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _refusal(holder: Holder | None) -> str:
+    if holder is None:
+        return "another measurement runs on this machine: try again when it has ended"
+    return (
+        f"another measurement runs on this machine: `jissoku {holder.verb}`, process {holder.pid},"
+        f" since {holder.since_utc} UTC. Two at once would disturb each other: try again when it"
+        f" has ended, or end it with `kill -INT {holder.pid}`"
+    )

@@ -1,0 +1,93 @@
+"""Figures that a program prints of itself, and what a system call costs here."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from time import monotonic_ns
+
+from jissoku.errors import TargetError
+
+# One round of a bench; a whole experiment is to end within minutes.
+ROUND_LIMIT_S = 120.0
+
+LINE = re.compile(r"^([a-z][a-z0-9_]*)[ \t:=]+([0-9.]+(?:e[+-]?[0-9]+)?)$")
+
+CALLS = 50_000
+ROUNDS = 5
+
+
+def run_round(name: str, command: Sequence[str]) -> dict[str, float]:
+    """Runs a bench once, and reads the figures off its output.
+
+    Raises:
+        TargetError: It cannot be run, fails, takes too long, or prints no figures.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ROUND_LIMIT_S,
+            check=False,
+        )
+    except OSError as error:
+        raise TargetError(f"{name}: {command[0]} cannot be run: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise TargetError(f"{name}: a round took longer than {ROUND_LIMIT_S:g} s") from error
+    if done.returncode:
+        raise TargetError(f"{name}: exited with code {done.returncode}", stderr=done.stderr)
+    return parse_output(name, done.stdout)
+
+
+def parse_output(name: str, text: str) -> dict[str, float]:
+    """Reads lines of a name and a number.
+
+    Raises:
+        TargetError: A line is something else, or there is none.
+    """
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        read = LINE.match(line.strip())
+        value = _number(read[2]) if read else 0.0
+        if read is None or value <= 0:
+            raise TargetError(
+                f"{name}: {line.strip()[:60]!r} is not a result: print a name and a number above 0"
+            )
+        found[read[1]] = value
+    if not found:
+        raise TargetError(f"{name}: printed nothing; a line is a name and a number above 0")
+    return found
+
+
+def syscall_cost() -> dict[str, float]:
+    """What a system call costs that does nothing: into the kernel and out again.
+
+    Both functions are the interpreter's own, take nothing and return a number, so their difference
+    is the call alone.
+    """
+    return {"syscall_ns": max(1.0, _cost(os.getppid) - _cost(sys.getrecursionlimit))}
+
+
+def _cost(function: Callable[[], int]) -> float:
+    """The cheapest round: whatever else runs on the machine only adds."""
+    costs = []
+    for _ in range(ROUNDS):
+        started = monotonic_ns()
+        for _ in repeat(None, CALLS):
+            function()
+        costs.append((monotonic_ns() - started) / CALLS)
+    return min(costs)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,36 @@
+"""What a connection costs that says nothing: the target's memory with none, and with many."""
+
+from collections.abc import Callable
+
+from jissoku.model.observed import MemoryObservation
+from jissoku.observe import processes
+from jissoku.observe.probes.client import ProbeError, RequestTarget, close_clients, open_clients
+
+CONNECTIONS = 400
+
+# With fewer than this, what pages hold would be guesswork.
+CONNECTIONS_MIN = 50
+
+
+def observe_memory(asking: RequestTarget, pids: Callable[[], set[int]]) -> MemoryObservation:
+    """Opens many connections, asks once on each, and leaves them alone.
+
+    Raises:
+        ProbeError: Its processes cannot be found, or it holds only a few connections.
+    """
+    # The first answers of a process bring pages that have nothing to do with connections.
+    close_clients(open_clients(asking, 1))
+    before = processes.rss_bytes(pids())
+    if not before:
+        raise ProbeError(
+            "its processes cannot be found", result="run it here, as a recipe or with --cmd"
+        )
+    clients = open_clients(asking, CONNECTIONS)
+    try:
+        held = sum(client.socket is not None for client in clients)
+        after = processes.rss_bytes(pids())
+    finally:
+        close_clients(clients)
+    if held < CONNECTIONS_MIN:
+        raise ProbeError(f"it keeps no more than {held} connections", result="see what closes them")
+    return MemoryObservation(connections=held, rss_bytes_before=before, rss_bytes_after=after)

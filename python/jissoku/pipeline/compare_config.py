@@ -1,0 +1,139 @@
+"""The configuration of a comparison, and the header of its record."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from jissoku.design import method as methods
+from jissoku.design.sampling_plan import SamplingPlan
+from jissoku.model import (
+    FULL_LOAD,
+    Arm,
+    CoreAssignment,
+    Load,
+    LoadLevel,
+    Method,
+    Mode,
+    Run,
+    UnavailableTarget,
+    Workload,
+)
+from jissoku.observe.capacity import Objective
+from jissoku.observe.machine import machine
+from jissoku.pipeline.trial_runner import PreparedArm
+from jissoku.targets.listener_pid import listener_pid
+
+
+class LoadMode(StrEnum):
+    """How often arms are asked while they are compared."""
+
+    COMMON = "at fixed rates"
+    CLOSED = "as fast as they are answered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareConfig:
+    """Configuration of a run.
+
+    Attributes:
+        arms_prepared: The baseline first; includes the floor unless it is unavailable.
+        floor: Name of the floor's arm, or None.
+        workload: Its rate is None when arms are compared on the grid of loads.
+        aa_control: Name of a second copy of the baseline: the A/A control.
+        load_mode: Whether requests are spaced evenly, or asked as fast as they are answered.
+        plan: The mode's, as the user changed it.
+        paired trials: Without them every arm is alone all the time: for questions that are not
+        about cost.
+        method: The method, where the user chose it; else the rule decides.
+        loads: Loads of the comparison, where the user chose them; else the mode's.
+        one_load: Only the heaviest load that every arm reaches, where none was asked for.
+        objective: What a capacity has to meet; None where no capacity is asked for.
+        noise_floors: Of this machine, by method, where `jissoku doctor --prove` measured them.
+    """
+
+    arms_prepared: tuple[PreparedArm, ...]
+    floor: str | None
+    unavailable: tuple[UnavailableTarget, ...]
+    workload: Workload
+    mode: Mode
+    plan: SamplingPlan
+    seed: int
+    cores: CoreAssignment
+    folder: Path
+    version: str
+    load_mode: LoadMode = LoadMode.COMMON
+    aa_control: str = ""
+    paired_trials: bool = True
+    method: Method | None = None
+    loads: tuple[Load, ...] = ()
+    one_load: bool = False
+    objective: Objective | None = None
+    noise_floors: Mapping[Method, float] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the arms, in order, without the A/A control."""
+        names = (arm.arm.name for arm in self.arms_prepared)
+        return tuple(name for name in names if name != self.aa_control)
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The arms, as written into the header."""
+        return tuple(arm.arm for arm in self.arms_prepared)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether arms are compared in a closed loop: a burst cannot be spaced evenly."""
+        return self.load_mode is LoadMode.CLOSED or self.workload.pipeline > 1
+
+    @property
+    def given_loads(self) -> tuple[Load, ...] | None:
+        """The loads, where no pilot is needed to know them."""
+        if self.loads:
+            return self.loads
+        if self.workload.rate_rps is not None:
+            return (Load(rate_rps=self.workload.rate_rps, level=LoadLevel.GIVEN),)
+        if self.is_closed or not self.paired_trials:
+            return (FULL_LOAD,)
+        return None
+
+
+def external(config: CompareConfig) -> frozenset[str]:
+    """Servers that run already and whose process is not to be found: their CPU time is not seen."""
+    return frozenset(
+        arm.arm.name
+        for arm in config.arms_prepared
+        if arm.prepared.address is not None and listener_pid(arm.prepared.address) is None
+    )
+
+
+def run_header(config: CompareConfig) -> Run:
+    """The header of its record; the loads may be known after the pilot only."""
+    method, reason = methods.choose(config.arms, is_closed=config.is_closed, asked=config.method)
+    if not config.paired_trials:
+        method, reason = Method.SINGLE, "the question is not about the cost of a request"
+    baseline = config.names[0]
+    return Run(
+        jissoku=config.version,
+        started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        seed=config.seed,
+        mode=config.mode,
+        reference=baseline,
+        baseline=baseline,
+        floor=config.floor or "",
+        arms=config.arms,
+        workload=config.workload,
+        machine=machine(),
+        cores=config.cores,
+        unavailable=config.unavailable,
+        aa_control=config.aa_control,
+        method=method,
+        method_reason=reason,
+        loads=config.given_loads or (),
+        slice_ns=config.plan.slice_ns,
+        check_slice_ns=config.plan.check_slice_ns,
+        objective=config.objective.text if config.objective else "",
+        noise_floor=config.noise_floors.get(method),
+    )

@@ -1,0 +1,319 @@
+"""A campaign: a pilot finds which loads each arm reaches, then blocks of trials until it is enough.
+
+A block is, in random order: one start of all arms, measured in turns at each load (or paired trials
+of like arms), and in some blocks each arm alone at each load, in the closed loop, and searched for
+its capacity.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from jissoku import stats
+from jissoku.design import loads as grid, schedule
+from jissoku.design.capacity import FIRST_OF_CLOSED_LOOP
+from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
+from jissoku.interruption import Interrupted, Interruption
+from jissoku.model import (
+    SINGLE_RATE_FACTOR,
+    CheckOutcome,
+    Load,
+    LoadLevel,
+    Method,
+    Run,
+    Trial,
+    TrialKind,
+)
+from jissoku.observe.cores import pin_process
+from jissoku.pipeline.compare_config import CompareConfig, external, run_header
+from jissoku.pipeline.eta import EtaEstimator
+from jissoku.pipeline.progress_listener import ProgressListener
+from jissoku.pipeline.servers import Servers, started_servers
+from jissoku.pipeline.trial_runner import TrialRunner, TrialTiming
+from jissoku.records import RunWriter
+
+# A trial that the machine disturbed is run again this often; every attempt stays in the records.
+RERUNS_MAX = 2
+
+# After this many failures an arm is skipped: its failure is reported, the others'
+# time is saved.
+FAILURES_MAX = 2
+
+# What is watched of targets before their first request of a trial, without asking them anything.
+IDLE_WATCH_NS = 200_000_000
+
+# The closed loop that tells which loads an arm reaches.
+PILOT_BLOCK = 0
+
+
+def compare(config: CompareConfig, listener: ProgressListener) -> bool:
+    """Runs a campaign to its end or an interruption; its records stay in the question's folder.
+
+    Returns:
+        Whether it ran to its end; every trial that was finished is on disk either way.
+
+    Raises:
+        InputError: The folder holds a run already or cannot be written.
+    """
+    run = run_header(config)
+    with (
+        Interruption() as interruption,
+        pin_process(config.cores.generator),
+        RunWriter(config.folder, run) as store,
+    ):
+        benchmark = TrialRunner(config.arms_prepared, config.cores, interruption)
+        try:
+            _ComparisonRun(config, run, benchmark, store, listener).run()
+        except Interrupted:
+            store.stop_early("it was interrupted")
+            return False
+    return True
+
+
+class _ComparisonRun:
+    """The state of one campaign: who is still in it, and what has been recorded."""
+
+    def __init__(
+        self,
+        config: CompareConfig,
+        run: Run,
+        benchmark: TrialRunner,
+        store: RunWriter,
+        listener: ProgressListener,
+    ) -> None:
+        self.config = config
+        self.header = run
+        self.runner = benchmark
+        self.writer = store
+        self.progress = listener
+        self.plan = config.plan
+        self.trials: list[Trial] = []
+        self.failures: Counter[str] = Counter()
+        self.capacities: dict[str, float] = {}
+        self.starts = 0
+        self.eta = EtaEstimator((self.plan.warmup_ns + self.plan.window_ns) / 1e9)
+        self.external = external(config)
+
+    def run(self) -> None:
+        """Runs everything, in the order of the story."""
+        self._pilot()
+        for index in self._indices():
+            for step in self._block(index):
+                self._run(step, index)
+
+    def _pilot(self) -> None:
+        """Each arm in the closed loop: which loads it reaches, and the first block of that kind."""
+        config = self.config
+        loads = config.given_loads
+        is_needed = self.plan.closed_loop_blocks > 0 or loads is None
+        if is_needed:
+            alone = {TrialKind.CLOSED_LOOP: [(name,) for name in config.names]}
+            for step in schedule.block(PILOT_BLOCK, (), alone, seed=config.seed):
+                self._run(step, PILOT_BLOCK)
+            self.capacities = _capacities(self.trials)
+            if config.aa_control and config.names[0] in self.capacities:
+                self.capacities[config.aa_control] = self.capacities[config.names[0]]
+        if loads is None:
+            names = [arm.name for arm in config.arms]
+            loads = grid.loads(self.capacities, names, config.mode, len(config.cores.server))
+            loads = self._fixed_load(loads) if config.one_load else loads
+        self.header = self.writer.update(dataclasses.replace(self.header, loads=loads))
+        text = "; ".join(load.text for load in loads)
+        self.progress.note(f"Loads: {text or 'none that two targets reach'}.")
+        for load in loads:
+            left_out = set(config.names) - set(self._reaching(load))
+            if left_out:
+                self.progress.note(f"Not at {load.text}: {', '.join(sorted(left_out))}.")
+
+    def _fixed_load(self, loads: tuple[Load, ...]) -> tuple[Load, ...]:
+        """The heaviest load that every arm reaches, or else that two do."""
+        everyone = len(self.config.arms)
+        common = [load for load in loads if len(self._reaching(load)) == everyone]
+        return tuple((common or loads)[-1:])
+
+    def _indices(self) -> Iterator[int]:
+        """Block indices, until the answer is precise enough or the mode's end is reached."""
+        effort = self.plan
+        for index in range(effort.blocks_max):
+            beyond = index - effort.blocks
+            is_look = effort.blocks_step and beyond >= 0 and beyond % effort.blocks_step == 0
+            if is_look and effort.half_width is not None:
+                if stats.is_enough(self.header, self.trials, effort.half_width):
+                    return
+                self.progress.note(f"{index} blocks were not enough for every pair; going on.")
+            yield index
+
+    def _block(self, index: int) -> Iterator[PlannedStart]:
+        effort, names = self.plan, self.config.names
+        alone = [(name,) for name in names]
+        kinds: dict[TrialKind, Sequence[tuple[str, ...]]] = dict(self._groups(index))
+        if index < effort.fixed_rate_blocks and any(load.rate_rps for load in self.header.loads):
+            kinds[TrialKind.FIXED_RATE] = alone
+        if index < effort.capacity_blocks and self.config.objective is not None:
+            kinds[TrialKind.CAPACITY] = [pair for pair in alone if pair[0] != self.config.floor]
+        elif self._has_closed_loop(index):
+            kinds[TrialKind.CLOSED_LOOP] = alone
+        checks = index < effort.cross_check_blocks
+        return schedule.block(index, self.header.loads, kinds, seed=self.config.seed, checks=checks)
+
+    def _has_closed_loop(self, index: int) -> bool:
+        """Whether arms are measured in the closed loop; the pilot was the first block's."""
+        return 0 < index < self.plan.closed_loop_blocks
+
+    def _groups(self, index: int) -> Iterator[tuple[TrialKind, Sequence[tuple[str, ...]]]]:
+        """Groups of arms measured together in this block; unobservable arms are not in any."""
+        names = [arm.name for arm in self.config.arms if arm.name not in self.external]
+        if not self.config.paired_trials or len(names) < 2:
+            return
+        if self.header.method is Method.TIME_SLICED:
+            yield TrialKind.TIME_SLICED, [tuple(names)]
+        elif self.header.method is Method.PAIRED:
+            named = [name for name in names if name != self.config.aa_control]
+            yield TrialKind.PAIRED, schedule.baseline_first(named, self.config.aa_control)
+            if index < self.plan.cross_check_blocks and not self.config.is_closed:
+                yield TrialKind.TIME_SLICED, [tuple(names)]
+
+    def _run(self, step: PlannedStart, index: int) -> None:
+        """Starts what a step needs and measures it at each load, with everyone who reaches it."""
+        planned = self._without_failed(step.planned)
+        if planned is None:
+            return
+        workload = self.config.workload
+        left = list(self._parts(step, index))
+        for _ in range(FAILURES_MAX + 1):
+            with started_servers(self.runner, planned, workload) as servers:
+                self.starts += 1
+                servers.warm_up(planned, workload, self.plan)
+                while left:
+                    if not self._measure(servers, planned, left.pop(0), index):
+                        break
+            planned = self._without_failed(step.planned)
+            if not left or planned is None:
+                return
+
+    def _parts(self, step: PlannedStart, index: int) -> Iterator[PlannedMeasurement]:
+        """Every trial of a step, in their order."""
+        kind = step.planned.kind
+        if kind is TrialKind.CAPACITY and self._has_closed_loop(index):
+            yield PlannedMeasurement(kind=TrialKind.CLOSED_LOOP)
+        if kind in {TrialKind.CLOSED_LOOP, TrialKind.CAPACITY}:
+            yield PlannedMeasurement(kind=kind)
+            return
+        for load in step.loads:
+            yield PlannedMeasurement(kind=kind, load=load)
+            if step.is_check and self.header.method is Method.TIME_SLICED:
+                yield PlannedMeasurement(kind=kind, load=load, is_check=True)
+
+    def _without_failed(self, planned: PlannedTrial) -> PlannedTrial | None:
+        """Without arms that failed too often; None when too few are left."""
+        arms = tuple(name for name in planned.arms if self.failures[name] < FAILURES_MAX)
+        if len(arms) < (2 if planned.kind.is_paired else 1):
+            return None
+        return dataclasses.replace(planned, arms=arms)
+
+    def _measure(
+        self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement, index: int
+    ) -> bool:
+        """Runs one trial, again if the machine disturbed it; whether the start can be used on."""
+        planned = dataclasses.replace(planned, kind=part.kind)
+        if part.load is not None:
+            reaching = set(self._reaching(part.load))
+            arms = tuple(name for name in planned.arms if name in reaching)
+            planned = dataclasses.replace(planned, arms=arms)
+            if len(arms) < (2 if planned.kind.is_paired else 1):
+                return True
+        # A disturbed search is one value less; it is not worth another one's time.
+        for attempt in range(1 + (0 if part.kind is TrialKind.CAPACITY else RERUNS_MAX)):
+            self.eta.start()
+            trial = self._trial(servers, planned, part)
+            trial = dataclasses.replace(
+                trial, index=len(self.trials), attempt=attempt, start_index=self.starts
+            )
+            trial = dataclasses.replace(trial, failed_checks=stats.trial_checks(trial))
+            self.eta.stop(planned.kind)
+            self._keep(trial, index)
+            if trial.failure is not None:
+                self.failures[trial.failure.arm] += 1
+                return False
+            if not any(check.outcome is CheckOutcome.REJECT for check in trial.failed_checks):
+                break
+        return True
+
+    def _trial(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> Trial:
+        config, effort, load = self.config, self.plan, part.load
+        if planned.kind is TrialKind.CAPACITY:
+            assert config.objective is not None, "a search is planned with an objective only"
+            first = self._first_rate(planned.arms[0])
+            return servers.search(planned, config.workload, config.objective, first)
+        rate = None if load is None else load.rate_rps
+        if planned.kind is TrialKind.PAIRED and rate is not None:
+            rate = max(1, rate // SINGLE_RATE_FACTOR)
+        workload = dataclasses.replace(config.workload, rate_rps=rate)
+        if planned.kind is not TrialKind.TIME_SLICED or load is None:
+            return servers.measure(
+                planned, workload, TrialTiming(effort.warmup_ns, effort.window_ns)
+            )
+        turns = effort.slice_length(load, is_check=part.is_check)
+        span_ns = effort.active_ns(load, is_check=part.is_check) * len(planned.arms)
+        trial = servers.measure(
+            planned, workload, TrialTiming(0, span_ns, turns.length_ns, IDLE_WATCH_NS)
+        )
+        return dataclasses.replace(trial, slice_ns=turns.nominal_ns)
+
+    def _first_rate(self, arm: str) -> int:
+        """Where a search begins: what the last one found, or else near the closed loop's rate."""
+        known = [t.capacity for t in self.trials if t.capacity and t.arms == (arm,)]
+        met = [one.rate_rps for one in known if one.rate_rps]
+        return met[-1] if met else round(FIRST_OF_CLOSED_LOOP * self.capacities.get(arm, 1_000.0))
+
+    def _reaching(self, load: Load) -> tuple[str, ...]:
+        names = [arm.name for arm in self.config.arms]
+        if load.level is LoadLevel.GIVEN:
+            return tuple(names)
+        return grid.reaching(load, self.capacities, names)
+
+    def _keep(self, trial: Trial, index: int) -> None:
+        """Records a trial and tells of it."""
+        self.writer.add(trial)
+        self.trials.append(trial)
+        left = self._trials_left(index)
+        total = len(self.trials) + sum(left.values())
+        self.progress.trial(trial, len(self.trials), total, self.eta.seconds(left))
+
+    def _trials_left(self, index: int) -> dict[TrialKind, int]:
+        """Trials still to come at block `index`; reruns and early ends are not foreseen."""
+        effort = self.plan
+        names = [name for name in self.config.names if self.failures[name] < FAILURES_MAX]
+        loads = len(self.header.loads) or 1
+        blocks = max(effort.blocks, index + 1)
+        foreseen: dict[TrialKind, int] = {
+            TrialKind.CLOSED_LOOP: len(names) * min(effort.closed_loop_blocks, blocks),
+            TrialKind.CAPACITY: len(names) * min(effort.capacity_blocks, blocks),
+            TrialKind.FIXED_RATE: len(names) * min(effort.fixed_rate_blocks, blocks) * loads,
+        }
+        if self.config.objective is None:
+            foreseen[TrialKind.CAPACITY] = 0
+        if not any(load.rate_rps for load in self.header.loads):
+            foreseen[TrialKind.FIXED_RATE] = 0
+        if self.header.method is Method.TIME_SLICED:
+            foreseen[TrialKind.TIME_SLICED] = loads * (
+                blocks + min(effort.cross_check_blocks, blocks)
+            )
+        elif self.header.method is Method.PAIRED:
+            foreseen[TrialKind.PAIRED] = (len(self.config.arms) - 1) * loads * blocks
+            foreseen[TrialKind.TIME_SLICED] = loads * min(effort.cross_check_blocks, blocks)
+        done = Counter(trial.kind for trial in self.trials if trial.attempt == 0)
+        return {kind: max(0, count - done[kind]) for kind, count in foreseen.items()}
+
+
+def _capacities(trials: Sequence[Trial]) -> dict[str, float]:
+    """Closed-loop rate of each arm, in requests per second; the best of its attempts.
+
+    A trial that the machine disturbed tells well enough which loads an arm reaches.
+    """
+    found: dict[str, float] = {}
+    for trial in trials:
+        for measurement in trial.measurements:
+            rate = measurement.requests / measurement.duration_ns * 1e9
+            found[measurement.arm] = max(rate, found.get(measurement.arm, 0.0))
+    return found

@@ -1,0 +1,167 @@
+"""What claims need beside trials: counts per request, and figures that benches print.
+
+Each comes from starts of its own. Nothing of it runs beside a timed trial, and no time is taken
+where calls are counted.
+"""
+
+import random
+from collections.abc import Iterable, Mapping
+
+from jissoku.errors import TargetError
+from jissoku.model import (
+    ConnectionMode,
+    CoreAssignment,
+    CounterReadings,
+    Recipe,
+    Transport,
+    UnavailableTarget,
+    Workload,
+)
+from jissoku.model.experiment import BenchmarkOutput, Claim, Experiment, Microbenchmark
+from jissoku.observe import counters, microbenchmark as programs
+from jissoku.observe.cores import pin_process
+from jissoku.observe.counters import RequestFailed, RequestSpec
+from jissoku.pipeline.progress_listener import ProgressListener
+from jissoku.pipeline.trial_runner import PreparedArm
+from jissoku.stats.inequality import BENCHMARK, Quantity, parse
+from jissoku.targets import process, ready
+from jissoku.targets.address import Address, free_port
+from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.placeholders import fill
+from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.targets.process import LaunchOptions
+from jissoku.targets.redact import redact
+
+# The bench that needs no program: what the machine itself costs.
+SYSCALL_BENCHMARK = Microbenchmark(name="here", command=(), rounds=9, seconds=0.1)
+
+# About how long it takes to start a target, to count and to stop it.
+COUNT_S = 3.0
+
+
+def quantities(experiment: Experiment) -> list[Quantity]:
+    """All that an experiment's claims speak of."""
+    return [one for claim in experiment.claim for one in named(claim)]
+
+
+def named(claim: Claim) -> list[Quantity]:
+    """All that one claim speaks of."""
+    return [one for text in claim.test for link in parse(text) for one in link.quantities]
+
+
+def counted_arms(experiment: Experiment) -> dict[str, tuple[str, ...]]:
+    """Whose requests have to be counted, by workload."""
+    found: dict[str, dict[str, None]] = {}
+    for one in quantities(experiment):
+        if one.is_count and one.metric != "errors":
+            name = one.workload or experiment.workload[0].name
+            found.setdefault(name, {})[one.arm] = None
+    return {name: tuple(arms) for name, arms in found.items()}
+
+
+def benchmarks(experiment: Experiment) -> tuple[Microbenchmark, ...]:
+    """The benches that claims speak of; others need not be run."""
+    wanted = {one.arm for one in quantities(experiment) if one.metric.startswith(f"{BENCHMARK}.")}
+    return tuple(one for one in (*experiment.benchmark, SYSCALL_BENCHMARK) if one.name in wanted)
+
+
+def seconds(experiment: Experiment) -> float:
+    """About how long all of it takes."""
+    counting = sum(len(arms) for arms in counted_arms(experiment).values()) * COUNT_S
+    return counting + sum(one.rounds * one.seconds for one in benchmarks(experiment))
+
+
+def count_arm(
+    prepared: PreparedTarget, workload: Workload, cores: CoreAssignment, seed: str
+) -> CounterReadings:
+    """Counts what a request makes a target do, in a start of its own.
+
+    Requests go out one at a time, so that a wait which answers many under load answers one here:
+    calls are counted at their most.
+
+    Raises:
+        TargetError: It does not start or does not answer.
+    """
+    if workload.pipeline > 1:
+        reason = "requests in a pipeline cannot be counted one by one"
+        return CounterReadings(requests=0, syscalls_reason=reason)
+    on_unix = workload.transport is Transport.UNIX or not prepared.listen.tcp
+    rng = random.Random(seed)
+    placement = LaunchOptions(
+        port=None if on_unix else free_port(rng),
+        cores=cores.server,
+        workers=len(cores.server),
+        seed=rng.getrandbits(31),
+    )
+    try:
+        with process.start(prepared, placement) as running:
+            ready.wait_until_ready(running, workload)
+            assert running.pid is not None, "what is counted is started by us"
+            return counters.count_requests(running.pid, _asked(running.address, workload))
+    except RequestFailed as error:
+        raise TargetError(str(error)) from error
+
+
+def _asked(address: Address, workload: Workload) -> RequestSpec:
+    closing = (("Connection", "close"),) if workload.connection_mode is ConnectionMode.CLOSE else ()
+    return RequestSpec(
+        address=address.socket or (address.host, address.port),
+        target=workload.path,
+        fields=(*workload.headers, *closing),
+        method=workload.method,
+        body=workload.body,
+    )
+
+
+def count_arms(
+    arms: Iterable[PreparedArm], workload: Workload, cores: CoreAssignment, seed: str
+) -> dict[str, CounterReadings]:
+    """Counts for several arms; one that does not answer has its reason in the place of counts."""
+    found = {}
+    for arm in arms:
+        name = arm.arm.name
+        try:
+            found[name] = count_arm(arm.prepared, workload, cores, f"{seed}/{name}")
+        except TargetError as error:
+            found[name] = CounterReadings(requests=0, syscalls_reason=redact(str(error)))
+    return found
+
+
+def run_benchmarks(
+    experiment: Experiment,
+    recipes: Mapping[str, Recipe],
+    place: BuildPaths,
+    cores: CoreAssignment,
+    listener: ProgressListener,
+) -> dict[str, BenchmarkOutput]:
+    """Runs every bench that is needed, round by round on the server's cores."""
+    found = {}
+    for benchmark in benchmarks(experiment):
+        listener.note(f"Bench {benchmark.name}: {benchmark.rounds} rounds.")
+        try:
+            command = _command(benchmark, recipes, place)
+            with pin_process(cores.server):
+                rounds = tuple(_round(benchmark, command) for _ in range(benchmark.rounds))
+            found[benchmark.name] = BenchmarkOutput(rounds=rounds)
+        except TargetError as error:
+            found[benchmark.name] = BenchmarkOutput(reason=redact(str(error)))
+    return found
+
+
+def _round(benchmark: Microbenchmark, command: tuple[str, ...]) -> dict[str, float]:
+    return (
+        programs.syscall_cost()
+        if benchmark is SYSCALL_BENCHMARK
+        else programs.run_round(benchmark.name, command)
+    )
+
+
+def _command(
+    benchmark: Microbenchmark, recipes: Mapping[str, Recipe], place: BuildPaths
+) -> tuple[str, ...]:
+    if not benchmark.recipe:
+        return fill(benchmark.command, place.values(benchmark.name))
+    made = prepare(recipes[benchmark.recipe], place)
+    if isinstance(made, UnavailableTarget):
+        raise TargetError(made.sentence)
+    return fill(benchmark.command, made.values)

@@ -1,0 +1,214 @@
+"""Targets that were started together, and everything that is measured on one such start.
+
+A failure is kept: every measurement after it is a failed trial that says so.
+"""
+
+import dataclasses
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jissoku.design import capacity as search
+from jissoku.design.sampling_plan import SamplingPlan
+from jissoku.design.schedule import PlannedTrial
+from jissoku.model import Capacity, CapacityStep, Failure, Trial, Workload
+from jissoku.observe import capacity
+from jissoku.observe.capacity import Objective
+from jissoku.observe.loadgen import LoadSpec
+from jissoku.pipeline.trial_runner import TrialFailed, TrialRunner, TrialTiming, VerifiedServer
+from jissoku.targets.process import RunningTarget  # noqa: TC001 - of attributes
+
+# Of a runtime that compiles: at a low rate it meets the code of an idle loop, which a closed loop
+# never runs.
+FIXED_WARMUP_RPS = 5_000
+
+
+def run_trial(
+    benchmark: TrialRunner, planned: PlannedTrial, workload: Workload, window: TrialTiming
+) -> Trial:
+    """Runs one trial on a start of its own; the caller sets index, attempt and failed checks.
+
+    Raises:
+        Interrupted: On request; all started processes are stopped.
+    """
+    with started_servers(benchmark, planned, workload) as servers:
+        trial = servers.measure(planned, workload, window)
+        servers.stop()
+    return servers.with_exit_check(trial)
+
+
+@contextmanager
+def started_servers(
+    benchmark: TrialRunner, planned: PlannedTrial, workload: Workload
+) -> Iterator["Servers"]:
+    """Starts and verifies the planned arms once the cores are idle; ends them when left.
+
+    Raises:
+        Interrupted: On request; all started processes are stopped.
+    """
+    idle = benchmark.wait_for_idle_cores()
+    benchmark.check()
+    servers = Servers(benchmark, idle)
+    try:
+        servers.start(planned, workload)
+        yield servers
+    finally:
+        servers.stop()
+        benchmark.check()
+
+
+class Servers:
+    """Targets that were started together, and what is measured on them one after the other."""
+
+    def __init__(self, benchmark: TrialRunner, cores_idle_before: float | None) -> None:
+        """Nothing is started yet; the idle part of the server's cores goes into the records."""
+        self._runner = benchmark
+        self._cores_idle_before = cores_idle_before
+        self._running: dict[str, RunningTarget] = {}
+        self._servers: dict[str, VerifiedServer] = {}
+        self._warmed: dict[str, int] = {}
+        self._failure: Failure | None = None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether something went wrong, so that nothing more can be measured on this start."""
+        return self._failure is not None
+
+    def start(self, planned: PlannedTrial, workload: Workload) -> None:
+        """Starts all, then verifies each: their start-up work overlaps."""
+        rng = random.Random(planned.seed)
+        try:
+            for name in planned.arms:
+                # The one before may not listen yet, and must not meet the next on its port.
+                promised = {other.address.port for other in self._running.values()}
+                self._running[name] = self._runner.start(name, rng, workload, promised)
+            for name in planned.arms:
+                self._servers[name] = self._runner.verified(name, self._running[name], workload)
+        except TrialFailed as failed:
+            self._failure = failed.failure
+
+    def stop(self) -> None:
+        """Ends everything that was started; what cannot be ended is a failure."""
+        for name, running in self._running.items():
+            try:
+                self._runner.stop(name, running)
+            except TrialFailed as failed:
+                self._failure = failed.failure
+        self._running = {}
+
+    def with_exit_check(self, trial: Trial) -> Trial:
+        """The trial, or why it does not count after all: something could not be ended."""
+        if self._failure is None or trial.failure is not None:
+            return trial
+        return dataclasses.replace(trial, measurements=(), conditions=None, failure=self._failure)
+
+    def warm_up(self, planned: PlannedTrial, workload: Workload, effort: SamplingPlan) -> None:
+        """Sends each arm its warm-up, one arm after the other.
+
+        First a number of requests in a closed loop, limited in time by the plan.
+        A runtime that compiles gets more of them, evenly spaced: after 40,000 requests of a closed
+        loop Node's CPU time per request at 5,000/s still fell from 105 to 85 us within 3,000.
+        """
+        window = TrialTiming(0, effort.warmup_max_ns)
+        for name in planned.arms:
+            alone = dataclasses.replace(planned, arms=(name,))
+            closed = dataclasses.replace(workload, rate_rps=None)
+            sent = self._send(alone, closed, window, effort.warmup_requests)
+            if sent and self._runner.compiles(name):
+                paced = dataclasses.replace(workload, rate_rps=FIXED_WARMUP_RPS)
+                self._send(alone, paced, TrialTiming(0, effort.compile_ns), None)
+
+    def _send(
+        self, alone: PlannedTrial, workload: Workload, window: TrialTiming, requests: int | None
+    ) -> int:
+        """Loads one arm outside of any trial; how many requests it answered."""
+        if self.is_broken:
+            return 0
+        (name,) = alone.arms
+        spec = dataclasses.replace(self._lap(alone, workload, window), requests=requests)
+        try:
+            (measurement,), _ = self._runner.measure(spec, [self._servers[name]])
+        except TrialFailed as failed:
+            self._failure = failed.failure
+            return 0
+        self._warmed[name] = self._warmed.get(name, 0) + measurement.requests
+        return measurement.requests
+
+    def measure(self, planned: PlannedTrial, workload: Workload, window: TrialTiming) -> Trial:
+        """Measures the planned arms, which are among those that were started."""
+        trial = Trial(
+            index=0,
+            block=planned.block,
+            kind=planned.kind,
+            arms=planned.arms,
+            workload=workload,
+            window_ns=window.window_ns,
+            slice_ns=window.slice_ns,
+        )
+        if self._failure is not None:
+            return dataclasses.replace(trial, failure=self._failure)
+        servers = [self._servers[name] for name in planned.arms]
+        try:
+            measurements, conditions = self._runner.measure(
+                self._lap(planned, workload, window), servers
+            )
+        except TrialFailed as failed:
+            self._failure = failed.failure
+            return dataclasses.replace(trial, failure=failed.failure)
+        measurements = tuple(
+            dataclasses.replace(measurement, response=server.answer.recorded())
+            for measurement, server in zip(measurements, servers, strict=True)
+        )
+        conditions = dataclasses.replace(conditions, cores_idle_before=self._cores_idle_before)
+        return dataclasses.replace(trial, measurements=measurements, conditions=conditions)
+
+    def search(
+        self, planned: PlannedTrial, workload: Workload, objective: Objective, first_rps: int
+    ) -> Trial:
+        """Searches the capacity of the one planned arm."""
+        trial = Trial(
+            index=0,
+            block=planned.block,
+            kind=planned.kind,
+            arms=planned.arms,
+            workload=dataclasses.replace(workload, rate_rps=None),
+            window_ns=capacity.STEP_NS,
+        )
+        steps: list[CapacityStep] = []
+        try:
+            while self._failure is None and (rate := search.next_rate(steps, first_rps)):
+                window = TrialTiming(capacity.STEP_WARMUP_NS, capacity.window_ns(rate))
+                asked = dataclasses.replace(workload, rate_rps=rate)
+                spec = self._lap(planned, asked, window)
+                servers = [self._servers[name] for name in planned.arms]
+                steps.append(self._runner.step(spec, objective, servers))
+        except TrialFailed as failed:
+            self._failure = failed.failure
+        if self._failure is not None:
+            return dataclasses.replace(trial, failure=self._failure)
+        met = search.highest_met(steps)
+        known = Capacity(objective=objective.text, rate_rps=met, steps=tuple(steps))
+        return dataclasses.replace(trial, capacity=known)
+
+    def _lap(self, planned: PlannedTrial, workload: Workload, window: TrialTiming) -> LoadSpec:
+        servers = [self._servers[name] for name in planned.arms]
+        bodies = {server.answer.body for server in servers}
+        others = [self._root(name) for name in self._servers if name not in planned.arms]
+        return LoadSpec(
+            arms=planned.arms,
+            urls=tuple(server.running.address.url(workload.path) for server in servers),
+            roots=tuple(self._root(name) for name in planned.arms),
+            body=bodies.pop() if len(bodies) == 1 else None,
+            status=servers[0].answer.status,
+            workload=workload,
+            warmup_ns=window.warmup_ns,
+            window_ns=window.window_ns,
+            seed=planned.seed,
+            slice_ns=window.slice_ns,
+            idle_watch_ns=window.idle_watch_ns,
+            own_processes=tuple(pid for pid in others if pid is not None),
+            warmup_requests=dict(self._warmed),
+        )
+
+    def _root(self, name: str) -> int | None:
+        return self._runner.idle_watch_root(name) or self._servers[name].running.pid

@@ -1,0 +1,76 @@
+"""What is tuned, and how: the values that a tuning begins with."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jissoku.design.ablation import Combination
+from jissoku.design.sampling_plan import SamplingPlan
+from jissoku.model import CoreAssignment, Knob, Load, Method, Mode, Workload
+from jissoku.pipeline.compare_config import CompareConfig
+from jissoku.pipeline.trial_runner import PreparedArm
+from jissoku.targets.prepare import PreparedTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningTarget:
+    """What is tuned.
+
+    Attributes:
+        name: In words, for the report.
+        knobs: Those that are tried.
+        skipped: Those that are not, each with why.
+        prepared: Makes the target with these knobs switched.
+        diff: Tells how to come from the configuration as it is to one with these knobs switched.
+    """
+
+    name: str
+    knobs: tuple[Knob, ...]
+    prepared: Callable[[tuple[str, ...]], PreparedTarget]
+    diff: Callable[[tuple[str, ...]], str]
+    skipped: dict[str, str] = field(default_factory=dict)
+    sandbox: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningConfig:
+    """How a tuning is run; the fields are those of a campaign's question.
+
+    Attributes:
+        loads: At which configurations are compared; the first campaign chooses where none is given.
+    """
+
+    workload: Workload
+    mode: Mode
+    plan: SamplingPlan
+    seed: int
+    cores: CoreAssignment
+    folder: Path
+    version: str
+    loads: tuple[Load, ...] = ()
+    noise_floors: Mapping[Method, float] = field(default_factory=dict)
+
+    def compare_config(
+        self, name: str, target: TuningTarget, combinations: Sequence[Combination]
+    ) -> CompareConfig:
+        """A campaign of these combinations, with its records in a folder of this name."""
+        return CompareConfig(
+            arms_prepared=tuple(_prepared_arm(target, one) for one in combinations),
+            floor=None,
+            unavailable=(),
+            workload=self.workload,
+            mode=self.mode,
+            plan=self.plan,
+            seed=self.seed,
+            cores=self.cores,
+            folder=self.folder / name,
+            version=self.version,
+            loads=self.loads,
+            one_load=True,
+            noise_floors=self.noise_floors,
+        )
+
+
+def _prepared_arm(target: TuningTarget, combination: Combination) -> PreparedArm:
+    prepared = target.prepared(combination.knobs)
+    return PreparedArm(prepared.arm(combination.name), prepared)

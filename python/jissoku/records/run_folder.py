@@ -1,0 +1,171 @@
+"""A run's folder: `run.json` first, then `trials.jsonl`, a line a trial, flushed as it ends.
+
+A reader may meet a folder whose writer is still at work or was killed: a last line without its
+newline was never finished, and is left out. Such a folder holds `unfinished.txt`, which says why; a
+writer that comes to its end removes it.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import msgspec
+
+from jissoku.errors import InputError, JissokuError
+from jissoku.model import Run, Trial, run as run_noun, trial as trial_noun
+
+Noun = TypeVar("Noun")
+
+RUN_FILE = "run.json"
+TRIALS_FILE = "trials.jsonl"
+UNFINISHED_FILE = "unfinished.txt"
+
+# The length of that file, whatever it says.
+REASON_BYTES = 120
+
+# The reason while a run is being written; it remains if the process is killed.
+RUNNING = "it is still being measured, or its process was killed"
+
+
+class RunWriter:
+    """Writes one run's records, as a context manager; a line is on disk when `add` returns."""
+
+    def __init__(self, folder: Path, run: Run) -> None:
+        """Creates `folder` and writes the header.
+
+        Raises:
+            InputError: The folder holds a run already, or cannot be written.
+        """
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / RUN_FILE).open("xb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+            (folder / UNFINISHED_FILE).write_text(_padded(RUNNING))
+            # Without a buffer, nothing of a trial that found no room is left to be written later.
+            self._trials = (folder / TRIALS_FILE).open("xb", buffering=0)
+        except FileExistsError:
+            raise InputError(f"{folder} holds a run already: choose another --out") from None
+        except OSError as error:
+            with suppress(OSError):
+                (folder / RUN_FILE).unlink()  # So that the folder can be used once there is room.
+            raise InputError(f"{folder} cannot be written: {error.strerror}") from error
+        self._reason = ""
+
+    def update(self, run: Run) -> Run:
+        """Replaces the header, as a whole or not at all; returns it.
+
+        The loads of a run are known after its pilot only.
+
+        Raises:
+            JissokuError: It cannot be written.
+        """
+        beside = self.folder / f"{RUN_FILE}.new"
+        try:
+            beside.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+            beside.replace(self.folder / RUN_FILE)
+        except OSError as error:
+            raise JissokuError(f"{self.folder} cannot be written: {error.strerror}") from error
+        return run
+
+    def add(self, trial: Trial) -> None:
+        """Appends one trial and waits until the disk has it.
+
+        Raises:
+            JissokuError: It cannot be written; the trials before it can be read.
+        """
+        size = self._trials.tell()
+        line = msgspec.json.encode(trial) + b"\n"
+        try:
+            while line:
+                line = line[self._trials.write(line) or 0 :]
+            os.fsync(self._trials.fileno())
+        except OSError as error:
+            with suppress(OSError):
+                self._trials.truncate(size)
+            raise JissokuError(
+                f"trial {trial.index} cannot be written to {self.folder}: {error.strerror}. All"
+                f" trials before it are kept: once there is room, `jissoku report"
+                f" {self.folder}` shows them"
+            ) from error
+
+    def stop_early(self, reason: str) -> None:
+        """Notes why the run ends before its time, such as `it was interrupted`."""
+        self._reason = reason
+
+    def __enter__(self) -> Self:
+        """The constructor has created the folder."""
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None:
+        """Closes the trials file, and notes whether the run has come to its end."""
+        self._trials.close()
+        note = self.folder / UNFINISHED_FILE
+        with suppress(OSError):
+            if error is None and not self._reason:
+                note.unlink()
+            else:
+                # In place: there may be no room for a new file.
+                with note.open("r+b") as file:
+                    file.write(_padded(self._reason or _cause(error)).encode())
+
+
+def read(folder: Path) -> tuple[Run, tuple[Trial, ...]]:
+    """Reads a run back, whole.
+
+    Raises:
+        InputError: There is no run, or a record is malformed or of a schema that this version does
+            not know; the message names file and line.
+    """
+    header = folder / RUN_FILE
+    try:
+        raw = header.read_bytes()
+    except OSError as error:
+        raise InputError(f"{folder} holds no run: {header.name}: {error.strerror}") from error
+    run = _decode(raw, Run, run_noun.SCHEMA, where=str(header))
+    return run, tuple(_trials(folder / TRIALS_FILE))
+
+
+def unfinished_reason(folder: Path) -> str:
+    """Why a run has not come to its end, as the end of a sentence; empty if it has."""
+    try:
+        return (folder / UNFINISHED_FILE).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _cause(error: BaseException | None) -> str:
+    """Without the message of an exception, which may name a path of this machine."""
+    below = error.__cause__ if error is not None else None
+    if isinstance(below, OSError) and below.strerror:
+        return f"its records could not be written: {below.strerror}"
+    return f"it ended with an error ({type(error).__name__})"
+
+
+def _padded(reason: str) -> str:
+    """A reason at one length, so that a later one fits into the place of the first."""
+    return f"{reason[: REASON_BYTES - 1]:<{REASON_BYTES - 1}}\n"
+
+
+def _trials(path: Path) -> Iterator[Trial]:
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.endswith(b"\n"):
+                yield _decode(line, Trial, trial_noun.SCHEMA, where=f"{path}:{number}")
+
+
+def _decode(raw: bytes, kind: type[Noun], schema: str, *, where: str) -> Noun:
+    try:
+        found = msgspec.json.decode(raw).get("schema")
+        if found != schema:
+            raise InputError(f"{where}: schema {found!r}; this version reads {schema!r}")
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.MsgspecError, AttributeError) as error:
+        raise InputError(f"{where}: not a record: {error}") from error

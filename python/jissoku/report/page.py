@@ -1,0 +1,59 @@
+"""HTML pages that need nothing else: no network, no second file, no clock."""
+
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from jissoku.report import svg
+from jissoku.report.chart_value import Chart
+
+# A factor, or the interval behind it.
+INTERVAL = re.compile(r"[0-9.,]+ \N{MULTIPLICATION SIGN}|\[[0-9.,]+ [0-9.,]+\]")
+
+
+def render(template: str, *, figures: Sequence[Chart], **values: object) -> str:
+    """A page: the same values give the same bytes.
+
+    Its policy allows this style sheet and this script, by their hashes, and nothing else: no
+    attribute with code or styles, no request.
+    """
+    pages = _environment()
+    style = pages.get_template("report.css").render(room_max=svg.ROOM_MAX)
+    script = pages.get_template("report.js").render() if figures else ""
+    policy = f"default-src 'none'; style-src {_hash(style)}"
+    return pages.get_template(template).render(
+        figures=figures,
+        policy=Markup(policy + (f"; script-src {_hash(script)}" if script else "")),  # noqa: S704
+        style=Markup(style),  # noqa: S704 - ours
+        script=Markup(script),  # noqa: S704 - ours
+        shapes=svg.shapes() if figures else "",
+        **values,
+    )
+
+
+def _hash(text: str) -> str:
+    """As a content security policy names a source (CSP level 3, section 2.3.1)."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _environment() -> Environment:
+    """Where the templates are, and how they are filled."""
+    found = Environment(
+        loader=PackageLoader("jissoku.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters["together"] = _together
+    return found
+
+
+def _together(text: str) -> str:
+    """Keeps the parts of an interval on one line."""
+    return INTERVAL.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)

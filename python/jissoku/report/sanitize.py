@@ -1,0 +1,40 @@
+"""Strings from outside made harmless before any of them is shown.
+
+Names, versions and above all what a target wrote to stderr may hold terminal sequences, control
+characters and bytes that are not UTF-8. Markup is escaped later, by each format in its own way.
+"""
+
+import re
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+# Control sequences of a terminal (ECMA-48, section 5.4).
+SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+def clean(text: str) -> str:
+    """Printable characters and line ends only; a tab becomes four spaces."""
+    kept = SEQUENCE.sub("", text).replace("\r\n", "\n").replace("\t", "    ")
+    return "".join(
+        char if char == "\n" or char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in kept
+    )
+
+
+def sanitized(value: Value) -> Value:
+    """The same value with every string in it cleaned, however deep it lies."""
+    return _scrub(value)  # type: ignore[return-value]
+
+
+def _scrub(value: object) -> object:
+    if isinstance(value, Enum):
+        return value
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, tuple):
+        return tuple(map(_scrub, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: _scrub(getattr(value, f.name)) for f in fields(value)})
+    return value

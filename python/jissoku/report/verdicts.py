@@ -1,0 +1,147 @@
+"""Comparisons as tables: every pair with its checks, and grids of arms by loads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jissoku.model import Comparison, CrossCheckName, Load, Metric, Summary
+from jissoku.report import format as fmt, metric_words
+from jissoku.report.tables import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One comparison: the row's arm, seen from another.
+
+    Attributes:
+        tone: For the style sheet: better, worse, same, open, broken or none.
+        sentence: All of it in words, remarks and disagreeing checks included.
+    """
+
+    ratio: str = ""
+    verdict: str = ""
+    proven: bool = False
+    disputed: bool = False
+    tone: str = "none"
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Verdicts against one arm: a row per arm, a column per load or metric."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+
+
+def against(summary: Summary, metric: Metric) -> tuple[Comparison, ...]:
+    """Comparisons with the baseline by one metric, lightest load first."""
+    return tuple(c for c in summary.by(metric) if c.against == summary.run.baseline)
+
+
+def pairs(comparisons: Sequence[Comparison]) -> Table:
+    """One row per pair and load: ratio, verdict, how sure, and what each check gave."""
+    checked = [name for name in CrossCheckName if any(_has(c, name) for c in comparisons)]
+    header = (
+        "target", "against", "load", "ratio", "verdict", "proven", "measured", "blocks",
+        "p (Holm)", "p (sign flip)", "Hodges-Lehmann", *(f"check: {name}" for name in checked),
+    )  # fmt: skip
+    return Table(header=header, rows=tuple(_row(found, checked) for found in comparisons))
+
+
+def _has(comparison: Comparison, name: CrossCheckName) -> bool:
+    return any(check.name is name for check in comparison.cross_checks)
+
+
+def _row(found: Comparison, checked: Sequence[CrossCheckName]) -> tuple[str, ...]:
+    return (
+        found.arm,
+        found.against,
+        fmt.NOTHING if found.metric in metric_words.OVERALL else fmt.offered(found.load),
+        fmt.ratio(found.ratio),
+        metric_words.verdict_text(found.metric, found.verdict),
+        "yes" if found.proven else "no",
+        str(found.source),
+        str(found.ratio.blocks) if found.ratio else fmt.NOTHING,
+        _p(found.p_holm),
+        _p(found.p_sign_flip),
+        fmt.ratio(found.robust),
+        *(metric_words.cross_check_text(found, name) for name in checked),
+    )
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return fmt.NOTHING
+    return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def controls(summary: Summary) -> Table:
+    """The A/A control: the baseline against itself, at each load."""
+    rows = tuple(
+        (
+            fmt.offered(found.load),
+            metric_words.METRIC_NAMES[found.metric],
+            fmt.ratio(found.ratio),
+            metric_words.verdict_text(found.metric, found.verdict),
+        )
+        for found in summary.aa_control
+    )
+    return Table(header=("load", "metric", "ratio", "verdict"), rows=rows)
+
+
+def grids(summary: Summary) -> tuple[Grid, ...]:
+    """Verdicts against the baseline: a grid per metric over the loads, and one of the others.
+
+    With one load there is one grid of all metrics.
+    """
+    names = [s.arm.name for s in summary.arm_summaries]
+    if len(summary.loads) < 2:
+        found = [_of_metrics(summary, names, tuple(metric_words.METRIC_NAMES))]
+    else:
+        found = [_over_loads(summary, names, metric) for metric in metric_words.AT_LOADS]
+        found.append(_of_metrics(summary, names, metric_words.OVERALL))
+    return tuple(grid for grid in found if grid.rows)
+
+
+def _of_metrics(summary: Summary, names: Sequence[str], metrics: Sequence[Metric]) -> Grid:
+    known = [metric for metric in metrics if against(summary, metric)]
+    cells = {(c.arm, m): cell(c) for m in known for c in against(summary, m)}
+    rows = _rows(names, [[cells.get((name, m), Cell()) for m in known] for name in names])
+    header = tuple(metric_words.METRIC_NAMES[metric] for metric in known)
+    if len(header) == 1:
+        return Grid(title=header[0], header=("",), rows=rows)
+    return Grid(title="", header=header, rows=rows)
+
+
+def _over_loads(summary: Summary, names: Sequence[str], metric: Metric) -> Grid:
+    known = against(summary, metric)
+    loads: list[Load] = list(dict.fromkeys(c.load for c in known))
+    cells = {(c.arm, c.load): cell(c) for c in known}
+    rows = _rows(names, [[cells.get((name, load), Cell()) for load in loads] for name in names])
+    header = tuple(map(fmt.load_mark, loads))
+    return Grid(title=metric_words.METRIC_NAMES[metric], header=header, rows=rows)
+
+
+def _rows(
+    names: Sequence[str], cells: Sequence[Sequence[Cell]]
+) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
+    """Arms of which nothing is known by this metric have no row."""
+    kept = zip(names, cells, strict=True)
+    return tuple((name, tuple(row)) for name, row in kept if any(c.verdict for c in row))
+
+
+def cell(comparison: Comparison, *, mirrored: bool = False) -> Cell:
+    """A comparison, or the same one seen from the other side."""
+    ratio, answer = comparison.ratio, comparison.verdict
+    if mirrored:
+        ratio, answer = ratio and ratio.inverse, answer.inverted
+    doubts = metric_words.disagreements(comparison)
+    return Cell(
+        ratio=fmt.ratio(ratio) if ratio else "",
+        verdict=metric_words.verdict_text(comparison.metric, answer),
+        proven=comparison.proven,
+        disputed=bool(doubts),
+        tone=metric_words.tone(comparison.metric, answer),
+        sentence=". ".join((comparison.sentence, *comparison.remarks, *doubts)),
+    )

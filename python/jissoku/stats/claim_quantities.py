@@ -1,0 +1,217 @@
+"""The logarithms, by block, of the quantities that claims speak of."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from jissoku.model import (
+    FULL_LOAD,
+    ArmMeasurement,
+    Bottleneck,
+    CounterReadings,
+    CrossCheck,
+    Load,
+    Run,
+    Trial,
+    TrialKind,
+)
+from jissoku.model.experiment import BenchmarkOutput
+from jissoku.stats import bottleneck, compare, latency, samples
+from jissoku.stats.comparison_input import ComparisonInput, loads_of
+from jissoku.stats.inequality import COUNTERS, Quantity
+from jissoku.stats.ratio_samples import PAIRED_KINDS, select_ratio_source
+from jissoku.stats.summary import excluded_arms
+from jissoku.stats.valid_trials import (
+    ValidTrials,
+    log_cost,
+    log_total_cpu,
+    measurement_of,
+    valid_trials,
+)
+
+Logs = Mapping[int, float]
+
+
+@dataclass(frozen=True, kw_only=True)  # without slots, which have no room for cached properties
+class WorkloadTrials:
+    """One workload's records.
+
+    Attributes:
+        counters: What was counted per request, by arm; empty where nothing counted.
+    """
+
+    run: Run
+    trials: tuple[Trial, ...]
+    counters: Mapping[str, CounterReadings]
+
+    @cached_property
+    def valid_trials(self) -> ValidTrials:
+        """The trials that count."""
+        return valid_trials(self.trials)
+
+    @cached_property
+    def comparison_input(self) -> ComparisonInput:
+        """The same, for comparisons."""
+        return ComparisonInput(
+            self.run,
+            self.valid_trials,
+            excluded_arms(self.run, self.trials),
+            loads_of(self.run, self.trials),
+        )
+
+    @cached_property
+    def load(self) -> Load:
+        """At which the workload was asked; the heaviest where there are several."""
+        loads = self.comparison_input.loads
+        return loads[-1] if loads else FULL_LOAD
+
+    @cached_property
+    def at_load(self) -> ValidTrials:
+        """The trials at that load, and those of the closed loop."""
+        here = self.load.rate_rps
+        return self.comparison_input.main.only(lambda trial: trial.load_rps in {here, None})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRatioSample:
+    """What one workload contributes to an inequality: log ratios by block, and their checks."""
+
+    logs: Logs
+    checks: tuple[CrossCheck, ...] = ()
+
+
+def log_ratio_sample(
+    campaign: WorkloadTrials, above: Sequence[Quantity], below: Sequence[Quantity]
+) -> LogRatioSample:
+    """The log of the quantities above over those below, all of one workload, block by block.
+
+    The costs of two arms are taken from trials in which they met; everything else is paired by
+    block, in which the trials ran one after the other.
+    """
+    if [q.metric for q in (*above, *below)] == ["cost", "cost"] and len(above) == 1:
+        return _cost_ratio(campaign, above[0].arm, below[0].arm)
+    known = campaign.at_load
+    signed = [(1, logs(known, q)) for q in above] + [(-1, logs(known, q)) for q in below]
+    shared = set.intersection(*(set(found) for _, found in signed))
+    return LogRatioSample(
+        logs={block: sum(sign * one[block] for sign, one in signed) for block in sorted(shared)}
+    )
+
+
+def _cost_ratio(campaign: WorkloadTrials, arm: str, against: str) -> LogRatioSample:
+    evidence = campaign.comparison_input
+    found = compare.compare_cost(evidence, arm, against, campaign.load, 1)
+    pair = select_ratio_source(evidence.at(campaign.load), arm, against)
+    return LogRatioSample(logs=pair.logs, checks=found.cross_checks if found else ())
+
+
+def benchmark_sample(
+    figures: BenchmarkOutput, above: Sequence[Quantity], below: Sequence[Quantity]
+) -> LogRatioSample:
+    """The log of a bench's figures above over those below, round by round."""
+    signed = [(1, _name(q)) for q in above] + [(-1, _name(q)) for q in below]
+    return LogRatioSample(
+        logs={
+            index: sum(sign * math.log(found[name]) for sign, name in signed)
+            for index, found in enumerate(figures.rounds)
+        }
+    )
+
+
+def counter_value(counts: CounterReadings, metric: str) -> float | None:
+    """One count per request; None when it could not be watched, which is not zero."""
+    metric, _, name = metric.partition(".")
+    if metric != "calls":
+        return counts.per_request.get(metric)
+    if counts.syscalls_reason:
+        return None
+    if name:
+        return counts.per_request.get(name, 0.0)
+    return sum(n for one, n in counts.per_request.items() if one not in COUNTERS)
+
+
+def _name(quantity: Quantity) -> str:
+    return quantity.metric.partition(".")[2]
+
+
+def logs(known: ValidTrials, quantity: Quantity) -> dict[int, float]:
+    """One quantity's logarithm in each block; blocks that lack it are left out."""
+    arm = quantity.arm
+    if quantity.metric == "cost":
+        return _costs(known, arm)
+    rates = known.with_arm(TrialKind.CLOSED_LOOP, arm)
+    if quantity.metric == "rate":
+        return _each(
+            rates, arm, lambda measurement: measurement.requests / measurement.duration_ns * 1e9
+        )
+    if quantity.metric == "total_cpu":
+        found = {trial.block: log_total_cpu(trial, arm) for trial in rates}
+        return {block: value for block, value in found.items() if value is not None}
+    if quantity.metric == "memory":
+        return _each(rates, arm, lambda measurement: measurement.rss_bytes_peak or 0)
+    fraction = {"p50": 0.50, "p99": 0.99}[quantity.metric]
+    measurements = samples.latency_measurements(known, arm)
+    if measurements:
+        return latency.log_percentiles(measurements, fraction, quantity.metric)
+    return _each(rates, arm, lambda measurement: _latency(measurement, fraction))
+
+
+def rate_bottleneck(campaign: WorkloadTrials, arm: str) -> Bottleneck:
+    """What held down the closed-loop rate of an arm."""
+    trials = campaign.valid_trials.with_arm(TrialKind.CLOSED_LOOP, arm)
+    return bottleneck.common_bottleneck(t.conditions for t in trials if t.conditions)
+
+
+def error_count(campaign: WorkloadTrials, arm: str) -> int | None:
+    """Failed requests in all trials of an arm, those that errors made invalid among them.
+
+    A trial in which the arm failed altogether has no count of its own and is one error more. None
+    when there is no trial of it.
+    """
+    mine = [trial for trial in campaign.trials if arm in trial.arms]
+    measurements = [
+        measurement for trial in mine if (measurement := measurement_of(trial, arm)) is not None
+    ]
+    failed = sum(t.failure is not None and t.failure.arm == arm for t in mine)
+    return (
+        sum(sum(measurement.errors.values()) for measurement in measurements) + failed
+        if mine
+        else None
+    )
+
+
+def _costs(known: ValidTrials, arm: str) -> dict[int, float]:
+    """From trials in which it met others, averaged where a block holds several; or alone."""
+    trials = next(
+        (
+            t
+            for kind in (*PAIRED_KINDS.values(), TrialKind.FIXED_RATE)
+            if (t := known.with_arm(kind, arm))
+        ),
+        [],
+    )
+    blocks: dict[int, list[float]] = {}
+    for trial in trials:
+        cost = log_cost(trial, arm)
+        if cost is not None:
+            blocks.setdefault(trial.block, []).append(cost)
+    return {block: sum(costs) / len(costs) for block, costs in blocks.items()}
+
+
+def _each(
+    trials: Iterable[Trial], arm: str, value: Callable[[ArmMeasurement], float]
+) -> dict[int, float]:
+    found = {}
+    for trial in trials:
+        measurement = measurement_of(trial, arm)
+        if measurement is not None and measurement.requests and value(measurement) > 0:
+            found[trial.block] = math.log(value(measurement))
+    return found
+
+
+def _latency(measurement: ArmMeasurement, fraction: float) -> float:
+    """Zero, which is no figure, where too few answers lie above the percentile."""
+    if not latency.is_supported(fraction, measurement.requests):
+        return 0.0
+    return float(measurement.latency_ns.p50 if fraction == 0.50 else measurement.latency_ns.p99)

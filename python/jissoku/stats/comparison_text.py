@@ -1,0 +1,52 @@
+"""Verdicts in plain words, the same ones in every kind of report."""
+
+from jissoku.model import Comparison, Estimate, Metric, Verdict
+
+# What is said of an arm's figure, and what of a verdict that tells two arms apart.
+METRIC_NAMES = {
+    Metric.COST: "the CPU time per request",
+    Metric.P50: "the median latency",
+    Metric.P99: "the p99 latency",
+    Metric.CAPACITY: "the capacity",
+    Metric.TIME: "the time per answer",
+}
+VERDICT_TEXTS = {
+    Metric.COST: ("uses less CPU", "uses more CPU"),
+    Metric.P50: ("answers sooner", "answers later"),
+    Metric.P99: ("answers sooner", "answers later"),
+    Metric.CAPACITY: ("takes fewer requests", "takes more requests"),
+    Metric.TIME: ("needs less time", "needs more time"),
+}
+_LOW = {Verdict.LOWER, Verdict.SLIGHTLY_LOWER}
+SLIGHTLY = {Verdict.SLIGHTLY_LOWER, Verdict.SLIGHTLY_HIGHER}
+
+
+def format_ratio(estimate: Estimate) -> str:
+    """The factor with its interval, as people write it."""
+    value, interval = estimate.text.split(" ", 1)
+    return f"{value} \N{MULTIPLICATION SIGN} {interval}"
+
+
+def verdict_text(comparison: Comparison) -> str:
+    """The verdict as the field says it of this metric: `uses less CPU`, `answers later`, ..."""
+    verdict = comparison.verdict
+    if not verdict.is_difference:
+        return str(verdict)
+    lower, higher = VERDICT_TEXTS[comparison.metric]
+    said = lower if verdict in _LOW else higher
+    return f"{said}, slightly" if verdict in SLIGHTLY else said
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Who has how much of whose figure, and what follows."""
+    arm, against, verdict = comparison.arm, comparison.against, comparison.verdict
+    at = f" at {comparison.load.text}" if comparison.metric is not Metric.CAPACITY else ""
+    if comparison.ratio is None:
+        reason = f" ({comparison.remarks[0]})" if comparison.remarks else ""
+        return f"{arm} compared with {against}{at}: {verdict}{reason}"
+    verb = "uses" if comparison.metric is Metric.COST else "has"
+    ratio, metric = format_ratio(comparison.ratio), METRIC_NAMES[comparison.metric]
+    has = f"{arm} {verb} {ratio} {metric} of {against}{at}"
+    if verdict is Verdict.INCONCLUSIVE and comparison.blocks_needed:
+        return f"{has}: {verdict} ({comparison.blocks_needed} more blocks may decide)"
+    return f"{has}: {verdict_text(comparison)}{' (proven)' if comparison.proven else ''}"

@@ -1,0 +1,101 @@
+"""The one decision: from one logarithm per block to a verdict, wherever a verdict is given.
+
+`compare`, `run`, `tune`, `sweep` and `explain --verify` all come through here: the same interval,
+the same agreement of two methods, the same correction for many comparisons, the same checks.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from jissoku.model import Comparison, CrossCheck, Estimate, Verdict
+from jissoku.stats import estimate, multiplicity
+from jissoku.stats.comparison_text import comparison_text
+from jissoku.stats.verdict import judge
+
+# Of a check on how a ratio was measured.
+CHECK_ALPHA = 0.01
+
+
+def decide(blank: Comparison, logs: Mapping[int, float]) -> Comparison:
+    """Fills in everything about one pair that does not depend on other pairs.
+
+    Args:
+        blank: Who is compared, by which metric, at which load, with which minimum effect.
+        logs: ln(ratio) by block.
+    """
+    values = [logs[block] for block in sorted(logs)]
+    judgement = judge(values, blank.minimum_effect)
+    known = replace(
+        blank,
+        verdict=judgement.verdict,
+        blocks_needed=judgement.blocks_needed,
+        remarks=(*blank.remarks, *([judgement.remark] if judgement.remark else ())),
+    )
+    if len(values) < 2:
+        return known
+    return replace(
+        known,
+        ratio=estimate.as_ratio(estimate.t_interval(values), values),
+        robust=_robust(values),
+        p_value=estimate.t_test(values),
+        p_sign_flip=estimate.sign_flip(values),
+        remarks=(*known.remarks, *_outliers(values)),
+    )
+
+
+def settle(found: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Takes the number of comparisons into account, and words them.
+
+    `found` is a family: all comparisons of a question by one metric. A pair without a p-value
+    belongs to it all the same.
+    """
+    adjusted = multiplicity.holm([one.p_value for one in found])
+    return tuple(_settled(one, p_holm) for one, p_holm in zip(found, adjusted, strict=True))
+
+
+def _settled(found: Comparison, p_holm: float | None) -> Comparison:
+    is_sure = p_holm is not None and p_holm <= multiplicity.ALPHA
+    known = replace(found, p_holm=p_holm, proven=found.verdict.is_difference and is_sure)
+    return replace(known, sentence=comparison_text(known))
+
+
+def agrees(logs: Sequence[float], other: Sequence[float], comparisons: int) -> bool:
+    """Whether two ways of measuring one ratio are compatible: their means by Welch's t-test.
+
+    At 1 % with all comparisons counted: a check that is wrong takes a right verdict's certainty
+    away. Fewer than two blocks on either side contradict nothing.
+    """
+    if len(logs) < 2 or len(other) < 2:
+        return True
+    return estimate.welch(logs, other) >= CHECK_ALPHA / max(1, comparisons)
+
+
+def with_checks(found: Comparison, checks: Sequence[CrossCheck]) -> Comparison:
+    """Holds a ratio against the same one measured in other ways.
+
+    Where a check contradicts only how much, the verdict stands, and the check says that it does not
+    agree. Where it contradicts the direction, there is none.
+    """
+    known = replace(found, cross_checks=tuple(checks))
+    return replace(known, verdict=Verdict.DISPUTED) if _is_disputed(known) else known
+
+
+def _is_disputed(found: Comparison) -> bool:
+    """Whether a check that does not agree lies on the other side of 1 than a difference."""
+    if found.ratio is None or not found.verdict.is_difference:
+        return False
+    ratios = [check.ratio for check in found.cross_checks if not check.agrees and check.ratio]
+    return any((ratio.value > 1) != (found.ratio.value > 1) for ratio in ratios)
+
+
+def _robust(values: list[float]) -> Estimate | None:
+    interval = estimate.hodges_lehmann(values)
+    return None if interval is None else estimate.as_ratio(interval, values)
+
+
+def _outliers(values: list[float]) -> Iterator[str]:
+    far = estimate.outliers(values)
+    if far:
+        spot = ", ".join(f"{100 * math.expm1(values[i]):+.1f} %" for i in far)
+        yield f"far from the other blocks, and kept: {spot}"

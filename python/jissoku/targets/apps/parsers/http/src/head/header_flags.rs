@@ -1,0 +1,1 @@
+../../../../../../../../crates/jissoku-http/src/head/header_flags.rs

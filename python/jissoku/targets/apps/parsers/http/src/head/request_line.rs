@@ -1,0 +1,1 @@
+../../../../../../../../crates/jissoku-http/src/head/request_line.rs

@@ -1,0 +1,59 @@
+"""Words with holes: `{port}` in a command, a configuration file or an environment.
+
+Only the names below are holes; any other brace is a brace, as nginx's configuration needs it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+# What each one stands for. `listen` stands for several words, the recipe's own for TCP or Unix.
+MEANINGS = {
+    "port": "the port to listen on, on 127.0.0.1",
+    "socket": "path of the Unix socket to listen on",
+    "listen": "the recipe's words for the address to listen on",
+    "workers": "how many workers: as many as the target has cores",
+    "mask": "those cores as ones in a row of digits, core 0 the last, as nginx writes them",
+    "files": "folder of the contract's files",
+    "run": "a fresh folder of this start, removed afterwards; configuration files are in it",
+    "cache": "folder of what was built for the recipe",
+    "apps": "folder of the small applications that come with the recipes",
+    "program": "the recipe's program, found on this machine",
+    "python": "the Python that runs the lab",
+    "jissoku": "the command jissoku installed with that Python",
+    "user": "name of the user who runs the lab",
+    "group": "name of that user's group",
+}
+
+PLACEHOLDER = re.compile(r"\{([a-z][a-z_]*)\}")
+
+
+def fill(words: Iterable[str], values: Mapping[str, str | tuple[str, ...]]) -> tuple[str, ...]:
+    """Fills every hole for which there is a value.
+
+    A value of several words takes the place of a word that is nothing but its hole, and is joined
+    by spaces elsewhere. Holes without a value stay as they are.
+    """
+    filled: list[str] = []
+    for word in words:
+        alone = PLACEHOLDER.fullmatch(word)
+        value = values.get(alone[1]) if alone else None
+        if isinstance(value, tuple):
+            filled.extend(fill(value, values))
+        else:
+            filled.append(fill_text(word, values))
+    return tuple(filled)
+
+
+def fill_text(text: str, values: Mapping[str, str | tuple[str, ...]]) -> str:
+    """Fills the holes of one text."""
+
+    def one(placeholder: re.Match[str]) -> str:
+        value = values.get(placeholder[1], placeholder[0])
+        return value if isinstance(value, str) else " ".join(fill(value, values))
+
+    return PLACEHOLDER.sub(one, text)
+
+
+def placeholders(words: Iterable[str]) -> set[str]:
+    """Names of the holes in some words."""
+    return {placeholder[1] for word in words for placeholder in PLACEHOLDER.finditer(word)}

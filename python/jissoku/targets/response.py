@@ -1,0 +1,165 @@
+"""One question to a target, its answer, and whether the answer is right.
+
+Asked over a plain socket with the request written out, as the load generator writes it; the
+standard library's http.client reads the answer, and shares no code with any server or with the load
+generator.
+"""
+
+import hashlib
+import http.client
+from dataclasses import dataclass
+
+from jissoku import model
+from jissoku.errors import TargetError
+from jissoku.model import ConnectionMode, Workload
+from jissoku.targets.address import Address
+
+REQUEST_LIMIT_S = 5.0
+
+# A longer body is refused rather than held in memory.
+BODY_BYTES_MAX = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetResponse:
+    """What a target answered.
+
+    Attributes:
+        fields: Header fields in their order, as (name, value).
+        keeps_alive: Whether the connection stays open for another request.
+    """
+
+    status: int
+    reason: str
+    fields: tuple[tuple[str, str], ...]
+    body: bytes
+    keeps_alive: bool
+
+    def field(self, name: str) -> str:
+        """The value of a field, "" if there is none; several are joined by commas."""
+        return ", ".join(value for key, value in self.fields if key.lower() == name.lower())
+
+    def recorded(self) -> model.VerifiedResponse:
+        """What is recorded of it; the head is counted with one space after each colon."""
+        line = len(f"HTTP/1.1 {self.status} {self.reason}\r\n")
+        fields = sum(len(key) + len(value) + len(": \r\n") for key, value in self.fields)
+        return model.VerifiedResponse(
+            status=self.status,
+            content_type=self.field("Content-Type"),
+            body_sha256=hashlib.sha256(self.body).hexdigest(),
+            body_bytes=len(self.body),
+            head_bytes=line + fields + len("\r\n"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedResponse:
+    """The right answer. `is_first_response`: it is the first one given, not one that we know."""
+
+    status: int
+    content_type: str
+    body: bytes
+    is_first_response: bool = False
+
+
+def send_request(
+    address: Address, workload: Workload, limit_s: float = REQUEST_LIMIT_S, *, index: int = 0
+) -> TargetResponse:
+    """Asks a target once, on a connection of its own.
+
+    Args:
+        index: Which of the workload's shapes, if it has any.
+
+    Raises:
+        OSError: The connection failed, or an answer took longer than `limit_s`.
+        http.client.HTTPException: What came back is no HTTP answer, or ends too early.
+    """
+    with address.connect(limit_s) as connection:
+        connection.settimeout(limit_s)
+        connection.sendall(request(address, workload, index))
+        reader = http.client.HTTPResponse(connection, method=workload.method)
+        try:
+            reader.begin()
+            keeps_alive = not reader.will_close
+            body = reader.read(BODY_BYTES_MAX + 1)
+            if len(body) > BODY_BYTES_MAX:
+                raise http.client.HTTPException(f"a body of more than {BODY_BYTES_MAX} bytes")
+            if reader.length:
+                raise http.client.IncompleteRead(body, reader.length)
+            fields = tuple(reader.getheaders())
+        finally:
+            reader.close()
+    return TargetResponse(
+        status=reader.status,
+        reason=reader.reason,
+        fields=fields,
+        body=body,
+        keeps_alive=keeps_alive,
+    )
+
+
+def request(address: Address, workload: Workload, index: int = 0) -> bytes:
+    """Writes the request out (RFC 9112 section 3); of several shapes the one at `index`."""
+    if workload.raw_requests:
+        text = workload.raw_requests[index].text.replace(b"{PATH}", workload.path.encode())
+        return text.replace(b"{HOST}", address.authority.encode())
+    lines = [f"{workload.method} {workload.path} HTTP/1.1"]
+    given = {name.lower() for name, _ in workload.headers}
+    if "host" not in given:
+        lines.append(f"Host: {address.authority}")
+    lines += [f"{name}: {value}" for name, value in workload.headers]
+    if workload.body and "content-length" not in given:
+        lines.append(f"Content-Length: {len(workload.body)}")
+    if workload.connection_mode is ConnectionMode.CLOSE and "connection" not in given:
+        lines.append("Connection: close")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + workload.body
+
+
+def expect_first_response(answer: TargetResponse) -> ExpectedResponse:
+    """Takes a first answer as the right one, which all later ones are held to.
+
+    Raises:
+        TargetError: The status is not a success; a comparison needs a working path.
+    """
+    if not 200 <= answer.status < 300:
+        raise TargetError(
+            f"answers {answer.status} {answer.reason}: choose a path that exists, with --path"
+        )
+    return ExpectedResponse(
+        status=answer.status,
+        content_type=answer.field("Content-Type"),
+        body=answer.body,
+        is_first_response=True,
+    )
+
+
+def check_response(answer: TargetResponse, expected: ExpectedResponse) -> None:
+    """Holds an answer to the right one: status, content type and length, every byte of the body.
+
+    Raises:
+        TargetError: It is another one; the message says in what, as the end of a sentence.
+    """
+    before = " (its first answer)" if expected.is_first_response else ""
+    if answer.status != expected.status:
+        raise TargetError(f"answers {answer.status} and not {expected.status}{before}")
+    given = answer.field("Content-Type")
+    if given != expected.content_type:
+        wanted = expected.content_type
+        raise TargetError(f"answers with content type {given!r} and not {wanted!r}{before}")
+    length = answer.field("Content-Length")
+    if length != str(len(expected.body)) and (length or not expected.is_first_response):
+        wanted = str(len(expected.body))
+        raise TargetError(f"answers with content length {length!r} and not {wanted!r}{before}")
+    if answer.body != expected.body:
+        raise TargetError(f"{_difference(answer.body, expected.body)}{before}")
+
+
+def _difference(given: bytes, wanted: bytes) -> str:
+    at = next(
+        (i for i, (a, b) in enumerate(zip(given, wanted, strict=False)) if a != b),
+        min(len(given), len(wanted)),
+    )
+    return (
+        f"answers with wrong bytes: at offset {at} {given[at : at + 16]!r} "
+        f"and not {wanted[at : at + 16]!r}"
+    )

@@ -1,0 +1,196 @@
+"""Ends what the lab has started when the lab itself is killed.
+
+SIGKILL leaves the lab no time for anything, and PR_SET_PDEATHSIG (prctl(2)) reaches only direct
+children: not the workers that a server forks. So a small process waits at the end of a pipe that
+the lab alone can write to. The lab names each target there, and says so when it is done; if the
+pipe closes without that, the lab is dead, and every process that it has left is ended.
+
+The supervisor is a session of its own, where Ctrl-C does not reach it. It sleeps but for the
+moments in which a target starts or stops, and then runs on the lab's cores.
+"""
+
+import atexit
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from time import monotonic_ns
+from typing import Any
+
+from jissoku.targets.address import Address
+from jissoku.targets.process_session import ProcessSession, start_ticks
+
+# The entry of the environment that everything started by one lab inherits, except for targets
+# whose environment is made from a recipe: these are named one by one.
+MARK = "JISSOKU_LAB"
+
+# No session has this id (the kernel itself uses 0 and -1), so that only mark and address count.
+UNKNOWN_PID = -2
+
+# The supervisor ends within milliseconds on request; a stopped one is not waited for.
+CLOSE_LIMIT_S = 5.0
+
+Message = dict[str, Any]
+
+
+class Supervisor:
+    """The lab's end of the pipe."""
+
+    def __init__(self) -> None:
+        """Starts the supervisor process."""
+        self._owner = os.getpid()
+        self._mark = f"{self._owner}-{monotonic_ns()}"
+        self._began = start_ticks(self._owner)
+        self._watched: dict[bytes, Message] = {}
+        self._process = self._start()
+        os.environ[MARK] = self._mark
+        atexit.register(self.close)
+
+    @property
+    def pid(self) -> int:
+        """Of the supervisor process."""
+        return self._process.pid
+
+    def announce(self, mark: bytes, address: Address, folder: Path) -> None:
+        """Names a target that is about to be started: its processes are known by their mark."""
+        self.watch(ProcessSession(UNKNOWN_PID, mark, self._began, address), folder)
+
+    def watch(self, session: ProcessSession, folder: Path) -> None:
+        """Names a target that runs, and the folder that goes with it."""
+        message = {
+            "pid": session.pid,
+            "mark": session.mark.decode(),
+            "began": session.start_ticks,
+            "port": session.address.port,
+            "socket": session.address.socket,
+            "folder": str(folder),
+        }
+        self._watched[session.mark] = message
+        self._send(message)
+
+    def unwatch(self, mark: bytes) -> None:
+        """Withdraws a target that has ended."""
+        if self._watched.pop(mark, None) is not None:
+            self._send({"forget": mark.decode()})
+
+    def close(self) -> None:
+        """Ends the supervisor process without stopping targets."""
+        if os.getpid() != self._owner:
+            return  # A fork of the lab ends; the lab itself goes on.
+        stdin = self._process.stdin
+        assert stdin is not None
+        if stdin.closed:
+            return
+        with suppress(BrokenPipeError):
+            stdin.write(b'{"done": true}\n')
+        stdin.close()
+        try:
+            self._process.wait(CLOSE_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # Nothing else holds the pipe's other end: it is closed on exec, and so the pipe outlives
+        # the lab by a child that was forked and has not become its program yet. When the pipe
+        # closes, every process that the lab has started carries its mark.
+        environment = {name: value for name, value in os.environ.items() if name != MARK}
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "jissoku.targets.supervisor"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env=environment,
+            bufsize=0,
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        process.stdin.write(_line({"lab": f"{MARK}={self._mark}", "began": self._began}))
+        return process
+
+    def _send(self, message: Message) -> None:
+        """Sends one message; a supervisor that was killed is replaced by one that knows as much."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(_line(message))
+        except BrokenPipeError:
+            self._process.stdin.close()
+            self._process.wait()
+            self._process = self._start()
+            assert self._process.stdin is not None
+            for watched in self._watched.values():
+                self._process.stdin.write(_line(watched))
+        # The lab is pinned by now, which it may not have been when the supervisor was started.
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(self._process.pid, os.sched_getaffinity(0))
+
+
+@cache
+def supervisor() -> Supervisor:
+    """The lab's supervisor, started when it is first asked for."""
+    return Supervisor()
+
+
+def supervise(lines: Iterable[bytes]) -> list[str]:
+    """Reads the lab's messages until they end, and ends what a killed lab has left.
+
+    Returns:
+        What could not be ended, a sentence each.
+    """
+    lab: ProcessSession | None = None
+    watched: dict[str, Message] = {}
+    for line in lines:
+        message = json.loads(line)
+        if "done" in message:
+            return []
+        if "lab" in message:
+            lab = ProcessSession(UNKNOWN_PID, message["lab"].encode(), message["began"], Address())
+        elif "forget" in message:
+            watched.pop(message["forget"], None)
+        else:
+            watched[message["mark"]] = message
+    # A lab that was killed before it gave its mark has started nothing.
+    return [] if lab is None else _end_all(lab, watched.values())
+
+
+def _end_all(lab: ProcessSession, watched: Iterable[Message]) -> list[str]:
+    """Ends the load generator and all else that carries the lab's mark, then each target."""
+    failures = []
+    targets = [(_session(message), message["folder"]) for message in watched]
+    for session, folder in [(lab, ""), *targets]:
+        assert b"=" in session.mark, "every environment ends with an empty entry"
+        try:
+            session.end()
+        except TimeoutError as error:
+            failures.append(str(error))
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+    return failures
+
+
+def _session(message: Message) -> ProcessSession:
+    address = Address(port=message["port"], socket=message["socket"])
+    return ProcessSession(message["pid"], message["mark"].encode(), message["began"], address)
+
+
+def _line(message: Message) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def main() -> None:
+    """Runs the supervisor process."""
+    os.chdir("/")
+    # It ends when the lab does, also where both are asked to end: the lab may still need it.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    for failure in supervise(sys.stdin.buffer):
+        sys.stderr.write(f"jissoku: the lab was killed: {failure}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+import os
+import subprocess
+import sys
+
+from jissoku.calibrate.foreign_cpu import (
+    CORE,
+    PARENT,
+    SYSTEM,
+    USER,
+    ForeignCpuMonitor,
+    others_ticks,
+    steal_ticks,
+)
+from jissoku.observe.processes import all_processes
+
+TEXT = """cpu  10 0 10 100 5 0 0 0 0 0
+cpu0 1000 100 200 9999 777 10 20 70 300 0
+cpu1 500 0 0 9999 0 0 0 5 0 0
+intr 1 2 3
+"""
+
+US = 100
+
+
+def process(parent: int, ran: tuple[int, int, int, int], core: int = 0) -> list[str]:
+    stat = ["0"] * 50
+    stat[PARENT], stat[CORE] = str(parent), str(core)
+    stat[11:15] = map(str, ran)
+    return stat
+
+
+def test_what_the_host_took_is_others() -> None:
+    assert steal_ticks(TEXT, (0,)) == 70
+    assert steal_ticks(TEXT, (0, 1)) == 75
+    assert steal_ticks(TEXT, (7,)) == 0
+
+
+def test_ours_and_the_kernels_are_not_others() -> None:
+    table = {
+        1: process(0, (1, 2, 0, 0)),
+        2: process(0, (9, 9, 9, 9)),
+        3: process(2, (9, 9, 9, 9)),
+        US: process(1, (10, 20, 99, 99)),
+        101: process(US, (99, 99, 99, 99)),
+        102: process(101, (99, 99, 99, 99)),
+        50: process(1, (100, 200, 300, 400)),
+        51: process(1, (99, 99, 99, 99), core=1),
+    }
+    assert others_ticks(table, US, (0,)) == 3 + 30 + 1000
+
+
+def test_who_ends_loses_no_time() -> None:
+    before = {1: process(0, (0, 0, 5, 0)), 7: process(1, (30, 3, 2, 0))}
+    after = {1: process(0, (0, 0, 35, 5))}
+    assert others_ticks(before, US, (0,)) == others_ticks(after, US, (0,)) == 40
+
+
+def test_our_own_children_are_ours() -> None:
+    cores = tuple(range(os.cpu_count() or 1))
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        table = all_processes()
+        family = {pid: table[pid] for pid in (os.getpid(), child.pid)}
+        ran = sum(int(table[os.getpid()][field]) for field in (USER, SYSTEM))
+        assert others_ticks(family, os.getpid(), cores) == ran
+        assert others_ticks(family, child.pid, cores) >= ran
+    finally:
+        child.communicate()
+    assert ForeignCpuMonitor(cores, all_processes).foreign_fraction() >= 0

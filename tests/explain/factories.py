@@ -1,0 +1,112 @@
+"""Observations made up for the rules: a quiet target, and ways to make it otherwise."""
+
+from dataclasses import replace
+from typing import Any
+
+from jissoku.model.observed import (
+    LoadObservation,
+    MemoryObservation,
+    Observations,
+    ProcessInfo,
+    SyscallObservation,
+    ThreadUsage,
+    TimerObservation,
+    WireObservation,
+)
+
+REQUESTS = 800
+
+
+def thread(tid: int, cpu_ns: int, *, wait_ns: int = 0, pid: int = 1) -> ThreadUsage:
+    return ThreadUsage(
+        pid=pid,
+        tid=tid,
+        name=f"worker-{tid}",
+        cpu_ns=cpu_ns,
+        wait_ns=wait_ns,
+        switches_voluntary=10,
+        switches_involuntary=2,
+        core=tid % 2,
+    )
+
+
+WIRE = WireObservation(
+    latency_ns=(70_000,) * 40,
+    latency_ns_acknowledged=(70_000,) * 40,
+    segments=(1,) * 40,
+    segment_size=65_483,
+    answer_size=115,
+    answers_until_close=None,
+    answers_asked=1_001,
+)
+
+CALLS = SyscallObservation(
+    requests=REQUESTS,
+    connections=0,
+    counts={"recvfrom": 806, "sendto": 800, "epoll_pwait2": 119, "epoll_ctl": 6},
+    eagain={"recvfrom": 6},
+    isolated_connections=200,
+    slowdown=2.5,
+)
+
+LOAD = LoadObservation(
+    connections=64,
+    cores=2,
+    requests=100_000,
+    duration_ns=1_500_000_000,
+    cpu_ns=700_000_000,
+    cpu_user_fraction=0.1,
+    latency_ns_p50=500_000,
+    latency_ns_p99=900_000,
+    rate_rps_offered=None,
+    generator_busy_fraction=0.7,
+    tcp_retransmits=0,
+    listen_overflows=0,
+    threads=(
+        thread(0, 600_000_000, wait_ns=500_000_000),
+        thread(1, 500_000_000, wait_ns=500_000_000),
+        thread(2, 0),
+    ),
+    threads_ns=1_900_000_000,
+    processes=(ProcessInfo(pid=1, executable="/usr/bin/server", arguments=("server", "--port=1")),),
+)
+
+QUIET = Observations(
+    wire=WIRE,
+    syscalls=CALLS,
+    load=LOAD,
+    timers=TimerObservation(
+        waiting=16_000, cpu_ns_idle=14_000, cpu_ns_waiting=15_000, lateness_ns=600_000
+    ),
+    memory=MemoryObservation(connections=400, rss_bytes_before=20 << 20, rss_bytes_after=21 << 20),
+    floor_cpu_ns=5_000,
+    syscall_cost_ns={"getpeername": 400, "openat": 4_000, "connection": 30_000, "write": 300},
+)
+
+
+def wire(**changes: Any) -> Observations:
+    return replace(QUIET, wire=replace(WIRE, **changes))
+
+
+def calls(more: dict[str, int] | None = None, **changes: Any) -> Observations:
+    counts = CALLS.counts | (more or {})
+    return replace(QUIET, syscalls=replace(CALLS, counts=counts, **changes))
+
+
+def load(**changes: Any) -> Observations:
+    return replace(QUIET, load=replace(LOAD, **changes))
+
+
+def timers(idle: float, waiting: float, late_ns: int = 600_000) -> Observations:
+    seen = TimerObservation(
+        waiting=16_000, cpu_ns_idle=idle, cpu_ns_waiting=waiting, lateness_ns=late_ns
+    )
+    return replace(QUIET, timers=seen)
+
+
+# A target that is loaded into the kernel: 4 us of its threads per answer, next to nothing else.
+KERNEL = replace(
+    load(cpu_ns=2_000_000, generator_cpu_cores=0.7, kernel_cpu_ns=400_000_000),
+    floor_cpu_ns=5_000.0,
+    floor_total_cpu_ns=16_000.0,
+)

@@ -1,0 +1,132 @@
+"""What a report says of several loads: tables, the curve over the rate, grids, checks."""
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from jissoku.model import ArmSummary, MeasurementStatus, Metric, Summary, Verdict
+from jissoku.report import (
+    charts,
+    curves,
+    line_plots,
+    method,
+    metric_words,
+    tables,
+    to_html,
+    to_text,
+    verdicts,
+)
+from jissoku.report.chart_value import Chart
+from jissoku.stats.comparison_text import verdict_text
+from tests.report import drawing, fixture
+from tests.report.factories import ARMS, LIGHT, comparison, estimate
+
+
+def drawn(summary: Summary) -> Chart:
+    figure = curves.costs(summary)
+    assert figure is not None
+    return figure
+
+
+def test_a_load_has_a_table_of_those_who_reach_it_cheapest_first() -> None:
+    light, middle, heavy = tables.at_loads(fixture.race())
+    assert [row[1] for row in light.table.rows][-3:] == ["node", "go", "tornado"]
+    assert [row[1] for row in middle.table.rows][-2:] == ["go", "node"]
+    assert heavy.remarks == ("node and tornado do not reach 50,000 requests/s (heavy load).",)
+    assert [known.is_main for known in (light, middle, heavy)] == [False, True, False]
+
+
+def test_an_arm_without_a_figure_at_a_load_is_named() -> None:
+    lost = ArmSummary(arm=ARMS["python"], status=MeasurementStatus.MEASURED)
+    summary = fixture.two()
+    summary = replace(summary, arm_summaries=(*summary.arm_summaries, lost))
+    assert tables.at_loads(summary)[0].remarks == ("No figure at this load: python.",)
+
+
+def test_the_curve_has_a_line_per_arm_over_the_rates_that_it_reached() -> None:
+    figure = drawn(fixture.race())
+    lines = drawing.curves(figure)
+    assert len(lines["jissoku"]) == 3
+    assert [x for x, _ in lines["node"]] == [x for x, _ in lines["jissoku"]][:2]
+    steps = [after - before for (before, _), (after, _) in pairwise(lines["jissoku"])]
+    assert steps[0] == pytest.approx(steps[1], abs=0.002), "2k to 10k to 50k on a logarithmic axis"
+    # 2k and light, then 10k and middle: a load's name stands below its rate.
+    texts = drawing.labels(figure, "tick")
+    assert texts[-7:] == ["2k", "light", "10k", "medium", "50k", "heavy", "requests per second"]
+
+
+def test_every_point_of_the_curve_has_its_interval_and_tells_its_figures() -> None:
+    bars = [
+        (float(bar.get("y2", "0")) - float(bar.get("y1", "0")))
+        for bar in drawing.of_class(drawn(fixture.race()), "interval")
+    ]
+    text = [mark.tooltip for mark in drawing.marks(drawn(fixture.race()))]
+    assert len(bars) == len(text) == 3 * 5 + 2 + 1
+    assert min(bars) > 0
+    assert re.fullmatch(r"go: [\d.]+ .s \[[\d.]+ .s, [\d.]+ .s\] at 2,000/s, light", text[12])
+
+
+def test_labels_at_the_ends_of_lines_do_not_touch() -> None:
+    (ends,) = drawing.of_class(drawn(fixture.race()), "ends")
+    found = {
+        label.text: float(end.get("y", "0")) + float(label.get("y", "0"))
+        for end in ends.iter("svg")
+        for label in end.iter("text")
+    }
+    assert set(found) == {"floor", "jissoku", "nginx", "nginx-tuned", "go", "node", "tornado"}
+    places = sorted(found[name] for name in ("floor", "jissoku", "nginx", "nginx-tuned", "go"))
+    gaps = [lower - upper for upper, lower in pairwise(places)]
+    assert min(gaps) > line_plots.LABEL_DISTANCE - 0.2
+
+
+def test_one_load_has_no_curve() -> None:
+    assert curves.costs(fixture.two()) is None
+    assert "costs" not in {figure.name for figure in charts.charts(fixture.two())}
+
+
+def test_a_check_that_disagrees_is_marked_with_both_figures() -> None:
+    summary = fixture.race()
+    (found,) = (c for c in summary.comparisons if metric_words.disagreements(c))
+    (doubt,) = metric_words.disagreements(found)
+    assert doubt.startswith(metric_words.WARNING)
+    assert "time-sliced 2.04" in doubt
+    assert "each alone 1.63" in doubt
+    for text in (to_text(summary), to_html(summary)):
+        assert "each alone 1.63" in text.replace("\N{NO-BREAK SPACE}", " ")
+    cells = {name: row for grid in verdicts.grids(summary)[:1] for name, row in grid.rows}
+    assert [cell.disputed for cell in cells["go"]] == [False, False, True]
+
+
+def test_many_loads_are_shortened_for_the_terminal() -> None:
+    text = to_text(fixture.every_rate())
+    assert "Measured at 2,000/s, 5,000/s, 20,000/s and 50,000/s, too" in text
+    assert "50,000 requests/s (heavy load)" not in text
+
+
+@pytest.mark.parametrize("metric", Metric)
+@pytest.mark.parametrize("verdict", Verdict)
+def test_verdicts_are_worded_as_in_sentences(metric: Metric, verdict: Verdict) -> None:
+    found = replace(comparison("a", "b", metric, LIGHT, estimate(1.2)), verdict=verdict)
+    assert metric_words.verdict_text(metric, verdict) == verdict_text(found)
+
+
+@pytest.mark.parametrize("metric", Metric)
+def test_more_is_worse_but_of_capacity(metric: Metric) -> None:
+    expected = "better" if metric is Metric.CAPACITY else "worse"
+    assert metric_words.tone(metric, Verdict.HIGHER) == expected
+    assert metric_words.tone(metric, Verdict.EQUAL) == "same"
+
+
+def test_cpu_is_never_called_fast_or_slow() -> None:
+    text = " ".join((to_text(fixture.race()), *method.describe_method(fixture.race()))).lower()
+    assert "faster" not in text
+    assert "slower" not in text
+
+
+def test_proven_has_one_meaning() -> None:
+    paragraphs = " ".join(method.describe_method(fixture.race()))
+    assert paragraphs.count("Proven means") == 1
+    assert "the targets are different programs" in paragraphs
+    assert "slices of 100 ms" in paragraphs

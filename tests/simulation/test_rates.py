@@ -1,0 +1,120 @@
+"""How often verdicts are wrong, briefly; `make simulate` counts at length.
+
+Each share is held against its bounds with the tolerance of the binomial distribution at the number
+of campaigns: one that lies at a bound fails in one of a thousand series of them. The random numbers
+are the same in every run. A test that cannot fail proves nothing, so each kind of error is also
+made on purpose, and has to be seen.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import pytest
+from scipy import stats as distributions  # type: ignore[import-untyped]
+
+from jissoku import stats
+from jissoku.model import Comparison, Metric, Run, Trial, Verdict
+from jissoku.stats import ablation, decision, estimate, multiplicity
+from tests.simulation.counts import outside, simulated
+from tests.simulation.scenarios import SCENARIOS, Bound
+
+BRIEF = {scenario.key: scenario for scenario in SCENARIOS if scenario.brief}
+
+
+@pytest.mark.parametrize("key", BRIEF)
+def test_shares_lie_in_their_bounds(key: str) -> None:
+    scenario = BRIEF[key]
+    assert not outside(scenario, simulated(scenario, scenario.brief))
+
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def without_holm(patch: pytest.MonkeyPatch) -> None:
+    """Every p-value for itself."""
+    patch.setattr(multiplicity, "holm", tuple)
+
+
+def normal_quantiles(patch: pytest.MonkeyPatch) -> None:
+    """As if the standard deviation were known."""
+
+    @cache
+    def quantile(probability: float, _: int) -> float:
+        return float(distributions.norm.ppf(probability))
+
+    patch.setattr(estimate, "_t_quantile", quantile)
+
+
+def stopped_by_significance(patch: pytest.MonkeyPatch) -> None:
+    """A campaign that ends as soon as there is something to report."""
+
+    def is_enough(run: Run, trials: Sequence[Trial], _: float) -> bool:
+        found = stats.summarise(run, trials).by(Metric.COST)
+        return any((one.p_value or 1.0) < 0.05 for one in found)
+
+    patch.setattr(stats, "is_enough", is_enough)
+
+
+def strict_checks(patch: pytest.MonkeyPatch) -> None:
+    """A check that takes every third difference for a contradiction."""
+    patch.setattr(decision, "CHECK_ALPHA", 0.9)
+
+
+def lenient_checks(patch: pytest.MonkeyPatch) -> None:
+    """A check that nothing contradicts."""
+    patch.setattr(decision, "CHECK_ALPHA", 0.0)
+
+
+def point_estimates(patch: pytest.MonkeyPatch) -> None:
+    """A knob pays when its estimate says so, whatever the interval."""
+
+    def pays(found: Comparison, verdict: Verdict) -> bool:
+        is_lower = found.ratio is not None and found.ratio.value < 1
+        return is_lower is (verdict is Verdict.LOWER)
+
+    patch.setattr(ablation, "_pays", pays)
+
+
+# What is broken: (the scenario that has to see it, in how many campaigns).
+BROKEN: dict[Patch, tuple[str, int]] = {
+    without_holm: ("ten equal arms, quick: 45 comparisons, native, Go and Node", 10),
+    normal_quantiles: ("two equal arms, six blocks: native", 1200),
+    stopped_by_significance: ("stopping rule, standard: pair's sd 3 %, ratio 1", 150),
+    strict_checks: ("checks of a right verdict: native, ratio 1.1", 30),
+    lenient_checks: ("checks of a wrong verdict: sd 1 %, ratio 1.1, alone 0.88", 10),
+    point_estimates: ("four useless knobs: time slices, pair's sd 3 %", 10),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda patch: patch.__name__)
+def test_what_is_broken_on_purpose_is_seen(broken: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, campaigns = BROKEN[broken]
+    (scenario,) = (one for one in SCENARIOS if one.key == key)
+    broken(monkeypatch)
+    assert outside(scenario, simulated(scenario, campaigns))
+
+
+def test_claims_without_holm_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    (scenario,) = (one for one in SCENARIOS if "whose bounds are the truth" in one.setting)
+    without_holm(monkeypatch)
+    assert outside(scenario, simulated(scenario, 50))
+
+
+@pytest.mark.parametrize(
+    ("bound", "share", "campaigns", "allowed"),
+    [
+        (Bound(0, 0.05), 0.0, 100, True),
+        (Bound(0, 0.05), 0.11, 100, True),  # 11 where 5 +- 2.2 are expected
+        (Bound(0, 0.05), 0.15, 100, False),
+        (Bound(0, 0.05), 0.07, 2000, False),
+        (Bound(0.93, 0.97), 0.95, 2000, True),
+        (Bound(0.93, 0.97), 0.90, 2000, False),
+        (Bound(0.93, 0.97), 0.999, 2000, False),
+        (Bound(0.8, 1), 1.0, 50, True),
+        (Bound(0.8, 1), 0.5, 50, False),
+    ],
+)
+def test_a_share_is_held_against_its_bounds(
+    bound: Bound, share: float, campaigns: int, *, allowed: bool
+) -> None:
+    assert bound.allows(share, campaigns) is allowed

@@ -1,0 +1,212 @@
+"""Every gate as a row: what is wrong with the trial, and what follows."""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from jissoku.model import ArmMeasurement, CheckOutcome, ConnectionMode, Trial, TrialKind, Workload
+from jissoku.stats import trial_checks
+from tests.stats import factories
+
+STAMP, REJECT, INVALID = CheckOutcome.WARNING, CheckOutcome.REJECT, CheckOutcome.INVALID
+GOOD = factories.trial(TrialKind.FIXED_RATE, factories.lane())
+BUSY = replace(
+    factories.QUIET,
+    generator_busy_polls=False,
+    generator_busy_fraction=0.7,
+    server_cores_busy_fraction=1.0,
+)
+
+
+def _lane(**changes: object) -> Trial:
+    return factories.trial(TrialKind.FIXED_RATE, replace(factories.lane(), **changes))  # type: ignore[arg-type]
+
+
+def _seen(**changes: object) -> Trial:
+    return replace(GOOD, conditions=replace(factories.QUIET, **changes))  # type: ignore[arg-type]
+
+
+def _closed(latency_ns: int = 3_200_000, **changes: object) -> Trial:
+    """20,000 requests a second over 64 connections: each takes 3.2 ms, says Little's law."""
+    latency = replace(factories.lane().latency_ns, mean=latency_ns)
+    plain = factories.lane(latency_ns=latency, rate_rps_offered=None, lag_ns_p99=None)
+    return factories.trial(TrialKind.CLOSED_LOOP, plain, conditions=replace(BUSY, **changes))  # type: ignore[arg-type]
+
+
+ERRORS = dict.fromkeys(factories.ERRORS, 0)
+LATENCY = factories.lane().latency_ns
+CLOSE = Workload(rate_rps=20_000, connection_mode=ConnectionMode.CLOSE)
+
+CASES = {
+    "quiet": (GOOD, None, None),
+    "one error": (_lane(errors=ERRORS | {"timeout": 1}), "errors", INVALID),
+    "a wrong body": (_lane(errors=ERRORS | {"body": 7}), "errors", INVALID),
+    "silence": (_lane(requests=0, rate_rps_offered=None), "no-answers", INVALID),
+    "percentiles that fall": (
+        _lane(latency_ns=replace(LATENCY, p99=LATENCY.p50 - 1)), "latency-order", INVALID),
+    "answers for nothing": (_lane(cpu_ns=0), "no-cpu", INVALID),
+    "answers of the kernel's threads": (
+        replace(_lane(cpu_ns=0), conditions=replace(
+            BUSY, generator_cpu_cores=0.9, kernel_cpu_ns=600_000_000)), "no-cpu", STAMP),
+    "answers for nothing beside idle threads": (
+        replace(_lane(cpu_ns=0), conditions=replace(
+            BUSY, generator_cpu_cores=0.9, kernel_cpu_ns=9_000_000)), "no-cpu", INVALID),
+    "a server started elsewhere": (_lane(cpu_ns=None), None, None),
+    "fewer bytes than answers": (_lane(bytes_received=10), "bytes", INVALID),
+    "a connection missing": (_lane(connections_opened=63), "connections", INVALID),
+    "a connection reopened": (_lane(connections_opened=65), "reconnects", STAMP),
+    "no keep-alive": (_lane(connections_opened=20_064), "no-keep-alive", STAMP),
+    "kept alive against the order": (replace(GOOD, workload=CLOSE), "reuse", INVALID),
+    "closed as ordered": (
+        replace(_lane(connections_opened=20_100), workload=CLOSE), None, None),
+    "slower than offered": (_lane(requests=19_700), "rate-not-reached", STAMP),
+    "nearly as offered": (_lane(requests=19_801), None, None),
+    "late": (_lane(lag_ns_p99=51_000), "late-sends", STAMP),
+    "late, and slow anyway": (
+        _lane(lag_ns_p99=51_000, latency_ns=replace(LATENCY, p50=600_000, p90=600_000,
+              p99=600_000, p999=600_000, max=600_000)), None, None),
+    "Little holds": (_closed(), None, None),
+    "more in flight than there are": (_closed(3_400_000), "little", INVALID),
+    "starved connections": (_closed(2_900_000), "little", STAMP),
+    "much steal of a busy core": (
+        _seen(steal_fraction=0.08, server_cores_busy_fraction=0.95), "steal", REJECT),
+    "some steal of a busy core": (
+        _seen(steal_fraction=0.021, server_cores_busy_fraction=0.95), "steal", STAMP),
+    "steal at wake-ups": (
+        _seen(steal_fraction=0.4, server_cores_busy_fraction=0.5), "steal", STAMP),
+    "steal where nobody knows how busy the core was": (
+        _seen(steal_fraction=0.021, server_cores_busy_fraction=None), "steal", STAMP),
+    "one tick of steal": (
+        _seen(steal_fraction=0.01, server_cores_busy_fraction=0.95), None, None),
+    "one tick of steal in a long window": (
+        replace(_seen(steal_fraction=0.052, server_cores_busy_fraction=0.95),
+                window_ns=10_000_000_000), "steal", REJECT),
+    "neighbours": (
+        _seen(foreign_fraction=0.035, server_cores_busy_fraction=0.96), "foreign", STAMP),
+    "rounding of foreign time": (_seen(foreign_fraction=0.02), None, None),
+    "neighbours of a core that idles": (
+        _seen(foreign_fraction=0.08, server_cores_busy_fraction=0.42), "foreign", REJECT),
+    "a kernel that does not say": (
+        _seen(steal_fraction=None, foreign_fraction=None, tcp_retransmits=None,
+              listen_overflows=None, longest_gap_ns=None, longest_stall_ns=None,
+              major_faults=None), None, None),
+    "a stall": (_seen(longest_stall_ns=20_100_000), "stall", REJECT),
+    "a short stall": (_seen(longest_stall_ns=19_900_000), None, None),
+    "a stall of one that waits": (
+        _seen(longest_stall_ns=20_100_000, generator_busy_polls=False, generator_busy_fraction=0.2),
+        None, None),
+    "a short stall in a long window": (
+        replace(_seen(longest_stall_ns=90_000_000), window_ns=10_000_000_000), None, None),
+    "a server that answers nothing for a while": (_seen(longest_gap_ns=900_000_000), None, None),
+    "retransmits": (_seen(tcp_retransmits=1), "retransmits", REJECT),
+    "overflows": (_seen(listen_overflows=1), "overflows", REJECT),
+    "overflows at full load": (_closed(listen_overflows=1), "overflows", STAMP),
+    "a page from disk": (_seen(major_faults=1), "major-faults", STAMP),
+    "a busy stopwatch": (
+        _seen(generator_busy_polls=False, generator_busy_fraction=0.85), "generator-busy", STAMP),
+    "a spinning stopwatch": (_seen(generator_busy_fraction=1.0), None, None),
+    "generator-bound": (_closed(generator_busy_fraction=0.9), "rate-bound", STAMP),
+    "idle server": (_closed(server_cores_busy_fraction=0.94), "rate-bound", STAMP),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_gate_closes_for_its_reason_alone(case: str) -> None:
+    trial, name, consequence = CASES[case]
+    found = trial_checks(trial)
+    expected = [] if name is None else [(name, consequence)]
+    assert [(check.name, check.outcome) for check in found] == expected
+    assert all(check.message for check in found)
+
+
+def test_lanes_of_different_windows_are_no_duet() -> None:
+    duet = factories.trial(
+        TrialKind.PAIRED, factories.lane("a"), factories.lane("b", duration_ns=980_000_000)
+    )
+    assert [check.name for check in trial_checks(duet)] == ["window"]
+
+
+def _turns(costs: Sequence[float], arm: str = "a") -> ArmMeasurement:
+    """A lane whose turns cost so many nanoseconds."""
+    turns = tuple(map(round, costs))
+    return factories.lane(
+        arm,
+        cpu_ns=sum(turns),
+        slice_cpu_ns=turns,
+        active_duration_ns=1_000_000_000,
+        duration_ns=2_000_000_000,
+    )
+
+
+def _noisy(turns: int, seed: int, *, drift: float = 0.0, sd: float = 0.02) -> list[float]:
+    """Costs that rise by `drift` from the first turn to the last, beside noise."""
+    rng = random.Random(f"{turns}/{seed}")
+    return [
+        1e7 * (1 + drift * turn / (turns - 1)) * math.exp(rng.gauss(0, sd)) for turn in range(turns)
+    ]
+
+
+def _drifts(turns: int, *, drift: float = 0.0, sd: float = 0.02) -> int:
+    """In how many of 200 trials the check sees a drift."""
+    trials = [
+        factories.trial(TrialKind.TIME_SLICED, _turns(_noisy(turns, seed, drift=drift, sd=sd)))
+        for seed in range(200)
+    ]
+    return sum("drift" in [check.name for check in trial_checks(trial)] for trial in trials)
+
+
+@pytest.mark.parametrize("turns", [8, 20, 60])
+def test_a_cost_that_rises_through_the_window_is_a_drift(turns: int) -> None:
+    assert _drifts(turns, drift=0.20) >= 195, "the halves are ten per cent apart"
+    trial = factories.trial(TrialKind.TIME_SLICED, _turns(_noisy(turns, 1, drift=0.2)))
+    (found,) = trial_checks(trial)
+    assert (found.name, found.outcome, found.arm) == ("drift", STAMP, "a")
+    assert "second half cost +" in found.message
+
+
+@pytest.mark.parametrize("turns", [8, 20, 60])
+@pytest.mark.parametrize("sd", [0.005, 0.05, 0.2])
+def test_noise_alone_is_no_drift(turns: int, sd: float) -> None:
+    # 1 % of 200 is 2 +- 1.4; what is below two per cent is none in any case.
+    assert _drifts(turns, sd=sd) <= 2 + 4 * 1.4
+
+
+def test_a_drift_of_a_per_cent_is_none_however_sure() -> None:
+    assert _drifts(60, drift=0.02, sd=0.001) == 0
+
+
+def test_a_drift_needs_enough_turns_to_be_seen() -> None:
+    assert trial_checks(factories.trial(TrialKind.TIME_SLICED, _turns([1e7] * 3 + [2e7] * 4))) == ()
+    (found,) = trial_checks(factories.trial(TrialKind.TIME_SLICED, _turns([1e7] * 4 + [2e7] * 4)))
+    assert found.name == "drift"
+
+
+def test_an_offered_rate_is_held_against_an_arms_own_turns() -> None:
+    """Asked for half of the window, an arm answers half of what the rate says of all of it."""
+    measurement = factories.lane("a", duration_ns=2_000_000_000, active_duration_ns=1_000_000_000)
+    assert trial_checks(factories.trial(TrialKind.TIME_SLICED, measurement)) == ()
+    slow = replace(measurement, requests=19_000)
+    assert [check.name for check in trial_checks(factories.trial(TrialKind.TIME_SLICED, slow))] == [
+        "rate-not-reached"
+    ]
+
+
+def test_late_sends_do_not_touch_a_cost() -> None:
+    duet = factories.trial(
+        TrialKind.PAIRED, factories.lane("a", lag_ns_p99=900_000), factories.lane("b")
+    )
+    assert trial_checks(duet) == ()
+
+
+def test_a_gate_names_the_arm_that_it_is_about() -> None:
+    wrong = factories.lane("b", errors=ERRORS | {"status": 3})
+    (check,) = trial_checks(factories.trial(TrialKind.PAIRED, factories.lane("a"), wrong))
+    assert check.arm == "b"
+    assert "3 status" in check.message
+
+
+def test_a_failed_trial_has_nothing_to_check() -> None:
+    assert trial_checks(factories.failed(TrialKind.PAIRED, "a", "b")) == ()

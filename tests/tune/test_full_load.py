@@ -1,0 +1,140 @@
+import dataclasses
+
+import pytest
+
+from jissoku.design import ablation as plan
+from jissoku.model import (
+    CoreAssignment,
+    Metric,
+    Origin,
+    StartCommand,
+    Trial,
+    TrialKind,
+    TuningResult,
+    Verdict,
+)
+from jissoku.pipeline import full_load as stage, knob_changes
+from jissoku.stats import ablation, full_load
+from jissoku.targets import catalogue
+from jissoku.targets.prepare import PreparedTarget
+from tests.stats import factories
+from tests.stats.factories import Noise, TrueValues
+
+ARMS = [plan.BASELINE, "with workers", "with nothing"]
+TRUTHS = {
+    plan.BASELINE: TrueValues(cost_ns=400_000, rate_rps=2_000),
+    "with workers": TrueValues(cost_ns=400_000, rate_rps=3_300),
+    "with nothing": TrueValues(cost_ns=400_000, rate_rps=2_000),
+}
+RUN = dataclasses.replace(
+    factories.run(ARMS), cores=CoreAssignment(server=(0, 1), generator=(0, 1), shared=True)
+)
+
+
+def trials(*, generator: float = 0.05) -> tuple[Trial, ...]:
+    """Closed loops only, in which the load generator's busiest thread was so busy."""
+    found = factories.trials(
+        RUN, TRUTHS, blocks=12, solo_blocks=12, noise=Noise(block=0.0, alone=0.02)
+    )
+    seen = dataclasses.replace(
+        factories.QUIET, generator_busy_polls=False, generator_busy_fraction=generator
+    )
+    return tuple(
+        dataclasses.replace(trial, conditions=seen)
+        for trial in found
+        if trial.kind is TrialKind.CLOSED_LOOP
+    )
+
+
+def replace_cores(trial: Trial, cores: float) -> Trial:
+    assert trial.conditions is not None
+    seen = dataclasses.replace(trial.conditions, generator_cpu_cores=cores)
+    return dataclasses.replace(trial, conditions=seen)
+
+
+def test_a_higher_rate_is_found_and_an_equal_one_is_not() -> None:
+    found = full_load.against_baseline(RUN, trials())
+    assert ablation.is_confirmed(found["with workers"])
+    ratio = found["with workers"].ratio
+    assert ratio is not None
+    assert ratio.low < 2_000 / 3_300 < ratio.high
+    assert not ablation.is_confirmed(found["with nothing"])
+
+
+def test_the_cores_that_were_kept_busy_are_the_counter() -> None:
+    before = ablation.counter_value(full_load.counters(trials(), plan.BASELINE), "cores")
+    after = ablation.counter_value(full_load.counters(trials(), "with workers"), "cores")
+    assert before == pytest.approx(0.8, rel=0.1)
+    assert after == pytest.approx(1.32, rel=0.1)
+    assert ablation.counter_value(full_load.counters((), plan.BASELINE), "cores") is None
+
+
+@pytest.mark.parametrize(("generator", "stands"), [(0.02, True), (0.3, False)])
+def test_a_rate_stands_where_the_stopwatch_takes_little(generator: float, *, stands: bool) -> None:
+    seen = trials(generator=generator)
+    times = full_load.generator_headroom(RUN, seen)
+    assert times is not None
+    assert times == pytest.approx(0.8 / (2 * generator), rel=0.1)
+    exact = [replace_cores(trial, generator) for trial in seen]
+    assert full_load.generator_headroom(RUN, exact) == pytest.approx(2 * times)
+    found = full_load.with_generator_doubt(
+        full_load.against_baseline(RUN, seen)["with workers"], times
+    )
+    assert (found.verdict is Verdict.LOWER) is stands
+    if not stands:
+        assert "ask for something dearer" in found.remarks[0]
+
+
+def test_with_one_core_nothing_is_tried_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = catalogue.recipes()["nginx"]
+    base = PreparedTarget(
+        name="it", origin=Origin.RECIPE, version="1", start=StartCommand(command=("it",))
+    )
+    workers = [knob for knob in recipe.knob if knob.name == "worker_processes"]
+    tuned = dataclasses.replace(
+        knob_changes.target_of_recipe(recipe, recipe.knob, base), knobs=tuple(workers)
+    )
+    monkeypatch.setattr("jissoku.pipeline.full_load.available_cores", lambda: (0,))
+    text = TuningResult(target="it", path="/", jissoku="1", seed=1, results=())
+    found = stage.tune(tuned, None, text, None)  # type: ignore[arg-type]
+    assert [result.sentence for result in found.results] == ["there is one core only"]
+
+
+def test_a_recipe_that_follows_the_cores_need_not_be_told_to() -> None:
+    recipe = catalogue.recipes()["nginx"]
+    base = PreparedTarget(
+        name="nginx",
+        origin=Origin.RECIPE,
+        version="1",
+        start=StartCommand(command=("nginx",)),
+        config=recipe.config,
+    )
+    found = knob_changes.target_of_recipe(recipe, recipe.knob, base)
+    assert found.skipped["worker_processes"] == knob_changes.ALREADY_SET
+
+
+def test_a_time_per_answer_is_decided_as_every_comparison_is() -> None:
+    found = full_load.against_baseline(RUN, trials())
+    assert {one.metric for one in found.values()} == {Metric.TIME}
+    faster = found["with workers"]
+    assert (faster.proven, faster.verdict) == (True, Verdict.LOWER)
+    assert "the time per answer of as it is" in faster.sentence
+    assert "needs less time (proven)" in faster.sentence
+    least = min(found.values(), key=lambda one: one.p_value or 1.0)
+    assert least.p_value is not None
+    assert least.p_holm == pytest.approx(min(1.0, 2 * least.p_value)), "two comparisons"
+
+
+def test_an_arm_that_failed_has_no_time() -> None:
+    broken = [
+        factories.failed(trial.kind, "with workers", index=trial.index, block=trial.block)
+        if trial.arms == ("with workers",)
+        else trial
+        for trial in trials()
+    ]
+    found = full_load.against_baseline(RUN, broken)
+    assert found["with workers"].verdict is Verdict.FAILED
+    assert found["with nothing"].verdict is not Verdict.FAILED
+    assert found["with nothing"].p_holm == pytest.approx(
+        min(1.0, 2 * (found["with nothing"].p_value or 1.0))
+    ), "the failed one belongs to the family"
