@@ -32,7 +32,7 @@ setup: $(VENV)/.packages ## Make the virtual environment with every Python packa
 build: $(VENV)/.built ## Build everything; leaves .venv/bin/jissoku.
 
 .PHONY: race
-race: build ## Race what can be raced on this machine, and write a report (4 minutes).
+race: build ## Compare the servers installed on this machine, and write a report (5 minutes).
 	$(JISSOKU) compare --quick
 
 .PHONY: test
@@ -54,6 +54,13 @@ DETECTIONS ?= 10
 .PHONY: detection
 detection: build ## Plant causes of slowness, and count how often explain names them (hours).
 	$(PYTHON) -m pytest -m endurance tests/explain --detections $(DETECTIONS)
+
+# SIMULATE=--write puts the table into docs/METHODOLOGY.md; see python -m tests.simulation --help.
+SIMULATE ?=
+
+.PHONY: simulate
+simulate: build ## Count how often verdicts are wrong, in simulated campaigns (20 minutes).
+	$(PYTHON) -m tests.simulation $(SIMULATE)
 
 .PHONY: golden
 golden: build ## Rewrite the reports that tests compare with; review the diff.
