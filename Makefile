@@ -1,4 +1,4 @@
-# Bare `make` lists the verbs. Everything a verb needs it sets up itself.
+# `make` without a target lists the targets. Each target sets up what it needs.
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -9,7 +9,7 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
 .DEFAULT_GOAL := help
 
 .PHONY: help
-help: ## List the verbs.
+help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
 	  while IFS='|' read -r verb text; do printf '  make %-10s %s\n' "$$verb" "$$text"; done
 
@@ -26,13 +26,13 @@ $(VENV)/.built: $(VENV)/.packages $(RUST_SOURCES)
 	@touch $@
 
 .PHONY: setup
-setup: $(VENV)/.packages ## Make the virtual environment with every Python package.
+setup: $(VENV)/.packages ## Create the virtual environment with all Python packages.
 
 .PHONY: build
 build: $(VENV)/.built ## Build everything; leaves .venv/bin/jissoku.
 
 .PHONY: race
-race: build ## Compare the servers installed on this machine, and write a report (5 minutes).
+race: build ## Compare the servers installed on this machine, and write a report (about 6 minutes).
 	$(JISSOKU) compare --quick
 
 .PHONY: test
@@ -41,21 +41,21 @@ test: build ## Run the tests, Rust and Python.
 	$(PYTHON) -m pytest
 
 .PHONY: race-test
-race-test: build ## Run the tests that start servers and drive real load (some minutes).
+race-test: build ## Run the tests that start servers and generate real load (some minutes).
 	$(PYTHON) -m pytest -m race --timeout 300
 
 .PHONY: endurance
-endurance: build ## Try the promises that take minutes: held connections, slow clients, soak.
+endurance: build ## Run the tests that take minutes: held connections, slow clients, soak.
 	$(PYTHON) -m pytest -m endurance --timeout 8000
 
-# How often each cause is planted; DETECTIONS=1 is a glance, and takes ten minutes.
+# How often each cause is injected; DETECTIONS=1 takes ten minutes.
 DETECTIONS ?= 10
 
 .PHONY: detection
-detection: build ## Plant causes of slowness, and count how often explain names them (hours).
+detection: build ## Inject causes of slowness, and count how often explain detects them (hours).
 	$(PYTHON) -m pytest -m endurance tests/explain --detections $(DETECTIONS)
 
-# SIMULATE=--write puts the table into docs/METHODOLOGY.md; see python -m tests.simulation --help.
+# SIMULATE=--write writes the table into docs/METHODOLOGY.md; see python -m tests.simulation --help.
 SIMULATE ?=
 
 .PHONY: simulate
@@ -72,7 +72,7 @@ FUZZ ?= -max_total_time=20
 FUZZ_FLAGS := -max_len=1024 -dict=http.dict -print_final_stats=1 -verbosity=0
 
 .PHONY: fuzz
-fuzz: ## Fuzz the protocol, 20 s a target; needs cargo-fuzz and a nightly Rust, see fuzz/README.md.
+fuzz: ## Fuzz the protocol, 20 s per fuzz target; needs cargo-fuzz and a nightly Rust, see fuzz/README.md.
 	cd fuzz && cargo run --quiet --example seed
 	cd fuzz && cargo +nightly fuzz build --sanitizer none
 	@cd fuzz && mkdir -p artifacts && for target in $(FUZZ_TARGETS); do \
@@ -96,9 +96,9 @@ lint: build ## Check formatting, lints and types; every warning is an error.
 	$(VENV)/bin/mypy
 
 .PHONY: check
-check: lint test ## What has to be green before a change is shown to anybody.
+check: lint test ## Run lint and test: must pass before a change is proposed.
 
 .PHONY: clean
-clean: ## Remove what was built; runs and their reports stay.
+clean: ## Remove build outputs; keep runs and their reports.
 	rm -rf $(VENV) target
 	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +
