@@ -145,7 +145,7 @@ def stopped_pair(noise: Noise, ratio: float) -> Simulate:
     return simulate
 
 
-def planted(
+def injected(
     percent: float, noise: Noise, mode: Mode, method: Method = Method.TIME_SLICED
 ) -> Simulate:
     """One of two arms costs so much more."""
@@ -155,7 +155,7 @@ def planted(
         run = until_precise(plan, rng) if mode is Mode.STANDARD else campaign(plan, rng)
         found = answered(*run)
         return {
-            "found, and proven": share(found, lambda one: one.proven and not _says_less(one)),
+            "proven, right sign": share(found, lambda one: one.proven and not _says_less(one)),
             "wrong sign": share(found, _says_less),
         }
 
@@ -202,8 +202,8 @@ def agreeing_checks(noise: Noise, loads: int = 3) -> Simulate:
         plan = quick([1.0, 1.1], noise, loads=LOADS[:loads])
         found = answered(*campaign(replace(plan, paced_blocks=6, check_blocks=6, blocks=10), rng))
         return {
-            "other turns contradict": _any(found, CrossCheckName.OTHER_SLICE),
-            "each alone contradicts": _any(found, CrossCheckName.ALONE),
+            "other slice length contradicts": _any(found, CrossCheckName.OTHER_SLICE),
+            "single-target trials contradict": _any(found, CrossCheckName.ALONE),
             "verdict withdrawn": (any(one.verdict is Verdict.DISPUTED for one in found), 1),
         }
 

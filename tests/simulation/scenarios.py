@@ -74,8 +74,8 @@ NEVER = Bound(0, 0.002)
 
 EQUAL = {"interval excludes 1": NOMINAL, "verdict: different": FAMILY, "any proven": FAMILY}
 AGREE = {
-    "other turns contradict": Bound(0, 0.01),
-    "each alone contradicts": Bound(0, 0.01),
+    "other slice length contradicts": Bound(0, 0.01),
+    "single-target trials contradict": Bound(0, 0.01),
     "verdict withdrawn": Bound(0, 0.01),
 }
 
@@ -102,14 +102,14 @@ def _standard(setting: str, noise: Noise, ratio: float, brief: int = 0) -> Scena
     )
 
 
-def _planted(
+def _injected(
     setting: str, simulate: Simulate, at_least: float, brief: int = 0, long: int = 500
 ) -> Scenario:
     return Scenario(
-        name="planted",
+        name="injected",
         setting=setting,
         simulate=simulate,
-        bounds={"found, and proven": Bound(at_least, 1), "wrong sign": NEVER},
+        bounds={"proven, right sign": Bound(at_least, 1), "wrong sign": NEVER},
         brief=brief,
         long=long,
     )
@@ -148,31 +148,43 @@ SCENARIOS = (
     _standard("pair's sd 3 %, t with 3 df", Noise(shape=Shape.HEAVY_TAILS), 1.0),
     _standard("pair's sd 1 %", QUIET, 1.3),
     _standard("native and Node", Noise(starts=(0.01, NODE)), 1.3),
-    _planted(
-        "duets of like arms, quick, +1 %",
-        events.planted(1, LIKE, Mode.QUICK, Method.PAIRED),
+    _injected(
+        "paired trials of like arms, quick, +1 %",
+        events.injected(1, LIKE, Mode.QUICK, Method.PAIRED),
         0.8,
         100,
     ),
-    _planted(
-        "duets of like arms, standard, +1 %",
-        events.planted(1, LIKE, Mode.STANDARD, Method.PAIRED),
+    _injected(
+        "paired trials of like arms, standard, +1 %",
+        events.injected(1, LIKE, Mode.STANDARD, Method.PAIRED),
         0.8,
     ),
-    _planted(
-        "duets of like arms, standard, +2 %",
-        events.planted(2, LIKE, Mode.STANDARD, Method.PAIRED),
+    _injected(
+        "paired trials of like arms, standard, +2 %",
+        events.injected(2, LIKE, Mode.STANDARD, Method.PAIRED),
         0.95,
     ),
-    _planted("turns, pair's sd 1 %, standard, +1 %", events.planted(1, QUIET, Mode.STANDARD), 0),
-    _planted("turns, pair's sd 1 %, standard, +2 %", events.planted(2, QUIET, Mode.STANDARD), 0.8),
-    _planted("turns, pair's sd 1 %, quick, +5 %", events.planted(5, QUIET, Mode.QUICK), 0.95),
-    _planted("turns, pair's sd 3 %, quick, +5 %", events.planted(5, Noise(), Mode.QUICK), 0.8, 100),
-    _planted(
-        "turns, pair's sd 3 %, standard, +2 %", events.planted(2, Noise(), Mode.STANDARD), 0.8
+    _injected(
+        "time slices, pair's sd 1 %, standard, +1 %", events.injected(1, QUIET, Mode.STANDARD), 0
     ),
-    _planted(
-        "turns, pair's sd 3 %, standard, +5 %", events.planted(5, Noise(), Mode.STANDARD), 0.95
+    _injected(
+        "time slices, pair's sd 1 %, standard, +2 %", events.injected(2, QUIET, Mode.STANDARD), 0.8
+    ),
+    _injected(
+        "time slices, pair's sd 1 %, quick, +5 %", events.injected(5, QUIET, Mode.QUICK), 0.95
+    ),
+    _injected(
+        "time slices, pair's sd 3 %, quick, +5 %", events.injected(5, Noise(), Mode.QUICK), 0.8, 100
+    ),
+    _injected(
+        "time slices, pair's sd 3 %, standard, +2 %",
+        events.injected(2, Noise(), Mode.STANDARD),
+        0.8,
+    ),
+    _injected(
+        "time slices, pair's sd 3 %, standard, +5 %",
+        events.injected(5, Noise(), Mode.STANDARD),
+        0.95,
     ),
     Scenario(
         name="ten equal arms, quick",
@@ -197,26 +209,26 @@ SCENARIOS = (
         long=1000,
     ),
     Scenario(
-        name="checks of a right verdict",
+        name="cross-checks of a right verdict",
         setting="native, ratio 1.1",
         simulate=events.agreeing_checks(Noise()),
         bounds=AGREE,
         brief=150,
     ),
     Scenario(
-        name="checks of a right verdict",
+        name="cross-checks of a right verdict",
         setting="t with 3 df, ratio 1.1",
         simulate=events.agreeing_checks(Noise(shape=Shape.HEAVY_TAILS)),
         bounds=AGREE,
     ),
     Scenario(
-        name="checks of a right verdict",
+        name="cross-checks of a right verdict",
         setting="native and Node, AR(1) drift, ratio 1.1",
         simulate=events.agreeing_checks(Noise(drift=Drift.WANDERING, starts=(0.01, NODE))),
         bounds=AGREE,
     ),
     Scenario(
-        name="checks of a wrong verdict",
+        name="cross-checks of a wrong verdict",
         setting="sd 1 %, ratio 1.1, alone 0.88",
         simulate=events.contradicting_check,
         bounds={"verdict withdrawn": Bound(0.9, 1)},
@@ -233,7 +245,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="four useless knobs",
-        setting="duets of like arms",
+        setting="paired trials of like arms",
         simulate=events.useless_knobs(Method.PAIRED),
         bounds={"any accepted": FAMILY},
         long=1000,
