@@ -82,8 +82,8 @@ def test_a_tool_is_asked_in_its_own_words() -> None:
 
 def test_what_a_tool_cannot_do_has_a_reason() -> None:
     assert "closed loop" in str(TOOLS["wrk"].unsupported_reason({"rate": 5, "duration_s": 1}))
-    reason = str(TOOLS["vegeta"].unsupported_reason({"connections": 1, "rate": 1}))
-    assert "requires" in reason or "needs" in reason
+    reason = TOOLS["vegeta"].unsupported_reason({"connections": 1, "rate": 1})
+    assert reason == "vegeta requires duration_s"
     assert TOOLS["wrk"].unsupported_reason({"connections": 5, "duration_s": 1}) is None
 
 
@@ -97,8 +97,6 @@ def test_lists_of_checks_are_read() -> None:
     ]
     assert [check.id for check in select_checks(CHECKS, "C11b")] == ["C11b"]
     for wrong in ("", "C99", "C1-", "C1-C99", "7"):
-        if wrong == "C1-":
-            continue
         with pytest.raises(InputError):
             select_checks(CHECKS, wrong)
 

@@ -139,13 +139,15 @@ def select_checks(
     """
     numbers: set[str] = set()
     for part in wanted.upper().replace(" ", "").split(","):
-        first, _, last = part.partition("-")
+        first, dash, last = part.partition("-")
         ids = [check.id.upper() for check in checks]
-        if first not in ids or (last or first) not in ids:
+        if not dash:
+            last = first
+        if first not in ids or last not in ids:
             raise InputError(
                 f"{part!r} is not a check: checks are C1 to {checks[-1].id}, as in C1,C6-C9"
             )
-        numbers |= set(ids[ids.index(first) : ids.index(last or first) + 1])
+        numbers |= set(ids[ids.index(first) : ids.index(last) + 1])
     return tuple(check for check in checks if check.id.upper() in numbers)
 
 
