@@ -2,6 +2,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from jissoku.calibrate.foreign_cpu import (
     CORE,
     PARENT,
@@ -66,4 +68,13 @@ def test_our_own_children_are_ours() -> None:
         assert others_ticks(family, child.pid, cores) >= ran
     finally:
         child.communicate()
-    assert ForeignCpuMonitor(cores, all_processes).foreign_fraction() >= 0
+
+
+@pytest.mark.parametrize(("others", "is_seen"), [(1000, True), (0, False)])
+def test_what_others_ran_meanwhile_is_a_part_of_the_cores_time(
+    others: int, *, is_seen: bool
+) -> None:
+    # No core of the machine has this number, so that what its host takes is left out.
+    tables = iter([{1: process(0, (0, ran, 0, 0), core=9999)} for ran in (70, 70 + others)])
+    monitor = ForeignCpuMonitor((9999,), lambda: next(tables))
+    assert (monitor.foreign_fraction() > 0) is is_seen

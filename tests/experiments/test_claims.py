@@ -181,11 +181,13 @@ def test_costs_together_are_not_testable_where_nobody_sees_the_kernels_threads()
     assert "kernel's threads cannot be seen" in found.inequalities[0].remarks[0]
 
 
-def test_an_undecided_one_says_how_many_blocks_it_lacks() -> None:
-    found = ask(known(), "rate(like) / rate(cheap) > 1.01")
+@pytest.mark.parametrize(("bound", "lacks"), [(1.01, 49), (1.0, 160), (0.99, None)])
+def test_an_undecided_one_says_how_many_blocks_it_lacks(bound: float, lacks: int | None) -> None:
+    """The seen ratio is 0.99: the nearer the bound the more, and beyond 1000 none are promised."""
+    found = ask(known(), f"rate(like) / rate(cheap) > {bound}")
     assert found.status is ClaimStatus.UNDECIDED
     assert found.inequalities[0].value is not None
-    assert found.inequalities[0].blocks_needed is None or found.inequalities[0].blocks_needed > 0
+    assert found.inequalities[0].blocks_needed == lacks
 
 
 def test_all_parts_must_hold() -> None:

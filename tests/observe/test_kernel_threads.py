@@ -19,6 +19,5 @@ def test_every_thread_of_the_kernel_is_read_and_nobody_else() -> None:
     if not found:
         pytest.skip("the kernel's threads cannot be seen here, as in a container")
     assert os.getpid() not in found
-    assert all(used >= 0 for used in found.values())
     programs = [Path(f"/proc/{pid}/exe") for pid in found]
     assert not [path for path in programs if os.path.lexists(path) and path.exists()]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.model import ChangeKind, ConfigFile, Knob, KnobChange, Origin, Recipe, StartCommand
+from jissoku.model import ChangeKind, ConfigFile, Knob, KnobChange, Origin, StartCommand
 from jissoku.pipeline import knob_changes
 from jissoku.pipeline.tuning_target import TuningTarget
 from jissoku.targets import catalogue
@@ -72,14 +72,3 @@ def test_a_configuration_is_read_and_never_written(tmp_path: Path) -> None:
     assert "+http { server { listen 80; } sendfile on; }" in found.diff(("sendfile",))
     assert "sendfile on" in found.prepared(("sendfile",)).config[0].text
     assert path.stat().st_mtime_ns == before.st_mtime_ns
-
-
-def test_every_knob_of_ours_is_known_by_its_change(recipes: dict[str, Recipe]) -> None:
-    for recipe in recipes.values():
-        for one in recipe.knob:
-            assert one.why.strip().endswith("."), f"{recipe.name}: {one.name}"
-
-
-@pytest.fixture
-def recipes() -> dict[str, Recipe]:
-    return catalogue.recipes()
