@@ -13,7 +13,7 @@ from jissoku.calibrate.foreign_cpu import (
     others_ticks,
     steal_ticks,
 )
-from jissoku.observe.processes import all_processes
+from jissoku.system.processes import all_processes
 
 TEXT = """cpu  10 0 10 100 5 0 0 0 0 0
 cpu0 1000 100 200 9999 777 10 20 70 300 0

@@ -3,9 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from jissoku.observe import conditions, processes
+from jissoku.observe import conditions
 from jissoku.observe.conditions import Snapshot, interval_change
-from jissoku.observe.processes import CORE, FAULTS, SYSTEM, USER
+from jissoku.system import processes
+from jissoku.system.processes import CORE, FAULTS, SYSTEM, USER
 
 TARGET, STRANGER, ELSEWHERE, KERNEL = 42, 77, 78, 12
 

@@ -8,9 +8,8 @@ import pytest
 
 from jissoku import records
 from jissoku.model import CheckOutcome, TrialStage
-from jissoku.observe import kernel_threads
 from jissoku.pipeline import compare
-from jissoku.targets import oom
+from jissoku.system import kernel_threads, oom
 from tests.pipeline.conftest import Asks, Deaf
 
 pytestmark = [pytest.mark.race, pytest.mark.timeout(240)]

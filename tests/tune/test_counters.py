@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from jissoku.observe import counters, strace
+from jissoku.observe import counters
 from jissoku.observe.counters import RequestFailed, RequestSpec
+from jissoku.system import strace
 
 # As strace 6.1 writes it.
 TABLE = """% time     seconds  usecs/call     calls    errors syscall
@@ -61,7 +62,7 @@ def test_calls_are_read_with_and_without_errors() -> None:
 def test_connections_and_segments_are_counted_by_the_client(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jissoku.observe.strace.shutil.which", lambda _: None)
+    monkeypatch.setattr("jissoku.system.strace.shutil.which", lambda _: None)
     found = counters.count_requests(1, RequestSpec(address=address, target="/"))
     assert found.per_request["connections"] == 0.25
     # On a busy machine the kernel may send one of them again, to probe for a loss (RFC 8985).
@@ -74,7 +75,7 @@ def test_connections_and_segments_are_counted_by_the_client(
 def test_a_server_may_close_without_a_word(
     address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jissoku.observe.strace.shutil.which", lambda _: None)
+    monkeypatch.setattr("jissoku.system.strace.shutil.which", lambda _: None)
     found = counters.count_requests(1, RequestSpec(address=address, target="/"))
     assert found.requests == counters.REQUESTS
     assert found.per_request["connections"] == 1.0

@@ -13,7 +13,6 @@ from typing import Any
 from jissoku.calibrate import oracle_stats, report_parser
 from jissoku.calibrate.check import Scenario
 from jissoku.calibrate.cost import LoadPoint, ToolMeasurement, ToolPair
-from jissoku.calibrate.cpu_time import Family, cpu_time
 from jissoku.calibrate.foreign_cpu import FOREIGN_MAX, ForeignCpuMonitor, Look
 from jissoku.calibrate.oracle import Oracle
 from jissoku.calibrate.run import end_session, local_strings, scrub
@@ -29,6 +28,7 @@ from jissoku.calibrate.running_tool import (
 from jissoku.calibrate.share import Share, Window, share
 from jissoku.calibrate.tool import InstalledTool
 from jissoku.model import CoreAssignment
+from jissoku.system.cpu_time import Family, cpu_time
 
 # How long the second one may take to start while the first one runs, and both run on afterwards.
 SECOND_STARTS_S = 1.5

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from jissoku.calibrate import oracle_stats
 from jissoku.calibrate.check import Scenario
 from jissoku.calibrate.cost import LoadPoint, SyscallCounts
-from jissoku.calibrate.cpu_time import Family
 from jissoku.calibrate.oracle import Oracle
 from jissoku.calibrate.paired_runs import AFTER_S, Cost, invalid_reason, tool_measurement
 from jissoku.calibrate.run import end_session
@@ -28,6 +27,7 @@ from jissoku.calibrate.running_tool import (
 from jissoku.calibrate.share import Window, share
 from jissoku.calibrate.tool import InstalledTool
 from jissoku.model import CoreAssignment
+from jissoku.system.cpu_time import Family
 
 # How long the one who counts may take to begin, usually.
 ATTACH_S = 1.0

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jissoku.observe.processes import CORE, FAULTS, SYSTEM, USER, Stat, all_processes, process_tree
+from jissoku.system.processes import CORE, FAULTS, SYSTEM, USER, Stat, all_processes, process_tree
 
 # The unit of /proc/stat and /proc/PID/stat, whatever the kernel's own tick is (proc(5), USER_HZ).
 TICK_NS = 10_000_000

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import psutil
 
 from jissoku.model import CounterReadings
-from jissoku.observe.strace import Trace
+from jissoku.system.strace import Trace
 
 REQUESTS = 400
 CONNECTIONS = 4

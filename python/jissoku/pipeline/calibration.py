@@ -15,11 +15,11 @@ from jissoku.calibrate.check import Scenario, ToolOptions, order
 from jissoku.calibrate.record import Run, Score, Scorecard, carried
 from jissoku.calibrate.score import Grade
 from jissoku.calibrate.tool import InstalledTool
-from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import CoreAssignment
-from jissoku.observe.cores import pin_process
 from jissoku.observe.machine import machine
-from jissoku.observe.processes import all_processes
+from jissoku.system.cores import pin_process
+from jissoku.system.interruption import Interrupted, Interruption
+from jissoku.system.processes import all_processes
 
 # A check that is void is held again so often, if there is time: the machine may have been busy.
 REPETITIONS = 2

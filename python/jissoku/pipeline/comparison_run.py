@@ -13,7 +13,6 @@ from jissoku import stats
 from jissoku.design import loads as grid, schedule
 from jissoku.design.capacity import FIRST_OF_CLOSED_LOOP
 from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
-from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import (
     SINGLE_RATE_FACTOR,
     CheckOutcome,
@@ -24,13 +23,14 @@ from jissoku.model import (
     Trial,
     TrialKind,
 )
-from jissoku.observe.cores import pin_process
 from jissoku.pipeline.compare_config import CompareConfig, external, run_header
 from jissoku.pipeline.eta import EtaEstimator
 from jissoku.pipeline.progress_listener import ProgressListener
 from jissoku.pipeline.servers import Servers, started_servers
 from jissoku.pipeline.trial_runner import TrialRunner, TrialTiming
 from jissoku.records import RunWriter
+from jissoku.system.cores import pin_process
+from jissoku.system.interruption import Interrupted, Interruption
 
 # A trial that the machine disturbed is run again this often; every attempt stays in the records.
 RERUNS_MAX = 2

@@ -21,10 +21,10 @@ from jissoku.conformance import (
     worst,
 )
 from jissoku.errors import TargetError
-from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import Workload
+from jissoku.system.address import free_port
+from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.targets import process, ready, response
-from jissoku.targets.address import free_port
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import LaunchOptions, RunningTarget
 

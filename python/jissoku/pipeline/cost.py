@@ -22,13 +22,13 @@ from jissoku.calibrate.cost import (
 from jissoku.calibrate.paired_runs import PairedRuns, ProcessLookup
 from jissoku.calibrate.syscall_runs import SyscallRuns
 from jissoku.calibrate.tool import InstalledTool
-from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import CoreAssignment, Estimate
-from jissoku.observe.cores import pin_process
 from jissoku.observe.machine import machine
-from jissoku.observe.processes import all_processes, process_tree
-from jissoku.observe.strace import Trace, missing_reason
 from jissoku.stats import estimate
+from jissoku.system.cores import pin_process
+from jissoku.system.interruption import Interrupted, Interruption
+from jissoku.system.processes import all_processes, process_tree
+from jissoku.system.strace import Trace, missing_reason
 
 # A pair that is void is repeated so often; the machine may have been busy.
 ATTEMPTS = 2

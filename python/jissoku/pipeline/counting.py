@@ -19,13 +19,13 @@ from jissoku.model import (
 )
 from jissoku.model.experiment import BenchmarkOutput, Claim, Experiment, Microbenchmark
 from jissoku.observe import counters, microbenchmark as programs
-from jissoku.observe.cores import pin_process
 from jissoku.observe.counters import RequestFailed, RequestSpec
 from jissoku.pipeline.progress_listener import ProgressListener
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.stats.inequality import BENCHMARK, Quantity, parse
+from jissoku.system.address import Address, free_port
+from jissoku.system.cores import pin_process
 from jissoku.targets import process, ready
-from jissoku.targets.address import Address, free_port
 from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.placeholders import fill
 from jissoku.targets.prepare import PreparedTarget, prepare

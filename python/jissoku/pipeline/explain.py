@@ -12,17 +12,17 @@ from typing import TypeVar
 
 from jissoku.errors import TargetError
 from jissoku.explain import diff, findings
-from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import Capability, CoreAssignment, Transport, Workload
 from jissoku.model.finding import Explanation
 from jissoku.model.observed import LoadObservation, Observations, ProbeFailure, TimerObservation
-from jissoku.observe import cores, processes
 from jissoku.observe.loadgen import LoadSpec
 from jissoku.observe.probes import load, memory, syscall_costs, syscalls, timer_scaling, wire
 from jissoku.observe.probes.client import ProbeError, RequestTarget
+from jissoku.system import cores, processes
+from jissoku.system.address import free_port
+from jissoku.system.interruption import Interrupted, Interruption
+from jissoku.system.listener_pid import listener_pid
 from jissoku.targets import process, ready, response
-from jissoku.targets.address import free_port
-from jissoku.targets.listener_pid import listener_pid
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import LaunchOptions, RunningTarget
 

@@ -14,7 +14,6 @@ from jissoku import stats
 from jissoku.design import levels as plan
 from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError, JissokuError
-from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import (
     Axis,
     CheckOutcome,
@@ -27,13 +26,14 @@ from jissoku.model import (
     UnavailableTarget,
     Workload,
 )
-from jissoku.observe.cores import pin_process
 from jissoku.observe.machine import machine
 from jissoku.pipeline import servers
 from jissoku.pipeline.eta import EtaEstimator
 from jissoku.pipeline.progress_listener import ProgressListener
 from jissoku.pipeline.trial_runner import PreparedArm, TrialRunner, TrialTiming
 from jissoku.records import RunWriter, write_sweep
+from jissoku.system.cores import pin_process
+from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.targets.placeholders import placeholders
 
 # As in a campaign: a disturbed trial is run again, and who failed so often is left alone.

@@ -10,7 +10,6 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from jissoku.errors import TargetError
-from jissoku.interruption import Interruption
 from jissoku.model import (
     Arm,
     ArmMeasurement,
@@ -26,10 +25,11 @@ from jissoku.model import (
 from jissoku.observe import capacity, loadgen
 from jissoku.observe.capacity import Objective
 from jissoku.observe.loadgen import LoadgenError, LoadSpec
-from jissoku.observe.quiet_cores import QuietCores
+from jissoku.system.address import free_port
+from jissoku.system.interruption import Interruption
+from jissoku.system.listener_pid import listener_pid
+from jissoku.system.quiet_cores import QuietCores
 from jissoku.targets import contract, process, ready, response
-from jissoku.targets.address import free_port
-from jissoku.targets.listener_pid import listener_pid
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import LaunchOptions, RunningTarget
 from jissoku.targets.redact import redact

@@ -6,10 +6,10 @@ from time import monotonic_ns
 
 from jissoku.model import CoreAssignment
 from jissoku.model.observed import LoadObservation
-from jissoku.observe import loadgen, processes
+from jissoku.observe import loadgen
 from jissoku.observe.loadgen import LoadgenError, LoadSpec
-from jissoku.observe.probes import threads
 from jissoku.observe.probes.client import ProbeError
+from jissoku.system import processes, threads
 
 Started = Callable[[subprocess.Popen[str]], object]
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from time import monotonic_ns
 
 from jissoku.model.observed import SyscallObservation
-from jissoku.observe.probes import trace
 from jissoku.observe.probes.client import (
     Client,
     ProbeError,
@@ -20,6 +19,7 @@ from jissoku.observe.probes.client import (
     close_clients,
     open_clients,
 )
+from jissoku.system import strace_output as trace
 
 CONNECTIONS = 16
 ROUNDS = 50

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic_ns
 
-from jissoku.targets.address import Address
+from jissoku.system.address import Address
 
 PROC = Path("/proc")
 

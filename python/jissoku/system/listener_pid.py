@@ -4,7 +4,7 @@ import ipaddress
 
 import psutil
 
-from jissoku.targets.address import Address
+from jissoku.system.address import Address
 
 
 def listener_pid(address: Address) -> int | None:

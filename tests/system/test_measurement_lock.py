@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from jissoku.errors import InputError, JissokuError
-from jissoku.observe.measurement_lock import (
+from jissoku.system.measurement_lock import (
     FILE_NAME,
     PATH_VARIABLE,
     SHARED_FOLDERS,
@@ -23,7 +23,7 @@ from jissoku.observe.measurement_lock import (
 HOLDS = """
 import subprocess, sys
 from pathlib import Path
-from jissoku.observe.measurement_lock import measurement_lock
+from jissoku.system.measurement_lock import measurement_lock
 with measurement_lock("compare", Path(sys.argv[1])):
     child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     print(child.pid, flush=True)

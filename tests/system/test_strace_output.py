@@ -1,7 +1,7 @@
 """What strace writes, read."""
 
-from jissoku.observe.probes import trace
-from jissoku.observe.probes.trace import Call
+from jissoku.system import strace_output as trace
+from jissoku.system.strace_output import Call
 
 LINES = """\
 6221  epoll_wait(23<anon_inode:[eventpoll]>,  <unfinished ...>

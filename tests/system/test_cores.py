@@ -6,7 +6,7 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.model import CoreAssignment
-from jissoku.observe.cores import available_cores, parse, partition_cores, pin_process
+from jissoku.system.cores import available_cores, parse, partition_cores, pin_process
 
 
 def topology(folder: Path, siblings: dict[int, str]) -> Path:

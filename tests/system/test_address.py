@@ -4,8 +4,8 @@ import socket
 import pytest
 
 from jissoku.errors import TargetError
-from jissoku.targets import address
-from jissoku.targets.address import HOST, PORTS, free_port
+from jissoku.system import address
+from jissoku.system.address import HOST, PORTS, free_port
 
 
 def test_the_same_seed_finds_the_same_port() -> None:

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.observe import quiet_cores
-from jissoku.observe.quiet_cores import QuietCores, first_quiet, idle_fraction
+from jissoku.system import quiet_cores
+from jissoku.system.quiet_cores import QuietCores, first_quiet, idle_fraction
 
 #                user nice system idle iowait irq softirq steal guest guest_nice
 Row = tuple[int, int, int, int, int, int, int, int, int, int]

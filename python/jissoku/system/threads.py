@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jissoku.model.observed import ProcessInfo, ThreadUsage
-from jissoku.observe.processes import CORE
+from jissoku.system.processes import CORE
 
 # Fields of /proc/PID/task/TID/schedstat (proc_pid_schedstat): on a core, ready for one.
 RAN, WAITED = 0, 1

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.observe import kernel_threads
+from jissoku.system import kernel_threads
 
 
 def test_what_was_used_between_two_readings_is_summed() -> None:

@@ -2,8 +2,8 @@ import os
 import socket
 from pathlib import Path
 
-from jissoku.targets.address import Address
-from jissoku.targets.listener_pid import listener_pid
+from jissoku.system.address import Address
+from jissoku.system.listener_pid import listener_pid
 
 
 def test_a_listener_of_ours_is_found() -> None:
