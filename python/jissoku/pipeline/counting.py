@@ -20,7 +20,7 @@ from jissoku.model import (
 from jissoku.model.experiment import BenchmarkOutput, Claim, Experiment, Microbenchmark
 from jissoku.observe import counters, microbenchmark as programs
 from jissoku.observe.counters import RequestFailed, RequestSpec
-from jissoku.pipeline.progress_listener import ProgressListener
+from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.stats.inequality import BENCHMARK, Quantity, parse
 from jissoku.system.address import Address, free_port

@@ -38,7 +38,7 @@ from jissoku.observe.machine import machine
 from jissoku.pipeline import counting
 from jissoku.pipeline.compare_config import CompareConfig, LoadMode
 from jissoku.pipeline.comparison_run import compare
-from jissoku.pipeline.progress_listener import ProgressListener
+from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.records import experiment as folders
 from jissoku.stats.claim_quantities import WorkloadTrials

@@ -23,7 +23,7 @@ from jissoku.model import (
 )
 from jissoku.pipeline.compare_config import LoadMode
 from jissoku.pipeline.comparison_run import compare
-from jissoku.pipeline.progress_listener import ProgressListener
+from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.tuning_target import TuningConfig, TuningTarget
 from jissoku.stats import ablation, full_load
 from jissoku.stats.ablation import KnobEvidence

@@ -1,12 +1,24 @@
-"""How long will it still take? Learned from the trials that are done."""
+"""Progress of a run: who is told of it, and how long the rest will take."""
 
 import time
 from collections import defaultdict
+from collections.abc import Mapping
+from typing import Protocol
 
-from jissoku.model import TrialKind
+from jissoku.model import Trial, TrialKind
 
 # Before the first trial of a kind has ended: starting, verifying and stopping a server.
 OVERHEAD_S = 1.0
+
+
+class ProgressListener(Protocol):
+    """Receives progress; the command line shows it, a test collects it."""
+
+    def note(self, text: str) -> None:
+        """Receives a sentence about what happens now."""
+
+    def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
+        """Receives a finished trial, and how much is still to come."""
 
 
 class EtaEstimator:
@@ -26,7 +38,7 @@ class EtaEstimator:
         """The trial that began last has ended."""
         self._took_s[kind].append(time.monotonic() - self._started)
 
-    def seconds(self, left: dict[TrialKind, int]) -> float:
+    def seconds(self, left: Mapping[TrialKind, int]) -> float:
         """Estimated duration of the given numbers of trials, in seconds."""
         return sum(count * self._typical(kind) for kind, count in left.items())
 

@@ -1,0 +1,72 @@
+"""One trial of a run, measured again where the machine disturbed it, and every attempt recorded."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from jissoku import stats
+from jissoku.model import CheckOutcome, Trial, TrialKind
+from jissoku.pipeline.progress import EtaEstimator, ProgressListener
+from jissoku.records import RunWriter
+
+# A trial that the machine disturbed is run again this often; every attempt stays in the records.
+RERUNS_MAX = 2
+
+# After this many failures an arm is skipped: its failure is reported, the others' time is saved.
+FAILURES_MAX = 2
+
+# Trials still to come, by kind.
+TrialsLeft = Mapping[TrialKind, int]
+
+
+class TrialLoop:
+    """Records the trials of one run; they are in `trials`, in the order in which they ran."""
+
+    def __init__(self, writer: RunWriter, listener: ProgressListener, eta: EtaEstimator) -> None:
+        """Nothing is recorded yet."""
+        self.trials: list[Trial] = []
+        self._writer = writer
+        self._listener = listener
+        self._eta = eta
+
+    def run(
+        self,
+        kind: TrialKind,
+        measure: Callable[[], Trial],
+        left: Callable[[], TrialsLeft],
+        reruns: int = RERUNS_MAX,
+    ) -> Trial:
+        """Measures until no check rejects the trial, it fails, or there were enough attempts.
+
+        Args:
+            kind: For the estimate of the time left.
+            measure: Runs one attempt; index, attempt and failed checks are filled in here.
+            left: Asked after each attempt; reruns and early ends need not be foreseen.
+            reruns: How many attempts there may be beyond the first.
+
+        Returns:
+            The last attempt.
+
+        Raises:
+            JissokuError: A trial cannot be written; those before it are on disk.
+        """
+        attempt = 0
+        while True:
+            self._eta.start()
+            trial = dataclasses.replace(measure(), index=len(self.trials), attempt=attempt)
+            trial = dataclasses.replace(trial, failed_checks=stats.trial_checks(trial))
+            self._eta.stop(kind)
+            self._record(trial, left)
+            if trial.failure is not None or attempt == reruns or not _is_rejected(trial):
+                return trial
+            attempt += 1
+
+    def _record(self, trial: Trial, left: Callable[[], TrialsLeft]) -> None:
+        self._writer.add(trial)
+        self.trials.append(trial)
+        rest, done = left(), len(self.trials)
+        total = done + sum(rest.values())
+        self._listener.trial(trial, done, total, self._eta.seconds(rest))
+
+
+def _is_rejected(trial: Trial) -> bool:
+    return any(check.outcome is CheckOutcome.REJECT for check in trial.failed_checks)
