@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.system import quiet_cores
+from jissoku.system.core_times import core_times
 from jissoku.system.quiet_cores import QuietCores, first_quiet, idle_fraction
 
 #                user nice system idle iowait irq softirq steal guest guest_nice
@@ -86,4 +86,4 @@ def test_an_interruption_ends_the_waiting() -> None:
 def test_this_machine_has_the_fields() -> None:
     text = Path("/proc/stat").read_text()
     assert idle_fraction(text, text, []) == 1.0
-    assert 0 in quiet_cores._rows(text)
+    assert 0 in core_times(text)

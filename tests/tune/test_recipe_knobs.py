@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from jissoku.model import Knob, Objective, Origin, Recipe, UnavailableTarget, Workload
-from jissoku.system.cores import available_cores
 from jissoku.pipeline import knob_changes
 from jissoku.pipeline.tuning_target import TuningTarget
 from jissoku.stats import ablation, trial_counters

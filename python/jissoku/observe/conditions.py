@@ -10,20 +10,21 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jissoku.system.processes import CORE, FAULTS, SYSTEM, USER, Stat, all_processes, process_tree
-
-# The unit of /proc/stat and /proc/PID/stat, whatever the kernel's own tick is (proc(5), USER_HZ).
-TICK_NS = 10_000_000
-STEAL = 7
+from jissoku.system.core_times import core_times
+from jissoku.system.processes import (
+    PROC,
+    TICK_NS,
+    ProcessStat,
+    all_processes,
+    is_kernel_thread,
+    process_tree,
+)
 
 # With fewer ticks than this the split into user and kernel time would be guesswork.
 TICKS_MIN = 10
 
 # A row of /proc/PID/task/TID/sched, which is there with CONFIG_SCHED_DEBUG.
 MIGRATIONS = re.compile(r"^se\.nr_migrations\s*:\s*(\d+)", re.MULTILINE)
-
-# Kernel threads work for the loaded process, the target; they do not count as foreign.
-KERNEL_THREADS_PARENT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Snapshot:
     monotonic_ns: int
     steal: Mapping[int, int]
     tcp: Mapping[str, int]
-    processes: Mapping[int, Stat]
+    processes: Mapping[int, ProcessStat]
     targets: Mapping[int, set[int]]
     migrations: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
     own_processes: frozenset[int] = frozenset()
@@ -73,7 +74,7 @@ def snapshot(roots: Iterable[int], bystanders: Iterable[int] = ()) -> Snapshot:
     targets = {root: process_tree(root, processes) for root in roots}
     return Snapshot(
         monotonic_ns=time.monotonic_ns(),
-        steal=_steal(Path("/proc/stat").read_text()),
+        steal={core: times.steal for core, times in core_times().items()},
         tcp=_tcp(),
         processes=processes,
         targets=targets,
@@ -87,12 +88,13 @@ def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -
     span_ns = (after.monotonic_ns - before.monotonic_ns) * len(cores)
     steal = sum(after.steal.get(core, 0) - before.steal.get(core, 0) for core in cores)
     ours = set().union(*after.targets.values())
+    # Kernel threads work for the target, too; they do not count as foreign.
     foreign = sum(
-        _ticks(before, after, pid, USER) + _ticks(before, after, pid, SYSTEM)
+        stat.cpu_ticks - _stat_before(before, pid).cpu_ticks
         for pid, stat in after.processes.items()
         if pid not in ours | after.own_processes
-        and int(stat[CORE]) in cores
-        and not _is_kernel_thread(pid, stat)
+        and stat.core in cores
+        and not is_kernel_thread(pid, stat)
     )
     return IntervalChange(
         steal_fraction=steal * TICK_NS / span_ns,
@@ -102,7 +104,10 @@ def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -
         user_fractions={
             root: _user_fraction(before, after, pids) for root, pids in after.targets.items()
         },
-        major_faults=sum(_ticks(before, after, pid, FAULTS) for pid in ours),
+        major_faults=sum(
+            after.processes[pid].major_faults - _stat_before(before, pid).major_faults
+            for pid in ours
+        ),
         migrations_per_second=_migrations_per_second(before, after),
     )
 
@@ -110,7 +115,7 @@ def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -
 def _migrations(pid: int) -> dict[int, int]:
     """How often each thread of a process has changed cores, where the kernel was built to say."""
     found = {}
-    for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
+    for task in (PROC / str(pid) / "task").glob("[0-9]*"):
         try:
             said = MIGRATIONS.search((task / "sched").read_text())
         except OSError:
@@ -135,10 +140,9 @@ def _migrations_per_second(before: Snapshot, after: Snapshot) -> dict[int, float
     return found
 
 
-def _ticks(before: Snapshot, after: Snapshot, pid: int, field: int) -> int:
-    """What was added to a field of a process; one that is new began at zero."""
-    start = int(before.processes[pid][field]) if pid in before.processes else 0
-    return int(after.processes[pid][field]) - start
+def _stat_before(before: Snapshot, pid: int) -> ProcessStat:
+    """A process's counters; those of one that is new began at zero."""
+    return before.processes.get(pid, ProcessStat())
 
 
 def _counted(before: Snapshot, after: Snapshot, name: str) -> int | None:
@@ -164,18 +168,12 @@ def _lost_segments(before: Snapshot, after: Snapshot) -> int | None:
 
 
 def _user_fraction(before: Snapshot, after: Snapshot, pids: Iterable[int]) -> float | None:
-    pids = tuple(pids)
-    user, system = (sum(_ticks(before, after, pid, f) for pid in pids) for f in (USER, SYSTEM))
+    user = system = 0
+    for pid in pids:
+        start, end = _stat_before(before, pid), after.processes[pid]
+        user += end.user_ticks - start.user_ticks
+        system += end.system_ticks - start.system_ticks
     return user / (user + system) if user + system >= TICKS_MIN else None
-
-
-def _is_kernel_thread(pid: int, stat: Stat) -> bool:
-    return KERNEL_THREADS_PARENT in {pid, int(stat[1])}
-
-
-def _steal(text: str) -> dict[int, int]:
-    rows = (line.split() for line in text.splitlines() if line.startswith("cpu"))
-    return {int(row[0][3:]): int(row[1 + STEAL]) for row in rows if row[0] != "cpu"}
 
 
 def _tcp() -> dict[str, int]:

@@ -19,7 +19,6 @@ from jissoku.model import CoreAssignment
 from jissoku.observe.machine import machine
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
-from jissoku.system.processes import all_processes
 
 # A check that is void is held again so often, if there is time: the machine may have been busy.
 REPETITIONS = 2
@@ -92,7 +91,7 @@ def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard
     )
     earlier = carried(plan.folder, card)
     with Interruption() as interruption, pin_process(plan.cores.generator):
-        benchmark = ScenarioRunner(plan.found, plan.cores, all_processes, interruption.waits_for)
+        benchmark = ScenarioRunner(plan.found, plan.cores, interruption.waits_for)
         session = _Calibration(plan, benchmark, interruption)
         left = session.seconds()
         budget_s = BUDGET * sum(left) if plan.budget_s is None else plan.budget_s

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 
 from jissoku.errors import TargetError
 from jissoku.model import (
-    ConnectionMode,
     CoreAssignment,
     CounterReadings,
     Recipe,
@@ -19,13 +18,13 @@ from jissoku.model import (
 )
 from jissoku.model.experiment import BenchmarkOutput, Claim, Experiment, Microbenchmark
 from jissoku.observe import counters, microbenchmark as programs
-from jissoku.observe.counters import RequestFailed, RequestSpec
+from jissoku.observe.probes.client import ProbeError, RequestTarget
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.stats.inequality import BENCHMARK, Quantity, parse
-from jissoku.system.address import Address, free_port
+from jissoku.system.address import free_port
 from jissoku.system.cores import pin_process
-from jissoku.targets import process, ready
+from jissoku.targets import process, ready, response
 from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.placeholders import fill
 from jissoku.targets.prepare import PreparedTarget, prepare
@@ -97,20 +96,14 @@ def count_arm(
         with process.start(prepared, placement) as running:
             ready.wait_until_ready(running, workload)
             assert running.pid is not None, "what is counted is started by us"
-            return counters.count_requests(running.pid, _asked(running.address, workload))
-    except RequestFailed as error:
+            target = RequestTarget(
+                connect=running.address.connect,
+                request=response.request(running.address, workload),
+                method=workload.method,
+            )
+            return counters.count_requests(running.pid, target)
+    except ProbeError as error:
         raise TargetError(str(error)) from error
-
-
-def _asked(address: Address, workload: Workload) -> RequestSpec:
-    closing = (("Connection", "close"),) if workload.connection_mode is ConnectionMode.CLOSE else ()
-    return RequestSpec(
-        address=address.socket or (address.host, address.port),
-        target=workload.path,
-        fields=(*workload.headers, *closing),
-        method=workload.method,
-        body=workload.body,
-    )
 
 
 def count_arms(

@@ -21,7 +21,7 @@ from jissoku.observe.probes.client import ProbeError, RequestTarget
 from jissoku.system import cores, processes
 from jissoku.system.address import free_port
 from jissoku.system.interruption import Interrupted, Interruption
-from jissoku.system.listener_pid import listener_pid
+from jissoku.system.sockets import listener_pid
 from jissoku.targets import process, ready, response
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import LaunchOptions, RunningTarget

@@ -27,7 +27,7 @@ from jissoku.observe.capacity import Objective
 from jissoku.observe.loadgen import LoadgenError, LoadSpec
 from jissoku.system.address import free_port
 from jissoku.system.interruption import Interruption
-from jissoku.system.listener_pid import listener_pid
+from jissoku.system.sockets import listener_pid
 from jissoku.system.quiet_cores import QuietCores
 from jissoku.targets import contract, process, ready, response
 from jissoku.targets.prepare import PreparedTarget

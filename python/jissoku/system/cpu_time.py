@@ -1,15 +1,8 @@
-"""What the processes of a load generator have run so far, to the nanosecond."""
+"""CPU time of some processes, to the nanosecond."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-# Of proc_pid_stat(5), counted from its third field on.
-USER, SYSTEM = 11, 12
-
-# All processes that a first one has started, itself included.
-Family = Callable[[int], set[int]]
+from jissoku.system.processes import PROC, cpu_ns, read_stat
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +35,15 @@ class CpuTime:
 
 
 def cpu_time(pids: set[int]) -> CpuTime:
-    """Reads the counters of processes; one that has gone has none."""
+    """Reads the counters of processes; one that has ended has none."""
     run_ns: dict[int, int] = {}
     user = system = 0
     for pid in pids:
         try:
-            run_ns[pid] = _run_ns(pid)
-            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+            stat, used_ns = read_stat(PROC / str(pid)), cpu_ns(pid)
         except OSError:
             continue
-        fields = stat[stat.rindex(")") + 2 :].split()
-        user += int(fields[USER])
-        system += int(fields[SYSTEM])
+        run_ns[pid] = used_ns
+        user += stat.user_ticks
+        system += stat.system_ticks
     return CpuTime(run_ns, user, system)
-
-
-def _run_ns(pid: int) -> int:
-    """CPU time of all threads of a process, those included that have ended.
-
-    It is the sum of what schedstat tells of each thread. The number of the clock is made of the
-    process's own as in clock_getcpuclockid(3), which Python does not offer.
-    """
-    return time.clock_gettime_ns((~pid << 3) | 2)

@@ -3,16 +3,12 @@
 What a target has done by them costs as much as what it does itself, and no process is charged.
 """
 
-import time
 from collections.abc import Mapping
-from pathlib import Path
 
-# Whose children all of them are; in a container the number may be another process's.
-PARENT = 2
+from jissoku.system import processes
+from jissoku.system.processes import KERNEL_THREADS_PARENT, PROC
+
 PARENT_NAME = "kthreadd"
-
-# A process's clock (clock_getcpuclockid(3)); the C library has the name for it, Python has not.
-CPU_CLOCK = 2
 
 
 def cpu_ns() -> dict[int, int]:
@@ -31,7 +27,7 @@ def spent_ns(before: Mapping[int, int], after: Mapping[int, int]) -> int | None:
 
 
 def _threads() -> list[int]:
-    folder = Path(f"/proc/{PARENT}/task/{PARENT}")
+    folder = PROC / str(KERNEL_THREADS_PARENT) / "task" / str(KERNEL_THREADS_PARENT)
     try:
         if (folder / "comm").read_text().strip() != PARENT_NAME:
             return []
@@ -42,6 +38,6 @@ def _threads() -> list[int]:
 
 def _used(pid: int) -> int | None:
     try:
-        return time.clock_gettime_ns((~pid << 3) | CPU_CLOCK)
+        return processes.cpu_ns(pid)
     except OSError:
-        return None  # It ended while we were looking.
+        return None  # It has ended.

@@ -1,35 +1,118 @@
-"""The processes of one target, and the memory they hold."""
+"""Processes as /proc shows them, and which of them belong to a target.
+
+`process_tree` is the one answer to what is measured of a target: its CPU time, memory, threads and
+system calls. The load generator's `--watch` applies the same rule in Rust. What must be ended with
+a target is more than that: see `process_session`.
+"""
 
 import resource
+import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+PROC = Path("/proc")
 PAGE_SIZE = resource.getpagesize()
 
-# Of proc_pid_stat(5), counted from its third field on: the second, a name, may hold anything.
-PARENT, SESSION, FAULTS, USER, SYSTEM, CORE = 1, 3, 9, 11, 12, 36
+# The unit of /proc/stat and /proc/PID/stat, whatever the kernel's own tick is (proc(5), USER_HZ).
+TICK_NS = 10_000_000
 
-Stat = list[str]
+# The parent of every kernel thread; in a container the number may be another process's.
+KERNEL_THREADS_PARENT = 2
+
+# The number of a process's clock is made of its own as in clock_getcpuclockid(3), which Python does
+# not offer.
+CPU_CLOCK = 2
+
+EXITED_STATES = "ZX"
 
 
-def all_processes() -> dict[int, Stat]:
-    """Every process of the machine, each with its /proc/PID/stat from the third field on."""
-    found: dict[int, Stat] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessStat:
+    """What /proc/PID/stat says of a process or thread (proc_pid_stat(5)).
+
+    Attributes:
+        user_ticks: In units of `TICK_NS`, as are all times here.
+        children_user_ticks: Of children that have ended and were waited for.
+        start_ticks: When it was started, since boot.
+        core: The core it last ran on.
+    """
+
+    state: str = "S"
+    parent: int = 0
+    session: int = 0
+    major_faults: int = 0
+    user_ticks: int = 0
+    system_ticks: int = 0
+    children_user_ticks: int = 0
+    children_system_ticks: int = 0
+    start_ticks: int = 0
+    core: int = 0
+
+    @property
+    def cpu_ticks(self) -> int:
+        """In user code and in the kernel together."""
+        return self.user_ticks + self.system_ticks
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether only its exit code is left."""
+        return self.state in EXITED_STATES
+
+
+Processes = Mapping[int, ProcessStat]
+
+
+def read_stat(folder: Path) -> ProcessStat:
+    """Reads the `stat` file of a process's or thread's folder in /proc.
+
+    Raises:
+        OSError: It has ended.
+    """
+    text = (folder / "stat").read_text(errors="replace")
+    # The program's name may hold spaces and parentheses; what follows the last one does not.
+    fields = text.rpartition(")")[2].split()
+    return ProcessStat(
+        state=fields[0],
+        parent=int(fields[1]),
+        session=int(fields[3]),
+        major_faults=int(fields[9]),
+        user_ticks=int(fields[11]),
+        system_ticks=int(fields[12]),
+        children_user_ticks=int(fields[13]),
+        children_system_ticks=int(fields[14]),
+        start_ticks=int(fields[19]),
+        core=int(fields[36]),
+    )
+
+
+def all_processes() -> dict[int, ProcessStat]:
+    """Every process of the machine, by its id."""
+    found: dict[int, ProcessStat] = {}
+    for folder in PROC.glob("[0-9]*"):
         try:
-            text = path.read_text()
+            found[int(folder.name)] = read_stat(folder)
         except OSError:
-            continue  # It ended while we were looking.
-        found[int(path.parent.name)] = text[text.rindex(")") + 2 :].split()
+            continue  # It ended while the folder was read.
     return found
 
 
-def process_tree(root: int, processes: Mapping[int, Stat]) -> set[int]:
-    """A target's processes: `root`, the session that it leads, and all their descendants.
+def process_tree(root: int | None, processes: Processes | None = None) -> set[int]:
+    """A target's processes: `root`, the session that it leads, and the descendants of both.
 
-    The load generator counts the same processes.
+    Args:
+        root: The target's first process; None, of a server elsewhere, has no processes.
+        processes: As `all_processes` returned them; read now if not given.
     """
-    return {pid for pid in processes if _belongs(pid, root, processes)}
+    if root is None:
+        return set()
+    known = all_processes() if processes is None else processes
+    return {pid for pid in known if _belongs(pid, root, known)}
+
+
+def is_kernel_thread(pid: int, stat: ProcessStat) -> bool:
+    """Whether a process is one of the kernel's own threads, or the parent of all of them."""
+    return KERNEL_THREADS_PARENT in {pid, stat.parent}
 
 
 def rss_bytes(pids: Iterable[int]) -> int:
@@ -37,17 +120,42 @@ def rss_bytes(pids: Iterable[int]) -> int:
     pages = 0
     for pid in pids:
         try:
-            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+            pages += int((PROC / str(pid) / "statm").read_text().split()[1])
         except OSError:
             continue  # It ended, and holds nothing.
     return pages * PAGE_SIZE
 
 
-def _belongs(pid: int, root: int, processes: Mapping[int, Stat]) -> bool:
+def cpu_ns(pid: int) -> int:
+    """CPU time of all threads of a process, ended ones included, in nanoseconds.
+
+    Raises:
+        OSError: It has ended.
+    """
+    return time.clock_gettime_ns((~pid << 3) | CPU_CLOCK)
+
+
+def start_ticks(pid: int) -> int:
+    """When a process was started, in ticks since boot; 0 if it has ended."""
+    try:
+        return read_stat(PROC / str(pid)).start_ticks
+    except OSError:
+        return 0
+
+
+def environment(pid: int) -> list[bytes]:
+    """The entries `NAME=value` that a process was started with; none if it is another user's."""
+    try:
+        return (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _belongs(pid: int, root: int, processes: Processes) -> bool:
     seen: set[int] = set()
     while pid in processes and pid not in seen:
-        if root in {pid, int(processes[pid][SESSION])}:
+        if root in {pid, processes[pid].session}:
             return True
         seen.add(pid)
-        pid = int(processes[pid][PARENT])
+        pid = processes[pid].parent
     return False

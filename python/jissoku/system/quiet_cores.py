@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from pathlib import Path
+
+from jissoku.system.core_times import STAT, core_times
 
 # Of the cores' time over one span. With a tick of 10 ms a span has 10 ticks for each core, so on
 # one core no tick may be busy.
@@ -13,10 +14,6 @@ SPAN_S = 0.1
 # else works all the time, waiting again before every start would only double the campaign's length.
 LIMIT_S = 10.0
 LIMIT_AFTER_FAILURE_S = 0.5
-
-# Fields of a core's row in /proc/stat (proc(5)), counted from the one after its name.
-USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ = range(7)
-BUSY = (USER, NICE, SYSTEM, IRQ, SOFTIRQ)
 
 
 class QuietCores:
@@ -60,9 +57,10 @@ def idle_fraction(before: str, after: str, cores: Collection[int]) -> float:
 
     Steal time is excluded.
     """
-    start, end = _rows(before), _rows(after)
-    idle = sum(end[core][f] - start[core][f] for core in cores for f in (IDLE, IOWAIT))
-    busy = sum(end[core][f] - start[core][f] for core in cores for f in BUSY)
+    start, end = core_times(before), core_times(after)
+    idle = sum(end[core].idle - start[core].idle for core in cores)
+    idle += sum(end[core].iowait - start[core].iowait for core in cores)
+    busy = sum(end[core].busy - start[core].busy for core in cores)
     # The kernel's count of iowait may go down (proc(5)); and a span may hold nothing but steal.
     return max(0, idle) / (max(0, idle) + busy) if busy else 1.0
 
@@ -71,10 +69,5 @@ def _readings(limit_s: float, give_up: Callable[[], bool]) -> Iterator[str]:
     """Texts of /proc/stat, one span apart, until the limit is reached."""
     start = time.monotonic()
     while time.monotonic() - start < limit_s and not give_up():
-        yield Path("/proc/stat").read_text()
+        yield STAT.read_text()
         time.sleep(SPAN_S)
-
-
-def _rows(text: str) -> dict[int, list[int]]:
-    rows = (line.split() for line in text.splitlines() if line.startswith("cpu"))
-    return {int(row[0][3:]): list(map(int, row[1:])) for row in rows if row[0] != "cpu"}

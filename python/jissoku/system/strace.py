@@ -1,87 +1,129 @@
-"""`strace -c` beside processes that run: which system calls they make, and how many.
+"""strace(1) beside processes that run: attached to all their threads, and let go of again.
 
-Watching every call slows a process several times over, so nothing is timed meanwhile.
+Watching every call slows a process several times over, so nothing is timed meanwhile. What it
+writes is read by `strace_output`.
 """
 
-import re
+import os
 import select
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic_ns
 
+from jissoku.errors import JissokuError
+from jissoku.system.processes import PROC
+
+# Options: a table of counts by name, or a line for each call with the paths of its descriptors.
+COUNTS = ("-c",)
+CALLS = ("-y", "-a", "1", "-s", "48")
+
 ATTACH_LIMIT_NS = 10_000_000_000
 DETACH_LIMIT_S = 10.0
+POLL_MS = 5
 
-MISSING = "strace is not installed, so no system call was counted: sudo apt-get install strace"
+MISSING = "strace is not installed"
+INSTALL = "sudo apt-get install strace"
 
-# A row of `strace -c`: % time, seconds, usecs/call, calls, errors (or nothing), name.
-ROW = re.compile(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?([a-z_]\w*)$")
+
+class StraceError(JissokuError):
+    """Nothing can be watched; the message says why.
+
+    Attributes:
+        hint: What would help.
+    """
+
+    def __init__(self, message: str, hint: str) -> None:
+        """Keeps what would help beside what happened."""
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(slots=True)
+class StraceText:
+    """What strace wrote; empty until it has let go of the processes."""
+
+    text: str = ""
 
 
 def missing_reason() -> str:
     """Why nothing can be watched here; empty if it can, for all that is known beforehand."""
-    return "" if shutil.which("strace") else MISSING
+    if shutil.which("strace"):
+        return ""
+    return f"{MISSING}, so no system call was counted: {INSTALL}"
 
 
-def calls(table: str) -> dict[str, int]:
-    """Reads the table that `strace -c` writes: calls by name."""
-    rows = (ROW.match(line) for line in table.splitlines())
-    return {row[2]: int(row[1]) for row in rows if row and row[2] != "total"}
+@contextmanager
+def traced(pids: Iterable[int], options: Sequence[str]) -> Iterator[StraceText]:
+    """Watches some processes, all their threads, and what they start meanwhile.
 
+    Args:
+        pids: Those that run already.
+        options: `COUNTS` or `CALLS`.
 
-class Trace:
-    """strace beside some processes and all that they start, from attaching to detaching."""
-
-    def __init__(self, pids: Iterable[int]) -> None:
-        """Begins to attach, where strace is installed."""
-        pids = sorted(pids)
-        self._wanted = len(pids)
-        self._process: subprocess.Popen[bytes] | None = None
-        program = shutil.which("strace")
-        if program is None:
-            return
-        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        self._table = Path(self._folder.name) / "table"
+    Raises:
+        StraceError: There is no strace, or it may not attach.
+    """
+    program = shutil.which("strace")
+    if program is None:
+        raise StraceError(MISSING, INSTALL)
+    pids = sorted(pids)
+    found = StraceText()
+    with tempfile.TemporaryDirectory(prefix="jissoku-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder) / "strace"
         attach = [word for pid in pids for word in ("-p", str(pid))]
-        self._process = subprocess.Popen(  # unbuffered, since select knows of no buffer
-            [program, "-f", "-c", "-o", str(self._table), *attach],
+        # Quiet, since nobody reads its messages while processes come and go.
+        with subprocess.Popen(
+            [program, "-f", "-q", *options, "-o", str(path), *attach],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            bufsize=0,
-        )
+        ) as tracer:
+            try:
+                _wait_attached(tracer, pids)
+                yield found
+            finally:
+                tracer.send_signal(signal.SIGINT)
+                try:
+                    tracer.communicate(timeout=DETACH_LIMIT_S)
+                except subprocess.TimeoutExpired:
+                    tracer.kill()
+        found.text = path.read_text(errors="replace") if path.exists() else ""
 
-    def attached(self) -> str:
-        """Waits until every process is watched; the reason why not, or nothing."""
-        if self._process is None:
-            return MISSING
-        stderr = self._process.stderr
-        assert stderr is not None, "it is a pipe"
-        said, deadline = b"", monotonic_ns() + ATTACH_LIMIT_NS
-        while said.count(b" attached") < self._wanted:
-            rest_s = (deadline - monotonic_ns()) / 1e9
-            if rest_s <= 0 or not select.select([stderr], [], [], rest_s)[0]:
-                return f"strace did not attach within {ATTACH_LIMIT_NS / 1e9:g} s"
-            piece = stderr.read(4096)
-            if not piece:
-                return f"strace cannot watch: {said.decode(errors='replace').strip()}"
-            said += piece
-        return ""
 
-    def ended(self) -> dict[str, int]:
-        """Lets go of the processes, and returns their calls by name."""
-        if self._process is None:
-            return {}
-        self._process.send_signal(signal.SIGINT)
-        try:
-            self._process.communicate(timeout=DETACH_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
-        with self._folder:
-            text = self._table.read_text(errors="replace") if self._table.exists() else ""
-        return calls(text)
+def _wait_attached(tracer: subprocess.Popen[bytes], pids: Sequence[int]) -> None:
+    """Waits until every thread is watched."""
+    deadline = monotonic_ns() + ATTACH_LIMIT_NS
+    assert tracer.stderr is not None, "it is a pipe"
+    ends = select.poll()
+    handle = os.pidfd_open(tracer.pid)
+    try:
+        ends.register(handle, select.POLLIN)
+        while not _is_attached(tracer.pid, pids):
+            if ends.poll(POLL_MS):
+                lines = tracer.stderr.read().decode(errors="replace").strip().splitlines()
+                raise StraceError(
+                    f"strace cannot attach: {lines[-1] if lines else 'it ended'}",
+                    "run as the target's user or root, with kernel.yama.ptrace_scope=0",
+                )
+            if monotonic_ns() > deadline:
+                raise StraceError("strace did not attach in time", "run it again")
+    finally:
+        os.close(handle)
+
+
+def _is_attached(tracer: int, pids: Sequence[int]) -> bool:
+    for pid in pids:
+        for status in (PROC / str(pid) / "task").glob("*/status"):
+            try:
+                text = status.read_text()
+            except OSError:
+                continue  # It ended meanwhile.
+            if f"\nTracerPid:\t{tracer}\n" not in text:
+                return False
+    return True

@@ -1,9 +1,12 @@
-"""What `strace -f -y` wrote, read: calls with their thread, their text and their result."""
+"""What strace wrote, read: a table of counts, or calls with their thread, text and result."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+# A row of `strace -c`: % time, seconds, usecs/call, calls, errors (or nothing), name.
+ROW = re.compile(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?([a-z_]\w*)$")
 
 # strace fills process ids up to five characters.
 WHOLE = re.compile(r"(\d+) +(\w+)\((.*)\) += (\S+)(.*)")
@@ -46,6 +49,12 @@ class Call:
     def has_failed(self) -> bool:
         """Whether its result is an error."""
         return self.result.startswith("-")
+
+
+def counts_by_name(table: str) -> dict[str, int]:
+    """Reads the table of `strace -c`: calls by name."""
+    rows = (ROW.match(line) for line in table.splitlines())
+    return {row[2]: int(row[1]) for row in rows if row and row[2] != "total"}
 
 
 def calls(lines: Iterable[str]) -> Iterator[Call]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jissoku.model.observed import ProcessInfo, ThreadUsage
-from jissoku.system.processes import CORE
+from jissoku.system.processes import PROC, read_stat
 
 # Fields of /proc/PID/task/TID/schedstat (proc_pid_schedstat): on a core, ready for one.
 RAN, WAITED = 0, 1
@@ -14,7 +14,7 @@ def thread_usage(pids: Iterable[int]) -> tuple[ThreadUsage, ...]:
     """Every thread there is, with its counters since it began."""
     found = []
     for pid in sorted(pids):
-        for task in sorted(Path(f"/proc/{pid}/task").glob("[0-9]*")):
+        for task in sorted((PROC / str(pid) / "task").glob("[0-9]*")):
             try:
                 found.append(_thread(pid, task))
             except OSError:
@@ -32,7 +32,7 @@ def process_infos(pids: Iterable[int]) -> tuple[ProcessInfo, ...]:
     """What each process runs."""
     found = []
     for pid in sorted(pids):
-        folder = Path(f"/proc/{pid}")
+        folder = PROC / str(pid)
         try:
             executable = str((folder / "exe").readlink())
             words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
@@ -53,7 +53,6 @@ def process_infos(pids: Iterable[int]) -> tuple[ProcessInfo, ...]:
 
 
 def _thread(pid: int, task: Path) -> ThreadUsage:
-    stat = (task / "stat").read_text()
     times = (task / "schedstat").read_text().split()
     rows = (line.partition(":") for line in (task / "status").read_text().splitlines())
     status = {name: value.strip() for name, _, value in rows}
@@ -65,7 +64,7 @@ def _thread(pid: int, task: Path) -> ThreadUsage:
         wait_ns=int(times[WAITED]),
         switches_voluntary=int(status["voluntary_ctxt_switches"]),
         switches_involuntary=int(status["nonvoluntary_ctxt_switches"]),
-        core=int(stat[stat.rindex(")") + 2 :].split()[CORE]),
+        core=read_stat(task).core,
     )
 
 

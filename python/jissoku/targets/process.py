@@ -18,7 +18,8 @@ from jissoku.errors import TargetError
 from jissoku.model import StartCommand
 from jissoku.system import oom
 from jissoku.system.address import Address
-from jissoku.system.process_session import ProcessSession, start_ticks
+from jissoku.system.process_session import ProcessSession
+from jissoku.system.processes import start_ticks
 from jissoku.targets.build_paths import search_path
 from jissoku.targets.placeholders import fill, fill_text
 from jissoku.targets.prepare import PreparedTarget

@@ -9,7 +9,8 @@ from jissoku.model.observed import LoadObservation
 from jissoku.observe import loadgen
 from jissoku.observe.loadgen import LoadgenError, LoadSpec
 from jissoku.observe.probes.client import ProbeError
-from jissoku.system import processes, threads
+from jissoku.system import threads
+from jissoku.system.processes import process_tree
 
 Started = Callable[[subprocess.Popen[str]], object]
 
@@ -21,14 +22,14 @@ def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> 
         ProbeError: No answer could be counted.
     """
     root = spec.roots[0]
-    pids = processes.process_tree(root, processes.all_processes()) if root is not None else set()
+    pids = process_tree(root)
     before, began = threads.thread_usage(pids), monotonic_ns()
     try:
         measurements, conditions = loadgen.run_load(spec, cores, started=started)
     except LoadgenError as error:
         raise ProbeError(f"the load generator measured nothing: {error}") from error
     span_ns = monotonic_ns() - began
-    pids = processes.process_tree(root, processes.all_processes()) if root is not None else set()
+    pids = process_tree(root)
     measurement = measurements[0]
     return LoadObservation(
         connections=spec.workload.connections,

@@ -3,7 +3,7 @@ import socket
 from pathlib import Path
 
 from jissoku.system.address import Address
-from jissoku.system.listener_pid import listener_pid
+from jissoku.system.sockets import listener_pid
 
 
 def test_a_listener_of_ours_is_found() -> None:

@@ -1,0 +1,76 @@
+"""Who listens where: the sockets of an address and of a process, and the process behind both."""
+
+import ipaddress
+import os
+from collections.abc import Iterator
+
+from jissoku.system.address import Address
+from jissoku.system.processes import PROC, Processes, all_processes
+
+LISTEN = "0A"  # TCP state in /proc/net/tcp
+
+
+def listener_pid(address: Address) -> int | None:
+    """The process that listens at an address of this machine; of several, the parent of the others.
+
+    Returns:
+        None when it listens elsewhere, or its processes are not visible.
+    """
+    if not address.socket and not _is_here(address.host):
+        return None
+    sockets = listening_sockets(address)
+    processes = all_processes()
+    pids = {pid for pid in processes if sockets and sockets & sockets_of(pid)}
+    eldest = [pid for pid in pids if not pids & _ancestors(pid, processes)]
+    return eldest[0] if len(eldest) == 1 else None
+
+
+def listening_sockets(address: Address) -> set[str]:
+    """The sockets that listen at an address, as /proc/PID/fd names them."""
+    if address.socket:
+        return {f"socket:[{row[6]}]" for row in _table("unix") if row[-1] == address.socket}
+    return {
+        f"socket:[{row[9]}]"
+        for table in ("tcp", "tcp6")
+        for row in _table(table)
+        if row[3] == LISTEN and int(row[1].rpartition(":")[2], 16) == address.port
+    }
+
+
+def sockets_of(pid: int) -> set[str]:
+    """The open sockets of a process, as /proc/PID/fd names them; none of another user's process."""
+    folder = PROC / str(pid) / "fd"
+    found: set[str] = set()
+    try:
+        entries = os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return found
+    for entry in entries:
+        try:
+            found.add(str((folder / entry).readlink()))
+        except OSError:
+            continue  # It was closed just now.
+    return {name for name in found if name.startswith("socket:")}
+
+
+def _table(name: str) -> Iterator[list[str]]:
+    try:
+        lines = (PROC / "net" / name).read_text().splitlines()[1:]
+    except OSError:
+        return
+    yield from (line.split() for line in lines)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _ancestors(pid: int, processes: Processes) -> set[int]:
+    found: set[int] = set()
+    while pid in processes and processes[pid].parent not in found:
+        pid = processes[pid].parent
+        found.add(pid)
+    return found

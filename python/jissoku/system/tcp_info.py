@@ -1,0 +1,41 @@
+"""What the kernel counts of one TCP connection (tcp(7), TCP_INFO)."""
+
+import socket
+import struct
+from dataclasses import dataclass
+
+# Offsets into struct tcp_info of linux/tcp.h, and the length of a kernel's that has all of them:
+# 4.6 and later.
+ADVMSS_AT = 84
+BYTES_RECEIVED_AT = 128
+DATA_SEGS_IN_AT = 152
+SIZE = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpInfo:
+    """Counters of one connection.
+
+    Attributes:
+        segment_bytes: The most that a segment may carry to this end.
+        bytes_received: Since the connection was made.
+        data_segments_received: Segments with data, since the connection was made.
+    """
+
+    segment_bytes: int
+    bytes_received: int
+    data_segments_received: int
+
+
+def tcp_info(connection: socket.socket) -> TcpInfo | None:
+    """Reads the counters; None over a Unix socket, and from a kernel that has not all of them."""
+    if connection.family == socket.AF_UNIX:
+        return None
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SIZE)
+    if len(info) < SIZE:
+        return None
+    return TcpInfo(
+        segment_bytes=struct.unpack_from("=I", info, ADVMSS_AT)[0],
+        bytes_received=struct.unpack_from("=Q", info, BYTES_RECEIVED_AT)[0],
+        data_segments_received=struct.unpack_from("=I", info, DATA_SEGS_IN_AT)[0],
+    )

@@ -1,0 +1,71 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from jissoku.system.processes import (
+    PROC,
+    ProcessStat,
+    all_processes,
+    process_tree,
+    read_stat,
+    start_ticks,
+)
+
+# A child in a session of its own, its child, and one that was started by the first again.
+FAMILY = """
+import os, sys
+def child(leads):
+    read, write = os.pipe()
+    if not os.fork():
+        if leads: os.setsid()
+        print(os.getpid(), flush=True)
+        if leads: child(False)
+        sys.stdin.read()
+        os._exit(0)
+    os.wait()
+child(True)
+"""
+
+
+def test_a_target_is_its_first_process_its_session_and_their_descendants() -> None:
+    table = {
+        1: ProcessStat(),
+        7: ProcessStat(parent=1, session=7),
+        8: ProcessStat(parent=7, session=8),
+        9: ProcessStat(parent=8, session=8),
+        10: ProcessStat(parent=1, session=7),
+        11: ProcessStat(parent=1, session=1),
+        12: ProcessStat(parent=10, session=12),
+    }
+    assert process_tree(7, table) == {7, 8, 9, 10, 12}
+    assert process_tree(8, table) == {8, 9}
+    assert process_tree(99, table) == process_tree(None, table) == set()
+
+
+def test_parents_that_go_round_in_a_circle_end_the_search() -> None:
+    table = {3: ProcessStat(parent=4), 4: ProcessStat(parent=3)}
+    assert process_tree(7, table) == set()
+
+
+def test_a_child_that_leads_a_session_is_found_with_its_own_children() -> None:
+    command = [sys.executable, "-c", FAMILY]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        pids = {process.pid, *(int(process.stdout.readline()) for _ in range(2))}
+        try:
+            assert process_tree(process.pid) == pids
+            assert os.getpid() not in process_tree(process.pid)
+            assert pids < process_tree(os.getpid())
+        finally:
+            process.communicate()
+
+
+def test_a_process_that_has_ended_is_no_process() -> None:
+    with subprocess.Popen(["/bin/true"]) as process:
+        assert read_stat(PROC / str(process.pid)).start_ticks > 0
+    assert process.pid not in all_processes()
+    assert start_ticks(process.pid) == 0
+    with pytest.raises(OSError, match="No such file"):
+        read_stat(PROC / str(process.pid))
