@@ -12,7 +12,6 @@ from jissoku.model import (
     CoreAssignment,
     CounterReadings,
     Recipe,
-    Transport,
     UnavailableTarget,
     Workload,
 )
@@ -22,13 +21,12 @@ from jissoku.observe.probes.client import ProbeError, RequestTarget
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.stats.inequality import BENCHMARK, Quantity, parse
-from jissoku.system.address import free_port
 from jissoku.system.cores import pin_process
-from jissoku.targets import process, ready, response
+from jissoku.targets import response
 from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.launch import Launcher
 from jissoku.targets.placeholders import fill
 from jissoku.targets.prepare import PreparedTarget, prepare
-from jissoku.targets.process import LaunchOptions
 from jissoku.targets.redact import redact
 
 # The bench that needs no program: what the machine itself costs.
@@ -79,22 +77,14 @@ def count_arm(
     calls are counted at their most.
 
     Raises:
-        TargetError: It does not start or does not answer.
+        TargetError: It does not start, does not answer, or gives another answer.
     """
     if workload.pipeline > 1:
         reason = "requests in a pipeline cannot be counted one by one"
         return CounterReadings(requests=0, syscalls_reason=reason)
-    on_unix = workload.transport is Transport.UNIX or not prepared.listen.tcp
-    rng = random.Random(seed)
-    placement = LaunchOptions(
-        port=None if on_unix else free_port(rng),
-        cores=cores.server,
-        workers=len(cores.server),
-        seed=rng.getrandbits(31),
-    )
+    launcher = Launcher(cores=cores.server, rng=random.Random(seed))
     try:
-        with process.start(prepared, placement) as running:
-            ready.wait_until_ready(running, workload)
+        with launcher.verified(prepared, workload) as running:
             assert running.pid is not None, "what is counted is started by us"
             target = RequestTarget(
                 connect=running.address.connect,
