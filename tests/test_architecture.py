@@ -22,6 +22,7 @@ CRATE_MAY_USE = {
     "jissoku-os": set[str](),
     "jissoku-http": set[str](),
     "jissoku-server": {"jissoku-os", "jissoku-http"},
+    "jissoku-fixtures": {"jissoku-os", "jissoku-http", "jissoku-server"},
     "jissoku-load": {
         "jissoku-os"
     },  # never jissoku-http: the load generator shares nothing with a runner
@@ -32,6 +33,7 @@ CRATE_MAY_USE = {
     "jissoku-cli": {
         "jissoku-os",
         "jissoku-server",
+        "jissoku-fixtures",
         "jissoku-load",
         "jissoku-floor",
         "jissoku-oracle",
