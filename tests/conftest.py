@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from jissoku import cli
-from jissoku.system import quiet_cores
-from jissoku.system.measurement_lock import PATH_VARIABLE
+from jissoku.observe import quiet_cores
+from jissoku.observe.measurement_lock import PATH_VARIABLE
 
 # A process of its own has ended by then, on a machine that has much else to do.
 LIMIT_S = 240

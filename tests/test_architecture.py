@@ -7,8 +7,7 @@ failure message says what to do instead.
 import ast
 import re
 import tomllib
-from collections.abc import Collection, Iterator
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ CRATE_MAY_USE = {
     "jissoku-os": set[str](),
     "jissoku-http": set[str](),
     "jissoku-server": {"jissoku-os", "jissoku-http"},
+    "jissoku-fixtures": {"jissoku-os", "jissoku-http", "jissoku-server"},
     "jissoku-load": {
         "jissoku-os"
     },  # never jissoku-http: the load generator shares nothing with a runner
@@ -32,6 +32,7 @@ CRATE_MAY_USE = {
     "jissoku-cli": {
         "jissoku-os",
         "jissoku-server",
+        "jissoku-fixtures",
         "jissoku-load",
         "jissoku-floor",
         "jissoku-oracle",
@@ -69,15 +70,13 @@ STAGES = {
     "report",
 }
 EVERYONE_MAY_USE = {"model", "errors"}
-PURE_STAGES = {"model", "design", "stats", "explain", "report"}
-
-# The operating system is there for every stage that does I/O.
 MAY_ALSO_USE = {
-    **{stage: {"system"} for stage in STAGES - PURE_STAGES},
-    "cli": STAGES | {"pipeline", "system", "_native"},
-    "pipeline": STAGES | {"system"},  # not _native: ours is started like any stranger's
+    "cli": STAGES | {"pipeline", "_native"},
+    "pipeline": STAGES | {"interruption"},  # not _native: ours is started like any stranger's
     "__main__": {"cli"},
 }
+
+PURE_STAGES = {"model", "design", "stats", "explain", "report"}
 IMPURE = {"asyncio", "multiprocessing", "os", "signal", "socket", "subprocess", "threading", "time"}
 
 
@@ -121,32 +120,6 @@ def test_stages_do_not_know_each_other(path: Path) -> None:
             assert stage in allowed, (
                 f"{me} imports {stage}: pass the value through model and let pipeline carry it"
             )
-
-
-def test_no_module_imports_itself_by_way_of_others() -> None:
-    """Of imports at the top of a file; one inside a function defers a slow import."""
-    places = {
-        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in modules()
-    }
-    places = {name.removesuffix(".__init__"): path for name, path in places.items()}
-    graph = {name: imported_modules(path, places) - {name} for name, path in places.items()}
-    try:
-        list(TopologicalSorter(graph).static_order())
-    except CycleError as error:
-        pytest.fail(f"these modules import each other: {' <- '.join(error.args[1])}")
-
-
-def imported_modules(path: Path, places: Collection[str]) -> set[str]:
-    """The package's modules that a module imports when it is loaded itself."""
-    found = set()
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                name = f"{node.module}.{alias.name}"
-                found.add(name if name in places else node.module)
-    return found & set(places)
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))

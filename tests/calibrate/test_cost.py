@@ -18,13 +18,13 @@ from jissoku.calibrate.cost import (
     ToolPair,
     read_cells,
 )
+from jissoku.calibrate.cpu_time import CpuTime, cpu_time
 from jissoku.calibrate.oracle_stats import ENTRY, Entries
 from jissoku.calibrate.paired_runs import invalid_reason
 from jissoku.calibrate.share import Share, Window, share
 from jissoku.cli import exit_codes
 from jissoku.cli.cost import calls_table, code, sentence, table
 from jissoku.pipeline.cost import cost_result, overall
-from jissoku.system.cpu_time import CpuTime, cpu_time
 
 TOOLS = read_tools()
 CELLS = read_cells()

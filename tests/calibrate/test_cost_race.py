@@ -8,8 +8,8 @@ import pytest
 from jissoku.calibrate import find_tool, read_tools
 from jissoku.calibrate.cost import CostRecord, SyscallCounts, ToolPair, read_cells
 from jissoku.errors import InputError
+from jissoku.observe import cores
 from jissoku.pipeline.cost import CostPlan, measure
-from jissoku.system import cores
 from jissoku.targets.build_paths import default_cache
 
 pytestmark = pytest.mark.race

@@ -4,10 +4,16 @@ import sys
 
 import pytest
 
-from jissoku.calibrate import foreign_cpu
-from jissoku.calibrate.foreign_cpu import ForeignCpuMonitor, others_ticks, steal_ticks
-from jissoku.system.core_times import core_times
-from jissoku.system.processes import ProcessStat, all_processes
+from jissoku.calibrate.foreign_cpu import (
+    CORE,
+    PARENT,
+    SYSTEM,
+    USER,
+    ForeignCpuMonitor,
+    others_ticks,
+    steal_ticks,
+)
+from jissoku.observe.processes import all_processes
 
 TEXT = """cpu  10 0 10 100 5 0 0 0 0 0
 cpu0 1000 100 200 9999 777 10 20 70 300 0
@@ -18,21 +24,17 @@ intr 1 2 3
 US = 100
 
 
-def process(parent: int, ran: tuple[int, int, int, int], core: int = 0) -> ProcessStat:
-    return ProcessStat(
-        parent=parent,
-        core=core,
-        user_ticks=ran[0],
-        system_ticks=ran[1],
-        children_user_ticks=ran[2],
-        children_system_ticks=ran[3],
-    )
+def process(parent: int, ran: tuple[int, int, int, int], core: int = 0) -> list[str]:
+    stat = ["0"] * 50
+    stat[PARENT], stat[CORE] = str(parent), str(core)
+    stat[11:15] = map(str, ran)
+    return stat
 
 
 def test_what_the_host_took_is_others() -> None:
-    assert steal_ticks(core_times(TEXT), (0,)) == 70
-    assert steal_ticks(core_times(TEXT), (0, 1)) == 75
-    assert steal_ticks(core_times(TEXT), (7,)) == 0
+    assert steal_ticks(TEXT, (0,)) == 70
+    assert steal_ticks(TEXT, (0, 1)) == 75
+    assert steal_ticks(TEXT, (7,)) == 0
 
 
 def test_ours_and_the_kernels_are_not_others() -> None:
@@ -61,7 +63,7 @@ def test_our_own_children_are_ours() -> None:
     try:
         table = all_processes()
         family = {pid: table[pid] for pid in (os.getpid(), child.pid)}
-        ran = table[os.getpid()].cpu_ticks
+        ran = sum(int(table[os.getpid()][field]) for field in (USER, SYSTEM))
         assert others_ticks(family, os.getpid(), cores) == ran
         assert others_ticks(family, child.pid, cores) >= ran
     finally:
@@ -70,10 +72,9 @@ def test_our_own_children_are_ours() -> None:
 
 @pytest.mark.parametrize(("others", "is_seen"), [(1000, True), (0, False)])
 def test_what_others_ran_meanwhile_is_a_part_of_the_cores_time(
-    others: int, *, is_seen: bool, monkeypatch: pytest.MonkeyPatch
+    others: int, *, is_seen: bool
 ) -> None:
     # No core of the machine has this number, so that what its host takes is left out.
     tables = iter([{1: process(0, (0, ran, 0, 0), core=9999)} for ran in (70, 70 + others)])
-    monkeypatch.setattr(foreign_cpu, "all_processes", lambda: next(tables))
-    monitor = ForeignCpuMonitor((9999,))
+    monitor = ForeignCpuMonitor((9999,), lambda: next(tables))
     assert (monitor.foreign_fraction() > 0) is is_seen

@@ -22,8 +22,8 @@ from jissoku.calibrate.tool import CommandLine, Installation, InstalledTool, Too
 from jissoku.cli.calibrate import calibrate as verb
 from jissoku.errors import InputError
 from jissoku.model import CoreAssignment
+from jissoku.observe.cores import available_cores
 from jissoku.pipeline.calibration import CalibrationPlan, calibrate
-from jissoku.system.cores import available_cores
 
 # It asks one time less than it was told, like a tool that rounds.
 GENERATOR = """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.system.measurement_lock import lock_path, measurement_lock
+from jissoku.observe.measurement_lock import lock_path, measurement_lock
 from tests.conftest import Run
 
 MEASURING = [

@@ -78,12 +78,12 @@ def test_a_server_that_sends_too_much_is_told(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_server_that_dies_is_started_again_for_the_next_case(run: Run, tmp_path: Path) -> None:
-    cases = ("a_plain_get_is_understood", "http_1_0_closes", "an_empty_body_is_a_body")
+    cases = ("a_plain_get_is_understood", "http_1_0_ends", "an_empty_body_is_a_body")
     globs = [word for case in cases for word in ("--case", case)]
     done = erring(run, tmp_path, "dies", "--json", *globs)
     assert done.returncode == 3, done.stdout + done.stderr
     found = {case["name"]: case for case in json.loads(done.stdout)["cases"]}
-    assert found["http_1_0_closes"]["verdict"] == "pass"
+    assert found["http_1_0_ends"]["verdict"] == "pass"
     for name in ("a_plain_get_is_understood", "an_empty_body_is_a_body"):
         assert found[name]["verdict"] == "MUST violated"
         assert "exited with code 7" in found[name]["reason"]

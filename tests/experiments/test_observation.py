@@ -14,9 +14,9 @@ from jissoku.model.experiment import (
     WorkloadSpec,
 )
 from jissoku.observe import microbenchmark
+from jissoku.observe.cores import available_cores
 from jissoku.pipeline import counting
 from jissoku.records import experiment as folders
-from jissoku.system.cores import available_cores
 from jissoku.targets.build_paths import BuildPaths
 
 PRINTS = "print('one_ns 12.5\\n\\ntwo_ns: 3e2')"

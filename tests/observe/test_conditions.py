@@ -3,25 +3,26 @@ from dataclasses import replace
 
 import pytest
 
-from jissoku.observe import conditions
+from jissoku.observe import conditions, processes
 from jissoku.observe.conditions import Snapshot, interval_change
-from jissoku.system import processes
-from jissoku.system.processes import ProcessStat
+from jissoku.observe.processes import CORE, FAULTS, SYSTEM, USER
 
 TARGET, STRANGER, ELSEWHERE, KERNEL = 42, 77, 78, 12
 
 
 def stat(
     *, user: int = 0, system: int = 0, core: int = 0, faults: int = 0, parent: int = 1
-) -> ProcessStat:
-    return ProcessStat(
-        user_ticks=user, system_ticks=system, core=core, major_faults=faults, parent=parent
-    )
+) -> list[str]:
+    fields = ["0"] * 50
+    values = {1: parent, USER: user, SYSTEM: system, CORE: core, FAULTS: faults}
+    for index, value in values.items():
+        fields[index] = str(value)
+    return fields
 
 
 def snapshot(
     at_s: float,
-    processes: dict[int, ProcessStat],
+    processes: dict[int, list[str]],
     *,
     steal: int = 0,
     tcp: dict[str, int] | None = None,

@@ -7,8 +7,8 @@ import pytest
 
 from jissoku.design.sampling_plan import SECOND, SamplingPlan
 from jissoku.model import Mode, Trial, Workload
+from jissoku.observe import cores
 from jissoku.pipeline import CompareConfig, PreparedArm
-from jissoku.system import cores
 from jissoku.targets import files
 from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.command import from_command

@@ -8,8 +8,9 @@ import pytest
 
 from jissoku import records
 from jissoku.model import CheckOutcome, TrialStage
+from jissoku.observe import kernel_threads
 from jissoku.pipeline import compare
-from jissoku.system import kernel_threads, oom
+from jissoku.targets import oom
 from tests.pipeline.conftest import Asks, Deaf
 
 pytestmark = [pytest.mark.race, pytest.mark.timeout(240)]

@@ -164,7 +164,7 @@ def test_a_cost_that_rises_through_the_window_is_a_drift(turns: int) -> None:
     trial = factories.trial(TrialKind.TIME_SLICED, _turns(_noisy(turns, 1, drift=0.2)))
     (found,) = trial_checks(trial)
     assert (found.name, found.outcome, found.arm) == ("drift", STAMP, "a")
-    assert "changed by +" in found.message
+    assert "second half cost +" in found.message
 
 
 @pytest.mark.parametrize("turns", [8, 20, 60])

@@ -12,8 +12,8 @@ import pytest
 
 from jissoku.errors import TargetError
 from jissoku.model import Recipe, UnavailableTarget
-from jissoku.system.address import free_port
 from jissoku.targets import files, process
+from jissoku.targets.address import free_port
 from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.command import from_command
 from jissoku.targets.prepare import PreparedTarget, prepare

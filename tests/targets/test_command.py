@@ -5,7 +5,7 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.model import Origin
-from jissoku.system.address import Address
+from jissoku.targets.address import Address
 from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.command import from_command, from_url
 

@@ -156,7 +156,7 @@ def test_it_keeps_a_delayed_answer_back(
     if Capability.DELAY not in prepared.capabilities:
         pytest.skip(f"{prepared.name} cannot delay, as its recipe says")
     # Some finish what they owe before they stop, even to a client that has gone.
-    monkeypatch.setattr("jissoku.system.process_session.STOP_LIMIT_NS", 1_000_000)
+    monkeypatch.setattr("jissoku.targets.process_session.STOP_LIMIT_NS", 1_000_000)
     with (
         process.start(prepared, placed()) as running,
         closing(connected(running)) as waiting,

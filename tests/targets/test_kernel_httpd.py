@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from jissoku.model import UnavailableTarget, Workload
-from jissoku.system.address import free_port
 from jissoku.targets import catalogue, contract, process, ready, response
+from jissoku.targets.address import free_port
 from jissoku.targets.build_paths import APPS, BuildPaths
 from jissoku.targets.prepare import PreparedTarget, missing_requirement, prepare
 from jissoku.targets.process import LaunchOptions, RunningTarget

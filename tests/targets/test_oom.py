@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.system import oom
-from jissoku.targets import process
+from jissoku.targets import oom, process
 from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.process import LaunchOptions
 from tests.targets.conftest import Starts, script

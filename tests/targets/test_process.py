@@ -165,7 +165,7 @@ os.execve(sys.executable, words, {{}})
 def test_a_target_that_ignores_sigterm_is_killed(
     starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jissoku.system.process_session.STOP_LIMIT_NS", 1_000_000)
+    monkeypatch.setattr("jissoku.targets.process_session.STOP_LIMIT_NS", 1_000_000)
     with starts("signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + PLAIN) as running:
         ready.wait_until_ready(running, Workload())
         assert running.stop() is False
@@ -181,7 +181,7 @@ def test_stopping_twice_does_nothing_the_second_time(starts: Starts) -> None:
 
 
 def test_a_stopped_target_stops_too(starts: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jissoku.system.process_session.STOP_LIMIT_NS", 1_000_000)
+    monkeypatch.setattr("jissoku.targets.process_session.STOP_LIMIT_NS", 1_000_000)
     with starts(PLAIN) as running:
         ready.wait_until_ready(running, Workload())
         assert running.pid is not None

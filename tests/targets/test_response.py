@@ -9,8 +9,8 @@ import pytest
 
 from jissoku.errors import TargetError
 from jissoku.model import ConnectionMode, Workload
-from jissoku.system.address import HOST, Address
 from jissoku.targets import response
+from jissoku.targets.address import HOST, Address
 from jissoku.targets.response import ExpectedResponse, TargetResponse
 
 Speaks = Callable[[bytes], Address]

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.system.address import Address
-from jissoku.system.process_session import ProcessSession
-from jissoku.system.processes import start_ticks
 from jissoku.targets import process
+from jissoku.targets.address import Address
 from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.process import LaunchOptions
+from jissoku.targets.process_session import ProcessSession, start_ticks
 from jissoku.targets.supervisor import MARK, UNKNOWN_PID, Supervisor, supervise, supervisor
 from tests.targets.conftest import SERVER, script
 

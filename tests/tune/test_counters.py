@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jissoku.observe import counters
-from jissoku.observe.probes.client import ProbeError, RequestTarget
-from jissoku.system.address import Address
-from jissoku.system.strace_output import counts_by_name
+from jissoku.observe import counters, strace
+from jissoku.observe.counters import RequestFailed, RequestSpec
 
 # As strace 6.1 writes it.
 TABLE = """% time     seconds  usecs/call     calls    errors syscall
@@ -46,25 +44,25 @@ class ClosesSilently(Talks):
 
 
 @pytest.fixture(params=[Talks])
-def target(request: pytest.FixtureRequest) -> Iterator[RequestTarget]:
+def address(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), request.param) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield asking(Address(port=server.server_address[1]))
+        yield "127.0.0.1", server.server_address[1]
         server.shutdown()
         thread.join()
 
 
 def test_calls_are_read_with_and_without_errors() -> None:
-    assert counts_by_name(TABLE) == {"writev": 400, "epoll_wait": 410, "rt_sigsuspend": 1}
-    assert counts_by_name("strace: attach: Operation not permitted\n") == {}
+    assert strace.calls(TABLE) == {"writev": 400, "epoll_wait": 410, "rt_sigsuspend": 1}
+    assert strace.calls("strace: attach: Operation not permitted\n") == {}
 
 
 def test_connections_and_segments_are_counted_by_the_client(
-    target: RequestTarget, monkeypatch: pytest.MonkeyPatch
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jissoku.system.strace.shutil.which", lambda _: None)
-    found = counters.count_requests(1, target)
+    monkeypatch.setattr("jissoku.observe.strace.shutil.which", lambda _: None)
+    found = counters.count_requests(1, RequestSpec(address=address, target="/"))
     assert found.per_request["connections"] == 0.25
     # On a busy machine the kernel may send one of them again, to probe for a loss (RFC 8985).
     assert found.per_request["segments"] == pytest.approx(2.0, abs=0.1)
@@ -72,20 +70,16 @@ def test_connections_and_segments_are_counted_by_the_client(
     assert "writev" not in found.per_request
 
 
-@pytest.mark.parametrize("target", [ClosesSilently], indirect=True)
+@pytest.mark.parametrize("address", [ClosesSilently], indirect=True)
 def test_a_server_may_close_without_a_word(
-    target: RequestTarget, monkeypatch: pytest.MonkeyPatch
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jissoku.system.strace.shutil.which", lambda _: None)
-    found = counters.count_requests(1, target)
+    monkeypatch.setattr("jissoku.observe.strace.shutil.which", lambda _: None)
+    found = counters.count_requests(1, RequestSpec(address=address, target="/"))
     assert found.requests == counters.REQUESTS
     assert found.per_request["connections"] == 1.0
 
 
 def test_a_server_that_is_not_there_has_no_counters() -> None:
-    with pytest.raises(ProbeError, match="was not answered"):
-        counters.count_requests(1, asking(Address(socket="/nowhere/to/be/found.sock")))
-
-
-def asking(address: Address) -> RequestTarget:
-    return RequestTarget(connect=address.connect, request=b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+    with pytest.raises(RequestFailed, match="/gone was not answered"):
+        counters.count_requests(1, RequestSpec(address="/nowhere/to/be/found.sock", target="/gone"))

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from jissoku.model import UnavailableTarget, Workload
+from jissoku.observe.cores import available_cores
 from jissoku.pipeline import knob_changes
-from jissoku.system.address import free_port
-from jissoku.system.cores import available_cores
 from jissoku.targets import catalogue, process, ready, response
+from jissoku.targets.address import free_port
 from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.prepare import prepare
 from jissoku.targets.process import LaunchOptions

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from jissoku.model import Knob, Objective, Origin, Recipe, UnavailableTarget, Workload
+from jissoku.observe.cores import available_cores
 from jissoku.pipeline import knob_changes
 from jissoku.pipeline.tuning_target import TuningTarget
 from jissoku.stats import ablation, trial_counters
-from jissoku.system.address import free_port
-from jissoku.system.cores import available_cores
 from jissoku.targets import catalogue, nginx_edit, process, ready
+from jissoku.targets.address import free_port
 from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.placeholders import fill_text
 from jissoku.targets.prepare import PreparedTarget, prepare

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use jissoku_os::clock;
 use jissoku_os::driver::{
-    Backend, Driver, Handler, Listener, NewConnection, Next, ResumeTarget, SendBuffer, Settings,
-    Waker,
+    Backend, Driver, EventHandler, Listener, NewConnection, Next, ResumeTarget, SendBuffer,
+    Settings, Waker,
 };
 use jissoku_os::socket::{self, Endpoint, Sharing};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 struct Echo;
 
-impl Handler for Echo {
+impl EventHandler for Echo {
     type Connection = ();
 
     fn on_open(&mut self, _: &NewConnection<'_>) {}

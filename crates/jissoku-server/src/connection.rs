@@ -1,54 +1,55 @@
 //! One connection: parses requests, writes responses, and enforces timeouts.
 
 mod phase;
+mod rejection;
+mod request;
 mod telemetry;
 #[cfg(test)]
 mod tests;
 mod timeouts;
-mod write;
 mod write_stall;
 
-use std::os::fd::OwnedFd;
-
 use jissoku_http::framing::Body;
-use jissoku_http::response::{self, ConnectionHeader};
+use jissoku_http::response;
 use jissoku_http::{Event, Exchange, Head, Reject};
 use jissoku_os::driver::{ConnectionId, Next, SendBuffer};
 
 use crate::connection_limiter::Permit;
+use crate::context::WorkerContext;
+use crate::handler::{Handler, Progress};
 use crate::metrics::Counter;
 use crate::telemetry::LogSlot;
-use crate::worker::WorkerContext;
 
-use phase::{InjectionState, Phase, Request};
-use write::{ResponsePart, write, write_over_limit, write_rejection};
+use phase::Phase;
+use rejection::{write_over_limit, write_rejection};
+use request::{Request, is_due};
 use write_stall::WriteStall;
 
 /// The state of a connection between two calls.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct Connection<H: Handler> {
     id: ConnectionId,
     permit: Permit,
     exchange: Exchange,
     phase: Phase,
     /// When the current phase began.
     since_ns: u64,
-    /// When the bytes that are being processed were received; a delay counts from then.
+    /// When the bytes that are being processed were received.
     arrived_ns: u64,
-    /// The request whose body is being read or whose delay runs.
-    request: Option<Request>,
-    /// Received bytes that could not be processed yet: the start of a head, or requests behind a
-    /// delayed one. Empty for an idle connection.
+    /// The request whose body is being read or whose response is not complete.
+    request: Option<Request<H::Request>>,
+    /// Received bytes that could not be processed yet: the start of a head, or requests behind one
+    /// without a complete response. Empty for an idle connection.
     input: Vec<u8>,
     /// Progress of a client that does not read its responses.
     write_stall: WriteStall,
-    /// State of injected faults.
-    injection: InjectionState,
+    /// The state of the handler.
+    state: H::Connection,
     log_slot: LogSlot,
 }
 
-impl Connection {
-    pub(crate) fn new(id: ConnectionId, permit: Permit, now_ns: u64) -> Self {
+impl<H: Handler> Connection<H> {
+    pub(crate) fn new(id: ConnectionId, permit: Permit, state: H::Connection, now_ns: u64) -> Self {
         Self {
             id,
             permit,
@@ -59,7 +60,7 @@ impl Connection {
             request: None,
             input: Vec::new(),
             write_stall: WriteStall::default(),
-            injection: InjectionState::default(),
+            state,
             log_slot: None,
         }
     }
@@ -69,9 +70,9 @@ impl Connection {
         self.permit
     }
 
-    /// Sets the socket for the injected fault `peername`.
-    pub(crate) fn set_injection_peer(&mut self, peer: Option<OwnedFd>) {
-        self.injection.peer = peer;
+    /// The state of the handler for it and for its request, and the log slot.
+    pub(crate) fn into_parts(self) -> (H::Connection, Option<H::Request>, LogSlot) {
+        (self.state, self.request.map(|request| request.state), self.log_slot)
     }
 
     /// Processes received bytes.
@@ -79,7 +80,7 @@ impl Connection {
     pub(crate) fn on_data(
         &mut self,
         bytes: &[u8],
-        context: &mut WorkerContext,
+        context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) -> Next {
         if self.phase == Phase::OverLimit {
@@ -90,7 +91,7 @@ impl Connection {
             Phase::Closing => return self.next(),
             _ => {}
         }
-        self.arrived_ns = context.now_ns();
+        self.arrived_ns = context.now_ns;
         if self.input.is_empty() {
             let used = self.read(bytes, context, output);
             if used < bytes.len() {
@@ -107,7 +108,7 @@ impl Connection {
     pub(crate) fn reject_plaintext(
         &mut self,
         bytes: &[u8],
-        context: &mut WorkerContext,
+        context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) -> Next {
         self.reject(Reject::TlsMissing, bytes, context, output);
@@ -115,7 +116,7 @@ impl Connection {
     }
 
     /// Starts a lingering close after a TLS alert.
-    pub(crate) fn linger(&mut self, context: &WorkerContext) -> Next {
+    pub(crate) fn linger(&mut self, context: &WorkerContext<H>) -> Next {
         self.input = Vec::new();
         self.request = None;
         self.set_phase(Phase::Linger(0), context);
@@ -125,7 +126,7 @@ impl Connection {
     /// The client has shut down its side. It may still wait for responses.
     pub(crate) fn on_eof(&mut self) -> Next {
         match self.phase {
-            Phase::Delay { .. } | Phase::HeadSent | Phase::Yielded => {}
+            Phase::Responding(_) | Phase::Yielded => {}
             _ => self.phase = Phase::Closing,
         }
         self.next()
@@ -135,24 +136,19 @@ impl Connection {
     pub(crate) fn resume(
         &mut self,
         unsent: usize,
-        context: &mut WorkerContext,
+        context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) -> Next {
-        let is_stalled = self.write_stall.is_too_long(unsent, context);
+        let is_stalled = self.write_stall.is_too_long(unsent, context.now_ns, &context.limits);
         if is_stalled || context.shutdown_deadline_passed() {
-            context.telemetry().count(Counter::WriteDeadline, u64::from(is_stalled));
+            context.telemetry.count(Counter::WriteDeadline, u64::from(is_stalled));
             self.phase = Phase::Closing;
             // Unsent output is dropped.
             return Next::Abort;
         }
         match self.phase {
-            Phase::Delay { due_ns } if due_ns <= context.now_ns() => {
-                self.respond(self.input.is_empty(), context, output);
-                self.resume_pipeline(context);
-            }
-            Phase::HeadSent if unsent == 0 => {
-                self.respond_rest(context, output);
-                self.resume_pipeline(context);
+            Phase::Responding(progress) if is_due(progress, unsent, context.now_ns) => {
+                self.continue_response(context, output);
             }
             Phase::Yielded if unsent == 0 => self.read_input(context, output),
             Phase::OverLimit => self.reject_over_limit(context, output),
@@ -170,18 +166,15 @@ impl Connection {
             | Phase::Idle
             | Phase::Head
             | Phase::Body(_) => Next::Receive,
-            Phase::Delay { .. } => Next::Suspend,
-            Phase::HeadSent | Phase::Yielded => Next::Yield,
+            Phase::Responding(Progress::Sent) | Phase::Yielded => Next::Yield,
+            Phase::Responding(_) => Next::Suspend,
             Phase::Linger(_) => Next::ShutdownWrite,
             Phase::Closing => Next::Close,
         }
     }
 
-    fn read_input(&mut self, context: &mut WorkerContext, output: &mut SendBuffer) {
-        if !matches!(
-            self.phase,
-            Phase::Closing | Phase::Linger(_) | Phase::Delay { .. } | Phase::HeadSent
-        ) {
+    fn read_input(&mut self, context: &mut WorkerContext<H>, output: &mut SendBuffer) {
+        if !matches!(self.phase, Phase::Closing | Phase::Linger(_) | Phase::Responding(_)) {
             let mut input = std::mem::take(&mut self.input);
             let used = self.read(&input, context, output);
             if used < input.len() {
@@ -197,12 +190,12 @@ impl Connection {
     fn read(
         &mut self,
         bytes: &[u8],
-        context: &mut WorkerContext,
+        context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) -> usize {
         let mut used = 0;
-        for _ in 0..context.limits().steps_per_turn_max {
-            let step = match self.exchange.step(&bytes[used..], &context.limits().request) {
+        for _ in 0..context.limits.steps_per_turn_max {
+            let step = match self.exchange.step(&bytes[used..], &context.limits.request) {
                 Ok(step) => step,
                 Err(reject) => {
                     self.reject(reject, &bytes[used..], context, output);
@@ -214,21 +207,18 @@ impl Connection {
             let is_last = used == bytes.len();
             match step.event {
                 Event::Head(head) => {
-                    let now_ns = context.now_ns();
-                    let plan = context.service_mut().plan(&head, &bytes[start..], now_ns);
-                    self.request = Some(Request::new(&head, plan));
-                    self.record_head(&head, &bytes[start..], context);
+                    let bytes = &bytes[start..];
+                    let request = self.begin(&head, bytes, context);
                     match head.body {
-                        Body::Empty => self.respond(is_last, context, output),
-                        _ => self.await_body(&head, context, output),
+                        Body::Empty => self.respond(request, is_last, context, output),
+                        _ => self.await_body(request, &head, context, output),
                     }
                 }
                 Event::Body(place) => self.take_body(&bytes[start..][place], context),
                 Event::End => {
-                    if let Some(request) = &mut self.request {
-                        context.service_mut().finish_body(&mut request.plan.kind);
+                    if let Some(request) = self.request.take() {
+                        self.respond(request, is_last, context, output);
                     }
-                    self.respond(is_last, context, output);
                 }
                 Event::Partial => {
                     self.wait_for_more(is_last, context);
@@ -236,7 +226,7 @@ impl Connection {
                 }
             }
             match self.phase {
-                Phase::Delay { .. } | Phase::HeadSent => return used,
+                Phase::Responding(_) => return used,
                 Phase::Idle | Phase::Closing if is_last => return used,
                 Phase::Closing => {
                     // The client has sent more requests than will be answered. Closing with unread
@@ -246,7 +236,7 @@ impl Connection {
                 }
                 _ => {}
             }
-            if output.copied_size() >= context.limits().output_size_high {
+            if output.copied_size() >= context.limits.output_size_high {
                 break;
             }
         }
@@ -254,16 +244,23 @@ impl Connection {
         used
     }
 
-    fn await_body(&mut self, head: &Head, context: &WorkerContext, output: &mut SendBuffer) {
+    fn await_body(
+        &mut self,
+        request: Request<H::Request>,
+        head: &Head,
+        context: &WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) {
+        self.request = Some(request);
         if head.expects_continue {
             output.append(response::CONTINUE);
         }
         self.set_phase(Phase::Body(0), context);
     }
 
-    fn take_body(&mut self, bytes: &[u8], context: &mut WorkerContext) {
+    fn take_body(&mut self, bytes: &[u8], context: &mut WorkerContext<H>) {
         if let Some(request) = &mut self.request {
-            context.service_mut().take_body(&mut request.plan.kind, bytes);
+            context.handler.on_body(&mut request.state, bytes);
         }
         let size = bytes.len() as u64;
         match &mut self.phase {
@@ -273,7 +270,7 @@ impl Connection {
     }
 
     /// The timeout of a head is not restarted by further bytes.
-    fn wait_for_more(&mut self, is_all_used: bool, context: &WorkerContext) {
+    fn wait_for_more(&mut self, is_all_used: bool, context: &WorkerContext<H>) {
         let phase = match self.phase {
             Phase::Body(_) | Phase::Head => return,
             _ if !self.exchange.is_in_head() => Phase::Body(0),
@@ -283,85 +280,19 @@ impl Connection {
         self.set_phase(phase, context);
     }
 
-    /// Writes the response, now or after its delay. `is_last`: no bytes of a later request were
-    /// received.
-    #[inline]
-    fn respond(&mut self, is_last: bool, context: &mut WorkerContext, output: &mut SendBuffer) {
-        let Some(request) = self.request.take() else { return };
-        let plan = &request.plan;
-        if plan.delay_ns > 0 {
-            let due_ns = self.arrived_ns.saturating_add(plan.delay_ns);
-            if due_ns > context.now_ns() {
-                context.set_timer(due_ns, self.id);
-                self.phase = Phase::Delay { due_ns };
-                self.request = Some(request);
-                return;
-            }
-        }
-        if plan.is_busy {
-            context.service().busy_wait();
-        }
-        let mut persists = request.keeps_alive && !(is_last && context.is_stopping());
-        if let Some(injector) = context.injector_mut() {
-            self.injection.requests += 1;
-            injector.apply(self.injection.peer.as_ref());
-            persists = persists && !injector.closes_after(self.injection.requests);
-            if injector.splits_response() && !plan.is_head_only {
-                write(
-                    plan,
-                    ConnectionHeader::new(request.version, persists),
-                    ResponsePart::Head,
-                    context,
-                    output,
-                );
-                self.request = Some(Request { keeps_alive: persists, ..request });
-                self.phase = Phase::HeadSent;
-                return;
-            }
-        }
-        let part = if plan.is_head_only { ResponsePart::Head } else { ResponsePart::Whole };
-        write(plan, ConnectionHeader::new(request.version, persists), part, context, output);
-        self.record_response(plan, context);
-        self.finish_response(persists, context);
-    }
-
-    /// Writes the body of a response whose head was sent separately.
-    #[cold]
-    fn respond_rest(&mut self, context: &mut WorkerContext, output: &mut SendBuffer) {
-        let Some(Request { plan, version, keeps_alive }) = self.request.take() else { return };
-        let persistence = ConnectionHeader::new(version, keeps_alive);
-        write(&plan, persistence, ResponsePart::Body, context, output);
-        self.record_response(&plan, context);
-        self.finish_response(keeps_alive, context);
-    }
-
-    #[inline]
-    fn finish_response(&mut self, persists: bool, context: &WorkerContext) {
-        self.phase = if persists { Phase::Idle } else { Phase::Closing };
-        self.since_ns = context.now_ns();
-    }
-
-    /// After a delayed response: processes the requests behind it.
-    fn resume_pipeline(&mut self, context: &WorkerContext) {
-        if self.phase == Phase::Idle && !self.input.is_empty() {
-            self.set_phase(Phase::Yielded, context);
-        }
-    }
-
     #[cold]
     fn reject(
         &mut self,
         reject: Reject,
         bytes: &[u8],
-        context: &mut WorkerContext,
+        context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) {
-        let part = match &self.request {
-            Some(request) if request.plan.is_head_only => ResponsePart::Head,
-            _ if self.exchange.is_head_request(bytes) => ResponsePart::Head,
-            _ => ResponsePart::Whole,
+        let is_head = match &self.request {
+            Some(request) => request.response.is_head,
+            None => self.exchange.is_head_request(bytes),
         };
-        let body_size = write_rejection(reject, part, context, output);
+        let body_size = write_rejection(reject, is_head, &context.status_lines, output);
         self.record_rejection(reject.status(), body_size, bytes, context);
         self.input = Vec::new();
         self.request = None;
@@ -370,24 +301,24 @@ impl Connection {
 
     /// Writes a 503 for a connection over the limit, and lingers if few enough do.
     #[cold]
-    fn reject_over_limit(&mut self, context: &mut WorkerContext, output: &mut SendBuffer) {
-        write_over_limit(context, output);
-        context.telemetry().count(Counter::Refused, 1);
+    fn reject_over_limit(&mut self, context: &mut WorkerContext<H>, output: &mut SendBuffer) {
+        write_over_limit(&context.status_lines, output);
+        context.telemetry.count(Counter::Refused, 1);
         let phase = if context.may_linger_over_limit() { Phase::Linger(0) } else { Phase::Closing };
         self.set_phase(phase, context);
     }
 
-    fn discard(&mut self, size: u64, context: &WorkerContext) -> Next {
+    fn discard(&mut self, size: u64, context: &WorkerContext<H>) -> Next {
         self.phase = match size {
-            size if size > context.limits().linger_size_max => Phase::Closing,
+            size if size > context.limits.linger_size_max => Phase::Closing,
             size => Phase::Linger(size),
         };
         self.next()
     }
 
     #[inline]
-    fn set_phase(&mut self, phase: Phase, context: &WorkerContext) {
+    fn set_phase(&mut self, phase: Phase, context: &WorkerContext<H>) {
         self.phase = phase;
-        self.since_ns = context.now_ns();
+        self.since_ns = context.now_ns;
     }
 }

@@ -1,38 +1,48 @@
 //! The HTTP server: workers, connections, timeouts, and request handlers.
 //!
 //! A request flows in one direction: driver, `worker`, `connection` (which parses it with
-//! `jissoku-http`), `handler` (which chooses the response), and back to the driver as bytes. The
+//! `jissoku-http`), [`Handler`] (which writes the response), and back to the driver as bytes. The
 //! only state between two requests is the connection's.
 
-mod busy_loop;
+mod any_service;
 mod connection;
 mod connection_limiter;
-mod fault_injector;
+mod context;
+mod files;
+mod fixed;
 mod handler;
 mod limits;
 mod log;
 mod metrics;
+mod metrics_page;
+mod response;
 mod server;
+mod settings;
 mod shutdown;
 mod status_lines;
 mod telemetry;
 mod timers;
 mod tls;
+mod tls_session;
 mod transport;
 mod worker;
+mod worker_thread;
 
-pub use fault_injector::{InjectedFault, InjectedFaultError};
-pub use handler::{
-    Content, Contract, Echo, Files, FilesError, Fixed, FortyTwo, Options as FilesOptions, Rule,
-};
+pub use any_service::AnyService;
+pub use files::{FileResponse, Files, FilesError, FilesHandler, Options as FilesOptions, Rule};
+pub use fixed::Fixed;
+pub use handler::{Handler, Progress, RequestHead, Service, WorkerInfo};
 pub use limits::Limits;
 pub use log::{
     AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, LogEnd, LogError, LogFormat,
     LogFormatError, LogSink,
 };
 pub use metrics::Metrics;
+pub use metrics_page::MetricsPage;
+pub use response::{BodyPart, DynamicResponse, Response};
 pub use server::{
-    ListenError, ReloadError, RunningServer, Server, ServerEvent, Settings, SignalSet, Sockets,
+    ListenError, ReloadError, RunningServer, Server, ServerEvent, SignalSet, Sockets,
 };
+pub use settings::{ListenerSharing, Settings};
 pub use telemetry::TelemetryConfig;
 pub use tls::{Tls, TlsError};

@@ -89,9 +89,6 @@ pub(crate) const REFUSALS_MAX: usize = 64;
 /// Retry-After of a 503, in seconds.
 pub(crate) const RETRY_AFTER_S: u32 = 1;
 
-/// The longest delay that a request can ask for; each pending one takes memory.
-pub(crate) const DELAY_MS_MAX: u64 = 60_000;
-
 /// Files of at most this size are cached in memory; larger ones are sent with `sendfile(2)`, whose
 /// extra system call matters less the larger the file.
 pub(crate) const MEMORY_SIZE_MAX: u64 = 64 * 1024;

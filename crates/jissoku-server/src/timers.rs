@@ -5,12 +5,6 @@
 //! its delay has digits in base 64, independent of the number of others: twice for 10 ms. The wheel
 //! jumps to the next entry, so idle time costs nothing.
 
-mod linear;
-
-use jissoku_os::driver::ConnectionId;
-
-pub(crate) use linear::Linear;
-
 /// A tick is 2^10 ns. Kernel timers are not more precise than that.
 const TICK_BITS: u32 = 10;
 
@@ -27,57 +21,13 @@ const LEVELS: usize = (u64::BITS - TICK_BITS).div_ceil(SLOT_BITS) as usize;
 /// The end of a list.
 const NONE: u32 = u32::MAX;
 
-/// Connections that wait for a point in time.
-#[derive(Debug)]
-pub(crate) enum Timers {
-    /// The timing wheel.
-    Wheel(Box<Wheel<ConnectionId>>),
-    /// The injected fault `linear-timers`.
-    Linear(Linear<ConnectionId>),
-}
-
-impl Default for Timers {
-    fn default() -> Self {
-        Self::Wheel(Box::default())
-    }
-}
-
-impl Timers {
-    /// Has `key` returned by [`Timers::take_due`] at `due_ns`. It cannot be cancelled: a connection
-    /// that is called without need does nothing.
-    pub(crate) fn add(&mut self, due_ns: u64, key: ConnectionId) {
-        match self {
-            Self::Wheel(wheel) => wheel.add(due_ns, key),
-            Self::Linear(list) => list.add(due_ns, key),
-        }
-    }
-
-    /// The earliest due time, never before the requested one.
-    #[inline]
-    pub(crate) fn earliest_ns(&self) -> Option<u64> {
-        match self {
-            Self::Wheel(wheel) => wheel.earliest_ns(),
-            Self::Linear(list) => list.earliest_ns(),
-        }
-    }
-
-    /// Removes an entry that is due.
-    #[inline]
-    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<ConnectionId> {
-        match self {
-            Self::Wheel(wheel) => wheel.take_due(now_ns),
-            Self::Linear(list) => list.take_due(now_ns),
-        }
-    }
-}
-
-/// The wheel.
+/// Keys that wait for a point in time.
 ///
 /// INVARIANT: an entry in slot `s` of level `l` agrees with `cursor` in all digits above `l`, has
 /// the digit `s` at `l`, and is not before `cursor`. So the first slot in use of the lowest level
 /// in use holds the earliest entry.
 #[derive(Debug)]
-pub(crate) struct Wheel<K> {
+pub(crate) struct Timers<K> {
     /// No entry is earlier than this tick.
     cursor: u64,
     /// A bit for each level that is in use.
@@ -110,7 +60,7 @@ struct TimerEntry<K> {
 
 const UNUSED: Slot = Slot { first: NONE, last: NONE, earliest: u64::MAX };
 
-impl<K> Default for Wheel<K> {
+impl<K> Default for Timers<K> {
     fn default() -> Self {
         Self {
             cursor: 0,
@@ -125,8 +75,10 @@ impl<K> Default for Wheel<K> {
     }
 }
 
-impl<K: Copy> Wheel<K> {
-    fn add(&mut self, due_ns: u64, key: K) {
+impl<K: Copy> Timers<K> {
+    /// Has `key` returned by [`Timers::take_due`] at `due_ns`. It cannot be cancelled: a connection
+    /// that is called without need does nothing.
+    pub(crate) fn add(&mut self, due_ns: u64, key: K) {
         let tick = due_ns.div_ceil(1 << TICK_BITS).min(TICK_MAX);
         // Overdue entries are due now: the cursor is never ahead of the clock.
         let tick = tick.max(self.cursor);
@@ -142,14 +94,16 @@ impl<K: Copy> Wheel<K> {
         }
     }
 
+    /// The earliest due time, never before the requested one.
     #[inline]
-    fn earliest_ns(&self) -> Option<u64> {
+    pub(crate) fn earliest_ns(&self) -> Option<u64> {
         let (level, slot) = self.first_slot()?;
         Some(self.slots[level][slot].earliest << TICK_BITS)
     }
 
+    /// Removes an entry that is due.
     #[inline]
-    fn take_due(&mut self, now_ns: u64) -> Option<K> {
+    pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<K> {
         loop {
             let (level, slot) = self.first_slot()?;
             if self.slots[level][slot].earliest > now_ns >> TICK_BITS {

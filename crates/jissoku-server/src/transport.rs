@@ -3,26 +3,24 @@
 use jissoku_os::driver::{Next, SendBuffer};
 
 use crate::connection::Connection;
-use crate::tls::TlsSession;
-use crate::worker::WorkerContext;
+use crate::context::WorkerContext;
+use crate::handler::Handler;
+use crate::tls_session::TlsSession;
 
-/// Dispatches to a plain or a TLS connection.
+/// Dispatches to a plain or a TLS connection. Most are plain, and a box would cost each an
+/// allocation.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most connections are plain, and a box would cost each an allocation"
-)]
-pub(crate) enum Transport {
-    Plain(Connection),
-    Tls(Box<TlsSession>),
+pub(crate) enum Transport<H: Handler> {
+    Plain(Connection<H>),
+    Tls(Box<TlsSession<H>>),
 }
 
-impl Transport {
+impl<H: Handler> Transport<H> {
     #[inline]
     pub(crate) fn on_data(
         &mut self,
         bytes: &[u8],
-        context: &mut WorkerContext,
+        context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) -> Next {
         match self {
@@ -31,7 +29,11 @@ impl Transport {
         }
     }
 
-    pub(crate) fn on_eof(&mut self, context: &mut WorkerContext, output: &mut SendBuffer) -> Next {
+    pub(crate) fn on_eof(
+        &mut self,
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) -> Next {
         match self {
             Self::Plain(connection) => connection.on_eof(),
             Self::Tls(session) => session.on_eof(context, output),
@@ -41,7 +43,7 @@ impl Transport {
     pub(crate) fn resume(
         &mut self,
         unsent: usize,
-        context: &mut WorkerContext,
+        context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) -> Next {
         match self {
@@ -51,7 +53,7 @@ impl Transport {
     }
 
     /// The connection inside.
-    pub(crate) fn into_connection(self) -> Connection {
+    pub(crate) fn into_connection(self) -> Connection<H> {
         match self {
             Self::Plain(connection) => connection,
             Self::Tls(session) => session.into_connection(),

@@ -13,7 +13,8 @@ from typing import Any
 from jissoku.calibrate import oracle_stats, report_parser
 from jissoku.calibrate.check import Scenario
 from jissoku.calibrate.cost import LoadPoint, ToolMeasurement, ToolPair
-from jissoku.calibrate.foreign_cpu import FOREIGN_MAX, ForeignCpuMonitor
+from jissoku.calibrate.cpu_time import Family, cpu_time
+from jissoku.calibrate.foreign_cpu import FOREIGN_MAX, ForeignCpuMonitor, Look
 from jissoku.calibrate.oracle import Oracle
 from jissoku.calibrate.run import end_session, local_strings, scrub
 from jissoku.calibrate.running_tool import (
@@ -28,8 +29,6 @@ from jissoku.calibrate.running_tool import (
 from jissoku.calibrate.share import Share, Window, share
 from jissoku.calibrate.tool import InstalledTool
 from jissoku.model import CoreAssignment
-from jissoku.system.cpu_time import cpu_time
-from jissoku.system.processes import process_tree
 
 # How long the second one may take to start while the first one runs, and both run on afterwards.
 SECOND_STARTS_S = 1.5
@@ -47,6 +46,14 @@ class Cost:
     ticks: tuple[int, int] = (0, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessLookup:
+    """How processes are found: all of the machine, and those that a first one has started."""
+
+    look: Look
+    family: Family
+
+
 class PairedRuns:
     """Runs pairs of windows for two generators."""
 
@@ -54,12 +61,15 @@ class PairedRuns:
         self,
         founds: tuple[InstalledTool, InstalledTool],
         cores: CoreAssignment,
+        census: ProcessLookup,
         waits_for: Callable[[subprocess.Popen[Any]], object],
         check: Callable[[], object],
     ) -> None:
         """`waits_for` gets the process waited for; `check` raises on interruption."""
         self._founds = founds
         self._cores = cores
+        self._look = census.look
+        self._family = census.family
         self._waits_for = waits_for
         self._check = check
 
@@ -71,7 +81,9 @@ class PairedRuns:
         """
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, ExitStack() as stack:
             folder = Path(name)
-            watch = ForeignCpuMonitor({*self._cores.server, *self._cores.generator})
+            watch = ForeignCpuMonitor(
+                tuple({*self._cores.server, *self._cores.generator}), self._look
+            )
             setup = Scenario(name=cell.name, oracle=cell.oracle, ask=cell.ask)
             oracle = stack.enter_context(Oracle(setup, folder, self._cores.server))
             running: list[RunningTool] = []
@@ -117,7 +129,7 @@ class PairedRuns:
         self, running: list[RunningTool], window_s: float
     ) -> tuple[int, int, tuple[Cost, Cost]]:
         """Lets a window pass; when it began and ended, and what each of the two spent in it."""
-        families = [process_tree(one.process.pid) for one in running]
+        families = [self._family(one.process.pid) for one in running]
         before = [cpu_time(family) for family in families]
         start_ns = time.monotonic_ns()
         wait(window_s, self._check)
@@ -126,7 +138,7 @@ class PairedRuns:
         costs = []
         for one, family, early, known in zip(running, families, before, after, strict=True):
             # Looking for processes that are new takes milliseconds, so it is done afterwards.
-            late = known + cpu_time(process_tree(one.process.pid) - family)
+            late = known + cpu_time(self._family(one.process.pid) - family)
             if late.lacks(early):
                 raise ToolFailed(f"{one.found.tool.name} ended before the window did")
             costs.append(Cost(late.run_ns_since(early), late.ticks_since(early)))

@@ -16,7 +16,7 @@ from typing import Any
 
 from jissoku.calibrate import oracle_stats, report_parser, samples
 from jissoku.calibrate.check import Disturbance, Scenario, ToolOptions
-from jissoku.calibrate.foreign_cpu import ForeignCpuMonitor
+from jissoku.calibrate.foreign_cpu import ForeignCpuMonitor, Look
 from jissoku.calibrate.oracle import HIGHEST_PRIORITY, Oracle, placeholder_values
 from jissoku.calibrate.tool import InstalledTool
 from jissoku.model import CoreAssignment
@@ -85,11 +85,13 @@ class ScenarioRunner:
         self,
         found: InstalledTool,
         cores: CoreAssignment,
+        look: Look,
         waits_for: Callable[[subprocess.Popen[Any]], object],
     ) -> None:
         """`waits_for` is handed each process of the tool, so that an interruption can end it."""
         self.found = found
         self._cores = cores
+        self._look = look
         self._waits_for = waits_for
 
     def run(self, setup: Scenario, ask: ToolOptions) -> ScenarioResult:
@@ -100,7 +102,9 @@ class ScenarioRunner:
         """
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            watch = ForeignCpuMonitor({*self._cores.server, *self._cores.generator})
+            watch = ForeignCpuMonitor(
+                tuple({*self._cores.server, *self._cores.generator}), self._look
+            )
             if setup.closed:
                 ran = self._tool(setup, ask, _closed_port(), folder)
                 names: dict[str, float] = {}

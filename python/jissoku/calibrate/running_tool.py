@@ -12,7 +12,6 @@ from jissoku.calibrate.cost import LoadPoint
 from jissoku.calibrate.oracle import Oracle
 from jissoku.calibrate.run import start_session
 from jissoku.calibrate.tool import InstalledTool
-from jissoku.system.sockets import sockets_of
 
 # Until a generator has opened its connections, at most; and how often it is looked at meanwhile.
 CONNECT_S = 10.0
@@ -70,7 +69,7 @@ def wait_for_connections(one: RunningTool, wanted: int, check: Callable[[], obje
         Failed: It did not.
     """
     deadline = time.monotonic() + CONNECT_S
-    while len(sockets_of(one.process.pid)) < wanted:
+    while _sockets(one.process.pid) < wanted:
         if time.monotonic() > deadline or one.process.poll() is not None:
             raise ToolFailed(f"{one.found.tool.name} did not open its {wanted} connections")
         check()
@@ -95,3 +94,14 @@ def wait_for_exit(
         return one.process.wait(END_S)
     except subprocess.TimeoutExpired:
         return None
+
+
+def _sockets(pid: int) -> int:
+    """How many sockets a process has open."""
+    found = 0
+    try:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            found += str(entry.readlink()).startswith("socket:")
+    except OSError:
+        return found  # It has ended, or closed one just now; it will be looked at again.
+    return found

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from jissoku.calibrate import oracle_stats
 from jissoku.calibrate.check import Scenario
 from jissoku.calibrate.cost import LoadPoint, SyscallCounts
+from jissoku.calibrate.cpu_time import Family
 from jissoku.calibrate.oracle import Oracle
 from jissoku.calibrate.paired_runs import AFTER_S, Cost, invalid_reason, tool_measurement
 from jissoku.calibrate.run import end_session
@@ -27,10 +28,6 @@ from jissoku.calibrate.running_tool import (
 from jissoku.calibrate.share import Window, share
 from jissoku.calibrate.tool import InstalledTool
 from jissoku.model import CoreAssignment
-from jissoku.system import strace
-from jissoku.system.processes import process_tree
-from jissoku.system.strace import StraceError
-from jissoku.system.strace_output import counts_by_name
 
 # How long the one who counts may take to begin, usually.
 ATTACH_S = 1.0
@@ -39,17 +36,31 @@ ATTACH_S = 1.0
 NEVER_NS = 2**63
 
 
+class Trace(Protocol):
+    """Counts calls of some processes from its making on."""
+
+    def attached(self) -> str:
+        """Waits until it counts; the reason why it does not, or nothing."""
+
+    def ended(self) -> dict[str, int]:
+        """Lets go of the processes, and returns their calls by name."""
+
+
 class SyscallRuns:
     """Runs windows in which calls are counted."""
 
     def __init__(
         self,
         cores: CoreAssignment,
+        family: Family,
+        trace: Callable[[set[int]], Trace],
         waits_for: Callable[[subprocess.Popen[Any]], object],
         check: Callable[[], object],
     ) -> None:
         """`waits_for` gets the process waited for; `check` raises on interruption."""
         self._cores = cores
+        self._family = family
+        self._trace = trace
         self._waits_for = waits_for
         self._check = check
 
@@ -88,11 +99,15 @@ class SyscallRuns:
         )
 
     def _window(self, one: RunningTool, window_s: float) -> tuple[Window, dict[str, int]]:
+        trace = self._trace(self._family(one.process.pid))
         try:
-            with strace.traced(process_tree(one.process.pid), strace.COUNTS) as found:
-                start_ns = time.monotonic_ns()
+            reason = trace.attached()
+            start_ns = time.monotonic_ns()
+            if not reason:
                 wait(window_s, self._check)
-                end_ns = time.monotonic_ns()
-        except StraceError as error:
-            raise ToolFailed(str(error)) from error
-        return Window(NEVER_NS, start_ns, end_ns), counts_by_name(found.text)
+            end_ns = time.monotonic_ns()
+        finally:
+            counts = trace.ended()
+        if reason:
+            raise ToolFailed(reason)
+        return Window(NEVER_NS, start_ns, end_ns), counts

@@ -26,8 +26,8 @@ from jissoku.cli.cost import cost as measure_cost
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.version import version_line
 from jissoku.errors import InputError
+from jissoku.observe import cores
 from jissoku.pipeline.calibration import CalibrationPlan, calibrate as run_calibration
-from jissoku.system import cores
 from jissoku.targets.build_paths import default_cache
 
 # Of the ten minutes that a quick pass may take; the rest is for starting, ending and the page.

@@ -2,7 +2,7 @@
 
 from jissoku.errors import InputError
 from jissoku.model import CoreAssignment
-from jissoku.system import cores
+from jissoku.observe import cores
 
 
 def core_assignment(server_list: str | None, stopwatch_list: str | None) -> CoreAssignment:

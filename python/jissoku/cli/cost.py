@@ -23,8 +23,8 @@ from jissoku.cli import exit_codes
 from jissoku.cli.version import version_line
 from jissoku.errors import InputError
 from jissoku.model import Estimate
+from jissoku.observe import cores
 from jissoku.pipeline.cost import CostPlan, measure
-from jissoku.system import cores
 
 # Beside the scorecards, whose page is made of every record in their own folder.
 FOLDER = "cost"

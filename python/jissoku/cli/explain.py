@@ -22,11 +22,11 @@ from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError, TargetError
 from jissoku.model import Mode, UnavailableTarget, Workload
 from jissoku.model.finding import Explanation
+from jissoku.observe import cores
 from jissoku.pipeline.explain import ExplainConfig, explain as look
 from jissoku.pipeline.tune import tune
 from jissoku.pipeline.tuning_target import TuningConfig, TuningTarget
 from jissoku.report.explanation import to_json, to_text
-from jissoku.system import cores
 from jissoku.targets import catalogue, command
 from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.contract import capability

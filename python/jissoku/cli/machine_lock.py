@@ -2,7 +2,7 @@
 
 import click
 
-from jissoku.system.measurement_lock import measurement_lock
+from jissoku.observe.measurement_lock import measurement_lock
 from jissoku.targets.supervisor import supervisor
 
 

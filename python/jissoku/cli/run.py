@@ -16,10 +16,10 @@ from jissoku.cli.version import version_line
 from jissoku.cli.write_reports import warn_unfinished, write
 from jissoku.model import MeasurementStatus, Mode, Recipe
 from jissoku.model.experiment import ClaimStatus, ExperimentResult
+from jissoku.observe import cores
 from jissoku.pipeline import experiment as story, experiment_file
 from jissoku.pipeline.experiment import ExperimentConfig, ExperimentPlan
 from jissoku.report import experiment as report
-from jissoku.system import cores
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import missing_requirement
 

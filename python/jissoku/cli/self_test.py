@@ -25,9 +25,8 @@ from jissoku.cli.version import version_line
 from jissoku.design.loads import LOADS
 from jissoku.errors import JissokuError, TargetError
 from jissoku.model import Load, LoadLevel, Method, Mode, UnavailableTarget
-from jissoku.observe import noise_floor
+from jissoku.observe import cores, noise_floor
 from jissoku.observe.machine import machine
-from jissoku.system import cores
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import PreparedTarget, prepare
 

@@ -20,9 +20,9 @@ from jissoku.cli.write_reports import write
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
 from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult, Workload
+from jissoku.observe import cores
 from jissoku.pipeline.tune import tune as run_tuning
 from jissoku.pipeline.tuning_target import TuningConfig
-from jissoku.system import cores
 from jissoku.targets import catalogue
 
 

@@ -10,21 +10,20 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jissoku.system.core_times import core_times
-from jissoku.system.processes import (
-    PROC,
-    TICK_NS,
-    ProcessStat,
-    all_processes,
-    is_kernel_thread,
-    process_tree,
-)
+from jissoku.observe.processes import CORE, FAULTS, SYSTEM, USER, Stat, all_processes, process_tree
+
+# The unit of /proc/stat and /proc/PID/stat, whatever the kernel's own tick is (proc(5), USER_HZ).
+TICK_NS = 10_000_000
+STEAL = 7
 
 # With fewer ticks than this the split into user and kernel time would be guesswork.
 TICKS_MIN = 10
 
 # A row of /proc/PID/task/TID/sched, which is there with CONFIG_SCHED_DEBUG.
 MIGRATIONS = re.compile(r"^se\.nr_migrations\s*:\s*(\d+)", re.MULTILINE)
+
+# Kernel threads work for the loaded process, the target; they do not count as foreign.
+KERNEL_THREADS_PARENT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Snapshot:
     monotonic_ns: int
     steal: Mapping[int, int]
     tcp: Mapping[str, int]
-    processes: Mapping[int, ProcessStat]
+    processes: Mapping[int, Stat]
     targets: Mapping[int, set[int]]
     migrations: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
     own_processes: frozenset[int] = frozenset()
@@ -74,7 +73,7 @@ def snapshot(roots: Iterable[int], bystanders: Iterable[int] = ()) -> Snapshot:
     targets = {root: process_tree(root, processes) for root in roots}
     return Snapshot(
         monotonic_ns=time.monotonic_ns(),
-        steal={core: times.steal for core, times in core_times().items()},
+        steal=_steal(Path("/proc/stat").read_text()),
         tcp=_tcp(),
         processes=processes,
         targets=targets,
@@ -88,13 +87,12 @@ def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -
     span_ns = (after.monotonic_ns - before.monotonic_ns) * len(cores)
     steal = sum(after.steal.get(core, 0) - before.steal.get(core, 0) for core in cores)
     ours = set().union(*after.targets.values())
-    # Kernel threads work for the target, too; they do not count as foreign.
     foreign = sum(
-        stat.cpu_ticks - _stat_before(before, pid).cpu_ticks
+        _ticks(before, after, pid, USER) + _ticks(before, after, pid, SYSTEM)
         for pid, stat in after.processes.items()
         if pid not in ours | after.own_processes
-        and stat.core in cores
-        and not is_kernel_thread(pid, stat)
+        and int(stat[CORE]) in cores
+        and not _is_kernel_thread(pid, stat)
     )
     return IntervalChange(
         steal_fraction=steal * TICK_NS / span_ns,
@@ -104,10 +102,7 @@ def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -
         user_fractions={
             root: _user_fraction(before, after, pids) for root, pids in after.targets.items()
         },
-        major_faults=sum(
-            after.processes[pid].major_faults - _stat_before(before, pid).major_faults
-            for pid in ours
-        ),
+        major_faults=sum(_ticks(before, after, pid, FAULTS) for pid in ours),
         migrations_per_second=_migrations_per_second(before, after),
     )
 
@@ -115,7 +110,7 @@ def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -
 def _migrations(pid: int) -> dict[int, int]:
     """How often each thread of a process has changed cores, where the kernel was built to say."""
     found = {}
-    for task in (PROC / str(pid) / "task").glob("[0-9]*"):
+    for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
         try:
             said = MIGRATIONS.search((task / "sched").read_text())
         except OSError:
@@ -140,9 +135,10 @@ def _migrations_per_second(before: Snapshot, after: Snapshot) -> dict[int, float
     return found
 
 
-def _stat_before(before: Snapshot, pid: int) -> ProcessStat:
-    """A process's counters; those of one that is new began at zero."""
-    return before.processes.get(pid, ProcessStat())
+def _ticks(before: Snapshot, after: Snapshot, pid: int, field: int) -> int:
+    """What was added to a field of a process; one that is new began at zero."""
+    start = int(before.processes[pid][field]) if pid in before.processes else 0
+    return int(after.processes[pid][field]) - start
 
 
 def _counted(before: Snapshot, after: Snapshot, name: str) -> int | None:
@@ -168,12 +164,18 @@ def _lost_segments(before: Snapshot, after: Snapshot) -> int | None:
 
 
 def _user_fraction(before: Snapshot, after: Snapshot, pids: Iterable[int]) -> float | None:
-    user = system = 0
-    for pid in pids:
-        start, end = _stat_before(before, pid), after.processes[pid]
-        user += end.user_ticks - start.user_ticks
-        system += end.system_ticks - start.system_ticks
+    pids = tuple(pids)
+    user, system = (sum(_ticks(before, after, pid, f) for pid in pids) for f in (USER, SYSTEM))
     return user / (user + system) if user + system >= TICKS_MIN else None
+
+
+def _is_kernel_thread(pid: int, stat: Stat) -> bool:
+    return KERNEL_THREADS_PARENT in {pid, int(stat[1])}
+
+
+def _steal(text: str) -> dict[int, int]:
+    rows = (line.split() for line in text.splitlines() if line.startswith("cpu"))
+    return {int(row[0][3:]): int(row[1 + STEAL]) for row in rows if row[0] != "cpu"}
 
 
 def _tcp() -> dict[str, int]:

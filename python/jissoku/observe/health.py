@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 
+from jissoku.observe import cores
 from jissoku.observe.machine import UNKNOWN, machine
-from jissoku.system import cores
 
 
 class State(StrEnum):

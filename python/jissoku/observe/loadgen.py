@@ -26,8 +26,7 @@ from jissoku.model import (
     MachineConditions,
     Workload,
 )
-from jissoku.observe import conditions
-from jissoku.system import kernel_threads, processes
+from jissoku.observe import conditions, kernel_threads, processes
 
 # What `jissoku load --json` prints; its schema is the load generator's own.
 Report = dict[str, Any]

@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 
 from jissoku.model import Machine
-from jissoku.system.cores import available_cores, siblings
+from jissoku.observe.cores import available_cores, siblings
 
 UNKNOWN = "unknown"
 CPU = Path("/sys/devices/system/cpu")

@@ -7,7 +7,7 @@ each other; what one leaves for the next is a value, and it is carried here.
 
 from jissoku.pipeline.compare_config import CompareConfig, LoadMode
 from jissoku.pipeline.comparison_run import compare
-from jissoku.pipeline.progress import ProgressListener
+from jissoku.pipeline.progress_listener import ProgressListener
 from jissoku.pipeline.sweep import SweepConfig, run_sweep
 from jissoku.pipeline.trial_runner import PreparedArm
 

@@ -15,10 +15,11 @@ from jissoku.calibrate.check import Scenario, ToolOptions, order
 from jissoku.calibrate.record import Run, Score, Scorecard, carried
 from jissoku.calibrate.score import Grade
 from jissoku.calibrate.tool import InstalledTool
+from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import CoreAssignment
+from jissoku.observe.cores import pin_process
 from jissoku.observe.machine import machine
-from jissoku.system.cores import pin_process
-from jissoku.system.interruption import Interrupted, Interruption
+from jissoku.observe.processes import all_processes
 
 # A check that is void is held again so often, if there is time: the machine may have been busy.
 REPETITIONS = 2
@@ -91,7 +92,7 @@ def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard
     )
     earlier = carried(plan.folder, card)
     with Interruption() as interruption, pin_process(plan.cores.generator):
-        benchmark = ScenarioRunner(plan.found, plan.cores, interruption.waits_for)
+        benchmark = ScenarioRunner(plan.found, plan.cores, all_processes, interruption.waits_for)
         session = _Calibration(plan, benchmark, interruption)
         left = session.seconds()
         budget_s = BUDGET * sum(left) if plan.budget_s is None else plan.budget_s

@@ -23,7 +23,7 @@ from jissoku.model import (
 from jissoku.observe.capacity import Objective
 from jissoku.observe.machine import machine
 from jissoku.pipeline.trial_runner import PreparedArm
-from jissoku.system.sockets import listener_pid
+from jissoku.targets.listener_pid import listener_pid
 
 
 class LoadMode(StrEnum):

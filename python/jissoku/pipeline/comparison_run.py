@@ -13,8 +13,10 @@ from jissoku import stats
 from jissoku.design import loads as grid, schedule
 from jissoku.design.capacity import FIRST_OF_CLOSED_LOOP
 from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
+from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import (
     SINGLE_RATE_FACTOR,
+    CheckOutcome,
     Load,
     LoadLevel,
     Method,
@@ -22,14 +24,20 @@ from jissoku.model import (
     Trial,
     TrialKind,
 )
+from jissoku.observe.cores import pin_process
 from jissoku.pipeline.compare_config import CompareConfig, external, run_header
-from jissoku.pipeline.progress import EtaEstimator, ProgressListener
+from jissoku.pipeline.eta import EtaEstimator
+from jissoku.pipeline.progress_listener import ProgressListener
 from jissoku.pipeline.servers import Servers, started_servers
-from jissoku.pipeline.trial_loop import FAILURES_MAX, RERUNS_MAX, TrialLoop
 from jissoku.pipeline.trial_runner import TrialRunner, TrialTiming
 from jissoku.records import RunWriter
-from jissoku.system.cores import pin_process
-from jissoku.system.interruption import Interrupted, Interruption
+
+# A trial that the machine disturbed is run again this often; every attempt stays in the records.
+RERUNS_MAX = 2
+
+# After this many failures an arm is skipped: its failure is reported, the others'
+# time is saved.
+FAILURES_MAX = 2
 
 # What is watched of targets before their first request of a trial, without asking them anything.
 IDLE_WATCH_NS = 200_000_000
@@ -79,12 +87,11 @@ class _ComparisonRun:
         self.writer = store
         self.progress = listener
         self.plan = config.plan
+        self.trials: list[Trial] = []
         self.failures: Counter[str] = Counter()
         self.capacities: dict[str, float] = {}
         self.starts = 0
-        eta = EtaEstimator((self.plan.warmup_ns + self.plan.window_ns) / 1e9)
-        self.loop = TrialLoop(store, listener, eta)
-        self.trials = self.loop.trials
+        self.eta = EtaEstimator((self.plan.warmup_ns + self.plan.window_ns) / 1e9)
         self.external = external(config)
 
     def run(self) -> None:
@@ -216,23 +223,23 @@ class _ComparisonRun:
             if len(arms) < (2 if planned.kind.is_paired else 1):
                 return True
         # A disturbed search is one value less; it is not worth another one's time.
-        reruns = 0 if part.kind is TrialKind.CAPACITY else RERUNS_MAX
-        trial = self.loop.run(
-            planned.kind,
-            lambda: self._trial(servers, planned, part),
-            lambda: self._trials_left(index),
-            reruns,
-        )
-        if trial.failure is None:
-            return True
-        self.failures[trial.failure.arm] += 1
-        return False
+        for attempt in range(1 + (0 if part.kind is TrialKind.CAPACITY else RERUNS_MAX)):
+            self.eta.start()
+            trial = self._trial(servers, planned, part)
+            trial = dataclasses.replace(
+                trial, index=len(self.trials), attempt=attempt, start_index=self.starts
+            )
+            trial = dataclasses.replace(trial, failed_checks=stats.trial_checks(trial))
+            self.eta.stop(planned.kind)
+            self._keep(trial, index)
+            if trial.failure is not None:
+                self.failures[trial.failure.arm] += 1
+                return False
+            if not any(check.outcome is CheckOutcome.REJECT for check in trial.failed_checks):
+                break
+        return True
 
     def _trial(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> Trial:
-        trial = self._measured(servers, planned, part)
-        return dataclasses.replace(trial, start_index=self.starts)
-
-    def _measured(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> Trial:
         config, effort, load = self.config, self.plan, part.load
         if planned.kind is TrialKind.CAPACITY:
             assert config.objective is not None, "a search is planned with an objective only"
@@ -264,6 +271,14 @@ class _ComparisonRun:
         if load.level is LoadLevel.GIVEN:
             return tuple(names)
         return grid.reaching(load, self.capacities, names)
+
+    def _keep(self, trial: Trial, index: int) -> None:
+        """Records a trial and tells of it."""
+        self.writer.add(trial)
+        self.trials.append(trial)
+        left = self._trials_left(index)
+        total = len(self.trials) + sum(left.values())
+        self.progress.trial(trial, len(self.trials), total, self.eta.seconds(left))
 
     def _trials_left(self, index: int) -> dict[TrialKind, int]:
         """Trials still to come at block `index`; reruns and early ends are not foreseen."""

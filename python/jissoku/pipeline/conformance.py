@@ -4,9 +4,9 @@ A target that dies over a case has failed it, and is started again for the next 
 """
 
 import http.client
+import os
 import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from jissoku.conformance import (
@@ -21,13 +21,12 @@ from jissoku.conformance import (
     worst,
 )
 from jissoku.errors import TargetError
+from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import Workload
-from jissoku.system.cores import available_cores
-from jissoku.system.interruption import Interrupted, Interruption
-from jissoku.targets import response
-from jissoku.targets.launch import Launcher
+from jissoku.targets import process, ready, response
+from jissoku.targets.address import free_port
 from jissoku.targets.prepare import PreparedTarget
-from jissoku.targets.process import RunningTarget
+from jissoku.targets.process import LaunchOptions, RunningTarget
 
 # A target that dies again and again is not started for ever.
 RESTARTS_MAX = 5
@@ -70,7 +69,8 @@ def _run_cases(examination: ConformanceConfig, interruption: Interruption) -> It
     rng = random.Random(examination.seed)
     left, deaths = list(examination.cases), 0
     while left and deaths < RESTARTS_MAX:
-        with _started(examination.prepared, rng, interruption) as running:
+        with _start(examination.prepared, rng) as running:
+            _await(running, interruption)
             echoes = _echoes(running)
             while left:
                 interruption.check()
@@ -89,28 +89,22 @@ def _run_cases(examination: ConformanceConfig, interruption: Interruption) -> It
         yield CaseResult(case=case, judgement=gone)
 
 
-@contextmanager
-def _started(
-    prepared: PreparedTarget, rng: random.Random, interruption: Interruption
-) -> Iterator[RunningTarget]:
-    """A target that answers; one that another process started may answer anything."""
-    launcher = Launcher(
-        cores=available_cores(), rng=rng, workers=1, give_up=lambda: interruption.asked
-    )
-    if prepared.address is not None:
-        with launcher.start(prepared, Workload()) as running:
-            _require_reachable(running)
-            yield running
+def _start(prepared: PreparedTarget, rng: random.Random) -> RunningTarget:
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    port = free_port(rng) if prepared.listen.tcp else None
+    placement = LaunchOptions(port=port, cores=cores, workers=1, seed=rng.getrandbits(31))
+    return process.start(prepared, placement)
+
+
+def _await(running: RunningTarget, interruption: Interruption) -> None:
+    """Waits until a target that we started answers; one that ran already may answer anything."""
+    if running.pid is not None:
+        try:
+            ready.wait_until_ready(running, Workload(), give_up=lambda: interruption.asked)
+        except TargetError:
+            interruption.check()
+            raise
         return
-    try:
-        with launcher.ready(prepared, Workload()) as running:
-            yield running
-    except TargetError:
-        interruption.check()
-        raise
-
-
-def _require_reachable(running: RunningTarget) -> None:
     try:
         running.address.connect(response.REQUEST_LIMIT_S).close()
     except OSError as error:

@@ -19,15 +19,16 @@ from jissoku.calibrate.cost import (
     ToolPair,
     write_cost,
 )
-from jissoku.calibrate.paired_runs import PairedRuns
+from jissoku.calibrate.paired_runs import PairedRuns, ProcessLookup
 from jissoku.calibrate.syscall_runs import SyscallRuns
 from jissoku.calibrate.tool import InstalledTool
+from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import CoreAssignment, Estimate
+from jissoku.observe.cores import pin_process
 from jissoku.observe.machine import machine
+from jissoku.observe.processes import all_processes, process_tree
+from jissoku.observe.strace import Trace, missing_reason
 from jissoku.stats import estimate
-from jissoku.system.cores import pin_process
-from jissoku.system.interruption import Interrupted, Interruption
-from jissoku.system.strace import missing_reason
 
 # A pair that is void is repeated so often; the machine may have been busy.
 ATTEMPTS = 2
@@ -86,6 +87,7 @@ def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
         runs = PairedRuns(
             plan.founds,
             plan.cores,
+            ProcessLookup(all_processes, _family),
             interruption.waits_for,
             interruption.check,
         )
@@ -122,7 +124,7 @@ def _calls(
     """A window of its own for each tool under each load; none without strace."""
     if missing_reason():
         return
-    solos = SyscallRuns(plan.cores, interruption.waits_for, interruption.check)
+    solos = SyscallRuns(plan.cores, _family, Trace, interruption.waits_for, interruption.check)
     founds = {found.tool.name: found for found in plan.founds}
     for cell in cells:
         for found in founds.values():
@@ -193,6 +195,10 @@ def _mean(values: Sequence[float]) -> float:
 
 def _unable(cell: LoadPoint, founds: tuple[InstalledTool, InstalledTool]) -> str | None:
     return next((why for it in founds if (why := cell.unsupported_reason(it.tool))), None)
+
+
+def _family(root: int) -> set[int]:
+    return process_tree(root, all_processes())
 
 
 def _new_record(plan: CostPlan) -> CostRecord:

@@ -9,24 +9,27 @@ from collections.abc import Iterable, Mapping
 
 from jissoku.errors import TargetError
 from jissoku.model import (
+    ConnectionMode,
     CoreAssignment,
     CounterReadings,
     Recipe,
+    Transport,
     UnavailableTarget,
     Workload,
 )
 from jissoku.model.experiment import BenchmarkOutput, Claim, Experiment, Microbenchmark
 from jissoku.observe import counters, microbenchmark as programs
-from jissoku.observe.probes.client import ProbeError, RequestTarget
-from jissoku.pipeline.progress import ProgressListener
+from jissoku.observe.cores import pin_process
+from jissoku.observe.counters import RequestFailed, RequestSpec
+from jissoku.pipeline.progress_listener import ProgressListener
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.stats.inequality import BENCHMARK, Quantity, parse
-from jissoku.system.cores import pin_process
-from jissoku.targets import response
+from jissoku.targets import process, ready
+from jissoku.targets.address import Address, free_port
 from jissoku.targets.build_paths import BuildPaths
-from jissoku.targets.launch import Launcher
 from jissoku.targets.placeholders import fill
 from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.targets.process import LaunchOptions
 from jissoku.targets.redact import redact
 
 # The bench that needs no program: what the machine itself costs.
@@ -77,23 +80,37 @@ def count_arm(
     calls are counted at their most.
 
     Raises:
-        TargetError: It does not start, does not answer, or gives another answer.
+        TargetError: It does not start or does not answer.
     """
     if workload.pipeline > 1:
         reason = "requests in a pipeline cannot be counted one by one"
         return CounterReadings(requests=0, syscalls_reason=reason)
-    launcher = Launcher(cores=cores.server, rng=random.Random(seed))
+    on_unix = workload.transport is Transport.UNIX or not prepared.listen.tcp
+    rng = random.Random(seed)
+    placement = LaunchOptions(
+        port=None if on_unix else free_port(rng),
+        cores=cores.server,
+        workers=len(cores.server),
+        seed=rng.getrandbits(31),
+    )
     try:
-        with launcher.verified(prepared, workload) as running:
+        with process.start(prepared, placement) as running:
+            ready.wait_until_ready(running, workload)
             assert running.pid is not None, "what is counted is started by us"
-            target = RequestTarget(
-                connect=running.address.connect,
-                request=response.request(running.address, workload),
-                method=workload.method,
-            )
-            return counters.count_requests(running.pid, target)
-    except ProbeError as error:
+            return counters.count_requests(running.pid, _asked(running.address, workload))
+    except RequestFailed as error:
         raise TargetError(str(error)) from error
+
+
+def _asked(address: Address, workload: Workload) -> RequestSpec:
+    closing = (("Connection", "close"),) if workload.connection_mode is ConnectionMode.CLOSE else ()
+    return RequestSpec(
+        address=address.socket or (address.host, address.port),
+        target=workload.path,
+        fields=(*workload.headers, *closing),
+        method=workload.method,
+        body=workload.body,
+    )
 
 
 def count_arms(

@@ -34,18 +34,18 @@ from jissoku.model.experiment import (
     TargetSpec,
     WorkloadSpec,
 )
+from jissoku.observe.cores import available_cores
 from jissoku.observe.machine import machine
 from jissoku.pipeline import counting
 from jissoku.pipeline.compare_config import CompareConfig, LoadMode
 from jissoku.pipeline.comparison_run import compare
-from jissoku.pipeline.progress import ProgressListener
+from jissoku.pipeline.progress_listener import ProgressListener
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.records import experiment as folders
 from jissoku.stats.claim_quantities import WorkloadTrials
 from jissoku.stats.claims import ClaimData, evaluate_claims
 from jissoku.stats.inequality import Quantity, quantity
 from jissoku.stats.published import compare_published
-from jissoku.system.cores import available_cores
 from jissoku.targets import command
 from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.contract import capability

@@ -12,20 +12,19 @@ from typing import TypeVar
 
 from jissoku.errors import TargetError
 from jissoku.explain import diff, findings
-from jissoku.model import Capability, CoreAssignment, Workload
+from jissoku.interruption import Interrupted, Interruption
+from jissoku.model import Capability, CoreAssignment, Transport, Workload
 from jissoku.model.finding import Explanation
 from jissoku.model.observed import LoadObservation, Observations, ProbeFailure, TimerObservation
+from jissoku.observe import cores, processes
 from jissoku.observe.loadgen import LoadSpec
 from jissoku.observe.probes import load, memory, syscall_costs, syscalls, timer_scaling, wire
 from jissoku.observe.probes.client import ProbeError, RequestTarget
-from jissoku.system import cores
-from jissoku.system.interruption import Interrupted, Interruption
-from jissoku.system.processes import process_tree
-from jissoku.system.sockets import listener_pid
-from jissoku.targets import response
-from jissoku.targets.launch import Launcher
+from jissoku.targets import process, ready, response
+from jissoku.targets.address import free_port
+from jissoku.targets.listener_pid import listener_pid
 from jissoku.targets.prepare import PreparedTarget
-from jissoku.targets.process import RunningTarget
+from jissoku.targets.process import LaunchOptions, RunningTarget
 
 Seen = TypeVar("Seen")
 
@@ -159,8 +158,17 @@ class _Observer:
     def _started(self, prepared: PreparedTarget, on: tuple[int, ...]) -> Iterator[RunningTarget]:
         """Starts it on some cores, with a worker for each."""
         self._interruption.check()
-        launcher = Launcher(cores=on, rng=self._rng, give_up=lambda: self._interruption.asked)
-        with launcher.ready(prepared, self._config.workload) as running:
+        on_unix = self._config.workload.transport is Transport.UNIX or not prepared.listen.tcp
+        placement = LaunchOptions(
+            port=None if on_unix else free_port(self._rng),
+            cores=on,
+            workers=len(on),
+            seed=self._rng.getrandbits(31),
+        )
+        with process.start(prepared, placement) as running:
+            ready.wait_until_ready(
+                running, self._config.workload, give_up=lambda: self._interruption.asked
+            )
             yield running
             self._interruption.check()
 
@@ -178,7 +186,10 @@ class _Observer:
         return running.pid or listener_pid(running.address)
 
     def _pids(self, running: RunningTarget) -> set[int]:
-        return process_tree(self._root(running))
+        root = self._root(running)
+        return (
+            processes.process_tree(root, processes.all_processes()) if root is not None else set()
+        )
 
     def _load(self, running: RunningTarget, workload: Workload) -> LoadObservation:
         spec = LoadSpec(

@@ -21,13 +21,13 @@ from jissoku.model import (
     Trial,
     TuningResult,
 )
+from jissoku.observe.cores import available_cores
 from jissoku.pipeline.compare_config import LoadMode
 from jissoku.pipeline.comparison_run import compare
-from jissoku.pipeline.progress import ProgressListener
+from jissoku.pipeline.progress_listener import ProgressListener
 from jissoku.pipeline.tuning_target import TuningConfig, TuningTarget
 from jissoku.stats import ablation, full_load
 from jissoku.stats.ablation import KnobEvidence
-from jissoku.system.cores import available_cores
 
 # One look, after enough blocks for the spread of trials that run one after the other.
 FULL_LOAD_BLOCKS_MIN = 12

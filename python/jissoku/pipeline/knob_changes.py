@@ -8,8 +8,8 @@ from pathlib import Path
 
 from jissoku.errors import InputError
 from jissoku.model import ChangeKind, ConfigFile, Knob, Recipe, StartCommand
+from jissoku.observe.cores import available_cores
 from jissoku.pipeline.tuning_target import TuningTarget
-from jissoku.system.cores import available_cores
 from jissoku.targets import nginx_config, nginx_edit, nginx_sandbox
 from jissoku.targets.nginx_config import Configuration
 from jissoku.targets.prepare import PreparedTarget

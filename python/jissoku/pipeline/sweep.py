@@ -10,11 +10,14 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from jissoku import stats
 from jissoku.design import levels as plan
 from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError, JissokuError
+from jissoku.interruption import Interrupted, Interruption
 from jissoku.model import (
     Axis,
+    CheckOutcome,
     CoreAssignment,
     Mode,
     Run,
@@ -24,15 +27,18 @@ from jissoku.model import (
     UnavailableTarget,
     Workload,
 )
+from jissoku.observe.cores import pin_process
 from jissoku.observe.machine import machine
 from jissoku.pipeline import servers
-from jissoku.pipeline.progress import EtaEstimator, ProgressListener
-from jissoku.pipeline.trial_loop import FAILURES_MAX, TrialLoop
+from jissoku.pipeline.eta import EtaEstimator
+from jissoku.pipeline.progress_listener import ProgressListener
 from jissoku.pipeline.trial_runner import PreparedArm, TrialRunner, TrialTiming
 from jissoku.records import RunWriter, write_sweep
-from jissoku.system.cores import pin_process
-from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.targets.placeholders import placeholders
+
+# As in a campaign: a disturbed trial is run again, and who failed so often is left alone.
+RERUNS_MAX = 2
+FAILURES_MAX = 2
 
 # The closed loops that tell which rates are worth offering.
 PILOT_BLOCK = 0
@@ -105,12 +111,12 @@ class _SweepRun:
         self.config = config
         self.axis = config.sweep.axis
         self.interruption = interruption
+        self.writer = store
         self.progress = listener
+        self.trials: list[Trial] = []
         self.failures: Counter[tuple[str, int | None]] = Counter()
         self.benches: dict[int, TrialRunner] = {}
         self.eta = EtaEstimator((config.window.warmup_ns + config.window.window_ns) / 1e9)
-        self.loop = TrialLoop(store, listener, self.eta)
-        self.trials = self.loop.trials
         self.planned = 0
 
     def run(self) -> None:
@@ -158,22 +164,23 @@ class _SweepRun:
         if self.failures[name, level] >= FAILURES_MAX:
             self.planned -= 1
             return
-        trial = self.loop.run(
-            planned.kind,
-            lambda: self._trial(planned, level),
-            lambda: self._trials_left(planned.kind),
-        )
-        if trial.failure is not None:
-            self.failures[name, level] += 1
-
-    def _trial(self, planned: PlannedTrial, level: int | None) -> Trial:
-        workload, window = self._workload(level), self.config.window
-        trial = servers.run_trial(self._bench(level), planned, workload, window)
-        return dataclasses.replace(trial, level=level)
-
-    def _trials_left(self, kind: TrialKind) -> dict[TrialKind, int]:
-        self.planned += self.trials[-1].attempt > 0
-        return {kind: max(0, self.planned - len(self.trials))}
+        for attempt in range(1 + RERUNS_MAX):
+            self.eta.start()
+            benchmark = self._bench(level)
+            trial = servers.run_trial(benchmark, planned, self._workload(level), self.config.window)
+            trial = dataclasses.replace(trial, index=len(self.trials), attempt=attempt, level=level)
+            trial = dataclasses.replace(trial, failed_checks=stats.trial_checks(trial))
+            self.eta.stop(planned.kind)
+            self.writer.add(trial)
+            self.trials.append(trial)
+            if trial.failure is not None:
+                self.failures[name, level] += 1
+            self.planned += attempt > 0
+            left = max(0, self.planned - len(self.trials))
+            seconds = self.eta.seconds({planned.kind: left})
+            self.progress.trial(trial, len(self.trials), len(self.trials) + left, seconds)
+            if not any(check.outcome is CheckOutcome.REJECT for check in trial.failed_checks):
+                return
 
     def _workload(self, level: int | None) -> Workload:
         work = self.config.workload

@@ -4,11 +4,13 @@ Whatever goes wrong with a target becomes a Failure in the trial's record, with 
 words.
 """
 
+import http.client
 import random
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from jissoku.errors import TargetError
+from jissoku.interruption import Interruption
 from jissoku.model import (
     Arm,
     ArmMeasurement,
@@ -16,19 +18,20 @@ from jissoku.model import (
     CoreAssignment,
     Failure,
     MachineConditions,
+    Origin,
+    Transport,
     TrialStage,
     Workload,
 )
 from jissoku.observe import capacity, loadgen
 from jissoku.observe.capacity import Objective
 from jissoku.observe.loadgen import LoadgenError, LoadSpec
-from jissoku.system.interruption import Interruption
-from jissoku.system.quiet_cores import QuietCores
-from jissoku.system.sockets import listener_pid
-from jissoku.targets import ready
-from jissoku.targets.launch import Launcher, expected_response, verify
+from jissoku.observe.quiet_cores import QuietCores
+from jissoku.targets import contract, process, ready, response
+from jissoku.targets.address import free_port
+from jissoku.targets.listener_pid import listener_pid
 from jissoku.targets.prepare import PreparedTarget
-from jissoku.targets.process import RunningTarget
+from jissoku.targets.process import LaunchOptions, RunningTarget
 from jissoku.targets.redact import redact
 from jissoku.targets.response import ExpectedResponse, TargetResponse
 
@@ -93,7 +96,7 @@ class TrialRunner:
         """Nothing is started yet; without `workers` there is one for each core of the server."""
         self._contestants = {arm.arm.name: arm for arm in arms}
         self._cores = cores
-        self._workers = workers
+        self._workers = len(cores.server) if workers is None else workers
         self._interruption = interruption
         self._expected: dict[str, ExpectedResponse] = {}
         self._quiet = QuietCores(cores.server)
@@ -119,9 +122,17 @@ class TrialRunner:
         self, name: str, rng: random.Random, workload: Workload, promised: Container[int]
     ) -> RunningTarget:
         """Starts one target on a port that is neither taken nor promised."""
-        launcher = Launcher(cores=self._cores.server, rng=rng, workers=self._workers)
+        prepared = self._contestants[name].prepared
+        on_unix = workload.transport is Transport.UNIX or not prepared.listen.tcp
         try:
-            return launcher.start(self._contestants[name].prepared, workload, promised)
+            port = None if on_unix else free_port(rng, promised)
+            placement = LaunchOptions(
+                port=port,
+                cores=self._cores.server,
+                workers=self._workers,
+                seed=rng.getrandbits(31),
+            )
+            return process.start(prepared, placement)
         except TargetError as error:
             raise TrialFailed(TrialStage.START, name, error) from error
 
@@ -141,13 +152,26 @@ class TrialRunner:
         except TargetError as error:
             raise TrialFailed(TrialStage.READY, name, error) from error
         try:
-            if name not in self._expected:
-                prepared = self._contestants[name].prepared
-                self._expected[name] = expected_response(prepared, workload, first)
-            verify(running, workload, first, self._expected[name])
+            response.check_response(first, self._right(name, first, workload))
+            for index in range(max(1, len(workload.raw_requests))):
+                again = response.send_request(running.address, workload, index=index)
+                response.check_response(again, self._expected[name])
         except TargetError as error:
             raise TrialFailed(TrialStage.VERIFY, name, error, running.output_tail()) from error
+        except (OSError, http.client.HTTPException) as error:
+            refusal = TargetError(f"answered once, and not a second time: {error}")
+            raise TrialFailed(TrialStage.VERIFY, name, refusal, running.output_tail()) from error
         return VerifiedServer(running, first)
+
+    def _right(self, name: str, first: TargetResponse, workload: Workload) -> ExpectedResponse:
+        """The right answer of an arm: the contract's for a recipe, else the first it ever gave."""
+        if name not in self._expected:
+            of_contract = None
+            ours = self._contestants[name].arm.origin is Origin.RECIPE
+            if ours and workload.method == "GET" and not workload.headers:
+                of_contract = contract.expected_response(workload.path)
+            self._expected[name] = of_contract or response.expect_first_response(first)
+        return self._expected[name]
 
     def measure(
         self, spec: LoadSpec, servers: Sequence[VerifiedServer]

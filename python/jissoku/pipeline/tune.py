@@ -31,7 +31,7 @@ from jissoku.model import (
 from jissoku.pipeline import full_load
 from jissoku.pipeline.comparison_run import compare
 from jissoku.pipeline.counting import count_arm
-from jissoku.pipeline.progress import ProgressListener
+from jissoku.pipeline.progress_listener import ProgressListener
 from jissoku.pipeline.tuning_target import TuningConfig, TuningTarget
 from jissoku.stats import ablation, screening as screened, trial_counters
 from jissoku.stats.ablation import KnobEvidence

@@ -204,9 +204,9 @@ def _of_warnings(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
 # Check warnings that weaken a value of the report.
 INVALIDATING_CHECKS = {"rate-not-reached", "late-sends", "little", "drift", "generator-busy"}
 TITLES = {
-    "drift": "The cost drifted within the window",
+    "drift": "The rate drifted within the window",
     "generator-busy": "The load generator was near its limit",
-    "late-sends": "Requests were sent late",
+    "late-sends": "Requests left late",
     "little": "Some connections starved",
     "no-keep-alive": "A connection was closed after every answer",
     "overflows": "A listen queue overflowed at full load",

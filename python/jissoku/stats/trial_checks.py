@@ -198,9 +198,9 @@ def _pace(trial: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
     limit = max(LAG_OF_P50_MAX * measurement.latency_ns.p50, LAG_NS_MAX)
     if measurement.lag_ns_p99 is not None and measurement.lag_ns_p99 > limit:
         text = (
-            f"{measurement.arm}: 1 % of the requests were sent at least"
-            f" {measurement.lag_ns_p99 / 1000:,.0f} us late: the latencies include this delay of"
-            " the load generator"
+            f"{measurement.arm}: one request in a hundred left"
+            f" {measurement.lag_ns_p99 / 1000:,.0f} us late or"
+            " more: its latency includes delay of the load generator"
         )
         yield _warn("late-sends", text, measurement)
 
@@ -219,8 +219,9 @@ def _drift(_: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
     off = statistics.fmean(second) - statistics.fmean(first)
     if abs(off) > DRIFT_MAX and estimate.trend(turns) < DRIFT_ALPHA:
         text = (
-            f"{measurement.arm}: the CPU time per request changed by"
-            f" {100 * math.expm1(off):+.1f} % from the window's first half to the second"
+            f"{measurement.arm}: a request of the window's second half cost"
+            f" {100 * math.expm1(off):+.1f} %"
+            " of one of the first: the cost was not stable"
         )
         yield _warn("drift", text, measurement)
 

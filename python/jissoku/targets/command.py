@@ -7,8 +7,7 @@ from pathlib import Path
 
 from jissoku.errors import InputError
 from jissoku.model import ListenArguments, Origin, StartCommand
-from jissoku.system import address
-from jissoku.targets import provenance
+from jissoku.targets import address, provenance
 from jissoku.targets.build_paths import BuildPaths, find_program
 from jissoku.targets.placeholders import placeholders
 from jissoku.targets.prepare import PreparedTarget

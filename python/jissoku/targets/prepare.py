@@ -19,8 +19,8 @@ from jissoku.model import (
     StartCommand,
     UnavailableTarget,
 )
-from jissoku.system.address import Address
 from jissoku.targets import provenance
+from jissoku.targets.address import Address
 from jissoku.targets.build_paths import BuildPaths, find_header, find_module, find_program
 from jissoku.targets.placeholders import fill, fill_text
 from jissoku.targets.redact import redact

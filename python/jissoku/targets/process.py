@@ -16,13 +16,12 @@ from typing import IO, Self
 
 from jissoku.errors import TargetError
 from jissoku.model import StartCommand
-from jissoku.system import oom
-from jissoku.system.address import Address
-from jissoku.system.process_session import ProcessSession
-from jissoku.system.processes import start_ticks
+from jissoku.targets import oom
+from jissoku.targets.address import Address
 from jissoku.targets.build_paths import search_path
 from jissoku.targets.placeholders import fill, fill_text
 from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.process_session import ProcessSession, start_ticks
 from jissoku.targets.supervisor import supervisor
 
 # The address of everything on the stack moves with the size of the environment, and speed with it

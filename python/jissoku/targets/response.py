@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from jissoku import model
 from jissoku.errors import TargetError
 from jissoku.model import ConnectionMode, Workload
-from jissoku.system.address import Address
+from jissoku.targets.address import Address
 
 REQUEST_LIMIT_S = 5.0
 

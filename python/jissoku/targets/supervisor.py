@@ -23,9 +23,8 @@ from pathlib import Path
 from time import monotonic_ns
 from typing import Any
 
-from jissoku.system.address import Address
-from jissoku.system.process_session import ProcessSession
-from jissoku.system.processes import start_ticks
+from jissoku.targets.address import Address
+from jissoku.targets.process_session import ProcessSession, start_ticks
 
 # The entry of the environment that everything started by one lab inherits, except for targets
 # whose environment is made from a recipe: these are named one by one.

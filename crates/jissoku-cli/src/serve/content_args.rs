@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use jissoku_server::{Content, Contract, Echo, Files, Fixed, FortyTwo, InjectedFault};
+use jissoku_fixtures::{Contract, Echo, Faulty, FortyTwo, InjectedFault, SlowText};
+use jissoku_server::{AnyService, Files, Fixed, Service};
 
 use super::failure::Failure;
 use crate::units;
@@ -51,8 +52,8 @@ pub(super) struct ContentArgs {
 
 impl ContentArgs {
     /// The faults to inject.
-    pub(super) fn injected_faults(&self) -> Vec<InjectedFault> {
-        self.cause.clone()
+    pub(super) fn injected_faults(&self) -> &[InjectedFault] {
+        &self.cause
     }
 
     /// Whether the argument is the contract named `e5`, rather than a directory, written `./e5`.
@@ -62,7 +63,7 @@ impl ContentArgs {
 
     /// Rejects contradictory flags, before anything is read or opened.
     pub(super) fn check(&self, folder: Option<&Path>) -> Result<(), Failure> {
-        let has_cost = !self.delay.is_zero() || self.busy_ns > 0;
+        let has_cost = self.has_cost();
         if has_cost && self.fixed.is_none() && !self.contract {
             return Err(Failure::of_input("--delay and --busy-ns need --fixed or --contract"));
         }
@@ -72,18 +73,40 @@ impl ContentArgs {
         Ok(())
     }
 
-    /// The contract `e5`.
-    pub(super) fn forty_two() -> Content {
-        Content::FortyTwo(FortyTwo::new())
+    /// The service for `workers` workers: what these flags name, else the files, which `load`
+    /// opens.
+    pub(super) fn service(
+        &self,
+        folder: Option<&Path>,
+        load: impl FnOnce() -> Result<Option<Files>, Failure>,
+        workers: usize,
+    ) -> Result<AnyService, Failure> {
+        if self.is_forty_two(folder) {
+            return Ok(self.with_faults(FortyTwo::new(), workers));
+        }
+        let files = load()?;
+        Ok(match (&self.fixed, files) {
+            _ if self.echo => self.with_faults(Echo::new(), workers),
+            (Some(text), _) if self.has_cost() => {
+                self.with_faults(SlowText::new(text, self.delay, self.busy_ns), workers)
+            }
+            (Some(text), _) => self.with_faults(Fixed::new(text), workers),
+            (None, Some(files)) if !self.contract => self.with_faults(files, workers),
+            (None, files) => {
+                self.with_faults(Contract::new(files, self.delay, self.busy_ns), workers)
+            }
+        })
     }
 
-    /// The content to serve: what these flags name, else the files.
-    pub(super) fn site(&self, files: Option<Files>) -> Content {
-        match (&self.fixed, files) {
-            _ if self.echo => Content::Echo(Echo::new()),
-            (Some(text), _) => Content::Fixed(Fixed::new(text, self.delay, self.busy_ns)),
-            (None, Some(files)) if !self.contract => Content::Files(files),
-            (None, files) => Content::Contract(Contract::new(files, self.delay, self.busy_ns)),
+    fn has_cost(&self) -> bool {
+        !self.delay.is_zero() || self.busy_ns > 0
+    }
+
+    fn with_faults(&self, service: impl Service, workers: usize) -> AnyService {
+        if self.cause.is_empty() {
+            service.into()
+        } else {
+            Faulty::new(service, &self.cause, workers).into()
         }
     }
 }

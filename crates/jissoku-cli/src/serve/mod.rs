@@ -17,7 +17,7 @@ mod worker_args;
 
 use clap::{ArgGroup, Args, Command, FromArgMatches};
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{Content, Limits, Settings, TelemetryConfig};
+use jissoku_server::{AnyService, Limits, ListenerSharing, Settings, TelemetryConfig};
 
 use failure::{Failure, SUCCESS};
 
@@ -75,25 +75,24 @@ impl Serve {
     ) -> Result<Settings, Failure> {
         self.content.check(self.files.folder())?;
         let placement = self.workers.placement()?;
-        Ok(Settings {
+        let settings = Settings {
             endpoints: self.listen.endpoints(given),
             socket_mode: self.listen.socket_mode,
             workers: placement.workers,
             cores: placement.cores,
             limits: self.workers.with_shutdown_limits(self.limits.over(Limits::DEFAULT)),
             driver: self.workers.driver()?,
-            injected_faults: self.content.injected_faults(),
             telemetry: telemetry.clone(),
             tls: self.telemetry.tls()?,
-        })
+            listener_sharing: ListenerSharing::default(),
+        };
+        Ok(jissoku_fixtures::adjust(settings, self.content.injected_faults()))
     }
 
-    /// The content to serve.
-    fn site(&self) -> Result<Content, Failure> {
-        if self.content.is_forty_two(self.files.folder()) {
-            return Ok(content_args::ContentArgs::forty_two());
-        }
-        Ok(self.content.site(self.files.load()?))
+    /// The service of a worker pool.
+    fn service(&self) -> Result<AnyService, Failure> {
+        let workers = self.workers.placement()?.workers;
+        self.content.service(self.files.folder(), || self.files.load(), workers)
     }
 }
 

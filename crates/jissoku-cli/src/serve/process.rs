@@ -23,7 +23,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), Failure> {
     let serve = Serve::read(arguments)?;
     let mut systemd = SystemdEnv::read()?;
     let telemetry_state =
-        serve.telemetry.open(&mut systemd.sockets, &serve.content.injected_faults())?;
+        serve.telemetry.open(&mut systemd.sockets, serve.content.injected_faults())?;
     let given = systemd.sockets.endpoints();
     let user = serve.process.find()?;
     let settings = serve.settings(&given, telemetry_state.telemetry())?;
@@ -40,9 +40,9 @@ pub(super) fn run(arguments: &[String]) -> Result<(), Failure> {
                 .and_then(|()| user.drop_privileges())
                 .map_err(|error| Failure::of_input(&error))?;
         }
-        Ok((pid_file, serve.site()?))
+        Ok((pid_file, serve.service()?))
     });
-    let (pid_file, site) = match prepared {
+    let (pid_file, service) = match prepared {
         Ok(prepared) => prepared,
         Err(failure) => {
             server.close();
@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), Failure> {
     jissoku_os::signal::ignore_sigpipe();
     // With a lower limit, fewer connections are open at once.
     let _raised = jissoku_os::descriptors::raise_limit();
-    let running = server.start(site).map_err(|error| Failure::of_work(&error))?;
+    let running = server.start(service).map_err(|error| Failure::of_work(&error))?;
     let mut server_process =
         ServerProcess { arguments, given, running, signals, systemd, pid_file, telemetry_state };
     server_process.telemetry_state.start()?;
@@ -153,10 +153,10 @@ impl ServerProcess<'_> {
         let outcome = Serve::read(self.arguments).and_then(|serve| {
             let update = serve
                 .telemetry
-                .open_again(&self.telemetry_state, &serve.content.injected_faults())?;
+                .open_again(&self.telemetry_state, serve.content.injected_faults())?;
             let settings = serve.settings(&self.given, update.telemetry())?;
-            let site = serve.site()?;
-            let reloaded = self.running.reload(&settings, site);
+            let service = serve.service()?;
+            let reloaded = self.running.reload(&settings, service);
             reloaded.map_err(|error| Failure::of_input(&error))?;
             if self.telemetry_state.adopt(update)? {
                 self.print_metrics_endpoints();

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use jissoku_fixtures::{Faulty, InjectedFault};
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{
-    AccessLog, Content, InjectedFault, LogDroppedRecords, LogEnd, LogFormat, LogSink, Metrics,
+    AccessLog, AnyService, LogDroppedRecords, LogEnd, LogFormat, LogSink, Metrics, MetricsPage,
     RunningServer, Server, Settings, Sockets, TelemetryConfig, Tls,
 };
 
@@ -56,8 +57,8 @@ impl TelemetryArgs {
         let (metrics, mut metrics_server) =
             (Metrics::new(Some(Arc::clone(&dropped))), MetricsServer::Disabled);
         if let Some(endpoint) = &self.metrics {
-            metrics_server =
-                metrics_server_at(endpoint, &sockets.split_off(endpoint), injected_faults)?;
+            let page = metrics_page(&metrics, injected_faults);
+            metrics_server = metrics_server_at(endpoint, &sockets.split_off(endpoint), page)?;
         }
         let wanted = Wanted::by(self);
         let telemetry = wanted.telemetry(log.as_ref(), &metrics);
@@ -87,7 +88,8 @@ impl TelemetryArgs {
         let metrics_server = match &wanted.metrics {
             same if *same == telemetry_state.wanted.metrics => Change::Nothing,
             Some(endpoint) => {
-                Change::To(metrics_server_at(endpoint, &Sockets::default(), injected_faults)?)
+                let page = metrics_page(&telemetry_state.metrics, injected_faults);
+                Change::To(metrics_server_at(endpoint, &Sockets::default(), page)?)
             }
             None => Change::To(MetricsServer::Disabled),
         };
@@ -106,19 +108,28 @@ impl TelemetryArgs {
     }
 }
 
+/// A metrics server that listens and is not started.
 fn metrics_server_at(
     endpoint: &Endpoint,
     sockets: &Sockets,
-    injected_faults: &[InjectedFault],
+    page: AnyService,
 ) -> Result<MetricsServer, Failure> {
-    let meant_for_it = |cause: &InjectedFault| match cause {
+    let server = Server::listen_on(Settings::new(endpoint.clone()), sockets);
+    let server = server.map_err(|error| Failure::of_input(&error))?;
+    Ok(MetricsServer::Ready(server, page))
+}
+
+/// The page of `metrics`, with the faults that concern it.
+fn metrics_page(metrics: &Arc<Metrics>, injected_faults: &[InjectedFault]) -> AnyService {
+    let page = MetricsPage::new(Arc::clone(metrics));
+    let of_page = |fault: &InjectedFault| match fault {
         InjectedFault::CrashMetrics(count) => Some(InjectedFault::Crash(*count)),
         _ => None,
     };
-    let injected_faults = injected_faults.iter().filter_map(meant_for_it).collect();
-    let settings = Settings { injected_faults, ..Settings::new(endpoint.clone()) };
-    let server = Server::listen_on(settings, sockets);
-    server.map(MetricsServer::Ready).map_err(|error| Failure::of_input(&error))
+    match injected_faults.iter().find_map(of_page) {
+        Some(fault) => Faulty::new(page, &[fault], 1).into(),
+        None => page.into(),
+    }
 }
 
 /// What the flags ask to record.
@@ -189,7 +200,7 @@ struct Retired {
 #[expect(clippy::large_enum_variant, reason = "there is one per process")]
 enum MetricsServer {
     Disabled,
-    Ready(Server),
+    Ready(Server, AnyService),
     Running(RunningServer),
 }
 
@@ -203,8 +214,8 @@ impl Telemetry {
     pub(super) fn start(&mut self) -> Result<(), Failure> {
         self.metrics_server =
             match std::mem::replace(&mut self.metrics_server, MetricsServer::Disabled) {
-                MetricsServer::Ready(server) => {
-                    let started = server.start(Content::Metrics(Arc::clone(&self.metrics)));
+                MetricsServer::Ready(server, page) => {
+                    let started = server.start(page);
                     MetricsServer::Running(started.map_err(|error| Failure::of_work(&error))?)
                 }
                 metrics_server => metrics_server,
@@ -236,7 +247,7 @@ impl Telemetry {
     pub(super) const fn metrics_server(&mut self) -> Option<&mut RunningServer> {
         match &mut self.metrics_server {
             MetricsServer::Running(running) => Some(running),
-            MetricsServer::Disabled | MetricsServer::Ready(_) => None,
+            MetricsServer::Disabled | MetricsServer::Ready(..) => None,
         }
     }
 
@@ -264,7 +275,7 @@ impl Telemetry {
         let mut metrics_servers = self.retired.metrics_servers;
         match self.metrics_server {
             MetricsServer::Running(running) => metrics_servers.push(running),
-            MetricsServer::Ready(server) => server.close(),
+            MetricsServer::Ready(server, _) => server.close(),
             MetricsServer::Disabled => {}
         }
         let told = metrics_servers.into_iter().try_for_each(|mut metrics_server| {

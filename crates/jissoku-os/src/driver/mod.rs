@@ -1,4 +1,4 @@
-//! Event loops for connections: accept, receive into a shared buffer, call a [`Handler`], and send
+//! Event loops for connections: accept, receive into a shared buffer, call a [`EventHandler`], and send
 //! its output.
 //!
 //! The interface is completion-based (bytes were received, output was sent) and does not expose
@@ -34,9 +34,9 @@ pub use waker::Waker;
 pub enum Next {
     /// Receive more bytes.
     Receive,
-    /// Call [`Handler::resume`] once the output is sent, after other connections.
+    /// Call [`EventHandler::resume`] once the output is sent, after other connections.
     Yield,
-    /// Do nothing until [`Handler::next_ready`] returns the connection.
+    /// Do nothing until [`EventHandler::next_ready`] returns the connection.
     Suspend,
     /// Shut down the write side once the output is sent; bytes are still received.
     ShutdownWrite,
@@ -46,7 +46,7 @@ pub enum Next {
     Abort,
 }
 
-/// For which connections [`Handler::resume`] is to be called.
+/// For which connections [`EventHandler::resume`] is to be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResumeTarget {
     /// One connection, which may be closed already.
@@ -76,7 +76,7 @@ pub struct NewConnection<'a> {
 }
 
 /// Processes connections. A handler belongs to one driver and one thread.
-pub trait Handler {
+pub trait EventHandler {
     /// The state of a connection. It should be small: ten thousand may be idle.
     type Connection;
 
@@ -110,10 +110,10 @@ pub trait Handler {
     /// The driver woke up, at `now_ns` on the monotonic clock. The first call of every iteration.
     fn on_tick(&mut self, now_ns: u64);
 
-    /// When [`Handler::next_ready`] has to be called at the latest, on the monotonic clock.
+    /// When [`EventHandler::next_ready`] has to be called at the latest, on the monotonic clock.
     fn deadline_ns(&self) -> Option<u64>;
 
-    /// The next target of [`Handler::resume`]; called until it returns `None`.
+    /// The next target of [`EventHandler::resume`]; called until it returns `None`.
     fn next_ready(&mut self) -> Option<ResumeTarget>;
 }
 
@@ -147,14 +147,14 @@ impl Default for Settings {
 /// The event loop of one thread.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one driver per thread")]
-pub enum Driver<H: Handler> {
+pub enum Driver<H: EventHandler> {
     /// Over `epoll(7)`.
     Epoll(epoll::Driver<H>),
     /// Over `io_uring(7)`.
     Uring(uring::Driver<H>),
 }
 
-impl<H: Handler> Driver<H> {
+impl<H: EventHandler> Driver<H> {
     /// Creates a driver for `listeners`. Connections are accepted from the first
     /// [`Driver::run_once`] on; `waker` interrupts its waiting. A driver must stay on the thread
     /// that created it.

@@ -1,15 +1,13 @@
 //! What becomes of a connection as time passes, with a time of its own.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jissoku_os::driver::SendBuffer;
 
 use super::*;
-use crate::connection_limiter::ConnectionLimiter;
-use crate::handler::{Content, Contract, WorkerSite};
+use crate::fixed::Fixed;
 use crate::limits::{Limits, SHARED_SIZE_MIN};
-use crate::metrics::ShardHandle;
+use crate::telemetry::Telemetry;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -17,23 +15,17 @@ const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\n";
 
 /// A connection, and what a driver would have for it.
 struct Scene {
-    context: WorkerContext,
-    connection: Connection,
+    context: WorkerContext<Arc<Fixed>>,
+    connection: Connection<Arc<Fixed>>,
     output: SendBuffer,
 }
 
 impl Scene {
     fn new() -> Self {
-        let limits = Limits::DEFAULT;
-        let site = Content::Contract(Contract::new(None, Duration::ZERO, 0));
-        let limiter = Arc::new(ConnectionLimiter::new(&limits));
-        let context = WorkerContext::new(
-            WorkerSite::new(Arc::new(site), ShardHandle::default()),
-            limiter,
-            limits,
-            SECOND_NS,
-        );
-        let connection = Connection::new(ConnectionId::default(), Permit::default(), SECOND_NS);
+        let service = Arc::new(Fixed::new("Hello, World!"));
+        let telemetry = Telemetry::default();
+        let context = WorkerContext::new(service, Limits::DEFAULT, telemetry, SECOND_NS);
+        let connection = Connection::new(ConnectionId::default(), Permit::default(), (), SECOND_NS);
         Self { context, connection, output: SendBuffer::default() }
     }
 
@@ -50,7 +42,7 @@ impl Scene {
 
     /// Lets a second pass, at the end of which the driver looks.
     fn wait(&mut self, unsent: usize) -> Next {
-        self.context.pass(SECOND_NS);
+        self.context.now_ns += SECOND_NS;
         self.connection.resume(unsent, &mut self.context, &mut self.output)
     }
 
@@ -203,6 +195,6 @@ fn an_idle_connection_is_small() {
     let mut scene = Scene::new();
     scene.send(GET);
     assert_eq!(scene.connection.input.capacity(), 0, "its bytes are given back");
-    let size = size_of::<Connection>();
+    let size = size_of::<Connection<Arc<Fixed>>>();
     assert!(size <= 320, "{size} bytes");
 }

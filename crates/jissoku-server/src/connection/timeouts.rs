@@ -5,15 +5,20 @@ use jissoku_os::driver::SendBuffer;
 
 use super::Connection;
 use super::phase::Phase;
+use crate::context::WorkerContext;
+use crate::handler::Handler;
 use crate::metrics::Counter;
-use crate::worker::WorkerContext;
 
-impl Connection {
+impl<H: Handler> Connection<H> {
     /// Enforces timeouts: closes idle connections silently, and answers 408 to an incomplete
     /// request.
-    pub(super) fn check_timeouts(&mut self, context: &mut WorkerContext, output: &mut SendBuffer) {
-        let limits = *context.limits();
-        let elapsed_ns = context.now_ns() - self.since_ns;
+    pub(super) fn check_timeouts(
+        &mut self,
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) {
+        let limits = context.limits;
+        let elapsed_ns = context.now_ns - self.since_ns;
         match self.phase {
             Phase::AwaitingFirst | Phase::Idle if context.may_close_idle(elapsed_ns) => {
                 self.phase = Phase::Closing;
@@ -25,12 +30,12 @@ impl Connection {
                 self.expire(Counter::IdleDeadline, context);
             }
             Phase::Head if elapsed_ns > limits.head_ns_max => {
-                context.telemetry().count(Counter::HeadDeadline, 1);
+                context.telemetry.count(Counter::HeadDeadline, 1);
                 let begun = std::mem::take(&mut self.input);
                 self.reject(Reject::Timeout, &begun, context, output);
             }
             Phase::Body(size) if limits.is_too_slow(size, elapsed_ns) => {
-                context.telemetry().count(Counter::BodyDeadline, 1);
+                context.telemetry.count(Counter::BodyDeadline, 1);
                 self.reject(Reject::Timeout, &[], context, output);
             }
             Phase::Linger(_) if elapsed_ns > limits.linger_ns_max => {
@@ -40,8 +45,8 @@ impl Connection {
         }
     }
 
-    fn expire(&mut self, kind: Counter, context: &mut WorkerContext) {
-        context.telemetry().count(kind, 1);
+    fn expire(&mut self, kind: Counter, context: &mut WorkerContext<H>) {
+        context.telemetry.count(kind, 1);
         self.phase = Phase::Closing;
     }
 }

@@ -1,6 +1,6 @@
 //! Detects clients that do not read their responses.
 
-use crate::worker::WorkerContext;
+use crate::limits::Limits;
 
 /// Progress of a client while output is unsent, sampled once a second.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,18 +15,22 @@ pub(super) struct WriteStall {
 
 impl WriteStall {
     /// Whether the client reads too slowly, with `unsent` bytes left.
-    pub(super) const fn is_too_long(&mut self, unsent: usize, context: &WorkerContext) -> bool {
+    pub(super) const fn is_too_long(
+        &mut self,
+        unsent: usize,
+        now_ns: u64,
+        limits: &Limits,
+    ) -> bool {
         if unsent == 0 {
             self.since_ns = 0;
             return false;
         }
-        let now_ns = context.now_ns();
         if self.since_ns == 0 {
             *self = Self { since_ns: now_ns, taken: 0, unsent };
         }
         // `unsent` may have grown, when a delay has ended in between.
         self.taken += self.unsent.saturating_sub(unsent);
         self.unsent = unsent;
-        context.limits().is_too_slow(self.taken as u64, now_ns - self.since_ns)
+        limits.is_too_slow(self.taken as u64, now_ns - self.since_ns)
     }
 }

@@ -132,7 +132,7 @@ impl ShardOwner {
 }
 
 /// A second handle of a worker to its shard, or to none.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ShardHandle(Option<Arc<CounterShard>>);
 
 impl ShardHandle {

@@ -15,8 +15,8 @@ use jissoku_os::driver::Listener;
 use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::{self, Endpoint, Sharing};
 
-use super::Settings;
-use super::listener_layout::ListenerLayout;
+use crate::settings::{ListenerSharing, Settings};
+use crate::worker_thread::WorkerListeners;
 
 /// An endpoint that cannot be bound.
 #[derive(Debug)]
@@ -50,14 +50,6 @@ struct BoundEndpoint {
 /// All bound endpoints of a server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Endpoints(Vec<BoundEndpoint>);
-
-/// The listeners of one worker.
-#[derive(Debug, Default)]
-pub(super) struct WorkerListeners {
-    pub(super) listeners: Vec<Listener>,
-    /// The index of the endpoint of each listener: a worker may have two of one.
-    pub(super) endpoint_indices: Vec<usize>,
-}
 
 /// Prefix of the names of our own endpoints when they are passed to a new process.
 const OURS: &str = "jissoku=";
@@ -136,7 +128,7 @@ impl Endpoints {
             let error = io::Error::other("it was inherited but is not configured");
             return Err(ListenError { endpoint: bound.address, error });
         }
-        self.0.iter_mut().for_each(|bound| bound.grow(settings.listener_layout().sockets()));
+        self.0.iter_mut().for_each(|bound| bound.grow(settings.sockets()));
         Ok(())
     }
 
@@ -164,47 +156,40 @@ impl Endpoints {
         self.0.iter().map(|bound| bound.address.clone()).collect()
     }
 
-    /// Duplicates of all sockets, for the workers of `listener_layout`.
+    /// Duplicates of all sockets, for the workers of `settings`.
     ///
     /// # Errors
     /// The error of `dup(2)`: descriptors are exhausted.
-    pub(super) fn assign(
-        &self,
-        listener_layout: ListenerLayout,
-    ) -> io::Result<Vec<WorkerListeners>> {
-        (0..listener_layout.workers())
-            .map(|index| self.assign_one(listener_layout, index))
-            .collect()
+    pub(super) fn assign(&self, settings: &Settings) -> io::Result<Vec<WorkerListeners>> {
+        (0..settings.workers).map(|index| self.assign_one(settings, index)).collect()
     }
 
-    /// Duplicates of the sockets of one worker of `listener_layout`.
+    /// Duplicates of the sockets of one worker of `settings`.
     ///
     /// # Errors
     /// As [`Endpoints::assign`].
     pub(super) fn assign_one(
         &self,
-        listener_layout: ListenerLayout,
+        settings: &Settings,
         index: usize,
     ) -> io::Result<WorkerListeners> {
-        let listening = listener_layout.listening();
+        let workers = settings.workers;
         let mut listeners = WorkerListeners::default();
-        if index >= listening {
-            return Ok(listeners);
-        }
         for (index_of_endpoint, bound) in self.0.iter().enumerate() {
             let socket = bound.sockets[index % bound.sockets.len()].try_clone()?;
-            let is_shared = bound.sockets.len() < listening;
-            let listener = match listener_layout {
-                ListenerLayout::WakeAll(_) => Listener::SharedWakeAll,
-                _ if is_shared => Listener::SharedExclusive,
-                _ => Listener::PerWorker,
+            let listener = match settings.listener_sharing {
+                ListenerSharing::WakeAll => Listener::SharedWakeAll,
+                ListenerSharing::PerWorker if bound.sockets.len() < workers => {
+                    Listener::SharedExclusive
+                }
+                ListenerSharing::PerWorker => Listener::PerWorker,
             };
             listeners.listeners.push(listener(socket));
             listeners.endpoint_indices.push(index_of_endpoint);
         }
         for (index_of_endpoint, bound) in self.0.iter().enumerate() {
-            let surplus = bound.sockets.iter().enumerate().skip(listening);
-            for (_, socket) in surplus.filter(|(number, _)| number % listening == index) {
+            let surplus = bound.sockets.iter().enumerate().skip(workers);
+            for (_, socket) in surplus.filter(|(number, _)| number % workers == index) {
                 listeners.listeners.push(Listener::PerWorker(socket.try_clone()?));
                 listeners.endpoint_indices.push(index_of_endpoint);
             }

@@ -13,8 +13,9 @@ use super::endpoints::{Endpoints, ListenError};
 use super::restart_budget::{DescriptorReserve, RestartBudget};
 use super::signals::{ServerEvent, SignalSet};
 use super::worker_pool::{SharedState, WorkerPool};
-use super::{Content, Settings};
+use crate::any_service::AnyService;
 use crate::connection_limiter::ConnectionLimiter;
+use crate::settings::Settings;
 
 /// How long a reload waits for the old workers to stop accepting.
 const STOP_ACCEPTING_WAIT: Duration = Duration::from_secs(1);
@@ -69,12 +70,12 @@ impl RunningServer {
     pub(super) fn start(
         settings: &Settings,
         endpoints: Endpoints,
-        site: Content,
+        service: AnyService,
     ) -> io::Result<Self> {
-        let assigned = endpoints.assign(settings.listener_layout())?;
+        let assigned = endpoints.assign(settings)?;
         let limiter = Arc::new(ConnectionLimiter::new(&settings.limits));
-        settings.telemetry.metrics.iter().for_each(|metrics| site.report_to(metrics));
-        let shared = SharedState { site: Arc::new(site), limiter };
+        settings.telemetry.metrics.iter().for_each(|metrics| service.report_to(metrics));
+        let shared = SharedState { service, limiter };
         let mut current = WorkerPool::prepare(settings, assigned, &shared)?;
         if let Err(error) = endpoints.listen() {
             current.cancel();
@@ -107,7 +108,7 @@ impl RunningServer {
         self.endpoints.sockets()
     }
 
-    /// Serves `site` with a new pool, and drains the old one once all new workers are ready.
+    /// Serves `service` with a new pool, and drains the old one once all new workers are ready.
     ///
     /// Endpoints that stay configured keep their sockets, so no connection is refused meanwhile.
     /// The old workers answer their connections with `Connection: close` and keep idle ones for
@@ -115,10 +116,14 @@ impl RunningServer {
     ///
     /// # Errors
     /// Why the new pool cannot be started. The old one stays in service unchanged.
-    pub fn reload(&mut self, settings: &Settings, site: Content) -> Result<(), ReloadError> {
+    pub fn reload(
+        &mut self,
+        settings: &Settings,
+        service: impl Into<AnyService>,
+    ) -> Result<(), ReloadError> {
         self.reserve.release();
         let endpoints = self.endpoints.open(settings).map_err(ReloadError::Listen)?;
-        let started = self.start_pool(settings, &endpoints, site);
+        let started = self.start_pool(settings, &endpoints, service.into());
         let (new, shared) = started.inspect_err(|_| endpoints.remove_files(&self.endpoints))?;
         (self.settings, self.shared) = (settings.clone(), shared);
         let old_endpoints = std::mem::replace(&mut self.endpoints, endpoints);
@@ -137,16 +142,16 @@ impl RunningServer {
         &self,
         settings: &Settings,
         endpoints: &Endpoints,
-        site: Content,
+        service: AnyService,
     ) -> Result<(WorkerPool, SharedState), ReloadError> {
-        let assigned = endpoints.assign(settings.listener_layout()).map_err(ReloadError::Work)?;
+        let assigned = endpoints.assign(settings).map_err(ReloadError::Work)?;
         let limiter = match &self.shared.limiter {
             limiter if limiter.is_for(&settings.limits) => Arc::clone(limiter),
             // Existing connections are counted by the old limiter.
             _ => Arc::new(ConnectionLimiter::new(&settings.limits)),
         };
-        settings.telemetry.metrics.iter().for_each(|metrics| site.report_to(metrics));
-        let shared = SharedState { site: Arc::new(site), limiter };
+        settings.telemetry.metrics.iter().for_each(|metrics| service.report_to(metrics));
+        let shared = SharedState { service, limiter };
         let mut new =
             WorkerPool::prepare(settings, assigned, &shared).map_err(ReloadError::Work)?;
         // Last, because clients connect to new sockets at once and would be lost if these closed
@@ -330,9 +335,9 @@ impl RunningServer {
             Err(io::Error::other(format!("worker {index} has failed once too often: {why}")))
         } else {
             self.reserve.release();
-            self.endpoints.assign_one(self.settings.listener_layout(), index).and_then(
-                |listeners| self.current.replace(index, &self.settings, listeners, &self.shared),
-            )
+            self.endpoints.assign_one(&self.settings, index).and_then(|listeners| {
+                self.current.replace(index, &self.settings, listeners, &self.shared)
+            })
         };
         match replaced {
             Ok(()) => Ok(Some(ServerEvent::WorkerRestarted(index, why))),

@@ -1,6 +1,6 @@
 //! A pool of worker threads with the same content and settings.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -8,21 +8,18 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use jissoku_os::driver::{self, Driver, Waker};
+use jissoku_os::driver::Waker;
 
-use super::Settings;
-use super::endpoints::WorkerListeners;
+use crate::any_service::AnyService;
 use crate::connection_limiter::ConnectionLimiter;
-use crate::fault_injector::InjectedFault;
-use crate::handler::Content;
-use crate::limits::REFUSALS_MAX;
+use crate::settings::Settings;
 use crate::shutdown::ShutdownSignal;
-use crate::worker::Worker;
+use crate::worker_thread::{WorkerListeners, WorkerThread};
 
 /// What the workers of a pool share.
 #[derive(Clone, Debug)]
 pub(super) struct SharedState {
-    pub(super) site: Arc<Content>,
+    pub(super) service: AnyService,
     /// Counts the connections of all pools.
     pub(super) limiter: Arc<ConnectionLimiter>,
 }
@@ -155,56 +152,25 @@ impl WorkerPool {
         settings: &Settings,
         shared: &SharedState,
         (listeners, ready): (WorkerListeners, Sender<io::Result<()>>),
-    ) -> io::Result<DynamicResponse> {
+    ) -> io::Result<SpawnedWorker> {
         let waker = Waker::new()?;
-        let accepting = self.accepting.as_ref().map(UnixStream::try_clone).transpose()?;
-        let told = waker.clone();
-        let number = u16::try_from(index).map_err(io::Error::other)?;
         let (start_signal, begins) = mpsc::channel();
-        let exit_tx = self.exit_tx.try_clone()?;
-        let start = WorkerStart { listeners, ready, begins };
-        let SharedState { site, limiter } = shared;
-        let mut worker = Worker::new(Arc::clone(site), Arc::clone(limiter), settings);
-        worker.inject_faults(&settings.injected_faults)?;
-        let order = Arc::clone(&self.order);
-        // Connections over the limit are accepted up to a margin, to be answered with 503.
-        let mut driver = settings.driver;
-        driver.connections_max = settings.limits.connections_max.saturating_add(REFUSALS_MAX);
-        if settings.injected_faults.contains(&InjectedFault::Herd) {
-            // The only driver that implements it.
-            driver.backend = driver::Backend::Epoll;
-        }
-        let core = settings.cores.get(index % settings.cores.len().max(1)).copied();
+        let worker = WorkerThread {
+            index: u16::try_from(index).map_err(io::Error::other)?,
+            settings: settings.clone(),
+            listeners,
+            limiter: Arc::clone(&shared.limiter),
+            order: Arc::clone(&self.order),
+            waker: waker.clone(),
+            accepting: self.accepting.as_ref().map(UnixStream::try_clone).transpose()?,
+            ready,
+            begins,
+            exit_tx: self.exit_tx.try_clone()?,
+        };
+        let service = shared.service.clone();
         let thread = thread::Builder::new().name(format!("worker-{index}"));
-        let thread = thread.spawn(move || {
-            let WorkerStart { listeners, ready, begins } = start;
-            let prepare = || {
-                core.map_or(Ok(()), |core| jissoku_os::affinity::pin(&[core]))?;
-                // The default slack would delay every timer by up to 50 us.
-                jissoku_os::timer::set_min_timer_slack()?;
-                Driver::new(listeners.listeners, told, driver)
-            };
-            let driver = match prepare() {
-                Ok(driver) => driver,
-                Err(error) => {
-                    let _heard = ready.send(Err(error));
-                    return Ok(());
-                }
-            };
-            // From here on the worker is counted, so its exit has to be reported.
-            let _said_at_the_end = ExitNotifier(exit_tx, number);
-            // The main thread waits for it.
-            let _heard = ready.send(Ok(()));
-            drop(ready);
-            match begins.recv() {
-                Ok(()) => {
-                    worker.with_listeners(listeners.endpoint_indices, accepting).run(driver, &order)
-                }
-                // The pool was cancelled.
-                Err(_) => Ok(()),
-            }
-        })?;
-        Ok(DynamicResponse { waker, thread, start_signal })
+        let thread = thread.spawn(move || service.run_worker(worker))?;
+        Ok(SpawnedWorker { waker, thread, start_signal })
     }
 
     /// Stops accepting; workers exit once their clients have gone.
@@ -286,40 +252,21 @@ impl AsFd for WorkerPool {
 
 /// A worker thread that is starting.
 #[derive(Debug)]
-struct DynamicResponse {
+struct SpawnedWorker {
     waker: Waker,
     thread: JoinHandle<io::Result<()>>,
     start_signal: Sender<()>,
 }
 
-/// What a worker needs to start.
-#[derive(Debug)]
-struct WorkerStart {
-    listeners: WorkerListeners,
-    ready: Sender<io::Result<()>>,
-    begins: Receiver<()>,
-}
-
-/// Reports the exit of a worker, also after a panic. Created once the worker is counted.
-#[derive(Debug)]
-struct ExitNotifier(UnixStream, u16);
-
-impl Drop for ExitNotifier {
-    fn drop(&mut self) {
-        // The pool may be gone.
-        let _told = self.0.write(&self.1.to_ne_bytes());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handler::FortyTwo;
+    use crate::fixed::Fixed;
     use crate::limits::Limits;
 
     fn shared() -> SharedState {
         let limiter = Arc::new(ConnectionLimiter::new(&Limits::DEFAULT));
-        SharedState { site: Arc::new(Content::FortyTwo(FortyTwo::new())), limiter }
+        SharedState { service: Fixed::new("").into(), limiter }
     }
 
     #[test]

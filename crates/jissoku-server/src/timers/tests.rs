@@ -48,7 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Vec<u64>)>> {
 proptest! {
     #[test]
     fn the_wheel_is_a_sorted_list(start_ns in 0..u64::MAX >> 8, steps in steps()) {
-        let (mut wheel, mut model) = (Wheel::default(), Model::default());
+        let (mut wheel, mut model) = (Timers::default(), Model::default());
         let mut now_ns = start_ns;
         let mut number = 0;
         for (passes_ns, delays_ns) in steps {
@@ -80,40 +80,38 @@ proptest! {
 }
 
 /// Takes everything that comes by `now_ns`.
-fn take_all(timers: &mut Timers, now_ns: u64) -> usize {
+fn take_all(timers: &mut Timers<()>, now_ns: u64) -> usize {
     std::iter::from_fn(|| timers.take_due(now_ns)).count()
 }
 
 #[test]
 fn nobody_is_called_too_soon() {
-    for mut timers in [Timers::default(), Timers::Linear(Linear::default())] {
-        let key = ConnectionId::default();
-        for due_ns in [3_000_000, 1_000_001, 2_000_000, 1_000_001] {
-            timers.add(due_ns, key);
-        }
-        assert_eq!(take_all(&mut timers, 1_000_000), 0);
-        let earliest_ns = timers.earliest_ns().expect("four wait");
-        assert!((1_000_001..1_000_001 + TICK_NS).contains(&earliest_ns));
-        assert_eq!(take_all(&mut timers, earliest_ns), 2);
-        assert_eq!(take_all(&mut timers, 1_999_999), 0);
-        assert_eq!(take_all(&mut timers, 9_000_000), 2);
-        assert_eq!(timers.earliest_ns(), None);
+    let mut timers = Timers::default();
+    for due_ns in [3_000_000, 1_000_001, 2_000_000, 1_000_001] {
+        timers.add(due_ns, ());
     }
+    assert_eq!(take_all(&mut timers, 1_000_000), 0);
+    let earliest_ns = timers.earliest_ns().expect("four wait");
+    assert!((1_000_001..1_000_001 + TICK_NS).contains(&earliest_ns));
+    assert_eq!(take_all(&mut timers, earliest_ns), 2);
+    assert_eq!(take_all(&mut timers, 1_999_999), 0);
+    assert_eq!(take_all(&mut timers, 9_000_000), 2);
+    assert_eq!(timers.earliest_ns(), None);
 }
 
 #[test]
 fn what_is_overdue_is_due() {
     let mut timers = Timers::default();
-    timers.add(5_000_000, ConnectionId::default());
+    timers.add(5_000_000, ());
     assert_eq!(take_all(&mut timers, 9_000_000), 1);
-    timers.add(1, ConnectionId::default());
+    timers.add(1, ());
     assert_eq!(take_all(&mut timers, 9_000_000), 1);
 }
 
 #[test]
 fn the_end_of_time_can_be_waited_for() {
     let mut timers = Timers::default();
-    timers.add(u64::MAX, ConnectionId::default());
+    timers.add(u64::MAX, ());
     assert_eq!(take_all(&mut timers, u64::MAX / 2), 0);
     assert_eq!(timers.earliest_ns(), Some(TICK_MAX << TICK_BITS));
     assert_eq!(take_all(&mut timers, u64::MAX), 1);
@@ -121,7 +119,7 @@ fn the_end_of_time_can_be_waited_for() {
 
 #[test]
 fn room_is_used_again() {
-    let mut wheel = Wheel::default();
+    let mut wheel = Timers::default();
     for now_ns in (0..100_000_000).step_by(100_000) {
         while wheel.take_due(now_ns).is_some() {}
         wheel.add(now_ns + 10_000_000, ());
@@ -132,7 +130,7 @@ fn room_is_used_again() {
 /// Runs `pending` connections in a circle, each with a delay of `delay_ns` again and again, and
 /// returns how often an entry was put into a list per thousand delays.
 fn links_per_thousand(pending: u64, delay_ns: u64) -> u64 {
-    let mut wheel = Wheel::default();
+    let mut wheel = Timers::default();
     let step_ns = (delay_ns / pending).max(1);
     let mut delays = 0;
     for now_ns in (0..4 * delay_ns).step_by(usize::try_from(step_ns).expect("64 bits")) {

@@ -11,12 +11,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jissoku_fixtures::{Contract, Echo, FortyTwo};
 use jissoku_os::driver::Backend;
 use jissoku_os::socket::Endpoint;
 use jissoku_os::uring;
 use jissoku_server::{
-    AccessLog, Content, Contract, Echo, Files, FilesOptions, Fixed, FortyTwo, LogFormat, Metrics,
-    RunningServer, Server, Settings, TelemetryConfig,
+    AccessLog, AnyService, Files, FilesOptions, Fixed, LogFormat, Metrics, RunningServer, Server,
+    Settings, TelemetryConfig,
 };
 
 /// Longer than anything here takes; it turns a hang into a failure.
@@ -47,11 +48,15 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(site: Content, backend: Backend) -> Self {
-        Self::observed(site, backend, TelemetryConfig::default())
+    fn new(service: impl Into<AnyService>, backend: Backend) -> Self {
+        Self::observed(service, backend, TelemetryConfig::default())
     }
 
-    fn observed(site: Content, backend: Backend, telemetry: TelemetryConfig) -> Self {
+    fn observed(
+        service: impl Into<AnyService>,
+        backend: Backend,
+        telemetry: TelemetryConfig,
+    ) -> Self {
         let mut settings = Settings::new("127.0.0.1:0".parse().expect("an address"));
         settings.driver.backend = backend;
         settings.telemetry = telemetry;
@@ -60,7 +65,7 @@ impl Scene {
         let Some(Endpoint::Tcp(address)) = server.endpoints().pop() else {
             unreachable!("it listens on TCP");
         };
-        let running = server.start(site).expect("the worker starts");
+        let running = server.start(service).expect("the worker starts");
         Self { running, client: connect(address) }
     }
 
@@ -142,8 +147,8 @@ fn count(scene: &mut Scene, request: &[u8]) -> u64 {
     counting::allocations() - before
 }
 
-fn check(what: &str, site: Content, backend: Backend, paths: &[&str]) {
-    let mut scene = Scene::new(site, backend);
+fn check(what: &str, service: impl Into<AnyService>, backend: Backend, paths: &[&str]) {
+    let mut scene = Scene::new(service, backend);
     for request in requests(paths) {
         let count = count(&mut scene, &request);
         let request = String::from_utf8_lossy(&request);
@@ -162,8 +167,8 @@ fn check_observed(backend: Backend) {
     let log = AccessLog::open(&path, LogFormat::Combined, |_| ()).expect("a log can be opened");
     let telemetry =
         TelemetryConfig { log: Some(log.sink().clone()), metrics: Some(Metrics::new(None)) };
-    let site = Content::Fixed(Fixed::new("Hello", Duration::ZERO, 0));
-    let mut scene = Scene::observed(site, backend, telemetry);
+    let service = Fixed::new("Hello");
+    let mut scene = Scene::observed(service, backend, telemetry);
     let request = "GET / HTTP/1.1\r\nHost: a\r\nReferer: b\r\nUser-Agent: c\r\n\r\n".repeat(16);
     let count = count(&mut scene, request.as_bytes());
     assert!(count < ROUNDS as u64 / 4, "{count} allocations in {ROUNDS} rounds, {backend:?}");
@@ -174,8 +179,8 @@ fn check_observed(backend: Backend) {
 
 /// Clients that ask and do not read, until the server takes no more from them: what it holds for
 /// each.
-fn hold(site: Content, backend: Backend) -> u64 {
-    let scene = Scene::new(site, backend);
+fn hold(service: impl Into<AnyService>, backend: Backend) -> u64 {
+    let scene = Scene::new(service, backend);
     // The worker has what it needs for itself when it has answered.
     scene.measure(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let before = counting::held_since(0);
@@ -206,11 +211,11 @@ impl Folder {
         Self(path)
     }
 
-    fn site(&self) -> Content {
+    fn service(&self) -> Files {
         // Looking at the disk again is not part of a request in steady state.
         let options =
             FilesOptions { revalidate: Duration::from_hours(1), ..FilesOptions::default() };
-        Content::Files(Files::open(&self.0, options).expect("the folder can be read"))
+        Files::open(&self.0, options).expect("the folder can be read")
     }
 }
 
@@ -228,14 +233,14 @@ fn requests_allocate_nothing_in_steady_state() {
     let folder = Folder::new();
     for backend in drivers() {
         check_observed(backend);
-        let fixed = |text: &str| Content::Fixed(Fixed::new(text, none, 0));
+        let fixed = |text: &str| Fixed::new(text);
         check("a fixed text", fixed("Hello"), backend, &["/"]);
-        let contract = Content::Contract(Contract::new(None, none, 0));
+        let contract = Contract::new(None, none, 0);
         check("the contract", contract, backend, &["/", "/42", "/nothing", "/delay?ms=0"]);
-        check("42", Content::FortyTwo(FortyTwo::new()), backend, &["/"]);
-        check("files", folder.site(), backend, &["/small.html", "/nothing"]);
+        check("42", FortyTwo::new(), backend, &["/"]);
+        check("files", folder.service(), backend, &["/small.html", "/nothing"]);
         check("a large fixed text", fixed(&"x".repeat(20_000)), backend, &["/"]);
-        check("large files", folder.site(), backend, &["/large.bin"]);
+        check("large files", folder.service(), backend, &["/large.bin"]);
         for text in ["Hello", &"x".repeat(8_000)] {
             let (size, held) = (text.len(), hold(fixed(text), backend));
             assert!(
@@ -243,13 +248,13 @@ fn requests_allocate_nothing_in_steady_state() {
                 "{held} bytes for who does not read {size} bytes a time, {backend:?}"
             );
         }
-        let contract = Content::Contract(Contract::new(None, Duration::from_micros(20), 0));
+        let contract = Contract::new(None, Duration::from_micros(20), 0);
         // Only one at a time: requests behind a delayed one have to be kept until it is answered.
         let mut scene = Scene::new(contract, backend);
         assert_eq!(count(&mut scene, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), 0, "delays allocate");
         scene.end();
         // What makes an answer for each request cannot do without, so there is something to count.
-        let mut scene = Scene::new(Content::Echo(Echo::new()), backend);
+        let mut scene = Scene::new(Echo::new(), backend);
         let count = count(&mut scene, b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\n");
         assert!(count >= ROUNDS as u64, "{count} allocations were noticed");
         scene.end();

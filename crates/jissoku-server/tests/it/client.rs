@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use jissoku_fixtures::Contract;
 use jissoku_os::epoll::{Epoll, Interest, no_event};
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{Content, Contract, RunningServer, Server, Settings};
+use jissoku_server::{AnyService, RunningServer, Server, Settings};
 
 /// Longer than anything here takes; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,8 +35,8 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// The common contract without files.
-pub(crate) fn contract() -> Content {
-    Content::Contract(Contract::new(None, Duration::ZERO, 0))
+pub(crate) fn contract() -> Contract {
+    Contract::new(None, Duration::ZERO, 0)
 }
 
 /// A path that is nobody else's.
@@ -62,16 +63,16 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn start(mut settings: Settings, site: Content) -> Self {
+    pub(crate) fn start(mut settings: Settings, service: impl Into<AnyService>) -> Self {
         settings.driver.backend = crate::driver();
         let server = Server::listen(settings).expect("a place to listen");
         let endpoint = server.endpoints()[0].clone();
-        Self { running: server.start(site).expect("workers start"), endpoint }
+        Self { running: server.start(service).expect("workers start"), endpoint }
     }
 
     /// One worker on a free port.
-    pub(crate) fn serve(site: Content) -> Self {
-        Self::start(Settings::new(free_port()), site)
+    pub(crate) fn serve(service: impl Into<AnyService>) -> Self {
+        Self::start(Settings::new(free_port()), service)
     }
 
     pub(crate) fn try_connect(&self) -> io::Result<Client> {

@@ -1,11 +1,12 @@
 //! The echo says what was understood, and the contract of 42 is kept to the byte.
 
-use jissoku_server::{Content, Echo, FortyTwo, Limits, Settings};
+use jissoku_fixtures::{Echo, FortyTwo};
+use jissoku_server::{Limits, Settings};
 
 use crate::client::{Answer, Target, free_port};
 
 fn echo() -> Target {
-    Target::serve(Content::Echo(Echo::new()))
+    Target::serve(Echo::new())
 }
 
 fn check(request: &str, content_type: &str, body: &str) {
@@ -85,7 +86,7 @@ fn a_body_over_the_limit_is_refused_and_one_of_the_limit_comes_back() {
     let mut limits = Limits::DEFAULT;
     limits.request.body_size_max = 200_000;
     let settings = Settings { limits, ..Settings::new(free_port()) };
-    let target = Target::start(settings, Content::Echo(Echo::new()));
+    let target = Target::start(settings, Echo::new());
     let mut client = target.connect();
     let body: Vec<u8> = (0..200_000_u32).map(|number| number.to_le_bytes()[1]).collect();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n");
@@ -99,7 +100,7 @@ fn a_body_over_the_limit_is_refused_and_one_of_the_limit_comes_back() {
 
 #[test]
 fn the_contract_of_42_knows_nothing_else() {
-    let target = Target::serve(Content::FortyTwo(FortyTwo::new()));
+    let target = Target::serve(FortyTwo::new());
     let ask = |line: &str| target.ask(&format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n"));
     let answer = ask("GET /");
     let fields: Vec<_> = answer.fields.iter().map(|(n, v)| format!("{n}: {v}")).collect();

@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::time::Duration;
 
+use jissoku_fixtures::{Contract, SlowText};
 use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{Content, Contract, Fixed, Settings};
+use jissoku_server::{Fixed, Settings};
 
 use crate::client::{Target, ask_all, contract, free_port, fresh_path};
 
@@ -131,7 +132,7 @@ fn head_is_get_without_the_body() {
 
 #[test]
 fn bodies_are_read_to_their_end_however_they_come() {
-    let target = Target::serve(Content::Fixed(Fixed::new("ok", Duration::ZERO, 0)));
+    let target = Target::serve(Fixed::new("ok"));
     let mut client = target.connect();
     let length = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{}", "123456789");
     let chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -150,7 +151,7 @@ fn bodies_are_read_to_their_end_however_they_come() {
 
 #[test]
 fn a_body_of_the_limit_is_read() {
-    let target = Target::serve(Content::Fixed(Fixed::new("ok", Duration::ZERO, 0)));
+    let target = Target::serve(Fixed::new("ok"));
     let mut client = target.connect();
     let size = 1024 * 1024;
     client.send(&format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {size}\r\n\r\n"));
@@ -163,7 +164,7 @@ fn a_body_of_the_limit_is_read() {
 
 #[test]
 fn a_client_that_waits_is_asked_for_its_body() {
-    let target = Target::serve(Content::Fixed(Fixed::new("ok", Duration::ZERO, 0)));
+    let target = Target::serve(Fixed::new("ok"));
     let mut client = target.connect();
     let expect = "Content-Length: 2\r\nExpect: 100-continue\r\n";
     client.send(&format!("POST / HTTP/1.1\r\nHost: a\r\n{expect}\r\n"));
@@ -188,7 +189,7 @@ fn a_client_that_has_finished_sending_gets_its_answers() {
 #[test]
 fn a_delay_is_never_shorter_than_asked() {
     let delay = Duration::from_millis(20);
-    let target = Target::serve(Content::Contract(Contract::new(None, delay, 0)));
+    let target = Target::serve(Contract::new(None, delay, 0));
     for path in ["/", "/delay?ms=20"] {
         let start_ns = clock::monotonic_ns();
         let answer = target.ask(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -214,7 +215,7 @@ fn delays_of_many_connections_run_side_by_side() {
 
 #[test]
 fn a_busy_answer_burns_what_it_should() {
-    let target = Target::serve(Content::Fixed(Fixed::new("ok", Duration::ZERO, 3_000_000)));
+    let target = Target::serve(SlowText::new("ok", Duration::ZERO, 3_000_000));
     let mut client = target.connect();
     let start_ns = clock::monotonic_ns();
     for _ in 0..10 {

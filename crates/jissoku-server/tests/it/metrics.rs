@@ -5,7 +5,9 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jissoku_server::{Content, Files, FilesOptions, Limits, Metrics, Settings, TelemetryConfig};
+use jissoku_server::{
+    AnyService, Files, FilesOptions, Limits, Metrics, MetricsPage, Settings, TelemetryConfig,
+};
 
 use crate::client::{Target, contract, free_port, fresh_path, wait_until};
 
@@ -21,13 +23,13 @@ impl Pair {
         Self::serve(contract(), limits, 2)
     }
 
-    fn serve(site: Content, limits: Limits, workers: usize) -> Self {
+    fn serve(service: impl Into<AnyService>, limits: Limits, workers: usize) -> Self {
         let metrics = Metrics::new(None);
         let telemetry = TelemetryConfig { log: None, metrics: Some(Arc::clone(&metrics)) };
         let settings = Settings { telemetry, workers, limits, ..Settings::new(free_port()) };
         Self {
-            target: Target::start(settings, site),
-            teller: Target::serve(Content::Metrics(Arc::clone(&metrics))),
+            target: Target::start(settings, service),
+            teller: Target::serve(MetricsPage::new(Arc::clone(&metrics))),
             metrics,
         }
     }
@@ -147,8 +149,8 @@ fn what_is_known_of_a_folder_is_told() {
     // own.
     let options =
         FilesOptions { revalidate: Duration::MAX, cache_size: 50_000, ..FilesOptions::default() };
-    let site = Content::Files(Files::open(&folder, options).expect("the folder can be read"));
-    let mut pair = Pair::serve(site, Limits::DEFAULT, 1);
+    let files = Files::open(&folder, options).expect("the folder can be read");
+    let mut pair = Pair::serve(files, Limits::DEFAULT, 1);
     let lookups = |found: &BTreeMap<String, u64>| {
         ["hit", "confirmed", "miss"]
             .map(|outcome| found[&format!("jissoku_cache_lookups_total{{outcome=\"{outcome}\"}}")])
@@ -175,7 +177,7 @@ fn what_is_known_of_a_folder_is_told() {
 
 #[test]
 fn only_the_one_page_is_there_and_only_to_be_read() {
-    let teller = Target::serve(Content::Metrics(Metrics::new(None)));
+    let teller = Target::serve(MetricsPage::new(Metrics::new(None)));
     let status = |request: &str| teller.ask(&format!("{request} HTTP/1.0\r\n\r\n")).status;
     assert_eq!(status("GET /"), 404);
     assert_eq!(status("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nX:"), 405);

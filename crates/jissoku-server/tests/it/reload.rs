@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use jissoku_fixtures::SlowText;
 use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{Content, Fixed, Limits, RunningServer, Server, Settings, Sockets};
+use jissoku_server::{Fixed, Limits, RunningServer, Server, Settings, Sockets};
 
 use crate::client::{Client, Target, contract, free_port, fresh_path};
 
@@ -20,9 +21,9 @@ const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello
 const CHUNKED: &str = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
                        Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
 
-/// A site that answers with its number.
-fn numbered(number: usize) -> Content {
-    Content::Fixed(Fixed::new(&number.to_string(), Duration::ZERO, 0))
+/// A service that answers with its number.
+fn numbered(number: usize) -> Fixed {
+    Fixed::new(&number.to_string())
 }
 
 /// A client that asks without a pause until it is told to stop. It panics at the first answer that
@@ -44,7 +45,7 @@ impl Asker {
                 while lives && !stop.load(Ordering::Relaxed) {
                     client.send(request);
                     let answer = client.answer();
-                    let number: usize = answer.text().parse().expect("the number of a site");
+                    let number: usize = answer.text().parse().expect("the number of a service");
                     newest = newest.max(number);
                     lives = answer.field("Connection") != Some("close");
                     counted.fetch_add(1, Ordering::Relaxed);
@@ -190,7 +191,7 @@ fn the_drain_timeout_ends_those_who_wait() {
 #[test]
 fn a_request_whose_delay_runs_is_answered_after_a_reload() {
     let settings = Settings::new(free_port());
-    let delayed = Content::Fixed(Fixed::new("0", Duration::from_millis(200), 0));
+    let delayed = SlowText::new("0", Duration::from_millis(200), 0);
     let mut target = Target::start(settings.clone(), delayed);
     let mut client = target.connect();
     client.send(GET);

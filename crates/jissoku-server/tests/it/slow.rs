@@ -4,7 +4,8 @@
 //! they are over no sooner than they say is tested in `src/connection/tests.rs`, where time is a
 //! number.
 
-use jissoku_server::{Content, Echo, Fixed, Limits, Settings};
+use jissoku_fixtures::Echo;
+use jissoku_server::{AnyService, Fixed, Limits, Settings};
 
 use crate::client::{Client, Target, contract, free_port};
 
@@ -23,8 +24,8 @@ pub(crate) fn impatient() -> Limits {
     }
 }
 
-fn serve(limits: Limits, site: Content) -> Target {
-    Target::start(Settings { limits, ..Settings::new(free_port()) }, site)
+fn serve(limits: Limits, service: impl Into<AnyService>) -> Target {
+    Target::start(Settings { limits, ..Settings::new(free_port()) }, service)
 }
 
 /// Sends `before`, and then `piece` again and again, as slowly as the client likes: the status that
@@ -102,8 +103,7 @@ fn who_does_not_read_is_cut_off() {
 
 #[test]
 fn who_reads_slowly_is_cut_off() {
-    let target =
-        serve(impatient(), Content::Fixed(Fixed::new(&large(), std::time::Duration::ZERO, 0)));
+    let target = serve(impatient(), Fixed::new(&large()));
     let mut client = target.connect();
     client.send(GET);
     client.sip();
@@ -112,8 +112,7 @@ fn who_reads_slowly_is_cut_off() {
 
 #[test]
 fn who_has_finished_and_does_not_read_is_cut_off() {
-    let target =
-        serve(impatient(), Content::Fixed(Fixed::new(&large(), std::time::Duration::ZERO, 0)));
+    let target = serve(impatient(), Fixed::new(&large()));
     let mut client = target.connect();
     client.send(GET);
     client.finish();
@@ -129,7 +128,7 @@ fn large() -> String {
 #[test]
 fn who_keeps_the_pace_is_served() {
     let limits = Limits { pace_grace_ns: 1, pace_min_bps: 1, ..Limits::DEFAULT };
-    let target = serve(limits, Content::Echo(Echo::new()));
+    let target = serve(limits, Echo::new());
     let mut client = target.connect();
     client.send(&format!("{POST}Content-Length: 60\r\n\r\n"));
     for _ in 0..60 {

@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{
-    Content, Files, FilesOptions, Fixed, Limits, Metrics, Settings, TelemetryConfig, Tls,
-};
+use jissoku_server::{Files, FilesOptions, Fixed, Limits, Metrics, Settings, TelemetryConfig, Tls};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::version::{TLS12, TLS13};
 use rustls::{
@@ -165,7 +163,7 @@ fn a_large_file_arrives_whole() {
     let body: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
     fs::write(root.join("a.bin"), &body).expect("a file can be written");
     let files = Files::open(&root, FilesOptions::default()).expect("the folder is there");
-    let target = Target::start(papers.settings(), Content::Files(files));
+    let target = Target::start(papers.settings(), files);
     let mut stream = connect(&target, &Arc::new(papers.config(&TLS13)));
     let request = LAST.replace("GET /", "GET /a.bin");
     stream.write_all(request.as_bytes()).expect("room to send");
@@ -258,8 +256,8 @@ fn stopping_says_farewell_to_idle_clients() {
 #[test]
 fn curl_is_content() {
     let papers = Papers::new();
-    let site = Content::Fixed(Fixed::new("Hello", Duration::ZERO, 0));
-    let target = Target::start(papers.settings(), site);
+    let service = Fixed::new("Hello");
+    let target = Target::start(papers.settings(), service);
     let Endpoint::Tcp(address) = target.endpoint else { unreachable!("it was given a port") };
     let url = format!("https://localhost:{}/", address.port());
     let resolve = format!("localhost:{}:127.0.0.1", address.port());

@@ -8,16 +8,12 @@ from time import monotonic_ns
 from typing import Self
 
 from jissoku.errors import JissokuError
-from jissoku.system.tcp_info import tcp_info
 
 # How long one answer may take.
 ANSWER_LIMIT_S = 5.0
 
 # A target with fewer workers than this, each with time for one connection, lets the others wait.
 SPARE_LIMIT_S = 1.0
-
-# How a connection looks that the target ended without a word.
-RESETS = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
 
 class ProbeError(JissokuError):
@@ -54,14 +50,6 @@ class ResponseInfo:
     latency_ns: int
     size: int
     is_last: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedData:
-    """What came in over TCP for one answer; nothing where the kernel does not count."""
-
-    segments: int = 0
-    size: int = 0
 
 
 class Client:
@@ -136,35 +124,9 @@ class Client:
         """The same, over a new connection where the target ended the last without a word."""
         try:
             return self.request()
-        except RESETS:
+        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
             self.close()
             return self.request()
-
-    def request_counted(self) -> ReceivedData:
-        """As `request_again`; returns what came in for it, without its latency."""
-        was_open = self.socket is not None
-        try:
-            return self._counted()
-        except RESETS:
-            if not was_open:
-                raise
-            self.close()
-            return self._counted()
-
-    def _counted(self) -> ReceivedData:
-        connection = self.open()
-        before = tcp_info(connection)
-        connection.sendall(self._asking.request)
-        # The duplicate outlives an answer that ends the connection.
-        with connection.dup() as kept:
-            self.receive()
-            after = tcp_info(kept)
-        if before is None or after is None:
-            return ReceivedData()
-        return ReceivedData(
-            segments=after.data_segments_received - before.data_segments_received,
-            size=after.bytes_received - before.bytes_received,
-        )
 
 
 def open_clients(asking: RequestTarget, size: int) -> list[Client]:

@@ -6,11 +6,10 @@ from time import monotonic_ns
 
 from jissoku.model import CoreAssignment
 from jissoku.model.observed import LoadObservation
-from jissoku.observe import loadgen
+from jissoku.observe import loadgen, processes
 from jissoku.observe.loadgen import LoadgenError, LoadSpec
+from jissoku.observe.probes import threads
 from jissoku.observe.probes.client import ProbeError
-from jissoku.system import threads
-from jissoku.system.processes import process_tree
 
 Started = Callable[[subprocess.Popen[str]], object]
 
@@ -22,14 +21,14 @@ def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> 
         ProbeError: No answer could be counted.
     """
     root = spec.roots[0]
-    pids = process_tree(root)
+    pids = processes.process_tree(root, processes.all_processes()) if root is not None else set()
     before, began = threads.thread_usage(pids), monotonic_ns()
     try:
         measurements, conditions = loadgen.run_load(spec, cores, started=started)
     except LoadgenError as error:
         raise ProbeError(f"the load generator measured nothing: {error}") from error
     span_ns = monotonic_ns() - began
-    pids = process_tree(root)
+    pids = processes.process_tree(root, processes.all_processes()) if root is not None else set()
     measurement = measurements[0]
     return LoadObservation(
         connections=spec.workload.connections,

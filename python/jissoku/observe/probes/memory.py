@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from jissoku.model.observed import MemoryObservation
+from jissoku.observe import processes
 from jissoku.observe.probes.client import ProbeError, RequestTarget, close_clients, open_clients
-from jissoku.system import processes
 
 CONNECTIONS = 400
 

@@ -2,11 +2,11 @@
 
 import http.client
 import socket
+import struct
 from time import monotonic_ns
 
 from jissoku.model.observed import WireObservation
 from jissoku.observe.probes.client import Client, ProbeError, RequestTarget
-from jissoku.system.tcp_info import tcp_info
 
 # Enough to tell a wait that comes each time from one that came once.
 SAMPLES = 40
@@ -14,6 +14,12 @@ SAMPLES = 40
 # As many answers on one connection as tell a limit that costs from one that does not.
 ANSWERS_MAX = 1_001
 CLOSE_LIMIT_NS = 3_000_000_000
+
+# Offsets into struct tcp_info (linux/tcp.h): the advertised segment size, and data segments that
+# came in.
+ADVMSS_AT = 84
+DATA_SEGS_IN_AT = 152
+INFO_SIZE = 160
 
 
 def observe_wire(asking: RequestTarget) -> WireObservation:
@@ -89,15 +95,26 @@ def _until_close(asking: RequestTarget) -> tuple[int | None, int]:
 
 def _segment_size(asking: RequestTarget) -> int:
     with Client(asking) as client:
-        info = tcp_info(client.open())
-        return info.segment_bytes if info else 0
+        connection = client.open()
+        if not _is_tcp(connection):
+            return 0
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_SIZE)
+        return int(struct.unpack_from("I", info, ADVMSS_AT)[0])
 
 
 def _segments(connection: socket.socket) -> int | None:
-    info = tcp_info(connection)
-    return info.data_segments_received if info else None
+    if not _is_tcp(connection):
+        return None
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_SIZE)
+    if len(info) < INFO_SIZE:  # A kernel older than 4.6 does not count them.
+        return None
+    return int(struct.unpack_from("I", info, DATA_SEGS_IN_AT)[0])
 
 
 def _acknowledge(connection: socket.socket) -> None:
-    if connection.family != socket.AF_UNIX:
+    if _is_tcp(connection):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+def _is_tcp(connection: socket.socket) -> bool:
+    return connection.family != socket.AF_UNIX

@@ -3,11 +3,11 @@
 use super::slot::ReadState;
 use super::{Buffers, Driver};
 use crate::driver::send_buffer::Sent;
-use crate::driver::{ConnectionId, Handler, Next};
+use crate::driver::{ConnectionId, EventHandler, Next};
 use crate::epoll::Interest;
 use crate::socket::{self, Received};
 
-impl<H: Handler> Driver<H> {
+impl<H: EventHandler> Driver<H> {
     /// Processes an epoll event.
     pub(super) fn on_event(&mut self, handler: &mut H, id: ConnectionId, flags: Interest) {
         let Some(slot) = self.slab.get(id) else { return };

@@ -16,8 +16,8 @@ use super::interval_timer::IntervalTimer;
 use super::slab::Slab;
 use super::sweep::Sweep;
 use super::{
-    ConnectionId, Handler, Listener, NewConnection, Next, PollOutcome, ResumeTarget, SendBuffer,
-    Settings, Waker,
+    ConnectionId, EventHandler, Listener, NewConnection, Next, PollOutcome, ResumeTarget,
+    SendBuffer, Settings, Waker,
 };
 use crate::clock;
 use crate::epoll::{Epoll, Event, Interest, no_event};
@@ -42,7 +42,7 @@ const WAKER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
 /// Everything that one thread drives.
-pub struct Driver<H: Handler> {
+pub struct Driver<H: EventHandler> {
     epoll: Epoll,
     acceptor: Acceptor,
     waker: Waker,
@@ -65,14 +65,14 @@ struct Buffers {
     output: SendBuffer,
 }
 
-impl<H: Handler> std::fmt::Debug for Driver<H> {
+impl<H: EventHandler> std::fmt::Debug for Driver<H> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let connections = self.slab.count();
         formatter.debug_struct("Driver").field("connections", &connections).finish_non_exhaustive()
     }
 }
 
-impl<H: Handler> Driver<H> {
+impl<H: EventHandler> Driver<H> {
     /// Drives the connections that come through `listeners`, from the next [`Driver::run_once`] on;
     /// `waker` ends its waiting. A driver stays on the thread that made it.
     ///
@@ -178,7 +178,7 @@ impl<H: Handler> Driver<H> {
         self.slab.drain().for_each(|slot| handler.on_close(slot.connection));
     }
 
-    /// Calls [`Handler::resume`] for the next batch of an active sweep.
+    /// Calls [`EventHandler::resume`] for the next batch of an active sweep.
     fn step_sweep(&mut self, handler: &mut H) {
         for number in self.sweep.step(self.slab.len()) {
             if let Some(id) = self.slab.id_at(number) {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::super::{
-    Backend, ConnectionId, Driver, Handler, Listener, NewConnection, Next, ResumeTarget,
+    Backend, ConnectionId, Driver, EventHandler, Listener, NewConnection, Next, ResumeTarget,
     SendBuffer, Settings, Waker,
 };
 use super::Paper;
@@ -46,7 +46,7 @@ pub(super) struct Strings {
     next: Next,
 }
 
-impl Handler for Puppet {
+impl EventHandler for Puppet {
     type Connection = Strings;
 
     fn on_open(&mut self, arrival: &NewConnection<'_>) -> Strings {

@@ -5,11 +5,11 @@ use super::send_queue::{PendingSend, SendQueue};
 use super::slot::{Eof, RecvState, Slot};
 use crate::driver::send_buffer::Sent;
 use crate::driver::slab::Slab;
-use crate::driver::{ConnectionId, Handler, Next, SendBuffer};
+use crate::driver::{ConnectionId, EventHandler, Next, SendBuffer};
 use crate::socket;
 use crate::uring::{BufferLease, Received, SendData};
 
-impl<H: Handler> Driver<H> {
+impl<H: EventHandler> Driver<H> {
     /// Processes the completion of a receive.
     #[inline]
     pub(super) fn received(

@@ -15,7 +15,7 @@ use super::interval_timer::IntervalTimer;
 use super::slab::Slab;
 use super::sweep::Sweep;
 use super::{
-    ConnectionId, Handler, Listener, NewConnection, PollOutcome, ResumeTarget, Settings, Waker,
+    ConnectionId, EventHandler, Listener, NewConnection, PollOutcome, ResumeTarget, Settings, Waker,
 };
 use crate::clock;
 use crate::descriptors::is_resource_exhausted;
@@ -33,7 +33,7 @@ const TIMER: u64 = WAKER - 1;
 const CANCEL_WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Everything that one thread drives.
-pub struct Driver<H: Handler> {
+pub struct Driver<H: EventHandler> {
     ring: Ring,
     acceptor: Acceptor,
     waker: Waker,
@@ -51,14 +51,14 @@ pub struct Driver<H: Handler> {
     now_ns: u64,
 }
 
-impl<H: Handler> std::fmt::Debug for Driver<H> {
+impl<H: EventHandler> std::fmt::Debug for Driver<H> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let connections = self.slab.count();
         formatter.debug_struct("Driver").field("connections", &connections).finish_non_exhaustive()
     }
 }
 
-impl<H: Handler> Driver<H> {
+impl<H: EventHandler> Driver<H> {
     /// As [`super::Driver::new`].
     pub(super) fn new(
         listeners: Vec<Listener>,
@@ -177,7 +177,7 @@ impl<H: Handler> Driver<H> {
         self.slab.drain().for_each(|slot| handler.on_close(slot.connection));
     }
 
-    /// Calls [`Handler::resume`] for the next batch of an active sweep.
+    /// Calls [`EventHandler::resume`] for the next batch of an active sweep.
     fn step_sweep(&mut self, handler: &mut H) {
         for number in self.sweep.step(self.slab.len()) {
             if let Some(id) = self.slab.id_at(number) {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use jissoku_server::{Content, FilesOptions, Settings};
+use jissoku_server::{FilesOptions, Settings};
 
 use super::{Dir, get, large};
 use crate::client::{Answer, Target, free_port};
@@ -149,7 +149,7 @@ fn every_change_shows_in_time_and_none_is_undone() {
     folder.write("a", b"0");
     let settings = Settings { workers: 2, ..Settings::new(free_port()) };
     let files = folder.open(FilesOptions::default());
-    let target = Target::start(settings, Content::Files(files));
+    let target = Target::start(settings, files);
     let mut clients: Vec<_> = (0..8).map(|_| target.connect()).collect();
     let mut ask_each = || -> Vec<String> {
         let asked = clients.iter_mut().map(|client| {
@@ -177,7 +177,7 @@ fn check_under_a_writer(size: usize, asked_count: usize, change: impl Fn(&Dir, &
     folder.write("a", &version(0, size));
     let settings = Settings { workers: 2, ..Settings::new(free_port()) };
     let files = folder.open(believing(Duration::from_millis(1)));
-    let target = Target::start(settings, Content::Files(files));
+    let target = Target::start(settings, files);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -262,7 +262,7 @@ fn little_memory_is_enough() {
     for cache_size in [0, 1, 30_000, 100_000] {
         let options = FilesOptions { cache_size, ..FilesOptions::default() };
         let settings = Settings { workers: 2, ..Settings::new(free_port()) };
-        let target = Target::start(settings, Content::Files(folder.open(options)));
+        let target = Target::start(settings, folder.open(options));
         let mut clients = [target.connect(), target.connect()];
         for at in 0..400 {
             let wanted = if at % 3 == 0 { 7 } else { at % 200 };

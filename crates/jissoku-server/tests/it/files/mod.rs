@@ -13,7 +13,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use jissoku_server::{Content, Files, FilesOptions};
+use jissoku_server::{Files, FilesOptions};
 
 use crate::client::{Answer, Target, fresh_path};
 
@@ -68,7 +68,7 @@ impl Dir {
     }
 
     fn serve_as(&self, options: FilesOptions) -> Target {
-        Target::serve(Content::Files(self.open(options)))
+        Target::serve(self.open(options))
     }
 
     fn open(&self, options: FilesOptions) -> Files {

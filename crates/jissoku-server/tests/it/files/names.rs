@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use jissoku_server::{Content, Contract, Files, FilesError, FilesOptions};
+use jissoku_fixtures::Contract;
+use jissoku_server::{Files, FilesError, FilesOptions};
 
 use super::{Dir, bodiless, get, large};
 use crate::client::Target;
@@ -109,7 +110,7 @@ fn large_files_in_a_pipeline_come_whole() {
 fn the_contract_serves_files_below_its_own_path() {
     let folder = Dir::new();
     let files = folder.open(FilesOptions::default());
-    let target = Target::serve(Content::Contract(Contract::new(Some(files), Duration::ZERO, 0)));
+    let target = Target::serve(Contract::new(Some(files), Duration::ZERO, 0));
     assert_eq!(get(&target, "/files/large.bin").body, large());
     assert_eq!(get(&target, "/files/../files/large.bin").status, 404);
     assert_eq!(get(&target, "/large.bin").status, 404);

@@ -1,0 +1,79 @@
+//! The state of a worker that its connections use.
+
+use jissoku_os::driver::{ConnectionId, SendBuffer};
+
+use crate::handler::Handler;
+use crate::limits::{Limits, REFUSALS_MAX};
+use crate::shutdown::Shutdown;
+use crate::status_lines::StatusLineCache;
+use crate::telemetry::Telemetry;
+use crate::timers::Timers;
+
+/// The state of a worker that its connections use.
+#[derive(Debug)]
+pub(crate) struct WorkerContext<H> {
+    pub(crate) handler: H,
+    pub(crate) limits: Limits,
+    pub(crate) status_lines: StatusLineCache,
+    pub(crate) timers: Box<Timers<ConnectionId>>,
+    pub(crate) telemetry: Telemetry,
+    /// Reusable buffer for plaintext that is about to be encrypted.
+    plain: SendBuffer,
+    /// Open connections over a limit.
+    pub(crate) over_limit_open: usize,
+    /// The time of this wake-up, on the monotonic clock.
+    pub(crate) now_ns: u64,
+    pub(crate) shutdown: Option<Shutdown>,
+}
+
+impl<H: Handler> WorkerContext<H> {
+    pub(crate) fn new(handler: H, limits: Limits, telemetry: Telemetry, now_ns: u64) -> Self {
+        Self {
+            handler,
+            limits,
+            status_lines: StatusLineCache::new(now_ns),
+            timers: Box::default(),
+            telemetry,
+            plain: SendBuffer::default(),
+            over_limit_open: 0,
+            now_ns,
+            shutdown: None,
+        }
+    }
+
+    /// Whether a connection over a limit may linger, to read the 503.
+    pub(crate) const fn may_linger_over_limit(&self) -> bool {
+        self.over_limit_open <= REFUSALS_MAX
+    }
+
+    /// Takes the empty plaintext buffer.
+    pub(crate) fn take_plain_buffer(&mut self) -> SendBuffer {
+        std::mem::take(&mut self.plain)
+    }
+
+    /// Returns the plaintext buffer; `plain` is empty.
+    pub(crate) fn return_plain_buffer(&mut self, plain: SendBuffer) {
+        self.plain = plain;
+    }
+
+    #[inline]
+    pub(crate) const fn is_stopping(&self) -> bool {
+        self.shutdown.is_some()
+    }
+
+    /// Whether the time for requests in flight is over.
+    pub(crate) const fn shutdown_deadline_passed(&self) -> bool {
+        match &self.shutdown {
+            Some(shutdown) => shutdown.is_over(self.now_ns),
+            None => false,
+        }
+    }
+
+    /// Whether a connection idle for `idle_ns` may be closed because of a shutdown.
+    pub(crate) const fn may_close_idle(&self, idle_ns: u64) -> bool {
+        match &self.shutdown {
+            Some(shutdown) => shutdown.may_close_idle(idle_ns, self.now_ns),
+            None => false,
+        }
+    }
+}

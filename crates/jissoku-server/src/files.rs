@@ -1,0 +1,355 @@
+//! Static files, cached in memory and revalidated against the disk after a bounded time.
+//!
+//! A request path is looked up in the [`worker_cache`], then in the [`shared_cache`] of all
+//! workers, then on disk ([`load`]). An entry is valid for [`Options::revalidate`] after it was
+//! compared with the disk; within that time a request for a cached file needs no system call.
+
+mod byteranges;
+mod cache_control;
+mod entry;
+mod escape;
+mod listing;
+mod load;
+mod mime;
+mod negotiate;
+mod path;
+mod representation;
+mod shared_cache;
+mod worker_cache;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jissoku_http::Method;
+use jissoku_http::response::StaticResponse;
+use jissoku_os::driver::NewConnection;
+use jissoku_os::file::{Root, SymlinkPolicy};
+
+use crate::handler::{Handler, Progress, RequestHead, Service, WorkerInfo};
+use crate::metrics::{Counter, Metrics, ShardHandle};
+use crate::response::{DynamicResponse, Response};
+pub use cache_control::Rule;
+use entry::{CacheEntry, CacheRef, EntryKind, Variant};
+use load::Loader;
+use shared_cache::SharedCache;
+use worker_cache::WorkerCache;
+
+/// Options for serving a directory.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long a cached entry is valid before it is compared with the disk.
+    pub revalidate: Duration,
+    /// Bytes of cached files, all workers together.
+    pub cache_size: u64,
+    /// Which symbolic links are followed.
+    pub links: SymlinkPolicy,
+    /// Whether names that begin with a dot are served; `.well-cache` always is (RFC 8615).
+    pub shows_dotfiles: bool,
+    /// Whether directories without an index are listed.
+    pub lists_folders: bool,
+    /// Whether `name.br`, `name.zst` and `name.gz` are served for `name` by Accept-Encoding.
+    pub uses_coded: bool,
+    /// The file that is sent with a 404, relative to the root.
+    pub not_found: Option<String>,
+    /// Rules for Cache-Control; the first match applies.
+    pub cache_control: Vec<Rule>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            revalidate: Duration::from_millis(50),
+            cache_size: 256 << 20,
+            links: SymlinkPolicy::Beneath,
+            shows_dotfiles: false,
+            lists_folders: false,
+            uses_coded: true,
+            not_found: None,
+            cache_control: Vec::new(),
+        }
+    }
+}
+
+/// Serves a directory.
+#[derive(Debug)]
+pub struct Files {
+    loader: Loader,
+    store: SharedCache,
+    revalidate_ns: u64,
+    /// The path of the 404 page.
+    not_found_path: Option<Vec<u8>>,
+    not_found: StaticResponse,
+    not_allowed: StaticResponse,
+}
+
+/// One request for a file.
+#[derive(Clone, Copy, Debug)]
+struct FileRequest<'a> {
+    head: &'a RequestHead<'a>,
+    /// The raw path below the served prefix.
+    path: &'a [u8],
+    /// The query with its question mark, or empty.
+    query: &'a [u8],
+}
+
+/// Serves a directory in one worker.
+#[derive(Debug)]
+pub struct FilesHandler {
+    files: Arc<Files>,
+    cache: WorkerCache,
+}
+
+/// The response to one request for a file.
+#[derive(Debug)]
+pub struct FileResponse(ResponseKind);
+
+#[derive(Debug)]
+enum ResponseKind {
+    /// A cached file, listing, redirect or error.
+    Cached(Arc<CacheRef>, Variant),
+    NotFound,
+    NotAllowed,
+    /// A response that was created for this request.
+    Dynamic(Box<DynamicResponse>),
+}
+
+/// A directory that cannot be served.
+#[derive(Debug)]
+pub enum FilesError {
+    /// It cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// The 404 page does not exist.
+    NoSuchPage(String),
+}
+
+impl fmt::Display for FilesError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(path, error) => {
+                write!(formatter, "cannot read {}: {error}", path.display())
+            }
+            Self::NoSuchPage(name) => {
+                write!(formatter, "the page for --not-found does not exist: {name}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FilesError {}
+
+/// How often a lookup is repeated because another worker updated the entry, before the own result
+/// is used.
+const LOOKUPS_MAX: usize = 3;
+
+const ALLOW: &str = "Allow: GET, HEAD, OPTIONS\r\n";
+
+impl Files {
+    /// Opens `root` for serving.
+    ///
+    /// # Errors
+    /// The directory cannot be read, or the 404 page does not exist.
+    pub fn open(root: &Path, options: Options) -> Result<Self, FilesError> {
+        let folder =
+            Root::open(root).map_err(|error| FilesError::Unreadable(root.to_owned(), error))?;
+        let files = Self {
+            store: SharedCache::new(options.cache_size),
+            revalidate_ns: u64::try_from(options.revalidate.as_nanos()).unwrap_or(u64::MAX),
+            not_found_path: options.not_found.as_deref().map(escape::path),
+            not_found: StaticResponse::new("Content-Type: text/plain\r\n", b"Not Found\n"),
+            not_allowed: StaticResponse::new(
+                &format!("{ALLOW}Content-Type: text/plain\r\n"),
+                b"Method Not Allowed\n",
+            ),
+            loader: Loader::new(folder, options),
+        };
+        match &files.not_found_path {
+            Some(path) if files.not_found_entry(path, &ShardHandle::default(), 0).is_none() => {
+                Err(FilesError::NoSuchPage(String::from_utf8_lossy(path).into_owned()))
+            }
+            _ => Ok(files),
+        }
+    }
+
+    #[inline]
+    fn respond_to(&self, cache: &mut WorkerCache, request: &FileRequest<'_>) -> ResponseKind {
+        match request.head.method() {
+            Method::Get | Method::Head => self.get(cache, request),
+            Method::Options => {
+                ResponseKind::Dynamic(Box::new(DynamicResponse::without_body(204, ALLOW)))
+            }
+            _ => ResponseKind::NotAllowed,
+        }
+    }
+
+    /// The response to a GET or HEAD.
+    #[inline]
+    fn get(&self, cache: &mut WorkerCache, request: &FileRequest<'_>) -> ResponseKind {
+        match cache.find(request.path, request.head.now_ns, self.revalidate_ns) {
+            Some(cached) => {
+                cache.shard_handle.add(Counter::CacheHits, 1);
+                self.show(cached, cache, request)
+            }
+            None => self.find(cache, request),
+        }
+    }
+
+    #[inline]
+    fn show(
+        &self,
+        cached: Arc<CacheRef>,
+        cache: &mut WorkerCache,
+        request: &FileRequest<'_>,
+    ) -> ResponseKind {
+        match negotiate::response(cached, request) {
+            Some(response) => response,
+            None => self.not_found_kind(cache, request.head.now_ns),
+        }
+    }
+
+    /// The response for a path that is not in the worker cache, or no longer valid.
+    #[cold]
+    fn find(&self, cache: &mut WorkerCache, request: &FileRequest<'_>) -> ResponseKind {
+        match self.entry(request.path, &cache.shard_handle, request.head.now_ns) {
+            CacheLookup::Found(entry) => {
+                let cached = cache.keep(request.path, entry, self.store.share_per_worker());
+                self.show(cached, cache, request)
+            }
+            CacheLookup::Nothing => self.not_found_kind(cache, request.head.now_ns),
+            // The file changes faster than it can be read, or resources are exhausted.
+            CacheLookup::Busy => ResponseKind::Dynamic(Box::new(DynamicResponse::text(
+                503,
+                "Retry-After: 1\r\n",
+                b"Service Unavailable\n",
+            ))),
+        }
+    }
+
+    /// A valid entry for `path` at `now_ns`.
+    fn entry(&self, path: &[u8], shard_handle: &ShardHandle, now_ns: u64) -> CacheLookup {
+        let Some(name) = path::resolve(path).filter(|name| self.loader.shows(name)) else {
+            return CacheLookup::Nothing;
+        };
+        let is_fresh = |entry: &Arc<CacheEntry>| entry.is_fresh(now_ns, self.revalidate_ns);
+        let mut looked = None;
+        for _ in 0..LOOKUPS_MAX {
+            let kept = self.store.find(&name);
+            if let Some(entry) = kept.as_ref().filter(|entry| is_fresh(entry)) {
+                shard_handle.add(Counter::CacheHits, 1);
+                return CacheLookup::Found(Arc::clone(entry));
+            }
+            let Ok(Some(entry)) = self.loader.load(&name, kept.clone(), now_ns) else { break };
+            shard_handle.add(entry.lookup_counter(kept.as_ref()), 1);
+            let (current, evicted) = self.store.keep(&name, Arc::clone(&entry), kept.as_ref());
+            shard_handle.add(Counter::CacheEvictions, evicted);
+            if Arc::ptr_eq(&current, &entry) || is_fresh(&current) {
+                return CacheLookup::Found(current);
+            }
+            looked = Some(entry);
+        }
+        looked.map_or(CacheLookup::Busy, CacheLookup::Found)
+    }
+
+    /// The 404 response.
+    #[cold]
+    fn not_found_kind(&self, cache: &mut WorkerCache, now_ns: u64) -> ResponseKind {
+        let Some(path) = &self.not_found_path else { return ResponseKind::NotFound };
+        let cached = cache.find(path, now_ns, self.revalidate_ns).or_else(|| {
+            let entry = self.not_found_entry(path, &cache.shard_handle, now_ns)?;
+            Some(cache.keep(path, entry, self.store.share_per_worker()))
+        });
+        match cached.as_ref().map(|cached| &cached.entry().what) {
+            Some(EntryKind::Variants(variants)) => {
+                let representation = &variants.plain;
+                let fields = representation.content_fields();
+                let body = vec![representation.part(0..representation.size)];
+                ResponseKind::Dynamic(Box::new(DynamicResponse::new(404, &fields, body)))
+            }
+            // The 404 page has been removed.
+            _ => ResponseKind::NotFound,
+        }
+    }
+
+    fn not_found_entry(
+        &self,
+        path: &[u8],
+        shard_handle: &ShardHandle,
+        now_ns: u64,
+    ) -> Option<Arc<CacheEntry>> {
+        match self.entry(path, shard_handle, now_ns) {
+            CacheLookup::Found(entry) if matches!(entry.what, EntryKind::Variants(_)) => {
+                Some(entry)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Service for Files {
+    type Handler = FilesHandler;
+
+    fn handler(self: &Arc<Self>, worker: &WorkerInfo) -> io::Result<FilesHandler> {
+        self.store.add_worker();
+        let cache = WorkerCache::counted(worker.counters.clone());
+        Ok(FilesHandler { files: Arc::clone(self), cache })
+    }
+
+    fn report_to(&self, metrics: &Metrics) {
+        self.store.report_to(metrics.cache());
+    }
+}
+
+impl FilesHandler {
+    /// The response to a GET or HEAD for `path`, which replaces that of the request.
+    pub fn get(&mut self, head: &RequestHead<'_>, path: &[u8]) -> FileResponse {
+        let request = FileRequest { head, path, query: head.path_and_query().1 };
+        FileResponse(self.files.get(&mut self.cache, &request))
+    }
+
+    /// Writes a response.
+    #[inline]
+    pub fn write(&self, file: &FileResponse, response: &mut Response<'_>) {
+        match &file.0 {
+            ResponseKind::Cached(cached, variant) => cached.write(*variant, response),
+            ResponseKind::NotFound => response.send(404, &self.files.not_found),
+            ResponseKind::NotAllowed => response.send(405, &self.files.not_allowed),
+            ResponseKind::Dynamic(dynamic) => response.send_dynamic(dynamic),
+        }
+    }
+}
+
+impl Handler for FilesHandler {
+    type Connection = ();
+    type Request = FileResponse;
+
+    fn on_open(&mut self, _: &NewConnection<'_>) {}
+
+    #[inline]
+    fn on_head(&mut self, (): &mut (), head: &RequestHead<'_>) -> FileResponse {
+        let (path, query) = head.path_and_query();
+        let request = FileRequest { head, path, query };
+        FileResponse(self.files.respond_to(&mut self.cache, &request))
+    }
+
+    #[inline]
+    fn respond(
+        &mut self,
+        (): &mut (),
+        request: &mut FileResponse,
+        response: &mut Response<'_>,
+    ) -> Progress {
+        self.write(request, response);
+        Progress::Complete
+    }
+}
+
+/// The result of a lookup.
+enum CacheLookup {
+    Found(Arc<CacheEntry>),
+    /// An invalid or hidden path.
+    Nothing,
+    /// The file cannot be read at the moment.
+    Busy,
+}

@@ -1,0 +1,297 @@
+//! Loads a [`CacheEntry`] from disk.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use jissoku_http::content_coding::ContentCoding;
+use jissoku_http::response::StaticResponse;
+use jissoku_os::clock;
+use jissoku_os::file::{Dir, File, FileStamp, Kind, LookupResult, Root};
+
+use super::entry::{CacheEntry, EntryKind, Variants};
+use super::representation::{Metadata, Representation, is_final};
+use super::{Options, cache_control, escape, listing, mime};
+use crate::limits::MEMORY_SIZE_MAX;
+
+/// The index file of a directory.
+const INDEX: &[u8] = b"index.html";
+
+/// How often reading a file is retried that changes meanwhile, before a 503 is sent.
+const READ_TRIES: usize = 8;
+
+/// Number of validations per search for precompressed variants.
+const LOOKUPS_PER_SEARCH: u64 = 20;
+
+/// Bytes of a large text that are checked for UTF-8.
+const SAMPLE_SIZE: usize = 4096;
+
+/// Loads files below a root.
+#[derive(Debug)]
+pub(super) struct Loader {
+    root: Root,
+    options: Options,
+}
+
+/// The result of looking up a name on disk.
+enum DiskLookup {
+    Files {
+        plain: File,
+        coded: Vec<(ContentCoding, File)>,
+    },
+    /// A directory whose slash is missing in the request.
+    Moved,
+    /// A directory to list.
+    Listing(Dir),
+    Forbidden,
+    Nothing,
+}
+
+impl Loader {
+    pub(super) const fn new(root: Root, options: Options) -> Self {
+        Self { root, options }
+    }
+
+    /// Whether `name` may be served: it has no hidden segment.
+    pub(super) fn shows(&self, name: &[u8]) -> bool {
+        let mut segments = name.split(|&byte| byte == b'/').skip(1).enumerate();
+        let is_hidden = |(at, segment): (usize, &[u8])| {
+            segment.starts_with(b".") && (at, segment) != (0, b".well-known")
+        };
+        self.options.shows_dotfiles || !segments.any(is_hidden)
+    }
+
+    /// Loads `name` by a lookup that starts at `now_ns` or later; returns `kept` if it is still
+    /// valid. `None` if the file changes faster than it can be read.
+    ///
+    /// # Errors
+    /// Errors of the system rather than of the name, such as `EMFILE`.
+    pub(super) fn load(
+        &self,
+        name: &[u8],
+        kept: Option<Arc<CacheEntry>>,
+        now_ns: u64,
+    ) -> io::Result<Option<Arc<CacheEntry>>> {
+        if let Some(kept) = kept.filter(|kept| kept.is_mtime_stable) {
+            let is_search = kept.was_searched_before(now_ns.saturating_sub(self.search_ns()));
+            let wants: &dyn Fn(ContentCoding) -> bool =
+                if is_search { &|_| true } else { &|coding| kept.has_source(coding) };
+            if self.look(name, wants)?.matches(&kept, is_search) {
+                kept.confirm(now_ns);
+                if is_search {
+                    kept.confirm_search(now_ns);
+                }
+                return Ok(Some(kept));
+            }
+        }
+        for _ in 0..READ_TRIES {
+            let found = self.look(name, &|_| true)?;
+            if let Some(entry) = self.make(name, found, now_ns)? {
+                return Ok(Some(Arc::new(entry)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Interval between searches for precompressed variants. A new variant does not invalidate a
+    /// cached response, and most files have none, so it is longer than that of validation. Listings
+    /// are also generated again after it, to update sizes and dates.
+    fn search_ns(&self) -> u64 {
+        let revalidate_ns = u64::try_from(self.options.revalidate.as_nanos()).unwrap_or(u64::MAX);
+        revalidate_ns.saturating_mul(LOOKUPS_PER_SEARCH)
+    }
+
+    /// Looks up `name` and its variants in the codings that `wants` selects.
+    fn look(&self, name: &[u8], wants: &dyn Fn(ContentCoding) -> bool) -> io::Result<DiskLookup> {
+        let is_folder = name.ends_with(b"/");
+        let file_name = if is_folder { [name, INDEX].concat() } else { name.to_vec() };
+        Ok(match self.found(&file_name)? {
+            LookupResult::File(plain) => {
+                let coded = self.coded(&file_name, &plain, wants)?;
+                DiskLookup::Files { plain, coded }
+            }
+            LookupResult::Dir(_) if !is_folder => DiskLookup::Moved,
+            LookupResult::Nothing if is_folder && self.options.lists_folders => {
+                match self.found(name)? {
+                    LookupResult::Dir(folder) => DiskLookup::Listing(folder),
+                    LookupResult::Forbidden => DiskLookup::Forbidden,
+                    LookupResult::File(_) | LookupResult::Nothing => DiskLookup::Nothing,
+                }
+            }
+            LookupResult::Dir(_) | LookupResult::Nothing => DiskLookup::Nothing,
+            LookupResult::Forbidden => DiskLookup::Forbidden,
+        })
+    }
+
+    fn found(&self, name: &[u8]) -> io::Result<LookupResult> {
+        let name = name.strip_prefix(b"/").unwrap_or(name);
+        let name = if name.is_empty() { b"." } else { name };
+        self.root.lookup(Path::new(OsStr::from_bytes(name)), self.options.links)
+    }
+
+    /// The precompressed variants of `plain` that are not older than it.
+    fn coded(
+        &self,
+        name: &[u8],
+        plain: &File,
+        wants: &dyn Fn(ContentCoding) -> bool,
+    ) -> io::Result<Vec<(ContentCoding, File)>> {
+        let mut coded = Vec::new();
+        if !self.options.uses_coded {
+            return Ok(coded);
+        }
+        for coding in ContentCoding::ALL.into_iter().filter(|&coding| wants(coding)) {
+            let suffix: &[u8] = match coding {
+                ContentCoding::Brotli => b".br",
+                ContentCoding::Zstd => b".zst",
+                ContentCoding::Gzip => b".gz",
+            };
+            if let LookupResult::File(file) = self.found(&[name, suffix].concat())?
+                && file.stamp().mtime_ns >= plain.stamp().mtime_ns
+            {
+                coded.push((coding, file));
+            }
+        }
+        Ok(coded)
+    }
+
+    /// `None` if a file changed meanwhile.
+    fn make(&self, name: &[u8], found: DiskLookup, now_ns: u64) -> io::Result<Option<CacheEntry>> {
+        let sources = found.sources();
+        let wall_ns = clock::wall_ns();
+        let is_mtime_stable = sources.iter().all(|(_, stamp)| is_final(stamp, wall_ns));
+        let what = match found {
+            DiskLookup::Files { plain, coded } => {
+                match self.variants(name, plain, coded, wall_ns)? {
+                    Some(variants) => EntryKind::Variants(Box::new(variants)),
+                    None => return Ok(None),
+                }
+            }
+            DiskLookup::Moved => {
+                let location = escape::folder(name);
+                let fields = format!("Location: {location}\r\nContent-Type: text/plain\r\n");
+                EntryKind::Moved {
+                    location,
+                    answer: StaticResponse::new(&fields, b"Moved Permanently\n"),
+                }
+            }
+            DiskLookup::Listing(folder) => {
+                let page = listing::page(name, &folder, |entry| self.follow(name, entry))?;
+                let plain = Representation::in_memory(
+                    page,
+                    None,
+                    &self.metadata(name, listing::TYPE, wall_ns),
+                );
+                EntryKind::Variants(Box::new(Variants { plain, coded: Vec::new() }))
+            }
+            DiskLookup::Forbidden => EntryKind::Forbidden(StaticResponse::new(
+                "Content-Type: text/plain\r\n",
+                b"Forbidden\n",
+            )),
+            DiskLookup::Nothing => EntryKind::Missing,
+        };
+        Ok(Some(CacheEntry::new(what, sources, is_mtime_stable, now_ns)))
+    }
+
+    fn variants(
+        &self,
+        name: &[u8],
+        plain: File,
+        coded: Vec<(ContentCoding, File)>,
+        wall_ns: u64,
+    ) -> io::Result<Option<Variants>> {
+        let file_name = if name.ends_with(b"/") { INDEX } else { name };
+        let Some(bytes) = Bytes::read(&plain)? else { return Ok(None) };
+        let content_type = bytes.content_type(file_name);
+        let metadata =
+            Metadata { varies: !coded.is_empty(), ..self.metadata(name, &content_type, wall_ns) };
+        let mut variants =
+            Variants { plain: bytes.representation(plain, &metadata), coded: Vec::new() };
+        for (coding, file) in coded {
+            let metadata = Metadata { coding: Some(coding), ..metadata };
+            let Some(bytes) = Bytes::read(&file)? else { return Ok(None) };
+            variants.coded.push((coding, bytes.representation(file, &metadata)));
+        }
+        Ok(Some(variants))
+    }
+
+    fn metadata<'a>(&'a self, name: &[u8], content_type: &'a str, now_ns: u64) -> Metadata<'a> {
+        let cache_control = cache_control::first(&self.options.cache_control, name);
+        Metadata { content_type, coding: None, varies: false, cache_control, now_ns }
+    }
+
+    /// A listed entry of the directory `name`; `None` if it would not be served.
+    fn follow(&self, name: &[u8], entry: listing::DirEntry) -> Option<listing::DirEntry> {
+        let full_name = [name, entry.name.as_bytes()].concat();
+        if !self.shows(&full_name) {
+            return None;
+        }
+        match entry.kind {
+            Kind::File | Kind::Dir => Some(entry),
+            Kind::Link => listing::at_the_end_of(entry, self.found(&full_name).ok()?),
+            Kind::Other => None,
+        }
+    }
+}
+
+/// The part of a file that is read.
+enum Bytes {
+    All(Vec<u8>),
+    Beginning(Vec<u8>),
+}
+
+impl Bytes {
+    /// `None` if the file changed meanwhile.
+    fn read(file: &File) -> io::Result<Option<Self>> {
+        if file.stamp().size <= MEMORY_SIZE_MAX {
+            return Ok(file.read_whole()?.map(Self::All));
+        }
+        let mut sample = vec![0; SAMPLE_SIZE];
+        let size = file.read_at(&mut sample, 0)?;
+        sample.truncate(size);
+        Ok(Some(Self::Beginning(sample)))
+    }
+
+    fn content_type(&self, name: &[u8]) -> String {
+        let (Self::All(bytes) | Self::Beginning(bytes)) = self;
+        mime::content_type(name, bytes)
+    }
+
+    fn representation(self, file: File, metadata: &Metadata<'_>) -> Representation {
+        match self {
+            Self::All(bytes) => {
+                Representation::in_memory(bytes, Some(file.stamp().mtime_ns), metadata)
+            }
+            Self::Beginning(_) => Representation::on_disk(file, metadata),
+        }
+    }
+}
+
+impl DiskLookup {
+    fn sources(&self) -> Vec<(Option<ContentCoding>, FileStamp)> {
+        let (plain, coded) = match self {
+            Self::Files { plain, coded } => (plain, coded),
+            Self::Listing(folder) => return vec![(None, *folder.stamp())],
+            Self::Moved | Self::Forbidden | Self::Nothing => return Vec::new(),
+        };
+        let coded = coded.iter().map(|(coding, file)| (Some(*coding), *file.stamp()));
+        std::iter::once((None, *plain.stamp())).chain(coded).collect()
+    }
+
+    /// Whether `kept` is still valid. With `is_search`, a listing is not: changes of sizes are not
+    /// visible in the stamp of a directory.
+    fn matches(&self, kept: &CacheEntry, is_search: bool) -> bool {
+        match (self, &kept.what) {
+            (Self::Listing(_), EntryKind::Variants(_)) => {
+                !is_search && self.sources() == kept.sources
+            }
+            (Self::Files { .. }, EntryKind::Variants(_)) => self.sources() == kept.sources,
+            (Self::Moved, EntryKind::Moved { .. })
+            | (Self::Forbidden, EntryKind::Forbidden(_))
+            | (Self::Nothing, EntryKind::Missing) => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Responses as handlers write them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use jissoku_http::response::{ConnectionHeader, StaticResponse};
+use jissoku_http::{Head, Method, Version};
+use jissoku_os::driver::SendBuffer;
+use jissoku_os::file::File;
+
+use crate::status_lines::StatusLineCache;
+
+/// Writes the response to one request. The server adds the status line, Date and Connection, and
+/// omits the body for HEAD.
+#[derive(Debug)]
+pub struct Response<'a> {
+    pub(crate) output: &'a mut SendBuffer,
+    pub(crate) status_lines: &'a StatusLineCache,
+    pub(crate) state: &'a mut ResponseState,
+    pub(crate) times: RequestTimes,
+}
+
+/// What is kept of a response between two calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResponseState {
+    version: Version,
+    /// Whether the request is a HEAD.
+    pub(crate) is_head: bool,
+    /// Whether the connection persists.
+    pub(crate) keeps_alive: bool,
+    /// 0 until the head is written.
+    pub(crate) status: u16,
+    /// Size of the body that is sent.
+    pub(crate) body_size: u64,
+}
+
+impl ResponseState {
+    #[inline]
+    pub(crate) fn new(head: &Head) -> Self {
+        Self {
+            version: head.version,
+            is_head: head.method == Method::Head,
+            keeps_alive: head.keeps_alive,
+            status: 0,
+            body_size: 0,
+        }
+    }
+}
+
+/// Times of a request, on the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestTimes {
+    /// This wake-up.
+    pub(crate) now_ns: u64,
+    /// When the last bytes of the request were received.
+    pub(crate) received_ns: u64,
+}
+
+impl Response<'_> {
+    /// The time of this wake-up, on the monotonic clock.
+    #[must_use]
+    #[inline]
+    pub const fn now_ns(&self) -> u64 {
+        self.times.now_ns
+    }
+
+    /// When the last bytes of the request were received, on the monotonic clock.
+    #[must_use]
+    #[inline]
+    pub const fn received_ns(&self) -> u64 {
+        self.times.received_ns
+    }
+
+    /// Whether the request is a HEAD.
+    #[must_use]
+    #[inline]
+    pub const fn is_head(&self) -> bool {
+        self.state.is_head
+    }
+
+    /// Whether the connection is kept open after this response.
+    #[must_use]
+    #[inline]
+    pub const fn keeps_alive(&self) -> bool {
+        self.state.keeps_alive
+    }
+
+    /// Closes the connection after this response. Must be called before the head is written.
+    pub const fn close_after(&mut self) {
+        self.state.keeps_alive = false;
+    }
+
+    /// Sends a response with its body in memory.
+    #[inline]
+    pub fn send(&mut self, status: u16, response: &StaticResponse) {
+        self.begin(status, response.body_size());
+        let bytes = if self.state.is_head { response.head() } else { response.bytes() };
+        self.output.append(bytes);
+    }
+
+    /// Sends a response whose body is `body`, without a copy.
+    pub fn send_shared(&mut self, status: u16, head: &StaticResponse, body: &Arc<[u8]>) {
+        self.begin(status, body.len() as u64);
+        self.output.append(head.head());
+        if !self.state.is_head {
+            self.output.share(Arc::clone(body));
+        }
+    }
+
+    /// Sends a response whose body is `file`, with `sendfile(2)`.
+    pub fn send_file(&mut self, status: u16, head: &StaticResponse, file: &Arc<File>) {
+        let size = file.stamp().size;
+        self.begin(status, size);
+        self.output.append(head.head());
+        if !self.state.is_head {
+            self.output.file(Arc::clone(file), 0..size);
+        }
+    }
+
+    /// Sends a response that was created for this request.
+    pub fn send_dynamic(&mut self, response: &DynamicResponse) {
+        self.begin(response.status, response.body_size());
+        self.output.append(&response.head);
+        if !self.state.is_head {
+            response.body.iter().for_each(|part| part.write(self.output));
+        }
+    }
+
+    /// Sends a complete response of the handler, with status line and Connection. The handler
+    /// chooses it by [`Response::keeps_alive`].
+    #[inline]
+    pub fn send_verbatim(&mut self, status: u16, response: &StaticResponse) {
+        self.record(status, response.body_size());
+        let bytes = if self.state.is_head { response.head() } else { response.bytes() };
+        self.output.append(bytes);
+    }
+
+    /// Appends bytes to a response, in its framing.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.output.append(bytes);
+    }
+
+    /// Calls `respond` with a response that is written to `buffer` instead of the connection.
+    pub fn capture<T>(
+        &mut self,
+        buffer: &mut SendBuffer,
+        respond: impl FnOnce(&mut Response<'_>) -> T,
+    ) -> T {
+        let Self { status_lines, state, times, .. } = self;
+        respond(&mut Response { output: buffer, status_lines, state, times: *times })
+    }
+
+    /// Writes the status line, Date and Connection.
+    #[inline]
+    fn begin(&mut self, status: u16, body_size: u64) {
+        self.record(status, body_size);
+        self.status_lines.with(status, |status_line| self.output.append(status_line));
+        let ResponseState { version, keeps_alive, .. } = *self.state;
+        self.output.append(ConnectionHeader::new(version, keeps_alive).field());
+    }
+
+    #[inline]
+    fn record(&mut self, status: u16, body_size: u64) {
+        self.state.status = status;
+        self.state.body_size = if self.state.is_head { 0 } else { body_size };
+    }
+}
+
+/// A response created for one request.
+#[derive(Debug)]
+pub struct DynamicResponse {
+    status: u16,
+    /// Header lines, each with its CRLF, and the empty line.
+    head: Vec<u8>,
+    body: Vec<BodyPart>,
+}
+
+/// A part of a body, in memory or in a file.
+#[derive(Debug)]
+pub enum BodyPart {
+    /// Bytes that are copied.
+    Bytes(Vec<u8>),
+    /// A range of shared memory.
+    Shared(Arc<[u8]>, Range<usize>),
+    /// A range of a file.
+    File(Arc<File>, Range<u64>),
+}
+
+impl DynamicResponse {
+    /// `fields` are header lines, each with its CRLF; Content-Length is added.
+    #[must_use]
+    pub fn new(status: u16, fields: &str, body: Vec<BodyPart>) -> Self {
+        Self::with_fields(status, fields.as_bytes(), body)
+    }
+
+    /// As [`DynamicResponse::new`], with fields that may not be UTF-8.
+    #[must_use]
+    pub fn with_fields(status: u16, fields: &[u8], body: Vec<BodyPart>) -> Self {
+        let mut response = Self { status, head: Vec::new(), body };
+        let length = format!("Content-Length: {}\r\n\r\n", response.body_size());
+        response.head = [fields, length.as_bytes()].concat();
+        response
+    }
+
+    /// A short text.
+    #[must_use]
+    pub fn text(status: u16, fields: &str, body: &[u8]) -> Self {
+        let fields = format!("{fields}Content-Type: text/plain\r\n");
+        Self::new(status, &fields, vec![BodyPart::Bytes(body.to_vec())])
+    }
+
+    /// A response without a body and without Content-Length.
+    #[must_use]
+    pub fn without_body(status: u16, fields: &str) -> Self {
+        Self { status, head: format!("{fields}\r\n").into_bytes(), body: Vec::new() }
+    }
+
+    fn body_size(&self) -> u64 {
+        self.body.iter().map(BodyPart::size).sum()
+    }
+}
+
+impl BodyPart {
+    fn size(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Shared(_, range) => range.len() as u64,
+            Self::File(_, range) => range.end - range.start,
+        }
+    }
+
+    fn write(&self, output: &mut SendBuffer) {
+        match self {
+            Self::Bytes(bytes) => output.append(bytes),
+            Self::Shared(bytes, range) => output.share_part(Arc::clone(bytes), range.clone()),
+            Self::File(file, range) => output.file(Arc::clone(file), range.clone()),
+        }
+    }
+}

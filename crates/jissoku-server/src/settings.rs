@@ -1,0 +1,68 @@
+//! The configuration of a server.
+
+use jissoku_os::driver;
+use jissoku_os::socket::Endpoint;
+
+use crate::limits::Limits;
+use crate::telemetry::TelemetryConfig;
+use crate::tls::Tls;
+
+/// The configuration of a server.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Addresses to listen on; port 0 selects a free port.
+    pub endpoints: Vec<Endpoint>,
+    /// Mode of Unix sockets (`chmod(2)`); `None` for that of the umask.
+    pub socket_mode: Option<u32>,
+    /// How workers share the listeners of an endpoint.
+    pub listener_sharing: ListenerSharing,
+    /// Number of worker threads; at least one.
+    pub workers: usize,
+    /// Cores to pin the workers to, round-robin; empty for no pinning.
+    pub cores: Vec<usize>,
+    /// Timeouts and limits.
+    pub limits: Limits,
+    /// Settings of the drivers. The number of connections is set by [`Limits::connections_max`].
+    pub driver: driver::Settings,
+    /// Metrics and the access log.
+    pub telemetry: TelemetryConfig,
+    /// TLS for TCP listeners; Unix sockets never use it.
+    pub tls: Option<Tls>,
+}
+
+/// How workers share the listeners of an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListenerSharing {
+    /// Each worker has a socket of its own (`SO_REUSEPORT`). Where there can be only one, as for a
+    /// Unix socket, it is shared and one worker is woken for a connection (`EPOLLEXCLUSIVE`).
+    #[default]
+    PerWorker,
+    /// One socket, and all workers are woken for a connection. With io_uring, one is.
+    WakeAll,
+}
+
+impl Settings {
+    /// One worker on `endpoint`, with default limits.
+    #[must_use]
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoints: vec![endpoint],
+            socket_mode: None,
+            listener_sharing: ListenerSharing::PerWorker,
+            workers: 1,
+            cores: Vec::new(),
+            limits: Limits::DEFAULT,
+            driver: driver::Settings::default(),
+            telemetry: TelemetryConfig::default(),
+            tls: None,
+        }
+    }
+
+    /// The number of sockets per endpoint, where there can be several.
+    pub(crate) const fn sockets(&self) -> usize {
+        match self.listener_sharing {
+            ListenerSharing::PerWorker => self.workers,
+            ListenerSharing::WakeAll => 1,
+        }
+    }
+}

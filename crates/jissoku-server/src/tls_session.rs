@@ -1,0 +1,294 @@
+//! A TLS session: decrypts input for its connection and encrypts the responses.
+//!
+//! Responses are buffered as plaintext, large files by reference, and encrypted no faster than the
+//! client reads them.
+
+use std::io::{self, BufRead, Write};
+
+use jissoku_os::driver::{Next, SendBuffer};
+use rustls::ServerConnection;
+
+use crate::connection::Connection;
+use crate::context::WorkerContext;
+use crate::handler::Handler;
+use crate::metrics::Counter;
+use crate::tls::Tls;
+
+/// Bytes encrypted ahead of a slow client.
+const AHEAD_SIZE_MAX: usize = 256 * 1024;
+
+/// Maximum plaintext of a record (RFC 8446 section 5.1).
+const RECORD_SIZE: usize = 16 * 1024;
+
+/// A TLS session and its connection.
+#[derive(Debug)]
+pub(crate) struct TlsSession<H: Handler> {
+    connection: Connection<H>,
+    state: TlsState,
+    /// Plaintext that is not encrypted yet.
+    pending: SendBuffer,
+    /// What the connection requested, once it is sent.
+    next: Next,
+    opened_ns: u64,
+    /// The client has closed its side.
+    has_ended: bool,
+}
+
+/// The state of the TLS protocol.
+#[derive(Debug)]
+enum TlsState {
+    /// Nothing was received. A silent client costs no key exchange.
+    AwaitingHello(Tls),
+    /// The handshake is in progress.
+    Handshaking(Box<ServerConnection>),
+    /// The handshake is complete.
+    Established(Box<ServerConnection>),
+    /// TLS has failed or was never started. The connection is closing.
+    Closed,
+}
+
+impl TlsState {
+    const fn tls(&mut self) -> Option<&mut ServerConnection> {
+        match self {
+            Self::Handshaking(tls) | Self::Established(tls) => Some(tls),
+            Self::AwaitingHello(_) | Self::Closed => None,
+        }
+    }
+}
+
+impl<H: Handler> TlsSession<H> {
+    /// Waits for a handshake.
+    pub(crate) fn new(tls: &Tls, connection: Connection<H>, now_ns: u64) -> Self {
+        Self {
+            connection,
+            state: TlsState::AwaitingHello(tls.clone()),
+            pending: SendBuffer::default(),
+            next: Next::Receive,
+            opened_ns: now_ns,
+            has_ended: false,
+        }
+    }
+
+    pub(crate) fn into_connection(self) -> Connection<H> {
+        self.connection
+    }
+
+    /// Processes received ciphertext.
+    pub(crate) fn on_data(
+        &mut self,
+        bytes: &[u8],
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) -> Next {
+        if matches!(self.state, TlsState::AwaitingHello(_)) {
+            self.detect_protocol(bytes);
+            if matches!(self.state, TlsState::Closed) {
+                return self.connection.reject_plaintext(bytes, context, output);
+            }
+        }
+        if matches!(self.state, TlsState::Closed) {
+            return self.connection.on_data(bytes, context, output);
+        }
+        let mut plain = self.take_pending(context);
+        if self.read(bytes, context, &mut plain).is_err() {
+            return self.fail(context, output);
+        }
+        self.encrypt_pending(plain, AHEAD_SIZE_MAX, context, output)
+    }
+
+    /// The client has closed its side. A missing `close_notify` (RFC 8446 section 6.1) makes no
+    /// difference: a truncated request is not answered anyway.
+    pub(crate) fn on_eof(
+        &mut self,
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) -> Next {
+        self.has_ended = true;
+        self.next = self.connection.on_eof();
+        if matches!(self.state, TlsState::Closed) {
+            return self.next;
+        }
+        let plain = self.take_pending(context);
+        self.encrypt_pending(plain, AHEAD_SIZE_MAX, context, output)
+    }
+
+    /// As [`Connection::resume`].
+    pub(crate) fn resume(
+        &mut self,
+        unsent: usize,
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) -> Next {
+        if matches!(self.state, TlsState::Closed) {
+            return self.connection.resume(unsent, context, output);
+        }
+        let is_open = matches!(self.state, TlsState::Established(_));
+        if !is_open && context.now_ns - self.opened_ns > context.limits.head_ns_max {
+            context.telemetry.count(Counter::HandshakeDeadline, 1);
+            return Next::Abort;
+        }
+        let mut plain = self.take_pending(context);
+        let waiting = unsent + plain.size();
+        self.next = self.connection.resume(waiting, context, &mut plain);
+        if self.next == Next::Abort {
+            return Next::Abort;
+        }
+        let ahead = if unsent == 0 { AHEAD_SIZE_MAX } else { 0 };
+        self.encrypt_pending(plain, ahead, context, output)
+    }
+
+    /// Tells TLS from plaintext HTTP by the first byte: a handshake begins with 22 (RFC 8446
+    /// section 5.1), a request with a letter.
+    fn detect_protocol(&mut self, bytes: &[u8]) {
+        let is_text = bytes.first().is_some_and(u8::is_ascii_alphabetic);
+        self.state = match std::mem::replace(&mut self.state, TlsState::Closed) {
+            TlsState::AwaitingHello(_) if is_text => TlsState::Closed,
+            TlsState::AwaitingHello(tls) => TlsState::Handshaking(Box::new(tls.accept())),
+            wire => wire,
+        };
+    }
+
+    /// Decrypts input and passes it to the connection.
+    fn read(
+        &mut self,
+        bytes: &[u8],
+        context: &mut WorkerContext<H>,
+        plain: &mut SendBuffer,
+    ) -> Result<(), rustls::Error> {
+        let Self { connection, state: wire, next, has_ended, .. } = self;
+        let Some(tls) = wire.tls() else { return Ok(()) };
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            // All plaintext is consumed after each step, so there is room; after close_notify
+            // nothing more is read.
+            if tls.read_tls(&mut rest).unwrap_or(0) == 0 {
+                break;
+            }
+            let state = tls.process_new_packets()?;
+            let mut reader = tls.reader();
+            while let Ok(chunk @ [_, ..]) = reader.fill_buf() {
+                let size = chunk.len();
+                // Input after the last request that is answered is discarded.
+                if !matches!(next, Next::Close | Next::Abort) {
+                    *next = connection.on_data(chunk, context, plain);
+                }
+                reader.consume(size);
+            }
+            if state.peer_has_closed() && !*has_ended {
+                *has_ended = true;
+                *next = connection.on_eof();
+            }
+        }
+        if !tls.is_handshaking() {
+            self.finish_handshake(context);
+        }
+        Ok(())
+    }
+
+    fn finish_handshake(&mut self, context: &mut WorkerContext<H>) {
+        self.state = match std::mem::replace(&mut self.state, TlsState::Closed) {
+            TlsState::Handshaking(tls) => {
+                context.telemetry.count(Counter::HandshakesDone, 1);
+                TlsState::Established(tls)
+            }
+            wire => wire,
+        };
+    }
+
+    /// Encrypts up to `ahead` bytes and returns what the driver is to do next.
+    fn encrypt_pending(
+        &mut self,
+        mut plain: SendBuffer,
+        ahead: usize,
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) -> Next {
+        if !plain.is_empty() && !matches!(self.state, TlsState::Established(_)) {
+            // The connection is over the limit, and the 503 cannot be encrypted yet.
+            return Next::Close;
+        }
+        let Some(tls) = self.state.tls() else {
+            context.return_plain_buffer(plain);
+            return self.next;
+        };
+        if encrypt(tls, &mut plain, ahead, output).is_err() {
+            // A file has changed: the response cannot be completed.
+            return Next::Abort;
+        }
+        if !plain.is_empty() {
+            self.pending = plain;
+            return Next::Yield;
+        }
+        context.return_plain_buffer(plain);
+        let next = match self.next {
+            Next::Receive if self.has_ended => Next::Close,
+            next => next,
+        };
+        if matches!(next, Next::Close | Next::ShutdownWrite) {
+            // rustls sends it once.
+            tls.send_close_notify();
+            flush(tls, output);
+        }
+        next
+    }
+
+    /// Sends the alert and lingers.
+    fn fail(&mut self, context: &mut WorkerContext<H>, output: &mut SendBuffer) -> Next {
+        if !matches!(self.state, TlsState::Established(_)) {
+            context.telemetry.count(Counter::HandshakesFailed, 1);
+        }
+        if let Some(tls) = self.state.tls() {
+            flush(tls, output);
+        }
+        self.state = TlsState::Closed;
+        self.connection.linger(context)
+    }
+
+    /// The pending plaintext, or an empty buffer.
+    fn take_pending(&mut self, context: &mut WorkerContext<H>) -> SendBuffer {
+        if self.pending.is_empty() {
+            context.take_plain_buffer()
+        } else {
+            std::mem::take(&mut self.pending)
+        }
+    }
+}
+
+/// Writes records to a send buffer.
+struct Records<'a>(&'a mut SendBuffer);
+
+impl Write for Records<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.append(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Encrypts `plain` until it is empty or `ahead` bytes were produced.
+fn encrypt(
+    tls: &mut ServerConnection,
+    plain: &mut SendBuffer,
+    ahead: usize,
+    output: &mut SendBuffer,
+) -> io::Result<()> {
+    let before = output.size();
+    flush(tls, output);
+    let mut record = [0; RECORD_SIZE];
+    while !plain.is_empty() && output.size() - before < ahead {
+        let size = plain.read(&mut record)?;
+        tls.writer().write_all(&record[..size])?;
+        flush(tls, output);
+    }
+    Ok(())
+}
+
+fn flush(tls: &mut ServerConnection, output: &mut SendBuffer) {
+    while tls.wants_write() && tls.write_tls(&mut Records(output)).is_ok_and(|size| size > 0) {}
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! Sessions without sockets: every cut of the wire, and a client that takes its time.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use base64::Engine;
+use jissoku_os::driver::{ConnectionId, Next, SendBuffer};
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+use super::*;
+use crate::connection_limiter::Permit;
+use crate::fixed::Fixed;
+use crate::limits::Limits;
+use crate::telemetry::Telemetry;
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// Files that are gone with it.
+struct Papers {
+    certificate: PathBuf,
+    key: PathBuf,
+    der: CertificateDer<'static>,
+}
+
+impl Papers {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = |kind| format!("jissoku-tls-{}-{number}.{kind}", std::process::id());
+        let place = |kind| std::env::temp_dir().join(path(kind));
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a key");
+        let papers =
+            Self { certificate: place("crt"), key: place("key"), der: made.cert.der().clone() };
+        write(&papers.certificate, "CERTIFICATE", made.cert.der());
+        write(&papers.key, "PRIVATE KEY", &made.signing_key.serialize_der());
+        papers
+    }
+
+    fn load(&self) -> Tls {
+        Tls::load(&self.certificate, &self.key).expect("they belong together")
+    }
+
+    fn client(&self) -> ClientConnection {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.der.clone()).expect("it is a certificate");
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&TLS13])
+            .expect("the versions are known")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").expect("it is a name");
+        ClientConnection::new(Arc::new(config), name).expect("a client")
+    }
+}
+
+impl Drop for Papers {
+    fn drop(&mut self) {
+        for path in [&self.certificate, &self.key] {
+            let _gone = fs::remove_file(path);
+        }
+    }
+}
+
+fn write(path: &Path, label: &str, der: &[u8]) {
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    let text = format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n");
+    fs::write(path, text).expect("a file can be written");
+}
+
+fn context(text: &str) -> WorkerContext<Arc<Fixed>> {
+    WorkerContext::new(Arc::new(Fixed::new(text)), Limits::DEFAULT, Telemetry::default(), 0)
+}
+
+/// Takes everything out of an output, as a socket would.
+fn drain(output: &mut SendBuffer) -> Vec<u8> {
+    let mut bytes = vec![0; output.size()];
+    assert_eq!(output.read(&mut bytes).expect("it is all in memory"), bytes.len());
+    bytes
+}
+
+fn outgoing(client: &mut ClientConnection) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while client.wants_write() {
+        client.write_tls(&mut bytes).expect("memory takes everything");
+    }
+    bytes
+}
+
+/// Gives the client what came, and returns what that says in the clear.
+fn incoming(client: &mut ClientConnection, mut bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    while !bytes.is_empty() {
+        client.read_tls(&mut bytes).expect("there is room");
+        let state = client.process_new_packets().expect("the server is in order");
+        let size = plain.len();
+        plain.resize(size + state.plaintext_bytes_to_read(), 0);
+        client.reader().read_exact(&mut plain[size..]).expect("so much is there");
+    }
+    plain
+}
+
+/// One whole visit, whose bytes to the server come in the pieces that `cut` makes of each flight.
+fn log_slot(
+    papers: &Papers,
+    context: &mut WorkerContext<Arc<Fixed>>,
+    cut: impl Fn(&[u8]) -> Vec<&[u8]>,
+) -> (usize, Vec<u8>) {
+    let mut client = papers.client();
+    let mut session = TlsSession::new(
+        &papers.load(),
+        Connection::new(ConnectionId::default(), Permit::default(), (), 0),
+        0,
+    );
+    client.writer().write_all(REQUEST).expect("it waits for the handshake");
+    let (mut sent, mut plain) = (0, Vec::new());
+    while client.wants_write() {
+        let flight = outgoing(&mut client);
+        sent += flight.len();
+        let mut output = SendBuffer::default();
+        for piece in cut(&flight).into_iter().filter(|piece| !piece.is_empty()) {
+            assert_eq!(session.on_data(piece, context, &mut output), Next::Receive);
+        }
+        plain.extend(incoming(&mut client, &drain(&mut output)));
+    }
+    (sent, plain)
+}
+
+#[test]
+fn however_the_wire_is_cut_the_answer_is_the_same() {
+    let papers = Papers::new();
+    let context = &mut context("Hello");
+    let (size, whole) = log_slot(&papers, context, |flight| vec![flight]);
+    assert!(whole.starts_with(b"HTTP/1.1 200 OK\r\n") && whole.ends_with(b"\r\n\r\nHello"));
+    let (_, bytewise) = log_slot(&papers, context, |flight| flight.chunks(1).collect());
+    assert_eq!(bytewise, whole);
+    for at in 0..size {
+        let (_, found) = log_slot(&papers, context, |flight| {
+            let (before, after) = flight.split_at(at.min(flight.len()));
+            vec![before, after]
+        });
+        assert_eq!(found, whole, "cut at {at}");
+    }
+}
+
+#[test]
+fn a_slow_client_has_little_encrypted_ahead() {
+    let papers = Papers::new();
+    let text = "0123456789abcdef".repeat(128 * 1024);
+    let context = &mut context(&text);
+    let mut client = papers.client();
+    let mut session = TlsSession::new(
+        &papers.load(),
+        Connection::new(ConnectionId::default(), Permit::default(), (), 0),
+        0,
+    );
+    let mut output = SendBuffer::default();
+    session.on_data(&outgoing(&mut client), context, &mut output);
+    incoming(&mut client, &drain(&mut output));
+    client.writer().write_all(REQUEST).expect("it is encrypted at once");
+    let mut next = session.on_data(&outgoing(&mut client), context, &mut output);
+    let mut plain = Vec::new();
+    let mut turns = 0;
+    while next == Next::Yield {
+        // A tick while nothing has gone adds nothing.
+        let waiting = output.size();
+        assert!(waiting <= 256 * 1024 + 17 * 1024, "{waiting} bytes");
+        assert_eq!(session.resume(waiting, context, &mut SendBuffer::default()), Next::Yield);
+        plain.extend(incoming(&mut client, &drain(&mut output)));
+        next = session.resume(0, context, &mut output);
+        turns += 1;
+    }
+    plain.extend(incoming(&mut client, &drain(&mut output)));
+    assert_eq!(next, Next::Receive);
+    assert_eq!(turns, text.len() / (256 * 1024));
+    assert!(plain.ends_with(text.as_bytes()));
+}
+
+#[test]
+fn a_clients_farewell_is_answered_by_ours() {
+    let papers = Papers::new();
+    let context = &mut context("Hello");
+    let mut client = papers.client();
+    let mut session = TlsSession::new(
+        &papers.load(),
+        Connection::new(ConnectionId::default(), Permit::default(), (), 0),
+        0,
+    );
+    let mut output = SendBuffer::default();
+    session.on_data(&outgoing(&mut client), context, &mut output);
+    incoming(&mut client, &drain(&mut output));
+    client.writer().write_all(REQUEST).expect("it is encrypted at once");
+    client.send_close_notify();
+    assert_eq!(session.on_data(&outgoing(&mut client), context, &mut output), Next::Close);
+    assert!(incoming(&mut client, &drain(&mut output)).ends_with(b"Hello"));
+    assert_eq!(client.reader().read(&mut [0]).expect("the end is an end"), 0);
+}
+
+#[test]
+fn nonsense_is_answered_with_an_alert_and_read_past() {
+    let papers = Papers::new();
+    let context = &mut context("Hello");
+    let mut session = TlsSession::new(
+        &papers.load(),
+        Connection::new(ConnectionId::default(), Permit::default(), (), 0),
+        0,
+    );
+    let mut output = SendBuffer::default();
+    assert_eq!(
+        session.on_data(b"\x16\x03\x01\xff\xff!", context, &mut output),
+        Next::ShutdownWrite
+    );
+    assert_eq!(drain(&mut output)[0], 21, "an alert");
+    assert_eq!(
+        session.on_data(b"GET / HTTP/1.1\r\n\r\n", context, &mut output),
+        Next::ShutdownWrite
+    );
+    assert!(output.is_empty());
+}
+
+fn refusal(certificate: &Path, key: &Path) -> String {
+    Tls::load(certificate, key).expect_err("it cannot be used").to_string()
+}
+
+#[test]
+fn what_cannot_be_used_is_named() {
+    let (papers, others) = (Papers::new(), Papers::new());
+    let nowhere = Path::new("/nowhere/at/all");
+    assert!(refusal(nowhere, &papers.key).starts_with("cannot read /nowhere/at/all: "));
+    assert!(refusal(&papers.certificate, nowhere).starts_with("cannot read /nowhere/at/all: "));
+    assert!(refusal(&papers.key, &papers.key).contains(".key holds no certificate"));
+    assert!(
+        refusal(&papers.certificate, &papers.certificate).contains(".crt holds no private key")
+    );
+    assert!(refusal(&papers.certificate, &others.key).contains("does not belong to"));
+    write(&others.key, "PRIVATE KEY", b"nonsense");
+    assert!(refusal(&papers.certificate, &others.key).contains(".key for TLS: "));
+    write(&others.certificate, "CERTIFICATE", b"nonsense");
+    assert!(refusal(&others.certificate, &papers.key).contains(".crt for TLS: "));
+    fs::write(&others.certificate, "-----BEGIN CERTIFICATE-----\n").expect("a file can be written");
+    assert!(refusal(&others.certificate, &papers.key).contains("holds no certificate"));
+}

@@ -1,0 +1,106 @@
+//! The thread of a worker: creates its driver and handler, reports that it is ready, and serves.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+use jissoku_os::driver::{self, Driver, Listener, Waker};
+
+use crate::connection_limiter::ConnectionLimiter;
+use crate::handler::{Service, WorkerInfo};
+use crate::limits::REFUSALS_MAX;
+use crate::settings::Settings;
+use crate::shutdown::ShutdownSignal;
+use crate::worker::Worker;
+
+/// The listeners of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerListeners {
+    pub(crate) listeners: Vec<Listener>,
+    /// The index of the endpoint of each listener: a worker may have two of one.
+    pub(crate) endpoint_indices: Vec<usize>,
+}
+
+/// What a worker needs to start.
+#[derive(Debug)]
+pub(crate) struct WorkerThread {
+    pub(crate) index: u16,
+    pub(crate) settings: Settings,
+    pub(crate) listeners: WorkerListeners,
+    pub(crate) limiter: Arc<ConnectionLimiter>,
+    pub(crate) order: Arc<ShutdownSignal>,
+    pub(crate) waker: Waker,
+    /// Held while connections are accepted.
+    pub(crate) accepting: Option<UnixStream>,
+    /// Receives the result of the start.
+    pub(crate) ready: Sender<io::Result<()>>,
+    /// Sends when connections are to be accepted; closed to cancel.
+    pub(crate) begins: Receiver<()>,
+    /// Receives the index when the worker exits.
+    pub(crate) exit_tx: UnixStream,
+}
+
+/// A worker and its driver.
+type Prepared<H> = (Worker<H>, Driver<Worker<H>>);
+
+impl WorkerThread {
+    /// Runs until the worker is shut down.
+    ///
+    /// # Errors
+    /// Waiting for events failed. An error of the start is sent to `ready` instead.
+    pub(crate) fn run<S: Service>(mut self, service: &Arc<S>) -> io::Result<()> {
+        let (worker, driver) = match self.prepare(service) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                let _received = self.ready.send(Err(error));
+                return Ok(());
+            }
+        };
+        // From here on the worker is counted, so its exit has to be reported.
+        let _notifier = ExitNotifier(self.exit_tx, self.index);
+        // The main thread waits for it.
+        let _received = self.ready.send(Ok(()));
+        drop(self.ready);
+        match self.begins.recv() {
+            Ok(()) => worker.run(driver, &self.order),
+            // The pool was cancelled.
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn prepare<S: Service>(&mut self, service: &Arc<S>) -> io::Result<Prepared<S::Handler>> {
+        let Settings { cores, limits, .. } = &self.settings;
+        let index = usize::from(self.index);
+        if let Some(&core) = cores.get(index % cores.len().max(1)) {
+            jissoku_os::affinity::pin(&[core])?;
+        }
+        // The default slack would delay every timer by up to 50 us.
+        jissoku_os::timer::set_min_timer_slack()?;
+        let telemetry = self.settings.telemetry.telemetry();
+        let info = WorkerInfo { index, counters: telemetry.shard_handle() };
+        let handler = service.handler(&info)?;
+        let listeners = std::mem::take(&mut self.listeners);
+        let limiter = Arc::clone(&self.limiter);
+        let worker = Worker::new(handler, limiter, &self.settings, telemetry)
+            .with_listeners(listeners.endpoint_indices, self.accepting.take());
+        // Connections over the limit are accepted up to a margin, to be answered with 503.
+        let driver_settings = driver::Settings {
+            connections_max: limits.connections_max.saturating_add(REFUSALS_MAX),
+            ..self.settings.driver
+        };
+        let driver = Driver::new(listeners.listeners, self.waker.clone(), driver_settings)?;
+        Ok((worker, driver))
+    }
+}
+
+/// Reports the exit of a worker, also after a panic. Created once the worker is counted.
+#[derive(Debug)]
+struct ExitNotifier(UnixStream, u16);
+
+impl Drop for ExitNotifier {
+    fn drop(&mut self) {
+        // The pool may be gone.
+        let _written = self.0.write(&self.1.to_ne_bytes());
+    }
+}

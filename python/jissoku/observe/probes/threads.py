@@ -1,0 +1,84 @@
+"""Processes and threads of a target: what they run, for how long, and how often they stop."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from jissoku.model.observed import ProcessInfo, ThreadUsage
+from jissoku.observe.processes import CORE
+
+# Fields of /proc/PID/task/TID/schedstat (proc_pid_schedstat): on a core, ready for one.
+RAN, WAITED = 0, 1
+
+
+def thread_usage(pids: Iterable[int]) -> tuple[ThreadUsage, ...]:
+    """Every thread there is, with its counters since it began."""
+    found = []
+    for pid in sorted(pids):
+        for task in sorted(Path(f"/proc/{pid}/task").glob("[0-9]*")):
+            try:
+                found.append(_thread(pid, task))
+            except OSError:
+                continue  # It ended while we were looking.
+    return tuple(found)
+
+
+def diff(before: Iterable[ThreadUsage], after: Iterable[ThreadUsage]) -> tuple[ThreadUsage, ...]:
+    """What was added between two looks; a thread that is new began at zero."""
+    old = {thread.tid: thread for thread in before}
+    return tuple(_less(thread, old.get(thread.tid)) for thread in after)
+
+
+def process_infos(pids: Iterable[int]) -> tuple[ProcessInfo, ...]:
+    """What each process runs."""
+    found = []
+    for pid in sorted(pids):
+        folder = Path(f"/proc/{pid}")
+        try:
+            executable = str((folder / "exe").readlink())
+            words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            maps = (folder / "maps").read_text(errors="replace").splitlines()
+        except OSError:
+            continue
+        rows = (line.split(maxsplit=5) for line in maps)
+        mapped = {row[5] for row in rows if len(row) == 6 and "x" in row[1] and row[5][0] == "/"}
+        found.append(
+            ProcessInfo(
+                pid=pid,
+                executable=executable,
+                arguments=tuple(word.decode(errors="replace") for word in words),
+                libraries=tuple(sorted(mapped)),
+            )
+        )
+    return tuple(found)
+
+
+def _thread(pid: int, task: Path) -> ThreadUsage:
+    stat = (task / "stat").read_text()
+    times = (task / "schedstat").read_text().split()
+    rows = (line.partition(":") for line in (task / "status").read_text().splitlines())
+    status = {name: value.strip() for name, _, value in rows}
+    return ThreadUsage(
+        pid=pid,
+        tid=int(task.name),
+        name=status["Name"],
+        cpu_ns=int(times[RAN]),
+        wait_ns=int(times[WAITED]),
+        switches_voluntary=int(status["voluntary_ctxt_switches"]),
+        switches_involuntary=int(status["nonvoluntary_ctxt_switches"]),
+        core=int(stat[stat.rindex(")") + 2 :].split()[CORE]),
+    )
+
+
+def _less(after: ThreadUsage, before: ThreadUsage | None) -> ThreadUsage:
+    if before is None:
+        return after
+    return ThreadUsage(
+        pid=after.pid,
+        tid=after.tid,
+        name=after.name,
+        cpu_ns=after.cpu_ns - before.cpu_ns,
+        wait_ns=after.wait_ns - before.wait_ns,
+        switches_voluntary=after.switches_voluntary - before.switches_voluntary,
+        switches_involuntary=after.switches_involuntary - before.switches_involuntary,
+        core=after.core,
+    )

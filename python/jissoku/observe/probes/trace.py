@@ -1,0 +1,120 @@
+"""What `strace -f -y` wrote, read: calls with their thread, their text and their result."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+# strace fills process ids up to five characters.
+WHOLE = re.compile(r"(\d+) +(\w+)\((.*)\) += (\S+)(.*)")
+BEGUN = re.compile(r"(\d+) +(\w+)\((.*) <unfinished \.\.\.>")
+RESUMED = re.compile(r"(\d+) +<\.\.\. (\w+) resumed>(.*)")
+PATH = re.compile(r'"((?:[^"\\]|\\.)*)"')
+DESCRIPTOR = re.compile(r"-?\d+<(.*?)>")
+
+WAITS = frozenset(
+    ["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6"]
+)
+ACCEPTS = frozenset(["accept", "accept4"])
+OPENS = frozenset(["open", "openat", "openat2", "creat"])
+PATH_QUERIES = frozenset(
+    ["stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink"]
+)
+WRITES = frozenset(["write", "writev", "pwrite64", "pwritev", "pwritev2"])
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One system call that ended.
+
+    Attributes:
+        text: What stands between the parentheses.
+    """
+
+    thread: int
+    name: str
+    text: str
+    result: str
+    error: str
+
+    @property
+    def is_eagain(self) -> bool:
+        """Whether it would have had to wait."""
+        return self.error.lstrip().startswith("EAGAIN")
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its result is an error."""
+        return self.result.startswith("-")
+
+
+def calls(lines: Iterable[str]) -> Iterator[Call]:
+    """The calls in the order of their ends; one that another thread interrupted is put together."""
+    begun: dict[tuple[str, str], str] = {}
+    for line in lines:
+        if unfinished := BEGUN.match(line):
+            thread, name, text = unfinished.groups()
+            begun[thread, name] = text
+            continue
+        if resumed := RESUMED.match(line):
+            thread, name, rest = resumed.groups()
+            line = f"{thread} {name}({begun.pop((thread, name), '')}{rest}"  # noqa: PLW2901
+        if found := WHOLE.match(line):
+            thread, name, text, result, error = found.groups()
+            yield Call(int(thread), name, text, result, error)
+
+
+def counts(found: Iterable[Call]) -> tuple[Counter[str], Counter[str]]:
+    """Calls by name, and those of them that found nothing."""
+    everything: Counter[str] = Counter()
+    again: Counter[str] = Counter()
+    for call in found:
+        everything[call.name] += 1
+        again[call.name] += call.is_eagain
+    return everything, +again
+
+
+def paths(found: Iterable[Call], names: frozenset[str]) -> Counter[str]:
+    """Paths that calls of some names were about, and that were there."""
+    return Counter(
+        path[1]
+        for call in found
+        if call.name in names and not call.has_failed and (path := PATH.search(call.text))
+        if path[1]
+    )
+
+
+def written(found: Iterable[Call]) -> Counter[str]:
+    """Files that were written to, by path; sockets, pipes and the kernel's own are none."""
+    return Counter(
+        path[1]
+        for call in found
+        if call.name in WRITES and (path := DESCRIPTOR.match(call.text))
+        if path[1].startswith("/")
+    )
+
+
+def empty_waits(found: Iterable[Call]) -> int:
+    """Waits that had a time limit, or none at all, and ended with no event."""
+    return sum(call.name in WAITS and call.result == "0" for call in found)
+
+
+def spurious_wakeups(found: Iterable[Call]) -> int:
+    """Wake-ups after which the first attempt to take a connection found none left."""
+    count = 0
+    is_fresh: dict[int, bool] = {}
+    for call in found:
+        if call.name in WAITS:
+            is_fresh[call.thread] = not call.has_failed and call.result != "0"
+        elif call.name in ACCEPTS:
+            count += call.is_eagain and is_fresh.get(call.thread, False)
+            is_fresh[call.thread] = False
+    return count
+
+
+def upstream_connections(found: Iterable[Call]) -> int:
+    """Connections that were opened to another process, or begun."""
+    return sum(
+        call.name == "connect" and (not call.has_failed or "EINPROGRESS" in call.error)
+        for call in found
+    )

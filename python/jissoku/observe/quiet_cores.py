@@ -1,0 +1,80 @@
+"""Waits until the server's cores are idle: what ran before may still be ending."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+
+# Of the cores' time over one span. With a tick of 10 ms a span has 10 ticks for each core, so on
+# one core no tick may be busy.
+IDLE_MIN = 0.97
+SPAN_S = 0.1
+
+# A machine that is not quiet by then is measured as it is, and the trial says so. Where something
+# else works all the time, waiting again before every start would only double the campaign's length.
+LIMIT_S = 10.0
+LIMIT_AFTER_FAILURE_S = 0.5
+
+# Fields of a core's row in /proc/stat (proc(5)), counted from the one after its name.
+USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ = range(7)
+BUSY = (USER, NICE, SYSTEM, IRQ, SOFTIRQ)
+
+
+class QuietCores:
+    """Waits for cores to be idle, less long once they did not become so."""
+
+    def __init__(self, cores: Collection[int]) -> None:
+        """Nothing is read yet."""
+        self._cores = cores
+        self._has_failed = False
+
+    def wait(self, *, give_up: Callable[[], bool]) -> float | None:
+        """Waits until the cores are idle, the limit is reached, or `give_up` says so.
+
+        Returns:
+            The idle part of the last span; None where there was no time to see one.
+        """
+        limit_s = min(LIMIT_S, LIMIT_AFTER_FAILURE_S) if self._has_failed else LIMIT_S
+        idle = first_quiet(_readings(limit_s, give_up), self._cores)
+        self._has_failed = idle is not None and idle < IDLE_MIN
+        return idle
+
+
+def first_quiet(readings: Iterable[str], cores: Collection[int]) -> float | None:
+    """The idle part of the first span that is quiet enough, or of the last one.
+
+    Args:
+        readings: Texts of /proc/stat, one span apart; no more are taken than needed.
+    """
+    idle = before = None
+    for now in readings:
+        if before is not None:
+            idle = idle_fraction(before, now, cores)
+            if idle >= IDLE_MIN:
+                return idle
+        before = now
+    return idle
+
+
+def idle_fraction(before: str, after: str, cores: Collection[int]) -> float:
+    """The idle part of the cores' time between two readings of /proc/stat.
+
+    Steal time is excluded.
+    """
+    start, end = _rows(before), _rows(after)
+    idle = sum(end[core][f] - start[core][f] for core in cores for f in (IDLE, IOWAIT))
+    busy = sum(end[core][f] - start[core][f] for core in cores for f in BUSY)
+    # The kernel's count of iowait may go down (proc(5)); and a span may hold nothing but steal.
+    return max(0, idle) / (max(0, idle) + busy) if busy else 1.0
+
+
+def _readings(limit_s: float, give_up: Callable[[], bool]) -> Iterator[str]:
+    """Texts of /proc/stat, one span apart, until the limit is reached."""
+    start = time.monotonic()
+    while time.monotonic() - start < limit_s and not give_up():
+        yield Path("/proc/stat").read_text()
+        time.sleep(SPAN_S)
+
+
+def _rows(text: str) -> dict[int, list[int]]:
+    rows = (line.split() for line in text.splitlines() if line.startswith("cpu"))
+    return {int(row[0][3:]): list(map(int, row[1:])) for row in rows if row[0] != "cpu"}

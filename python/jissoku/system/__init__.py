@@ -1,4 +1,0 @@
-"""The operating system: processes, cores, sockets, tracing, locks and signals.
-
-Every stage with I/O may import it; nothing here knows of trials, load or recipes.
-"""

@@ -1,0 +1,61 @@
+"""What strace writes, read."""
+
+from jissoku.observe.probes import trace
+from jissoku.observe.probes.trace import Call
+
+LINES = """\
+6221  epoll_wait(23<anon_inode:[eventpoll]>,  <unfinished ...>
+16220 close(18<anon_inode:[eventpoll]> <unfinished ...>
+6221  <... epoll_wait resumed>[{events=EPOLLIN, data={u32=1, u64=1}}], 1024, -1) = 1
+16220 <... close resumed>) = 0
+6221  accept4(6<socket:[21]>, NULL, NULL, SOCK_NONBLOCK) = -1 EAGAIN (Resource temporarily unavailable)
+6221  accept4(6<socket:[21]>, NULL, NULL, SOCK_NONBLOCK) = -1 EAGAIN (Resource temporarily unavailable)
+16220 epoll_wait(24<anon_inode:[eventpoll]>, [{events=EPOLLIN, data={u32=1}}], 1024, 500) = 1
+16220 accept4(6<socket:[21]>, NULL, NULL, SOCK_NONBLOCK) = 9<socket:[22]>
+16220 accept4(6<socket:[21]>, NULL, NULL, SOCK_NONBLOCK) = -1 EAGAIN (Resource temporarily unavailable)
+16220 openat(AT_FDCWD</srv>, "/srv/a (1) = b.html", O_RDONLY) = 10</srv/a (1) = b.html>
+16220 openat(AT_FDCWD</srv>, "/srv/gone", O_RDONLY) = -1 ENOENT (No such file or directory)
+16220 statx(10</srv/a>, "", AT_EMPTY_PATH, STATX_ALL, {stx_mask=STATX_ALL}) = 0
+16220 newfstatat(AT_FDCWD</srv>, "/srv/a", {st_mode=S_IFREG|0644}, 0) = 0
+16220 write(11</var/log/a.log>, "line \\"x\\"\\n", 9) = 9
+16220 write(1<pipe:[7]>, "x", 1) = 1
+16220 connect(12<socket:[23]>, {sa_family=AF_INET}, 16) = -1 EINPROGRESS (Operation now in progress)
+16220 epoll_wait(24<anon_inode:[eventpoll]>, [], 1024, 0) = 0
+16220 --- SIGCHLD {si_signo=SIGCHLD} ---
+16220 +++ exited with 0 +++
+""".splitlines()  # noqa: E501 - as strace writes it
+
+
+def seen() -> list[Call]:
+    return list(trace.calls(LINES))
+
+
+def test_calls_that_were_interrupted_are_put_together() -> None:
+    first = seen()[0]
+    assert (first.thread, first.name, first.result) == (6221, "epoll_wait", "1")
+    assert first.text.startswith("23<anon_inode:[eventpoll]>")
+
+
+def test_calls_are_counted_with_those_that_found_nothing() -> None:
+    everything, again = trace.counts(seen())
+    assert everything["accept4"] == 4
+    assert everything["openat"] == 2
+    assert again == {"accept4": 3}
+
+
+def test_a_wake_up_is_vain_only_if_its_first_attempt_is() -> None:
+    assert trace.spurious_wakeups(seen()) == 1
+
+
+def test_paths_are_those_that_were_there() -> None:
+    assert trace.paths(seen(), trace.OPENS) == {"/srv/a (1) = b.html": 1}
+    assert trace.paths(seen(), trace.PATH_QUERIES) == {"/srv/a": 1}
+
+
+def test_writes_are_those_to_files() -> None:
+    assert trace.written(seen()) == {"/var/log/a.log": 1}
+
+
+def test_waits_and_hops_are_counted() -> None:
+    assert trace.empty_waits(seen()) == 1
+    assert trace.upstream_connections(seen()) == 1
