@@ -17,7 +17,7 @@ fn with_each_driver(endpoint: &str, workers: usize, test: impl Fn(&Endpoint)) {
     for driver in [Driver::Epoll, Driver::Uring] {
         if driver == Driver::Uring && !jissoku_os::uring::is_available() {
             let why = "skipped: this kernel lacks io_uring, or keeps it from us";
-            writeln!(std::io::stderr(), "{why}").expect("somebody listens");
+            writeln!(std::io::stderr(), "{why}").expect("it listens");
             continue;
         }
         let endpoint = endpoint.parse().expect("it is an endpoint");

@@ -157,7 +157,7 @@ fn who_is_frozen_out_is_counted() {
 }
 
 #[test]
-fn planted_faults_are_seen_and_counted() {
+fn injected_faults_are_observed_and_counted() {
     for fault in [InjectedFault::Reset, InjectedFault::Truncated, InjectedFault::Dropped] {
         let oracle = Running::start("127.0.0.1:0", |scenario| scenario.faults = vec![(fault, 1.0)]);
         let mut stream = oracle.connect();
@@ -166,8 +166,8 @@ fn planted_faults_are_seen_and_counted() {
         let end = stream.read_to_end(&mut seen);
         assert_eq!(end.is_err(), fault == InjectedFault::Reset, "{fault:?}: {end:?}");
         assert_eq!(seen.is_empty(), fault == InjectedFault::Dropped, "{fault:?}");
-        let planted = oracle.end().0.faults;
-        assert_eq!(planted.reset + planted.truncated + planted.dropped, 1);
+        let injected = oracle.end().0.faults;
+        assert_eq!(injected.reset + injected.truncated + injected.dropped, 1);
     }
 }
 
@@ -184,8 +184,8 @@ fn the_share_of_faults_is_what_was_asked() {
         wrong_status += u64::from(head.starts_with("HTTP/1.1 500"));
         wrong_body += u64::from(body != b" !\"#$%&'()*+,");
     }
-    let planted = oracle.end().0.faults;
-    assert_eq!((planted.status, planted.flipped), (wrong_status, wrong_body));
+    let injected = oracle.end().0.faults;
+    assert_eq!((injected.status, injected.flipped), (wrong_status, wrong_body));
     assert!((100..200).contains(&wrong_status) && (100..200).contains(&wrong_body));
 }
 

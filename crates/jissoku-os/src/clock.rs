@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_no_time() {
+    fn a_missing_process_has_no_time() {
         assert_eq!(process_cpu_ns(i32::MAX), None);
     }
 }

@@ -87,7 +87,7 @@ fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     // SAFETY: it is open and was inherited, as was just seen, and `LISTEN_PID` says that it was
-    // left to this process, which takes it once (`IS_TAKEN`): nobody else owns it.
+    // left to this process, which takes it once (`IS_TAKEN`), so it has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
     Ok(fd)
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_meant_for_somebody_else_is_left_alone() {
+    fn descriptors_for_another_process_are_not_taken() {
         for pid in [None, Some("1"), Some("-1"), Some("")] {
             assert!(!ListenEnv { pid, count: Some("7"), names: None }.is_ours());
         }

@@ -177,11 +177,11 @@ mod tests {
 
     #[test]
     fn users_and_groups_are_found_by_name_or_number() {
-        let root = UserIds::find("root", None).expect("everybody has root");
+        let root = UserIds::find("root", None).expect("root exists");
         assert_eq!((root.uid, root.gid), (0, 0));
-        let nobody = UserIds::find("12345", Some("12346")).expect("numbers need no entry");
-        assert_eq!((nobody.uid, nobody.gid, nobody.name), (12345, 12346, None));
-        for (user, group) in [("nobody-of-that-name", None), ("root", Some("no-such-group"))] {
+        let numeric = UserIds::find("12345", Some("12346")).expect("numbers need no entry");
+        assert_eq!((numeric.uid, numeric.gid, numeric.name), (12345, 12346, None));
+        for (user, group) in [("no-such-user", None), ("root", Some("no-such-group"))] {
             let refusal = UserIds::find(user, group).expect_err("there is none");
             assert!(refusal.to_string().starts_with("there is no "), "{refusal}");
         }

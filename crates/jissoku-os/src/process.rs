@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_no_family() {
+    fn a_missing_process_has_no_tree() {
         assert_eq!(process_tree(i32::MAX).expect("/proc can be read"), Vec::<i32>::new());
     }
 

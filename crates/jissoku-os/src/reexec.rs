@@ -244,8 +244,8 @@ mod tests {
     }
 
     fn start(spec: &ExecSpec) -> ReexecChild {
-        let somebody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        ReexecChild::start(spec, &[("web".to_owned(), somebody)]).expect("a process")
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        ReexecChild::start(spec, &[("web".to_owned(), listener)]).expect("a process")
     }
 
     #[test]

@@ -43,13 +43,12 @@ mod tests {
         let endpoint = local_endpoint(&listener).expect("it has a name");
         let asked =
             SocketOptions { nagle: true, receive_size: Some(8192), send_size: Some(16 * 1024) };
-        let socket = connect_from(&endpoint, None, asked).expect("somebody listens");
+        let socket = connect_from(&endpoint, None, asked).expect("it listens");
         // The kernel doubles the size for bookkeeping (socket(7)).
         assert_eq!(sockopt::socket_recv_buffer_size(&socket).expect("it is told"), 2 * 8192);
         assert_eq!(sockopt::socket_send_buffer_size(&socket).expect("it is told"), 32 * 1024);
         assert!(!sockopt::tcp_nodelay(&socket).expect("it is told"));
-        let usual =
-            connect_from(&endpoint, None, SocketOptions::default()).expect("somebody listens");
+        let usual = connect_from(&endpoint, None, SocketOptions::default()).expect("it listens");
         assert!(sockopt::tcp_nodelay(&usual).expect("it is told"));
     }
 }

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_clock_runs_away_from_nobody() {
+    fn the_tsc_follows_the_kernels_clock() {
         let clock = Clock::monotonic();
         assert_eq!((clock.name(), clock.drift_ppm().abs() < 0.1), ("monotonic", true));
         let before = clock.now_ns();

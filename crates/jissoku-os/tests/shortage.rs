@@ -60,7 +60,7 @@ fn echo(client: &mut TcpStream, driver: &mut Driver<Echo>) {
 }
 
 #[test]
-fn without_descriptors_others_are_served_and_nobody_spins() {
+fn without_descriptors_other_connections_are_served_without_spinning() {
     let limit = Rlimit { current: Some(64), maximum: Some(64) };
     setrlimit(Resource::Nofile, limit).expect("a limit can be lowered");
     check(Backend::Epoll);

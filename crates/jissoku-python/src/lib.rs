@@ -1,4 +1,4 @@
-//! The door between Python and the native half. The only crate that knows Python.
+//! The extension module through which Python runs the native commands. The only crate that knows Python.
 
 use pyo3::prelude::*;
 

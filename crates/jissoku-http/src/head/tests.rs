@@ -36,7 +36,7 @@ fn every_form_of_a_target_has_its_path() {
 }
 
 #[test]
-fn known_methods_are_told_apart_by_their_case() {
+fn known_methods_are_case_sensitive() {
     let method =
         |name: &str| read(format!("{name} / HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).method;
     assert_eq!(method("GET"), Method::Get);

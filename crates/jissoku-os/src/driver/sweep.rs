@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_is_visited_once_and_a_few_at_a_turn() {
+    fn each_slot_is_visited_once_and_a_few_per_iteration() {
         let mut sweep = Sweep::default();
         for count in [0, 1, 127, 128, 129, 1_000, 5, 1_000] {
             let turns = set_enabled(&mut sweep, count);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_being_left_ends_it() {
+    fn it_ends_when_no_slot_is_left() {
         let mut sweep = Sweep::default();
         sweep.start(10);
         assert_eq!(sweep.step(0).count(), 0);

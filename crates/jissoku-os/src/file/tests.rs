@@ -61,7 +61,7 @@ fn a_name_stands_for_a_file_or_a_folder_or_nothing() {
     symlink("../..", place.0.join("out")).expect("a link can be made");
     symlink("round", place.0.join("round")).expect("a link can be made");
     let _socket = UnixListener::bind(place.0.join("socket")).expect("a socket can be made");
-    // Nobody writes into it: opening it to read would wait for ever.
+    // There is no writer: opening it for reading would block forever.
     fs::mknodat(CWD, place.0.join("queue"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
         .expect("a queue can be made");
     let root = Root::open(&place.0).expect("the folder is there");

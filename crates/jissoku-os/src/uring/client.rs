@@ -200,7 +200,7 @@ mod tests {
         client.enter([send].into_iter(), Timeout::NonBlocking).expect("it is taken");
         let mut asked = [0; 3];
         far.read_exact(&mut asked).expect("it came");
-        far.write_all(b"answer").expect("somebody listens");
+        far.write_all(b"answer").expect("it listens");
         drop(far);
         let (mut seen, mut ended) = (Vec::new(), false);
         while !ended {

@@ -105,7 +105,7 @@ impl<R: FnMut(usize, Option<&[u8]>) -> usize> Server<'_, R> {
 
     #[expect(unsafe_code, reason = "a descriptor comes back from the kernel as a number")]
     fn begin(&mut self, descriptor: RawFd) {
-        // SAFETY: the kernel has just made this descriptor for us and tells nobody else of it.
+        // SAFETY: the kernel has just created this descriptor for us, and it has no other owner.
         let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let index = usize::try_from(descriptor).unwrap_or(0);
         if self.connections.len() <= index {

@@ -323,7 +323,7 @@ impl Ring {
             Wait::NonBlocking => {
                 let count = u32::try_from(self.io.submission().len()).unwrap_or(u32::MAX);
                 let flags = EnterFlags::GETEVENTS.bits();
-                // SAFETY: so many requests are in the queue, and there is no argument.
+                // SAFETY: the queue contains this many requests, and there is no argument.
                 unsafe { self.io.submitter().enter::<libc::sigset_t>(count, 0, flags, None) }
             }
         }

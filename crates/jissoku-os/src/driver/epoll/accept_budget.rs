@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_alone_is_seldom_asked_after_in_vain() {
+    fn who_comes_alone_is_seldom_asked_after_spurious() {
         let turns = 100 * (FULL_BATCHES + 1);
         let (asked, came) = connection_events(turns, 1);
         assert_eq!(came, turns as usize);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_taken_at_once_before_long() {
+    fn many_connections_are_soon_accepted_in_one_batch() {
         let mut budget = AcceptBudget::new();
         for _ in 0..6 * FULL_BATCHES {
             budget.update(budget.limit());
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn when_nobody_came_one_is_expected() {
+    fn after_no_connection_one_is_expected() {
         let mut budget = AcceptBudget::new();
         budget.update(0);
         assert_eq!(budget.limit(), 1);

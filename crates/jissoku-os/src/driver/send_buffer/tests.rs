@@ -108,7 +108,7 @@ proptest! {
     fn everything_arrives_in_order(strokes in strokes()) {
         let (mut output, bytes) = write(&strokes);
         let (near, far) = UnixStream::pair().expect("a pair can be had");
-        prop_assert_eq!(output.send(&near).expect("somebody listens"), Sent::All);
+        prop_assert_eq!(output.send(&near).expect("it listens"), Sent::All);
         drop(near);
         let mut arrived = Vec::new();
         (&far).read_to_end(&mut arrived).expect("all was sent");
@@ -117,7 +117,7 @@ proptest! {
 }
 
 #[test]
-fn nobody_is_sent_to_for_as_long_as_a_file_is_large() {
+fn one_send_of_a_large_file_is_bounded() {
     // A file that is written to always has room.
     let large = vec![b'l'; 2 * SEND_SIZE_MAX + 1];
     let sink = std::fs::File::create("/dev/null").expect("it takes everything");
@@ -154,8 +154,8 @@ fn a_file_that_was_sent_in_part_is_no_sign_of_a_full_socket() {
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).expect("a pipe");
     let mut output = SendBuffer::default();
     output.file(Paper::new(&bytes).file, 0..bytes.len() as u64);
-    assert_eq!(output.send(&writer).expect("somebody reads"), Sent::BudgetSpent);
+    assert_eq!(output.send(&writer).expect("the peer reads"), Sent::BudgetSpent);
     assert!((1..bytes.len()).contains(&output.size()), "{} bytes are left", output.size());
-    assert_eq!(output.send(&writer).expect("somebody reads"), Sent::WouldBlock);
+    assert_eq!(output.send(&writer).expect("the peer reads"), Sent::WouldBlock);
     drop(reader);
 }

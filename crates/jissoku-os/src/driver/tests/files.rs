@@ -52,7 +52,7 @@ fn a_connection_closes_once_its_file_has_gone() {
 }
 
 #[test]
-fn who_does_not_read_a_file_holds_up_nobody_and_may_go() {
+fn a_client_that_does_not_read_a_file_delays_no_other_client() {
     let bytes = large();
     play(|stage| {
         stage.puppet.paper = Some(Paper::new(&bytes));

@@ -80,14 +80,14 @@ fn nothing_is_left_behind_by_a_driver_that_is_gone() {
         assert_eq!(stage.read(&mut *client, 1), b"1");
         let mut late = stage.connect();
         stage.replace_driver();
-        assert!(stage.try_connect().is_err(), "somebody still listens");
+        assert!(stage.try_connect().is_err(), "a listener is still open");
         client.expect_end();
         late.expect_end();
     });
 }
 
 #[test]
-fn a_driver_that_ends_before_its_first_turn_has_taken_nobody() {
+fn a_driver_dropped_before_its_first_iteration_has_accepted_nothing() {
     let here: Endpoint = "127.0.0.1:0".parse().expect("an address");
     let drivers = [Backend::Epoll, Backend::Uring];
     let usable = |backend: &Backend| *backend == Backend::Epoll || crate::uring::is_available();
@@ -95,14 +95,14 @@ fn a_driver_that_ends_before_its_first_turn_has_taken_nobody() {
         let listener =
             socket::bind_and_listen(&here, Sharing::Reuseport).expect("a place to listen");
         let address = socket::local_endpoint(&listener).expect("it has an address").to_string();
-        let _client = TcpStream::connect(address).expect("somebody listens");
+        let _client = TcpStream::connect(address).expect("it listens");
         let listeners =
             vec![Listener::SharedExclusive(listener.try_clone().expect("a descriptor"))];
         let settings = Settings { backend, ..Settings::default() };
         let waker = Waker::new().expect("a waker");
         drop(Driver::<Puppet>::new(listeners, waker, settings).expect("a driver"));
         let taken = socket::accept(&listener).expect("the listener stands");
-        assert!(taken.is_some(), "{backend:?} has taken somebody, and is gone");
+        assert!(taken.is_some(), "{backend:?} has accepted a connection before its end");
     }
 }
 
@@ -190,7 +190,7 @@ fn a_finished_connection_still_receives() {
         assert_eq!(stage.read(&mut *client, 1), b"f");
         stage.read_end(&mut *client);
         assert_eq!(stage.puppet.closed, 0);
-        client.write_all(b"333").expect("nobody has closed");
+        client.write_all(b"333").expect("it is open");
         stage.run_until("it is received", |stage| stage.puppet.largest == 3);
     });
 }
@@ -241,7 +241,7 @@ fn more_bytes_than_the_buffer_holds_all_come() {
 }
 
 #[test]
-fn a_full_house_takes_nobody_until_somebody_leaves() {
+fn at_the_limit_nothing_is_accepted_until_a_connection_closes() {
     play_with(Settings { connections_max: 2, ..Settings::default() }, |stage| {
         let mut first = stage.connect();
         let mut second = stage.connect();
@@ -261,7 +261,7 @@ fn a_full_house_takes_nobody_until_somebody_leaves() {
 }
 
 #[test]
-fn whoever_was_accepted_by_the_kernel_is_served_after_the_listener_closed() {
+fn connections_in_the_queue_are_served_after_the_listener_closed() {
     play(|stage| {
         let mut clients: Vec<_> = (0..70).map(|_| stage.connect()).collect();
         stage.driver.stop_listening(&mut stage.puppet).expect("it can stop");
@@ -284,7 +284,7 @@ fn another_thread_can_wake_it() {
             != PollOutcome::Woken
         {
             turns += 1;
-            assert!(turns < TURNS_MAX, "nobody woke it");
+            assert!(turns < TURNS_MAX, "it was not woken");
         }
         other.join().expect("the thread ends").expect("waking succeeds");
         let outcome = stage.driver.run_once(&mut stage.puppet).expect("a turn succeeds");

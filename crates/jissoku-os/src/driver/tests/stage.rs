@@ -37,7 +37,7 @@ pub(super) struct Puppet {
     pub(super) closed: usize,
     pub(super) largest: usize,
     pub(super) received: usize,
-    /// Where `F` and `S` come from; whoever was held gets it too.
+    /// The data of `F` and `S`, also for clients that were suspended.
     pub(super) paper: Option<Paper>,
 }
 
@@ -204,7 +204,7 @@ impl Stage {
     }
 
     pub(super) fn connect(&self) -> Box<dyn Client> {
-        self.try_connect().expect("somebody listens")
+        self.try_connect().expect("it listens")
     }
 
     /// Ends the driver, with all that it has, and has another that listens nowhere.
@@ -224,7 +224,7 @@ impl Stage {
         panic!("it never came to pass that {what}");
     }
 
-    /// Reads so many bytes, while the driver has its turns.
+    /// Reads `size` bytes while the driver runs.
     pub(super) fn read(&mut self, client: &mut dyn Client, size: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut buffer = vec![0; 1024 * 1024];
