@@ -8,7 +8,7 @@ import pytest
 
 from jissoku import records, report, stats
 from jissoku.model import MeasurementStatus, Method, Trial, TrialKind, TrialStage
-from jissoku.pipeline import compare
+from jissoku.pipeline import compare, trial_loop
 from tests.pipeline.conftest import Asks, Deaf, asking
 
 # A campaign takes a few seconds, and a machine may be busy.
@@ -164,11 +164,14 @@ def test_one_wrong_answer_under_load_takes_the_number_away(asks: Asks) -> None:
     assert any("body" in check.message for trial in wrong for check in trial.failed_checks)
 
 
+@pytest.mark.parametrize("is_disturbed", [False, True], ids=["quiet", "disturbed"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_leaves_no_process_and_keeps_every_trial(
-    asks: Asks, number: signal.Signals
+    asks: Asks, number: signal.Signals, monkeypatch: pytest.MonkeyPatch, *, is_disturbed: bool
 ) -> None:
     config = asks({"one": "", "other": ""})
+    # A disturbed trial is run again on the same start.
+    monkeypatch.setattr(trial_loop, "_is_rejected", lambda _: is_disturbed)
 
     def interrupt(_: Trial) -> None:
         if len(heard.trials) == 2:

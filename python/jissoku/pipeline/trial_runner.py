@@ -152,10 +152,17 @@ class TrialRunner:
     def measure(
         self, spec: LoadSpec, servers: Sequence[VerifiedServer]
     ) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
-        """Runs the load generator; where a target died, that is the reason for any failure."""
+        """Runs the load generator; where a target died, that is the reason for any failure.
+
+        Raises:
+            Interrupted: On request, also where that ended the load generator.
+            TrialFailed: It measured nothing.
+        """
+        self.check()
         try:
             return loadgen.run_load(spec, self._cores, started=self._interruption.waits_for)
         except LoadgenError as error:
+            self.check()
             # Where no arm is to blame, the load generator itself failed.
             words = "" if not error.arm else _output(spec, servers, error.arm)
             raise TrialFailed(TrialStage.LOAD, error.arm, error, words) from error
@@ -176,6 +183,7 @@ class TrialRunner:
         try:
             return capacity.step(spec, self._cores, objective, started=self._interruption.waits_for)
         except LoadgenError as error:
+            self.check()
             rate = spec.workload.rate_rps or 0
             return CapacityStep(rate_rps=rate, is_met=False, reason=redact(str(error)))
         finally:
