@@ -80,8 +80,8 @@ BROKEN: dict[Patch, tuple[str, int]] = {
     without_holm: ("ten equal arms, quick: 45 comparisons, native, Go and Node", 10),
     normal_quantiles: ("two equal arms, six blocks: native", 1200),
     stopped_by_significance: ("stopping rule, standard: pair's sd 3 %, ratio 1", 150),
-    strict_checks: ("checks of a right verdict: native, ratio 1.1", 30),
-    lenient_checks: ("checks of a wrong verdict: sd 1 %, ratio 1.1, alone 0.88", 10),
+    strict_checks: ("cross-checks of a right verdict: native, ratio 1.1", 30),
+    lenient_checks: ("cross-checks of a wrong verdict: sd 1 %, ratio 1.1, alone 0.88", 10),
     point_estimates: ("four useless knobs: time slices, pair's sd 3 %", 10),
 }
 
