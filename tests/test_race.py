@@ -63,7 +63,8 @@ def test_every_report_is_written_and_speaks_of_every_arm(raced: Path) -> None:
         "http-server",
         "floor",
     }
-    assert all(s["status"] == "measured" for s in summary["arm_summaries"])
+    # A machine that others use may reject all trials of an arm; none fails or answers wrongly.
+    assert {s["status"] for s in summary["arm_summaries"]} <= {"measured", "not measured"}
 
 
 def test_the_same_records_rebuild_the_same_reports(raced: Path) -> None:
