@@ -70,14 +70,14 @@ STAGES = {
     "stats",
     "report",
 }
-EVERYONE_MAY_USE = {"model", "errors"}
+ALL_MAY_USE = {"model", "errors"}
 PURE_STAGES = {"model", "design", "stats", "explain", "report"}
 
 # The operating system is there for every stage that does I/O.
 MAY_ALSO_USE = {
     **{stage: {"system"} for stage in STAGES - PURE_STAGES},
     "cli": STAGES | {"pipeline", "system", "_native"},
-    "pipeline": STAGES | {"system"},  # not _native: ours is started like any stranger's
+    "pipeline": STAGES | {"system"},  # not _native: ours is started like any other server
     "__main__": {"cli"},
 }
 IMPURE = {"asyncio", "multiprocessing", "os", "signal", "socket", "subprocess", "threading", "time"}
@@ -113,7 +113,7 @@ def imported(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_stages_do_not_know_each_other(path: Path) -> None:
     me = stage_of(path)
-    allowed = {me} | EVERYONE_MAY_USE | MAY_ALSO_USE.get(me, set())
+    allowed = {me} | ALL_MAY_USE | MAY_ALSO_USE.get(me, set())
     if me == "model":
         allowed = {"model"}
     for name in imported(path):
@@ -168,11 +168,11 @@ def test_crates_point_one_way(manifest: Path) -> None:
     used = set(spec.get("dependencies", {}))
     ours = {dep for dep in used if dep.startswith("jissoku-")}
     assert ours <= CRATE_MAY_USE[name], f"new edge {ours - CRATE_MAY_USE[name]}: write a decision"
-    strangers = {dep for dep in used & ONLY_IN.keys() if ONLY_IN[dep] != name}
-    assert not strangers, f"{strangers} belongs elsewhere: {ONLY_IN}"
+    misplaced = {dep for dep in used & ONLY_IN.keys() if ONLY_IN[dep] != name}
+    assert not misplaced, f"{misplaced} belongs elsewhere: {ONLY_IN}"
 
 
-def test_the_protocol_needs_nobody() -> None:
+def test_the_protocol_crate_has_no_dependencies() -> None:
     manifest = tomllib.loads((CRATES / "jissoku-http" / "Cargo.toml").read_text())
     assert not manifest.get("dependencies"), "HTTP is a function of bytes, with no other crate"
     touched = [

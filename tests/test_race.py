@@ -33,15 +33,15 @@ def raced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert leftovers(folder.parent) == []
 
 
-# Whoever ran before us is not ours.
-STRANGERS = {path.name for path in Path("/proc").glob("[0-9]*")}
+# Processes that ran before the test are not ours.
+FOREIGNS = {path.name for path in Path("/proc").glob("[0-9]*")}
 
 
 def leftovers(folder: Path) -> list[str]:
     """Command lines of processes whose working folder or words are the test's."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        if path.parent.name in STRANGERS:
+        if path.parent.name in FOREIGNS:
             continue
         try:
             words = path.read_bytes().decode(errors="replace").replace("\0", " ")

@@ -1,4 +1,4 @@
-"""The records that are kept: each report comes out of them, and nobody's machine is named."""
+"""The records that are kept: each report is rebuilt from them, and no machine is named."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from jissoku.report import experiment as report
 RECORDS = Path(__file__).parent.parent / "records"
 NAMES = sorted(path.parent.name for path in RECORDS.glob("*/experiment.json"))
 
-# A folder of somebody's machine; recipes name programs in /usr and /etc.
+# A folder of one machine; recipes name programs in /usr and /etc.
 ABSOLUTE = re.compile(rb"/(?:home|root|tmp|work|opt)/")
 
 
@@ -28,6 +28,6 @@ def test_a_kept_report_is_what_its_records_say(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_record_names_nobodys_folders(name: str) -> None:
+def test_a_record_names_no_folder_of_a_machine(name: str) -> None:
     for path in (RECORDS / name).rglob("*.*"):
         assert not ABSOLUTE.search(path.read_bytes()), path

@@ -68,11 +68,11 @@ class Campaign:
     def look(self) -> None:
         """Reads what is written, or waits a moment for it."""
         if select.select([self._read], [], [], LOOK_S)[0]:
-            with suppress(OSError):  # A terminal that nobody holds any more.
+            with suppress(OSError):  # A terminal whose other end is closed.
                 self._said += os.read(self._read, 65536)
 
     def end(self) -> tuple[int, str]:
-        """Reads until nobody is left who could write: the campaign and its supervisor have ended.
+        """Reads until all writers have ended: the campaign and its supervisor.
 
         Returns:
             The exit code, and what was written to standard error.
@@ -170,7 +170,7 @@ class OnTerminal(Campaign):
         self._said = b""
 
     def end(self) -> tuple[int, str]:
-        """A terminal that nobody holds any more ends in an error of its reader."""
+        """Reading a terminal whose other end is closed is an error."""
         try:
             return super().end()
         except OSError:

@@ -99,7 +99,7 @@ def test_answers_are_whose_connection_asked_first() -> None:
     assert second == Share(answers=1, connections=1, outlasted=True)
 
 
-def test_nobody_asked_and_nobody_has_a_share() -> None:
+def test_without_requests_there_is_no_share() -> None:
     nothing = Share(answers=0, connections=0, outlasted=False)
     assert share(log(), WINDOW) == (nothing, nothing)
 
@@ -186,7 +186,7 @@ def test_our_own_time_is_what_the_kernel_says() -> None:
     before, clock = cpu_time({me}), os.times()
     while os.times().user + os.times().system < clock.user + clock.system + 0.05:
         pass
-    # The kernel's ticks are coarse, a hundredth of a second each; nobody else's time is in ours.
+    # The kernel's ticks are coarse, a hundredth of a second each; it includes no other process.
     assert cpu_time({me}).run_ns_since(before) > 20_000_000
     assert cpu_time({2**22 + 1}).run_ns == {}
 

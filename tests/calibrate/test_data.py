@@ -23,7 +23,7 @@ def test_every_check_is_there() -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
-def test_figures_of_a_check_are_reported_by_somebody(check: CalibrationCheck) -> None:
+def test_figures_of_a_check_are_reported_by_some_tool(check: CalibrationCheck) -> None:
     reported = {name for tool in TOOLS.values() for name in tool.read} | {
         "exit",
         "hung",
@@ -40,7 +40,7 @@ def test_figures_of_a_check_are_reported_by_somebody(check: CalibrationCheck) ->
             for each in expectation.each:
                 of = expectation.of.replace("{each}", each)
                 for name in re.findall(r"tool\.(\w+)", of):
-                    assert name in reported, f"nobody reports {name}"
+                    assert name in reported, f"no tool reports {name}"
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)

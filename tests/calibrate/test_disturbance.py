@@ -9,7 +9,7 @@ MS = 1_000_000
 
 
 def stalls(*, short: int = 0, long: int = 0, waited_ms: float = 0) -> dict[str, Any]:
-    """Ten thousand looks at a core, of which so many came late, and so many came very late."""
+    """Ten thousand samples of a core, of which `late` came late and `very_late` very late."""
     at_least = [
         {"length_ns": 100_000, "samples": short + long},
         {"length_ns": 5 * MS, "samples": long},

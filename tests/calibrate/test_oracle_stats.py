@@ -85,7 +85,7 @@ def test_faults_are_counted_by_kind() -> None:
     assert [found[f"oracle.{kind}"] for kind in kinds] == [1, 2, 1, 1, 0]
 
 
-def test_nothing_at_all_is_known_of_nobody() -> None:
+def test_without_requests_nothing_is_known() -> None:
     found = oracle_values(entries([], []), ACCOUNT, 2)
     assert found["oracle.answered"] == 0
     assert "served.p50_ns" not in found

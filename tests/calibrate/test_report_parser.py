@@ -141,17 +141,17 @@ def test_no_report_has_no_figures() -> None:
 
 
 def test_paths_lead_through_json() -> None:
-    text = 'noise\n{"lanes": [{"n": 5}], "errors": {"a": 1, "b": 2}, "name": "x",'
+    text = 'noise\n{"parts": [{"n": 5}], "errors": {"a": 1, "b": 2}, "name": "x",'
     text += ' "list": [{"n": "p9", "v": 9}]}'
     wanted = {
-        "n": FigurePattern(path="lanes/0/n"),
+        "n": FigurePattern(path="parts/0/n"),
         "errors": FigurePattern(path="errors"),
-        "two": FigurePattern(path=("errors/a", "lanes/0/n"), scale=2),
-        "gone": FigurePattern(path="lanes/3/n"),
+        "two": FigurePattern(path=("errors/a", "parts/0/n"), scale=2),
+        "gone": FigurePattern(path="parts/3/n"),
         "text": FigurePattern(path="name"),
         "found": FigurePattern(path="list/n=p9/v"),
         "not found": FigurePattern(path="list/n=p8/v"),
-        "highest": FigurePattern(path=("errors/a", "lanes/0/n", "gone"), highest=True),
+        "highest": FigurePattern(path=("errors/a", "parts/0/n", "gone"), highest=True),
     }
     found = read_values(wanted, text)
     assert found == {"n": 5, "errors": 3, "two": 12, "found": 9, "highest": 5}

@@ -54,7 +54,7 @@ COUNTED = CalibrationCheck(
             ),
         ),
         Scenario(
-            name="nobody",
+            name="refused",
             closed=True,
             ask={"connections": 1, "count": 20},
             expect=(Expectation(of="tool.requests", equals="0"),),
@@ -136,7 +136,7 @@ def test_a_generator_is_graded_by_what_really_happened(plan: CalibrationPlan) ->
 
 def test_who_ends_before_being_stopped_is_left_in_peace(plan: CalibrationPlan) -> None:
     setup = Scenario(
-        name="nobody",
+        name="refused",
         closed=True,
         ask={"connections": 1, "count": 20},
         disturb=Disturbance(stop_at_s=10, stop_for_s=0.1),

@@ -68,14 +68,14 @@ CASES = {
         ["compare", "floor", "jissoku", "--out", "/proc/nowhere"],
         "cannot be written",
     ),
-    "nobody to examine": (["conformance"], "name one target"),
+    "no target to examine": (["conformance"], "name one target"),
     "two to examine": (["conformance", "jissoku", "--url", "x=http://a/"], "name one target"),
     "no such case": (["conformance", "jissoku", "--case", "x*"], "no case matches"),
     "no folder of cases": (
         ["conformance", "jissoku", "--cases", "/nowhere/at/all"],
         "cannot be read",
     ),
-    "nobody to sweep": (["sweep"], "name a target to sweep"),
+    "no target to sweep": (["sweep"], "name a target to sweep"),
     "a sweep of too few levels": (["sweep", "jissoku", "--levels", "1,2"], "at least 6"),
     "a sweep of nonsense levels": (["sweep", "jissoku", "--levels", "a-b"], "'a-b' is not a rate"),
     "a sweep over nothing known": (["sweep", "jissoku", "--over", "luck"], "'luck'"),
@@ -92,7 +92,7 @@ CASES = {
     "an experiment like no other": (["run", "x"], "Ours are delay, kernel-or-user"),
     "no file of an experiment": (["run", "nowhere.toml"], "no such file"),
     "no run": (["report", "/nowhere/at/all"], "holds no run"),
-    "no such target to tell about": (["targets", "nobody"], "no such target: 'nobody'"),
+    "no such target to describe": (["targets", "absent"], "no such target: 'absent'"),
     "nothing to serve": (["serve", "/nowhere/at/all"], "/nowhere/at/all"),
     "zero workers": (["serve", "--fixed", "x", "--workers", "0"], "--workers"),
     "a nonsense delay": (["serve", "--fixed", "x", "--delay", "soon"], "soon"),
@@ -112,7 +112,7 @@ CASES = {
         ["load", "http://127.0.0.1:1/", "--arrival", "poisson"],
         "--arrival requires -R",
     ),
-    "an arrival of nobody": (
+    "an unknown arrival process": (
         ["load", "http://127.0.0.1:1/", "--arrival", "even"],
         "constant, poisson or trace:FILE",
     ),
@@ -146,7 +146,7 @@ CASES = {
     ),
     "a rate into nothing": (["load", "http://127.0.0.1:1/", "-R", "1k:"], "1k:50k"),
     "an objective without a bound": (["load", "http://127.0.0.1:1/", "--slo", "p99"], "p99<5ms"),
-    "a format of nobody": (["load", "http://127.0.0.1:1/", "--format", "xml"], "openmetrics"),
+    "an unknown format": (["load", "http://127.0.0.1:1/", "--format", "xml"], "openmetrics"),
     "wrk2 without a rate": (["wrk2", "http://127.0.0.1:1/"], "give -R"),
     "a self-test that is to last": (["load", "--self-test", "-d", "9s"], "need a URL"),
     "intervals of no length": (
@@ -198,7 +198,7 @@ def test_a_malformed_recipe_is_told_by_line(run: Run, tmp_path: Path) -> None:
     assert "line 2" in done.stderr
 
 
-def test_nobody_at_the_other_end_is_a_failure_and_names_whom(run: Run, tmp_path: Path) -> None:
+def test_a_refused_connection_is_a_failure_that_names_the_address(run: Run, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
     done = run(["load", url, "-d", "1s"], tmp_path)

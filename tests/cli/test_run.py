@@ -42,7 +42,7 @@ def test_what_is_missing_costs_the_claims_that_speak_of_it(
     header = SimpleNamespace(
         experiment=experiment,
         unavailable=(unavailable,),
-        skipped={"apps": "nobody came"},
+        skipped={"apps": "no trial finished"},
         mode=Mode.QUICK,
         minutes=1.25,
         seed=7,
@@ -54,6 +54,6 @@ def test_what_is_missing_costs_the_claims_that_speak_of_it(
     assert said == [
         unavailable.sentence,
         "  Claims about it: e-wsgi.",
-        "Workload apps is skipped: nobody came.",
+        "Workload apps is skipped: no trial finished.",
         "Quick: about 1.2 minutes for 1 workload; seed 7; records go to here.",
     ]

@@ -39,7 +39,7 @@ SILENT = replace(PAIR, verdict=Verdict.INVALID)
 
 
 def _campaigns(count: int, ratio: float, *, sd: float = 0.006, seed: int = 1) -> list[Comparison]:
-    """So many campaigns of nine blocks with this true ratio, decided as the lab decides."""
+    """`count` campaigns of nine blocks with this true ratio, decided as the lab decides."""
     rng = random.Random(seed)
     logs = [[math.log(ratio) + rng.gauss(0, sd) for _ in range(9)] for _ in range(count)]
     found = [decision.decide(PAIR, dict(enumerate(blocks))) for blocks in logs]
@@ -212,7 +212,9 @@ class Shown(ProgressDisplay):
 def test_progress_is_that_of_all_campaigns() -> None:
     shown = Shown()
     progress = Progress(shown, seconds=40.0, trials=8)
-    trial = factories.trial(TrialKind.PAIRED, factories.lane("a"), factories.lane("b"))
+    trial = factories.trial(
+        TrialKind.PAIRED, factories.arm_measurement("a"), factories.arm_measurement("b")
+    )
     for _ in range(2):
         progress.begin(20.0, 4)
         for done in range(1, 5):

@@ -29,7 +29,7 @@ def test_every_case_of_ours_is_read() -> None:
 
 
 def test_the_installed_cases_are_those_of_the_repository() -> None:
-    # Links, and one for each file: whoever builds the wheel follows no link to a folder.
+    # Links, and one for each file: the build of the wheel follows no link to a folder.
     ours = {path.name: path.resolve() for path in BUILTIN_CASES.iterdir()}
     theirs = {path.name: path.resolve() for path in (ROOT / "conformance" / "cases").iterdir()}
     assert ours == theirs, "link each case file into python/jissoku/conformance/cases"

@@ -20,7 +20,7 @@ def read(data: bytes, *methods: str, step: int = 10**6) -> list[tuple[int, bytes
 
 
 @pytest.mark.parametrize("step", [1, 3, 1000])
-def test_answers_in_a_row_are_told_apart(step: int) -> None:
+def test_consecutive_responses_are_separated(step: int) -> None:
     found = read(CONTINUE + OK + CHUNKS + EMPTY + OK, step=step)
     assert found == [(100, b""), (200, b"hi"), (200, b"hi"), (304, b""), (200, b"hi")]
 

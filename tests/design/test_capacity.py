@@ -41,7 +41,7 @@ def test_near_the_closed_loops_rate_a_few_steps_are_enough(capacity: int, off: f
 
 
 @pytest.mark.parametrize("capacity", range(1, 61))
-def test_small_rates_are_told_apart_one_by_one(capacity: int) -> None:
+def test_small_rates_are_distinguished_one_by_one(capacity: int) -> None:
     for first in range(1, 61):
         rate = highest_met(search(capacity, first))
         assert rate is not None, first

@@ -49,7 +49,7 @@ def test_rates_are_for_each_core_of_the_server() -> None:
     assert [load.rate_rps for load in four] == [4_000, 20_000, 80_000]
 
 
-def test_where_hardly_anybody_is_fast_the_whole_grid_goes_down() -> None:
+def test_where_few_arms_reach_the_light_load_the_whole_grid_moves_down() -> None:
     slow = {"a": 300.0, "b": 250.0, "c": 20.0}
     found = loads(slow, tuple(slow), Mode.QUICK, 1)
     assert [load.rate_rps for load in found] == [LIGHT // DECADE]
@@ -97,7 +97,7 @@ def test_who_reaches_a_load() -> None:
     assert reaching(heavy, CAPACITIES, NAMES) == ("floor", "nginx", "node")
     edge = {"a": 20_000 / LOAD_MAX, "b": 20_000 / LOAD_MAX - 1}
     assert reaching(heavy, edge, ("a", "b")) == ("a",)
-    assert reaching(heavy, {}, ("a", "b")) == ("a", "b"), "nobody was left out without a pilot"
+    assert reaching(heavy, {}, ("a", "b")) == ("a", "b"), "no arm is excluded without a pilot"
     assert reaching(FULL_LOAD, {"a": 1.0}, ("a", "b")) == ("a", "b")
 
 

@@ -77,7 +77,7 @@ def test_only_rotations_are_checked_in_other_turns() -> None:
     assert checked == {TrialKind.TIME_SLICED}
 
 
-def test_each_arm_of_a_duet_starts_first_in_every_second_block() -> None:
+def test_each_arm_of_a_pair_starts_first_in_every_second_block() -> None:
     pairs = baseline_first(["a", "b", "c"], "")
     for seed in range(6):
         for pair in pairs:
@@ -106,7 +106,7 @@ def test_not_every_pair_begins_with_the_same_side() -> None:
         (["a"], "", ()),
     ],
 )
-def test_duets_are_of_every_arm_with_the_baseline(
+def test_paired_trials_are_of_every_arm_with_the_baseline(
     arms: list[str], aa_control: str, expected: tuple[tuple[str, str], ...]
 ) -> None:
     assert baseline_first(arms, aa_control) == expected

@@ -43,7 +43,7 @@ class Server:
         connection = socket.socket()
         connection.settimeout(limit_s)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        # The port is chosen when it is known whom for (ip(7)).
+        # The port is chosen when the destination is known (ip(7)).
         connection.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
         connection.bind((source, 0))
         connection.connect(self.address)
@@ -95,7 +95,7 @@ def serving(*warnings: str, files: int | None = None) -> Iterator[Server]:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A stopwatch at work beside a test."""
+    """A load generator that runs during a test."""
 
     process: subprocess.Popen[str]
 

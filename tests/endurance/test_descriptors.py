@@ -1,4 +1,4 @@
-"""Running out of descriptors: nobody who is connected notices, and no core is burnt over it."""
+"""Exhausted descriptors: open connections are unaffected, and no core spins."""
 
 import select
 import socket
@@ -22,22 +22,22 @@ def waiting(server_limit: int) -> int:
 @pytest.mark.timeout(120)
 def test_a_server_without_descriptors_answers_who_it_has(request: pytest.FixtureRequest) -> None:
     with serving("--fixed", "Hello", "--workers", "1", files=LIMIT) as server:
-        crowd = [server.connect() for _ in range(waiting(LIMIT))]
-        for connection in crowd:
+        connections = [server.connect() for _ in range(waiting(LIMIT))]
+        for connection in connections:
             connection.sendall(GET)
-        answered = served(crowd)
+        answered = served(connections)
         cpu_s, begun = server.cpu_s(), time.monotonic()
         while time.monotonic() - begun < WATCHED_S:
             assert answers(answered, GET) == len(answered)
             time.sleep(0.5)
         busy = (server.cpu_s() - cpu_s) / (time.monotonic() - begun)
-        for connection in crowd:
+        for connection in connections:
             connection.close()
         begun = time.monotonic()
         with server.connect() as newcomer:
             assert answers([newcomer], GET) == 1
         back_s = time.monotonic() - begun
-    tell(request, f"{len(answered)} of {len(crowd)} connections fit into {LIMIT} descriptors")
+    tell(request, f"{len(answered)} of {len(connections)} connections fit into {LIMIT} descriptors")
     tell(
         request, f"{100 * busy:.1f} % of a core while the others waited; {back_s:.3f} s to recover"
     )
@@ -45,10 +45,10 @@ def test_a_server_without_descriptors_answers_who_it_has(request: pytest.Fixture
     assert busy < 0.05
 
 
-def served(crowd: list[socket.socket]) -> list[socket.socket]:
+def served(connections: list[socket.socket]) -> list[socket.socket]:
     """Those who got an answer; the others wait in the kernel."""
     found: list[socket.socket] = []
-    while ready := select.select(set(crowd) - set(found), [], [], 1.0)[0]:
+    while ready := select.select(set(connections) - set(found), [], [], 1.0)[0]:
         for connection in ready:
             assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
         found += ready

@@ -1,4 +1,4 @@
-"""Connections that are held and mostly idle: who waits costs little, and slows nobody down."""
+"""Held and mostly idle connections cost little, and do not slow down others."""
 
 import resource
 import statistics
@@ -35,7 +35,9 @@ def p99_us(server: Server) -> float:
 
 
 @pytest.mark.timeout(900)
-def test_idle_connections_cost_little_and_disturb_nobody(request: pytest.FixtureRequest) -> None:
+def test_idle_connections_cost_little_and_do_not_disturb_others(
+    request: pytest.FixtureRequest,
+) -> None:
     count = room()
     if count < LEAST:
         pytest.skip(

@@ -84,20 +84,20 @@ def attackers(server: Server) -> Iterator[Attacker]:
             yield Attacker(kind, connection)
 
 
-def attack(server: Server, crowd: list[Attacker]) -> None:
+def attack(server: Server, clients: list[Attacker]) -> None:
     """Drips until all have been dropped, or have had twice the time.
 
-    Whoever leaves no room for what is sent does not hear of the reset either, since its number lies
+    A client with a closed receive window does not receive the reset either, since its number lies
     beyond what there is room for (RFC 9293 section 3.10.7.4): of slow readers the server's side
     tells.
     """
     deadline = time.monotonic() + 2 * LONGEST_S
     with selectors.DefaultSelector() as selector:
-        for attacker in crowd:
+        for attacker in clients:
             if attacker.kind != "slow reader":
                 selector.register(attacker.socket, selectors.EVENT_READ, attacker)
         drips = time.monotonic() + 1
-        while any(a.ended is None for a in crowd) and time.monotonic() < deadline:
+        while any(a.ended is None for a in clients) and time.monotonic() < deadline:
             for key, _ in selector.select(max(0.0, drips - time.monotonic())):
                 try:
                     key.data.look(key.data.socket.recv(4096))
@@ -107,13 +107,13 @@ def attack(server: Server, crowd: list[Attacker]) -> None:
                     selector.unregister(key.fileobj)
             if time.monotonic() >= drips:
                 drips += 1
-                drip(server, [attacker for attacker in crowd if attacker.ended is None])
+                drip(server, [attacker for attacker in clients if attacker.ended is None])
 
 
-def drip(server: Server, crowd: list[Attacker]) -> None:
+def drip(server: Server, clients: list[Attacker]) -> None:
     """What all who are left do once a second."""
     left = server.peers()
-    for attacker in crowd:
+    for attacker in clients:
         if attacker.kind == "slow reader" and attacker.port not in left:
             attacker.ended = time.monotonic()
         else:
@@ -127,14 +127,14 @@ def test_the_slow_are_dropped_and_the_honest_notice_nothing(
     warnings = ("-c", "4", "-R", "200", "-d", f"{LONGEST_S + 5}s")
     with serving(str(folder), "--workers", "1") as server:
         with loading(*warnings, f"{server.url}small") as load:
-            crowd = list(attackers(server))
-            attack(server, crowd)
+            clients = list(attackers(server))
+            attack(server, clients)
             measurement = load.report()["targets"][0]
-        for attacker in crowd:
+        for attacker in clients:
             attacker.socket.close()
     late = []
     for kind, (_, _, limit) in KINDS.items():
-        lasted = [a.ended - a.began for a in crowd if a.kind == kind and a.ended is not None]
+        lasted = [a.ended - a.began for a in clients if a.kind == kind and a.ended is not None]
         dropped = f"{len(lasted)} of {PER_KIND} dropped"
         tell(
             request, f"{kind}: {dropped}, the last after {max(lasted, default=0):.1f} s ({limit} s)"

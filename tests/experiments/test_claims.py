@@ -70,7 +70,7 @@ def known(
         machine=run.machine,
         cores=CoreAssignment(server=(0,), generator=(1,)),
         workloads=("one", "two"),
-        skipped={"lost": "nobody came"},
+        skipped={"lost": "no trial finished"},
     )
     per_request = {"read": 1.0, "writev": 1.0, "connections": 0.1, "segments": 2.0}
     counters = {
@@ -147,7 +147,7 @@ def test_an_inequality_is_answered(test: str, wanted: ClaimStatus) -> None:
 
 
 def together(threads_ns: dict[str, int | None]) -> ClaimData:
-    """The made-up campaign, beside a stopwatch that needs 3 us and kernel threads as told."""
+    """The simulated campaign, with a load generator that uses 3 us and the given kernel threads."""
     whole = known()
     trials = []
     for trial in whole.workloads["one"].trials:
@@ -166,7 +166,7 @@ def together(threads_ns: dict[str, int | None]) -> ClaimData:
     return dataclasses.replace(whole, workloads={**whole.workloads, "one": campaign})
 
 
-def test_costs_together_count_the_stopwatch_and_the_kernels_threads() -> None:
+def test_total_cpu_includes_the_load_generator_and_the_kernels_threads() -> None:
     # 5 and 10 us of their own: 8 against 13, and 18 against 13 with the threads.
     alone = together({"cheap": 0, "dear": 0, "like": 0})
     assert ask(alone, "0.5 < total_cpu(cheap) / total_cpu(dear) < 0.7").status is ClaimStatus.HOLDS
@@ -175,7 +175,7 @@ def test_costs_together_count_the_stopwatch_and_the_kernels_threads() -> None:
     assert ask(paid, "total_cpu(cheap) / total_cpu(dear) < 1").status is ClaimStatus.FAILS
 
 
-def test_costs_together_are_not_testable_where_nobody_sees_the_kernels_threads() -> None:
+def test_total_cpu_is_not_testable_without_the_kernels_threads() -> None:
     found = ask(together(dict.fromkeys(TRUTHS)), "total_cpu(cheap) < total_cpu(dear)")
     assert found.status is ClaimStatus.NOT_TESTABLE
     assert "kernel's threads cannot be seen" in found.inequalities[0].remarks[0]
@@ -221,11 +221,11 @@ def test_a_claim_about_more_cores_than_there_are_is_not_testable() -> None:
 
 
 def test_a_claim_without_a_test_keeps_its_reason() -> None:
-    found = ask(known(), not_testable="nobody can")
-    assert (found.status, found.remarks) == (ClaimStatus.NOT_TESTABLE, ("nobody can",))
+    found = ask(known(), not_testable="it cannot be tested")
+    assert (found.status, found.remarks) == (ClaimStatus.NOT_TESTABLE, ("it cannot be tested",))
 
 
-def test_a_rate_that_the_stopwatch_held_down_proves_one_way_only() -> None:
+def test_a_generator_bound_rate_proves_one_direction_only() -> None:
     whole = known()
     campaign = whole.workloads["one"]
 

@@ -25,10 +25,10 @@ CORES = CoreAssignment(server=available_cores(), generator=available_cores(), sh
 
 class Quiet:
     def note(self, text: str) -> None:
-        """Nobody is told."""
+        """Reports nothing."""
 
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
-        """Nobody is told."""
+        """Reports nothing."""
 
 
 def experiment(*tests: str, command: tuple[str, ...] = ("{python}", "-c", PRINTS)) -> Experiment:

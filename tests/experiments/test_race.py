@@ -37,7 +37,7 @@ test = ["cost(ours) < cost(python)"]
 
 [[claim]]
 name = "b"
-text = "Nobody exceeds the ceiling."
+text = "No server exceeds the ceiling."
 test = ["rate(ours@late) < 1.01 * 800", "errors(ours@late) = 0"]
 
 [[claim]]

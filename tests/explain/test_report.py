@@ -45,7 +45,7 @@ def test_without_the_stopwatchs_time_nothing_is_added_up(load: dict[str, object]
     assert "Together" not in told(seen)
 
 
-def test_kernel_threads_that_work_for_somebody_else_change_nothing() -> None:
+def test_kernel_threads_that_work_for_other_processes_change_nothing() -> None:
     busy = factories.load(generator_cpu_cores=0.7, kernel_cpu_ns=2_000_000_000)
     assert "CPU time per request: 7.0 µs" in told(busy)
     assert findings(busy) == ()

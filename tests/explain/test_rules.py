@@ -143,7 +143,7 @@ def test_one_core_needs_one_worker() -> None:
     assert findings(factories.load(cores=1, threads=(factories.thread(0, 1_700_000_000),))) == ()
 
 
-def test_a_few_wake_ups_in_vain_are_no_herd() -> None:
+def test_a_few_spurious_wake_ups_are_no_thundering_herd() -> None:
     assert findings(factories.calls(spurious_wakeups=8)) == ()
 
 

@@ -49,7 +49,7 @@ def test_the_server_as_it_is_has_none(tmp_path: Path) -> None:
 
 def test_a_target_that_is_not_there_is_told(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "jissoku", "explain", "nobody"],
+        [sys.executable, "-m", "jissoku", "explain", "absent"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -57,4 +57,4 @@ def test_a_target_that_is_not_there_is_told(tmp_path: Path) -> None:
         timeout=60,
     )
     assert done.returncode == 2
-    assert "no such target: 'nobody'" in done.stderr
+    assert "no such target: 'absent'" in done.stderr

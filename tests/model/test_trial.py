@@ -1,4 +1,4 @@
-"""What a trial's numbers are: whose CPU time it was, and for whom the trial counts."""
+"""The metrics of a trial: the owner of CPU time, and the arms for which a trial counts."""
 
 from dataclasses import replace
 
@@ -11,9 +11,9 @@ from tests.stats import factories
 SECOND = 1_000_000_000
 
 
-def lane(**changes: object) -> ArmMeasurement:
+def arm_measurement(**changes: object) -> ArmMeasurement:
     """Asked for one of three seconds: 10 ms in its own turns, 2 ms while others were asked."""
-    whole = factories.lane(
+    whole = factories.arm_measurement(
         "a",
         cpu_ns=12_000_000,
         duration_ns=3 * SECOND,
@@ -25,16 +25,18 @@ def lane(**changes: object) -> ArmMeasurement:
 
 
 def test_background_work_is_what_no_turn_of_its_own_has() -> None:
-    assert lane().background_cpu_ns == 2_000_000
-    assert lane(slice_cpu_ns=(13_000_000,)).background_cpu_ns == 0, "clocks are read one by one"
-    assert lane(cpu_ns=None).background_cpu_ns is None
-    assert factories.lane().background_cpu_ns is None, "nobody else was asked"
+    assert arm_measurement().background_cpu_ns == 2_000_000
+    assert arm_measurement(slice_cpu_ns=(13_000_000,)).background_cpu_ns == 0, (
+        "clocks are read one by one"
+    )
+    assert arm_measurement(cpu_ns=None).background_cpu_ns is None
+    assert factories.arm_measurement().background_cpu_ns is None, "nobody else was asked"
 
 
 @pytest.mark.parametrize(
     ("idle_ns_per_s", "housekeeping_ns"),
     [
-        (None, 0),  # nobody watched
+        (None, 0),  # not measured
         (0, 0),
         (400_000, 800_000),  # in the two seconds in which others were asked
         (5_000_000, 2_000_000),  # never more than its background work
@@ -43,11 +45,11 @@ def test_background_work_is_what_no_turn_of_its_own_has() -> None:
 def test_housekeeping_is_what_it_used_before_its_first_request(
     idle_ns_per_s: int | None, housekeeping_ns: int
 ) -> None:
-    assert lane(idle_cpu_ns_per_s=idle_ns_per_s).housekeeping_cpu_ns == housekeeping_ns
+    assert arm_measurement(idle_cpu_ns_per_s=idle_ns_per_s).housekeeping_cpu_ns == housekeeping_ns
 
 
 def test_alone_all_housekeeping_is_its_own() -> None:
-    assert factories.lane(idle_cpu_ns_per_s=9_000_000).housekeeping_cpu_ns == 0
+    assert factories.arm_measurement(idle_cpu_ns_per_s=9_000_000).housekeeping_cpu_ns == 0
 
 
 @given(
@@ -59,7 +61,7 @@ def test_alone_all_housekeeping_is_its_own() -> None:
 def test_housekeeping_never_takes_what_its_own_turns_used(
     cpu_ns: int, turns: list[int], idle_ns_per_s: int | None, asked_ns: int
 ) -> None:
-    found = lane(
+    found = arm_measurement(
         cpu_ns=cpu_ns,
         slice_cpu_ns=tuple(turns),
         idle_cpu_ns_per_s=idle_ns_per_s,
@@ -70,13 +72,13 @@ def test_housekeeping_never_takes_what_its_own_turns_used(
 
 
 def test_an_arm_is_asked_in_its_own_turns_or_all_the_time() -> None:
-    assert lane().active_ns == SECOND
-    assert factories.lane().active_ns == SECOND
+    assert arm_measurement().active_ns == SECOND
+    assert factories.arm_measurement().active_ns == SECOND
 
 
 WRONG = factories.invalid("b")
 DISTURBED = FailedCheck(name="steal", outcome=CheckOutcome.REJECT, message="steal")
-EVERYBODY = FailedCheck(name="window", outcome=CheckOutcome.INVALID, message="other windows")
+ALL_ARMS = FailedCheck(name="window", outcome=CheckOutcome.INVALID, message="other windows")
 STAMPED = FailedCheck(name="drift", outcome=CheckOutcome.WARNING, message="not steady", arm="b")
 
 
@@ -85,28 +87,32 @@ STAMPED = FailedCheck(name="drift", outcome=CheckOutcome.WARNING, message="not s
     [
         (TrialKind.TIME_SLICED, WRONG, "ac"),
         (TrialKind.TIME_SLICED, DISTURBED, ""),
-        (TrialKind.TIME_SLICED, EVERYBODY, ""),
+        (TrialKind.TIME_SLICED, ALL_ARMS, ""),
         (TrialKind.TIME_SLICED, STAMPED, "abc"),
         (TrialKind.PAIRED, WRONG, ""),  # at the same time: an error of one changes the other's cost
         (TrialKind.PAIRED, DISTURBED, ""),
         (TrialKind.PAIRED, STAMPED, "abc"),
     ],
 )
-def test_for_whom_a_trial_counts(kind: TrialKind, check: FailedCheck, counted: str) -> None:
-    trial = factories.trial(kind, *(factories.lane(name) for name in "abc"), failed_checks=(check,))
+def test_the_arms_for_which_a_trial_counts(
+    kind: TrialKind, check: FailedCheck, counted: str
+) -> None:
+    trial = factories.trial(
+        kind, *(factories.arm_measurement(name) for name in "abc"), failed_checks=(check,)
+    )
     assert "".join(name for name in "abc" if trial.is_valid_for(name)) == counted
     assert trial.is_valid is (check is STAMPED)
 
 
-def test_a_failed_trial_counts_for_nobody() -> None:
+def test_a_failed_trial_counts_for_no_arm() -> None:
     trial = factories.failed(TrialKind.TIME_SLICED, "b", "a", "c")
     assert not any(map(trial.is_valid_for, "abc"))
 
 
-def test_a_duet_loads_its_cores_with_both_arms_requests() -> None:
+def test_a_paired_trial_loads_its_cores_with_both_arms_requests() -> None:
     workload = Workload(rate_rps=10_000)
     loads = {
-        kind: factories.trial(kind, factories.lane(), workload=workload).load_rps
+        kind: factories.trial(kind, factories.arm_measurement(), workload=workload).load_rps
         for kind in (TrialKind.PAIRED, TrialKind.TIME_SLICED, TrialKind.FIXED_RATE)
     }
     assert loads == {
@@ -114,4 +120,4 @@ def test_a_duet_loads_its_cores_with_both_arms_requests() -> None:
         TrialKind.TIME_SLICED: 10_000,
         TrialKind.FIXED_RATE: 10_000,
     }
-    assert factories.trial(TrialKind.CLOSED_LOOP, factories.lane()).load_rps is None
+    assert factories.trial(TrialKind.CLOSED_LOOP, factories.arm_measurement()).load_rps is None

@@ -8,7 +8,7 @@ from jissoku.observe.conditions import Snapshot, interval_change
 from jissoku.system import processes
 from jissoku.system.processes import ProcessStat
 
-TARGET, STRANGER, ELSEWHERE, KERNEL = 42, 77, 78, 12
+TARGET, FOREIGN, ELSEWHERE, KERNEL = 42, 77, 78, 12
 
 
 def stat(
@@ -78,7 +78,7 @@ def test_moves_between_cores_are_of_a_targets_threads() -> None:
 def test_differences_are_of_the_cores_asked_about() -> None:
     before = snapshot(
         1.0,
-        {TARGET: stat(user=10, system=30), STRANGER: stat(user=5), ELSEWHERE: stat()},
+        {TARGET: stat(user=10, system=30), FOREIGN: stat(user=5), ELSEWHERE: stat()},
         steal=1,
         tcp={"RetransSegs": 5},
     )
@@ -86,7 +86,7 @@ def test_differences_are_of_the_cores_asked_about() -> None:
         3.0,
         {
             TARGET: stat(user=25, system=45, faults=2),
-            STRANGER: stat(user=8, system=1),
+            FOREIGN: stat(user=8, system=1),
             ELSEWHERE: stat(user=50, core=1),
             KERNEL: stat(system=50, parent=2),
         },
@@ -96,7 +96,7 @@ def test_differences_are_of_the_cores_asked_about() -> None:
     seen = interval_change(before, after, [0])
     assert seen.steal_fraction == 0.015
     assert seen.foreign_fraction == 0.02, (
-        "the target, other cores and kernel threads are no strangers"
+        "the target, other cores and kernel threads are not foreign"
     )
     assert seen.tcp_retransmits == 2
     assert seen.user_fractions[TARGET] == 0.5

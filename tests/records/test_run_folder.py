@@ -177,7 +177,7 @@ def test_a_folder_without_room_can_be_used_later(tmp_path: Path) -> None:
         pass
 
 
-SLICED_LANE = ArmMeasurement(
+SLICED_MEASUREMENT = ArmMeasurement(
     arm="a",
     requests=1_000,
     errors={"body": 0},
@@ -210,7 +210,7 @@ SLICED_RUN = dataclasses.replace(
 SLICED = dataclasses.replace(
     TRIAL,
     kind=TrialKind.TIME_SLICED,
-    measurements=(SLICED_LANE,),
+    measurements=(SLICED_MEASUREMENT,),
     conditions=MachineConditions(
         generator_busy_fraction=1.0, generator_busy_polls=True, longest_stall_ns=9_000
     ),

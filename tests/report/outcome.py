@@ -20,7 +20,7 @@ CLAIMS = (
     ),
     Claim(name="e", text="It is not a third faster.", test=("rate(dear) < 30_100",)),
     Claim(name="f", text="It reads once.", test=("calls.read(cheap) = 1",)),
-    Claim(name="g", text="It is safe.", not_testable="nobody knows how to ask"),
+    Claim(name="g", text="It is safe.", not_testable="there is no method"),
     Claim(name="h", text="Nothing is lost.", test=("cost(cheap@lost) < cost(dear@lost)",)),
 )
 PUBLISHED = (
@@ -29,7 +29,7 @@ PUBLISHED = (
         table="then", server="cheap", value=30, unit="req/s", quantity="rate(cheap@one)"
     ),
     PublishedFigure(table="then", server="like", value=15, unit="req/s", quantity="rate(like)"),
-    PublishedFigure(table="then", server="gone", value=5, unit="req/s", note="nobody has it"),
+    PublishedFigure(table="then", server="gone", value=5, unit="req/s", note="it is not available"),
 )
 
 

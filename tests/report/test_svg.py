@@ -1,4 +1,4 @@
-"""Static drawings: complete without a script, the same for everybody, and small."""
+"""Static drawings: complete without a script, reproducible, and small."""
 
 import math
 import re

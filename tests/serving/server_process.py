@@ -57,7 +57,7 @@ class Served:
                 return found
 
     def tell(self, number: signal.Signals) -> None:
-        """Sends a signal to whoever serves now."""
+        """Sends a signal to the process that serves now."""
         os.kill(self.successors[-1] if self.successors else self.process.pid, number)
 
     def reload(self) -> None:
@@ -121,7 +121,7 @@ class Client(threading.Thread):
     """Asks without a pause until told to stop, and stops at the first request that is lost.
 
     A connection that was kept alive and ends without an answer to what was sent is lost too:
-    nobody told the client that it would end.
+    the client was not notified before.
     """
 
     def __init__(self, where: int | Path, method: str, *, keeps_alive: bool) -> None:
@@ -190,12 +190,12 @@ class Load:
         return self
 
     def wait_for_answers(self) -> None:
-        """Waits until everybody was answered once more."""
+        """Waits until every client received one more response."""
         for client in self.clients:
             client.wait_for_an_answer()
 
     def __exit__(self, *_: object) -> None:
-        """Stops them; nobody may have lost anything."""
+        """Stops them; no client may have lost a request."""
         for client in self.clients:
             client.stopping.set()
         for client in self.clients:

@@ -29,7 +29,7 @@ def make_papers(folder: Path, name: str) -> tuple[Path, Path]:
 
 
 def ask_securely(port: int, certificate: Path) -> tuple[int, bytes]:
-    """Status and body of one answer, from whoever has exactly this certificate."""
+    """Status and body of one response, from the server with exactly this certificate."""
     context = ssl.create_default_context(cafile=str(certificate))
     connection = HTTPSConnection("localhost", port, timeout=PATIENCE_S, context=context)
     try:
@@ -125,7 +125,7 @@ def read_metrics(port: int) -> tuple[str, dict[str, float]]:
 
 
 def read_until_refused(port: int) -> None:
-    """Reads for as long as somebody listens: it stops like any other server."""
+    """Reads while it listens: it stops like any other server."""
     while read_metrics(port):
         pass
 

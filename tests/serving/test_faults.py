@@ -11,7 +11,7 @@ from tests.serving.test_edge import read_metrics
 FAILED = "^jissoku serve: worker 0 has failed with its connections and was replaced: "
 
 
-def ask_in_vain(port: int) -> None:
+def expect_no_response(port: int) -> None:
     """Makes a worker fail: the connection ends without an answer."""
     with pytest.raises((HTTPException, ConnectionError)):
         ask(port)
@@ -39,7 +39,7 @@ def test_a_worker_that_fails_is_replaced_and_its_clients_are_counted_out(
     idle.request("GET", "/")
     assert idle.getresponse().read() == b"x"
     assert ask(port) == (200, b"x")
-    ask_in_vain(port)
+    expect_no_response(port)
     served.wait_for(FAILED)
     # Of the two connections that were there none is: there is room for two.
     others = [connect(port) for _ in range(2)]
@@ -61,9 +61,9 @@ def test_a_worker_that_fails_again_and_again_ends_the_server_with_1(start: Start
     served = start("--fixed", "x", *warnings)
     port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
     for _ in range(5):
-        ask_in_vain(port)
+        expect_no_response(port)
         served.wait_for(FAILED)
-    ask_in_vain(port)
+    expect_no_response(port)
     served.wait_for("^jissoku serve: worker 0 has failed once too often: ")
     assert served.process.wait(PATIENCE_S) == 1
 
@@ -75,14 +75,14 @@ def test_the_worker_that_tells_the_numbers_is_replaced_too(start: Start) -> None
     metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/metrics")[1])
     for _ in range(5):
         read_metrics(metrics)
-        ask_in_vain(metrics)
+        expect_no_response(metrics)
         served.wait_for("^jissoku serve: the metrics worker has failed ")
     read_metrics(metrics)
-    ask_in_vain(metrics)
+    expect_no_response(metrics)
     served.wait_for("metrics are not served until the next reload: .*once too often")
     with pytest.raises(ConnectionError):
         read_metrics(metrics)
-    # That is no reason to serve nobody, and a reload begins anew.
+    # The site is still served, and a reload starts it again.
     assert ask(port) == (200, b"x")
     served.tell(signal.SIGHUP)
     metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/metrics")[1])

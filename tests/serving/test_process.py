@@ -21,9 +21,9 @@ BAD = {
     "a folder without a socket": (["--fixed", "x", "--listen", "unix:/nowhere/x"], "/nowhere/x"),
     "no workers": (["--fixed", "x", "--workers", "0"], "0 is not in"),
     "a core that is not there": (["--fixed", "x", "--cores", "4095"], "core 4095"),
-    "no such user": (["--fixed", "x", "--user", "nobody-of-that-name"], "there is no user"),
+    "no such user": (["--fixed", "x", "--user", "no-such-user"], "there is no user"),
     "no such group": (
-        ["--fixed", "x", "--user", "root", "--group", "nobody-of-that-name"],
+        ["--fixed", "x", "--user", "root", "--group", "no-such-user"],
         "there is no group",
     ),
     "no such file": (["--config", "/nowhere/at/all.toml"], "/nowhere/at/all.toml"),
@@ -45,8 +45,8 @@ def test_bad_input_is_one_sentence_and_exit_2(case: str) -> None:
 
 
 def test_a_port_that_is_taken_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as somebody:
-        port = somebody.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as occupant:
+        port = occupant.getsockname()[1]
         arguments = ["--fixed", "x", "--listen", f"127.0.0.1:{port}"]
         run = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
     assert run.returncode == 2
@@ -70,7 +70,7 @@ def test_all_threads_become_another_user(tmp_path: Path, start: Start) -> None:
     assert pid_file.stat().st_uid == 12345, "a successor can write it"
 
 
-def test_the_pid_file_names_whoever_serves(tmp_path: Path, start: Start) -> None:
+def test_the_pid_file_names_the_serving_process(tmp_path: Path, start: Start) -> None:
     pid_file = tmp_path / "pid"
     arguments = ["--fixed", "x", "--listen", "127.0.0.1:0", "--pid-file", str(pid_file)]
     served = start(*arguments, "--stop-window", "0s")
@@ -186,7 +186,7 @@ def test_a_socket_of_systemd_is_served(names_it: bool) -> None:  # noqa: FBT001 
         process.communicate()
 
 
-def test_a_socket_of_systemd_that_nobody_wants_is_refused() -> None:
+def test_a_socket_of_systemd_that_is_not_configured_is_rejected() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = activate(listener, "--fixed", "x", "--listen", "127.0.0.1:0")
     said, _ = process.communicate(timeout=PATIENCE_S)

@@ -144,8 +144,8 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_configuration_leaves_the_old_one_serving(case: str, site: Site) -> None:
     text, reason = BROKEN[case]
-    with Load(site.port, site.socket), socket.create_server(("127.0.0.1", 0)) as somebody:
-        site.file.write_text(text.format(port=somebody.getsockname()[1]))
+    with Load(site.port, site.socket), socket.create_server(("127.0.0.1", 0)) as occupant:
+        site.file.write_text(text.format(port=occupant.getsockname()[1]))
         site.served.tell(signal.SIGHUP)
         site.served.wait_for(f"not reloaded: .*{reason}")
     site.check("0")
@@ -179,7 +179,7 @@ def children(pid: int) -> list[int]:
 
 def test_a_successor_that_hangs_ends_with_the_server(site: Site) -> None:
     site.file.unlink()
-    # Whoever reads it waits for a writer that never comes.
+    # A reader waits for a writer that never comes.
     os.mkfifo(site.file)
     site.served.tell(signal.SIGUSR2)
     deadline = time.monotonic() + PATIENCE_S
@@ -204,7 +204,7 @@ def test_a_second_interrupt_means_at_once(start: Start) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while listens(port):
         assert time.monotonic() < deadline, "the server still listens"
-    assert served.process.poll() is None, "somebody waits for an answer"
+    assert served.process.poll() is None, "a client waits for a response"
     served.tell(signal.SIGINT)
     assert served.process.wait(PATIENCE_S) == 0
     waiting.close()
@@ -291,6 +291,6 @@ def wait_until_it_listens(path: Path) -> None:
         try:
             return connection.connect()
         except OSError:
-            assert time.monotonic() < deadline, f"nobody listens on {path}"
+            assert time.monotonic() < deadline, f"there is no listener on {path}"
         finally:
             connection.close()

@@ -40,10 +40,10 @@ class Plan:
 
     Attributes:
         costs: Of each arm, in the order of their names; the baseline is the first.
-        paced_blocks: So many blocks hold each arm alone at each load, from the first one on.
-        check_blocks: So many hold turns of the other length; in a run of paired trials, turns at
+        paced_blocks: Number of blocks with each arm alone at each load, from the first one on.
+        check_blocks: Number with slices of the other length; in a run of paired trials, slices at
             all.
-        closed_blocks: So many hold each arm's closed loop, whose rate is the inverse of its cost.
+        closed_blocks: Number with each arm's closed loop, whose rate is the inverse of its cost.
         latency: Standard deviation of an arm's latency in one trial; None for no latencies.
     """
 
@@ -151,9 +151,9 @@ def _trial(
     costs = np.exp(logs).tolist()
     requests = FEW if late is None else MANY
     measurements = tuple(
-        _lane(name, cost, requests, 0.0 if late is None else float(late[place]))
+        _arm_measurement(name, cost, requests, 0.0 if late is None else float(late[place]))
         if rate is not None
-        else _lane(name, cost, round(CLOSED_LOOP_RPS / cost), 0.0)
+        else _arm_measurement(name, cost, round(CLOSED_LOOP_RPS / cost), 0.0)
         for place, (name, cost) in enumerate(zip(names, costs, strict=True))
     )
     return Trial(
@@ -168,7 +168,7 @@ def _trial(
     )
 
 
-def _lane(name: str, cost: float, requests: int, late: float) -> ArmMeasurement:
+def _arm_measurement(name: str, cost: float, requests: int, late: float) -> ArmMeasurement:
     return ArmMeasurement(
         arm=name,
         requests=requests,

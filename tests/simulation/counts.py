@@ -36,7 +36,7 @@ Counts = dict[str, Count]
 
 
 def simulated(scenario: Scenario, campaigns: int) -> Count:
-    """The first so many campaigns of a scenario."""
+    """The first `campaigns` campaigns of a scenario."""
     count = Count()
     for _ in range(campaigns):
         count.add(scenario)

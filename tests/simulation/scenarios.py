@@ -30,7 +30,7 @@ class Bound:
         return f">= {self.low:g}" if self.high >= 1 else f"{self.low:g}-{self.high:g}"
 
     def allows(self, share: float, campaigns: int) -> bool:
-        """Whether a share of so many campaigns may come of one within the bounds (binomial).
+        """Whether this share of campaigns is consistent with the bounds (binomial).
 
         What is counted several times in a campaign is not independent: campaigns count.
         """

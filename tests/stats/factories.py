@@ -97,7 +97,7 @@ class TrueValues:
 
 @cache
 def histogram(median_ns: int, seed: int, count: int = 20_000) -> tuple[Latency, str]:
-    """A log-normal latency distribution, and what a stopwatch would say of it."""
+    """A log-normal latency distribution, and the percentiles that a load generator would report."""
     rng = random.Random(seed)
     kept = HdrHistogram(1, 60_000_000_000, 3)
     for _ in range(count // 10):
@@ -115,8 +115,8 @@ def histogram(median_ns: int, seed: int, count: int = 20_000) -> tuple[Latency, 
     return latency, kept.encode().decode()
 
 
-def lane(arm: str = "a", **changes: object) -> ArmMeasurement:
-    """A lane in which nothing went wrong: 20,000 requests in a second, 5 us each."""
+def arm_measurement(arm: str = "a", **changes: object) -> ArmMeasurement:
+    """A valid measurement: 20,000 requests in a second, 5 us each."""
     latency, blob = histogram(120_000, 1)
     whole = ArmMeasurement(
         arm=arm,
@@ -138,7 +138,7 @@ def lane(arm: str = "a", **changes: object) -> ArmMeasurement:
 
 
 def trial(kind: TrialKind, *measurements: ArmMeasurement, **changes: object) -> Trial:
-    """A counted trial of these lanes."""
+    """A valid trial with these measurements."""
     rate = None if kind is TrialKind.CLOSED_LOOP else 20_000
     whole = Trial(
         index=0,
@@ -286,7 +286,7 @@ def _paired(
     measurements = []
     for name, truth in truths.items():
         cost = truth.cost_at(rate) * math.exp(shared + rng.gauss(0, noise.own))
-        only = _paced_lane(name, truth, asked, cost, _latency(truth, noise, rng))
+        only = _fixed_rate_measurement(name, truth, asked, cost, _latency(truth, noise, rng))
         if is_sliced:
             turn = (only.cpu_ns or 0) // TURNS
             only = replace(
@@ -306,14 +306,14 @@ def _paired(
 
 def _solo_cost(name: str, truth: TrueValues, rate: int, noise: Noise, rng: random.Random) -> Trial:
     cost = truth.cost_at(rate) * truth.alone * math.exp(rng.gauss(0, noise.alone))
-    only = _paced_lane(name, truth, rate, cost, _latency(truth, noise, rng))
+    only = _fixed_rate_measurement(name, truth, rate, cost, _latency(truth, noise, rng))
     return trial(TrialKind.FIXED_RATE, only, workload=Workload(rate_rps=rate))
 
 
-def _paced_lane(
+def _fixed_rate_measurement(
     name: str, truth: TrueValues, requests: int, cost: float, latency: Latency
 ) -> ArmMeasurement:
-    return lane(
+    return arm_measurement(
         name,
         requests=requests,
         cpu_ns=round(cost * requests),
@@ -343,7 +343,7 @@ def _solo_rate(name: str, truth: TrueValues, noise: Noise, rng: random.Random) -
     requests = round(truth.rate_rps * math.exp(rng.gauss(0, noise.alone)))
     # Little's law holds in the closed loop: 64 connections are always waiting.
     latency, blob = histogram(round(60e9 / truth.rate_rps), 1)
-    only = lane(
+    only = arm_measurement(
         name,
         requests=requests,
         latency_ns=replace(latency, mean=round(64e9 / requests)),

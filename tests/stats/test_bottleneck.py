@@ -9,7 +9,7 @@ from jissoku.stats import bottleneck
 from tests.stats.factories import QUIET
 
 TABLE = [
-    # stopwatch, spins, server cores
+    # generator, spins, server cores
     (0.50, False, 0.97, Bottleneck.SERVER),
     (0.89, False, 0.95, Bottleneck.SERVER),
     (
@@ -26,13 +26,13 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("stopwatch", "spins", "server", "expected"), TABLE)
+@pytest.mark.parametrize(("generator", "spins", "server", "expected"), TABLE)
 def test_bounds(
-    *, stopwatch: float, spins: bool, server: float | None, expected: Bottleneck
+    *, generator: float, spins: bool, server: float | None, expected: Bottleneck
 ) -> None:
     seen = replace(
         QUIET,
-        generator_busy_fraction=stopwatch,
+        generator_busy_fraction=generator,
         generator_busy_polls=spins,
         server_cores_busy_fraction=server,
     )

@@ -42,7 +42,7 @@ def truths(**costs_ns: float) -> dict[str, TrueValues]:
     return {name: TrueValues(cost_ns=cost) for name, cost in costs_ns.items()}
 
 
-def test_every_pair_is_asked_once_and_the_floor_is_no_contestant() -> None:
+def test_every_pair_is_compared_once_and_the_floor_is_not_ranked() -> None:
     run = factories.sliced(["b", "a", "c", "floor"], floor="floor")
     assert pairs(run) == (("a", "b"), ("c", "b"), ("c", "a"))
     assert ranked_arms(factories.sliced(["a", "floor"], floor="floor")) == ("a", "floor")
@@ -111,7 +111,7 @@ def test_each_load_has_a_ratio_of_its_own() -> None:
     assert (heavy.load, heavy.verdict) == (HEAVY, Verdict.HIGHER)
 
 
-def test_a_run_of_duets_is_decided_by_duets_and_checked_by_slices() -> None:
+def test_a_run_of_paired_trials_is_decided_by_them_and_checked_by_slices() -> None:
     run = factories.run(
         ["a", "b"], method=Method.PAIRED, loads=(HEAVY,), slice_ns=factories.TURN_NS
     )

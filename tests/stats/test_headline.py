@@ -39,7 +39,7 @@ def test_the_first_the_next_and_the_last_are_named() -> None:
     assert headline.endswith(" the CPU time of a.")
 
 
-def test_leaders_that_are_not_told_apart_share_the_place() -> None:
+def test_leaders_without_a_difference_share_the_rank() -> None:
     headline = told(of(a=5000, b=5001, c=9000)).headline
     assert headline.startswith(
         "At 20,000 requests/s (medium load) a and b use the least CPU time per request, with no"
@@ -48,7 +48,7 @@ def test_leaders_that_are_not_told_apart_share_the_place() -> None:
     assert "proven" not in headline
 
 
-def test_none_that_are_told_apart_have_no_first() -> None:
+def test_without_any_difference_there_is_no_first() -> None:
     headline = told(of(a=5000, b=5001, c=5000)).headline
     assert "show no difference in CPU time per request" in headline
     assert "least" not in headline
@@ -114,7 +114,7 @@ def test_advice_changes_with_the_load() -> None:
     )
 
 
-def test_advice_names_nobody_where_nothing_is_told_apart() -> None:
+def test_advice_names_no_target_without_a_difference() -> None:
     assert told(of(a=5000, b=5000)).advice == ()
 
 

@@ -30,7 +30,7 @@ def test_each_trial_gives_one_percentile_and_their_logs_are_averaged() -> None:
     product = 1.0
     for block, median in enumerate((100_000, 110_000, 130_000)):
         said, blob = factories.histogram(median, 1)
-        measurements[block] = factories.lane(latency_ns=said, histogram=blob)
+        measurements[block] = factories.arm_measurement(latency_ns=said, histogram=blob)
         product *= said.p50
     found = {one.label: one for one in latency.percentiles(measurements)}
     assert set(found) == {"p50", "p90", "p99", "p99.9"}
@@ -45,18 +45,18 @@ def test_each_trial_gives_one_percentile_and_their_logs_are_averaged() -> None:
 
 
 def test_one_trial_has_a_percentile_without_an_interval() -> None:
-    (p50, *_) = latency.percentiles({0: factories.lane()})
+    (p50, *_) = latency.percentiles({0: factories.arm_measurement()})
     assert p50.estimate_ns is None
-    assert p50.median_ns == pytest.approx(factories.lane().latency_ns.p50)
+    assert p50.median_ns == pytest.approx(factories.arm_measurement().latency_ns.p50)
 
 
 def test_the_curve_ascends_and_ends_where_support_does() -> None:
-    points = latency.curve([factories.lane()] * 3)
+    points = latency.curve([factories.arm_measurement()] * 3)
     assert points[0].fraction == 0
     assert points[-1].fraction == pytest.approx(0.995, abs=0.001)
     assert [p.latency_ns for p in points] == sorted(p.latency_ns for p in points)
     at_90 = min(points, key=lambda p: abs(p.fraction - 0.9))
-    assert at_90.latency_ns == pytest.approx(factories.lane().latency_ns.p90, rel=0.01)
+    assert at_90.latency_ns == pytest.approx(factories.arm_measurement().latency_ns.p90, rel=0.01)
 
 
 def test_nothing_measured_nothing_drawn() -> None:
@@ -72,7 +72,7 @@ TRUE_P99_NS = MEDIAN_NS * math.exp(SIGMA * Z99)
 
 
 def few(rng: np.random.Generator, block_sd: float, blocks: int = 9) -> dict[int, ArmMeasurement]:
-    """One lane per block, each with too few answers for a p99 of its own."""
+    """One measurement per block, each with too few responses for a p99 of its own."""
     found = {}
     for block in range(blocks):
         shared = rng.normal(0, block_sd)
@@ -80,7 +80,7 @@ def few(rng: np.random.Generator, block_sd: float, blocks: int = 9) -> dict[int,
         kept = HdrHistogram(1, 60_000_000_000, 3)
         for value in values.astype(int).tolist():
             kept.record_value(value)
-        found[block] = factories.lane(requests=FEW, histogram=kept.encode().decode())
+        found[block] = factories.arm_measurement(requests=FEW, histogram=kept.encode().decode())
     return found
 
 
@@ -96,9 +96,12 @@ def test_all_blocks_together_support_what_none_does() -> None:
     assert latency.log_percentiles(brief, 0.99, "p99") == {}, "48 of 4,800 answers lie above"
     blind = measurements | {4: replace(measurements[4], histogram="")}
     assert latency.log_percentiles(blind, 0.99, "p99") == {}
-    assert latency.log_pooled({0: factories.lane(), 1: factories.lane()}, 0.99, "p99") == {}, (
-        "two blocks"
-    )
+    assert (
+        latency.log_pooled(
+            {0: factories.arm_measurement(), 1: factories.arm_measurement()}, 0.99, "p99"
+        )
+        == {}
+    ), "two blocks"
 
 
 @pytest.mark.parametrize("block_sd", [0.0, 0.1])

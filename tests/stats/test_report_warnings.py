@@ -29,7 +29,7 @@ BLOCKS = 9
 def _sliced(block: int, load: Load, floor_ns: float) -> Trial:
     """A time-sliced trial of the floor and an arm that uses twice as much."""
     measurements = [
-        factories.lane(name, cpu_ns=round(cost * 20_000), active_duration_ns=500_000_000)
+        factories.arm_measurement(name, cpu_ns=round(cost * 20_000), active_duration_ns=500_000_000)
         for name, cost in (("floor", floor_ns), ("a", 2 * floor_ns))
     ]
     workload = Workload(rate_rps=load.rate_rps)

@@ -14,7 +14,7 @@ from tests.stats import factories
 def trials(arm: str, count: int, rejected: int, *, rate: int = 20_000) -> list[Trial]:
     """Trials of one arm alone, the first ones disturbed."""
     one = factories.trial(
-        TrialKind.FIXED_RATE, factories.lane(arm), workload=Workload(rate_rps=rate)
+        TrialKind.FIXED_RATE, factories.arm_measurement(arm), workload=Workload(rate_rps=rate)
     )
     return [factories.rejected(one) if index < rejected else one for index in range(count)]
 
@@ -51,8 +51,10 @@ def test_small_signs_at_several_loads_add_up() -> None:
     assert set(run_checks.uneven_rejection(whole, ["a", "b"])) == {"a", "b"}
 
 
-def test_arms_of_every_trial_have_nobody_to_be_held_against() -> None:
-    together = factories.trial(TrialKind.TIME_SLICED, factories.lane("a"), factories.lane("b"))
+def test_arms_of_every_trial_have_no_comparison() -> None:
+    together = factories.trial(
+        TrialKind.TIME_SLICED, factories.arm_measurement("a"), factories.arm_measurement("b")
+    )
     assert run_checks.uneven_rejection([factories.rejected(together)] * 9, ["a", "b"]) == {}
 
 

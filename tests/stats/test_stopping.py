@@ -49,7 +49,7 @@ def test_the_light_load_is_not_waited_for_unless_it_is_the_only_one() -> None:
     assert not stopping.is_enough(alone, [t for t in trials if t.load_rps == 1_000], 0.01)
 
 
-def test_pairs_that_never_meet_in_a_run_of_duets_are_not_waited_for() -> None:
+def test_pairs_without_common_trials_are_not_waited_for() -> None:
     run = factories.run("abc", method=Method.PAIRED, loads=(HEAVY,), slice_ns=factories.TURN_NS)
     trials = factories.trials(run, TRUTHS, blocks=10, noise=Noise(own=0.002, alone=0.2))
     found = stopping.half_widths(run, trials)

@@ -80,7 +80,7 @@ def test_without_a_floor_the_baseline_is_the_unit() -> None:
     assert "The floor was not measured" in _titles(summary, Severity.WARNING)
 
 
-def test_an_arm_that_always_fails_is_failed_and_takes_nobody_along() -> None:
+def test_an_arm_that_always_fails_does_not_fail_other_arms() -> None:
     run, trials = _race("a", "b", "c", "floor")
     fails = [
         factories.failed(t.kind, "b", *(name for name in t.arms if name != "b"), block=t.block)
@@ -123,7 +123,7 @@ def test_one_failure_costs_one_block_and_is_reported() -> None:
     assert "c has no result in 1 of 18 trials (ready)" in _titles(summary, Severity.PROBLEM)
 
 
-def test_a_failed_check_does_not_fail_an_arm_of_a_run_of_duets() -> None:
+def test_a_failed_check_does_not_fail_an_arm_of_paired_trials() -> None:
     run = factories.run(
         ["a", "c"], method=Method.PAIRED, loads=(MIDDLE,), slice_ns=factories.TURN_NS
     )
@@ -150,7 +150,7 @@ def test_wrong_answers_are_invalid_and_have_no_number() -> None:
     assert _standing(summary, "a").trials_valid == _standing(summary, "a").trials_total
 
 
-def test_wrong_answers_in_a_duet_spoil_it_for_both() -> None:
+def test_wrong_responses_invalidate_a_paired_trial_for_both() -> None:
     run = factories.run(["a", "c"], method=Method.PAIRED, loads=(MIDDLE,))
     trials = tuple(
         replace(t, failed_checks=(factories.invalid("c"),)) if "c" in t.arms else t

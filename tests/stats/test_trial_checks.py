@@ -1,4 +1,4 @@
-"""Every gate as a row: what is wrong with the trial, and what follows."""
+"""Every check as a row: the defect of the trial, and the outcome."""
 
 import math
 import random
@@ -12,7 +12,7 @@ from jissoku.stats import trial_checks
 from tests.stats import factories
 
 STAMP, REJECT, INVALID = CheckOutcome.WARNING, CheckOutcome.REJECT, CheckOutcome.INVALID
-GOOD = factories.trial(TrialKind.FIXED_RATE, factories.lane())
+GOOD = factories.trial(TrialKind.FIXED_RATE, factories.arm_measurement())
 BUSY = replace(
     factories.QUIET,
     generator_busy_polls=False,
@@ -21,8 +21,8 @@ BUSY = replace(
 )
 
 
-def _lane(**changes: object) -> Trial:
-    return factories.trial(TrialKind.FIXED_RATE, replace(factories.lane(), **changes))  # type: ignore[arg-type]
+def _with(**changes: object) -> Trial:
+    return factories.trial(TrialKind.FIXED_RATE, replace(factories.arm_measurement(), **changes))  # type: ignore[arg-type]
 
 
 def _seen(**changes: object) -> Trial:
@@ -31,42 +31,42 @@ def _seen(**changes: object) -> Trial:
 
 def _closed(latency_ns: int = 3_200_000, **changes: object) -> Trial:
     """20,000 requests a second over 64 connections: each takes 3.2 ms, says Little's law."""
-    latency = replace(factories.lane().latency_ns, mean=latency_ns)
-    plain = factories.lane(latency_ns=latency, rate_rps_offered=None, lag_ns_p99=None)
+    latency = replace(factories.arm_measurement().latency_ns, mean=latency_ns)
+    plain = factories.arm_measurement(latency_ns=latency, rate_rps_offered=None, lag_ns_p99=None)
     return factories.trial(TrialKind.CLOSED_LOOP, plain, conditions=replace(BUSY, **changes))  # type: ignore[arg-type]
 
 
 ERRORS = dict.fromkeys(factories.ERRORS, 0)
-LATENCY = factories.lane().latency_ns
+LATENCY = factories.arm_measurement().latency_ns
 CLOSE = Workload(rate_rps=20_000, connection_mode=ConnectionMode.CLOSE)
 
 CASES = {
     "quiet": (GOOD, None, None),
-    "one error": (_lane(errors=ERRORS | {"timeout": 1}), "errors", INVALID),
-    "a wrong body": (_lane(errors=ERRORS | {"body": 7}), "errors", INVALID),
-    "silence": (_lane(requests=0, rate_rps_offered=None), "no-answers", INVALID),
+    "one error": (_with(errors=ERRORS | {"timeout": 1}), "errors", INVALID),
+    "a wrong body": (_with(errors=ERRORS | {"body": 7}), "errors", INVALID),
+    "silence": (_with(requests=0, rate_rps_offered=None), "no-answers", INVALID),
     "percentiles that fall": (
-        _lane(latency_ns=replace(LATENCY, p99=LATENCY.p50 - 1)), "latency-order", INVALID),
-    "answers for nothing": (_lane(cpu_ns=0), "no-cpu", INVALID),
+        _with(latency_ns=replace(LATENCY, p99=LATENCY.p50 - 1)), "latency-order", INVALID),
+    "answers for nothing": (_with(cpu_ns=0), "no-cpu", INVALID),
     "answers of the kernel's threads": (
-        replace(_lane(cpu_ns=0), conditions=replace(
+        replace(_with(cpu_ns=0), conditions=replace(
             BUSY, generator_cpu_cores=0.9, kernel_cpu_ns=600_000_000)), "no-cpu", STAMP),
     "answers for nothing beside idle threads": (
-        replace(_lane(cpu_ns=0), conditions=replace(
+        replace(_with(cpu_ns=0), conditions=replace(
             BUSY, generator_cpu_cores=0.9, kernel_cpu_ns=9_000_000)), "no-cpu", INVALID),
-    "a server started elsewhere": (_lane(cpu_ns=None), None, None),
-    "fewer bytes than answers": (_lane(bytes_received=10), "bytes", INVALID),
-    "a connection missing": (_lane(connections_opened=63), "connections", INVALID),
-    "a connection reopened": (_lane(connections_opened=65), "reconnects", STAMP),
-    "no keep-alive": (_lane(connections_opened=20_064), "no-keep-alive", STAMP),
+    "a server started elsewhere": (_with(cpu_ns=None), None, None),
+    "fewer bytes than answers": (_with(bytes_received=10), "bytes", INVALID),
+    "a connection missing": (_with(connections_opened=63), "connections", INVALID),
+    "a connection reopened": (_with(connections_opened=65), "reconnects", STAMP),
+    "no keep-alive": (_with(connections_opened=20_064), "no-keep-alive", STAMP),
     "kept alive against the order": (replace(GOOD, workload=CLOSE), "reuse", INVALID),
     "closed as ordered": (
-        replace(_lane(connections_opened=20_100), workload=CLOSE), None, None),
-    "slower than offered": (_lane(requests=19_700), "rate-not-reached", STAMP),
-    "nearly as offered": (_lane(requests=19_801), None, None),
-    "late": (_lane(lag_ns_p99=51_000), "late-sends", STAMP),
+        replace(_with(connections_opened=20_100), workload=CLOSE), None, None),
+    "slower than offered": (_with(requests=19_700), "rate-not-reached", STAMP),
+    "nearly as offered": (_with(requests=19_801), None, None),
+    "late": (_with(lag_ns_p99=51_000), "late-sends", STAMP),
     "late, and slow anyway": (
-        _lane(lag_ns_p99=51_000, latency_ns=replace(LATENCY, p50=600_000, p90=600_000,
+        _with(lag_ns_p99=51_000, latency_ns=replace(LATENCY, p50=600_000, p90=600_000,
               p99=600_000, p999=600_000, max=600_000)), None, None),
     "Little holds": (_closed(), None, None),
     "more in flight than there are": (_closed(3_400_000), "little", INVALID),
@@ -77,7 +77,7 @@ CASES = {
         _seen(steal_fraction=0.021, server_cores_busy_fraction=0.95), "steal", STAMP),
     "steal at wake-ups": (
         _seen(steal_fraction=0.4, server_cores_busy_fraction=0.5), "steal", STAMP),
-    "steal where nobody knows how busy the core was": (
+    "steal without the busy fraction of the core": (
         _seen(steal_fraction=0.021, server_cores_busy_fraction=None), "steal", STAMP),
     "one tick of steal": (
         _seen(steal_fraction=0.01, server_cores_busy_fraction=0.95), None, None),
@@ -105,16 +105,16 @@ CASES = {
     "overflows": (_seen(listen_overflows=1), "overflows", REJECT),
     "overflows at full load": (_closed(listen_overflows=1), "overflows", STAMP),
     "a page from disk": (_seen(major_faults=1), "major-faults", STAMP),
-    "a busy stopwatch": (
+    "a busy generator": (
         _seen(generator_busy_polls=False, generator_busy_fraction=0.85), "generator-busy", STAMP),
-    "a spinning stopwatch": (_seen(generator_busy_fraction=1.0), None, None),
+    "a spinning generator": (_seen(generator_busy_fraction=1.0), None, None),
     "generator-bound": (_closed(generator_busy_fraction=0.9), "rate-bound", STAMP),
     "idle server": (_closed(server_cores_busy_fraction=0.94), "rate-bound", STAMP),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_gate_closes_for_its_reason_alone(case: str) -> None:
+def test_each_check_fails_for_its_reason_only(case: str) -> None:
     trial, name, consequence = CASES[case]
     found = trial_checks(trial)
     expected = [] if name is None else [(name, consequence)]
@@ -122,17 +122,19 @@ def test_each_gate_closes_for_its_reason_alone(case: str) -> None:
     assert all(check.message for check in found)
 
 
-def test_lanes_of_different_windows_are_no_duet() -> None:
-    duet = factories.trial(
-        TrialKind.PAIRED, factories.lane("a"), factories.lane("b", duration_ns=980_000_000)
+def test_measurements_of_different_windows_are_no_paired_trial() -> None:
+    pair = factories.trial(
+        TrialKind.PAIRED,
+        factories.arm_measurement("a"),
+        factories.arm_measurement("b", duration_ns=980_000_000),
     )
-    assert [check.name for check in trial_checks(duet)] == ["window"]
+    assert [check.name for check in trial_checks(pair)] == ["window"]
 
 
 def _turns(costs: Sequence[float], arm: str = "a") -> ArmMeasurement:
-    """A lane whose turns cost so many nanoseconds."""
+    """A measurement whose slices cost these nanoseconds."""
     turns = tuple(map(round, costs))
-    return factories.lane(
+    return factories.arm_measurement(
         arm,
         cpu_ns=sum(turns),
         slice_cpu_ns=turns,
@@ -186,7 +188,9 @@ def test_a_drift_needs_enough_turns_to_be_seen() -> None:
 
 def test_an_offered_rate_is_held_against_an_arms_own_turns() -> None:
     """Asked for half of the window, an arm answers half of what the rate says of all of it."""
-    measurement = factories.lane("a", duration_ns=2_000_000_000, active_duration_ns=1_000_000_000)
+    measurement = factories.arm_measurement(
+        "a", duration_ns=2_000_000_000, active_duration_ns=1_000_000_000
+    )
     assert trial_checks(factories.trial(TrialKind.TIME_SLICED, measurement)) == ()
     slow = replace(measurement, requests=19_000)
     assert [check.name for check in trial_checks(factories.trial(TrialKind.TIME_SLICED, slow))] == [
@@ -195,15 +199,19 @@ def test_an_offered_rate_is_held_against_an_arms_own_turns() -> None:
 
 
 def test_late_sends_do_not_touch_a_cost() -> None:
-    duet = factories.trial(
-        TrialKind.PAIRED, factories.lane("a", lag_ns_p99=900_000), factories.lane("b")
+    pair = factories.trial(
+        TrialKind.PAIRED,
+        factories.arm_measurement("a", lag_ns_p99=900_000),
+        factories.arm_measurement("b"),
     )
-    assert trial_checks(duet) == ()
+    assert trial_checks(pair) == ()
 
 
-def test_a_gate_names_the_arm_that_it_is_about() -> None:
-    wrong = factories.lane("b", errors=ERRORS | {"status": 3})
-    (check,) = trial_checks(factories.trial(TrialKind.PAIRED, factories.lane("a"), wrong))
+def test_a_check_names_its_arm() -> None:
+    wrong = factories.arm_measurement("b", errors=ERRORS | {"status": 3})
+    (check,) = trial_checks(
+        factories.trial(TrialKind.PAIRED, factories.arm_measurement("a"), wrong)
+    )
     assert check.arm == "b"
     assert "3 status" in check.message
 

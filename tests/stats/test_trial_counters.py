@@ -7,11 +7,13 @@ from tests.stats import factories
 
 def test_what_trials_counted_is_the_median_of_those_that_count() -> None:
     measurements = [
-        factories.lane("a", cpu_ns=cpu_ns, cpu_user_fraction=0.5, migrations_per_second=moves)
+        factories.arm_measurement(
+            "a", cpu_ns=cpu_ns, cpu_user_fraction=0.5, migrations_per_second=moves
+        )
         for cpu_ns, moves in ((100_000_000, 3.0), (300_000_000, 1.0), (200_000_000, None))
     ]
     trials = [
-        factories.trial(TrialKind.PAIRED, measurement, factories.lane("b"), block=i)
+        factories.trial(TrialKind.PAIRED, measurement, factories.arm_measurement("b"), block=i)
         for i, measurement in enumerate(measurements)
     ]
     assert trial_counters.of(trials, TrialKind.PAIRED, "a") == {

@@ -16,7 +16,7 @@ LIGHT = Load(rate_rps=1_000, level=LoadLevel.LIGHT)
 TRUTHS = {"a": TrueValues(cost_ns=5000), "b": TrueValues(cost_ns=6000)}
 
 
-def test_the_first_of_a_block_stands_so_that_nobody_chooses() -> None:
+def test_the_first_trial_of_a_block_counts() -> None:
     run = factories.sliced("ab")
     trials = factories.trials(run, TRUTHS, blocks=2, check_blocks=0, solo_blocks=0)
     again = replace(trials[0], index=99)
@@ -28,7 +28,7 @@ def test_the_first_of_a_block_stands_so_that_nobody_chooses() -> None:
 
 
 def test_housekeeping_is_not_charged_to_requests() -> None:
-    measurement = factories.lane(
+    measurement = factories.arm_measurement(
         cpu_ns=120_000_000,
         duration_ns=3_000_000_000,
         active_duration_ns=1_000_000_000,
@@ -42,12 +42,17 @@ def test_housekeeping_is_not_charged_to_requests() -> None:
 
 @pytest.mark.parametrize("changes", [{"cpu_ns": None}, {"cpu_ns": 0}, {"requests": 0}])
 def test_what_was_not_seen_has_no_cost(changes: dict[str, Any]) -> None:
-    assert log_cost(factories.trial(TrialKind.TIME_SLICED, factories.lane(**changes)), "a") is None
+    assert (
+        log_cost(factories.trial(TrialKind.TIME_SLICED, factories.arm_measurement(**changes)), "a")
+        is None
+    )
 
 
 def test_a_ratio_needs_both_arms() -> None:
     trial = factories.trial(
-        TrialKind.TIME_SLICED, factories.lane("a"), factories.lane("b", cpu_ns=None)
+        TrialKind.TIME_SLICED,
+        factories.arm_measurement("a"),
+        factories.arm_measurement("b", cpu_ns=None),
     )
     assert log_ratios({0: trial}, "b", "a") == {}
 
@@ -64,7 +69,7 @@ def test_a_run_in_slices_is_read_in_turns_of_its_own_length() -> None:
     assert len([trial for trial in found if trial.kind is TrialKind.TIME_SLICED]) == 9
 
 
-def test_a_run_of_duets_is_read_without_its_check_in_slices() -> None:
+def test_a_run_of_paired_trials_is_evaluated_without_its_sliced_cross_check() -> None:
     run = factories.run(
         "ab", method=Method.PAIRED, loads=(factories.MIDDLE,), slice_ns=factories.TURN_NS
     )
@@ -75,19 +80,19 @@ def test_a_run_of_duets_is_read_without_its_check_in_slices() -> None:
 
 
 def test_loads_of_an_older_record_are_the_rates_at_which_arms_met() -> None:
-    duets = [
+    pairs = [
         factories.trial(
             TrialKind.PAIRED,
-            factories.lane("a"),
-            factories.lane("b"),
+            factories.arm_measurement("a"),
+            factories.arm_measurement("b"),
             workload=Workload(rate_rps=rate),
         )
         for rate in (10_000, 500)
     ]
-    alone = factories.trial(TrialKind.CLOSED_LOOP, factories.lane("a"))
-    found = loads_of(factories.run("ab"), (*duets, alone))
+    alone = factories.trial(TrialKind.CLOSED_LOOP, factories.arm_measurement("a"))
+    found = loads_of(factories.run("ab"), (*pairs, alone))
     assert [(load.rate_rps, load.level) for load in found] == [
         (1_000, LoadLevel.GIVEN),
         (20_000, LoadLevel.GIVEN),
     ]
-    assert loads_of(factories.sliced("ab"), (*duets, alone)) == (factories.MIDDLE,)
+    assert loads_of(factories.sliced("ab"), (*pairs, alone)) == (factories.MIDDLE,)

@@ -59,7 +59,7 @@ def trials(name: str, truth: Truth, *, busy: float = 0.5, seed: int = 1) -> tupl
     for level, row in rates(truth, seed=seed).items():
         for block, log in row.items():
             requests = round(math.exp(log))
-            measurement = factories.lane(
+            measurement = factories.arm_measurement(
                 name,
                 requests=requests,
                 cpu_ns=round(9e8),
@@ -77,7 +77,7 @@ def paced(name: str, capacity: float, levels: Sequence[int]) -> tuple[Trial, ...
     found: list[Trial] = []
     for level in levels:
         for block in range(3):
-            measurement = factories.lane(
+            measurement = factories.arm_measurement(
                 name,
                 requests=round(min(level, capacity)),
                 cpu_ns=round(9e8),

@@ -1,4 +1,4 @@
-"""The law is recovered where it was injected, and nothing is foretold that was not."""
+"""The model recovers injected parameters, and predicts nothing without support."""
 
 import math
 
@@ -56,7 +56,7 @@ def test_a_block_that_lacks_levels_does_not_bend_the_law() -> None:
     assert model.coherency.value == pytest.approx(1e-3, rel=1e-6)
 
 
-def test_a_target_that_obeys_another_law_is_foretold_nothing() -> None:
+def test_a_target_that_follows_another_model_has_no_prediction() -> None:
     # Nothing waits up to eight, and from there on nothing more is answered: a queue, and no USL.
     found = rates(Truth(noise=0.01, block=0.0))
     for level in (16, 32, 64, 128):

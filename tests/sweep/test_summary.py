@@ -34,7 +34,7 @@ def test_a_law_is_fitted_and_its_peak_told(summary: SweepSummary) -> None:
     assert "highest at 3" in target.sentence
 
 
-def test_levels_that_the_stopwatch_bound_are_left_out() -> None:
+def test_generator_bound_levels_are_not_fitted() -> None:
     trials = factories.trials("one", TRUTH, busy=0.85)
     (target,) = summarise_sweep(factories.run("one"), factories.sweep(), trials).targets
     assert target.model is None

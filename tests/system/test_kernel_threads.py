@@ -10,11 +10,11 @@ def test_what_was_used_between_two_readings_is_summed() -> None:
     assert kernel_threads.spent_ns({3: 100, 4: 50}, {3: 160, 4: 50, 9: 7}) == 67
 
 
-def test_threads_that_nobody_can_see_are_no_zero() -> None:
+def test_unreadable_threads_are_not_zero() -> None:
     assert kernel_threads.spent_ns({}, {}) is None
 
 
-def test_every_thread_of_the_kernel_is_read_and_nobody_else() -> None:
+def test_kernel_threads_and_no_others_are_read() -> None:
     found = kernel_threads.cpu_ns()
     if not found:
         pytest.skip("the kernel's threads cannot be seen here, as in a container")

@@ -37,7 +37,7 @@ def later(
         (later(), 1.0),
     ],
 )
-def test_idle_is_what_nobody_used(row: Row, idle: float) -> None:
+def test_idle_is_unused_time(row: Row, idle: float) -> None:
     assert idle_fraction(stat(START), stat(row), [0]) == pytest.approx(idle)
 
 

@@ -19,7 +19,7 @@ def test_a_unix_listener_is_found(tmp_path: Path) -> None:
         assert listener_pid(Address(socket=path)) == os.getpid()
 
 
-def test_nobody_is_found_where_nobody_listens() -> None:
+def test_without_a_listener_no_process_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     assert listener_pid(Address(port=port)) is None

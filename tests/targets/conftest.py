@@ -46,7 +46,7 @@ def serve(listener, body=b"Hello, World!"):
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> BuildPaths:
     folder = tmp_path_factory.mktemp("place")
-    (folder / OUTSIDE).write_text("not for anybody")
+    (folder / OUTSIDE).write_text("outside of the folder")
     return BuildPaths(cache=folder / "cache", files=files.make(folder / "files"))
 
 

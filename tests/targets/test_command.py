@@ -24,7 +24,7 @@ def test_a_command_may_listen_on_a_socket(place: BuildPaths) -> None:
     assert not prepared.listen.tcp
 
 
-def test_the_receipt_of_a_command_covers_the_files_it_names(
+def test_the_provenance_of_a_command_covers_the_files_it_names(
     place: BuildPaths, tmp_path: Path
 ) -> None:
     script = tmp_path / "server.py"
@@ -96,7 +96,7 @@ def test_a_url_that_cannot_be_raced_is_refused(text: str, why: str) -> None:
     assert why in str(refused.value)
 
 
-def test_an_address_is_written_as_the_stopwatch_reads_it() -> None:
+def test_an_address_is_written_as_the_load_generator_parses_it() -> None:
     assert Address(port=81).url("/x?y=1") == "http://127.0.0.1:81/x?y=1"
     assert Address(host="::1", port=81).url() == "http://[::1]:81/"
     assert Address(socket="/run/a.sock").url("/x") == "unix:/run/a.sock:/x"

@@ -86,7 +86,7 @@ def running(prepared: PreparedTarget) -> Iterator[RunningTarget]:
         yield running
 
 
-def test_its_version_is_its_receipt(prepared: PreparedTarget) -> None:
+def test_its_version_is_reported(prepared: PreparedTarget) -> None:
     assert any(letter.isdigit() for letter in prepared.version)
     assert "\n" not in prepared.version
     assert len(prepared.binary_sha256) == 64

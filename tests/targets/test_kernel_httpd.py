@@ -69,7 +69,7 @@ def connect(running: RunningTarget) -> socket.socket:
 
 
 def ask(connection: socket.socket, request: bytes, answers: int = 1) -> list[bytes]:
-    """Sends, and reads so many answers, each to the end of its 13 bytes or of the connection."""
+    """Sends, and reads `count` responses, each to the end of its 13 bytes or of the connection."""
     connection.sendall(request)
     received = b""
     while received.count(b"Hello, World!") < answers:

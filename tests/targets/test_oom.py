@@ -27,7 +27,7 @@ sys.exit("the cgroup let it have all")
 DIES = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
-def test_a_kill_by_somebody_else_is_no_lack_of_memory(starts: Starts) -> None:
+def test_a_kill_by_another_process_is_not_out_of_memory(starts: Starts) -> None:
     with starts(DIES) as running:
         wait_for_death(running)
         assert running.exit_description() == "was killed by SIGKILL"
@@ -46,7 +46,7 @@ def test_a_kill_while_the_oom_killer_ran_says_so(
 
 
 @pytest.mark.parametrize("text", [None, "pgfault 1\n"], ids=["no file", "no counter"])
-def test_a_kernel_that_does_not_count_blames_nobody(
+def test_a_kernel_that_does_not_count_reports_no_cause(
     text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if text is not None:

@@ -34,7 +34,7 @@ def test_the_sources_of_our_own_parser_are_all_linked() -> None:
     assert linked(APP / "http/src") == sources
 
 
-def test_the_shapes_are_those_of_the_stopwatch() -> None:
+def test_the_shapes_are_those_of_the_load_generator() -> None:
     shapes = ROOT / "crates/jissoku-load/shapes"
     assert linked(APP / "shapes") == {path.name for path in shapes.glob("*.http")}
 

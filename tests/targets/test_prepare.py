@@ -19,7 +19,7 @@ def changed(**values: object) -> Recipe:
     return dataclasses.replace(OURS, name="mine", **values)  # type: ignore[arg-type]
 
 
-def test_what_is_prepared_has_a_receipt(place: BuildPaths) -> None:
+def test_a_prepared_target_has_provenance(place: BuildPaths) -> None:
     prepared = prepare(OURS, place)
     assert isinstance(prepared, PreparedTarget)
     assert prepared.version == f"Python {sys.version.split()[0]}"
@@ -29,8 +29,8 @@ def test_what_is_prepared_has_a_receipt(place: BuildPaths) -> None:
 def test_an_arm_is_published_without_paths_of_this_machine(place: BuildPaths) -> None:
     prepared = prepare(OURS, place)
     assert isinstance(prepared, PreparedTarget)
-    arm = prepared.arm("twin")
-    assert (arm.name, arm.target, arm.origin) == ("twin", "http-server", Origin.RECIPE)
+    arm = prepared.arm("copy")
+    assert (arm.name, arm.target, arm.origin) == ("copy", "http-server", Origin.RECIPE)
     assert arm.command == OURS.start.command
     assert not [word for word in arm.command if word.startswith("/")]
 

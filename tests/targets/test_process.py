@@ -123,7 +123,7 @@ def test_a_target_that_is_killed_is_noticed_with_the_signal(starts: Starts) -> N
         ready.wait_until_ready(running, Workload())
 
 
-def test_only_the_last_words_are_kept(starts: Starts) -> None:
+def test_only_the_end_of_stderr_is_kept(starts: Starts) -> None:
     with starts("print('x' * 100_000 + 'the end', flush=True)") as running:
         wait_for_death(running)
         assert running.output_bytes() == 100_008

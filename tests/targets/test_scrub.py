@@ -13,7 +13,7 @@ from jissoku.targets.redact import redact
 
 
 @pytest.fixture(autouse=True)
-def somebody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def user_with_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A user and a machine whose names are known here."""
     monkeypatch.setattr(socket, "gethostname", lambda: "tower-7")
     ours = list(pwd.getpwuid(os.getuid()))

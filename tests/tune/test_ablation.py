@@ -159,10 +159,10 @@ def test_other_bytes_are_other_answers() -> None:
         status=200, content_type="a", body_sha256="1", body_bytes=1, head_bytes=9
     )
     measurements = [
-        factories.lane("a", response=answer),
-        factories.lane("b", response=replace(answer, head_bytes=8)),
+        factories.arm_measurement("a", response=answer),
+        factories.arm_measurement("b", response=replace(answer, head_bytes=8)),
     ]
-    other = factories.lane("c", response=replace(answer, body_sha256="2"))
+    other = factories.arm_measurement("c", response=replace(answer, body_sha256="2"))
     trial = factories.trial(TrialKind.PAIRED, *measurements, other)
     assert ablation.same_answers([trial], ("a", "b"))
     assert not ablation.same_answers([trial], ("a", "c"))

@@ -70,7 +70,9 @@ def test_the_cores_that_were_kept_busy_are_the_counter() -> None:
 
 
 @pytest.mark.parametrize(("generator", "stands"), [(0.02, True), (0.3, False)])
-def test_a_rate_stands_where_the_stopwatch_takes_little(generator: float, *, stands: bool) -> None:
+def test_a_rate_counts_where_the_load_generator_uses_little(
+    generator: float, *, stands: bool
+) -> None:
     seen = trials(generator=generator)
     times = full_load.generator_headroom(RUN, seen)
     assert times is not None

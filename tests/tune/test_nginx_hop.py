@@ -69,7 +69,7 @@ def test_a_condition_is_no_place_to_set_anything() -> None:
     assert found == f"{KEPT} server {{ location / {{ {EMPTY} {VERSION} {inner} }} }}"
 
 
-def test_what_somebody_meant_is_left_alone() -> None:
+def test_explicit_settings_are_not_changed() -> None:
     text = "proxy_set_header Connection $connection_upgrade; proxy_pass http://app;"
     whole = f"{UPSTREAM} server {{ location / {{ {text} }} }}"
     assert switched(whole) == whole

@@ -69,7 +69,7 @@ def test_what_it_serves_stays() -> None:
     assert 'ssl_certificate "/etc/shop/cert.pem";' in text
 
 
-def test_logs_that_nobody_names_are_moved_too() -> None:
+def test_default_logs_are_moved_too() -> None:
     text = moved("events {}\nhttp { server { return 200; } }")
     assert "access_log {run}/logs/access.log;" in text
     assert "error_log stderr;" in text

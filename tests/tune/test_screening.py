@@ -54,7 +54,7 @@ def test_planted_effects_are_estimated_and_the_idle_ones_left_out() -> None:
     assert len(kept) <= 4
 
 
-def test_too_few_duets_leave_nothing_out() -> None:
+def test_too_few_paired_trials_exclude_nothing() -> None:
     given = seen(PLANTED, blocks=1)
     trials = given["trials"]
     assert isinstance(trials, tuple)
