@@ -7,7 +7,7 @@ imported, so that a server's memory and start-up are its own.
 import signal
 import sys
 
-NATIVE = {"serve", "load", "floor", "oracle", "wrk", "wrk2", "ab", "hey", "oha"}
+NATIVE = {"serve", "load", "floor", "oracle", "wrk"}
 
 
 def main() -> None:

@@ -33,11 +33,7 @@ NATIVE_COMMANDS = {
     "load": "Send load, and report rate, latency and errors.",
     "floor": "A minimal server and a minimal client: the lower bound of cost.",
     "oracle": "A server with known, logged behaviour, for calibration.",
-    "wrk": "Send load with wrk's flags and output format.",
-    "wrk2": "As wrk, with wrk2's flags (constant rate).",
-    "ab": "As wrk, with ab's flags.",
-    "hey": "As wrk, with hey's flags.",
-    "oha": "As wrk, with oha's flags.",
+    "wrk": "Send load with the options and output format of wrk and wrk2.",
 }
 
 

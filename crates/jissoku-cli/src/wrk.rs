@@ -1,0 +1,220 @@
+//! `jissoku wrk`: accepts the options of wrk and wrk2, runs `jissoku load` with them, and prints the
+//! report in wrk's layout.
+
+use std::io::{self, Write as _};
+
+use clap::Parser;
+use jissoku_load::report::{Report, TargetReport};
+
+use crate::load::measure::{self, Measurement, ProgressOptions};
+use crate::load::{Load, print_error};
+
+/// Accepts the options of wrk and wrk2, and prints a report in wrk's layout
+#[derive(Debug, clap::Args)]
+pub(crate) struct Wrk {
+    /// `http(s)://HOST:PORT/PATH`
+    url: String,
+    /// Open connections
+    #[arg(short, long, value_name = "N", default_value_t = 10)]
+    connections: u64,
+    /// Worker threads
+    #[arg(short, long, value_name = "N", default_value_t = 2)]
+    threads: u64,
+    /// Length of the measurement window
+    #[arg(short, long, default_value = "10s")]
+    duration: String,
+    /// Requests per second (wrk2) [default: closed loop]
+    #[arg(short = 'R', long)]
+    rate: Option<String>,
+    /// Header field 'Name: value'; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "FIELD")]
+    headers: Vec<String>,
+    /// Print latency percentiles
+    #[arg(short = 'L', long)]
+    latency: bool,
+    /// Timeout of a request
+    #[arg(long, default_value = "2s")]
+    timeout: String,
+    /// A Lua script; not supported
+    #[arg(short, long, value_name = "FILE")]
+    script: Option<String>,
+}
+
+/// The options of `jissoku load`.
+#[derive(Debug, Parser)]
+#[command(name = "jissoku load")]
+struct Translated {
+    #[command(flatten)]
+    load: Load,
+}
+
+impl Wrk {
+    pub(crate) fn run(&self) -> u8 {
+        if let Some(script) = &self.script {
+            return print_error(
+                &format!("{script}: Lua scripts are not supported; see jissoku load --raw"),
+                2,
+            );
+        }
+        match self.measure() {
+            Ok(Measurement { outcome, report, .. }) => {
+                if io::stdout().write_all(self.render(&report).as_bytes()).is_err() {
+                    return 1;
+                }
+                match report.nothing_measured() {
+                    _ if outcome.interrupted => 130,
+                    Some(sentence) => print_error(&sentence, 1),
+                    None => 0,
+                }
+            }
+            Err(code) => code,
+        }
+    }
+
+    /// Runs `jissoku load`. On failure the error is already on stderr; `Err` is the process exit
+    /// code.
+    fn measure(&self) -> Result<Measurement, u8> {
+        let translated = Translated::try_parse_from(self.translate()).map_err(|refusal| {
+            // The error is ignored: stderr may be closed.
+            let _printed = refusal.print();
+            2
+        })?;
+        let plan = translated.load.plan().map_err(|refusal| print_error(&refusal, 2))?;
+        measure::run_plan(&plan, &measure::catch_signals()?, ProgressOptions::default())
+    }
+
+    /// The command line of `jissoku load`. Like wrk, it counts from the first request, verifies no
+    /// body and accepts every certificate.
+    fn translate(&self) -> Vec<String> {
+        let mut arguments = vec![
+            "jissoku load".to_owned(),
+            format!("--connections={}", self.connections),
+            format!("--threads={}", self.threads),
+            format!("--duration={}", self.duration),
+            format!("--timeout={}", self.timeout),
+            "--warmup=0".to_owned(),
+            "--verify=none".to_owned(),
+        ];
+        arguments.extend(self.rate.iter().map(|rate| format!("--rate={rate}")));
+        arguments.extend(self.headers.iter().map(|header| format!("--header={header}")));
+        arguments.extend(self.url.starts_with("https:").then(|| "--insecure".to_owned()));
+        arguments.push(self.url.clone());
+        arguments
+    }
+
+    fn render(&self, report: &Report) -> String {
+        let Some(target) = report.targets.first() else { return String::new() };
+        let Self { duration, url, threads, connections, .. } = self;
+        let per_thread = target.per_second.iter().map(|count| (count / threads, 1));
+        let received = float(target.bytes_received);
+        let mut page = vec![
+            format!("Running {duration} test @ {url}\n"),
+            format!("  {threads} threads and {connections} connections\n"),
+            "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n".to_owned(),
+            row("Latency", &target.latency_bins, time),
+            row("Req/Sec", &per_thread.collect::<Vec<_>>(), |value| metric(value, 1000.0, "")),
+        ];
+        if self.latency {
+            page.push(percentiles(target));
+        }
+        page.extend([
+            format!("  {} requests in {:.2}s, ", target.requests, report.duration_s),
+            format!("{} read\n", metric(received, 1024.0, "B")),
+            errors(target),
+            format!("Requests/sec: {:>10.2}\n", target.rate_rps),
+        ]);
+        let transfer_rate = received / report.duration_s.max(f64::MIN_POSITIVE);
+        page.push(format!("Transfer/sec: {:>12}\n", metric(transfer_rate, 1024.0, "B")));
+        let failed = report.checks.iter().filter(|check| check.passed == Some(false));
+        page.extend(failed.map(|check| format!("jissoku: self-check {} failed\n", check.name)));
+        page.concat()
+    }
+}
+
+/// Requests without a response in time count with the time they were waited for.
+fn percentiles(target: &TargetReport) -> String {
+    let wanted = ["p50", "p75", "p90", "p99"];
+    let found = target.percentiles.iter().filter(|found| wanted.contains(&found.name));
+    let line = |name: &str, value_ns| format!("    {}%  {:>7}\n", &name[1..], time(value_ns));
+    let lines = found.map(|found| line(found.name, float(found.value_ns)));
+    ["  Latency Distribution\n".to_owned()].into_iter().chain(lines).collect()
+}
+
+fn errors(target: &TargetReport) -> String {
+    let found = target.errors;
+    let (connect, write, timeout) = (found.connect, found.write, found.timeout);
+    let read = found.read + found.closed + found.malformed;
+    let mut lines = Vec::new();
+    if connect + read + write + timeout > 0 {
+        lines.push(format!(
+            "  Socket errors: connect {connect}, read {read}, write {write}, timeout {timeout}\n"
+        ));
+    }
+    if found.status > 0 {
+        lines.push(format!("  Non-2xx or 3xx responses: {}\n", found.status));
+    }
+    lines.concat()
+}
+
+/// Mean, standard deviation, maximum, and the percentage of values within one standard deviation,
+/// of values with their counts.
+fn row(name: &str, bins: &[(u64, u64)], show: impl Fn(f64) -> String) -> String {
+    let bins: Vec<(f64, f64)> = bins.iter().map(|bin| (float(bin.0), float(bin.1))).collect();
+    let count = bins.iter().map(|(_, count)| count).sum::<f64>().max(1.0);
+    let mean = bins.iter().map(|(value, count)| value * count).sum::<f64>() / count;
+    let squares = bins.iter().map(|(value, count)| (value - mean).powi(2) * count);
+    let deviation = (squares.sum::<f64>() / count).sqrt();
+    let within = bins.iter().filter(|(value, _)| (value - mean).abs() <= deviation);
+    let within = within.map(|(_, count)| count).sum::<f64>() / count * 100.0;
+    let max = show(bins.iter().map(|(value, _)| *value).fold(0.0, f64::max));
+    let (mean, deviation) = (show(mean), show(deviation));
+    format!("    {name:<10}{mean:>8} {deviation:>9} {max:>8} {within:>8.2}%\n")
+}
+
+/// Formats nanoseconds in wrk's units.
+fn time(value_ns: f64) -> String {
+    match value_ns {
+        ..1e6 => format!("{:.2}us", value_ns / 1e3),
+        1e6..1e9 => format!("{:.2}ms", value_ns / 1e6),
+        _ => format!("{:.2}s", value_ns / 1e9),
+    }
+}
+
+/// Formats a number with the largest prefix that leaves at least 1.
+fn metric(value: f64, base: f64, unit: &str) -> String {
+    let kilo = if base < 1024.0 { "k" } else { "K" };
+    let (mut value, mut prefix) = (value, "");
+    for next in [kilo, "M", "G"] {
+        if value >= base {
+            (value, prefix) = (value / base, next);
+        }
+    }
+    format!("{value:.2}{prefix}{unit}")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown to a few digits")]
+fn float(value: u64) -> f64 {
+    value as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_formatted_as_in_wrk() {
+        assert_eq!((time(635_910.0), time(12_920_000.0)), ("635.91us".into(), "12.92ms".into()));
+        assert_eq!(metric(56_200.0, 1000.0, ""), "56.20k");
+        assert_eq!(metric(1024.0 * 1024.0 * 2.5, 1024.0, "B"), "2.50MB");
+        assert_eq!(metric(12.0, 1024.0, "B"), "12.00B");
+    }
+
+    #[test]
+    fn a_row_has_the_columns_of_wrk() {
+        let show = |value| metric(value, 1000.0, "");
+        let filled = "    Req/Sec      15.00      5.00    20.00   100.00%\n";
+        assert_eq!(row("Req/Sec", &[(10, 2), (20, 2)], show), filled);
+        let empty = "    Req/Sec       0.00      0.00     0.00     0.00%\n";
+        assert_eq!(row("Req/Sec", &[], show), empty);
+    }
+}
