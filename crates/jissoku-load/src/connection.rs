@@ -36,7 +36,7 @@ pub(crate) struct Connection {
     pub(crate) has_sent: bool,
     /// Requests in flight, at most the pipeline depth.
     pub(crate) outstanding: u16,
-    /// The slot of the oldest of them in `Worker::request_times`.
+    /// The slot of the oldest of them in `Connections::request_times`.
     pub(crate) oldest: u16,
     /// The next request of the cycle.
     pub(crate) next_spec: u16,
@@ -104,6 +104,18 @@ impl Connection {
     #[inline]
     pub(crate) fn has_capacity(&self, depth: u16) -> bool {
         self.outstanding < depth && self.requests_left > 0
+    }
+
+    /// Whether a request can be sent now.
+    #[inline]
+    pub(crate) fn can_send(&self, depth: u16) -> bool {
+        self.state == ConnectionState::Open && self.unsent == 0 && self.has_capacity(depth)
+    }
+
+    /// Identifies the connection: the index of its slot, and its generation.
+    #[inline]
+    pub(crate) fn id(&self, index: usize) -> u64 {
+        index as u64 | u64::from(self.generation) << 32
     }
 
     /// Drops the socket and all state of its requests.

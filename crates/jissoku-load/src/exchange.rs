@@ -2,122 +2,168 @@
 
 use std::mem;
 
-use jissoku_os::epoll::Interest;
-use jissoku_os::socket::{self, Received};
-
-use crate::connection::{ConnectionState, RequestTimes, compact_index};
+use crate::connection::{ConnectionState, RequestTimes};
 use crate::error::RequestError;
-use crate::reader::{Progress, Reader, ResponseInfo};
-use crate::request_log::RequestOutcome;
+use crate::options::Idle;
+use crate::pace::OnBusy;
+use crate::reader::{Progress, ResponseInfo};
+use crate::transport::Transport;
 use crate::worker::Worker;
 
-impl Worker<'_> {
+impl<T: Transport> Worker<'_, T> {
+    /// Sends the requests that are due at `now_ns` (open loop), as far as connections are free, and
+    /// returns the time afterwards.
+    ///
+    /// A spinning worker sends one request and then polls for responses, so that a burst of
+    /// requests does not delay the reading of responses.
+    pub(crate) fn send_due(&mut self, now_ns: u64) -> u64 {
+        if self.plan.pace.is_closed() {
+            return now_ns;
+        }
+        let mut now_ns = now_ns;
+        loop {
+            self.dispatcher.shed_expired(now_ns, &mut self.recorder.counters);
+            let next = self.dispatcher.next_due(now_ns, &mut self.connections);
+            let Some((index, due_ns)) = next else { break };
+            self.send_one(index, RequestTimes { due_ns, sent_ns: now_ns });
+            if self.plan.idle == Idle::Spin {
+                return now_ns;
+            }
+            now_ns = self.clock.now_ns();
+        }
+        match self.plan.on_busy {
+            OnBusy::Queue => {}
+            OnBusy::Drop => self.dispatcher.shed_due(now_ns, &mut self.recorder.counters),
+            OnBusy::Open { .. } => self.open_more(now_ns),
+        }
+        now_ns
+    }
+
+    /// Opens further connections for overdue requests, while all connections are busy.
+    fn open_more(&mut self, now_ns: u64) {
+        for number in 0..self.dispatcher.targets.len() {
+            let wanted = self.dispatcher.wanted_connections(number, now_ns);
+            while self.dispatcher.targets[number].unused_connections < wanted
+                && let Some(index) = self.dispatcher.targets[number].spare_slots.pop()
+            {
+                self.connect(index as usize);
+            }
+        }
+    }
+
+    /// Sends one request of the open loop.
+    fn send_one(&mut self, index: usize, times: RequestTimes) {
+        self.connections.begin_request(index, times);
+        let connection = &mut self.connections[index];
+        let ready_ns = times.due_ns.max(connection.since_ns);
+        let number = usize::from(connection.target);
+        let counters = &mut self.recorder.counters[number];
+        // A queued request is counted when it is submitted.
+        if !T::IS_QUEUED {
+            counters.lag.record(times.sent_ns.saturating_sub(times.due_ns));
+            counters.lateness.record(times.sent_ns.saturating_sub(ready_ns));
+        }
+        counters.sent += 1;
+        self.dispatcher.targets[number].prepare_requests(1, connection);
+        self.dispatcher.add_free(connection, index, times.sent_ns);
+        self.timers.add_timeout_check(connection, index, times.sent_ns);
+        self.dispatch(index, ready_ns);
+    }
+
+    /// Sends the next request (closed loop), or puts the connection into the queue of free ones
+    /// (open loop).
+    pub(crate) fn send_next(&mut self, index: usize, now_ns: u64) {
+        let connection = &mut self.connections[index];
+        // A response may come before its request was sent completely; the connection continues
+        // after that.
+        if connection.state != ConnectionState::Open || connection.unsent > 0 {
+            return;
+        }
+        if !self.plan.pace.is_closed() {
+            self.dispatcher.add_free(connection, index, now_ns);
+        } else if connection.outstanding == 0 && !connection.is_queued {
+            match self.dispatcher.think_ns() {
+                None => self.send_batch(index, now_ns),
+                Some(think_ns) => {
+                    self.timers.add_delayed(connection, index, now_ns.saturating_add(think_ns));
+                }
+            }
+        }
+    }
+
+    /// Sends on all connections whose delay is over (closed loop).
+    pub(crate) fn send_delayed(&mut self, now_ns: u64) {
+        while let Some(index) = self.timers.pop_delayed(now_ns) {
+            let connection = &mut self.connections[index];
+            connection.is_queued = false;
+            // A connection that is still being established sends as soon as it is.
+            if connection.state == ConnectionState::Open
+                && connection.outstanding == 0
+                && connection.unsent == 0
+            {
+                let now_ns = self.clock.now_ns();
+                self.send_batch(index, now_ns);
+            }
+        }
+    }
+
     /// Sends a full pipeline of requests (closed loop) in one piece.
-    pub(crate) fn send_batch(&mut self, index: usize, now_ns: u64) {
+    fn send_batch(&mut self, index: usize, now_ns: u64) {
         let depth = self.plan.pipeline;
         let connection = &mut self.connections[index];
-        let target = &mut self.targets[usize::from(connection.target)];
+        let number = usize::from(connection.target);
+        let target = &mut self.dispatcher.targets[number];
         let most = target.budget.min(u64::from(connection.requests_left));
         let count = u16::try_from(most).map_or(depth, |most| most.min(depth));
         if count == 0 {
             return;
         }
         target.prepare_requests(count, connection);
-        connection.outstanding = count;
-        connection.oldest = 0;
-        let first = index * usize::from(depth);
-        let times = RequestTimes { due_ns: now_ns, sent_ns: now_ns };
-        self.request_times[first..first + usize::from(count)].fill(times);
-        self.schedule_timeout_check(index, now_ns);
+        self.timers.add_timeout_check(connection, index, now_ns);
+        self.recorder.counters[number].sent += u64::from(count);
+        self.connections.begin_batch(index, count, now_ns);
         self.dispatch(index, now_ns);
     }
 
-    /// Sends the prepared requests, immediately (epoll) or with the next submission (io_uring).
-    /// They could have been sent from `ready_ns` on.
+    /// Sends the prepared requests, at once or with the next submission. They could have been sent
+    /// from `ready_ns` on.
     #[inline]
-    pub(crate) fn dispatch(&mut self, index: usize, ready_ns: u64) {
-        if !self.tls_sessions.is_empty() {
-            self.encrypt(index);
+    fn dispatch(&mut self, index: usize, ready_ns: u64) {
+        if T::IS_QUEUED || self.connections.has_tls() {
+            let number = usize::from(self.connections[index].target);
+            let request_cycle = &self.dispatcher.targets[number].request_cycle;
+            self.connections.encrypt(index, request_cycle);
+            self.transport.queue_send(&self.connections, request_cycle, index, ready_ns);
         }
-        if self.ring_queue.is_some() {
-            self.queue_send(index, ready_ns);
-        } else {
+        if !T::IS_QUEUED {
             self.flush(index);
         }
     }
 
     /// Sends the bytes that the kernel has not accepted yet.
     pub(crate) fn flush(&mut self, index: usize) {
+        let connection = &self.connections[index];
+        let (number, did_wait) = (usize::from(connection.target), connection.awaits_writable);
+        let request_cycle = &self.dispatcher.targets[number].request_cycle;
+        let sent = &mut self.recorder.counters[number].bytes_sent;
+        if self.connections.send(index, request_cycle, sent).is_err() {
+            return self.fail_connection(index, RequestError::Write);
+        }
         let connection = &mut self.connections[index];
-        let target = &mut self.targets[usize::from(connection.target)];
-        let Some(fd) = &connection.socket else { return };
-        let awaits_writable = connection.awaits_writable;
-        while connection.unsent > 0 {
-            let session = self.tls_sessions.get(index).and_then(Option::as_ref);
-            let all =
-                session.map_or_else(|| target.request_cycle.bytes(), |session| session.records());
-            let mut bytes = &all[..connection.unsent_end];
-            if awaits_writable && let Some(copy) = self.unsent_copies.get(&compact_index(index)) {
-                bytes = copy;
-            }
-            match socket::send(fd, &bytes[bytes.len() - connection.unsent..]) {
-                Ok(0) => break,
-                Ok(count) => {
-                    connection.unsent -= count;
-                    target.counters.bytes_sent += count as u64;
-                }
-                Err(_) => return self.fail_connection(index, RequestError::Write),
-            }
+        let waits = connection.unsent > 0;
+        if !waits && !did_wait {
+            return;
         }
-        let wanted = connection.unsent > 0;
-        connection.awaits_writable = wanted;
-        if self.ring_queue.is_some() {
-            if wanted {
-                return self.queue_poll_writable(index);
-            }
-        } else if wanted != awaits_writable {
-            let writable = if wanted { Interest::OUT } else { Interest::empty() };
-            let interest = Interest::IN | Interest::RDHUP | Interest::ET | writable;
-            if self.epoll.modify(fd, index as u64, interest).is_err() {
-                return self.fail_connection(index, RequestError::Write);
-            }
+        connection.awaits_writable = waits;
+        if self.transport.await_writable(connection, index, did_wait).is_err() {
+            return self.fail_connection(index, RequestError::Write);
         }
-        let is_plain = self.tls_sessions.get(index).is_none_or(Option::is_none);
-        if wanted && !awaits_writable && is_plain && target.request_cycle.has_placeholders() {
-            // The template's bytes are overwritten before the kernel accepts the rest, so keep a
-            // copy.
-            let end = connection.unsent_end;
-            let rest = &target.request_cycle.bytes()[end - connection.unsent..end];
-            self.unsent_copies.insert(compact_index(index), rest.to_vec());
-        }
-        if awaits_writable && !wanted {
-            self.unsent_copies.remove(&compact_index(index));
+        if waits && !did_wait {
+            self.connections.keep_unsent(index, request_cycle);
+        } else if !waits {
+            self.connections.drop_copy(index);
             let now_ns = self.clock.now_ns();
             self.send_next(index, now_ns);
-        }
-    }
-
-    /// Reads from a socket. A read that does not fill the buffer has drained it, unless the end of
-    /// the connection was reported too: with edge-triggered epoll that is not reported again.
-    pub(crate) fn receive(&mut self, index: usize, flags: Interest, buffer: &mut [u8]) {
-        let ends = flags.intersects(Interest::RDHUP | Interest::HUP | Interest::ERR);
-        while let Some(fd) = self.connections[index].readable() {
-            match socket::receive(fd, buffer) {
-                Ok(Received::Bytes(count)) => {
-                    let now_ns = self.received_ns();
-                    self.on_bytes(index, &buffer[..count], now_ns);
-                    if ends {
-                        continue;
-                    }
-                    self.send_next(index, now_ns);
-                    if count < buffer.len() {
-                        return;
-                    }
-                }
-                Ok(Received::NotYet) => return,
-                Ok(Received::End) => return self.on_eof(index),
-                Err(_) => return self.fail_connection(index, RequestError::Read),
-            }
         }
     }
 
@@ -125,32 +171,57 @@ impl Worker<'_> {
     #[inline]
     pub(crate) fn on_bytes(&mut self, index: usize, bytes: &[u8], now_ns: u64) {
         let target = usize::from(self.connections[index].target);
-        self.targets[target].counters.bytes_received += bytes.len() as u64;
-        if self.tls_sessions.is_empty() {
-            self.on_plaintext(index, bytes, now_ns);
-        } else {
+        self.recorder.counters[target].bytes_received += bytes.len() as u64;
+        if self.connections.has_tls() {
             self.decrypt(index, bytes, now_ns);
+        } else {
+            self.on_plaintext(index, bytes, now_ns);
+        }
+    }
+
+    /// Decrypts and handles records received at `now_ns`.
+    fn decrypt(&mut self, index: usize, bytes: &[u8], now_ns: u64) {
+        let mut plain = mem::take(&mut self.connections.plaintext);
+        let Some(session) = self.connections.session_mut(index) else {
+            self.connections.plaintext = plain;
+            return self.on_plaintext(index, bytes, now_ns);
+        };
+        let decrypted = session.decrypt(bytes, &mut plain);
+        let has_ended = session.has_ended();
+        let id = self.connections[index].id(index);
+        self.on_plaintext(index, &plain, now_ns);
+        plain.clear();
+        self.connections.plaintext = plain;
+        // Handling them may have replaced the connection.
+        if self.connections[index].id(index) == id {
+            if decrypted.is_err() {
+                self.fail_connection(index, RequestError::Read);
+            } else if has_ended {
+                self.on_eof(index);
+            }
         }
     }
 
     /// Handles response bytes received at `now_ns`.
-    pub(crate) fn on_plaintext(&mut self, index: usize, bytes: &[u8], now_ns: u64) {
-        let target = usize::from(self.connections[index].target);
+    fn on_plaintext(&mut self, index: usize, bytes: &[u8], now_ns: u64) {
+        let number = usize::from(self.connections[index].target);
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.connections[index].outstanding == 0 {
-                self.targets[target].counters.record_error(RequestError::Malformed, 1);
-                self.targets[target].counters.unsolicited += 1;
+                let counters = &mut self.recorder.counters[number];
+                counters.record_error(RequestError::Malformed, 1);
+                counters.unsolicited += 1;
                 return self.fail_connection(index, RequestError::Closed);
             }
-            match self.read_response(index, rest) {
+            let request_cycle = &mut self.dispatcher.targets[number].request_cycle;
+            match self.connections.read_response(index, request_cycle, rest) {
                 Progress::Incomplete => return,
                 Progress::Invalid => {
-                    self.record_response(index, (0, Some(RequestError::Malformed)), now_ns);
+                    self.end_request(index, (0, Some(RequestError::Malformed)), now_ns);
                     return self.fail_connection(index, RequestError::Closed);
                 }
                 Progress::Complete(response, size) => {
-                    self.record_response(index, (response.status, response.error), now_ns);
+                    self.end_request(index, (response.status, response.error), now_ns);
                     rest = &rest[size..];
                     let connection = &self.connections[index];
                     let is_spent = connection.requests_left == 0 && connection.outstanding == 0;
@@ -162,99 +233,16 @@ impl Worker<'_> {
         }
     }
 
-    #[inline]
-    fn read_response(&mut self, index: usize, bytes: &[u8]) -> Progress {
-        let connection = &mut self.connections[index];
-        let target = &mut self.targets[usize::from(connection.target)];
-        if connection.reader.is_none()
-            && let Some((response, size)) =
-                target.request_cycle.matchers[usize::from(connection.awaited_spec)].recognise(bytes)
-        {
-            return Progress::Complete(response, size);
-        }
-        let mut reader =
-            connection.reader.take().or_else(|| self.spare_reader.take()).unwrap_or_default();
-        let starts = reader.is_fresh();
-        let progress =
-            reader.feed(bytes, target.request_cycle.context(usize::from(connection.awaited_spec)));
-        match progress {
-            Progress::Incomplete => {
-                connection.reader = Some(reader);
-                return progress;
-            }
-            Progress::Complete(response, size) if starts => {
-                let matchers =
-                    &mut target.request_cycle.matchers[usize::from(connection.awaited_spec)];
-                matchers.update(&bytes[..size], response);
-            }
-            Progress::Complete(..) | Progress::Invalid => {}
-        }
-        if reader.is_fresh() {
-            self.spare_reader = Some(reader);
-        }
-        progress
-    }
-
     /// Counts the outcome of a connection's oldest request.
     #[inline]
-    fn record_response(
-        &mut self,
-        index: usize,
-        (status, error): (u16, Option<RequestError>),
-        now_ns: u64,
-    ) {
-        let depth = self.plan.pipeline;
+    fn end_request(&mut self, index: usize, outcome: (u16, Option<RequestError>), now_ns: u64) {
+        let times = self.connections.end_request(index);
         let connection = &mut self.connections[index];
-        let times = self.request_times[index * usize::from(depth) + usize::from(connection.oldest)];
-        connection.oldest += 1;
-        if connection.oldest == depth {
-            connection.oldest = 0;
-        }
-        connection.outstanding -= 1;
-        let target = &mut self.targets[usize::from(connection.target)];
-        let spec = connection.awaited_spec;
+        let (number, spec) = (connection.target, connection.awaited_spec);
+        let target = &mut self.dispatcher.targets[usize::from(number)];
         connection.awaited_spec = target.request_cycle.spec_after(spec, 1);
         target.in_flight -= 1;
-        let service_ns = now_ns.saturating_sub(times.sent_ns);
-        let latency_ns = now_ns.saturating_sub(times.due_ns);
-        let late = service_ns > self.plan.timeout_ns;
-        let error = error.or(late.then_some(RequestError::Timeout));
-        if let Some(request_log) = &mut self.request_log {
-            let kind = error.map_or(RequestOutcome::Ok, RequestOutcome::Failed);
-            request_log.note(connection.target, times, now_ns, (status, kind));
-        }
-        match error {
-            None => target.counters.record_success(spec, latency_ns, service_ns),
-            Some(error) => {
-                target.counters.record_error(error, 1);
-                if error == RequestError::Timeout {
-                    target.counters.record_unanswered(latency_ns, service_ns);
-                }
-            }
-        }
-        let window = &mut self.window;
-        let gap_ns = now_ns.saturating_sub(mem::replace(&mut window.last_response_ns, now_ns));
-        window.longest_gap_ns = window.longest_gap_ns.max(gap_ns);
-    }
-
-    /// Sends the next request (closed loop), or puts the connection in the queue of free ones (open
-    /// loop).
-    pub(crate) fn send_next(&mut self, index: usize, now_ns: u64) {
-        let connection = &mut self.connections[index];
-        // A response may come before its request was sent completely; the connection continues
-        // after that.
-        if connection.state != ConnectionState::Open || connection.unsent > 0 {
-            return;
-        }
-        if self.plan.pace.is_closed() {
-            if connection.outstanding == 0 && !connection.is_queued && !self.think(index, now_ns) {
-                self.send_batch(index, now_ns);
-            }
-        } else if !connection.is_queued && connection.has_capacity(self.plan.pipeline) {
-            connection.is_queued = true;
-            connection.since_ns = now_ns;
-            self.targets[usize::from(connection.target)].free.push_back(compact_index(index));
-        }
+        self.recorder.record_response((number, spec), times, outcome, now_ns);
     }
 
     /// Handles a connection after its last response. A server that announced the close gets time
@@ -266,26 +254,20 @@ impl Worker<'_> {
         }
         connection.state = ConnectionState::AwaitingClose;
         connection.since_ns = now_ns;
-        self.schedule_timeout_check(index, now_ns);
+        self.timers.add_timeout_check(connection, index, now_ns);
     }
 
     /// The server has closed its side.
     pub(crate) fn on_eof(&mut self, index: usize) {
-        let is_cut = self.is_truncated(index);
-        let connection = &mut self.connections[index];
+        let connection = &self.connections[index];
         if connection.outstanding > 0 {
-            let request_cycle = &self.targets[usize::from(connection.target)].request_cycle;
-            let awaited_spec = request_cycle.context(usize::from(connection.awaited_spec));
-            let mut reader: Box<Reader> = connection.reader.take().unwrap_or_default();
+            let target = &self.dispatcher.targets[usize::from(connection.target)];
             let now_ns = self.clock.now_ns();
-            // A body delimited by the end of the connection may have been truncated if TLS did not
-            // end properly.
-            let cut = is_cut.then_some(RequestError::Length);
-            let found = match reader.end(awaited_spec) {
-                Ok(response) => (response.status, response.error.or(cut)),
+            let outcome = match self.connections.end_response(index, &target.request_cycle) {
+                Ok(response) => (response.status, response.error),
                 Err(error) => (0, Some(error)),
             };
-            self.record_response(index, found, now_ns);
+            self.end_request(index, outcome, now_ns);
         }
         self.fail_connection(index, RequestError::Closed);
     }
@@ -294,7 +276,7 @@ impl Worker<'_> {
     pub(crate) fn fail_connection(&mut self, index: usize, error: RequestError) {
         let now_ns = self.clock.now_ns();
         while self.connections[index].outstanding > 0 {
-            self.record_response(index, (0, Some(error)), now_ns);
+            self.end_request(index, (0, Some(error)), now_ns);
         }
         self.replace(index);
     }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
+use crate::counters::Counters;
 use crate::histogram::Histogram;
-use crate::target::Target;
 
 /// The counts of one interval on one target.
 #[derive(Clone, Debug)]
@@ -66,11 +66,10 @@ impl IntervalReporter {
     }
 
     /// Reports the interval that has just ended.
-    pub(crate) fn report(&mut self, targets: &[Target<'_>]) {
-        for ((number, target), (latency, requests, errors)) in
+    pub(crate) fn report(&mut self, targets: &[Counters]) {
+        for ((number, counters), (latency, requests, errors)) in
             (0..).zip(targets).zip(&mut self.reported)
         {
-            let counters = &target.counters;
             let part = IntervalPart {
                 target: number,
                 number: self.number,

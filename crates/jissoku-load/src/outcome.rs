@@ -3,10 +3,11 @@
 use crate::counters::Counters;
 use crate::cpu_monitor::{CpuMonitor, CpuUsage};
 use crate::histogram::Histogram;
-use crate::plan::{Idle, Plan};
+use crate::options::Idle;
+use crate::plan::Plan;
 use crate::request_log::RequestRecord;
 use crate::time_slices::SliceTotals;
-use crate::window::WorkerResult;
+use crate::worker_result::WorkerResult;
 
 /// The outcome of a run.
 #[derive(Debug)]
@@ -87,11 +88,11 @@ pub(crate) fn merge(plan: &Plan, results: Vec<WorkerResult>, monitor: &CpuMonito
             target.unanswered += theirs.in_flight + theirs.overdue;
             target.in_flight += theirs.in_flight;
             target.open += theirs.open;
-            target.opened += theirs.opened;
-            target.refused += theirs.refused;
-            target.connect.add(&theirs.connect);
-            target.handshake.add(&theirs.handshake);
-            target.resumed += theirs.resumed;
+            target.opened += theirs.connecting.opened;
+            target.refused += theirs.connecting.refused;
+            target.connect.add(&theirs.connecting.connect);
+            target.handshake.add(&theirs.connecting.handshake);
+            target.resumed += theirs.connecting.resumed;
             target.slices = theirs.slices.or_else(|| target.slices.take());
             target.idle_cpu_ns_per_s = theirs.idle_cpu_ns_per_s.or(target.idle_cpu_ns_per_s);
         }

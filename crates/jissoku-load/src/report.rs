@@ -21,9 +21,11 @@ use serde::Serialize;
 use crate::counters::Counters;
 use crate::error::ErrorCounts;
 use crate::histogram::Quantiles;
+use crate::options::{Driver, Idle};
 use crate::outcome::{Outcome, TargetOutcome};
+use crate::pace::{Arrival, Pace};
 use crate::percentiles::{Percentile, percentiles};
-use crate::plan::{Arrival, Driver, Idle, Pace, Plan, TargetPlan};
+use crate::plan::{Plan, TargetPlan};
 use crate::self_check::{SelfCheck, run_checks};
 use crate::trace::Trace;
 

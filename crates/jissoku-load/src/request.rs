@@ -1,10 +1,8 @@
 //! Serialises a request.
 
-use std::fmt;
-
 use crate::address::Address;
-use crate::plan::Reuse;
-use crate::request_template::RequestTemplate;
+use crate::options::Reuse;
+use crate::request_template::{RequestSpecError, RequestTemplate};
 
 /// A request, without its URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,24 +38,6 @@ impl Default for Request {
     }
 }
 
-/// An invalid request, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestSpecError(String);
-
-impl RequestSpecError {
-    pub(crate) fn new(why: String) -> Self {
-        Self(why)
-    }
-}
-
-impl fmt::Display for RequestSpecError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for RequestSpecError {}
-
 impl Request {
     /// Whether responses to it have no body, whatever they announce.
     #[must_use]
@@ -76,7 +56,7 @@ impl Request {
         reuse: Reuse,
     ) -> Result<RequestTemplate, RequestSpecError> {
         if !is_token(&self.method) || self.method == "CONNECT" {
-            return Err(RequestSpecError(format!("invalid method {:?}", self.method)));
+            return Err(RequestSpecError::new(format!("invalid method {:?}", self.method)));
         }
         let minor = if self.version == Version::Http10 { '0' } else { '1' };
         let mut text = format!("{} {} HTTP/1.{minor}\r\n", self.method, address.request_target());
@@ -102,7 +82,9 @@ impl Request {
         for (name, value) in &self.fields {
             let stays = value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
             if !is_token(name) || !stays {
-                return Err(RequestSpecError(format!("invalid header field \"{name}: {value}\"")));
+                return Err(RequestSpecError::new(format!(
+                    "invalid header field \"{name}: {value}\""
+                )));
             }
             add(name, value);
         }

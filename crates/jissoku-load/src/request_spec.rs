@@ -4,8 +4,7 @@ use httparse::{EMPTY_HEADER, Status};
 
 use crate::address::Address;
 use crate::expect::Expected;
-use crate::request::RequestSpecError;
-use crate::request_template::RequestTemplate;
+use crate::request_template::{RequestSpecError, RequestTemplate};
 
 /// Limit of the number of header fields.
 const FIELDS_MAX: usize = 200;

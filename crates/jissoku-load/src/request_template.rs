@@ -4,15 +4,32 @@
 //! digits (default 10). The width is fixed, so that `Content-Length` stays valid. Any other brace
 //! is literal: JSON needs no escaping.
 
+use std::fmt;
 use std::ops::Range;
-
-use crate::request::RequestSpecError;
 
 /// Default width of a placeholder.
 const WIDTH: usize = 10;
 
 /// The largest width whose numbers fit 64 bits.
 const WIDTH_MAX: usize = 19;
+
+/// An invalid request, and the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestSpecError(String);
+
+impl RequestSpecError {
+    pub(crate) fn new(why: String) -> Self {
+        Self(why)
+    }
+}
+
+impl fmt::Display for RequestSpecError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RequestSpecError {}
 
 /// The bytes of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

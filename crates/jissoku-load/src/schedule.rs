@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 
 use crate::random::Random;
-use crate::time_slices::SliceSchedule;
 use crate::trace::TraceSchedule;
 
 const SECOND_NS: f64 = 1e9;
@@ -188,6 +187,41 @@ impl ConstantSchedule {
         }
         below
     }
+}
+
+/// The due times of one slice: `count` evenly spaced requests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SliceSchedule {
+    pub(crate) began_ns: u64,
+    pub(crate) rate_rps: u64,
+    pub(crate) count: u64,
+    /// Requests taken from the schedule.
+    pub(crate) taken: u64,
+}
+
+impl SliceSchedule {
+    /// When request `index` of the slice is due; `u64::MAX` after its end.
+    pub(crate) fn due_ns(&self, index: u64) -> u64 {
+        if index < self.count { self.began_ns + spacing_ns(index, self.rate_rps) } else { u64::MAX }
+    }
+
+    /// Removes and returns the next due time.
+    pub(crate) fn pop(&mut self) -> u64 {
+        let due_ns = self.due_ns(self.taken);
+        self.taken = self.taken.saturating_add(1);
+        due_ns
+    }
+
+    /// When the slice ends, if its last response has come by then.
+    pub(crate) fn ends_ns(&self) -> u64 {
+        self.began_ns + spacing_ns(self.count, self.rate_rps)
+    }
+}
+
+/// Duration of `count` evenly spaced requests.
+fn spacing_ns(count: u64, rate_rps: u64) -> u64 {
+    let after_ns = u128::from(count) * 1_000_000_000 / u128::from(rate_rps.max(1));
+    u64::try_from(after_ns).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts and times stay below 2^53")]

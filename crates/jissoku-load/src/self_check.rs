@@ -5,8 +5,9 @@
 
 use serde::Serialize;
 
+use crate::options::{Idle, Reuse, Think};
 use crate::outcome::{Outcome, TargetOutcome};
-use crate::plan::{Idle, Plan, Reuse, Think};
+use crate::plan::Plan;
 
 /// Relative difference allowed between the requests in flight that latencies imply and the
 /// connections.

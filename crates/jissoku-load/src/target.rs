@@ -5,8 +5,6 @@ use std::collections::VecDeque;
 use jissoku_os::socket::Endpoint;
 
 use crate::connection::{Connection, ConnectionState};
-use crate::counters::Counters;
-use crate::histogram::Histogram;
 use crate::plan::Plan;
 use crate::request_cycle::{RequestCycle, WorkerIndex};
 use crate::schedule::Schedule;
@@ -19,7 +17,6 @@ pub(crate) struct Target<'a> {
     /// TLS settings; `None` for plain text.
     pub(crate) tls: Option<&'a Tls>,
     pub(crate) request_cycle: RequestCycle<'a>,
-    pub(crate) counters: Counters,
     /// Connections with capacity for a request; the one that has been free for longest is first.
     pub(crate) free: VecDeque<u32>,
     /// Requests that may still be sent.
@@ -30,15 +27,6 @@ pub(crate) struct Target<'a> {
     /// Unused slots for further connections (`OnBusy::Open`).
     pub(crate) spare_slots: Vec<u32>,
     pub(crate) last_error: Option<std::io::Error>,
-    /// Duration of TCP or Unix connects, without the TLS handshake.
-    pub(crate) connect: Histogram,
-    /// Duration of TLS handshakes.
-    pub(crate) handshake: Histogram,
-    /// TLS handshakes that resumed an earlier session.
-    pub(crate) resumed: u64,
-    /// Connections established since the start, and failed attempts.
-    pub(crate) opened: u64,
-    pub(crate) refused: u64,
     schedule: Option<Schedule<'a>>,
     due_ns: u64,
 }
@@ -55,18 +43,12 @@ impl<'a> Target<'a> {
             endpoint,
             tls: target.tls.as_ref(),
             request_cycle: RequestCycle::new(target, plan.pipeline, worker_index),
-            counters: Counters::new(target.specs.len()),
             free: VecDeque::new(),
             budget: u64::MAX,
             in_flight: 0,
             unused_connections: 0,
             spare_slots: Vec::new(),
             last_error: None,
-            connect: Histogram::new(),
-            handshake: Histogram::new(),
-            resumed: 0,
-            opened: 0,
-            refused: 0,
             schedule: None,
             due_ns: u64::MAX,
         }
@@ -89,40 +71,33 @@ impl<'a> Target<'a> {
         std::mem::replace(&mut self.due_ns, next_ns)
     }
 
-    /// Records how long overdue requests have waited, and returns their number.
-    pub(crate) fn record_overdue(&mut self, now_ns: u64) -> u64 {
-        let mut count = 0;
-        if let Some((schedule, due_ns)) =
-            self.pending_schedule().filter(|(_, due_ns)| *due_ns <= now_ns)
-        {
-            let waited = &mut self.counters.waited;
-            waited.record(now_ns - due_ns);
-            count = 1;
-            schedule.for_each_due(now_ns, self.budget - 1, |due_ns, alike| {
-                waited.record_many(now_ns - due_ns, alike);
-                count += alike;
-            });
-        }
+    /// Calls `report` with the due times of overdue requests, at most `limit` of them, and with the
+    /// number of requests that each stands for. Returns the number of all.
+    pub(crate) fn overdue(&self, now_ns: u64, limit: u64, mut report: impl FnMut(u64, u64)) -> u64 {
+        let limit = limit.min(self.budget);
+        let Some((schedule, due_ns)) =
+            self.pending_schedule().filter(|(_, due_ns)| *due_ns <= now_ns && limit > 0)
+        else {
+            return 0;
+        };
+        report(due_ns, 1);
+        let mut count = 1;
+        schedule.for_each_due(now_ns, limit - 1, |due_ns, alike| {
+            report(due_ns, alike);
+            count += alike;
+        });
         count
     }
 
-    /// Number of overdue requests, at most `limit`.
-    pub(crate) fn overdue(&self, now_ns: u64, limit: u64) -> u64 {
+    /// Drops all requests that were due before `before_ns`, and returns their number.
+    pub(crate) fn shed(&mut self, before_ns: u64) -> u64 {
         let mut count = 0;
-        if let Some((schedule, _)) = self.pending_schedule().filter(|(_, due_ns)| *due_ns <= now_ns)
-        {
-            let limit = limit.min(self.budget);
-            count = limit.min(1);
-            schedule.for_each_due(now_ns, limit.saturating_sub(1), |_, alike| count += alike);
+        while self.due_ns() < before_ns {
+            let _due_ns = self.pop_due();
+            self.budget -= 1;
+            count += 1;
         }
         count
-    }
-
-    /// Drops the next due request and counts it as shed.
-    pub(crate) fn shed(&mut self) {
-        let _due_ns = self.pop_due();
-        self.budget -= 1;
-        self.counters.shed += 1;
     }
 
     /// The remaining schedule and the next due time, in the open loop.
@@ -131,7 +106,7 @@ impl<'a> Target<'a> {
         self.schedule.filter(|_| due_ns < u64::MAX).map(|schedule| (schedule, due_ns))
     }
 
-    /// Prepares the next `count` requests for `connection` and counts them as sent.
+    /// Prepares the next `count` requests for `connection`.
     #[inline]
     pub(crate) fn prepare_requests(&mut self, count: u16, connection: &mut Connection) {
         let range = self.request_cycle.prepare(usize::from(connection.next_spec), count);
@@ -141,7 +116,6 @@ impl<'a> Target<'a> {
         let count = u64::from(count);
         self.budget -= count;
         self.in_flight += count;
-        self.counters.sent += count;
         if !connection.has_sent {
             connection.has_sent = true;
             self.unused_connections -= 1;

@@ -18,47 +18,10 @@ use std::mem;
 use crate::counters::Counters;
 use crate::cpu_monitor::CpuMonitor;
 use crate::plan::Plan;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, SliceSchedule};
 use crate::target::Target;
-use crate::window::Timing;
-use crate::worker::Worker;
 
 const SECOND_NS: u64 = 1_000_000_000;
-
-/// The due times of one slice: `count` evenly spaced requests.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SliceSchedule {
-    pub(crate) began_ns: u64,
-    pub(crate) rate_rps: u64,
-    pub(crate) count: u64,
-    /// Requests taken from the schedule.
-    pub(crate) taken: u64,
-}
-
-impl SliceSchedule {
-    /// When request `index` of the slice is due; `u64::MAX` after its end.
-    pub(crate) fn due_ns(&self, index: u64) -> u64 {
-        if index < self.count { self.began_ns + spacing_ns(index, self.rate_rps) } else { u64::MAX }
-    }
-
-    /// Removes and returns the next due time.
-    pub(crate) fn pop(&mut self) -> u64 {
-        let due_ns = self.due_ns(self.taken);
-        self.taken = self.taken.saturating_add(1);
-        due_ns
-    }
-
-    /// When the slice ends, if its last response has come by then.
-    fn ends_ns(&self) -> u64 {
-        self.began_ns + spacing_ns(self.count, self.rate_rps)
-    }
-}
-
-/// Duration of `count` evenly spaced requests.
-fn spacing_ns(count: u64, rate_rps: u64) -> u64 {
-    let after_ns = u128::from(count) * u128::from(SECOND_NS) / u128::from(rate_rps.max(1));
-    u64::try_from(after_ns).unwrap_or(u64::MAX)
-}
 
 /// Number of requests due in `length_ns`, at least one.
 fn count_of(rate_rps: u64, length_ns: u64) -> u64 {
@@ -99,7 +62,7 @@ pub(crate) struct TimeSlicer {
     /// CPU time of the target's server at the start of its slice.
     cpu_ns: Option<u64>,
     is_open: bool,
-    pub(crate) totals: Vec<SliceTotals>,
+    totals: Vec<SliceTotals>,
 }
 
 /// What happens after a slice.
@@ -144,29 +107,40 @@ impl TimeSlicer {
     }
 
     /// Whether the slice's time is over and none of its requests is in flight.
-    fn is_over(&self, now_ns: u64, targets: &[Target<'_>]) -> bool {
+    #[inline]
+    pub(crate) fn is_over(&self, now_ns: u64, targets: &[Target<'_>]) -> bool {
         let target = &targets[self.target];
         now_ns >= self.slice.ends_ns() && target.due_ns() == u64::MAX && target.in_flight == 0
     }
 
     /// Begins the next slice at `now_ns`, with settling if it has any.
-    fn begin(&mut self, now_ns: u64, targets: &mut [Target<'_>], monitor: Option<&CpuMonitor>) {
+    pub(crate) fn begin(
+        &mut self,
+        now_ns: u64,
+        targets: &mut [Target<'_>],
+        counters: &mut [Counters],
+        monitor: Option<&CpuMonitor>,
+    ) {
         self.target = Self::target_at(self.slices_begun, targets.len());
         self.slices_begun += 1;
         self.is_settling = self.settling > 0;
         self.cpu_ns = monitor.and_then(|monitor| monitor.cpu_ns(self.target));
-        self.start_requests(now_ns, targets);
+        self.start_requests(now_ns, targets, counters);
     }
 
     /// Sets the schedule of the target: settling requests or counted ones.
-    fn start_requests(&mut self, now_ns: u64, targets: &mut [Target<'_>]) {
-        let target = &mut targets[self.target];
+    fn start_requests(
+        &mut self,
+        now_ns: u64,
+        targets: &mut [Target<'_>],
+        counters: &mut [Counters],
+    ) {
         let count = if self.is_settling { self.settling } else { self.count };
         if self.is_settling {
-            mem::swap(&mut target.counters, &mut self.settling_counters[self.target]);
+            self.swap_counters(counters);
         }
         self.slice = SliceSchedule { began_ns: now_ns, rate_rps: self.rate_rps, count, taken: 0 };
-        target.set_schedule(Schedule::Slice(self.slice));
+        targets[self.target].set_schedule(Schedule::Slice(self.slice));
     }
 
     /// CPU time of the target's server since the last reading.
@@ -176,34 +150,50 @@ impl TimeSlicer {
         now_ns.zip(before_ns).map_or(0, |(now_ns, before_ns)| now_ns.saturating_sub(before_ns))
     }
 
-    /// Ends settling: the following requests count.
-    fn end_settling(
+    /// Ends settling, if the slice is settling: the following requests count.
+    pub(crate) fn end_settling(
         &mut self,
         now_ns: u64,
         targets: &mut [Target<'_>],
+        counters: &mut [Counters],
         monitor: Option<&CpuMonitor>,
-    ) {
-        mem::swap(&mut targets[self.target].counters, &mut self.settling_counters[self.target]);
+    ) -> bool {
+        if !self.is_settling {
+            return false;
+        }
+        self.swap_counters(counters);
         let cpu_used_ns = self.cpu_used_ns(monitor);
         if self.is_open {
             self.totals[self.target].settling_cpu_ns += cpu_used_ns;
         }
         self.is_settling = false;
-        self.start_requests(now_ns, targets);
+        self.start_requests(now_ns, targets, counters);
+        true
     }
 
-    /// Adds a finished slice to its target's totals.
-    fn end(&mut self, now_ns: u64, monitor: Option<&CpuMonitor>) {
+    /// Exchanges the counters of the target for those of its settling requests, or back.
+    fn swap_counters(&mut self, counters: &mut [Counters]) {
+        mem::swap(&mut counters[self.target], &mut self.settling_counters[self.target]);
+    }
+
+    /// Adds a finished slice to its target's totals, and returns what follows for the window.
+    pub(crate) fn end(
+        &mut self,
+        now_ns: u64,
+        counters: &[Counters],
+        monitor: Option<&CpuMonitor>,
+    ) -> CycleEvent {
         let cpu_used_ns = self.cpu_used_ns(monitor);
         if self.is_open {
             let totals = &mut self.totals[self.target];
             totals.duration_ns += now_ns - self.slice.began_ns;
             totals.cpu_ns.push(cpu_used_ns);
         }
+        self.cycle_event(counters)
     }
 
     /// The window opens: earlier settling counters are reset.
-    fn open(&mut self) {
+    pub(crate) fn open(&mut self) {
         self.is_open = true;
         for counters in &mut self.settling_counters {
             *counters = Counters::new(counters.per_spec.len());
@@ -211,76 +201,33 @@ impl TimeSlicer {
     }
 
     /// Returns the totals; errors of settling requests are counted like any other.
-    pub(crate) fn finish(mut self, targets: &mut [Target<'_>]) -> Vec<SliceTotals> {
+    pub(crate) fn finish(mut self, counters: &mut [Counters]) -> Vec<SliceTotals> {
         if self.is_settling {
-            mem::swap(&mut targets[self.target].counters, &mut self.settling_counters[self.target]);
+            self.swap_counters(counters);
         }
-        for ((target, settling_counters), totals) in
-            targets.iter_mut().zip(&self.settling_counters).zip(&mut self.totals)
+        for ((counters, settling_counters), totals) in
+            counters.iter_mut().zip(&self.settling_counters).zip(&mut self.totals)
         {
-            target.counters.errors.add(&settling_counters.errors);
+            counters.errors.add(&settling_counters.errors);
             totals.settling_requests = settling_counters.requests;
         }
         self.totals
     }
 
     /// Whether a cycle has just ended, and what follows for the window.
-    fn cycle_event(&self, targets: &[Target<'_>]) -> CycleEvent {
-        if !self.slices_begun.is_multiple_of(2 * targets.len() as u64) {
+    fn cycle_event(&self, counters: &[Counters]) -> CycleEvent {
+        if !self.slices_begun.is_multiple_of(2 * counters.len() as u64) {
             return CycleEvent::None;
         }
         if self.is_open {
             return CycleEvent::Close;
         }
-        let sent = targets
+        let sent = counters
             .iter()
             .zip(&self.settling_counters)
-            .map(|(target, settling_counters)| target.counters.sent + settling_counters.sent);
+            .map(|(counted, settling)| counted.sent + settling.sent);
         let is_warm = sent.min().is_none_or(|least| least >= self.warmup_requests);
         if is_warm { CycleEvent::Open } else { CycleEvent::None }
-    }
-}
-
-impl Worker<'_> {
-    /// Begins the first slice, if targets are loaded one at a time.
-    pub(crate) fn begin_slices(&mut self, now_ns: u64) {
-        if let Some(slicer) = &mut self.slicer {
-            slicer.begin(now_ns, &mut self.targets, None);
-        }
-    }
-
-    /// Whether the current slice is over.
-    #[inline]
-    pub(crate) fn is_slice_over(&self, now_ns: u64) -> bool {
-        self.slicer.as_ref().is_some_and(|slicer| slicer.is_over(now_ns, &self.targets))
-    }
-
-    /// Begins the next slice, and opens or closes the window between two cycles. Returns true when
-    /// the window is over.
-    pub(crate) fn next_slice(&mut self, now_ns: u64, timing: Timing) -> bool {
-        let Some(mut slicer) = self.slicer.take() else { return false };
-        let monitor = self.window_hooks.map(|window_hooks| window_hooks.monitor);
-        if slicer.is_settling {
-            slicer.end_settling(now_ns, &mut self.targets, monitor);
-            self.slicer = Some(slicer);
-            return false;
-        }
-        slicer.end(now_ns, monitor);
-        let mut is_over = false;
-        match slicer.cycle_event(&self.targets) {
-            CycleEvent::Open if now_ns >= timing.open_ns => {
-                self.open(timing);
-                slicer.open();
-            }
-            CycleEvent::Close => is_over = self.window.is_over(now_ns),
-            CycleEvent::Open | CycleEvent::None => {}
-        }
-        if !is_over {
-            slicer.begin(self.clock.now_ns(), &mut self.targets, monitor);
-        }
-        self.slicer = Some(slicer);
-        self.schedule_timers(timing);
-        is_over
     }
 }
 
@@ -304,13 +251,5 @@ mod tests {
         assert_eq!(count_of(20_000, 100_000_000), 2_000);
         assert_eq!(count_of(1_000, 5_000_000), 5);
         assert_eq!(count_of(1, 1_000_000), 1);
-    }
-
-    #[test]
-    fn requests_of_a_slice_are_evenly_spaced() {
-        let mut slice = SliceSchedule { began_ns: 7, rate_rps: 1_000, count: 3, taken: 0 };
-        let due_ns: Vec<u64> = (0..5).map(|_| slice.pop()).collect();
-        assert_eq!(due_ns, [7, 1_000_007, 2_000_007, u64::MAX, u64::MAX]);
-        assert_eq!(slice.ends_ns(), 3_000_007);
     }
 }

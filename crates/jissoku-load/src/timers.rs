@@ -1,8 +1,11 @@
 //! The timers of a worker: timeout checks, retries of failed connections, and delayed requests.
 //!
-//! Timeouts and retry delays are the same for all connections, so FIFO queues suffice for them; think times
-//! vary and need a heap. A blocking wait ends at the earliest time by its timeout or, in the closed loop, by
-//! a timer descriptor, which costs less than a timeout per wait.
+//! Timeouts and retry delays are the same for all connections, so FIFO queues suffice for them;
+//! think times vary and need a heap. A connection is checked for its timeout several times per
+//! timeout. A late response is judged by its own time (`recorder.rs`), so the counts are exact; only
+//! giving up may be late, by up to an eighth of the timeout. A blocking wait ends at the earliest
+//! time by its timeout or, in the closed loop, by a timer descriptor, which costs less than a
+//! timeout per wait.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,10 +14,13 @@ use std::io;
 use jissoku_os::epoll::{Epoll, Interest};
 use jissoku_os::timer::TimerFd;
 
-use crate::connection::compact_index;
+use crate::connection::{Connection, compact_index};
 
 /// Token of the timer descriptor.
 pub(crate) const TIMER: u64 = u64::MAX - 1;
+
+/// Checks per timeout; the counts are exact all the same.
+const CHECKS_PER_TIMEOUT: u64 = 8;
 
 /// A time, and the index of the connection it is for.
 type Entry = (u64, u32);
@@ -25,6 +31,8 @@ pub(crate) struct Timers {
     fd: TimerFd,
     /// When the descriptor expires; `u64::MAX` if it is not armed.
     armed_ns: u64,
+    /// Time between two checks of a connection.
+    check_ns: u64,
     timeout_checks: VecDeque<Entry>,
     retries: VecDeque<Entry>,
     /// Connections whose next request is delayed (think time, ramp-up).
@@ -35,12 +43,13 @@ pub(crate) struct Timers {
 
 impl Timers {
     /// No timers; the descriptor is registered with `epoll`.
-    pub(crate) fn new(epoll: &Epoll) -> io::Result<Self> {
+    pub(crate) fn new(epoll: &Epoll, timeout_ns: u64) -> io::Result<Self> {
         let fd = TimerFd::new()?;
         epoll.add(&fd, TIMER, Interest::IN | Interest::ET)?;
         Ok(Self {
             fd,
             armed_ns: u64::MAX,
+            check_ns: timeout_ns / CHECKS_PER_TIMEOUT,
             timeout_checks: VecDeque::new(),
             retries: VecDeque::new(),
             delayed: BinaryHeap::new(),
@@ -76,11 +85,20 @@ impl Timers {
         self.armed_ns = u64::MAX;
     }
 
-    /// Adds a timeout check; times must not decrease.
+    /// Schedules a timeout check for a connection, if there is none yet. Times must not decrease.
     #[inline]
-    pub(crate) fn add_timeout_check(&mut self, index: usize, at_ns: u64) {
-        self.timeout_checks.push_back((at_ns, compact_index(index)));
-        self.next_ns = self.next_ns.min(at_ns);
+    pub(crate) fn add_timeout_check(
+        &mut self,
+        connection: &mut Connection,
+        index: usize,
+        now_ns: u64,
+    ) {
+        if !connection.has_timeout_check {
+            connection.has_timeout_check = true;
+            let at_ns = now_ns + self.check_ns;
+            self.timeout_checks.push_back((at_ns, compact_index(index)));
+            self.next_ns = self.next_ns.min(at_ns);
+        }
     }
 
     /// The number of connections to be checked for a timeout.
@@ -88,9 +106,9 @@ impl Timers {
         self.timeout_checks.len()
     }
 
-    /// Removes a timeout check that is due by `by_ns`.
-    pub(crate) fn pop_timeout_check(&mut self, by_ns: u64) -> Option<usize> {
-        pop(&mut self.timeout_checks, by_ns)
+    /// Removes a timeout check that is due. Checks that are due soon are made together.
+    pub(crate) fn pop_timeout_check(&mut self, now_ns: u64) -> Option<usize> {
+        pop(&mut self.timeout_checks, now_ns + self.check_ns / CHECKS_PER_TIMEOUT)
     }
 
     /// Adds the retry of a failed connection; times must not decrease.
@@ -109,8 +127,12 @@ impl Timers {
         pop(&mut self.retries, by_ns)
     }
 
-    /// Delays the next request of a connection.
-    pub(crate) fn add_delayed(&mut self, index: usize, at_ns: u64) {
+    /// Delays the next request of a connection until `at_ns`, if it is not delayed already.
+    pub(crate) fn add_delayed(&mut self, connection: &mut Connection, index: usize, at_ns: u64) {
+        if connection.is_queued {
+            return;
+        }
+        connection.is_queued = true;
         self.delayed.push(Reverse((at_ns, compact_index(index))));
         self.next_ns = self.next_ns.min(at_ns);
     }
@@ -148,12 +170,14 @@ mod tests {
     #[test]
     fn due_timers_are_removed_in_the_order_of_their_times() {
         let epoll = Epoll::new().expect("epoll is available");
-        let mut timers = Timers::new(&epoll).expect("timerfd is available");
+        let mut timers = Timers::new(&epoll, 640).expect("timerfd is available");
+        let mut connections: Vec<Connection> = (0..5).map(|_| Connection::new(0, 0)).collect();
         timers.reschedule(u64::MAX);
-        timers.add_timeout_check(1, 50);
+        timers.add_timeout_check(&mut connections[1], 1, 0);
+        timers.add_timeout_check(&mut connections[1], 1, 0);
         timers.add_retry(2, 40);
-        timers.add_delayed(3, 60);
-        timers.add_delayed(4, 30);
+        timers.add_delayed(&mut connections[3], 3, 60);
+        timers.add_delayed(&mut connections[4], 4, 30);
         assert_eq!(timers.next_ns(), 30);
         assert_eq!((timers.pop_delayed(29), timers.pop_delayed(60)), (None, Some(4)));
         assert_eq!((timers.pop_delayed(60), timers.pop_delayed(60)), (Some(3), None));
@@ -161,7 +185,7 @@ mod tests {
         timers.reschedule(45);
         assert_eq!((timers.next_ns(), timers.pop_retry(45)), (40, Some(2)));
         timers.reschedule(u64::MAX);
-        assert_eq!((timers.next_ns(), timers.timeout_checks()), (50, 1));
-        assert_eq!((timers.pop_timeout_check(50), timers.pop_timeout_check(50)), (Some(1), None));
+        assert_eq!((timers.next_ns(), timers.timeout_checks()), (80, 1));
+        assert_eq!((timers.pop_timeout_check(69), timers.pop_timeout_check(70)), (None, Some(1)));
     }
 }

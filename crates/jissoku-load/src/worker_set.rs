@@ -12,15 +12,24 @@ use jissoku_os::epoll::{self, Epoll, Interest};
 use jissoku_os::socket::Endpoint;
 use jissoku_os::tsc::Clock;
 
+use crate::control::{Control, RunError};
 use crate::cpu_monitor::CpuMonitor;
+use crate::dispatcher::Dispatcher;
+use crate::epoll_transport::{EpollEvents, EpollTransport};
 use crate::interval::{IntervalMerger, IntervalPart, IntervalReporter};
+use crate::options::{ClockSource, Driver};
 use crate::outcome::{Outcome, merge};
-use crate::plan::{ClockSource, OnBusy, Plan};
+use crate::pace::OnBusy;
+use crate::plan::Plan;
+use crate::receive_clock::ReceiveClock;
+use crate::recorder::{Recorder, WindowHooks};
 use crate::request_cycle::WorkerIndex;
-use crate::run::{Control, RunError};
 use crate::target::Target;
-use crate::window::{Timing, WindowHooks, WorkerResult};
+use crate::transport::{Events, Transport};
+use crate::uring_transport::{UringEvents, UringTransport};
+use crate::window::Timing;
 use crate::worker::Worker;
+use crate::worker_result::WorkerResult;
 
 /// From the last worker's being ready to the common start.
 const HEAD_START_NS: u64 = 2_000_000;
@@ -64,13 +73,21 @@ impl<'scope> WorkerSet<'scope> {
             let (halted, running) = (halted.try_clone()?, running.try_clone()?);
             let report = report.clone();
             let window_hooks = (number == 0).then_some(window_hooks);
-            let config = WorkerConfig { plan, endpoints, number, window_hooks, clock };
             let reporters =
                 lengths_ns.iter().map(|&length| IntervalReporter::new(interval.clone(), length));
-            let reporters: Vec<IntervalReporter> = reporters.collect();
+            let recorder = Recorder::new(plan, window_hooks, reporters.collect());
+            let config = WorkerConfig { plan, endpoints, number, clock };
             threads.push(scope.spawn(move || {
                 let _running = running;
-                run_worker(config, reporters, &halted, (&report, &timing))
+                let channels = (&report, &timing);
+                match plan.driver {
+                    Driver::Epoll => {
+                        config.run::<EpollTransport, EpollEvents>(recorder, &halted, channels)
+                    }
+                    Driver::Uring => {
+                        config.run::<UringTransport, UringEvents>(recorder, &halted, channels)
+                    }
+                }
             }));
         }
         Ok(Self { plan, clock, ready, start_signals, threads, intervals, ended, halt })
@@ -166,28 +183,6 @@ fn report_intervals(
     }
 }
 
-/// The body of a worker thread.
-fn run_worker(
-    config: WorkerConfig<'_>,
-    reporters: Vec<IntervalReporter>,
-    halt: &UnixStream,
-    (report, timing): (&Sender<Result<(), StartError>>, &Receiver<Timing>),
-) -> io::Result<Option<WorkerResult>> {
-    let (thread, ready) = match config.prepare(halt) {
-        Ok(thread) => (Some(thread), Ok(())),
-        Err(start_error) => (None, Err(start_error)),
-    };
-    // If another worker has failed, nobody receives this.
-    let _heard = report.send(ready);
-    match (thread, timing.recv()) {
-        (Some(mut thread), Ok(timing)) => {
-            thread.reporters = reporters;
-            thread.run(timing, (config.number, config.plan.threads)).map(Some)
-        }
-        _ => Ok(None),
-    }
-}
-
 /// Why a worker could not start: a target could not be reached, or a local error (`target` is
 /// `None`).
 struct StartError {
@@ -201,27 +196,57 @@ struct WorkerConfig<'a> {
     plan: &'a Plan,
     endpoints: &'a [Endpoint],
     number: usize,
-    window_hooks: Option<WindowHooks<'a>>,
     clock: Clock,
 }
 
 impl<'a> WorkerConfig<'a> {
-    fn prepare(self, halt: &UnixStream) -> Result<Worker<'a>, StartError> {
+    /// The body of a worker thread: reports when it is ready, and runs at the given time.
+    fn run<T: Transport, E: Events<Worker<'a, T>>>(
+        self,
+        recorder: Recorder<'a>,
+        halt: &UnixStream,
+        (report, timing): (&Sender<Result<(), StartError>>, &Receiver<Timing>),
+    ) -> io::Result<Option<WorkerResult>> {
+        let (prepared, ready) = match self.prepare::<T, E>(recorder, halt) {
+            Ok(prepared) => (Some(prepared), Ok(())),
+            Err(start_error) => (None, Err(start_error)),
+        };
+        // The error is ignored: if another worker has failed, there is no receiver.
+        let _sent = report.send(ready);
+        match (prepared, timing.recv()) {
+            (Some((worker, events)), Ok(timing)) => {
+                worker.run(events, timing, (self.number, self.plan.threads)).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn prepare<T: Transport, E: Events<Worker<'a, T>>>(
+        self,
+        recorder: Recorder<'a>,
+        halt: &UnixStream,
+    ) -> Result<(Worker<'a, T>, E), StartError> {
         let here = |error| StartError { target: None, error };
         let Self { plan, number, .. } = self;
         if !plan.cores.is_empty() {
             affinity::pin(&[plan.cores[number % plan.cores.len()]]).map_err(here)?;
         }
-        let thread = Worker::new(plan, self.clock, self.targets(), self.window_hooks, halt.as_fd());
-        let mut thread = thread.map_err(here)?;
+        let clock = ReceiveClock::new(self.clock, plan.clock);
+        let dispatcher = Dispatcher::new(plan, self.targets());
+        let worker = Worker::new(plan, clock, dispatcher, recorder, halt.as_fd());
+        let mut worker = worker.map_err(here)?;
+        let events = E::new().map_err(here)?;
         let connections_max = match plan.on_busy {
             OnBusy::Open { connections_max } => connections_max.max(plan.connections),
             OnBusy::Queue | OnBusy::Drop => plan.connections,
         };
-        let ours = |connections: usize| share(connections as u64, number, plan.threads);
-        let connected = thread.open_connections(ours(plan.connections), ours(connections_max));
+        let ours = |connections: usize| {
+            let share = share(connections as u64, number, plan.threads);
+            usize::try_from(share).unwrap_or(usize::MAX)
+        };
+        let connected = worker.open_connections(ours(plan.connections), ours(connections_max));
         connected.map_err(|(target, error)| StartError { target: Some(target), error })?;
-        Ok(thread)
+        Ok((worker, events))
     }
 
     fn targets(self) -> Vec<Target<'a>> {

@@ -148,3 +148,11 @@ fn drawn_gaps_are_exponential_and_threads_add_up() {
     let together = pairs.sum::<f64>() / float(gaps.len() as u64) / variance;
     assert!(together.abs() < 0.02, "one gap says nothing about the next: {together}");
 }
+
+#[test]
+fn requests_of_a_slice_are_evenly_spaced() {
+    let mut slice = SliceSchedule { began_ns: 7, rate_rps: 1_000, count: 3, taken: 0 };
+    let due_ns: Vec<u64> = (0..5).map(|_| slice.pop()).collect();
+    assert_eq!(due_ns, [7, 1_000_007, 2_000_007, u64::MAX, u64::MAX]);
+    assert_eq!(slice.ends_ns(), 3_000_007);
+}
