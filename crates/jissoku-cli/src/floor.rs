@@ -80,7 +80,7 @@ impl Floor {
         match ended {
             Ok(()) => 0,
             Err((code, message)) => {
-                // There is nowhere to report that stderr is closed.
+                // The error is ignored: stderr may be closed.
                 let _written = writeln!(io::stderr(), "jissoku floor: {message}");
                 code
             }
@@ -165,6 +165,6 @@ fn text(result: LoadResult) -> String {
 
 fn print(text: &str) {
     let mut out = io::stdout().lock();
-    // If stdout is closed, nobody reads it.
-    let _told = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    // The error is ignored: stdout may be closed.
+    let _written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

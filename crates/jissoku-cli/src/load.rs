@@ -394,7 +394,7 @@ fn slo(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn print_error(sentence: &str, code: u8) -> u8 {
-    // There is nowhere to report that stderr is closed.
+    // The error is ignored: stderr may be closed.
     let _written = writeln!(io::stderr(), "jissoku load: {sentence}");
     code
 }

@@ -102,7 +102,7 @@ impl Oracle {
         match self.serve() {
             Ok(()) => 0,
             Err((code, message)) => {
-                // There is nowhere to report that stderr is closed.
+                // The error is ignored: stderr may be closed.
                 let _written = writeln!(io::stderr(), "jissoku oracle: {message}");
                 code
             }
@@ -238,8 +238,8 @@ fn number(text: &str) -> Result<f64, String> {
 
 fn print(text: &str) {
     let mut out = io::stdout().lock();
-    // If stdout is closed, nobody reads it.
-    let _told = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    // The error is ignored: stdout may be closed.
+    let _written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 #[cfg(test)]

@@ -90,8 +90,8 @@ impl StallMonitor {
             let sample = move || {
                 let pinned = affinity::pin(&[core]).and_then(|()| timer::set_min_timer_slack());
                 let is_pinned = pinned.is_ok();
-                // `start` waits for this.
-                let _heard = ready.send(pinned);
+                // `start` waits for this. The error is ignored: it may have failed.
+                let _sent = ready.send(pinned);
                 if is_pinned { sample_until_stopped(core, &is_over) } else { Stalls::none(core) }
             };
             stall_monitor.threads.push(thread::Builder::new().name(NAME.to_owned()).spawn(sample)?);

@@ -105,6 +105,6 @@ fn print_event(edge: WindowEvent) {
         WindowEvent::Open => "window open\n",
         WindowEvent::Close => "window close\n",
     };
-    // If stderr is closed, nobody reads it.
+    // The error is ignored: stderr may be closed.
     let _written = io::stderr().write_all(line.as_bytes());
 }

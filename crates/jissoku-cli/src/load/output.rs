@@ -60,8 +60,8 @@ pub(super) fn is_github_actions() -> bool {
 
 /// Prints a workflow command.
 pub(super) fn annotate(text: &str) {
-    // If stdout is closed, nobody reads it.
-    let _told = io::stdout().lock().write_all(text.as_bytes());
+    // The error is ignored: stdout may be closed.
+    let _written = io::stdout().lock().write_all(text.as_bytes());
 }
 
 /// Redirects the one report for stdout to a file.

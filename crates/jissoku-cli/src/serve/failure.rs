@@ -33,7 +33,8 @@ impl Failure {
         match self {
             // Help and version are not errors.
             Self::Usage(refusal) if refusal.exit_code() == 0 => {
-                let _shown = refusal.print();
+                // The error is ignored: stdout may be closed.
+                let _printed = refusal.print();
                 SUCCESS
             }
             Self::Usage(_) => {
@@ -70,6 +71,6 @@ impl fmt::Display for Failure {
 
 /// Prints a line to standard error.
 pub(super) fn print_error(sentence: &str) {
-    // If standard error is closed, the exit code still reports the failure.
-    let _told = writeln!(io::stderr(), "jissoku serve: {sentence}");
+    // The error is ignored: stderr may be closed, and the exit code reports the failure too.
+    let _written = writeln!(io::stderr(), "jissoku serve: {sentence}");
 }

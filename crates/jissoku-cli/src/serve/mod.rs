@@ -125,7 +125,7 @@ mod tests {
         check_refused(&["--contract", "--cores", "0", "--pin"]);
         check_refused(&["--contract", "--drain-window", "25h"]);
         check_refused(&["--contract", "--socket-mode", "999"]);
-        check_refused(&["--contract", "--user", "nobody-of-that-name"]);
+        check_refused(&["--contract", "--user", "no-such-user"]);
         check_refused(&["--contract", "--group", "root"]);
         check_refused(&["--contract", "--tls-cert", "/nowhere/at/all"]);
         check_refused(&["--contract", "--tls-key", "/nowhere/at/all"]);
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn a_port_in_use_is_refused() {
-        let somebody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = somebody.local_addr().expect("an address").to_string();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
         check_refused(&["--contract", "--listen", &address]);
         check_refused(&["--contract", "--workers", "2", "--listen", &address]);
         check_refused(&["--contract", "--metrics", &address]);

@@ -250,6 +250,6 @@ fn report_restart(who: &str, why: &str) {
 /// Prints a line to standard output.
 fn print_line(line: &str) {
     let mut stdout = io::stdout().lock();
-    // Standard output may be closed.
-    let _told = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    // The error is ignored: stdout may be closed.
+    let _written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }

@@ -44,8 +44,8 @@ impl SystemdEnv {
     /// Notifies the service manager, if there is one (`sd_notify(3)`).
     pub(super) fn tell(&self, lines: &str) {
         if let Some(notifier) = &self.notifier {
-            // The manager may have gone.
-            let _told = notifier.send(lines);
+            // The error is ignored: the manager may have closed its socket.
+            let _sent = notifier.send(lines);
         }
     }
 
@@ -63,8 +63,8 @@ impl SystemdEnv {
     /// Tells the predecessor that this process is ready.
     pub(super) fn notify_predecessor(&mut self) {
         if let Some(mut predecessor) = self.predecessor.take() {
-            // The predecessor may have exited.
-            let _told = predecessor.write_all(&[1]);
+            // The error is ignored: the predecessor may have exited.
+            let _written = predecessor.write_all(&[1]);
         }
     }
 }

@@ -197,7 +197,7 @@ fn a_connection_ends_after_its_planted_number_of_requests() {
     assert_eq!(count(&calls, named("sendto")), 6);
 }
 
-/// How many threads took connections, and how often somebody came in vain.
+/// How many threads took connections, and how often an accept found none.
 fn takers(arguments: &[&str]) -> (usize, usize) {
     let arguments = [&["--fixed", "Hello", "--workers", "4"], arguments].concat();
     let calls = trace(&arguments, |address| {

@@ -36,8 +36,8 @@ pub(crate) fn is_here() -> bool {
     let is_here =
         Command::new("strace").arg("-V").output().is_ok_and(|found| found.status.success());
     if !is_here {
-        // Whoever closed standard error does not want to know.
-        let _told = writeln!(std::io::stderr(), "skipped: there is no strace");
+        // The error is ignored: stderr may be closed.
+        let _written = writeln!(std::io::stderr(), "skipped: there is no strace");
     }
     is_here
 }

@@ -40,7 +40,7 @@ fn every_round_contains_each_target_once_in_random_order() {
             let mut places: Vec<usize> = (0..targets)
                 .map(|target| ConstantSchedule { target, targets, ..ONE }.place(round))
                 .collect();
-            firsts[places.iter().position(|&place| place == 0).expect("somebody is first")] += 1;
+            firsts[places.iter().position(|&place| place == 0).expect("one is first")] += 1;
             places.sort_unstable();
             assert_eq!(places, (0..targets).collect::<Vec<_>>());
         }

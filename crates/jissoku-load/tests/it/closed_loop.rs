@@ -51,7 +51,7 @@ fn every_clock_counts_the_same_answers() {
 }
 
 #[test]
-fn whoever_thinks_asks_less_often() {
+fn think_time_lowers_the_rate() {
     for think in [
         Think::Constant { think_ns: 20 * MILLISECOND_NS },
         Think::Exponential { mean_ns: 20 * MILLISECOND_NS },

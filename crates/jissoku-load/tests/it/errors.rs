@@ -118,9 +118,9 @@ fn a_refused_connection_is_an_error_that_names_the_url() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
     drop(listener);
-    for url in [url, "unix:/nobody/here.sock:/".to_owned()] {
+    for url in [url, "unix:/nowhere/at.sock:/".to_owned()] {
         let failure =
-            try_to_measure(&plan(std::slice::from_ref(&url), 1)).expect_err("nobody is there");
+            try_to_measure(&plan(std::slice::from_ref(&url), 1)).expect_err("no server listens");
         assert!(failure.to_string().contains(&url), "{failure}");
         assert!(matches!(failure, RunError::Unreachable { .. }));
     }

@@ -73,10 +73,10 @@ impl Server {
         let door = Door::Tcp(listener.local_addr().expect("it is bound"));
         let (come, peers) = channel();
         let mut server = Self::start(door, script, move || {
-            let (stream, peer) = listener.accept().expect("somebody comes");
+            let (stream, peer) = listener.accept().expect("a client connects");
             stream.set_nodelay(true).expect("TCP can do that");
-            // The test may have ended.
-            let _heard = come.send(peer.ip());
+            // The error is ignored: the test may have ended.
+            let _sent = come.send(peer.ip());
             stream
         });
         server.peers = Some(peers);
@@ -91,7 +91,7 @@ impl Server {
         let door = Door::Secure(listener.local_addr().expect("it is bound"));
         let config = Arc::clone(config);
         Self::start(door, script, move || {
-            let (stream, _) = listener.accept().expect("somebody comes");
+            let (stream, _) = listener.accept().expect("a client connects");
             stream.set_nodelay(true).expect("TCP can do that");
             let tls = ServerConnection::new(Arc::clone(&config)).expect("it can be set up");
             StreamOwned::new(tls, stream)
@@ -104,7 +104,7 @@ impl Server {
     ) -> Self {
         let listener = UnixListener::bind(path).expect("the path is free");
         let door = Door::Unix(path.to_owned());
-        Self::start(door, script, move || listener.accept().expect("somebody comes").0)
+        Self::start(door, script, move || listener.accept().expect("a client connects").0)
     }
 
     fn start<S: Read + Write + Send + 'static>(
@@ -235,8 +235,8 @@ fn hear(wire: &[u8], (connection, note): &(usize, Sender<Heard>)) -> String {
     let request_target = text.split(' ').nth(1).unwrap_or_default().to_owned();
     let end = String::from_utf8_lossy(&wire[wire.len() - 6..]).into_owned();
     let heard = Heard { connection: *connection, request_target: request_target.clone(), end };
-    // The test may have ended.
-    let _heard = note.send(heard);
+    // The error is ignored: the test may have ended.
+    let _sent = note.send(heard);
     request_target
 }
 

@@ -56,8 +56,9 @@ pub(crate) fn target(url: &str, request: &Request) -> TargetPlan {
 /// The driver under test, if this kernel supports it.
 fn driver() -> Driver {
     if crate::DRIVER == Driver::Uring && !jissoku_os::uring::is_available() {
-        let skipped = "skipped: this kernel gives us no io_uring; epoll is tested again";
-        let _told = writeln!(std::io::stderr(), "{skipped}");
+        let skipped = "skipped: this kernel has no io_uring; epoll is tested again";
+        // The error is ignored: stderr may be closed.
+        let _written = writeln!(std::io::stderr(), "{skipped}");
         return Driver::Epoll;
     }
     crate::DRIVER

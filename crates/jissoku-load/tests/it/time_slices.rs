@@ -45,7 +45,7 @@ fn slices_are_in_palindromic_order() {
     let named = |name: char| {
         let note = note.clone();
         Server::new(move |_| {
-            note.send(name).expect("somebody listens");
+            note.send(name).expect("a peer listens");
             Act::Say(HELLO.to_owned())
         })
     };

@@ -66,7 +66,7 @@ fn an_interrupt_keeps_what_was_counted() {
     let (interrupt, bell) = UnixStream::pair().expect("a pair can be had");
     let server = Server::new(move |place| {
         if place.overall == 500 {
-            (&bell).write_all(b"!").expect("somebody listens");
+            (&bell).write_all(b"!").expect("a peer listens");
         }
         Act::Say(HELLO.to_owned())
     });
