@@ -46,6 +46,7 @@ ONLY_IN = {
     "pyo3": "jissoku-python",
     "io-uring": "jissoku-os",
     "libc": "jissoku-os",
+    "nix": "jissoku-os",
     "rustix": "jissoku-os",
     "signal-hook": "jissoku-os",
 }
