@@ -2,11 +2,13 @@
 
 mod arrival;
 mod connect;
+mod judge;
 pub(crate) mod measure;
 mod output;
 mod output_options;
 mod plan;
 mod progress;
+mod runs;
 mod search;
 mod self_test;
 mod series;
@@ -26,7 +28,7 @@ use jissoku_load::{Address, Slo, Think};
 use crate::units;
 use arrival::ArrivalChoice;
 use connect::ConnectArgs;
-use measure::ProgressOptions;
+use judge::Criteria;
 use output::Output;
 use output_options::OutputOptions;
 use search::Search;
@@ -253,63 +255,44 @@ enum VerifyChoice {
 }
 
 impl Load {
-    pub(crate) fn run(mut self) -> u8 {
+    pub(crate) fn run(self) -> u8 {
         if self.urls.is_empty() {
             return self_test::run_alone(self);
         }
-        let (search, tests_itself) = (self.search(), self.self_test);
+        self.run_plans().unwrap_or_else(|code| code)
+    }
+
+    /// Runs what is asked for. In `Ok` and `Err` is the process exit code; the error is already on
+    /// stderr.
+    fn run_plans(mut self) -> Result<u8, u8> {
+        let (search, tests_itself, is_json) = (self.search(), self.self_test, self.json);
         let prepared = self.series.points(&self.connections).and_then(|points| {
             let output_options = self.output_options(!points.is_empty())?;
             Ok((points, output_options, self.plan()?))
         });
-        let (points, mut output_options, plan) = match prepared {
-            Ok(prepared) => prepared,
-            Err(refusal) => return print_error(&refusal, 2),
-        };
-        let signals = match measure::catch_signals() {
-            Ok(signals) => signals,
-            Err(code) => return code,
-        };
+        let (points, mut output_options, plan) =
+            prepared.map_err(|refusal| print_error(&refusal, 2))?;
+        let signals = measure::catch_signals()?;
         if let Some(search) = search {
-            return search.run(plan, &signals);
+            return runs::run_search(search, plan, is_json, &signals);
         }
-        let self_test = tests_itself.then(|| self_test::run(&plan, &signals)).transpose();
-        let self_test = match self_test {
-            Ok(self_test) => self_test,
-            Err(code) => return code,
-        };
-        output_options.self_test = self_test;
-        if !points.is_empty() {
-            return series::run(&points, plan, &output_options, &signals);
+        output_options.self_test =
+            tests_itself.then(|| self_test::run(&plan, &signals)).transpose()?;
+        if points.is_empty() {
+            runs::run_once(&plan, &output_options, &signals)
+        } else {
+            runs::run_series(&points, plan, &output_options, &signals)
         }
-        let progress_options = ProgressOptions {
-            events: output_options.events,
-            rows: output_options.timeseries.as_ref().map(|rows| (rows.length_ns, rows.layout)),
-            log: output_options.hlog.is_some(),
-        };
-        let mut measurement = match measure::run_plan(&plan, &signals, progress_options) {
-            Ok(measurement) => measurement,
-            Err(code) => return code,
-        };
-        output_options.add_self_test(&mut measurement.report);
-        if let Err(refusal) = output_options.write(&measurement) {
-            return print_error(&format!("cannot write the report: {refusal}"), 1);
-        }
-        if measurement.outcome.interrupted {
-            return 130;
-        }
-        output_options.exit_code(&measurement.report)
     }
 
-    /// The options of --search; the plan is set up for its first step.
+    /// The search that is asked for; the plan is set up for its first step.
     fn search(&mut self) -> Option<Search> {
         let text = self.search.take()?;
         let slo = text.parse().ok()?;
         let first_rps = self.rate.map(|(from_rps, _)| from_rps);
         self.rate.get_or_insert((1, 1));
         self.duration.get_or_insert(SEARCH_STEP_NS);
-        let step_percent = self.step.unwrap_or(search::STEP_PERCENT);
-        Some(Search { slo, text, first_rps, step_percent, json: self.json })
+        Some(Search::new(slo, text, first_rps, self.step))
     }
 
     /// Whether an option is given that needs a URL.
@@ -347,8 +330,7 @@ impl Load {
             full_percentiles: self.latency,
             hlog: self.hlog.take(),
             events: self.events,
-            strict: self.strict,
-            slo: self.slo.take(),
+            criteria: Criteria { strict: self.strict, slo: self.slo.take() },
             self_test: None,
             hdr: self.hdr.take(),
             raw_log: self.raw_log.clone(),

@@ -1,7 +1,8 @@
 //! The load generator: sends requests, verifies every response, and measures times.
 //!
-//! It shares no protocol code with the server, reads no configuration, and prints nothing: a
-//! [`Plan`] goes in, an [`Outcome`] comes out, and [`report`] renders it.
+//! It shares no protocol code with the server, reads no configuration, and prints nothing. [`run`]
+//! measures: a [`Plan`] goes in, an [`Outcome`] comes out. [`run_checks`] and [`Slo`] judge it, and
+//! [`report`] renders both.
 
 mod address;
 mod chunked;
@@ -75,7 +76,7 @@ pub use request_log::{RequestOutcome, RequestRecord};
 pub use request_spec::RequestSpec;
 pub use request_template::{RequestSpecError, RequestTemplate};
 pub use run::run;
-pub use self_check::SelfCheck;
+pub use self_check::{SelfCheck, run_checks};
 pub use slo::{Slo, SloError, SloResult};
 pub use time_slices::SliceTotals;
 pub use tls::{SessionReuse, Tls, TlsError, Trust};

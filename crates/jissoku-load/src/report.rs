@@ -26,7 +26,7 @@ use crate::outcome::{Outcome, TargetOutcome};
 use crate::pace::{Arrival, Pace};
 use crate::percentiles::{Percentile, percentiles};
 use crate::plan::{Plan, TargetPlan};
-use crate::self_check::{SelfCheck, run_checks};
+use crate::self_check::SelfCheck;
 use crate::trace::Trace;
 
 /// Name and version of the JSON schema.
@@ -171,9 +171,9 @@ pub struct TargetReport {
 }
 
 impl Report {
-    /// Summarises an outcome.
+    /// Summarises an outcome and its self-checks.
     #[must_use]
-    pub fn new(plan: &Plan, outcome: &Outcome) -> Self {
+    pub fn new(plan: &Plan, outcome: &Outcome, checks: Vec<SelfCheck>) -> Self {
         let mut all = Counters::default();
         for target in &outcome.targets {
             all.add(&target.counters);
@@ -218,7 +218,7 @@ impl Report {
                 Idle::Hybrid => "hybrid",
             },
             interrupted: outcome.interrupted,
-            checks: run_checks(plan, outcome),
+            checks,
             self_test: None,
             targets: targets.collect(),
         }

@@ -50,8 +50,9 @@ pub struct SelfCheck {
     pub passed: Option<bool>,
 }
 
-/// Runs all checks.
-pub(crate) fn run_checks(plan: &Plan, outcome: &Outcome) -> Vec<SelfCheck> {
+/// Runs all self-checks.
+#[must_use]
+pub fn run_checks(plan: &Plan, outcome: &Outcome) -> Vec<SelfCheck> {
     let all = |name, value, bound| SelfCheck::at_most(name, None, value, bound);
     let busiest = outcome.threads.iter().map(|thread| ratio(thread.cpu_ns, thread.duration_ns));
     let mut busy = all("own_cpu", busiest.fold(0.0, f64::max), BUSY_MAX);

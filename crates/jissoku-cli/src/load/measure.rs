@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use jissoku_load::report::Report;
 use jissoku_load::report::timeseries::Layout;
 use jissoku_load::{
-    Control, Interval, IntervalObserver, OnBusy, Outcome, Plan, RunError, WindowEvent,
+    Control, Interval, IntervalObserver, OnBusy, Outcome, Plan, RunError, WindowEvent, run_checks,
 };
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::{clock, descriptors};
@@ -69,7 +69,10 @@ pub(crate) fn run_plan(
     let opened_ns = opened.get().copied().unwrap_or_default();
     let (rows, log) = progress.finish(outcome.as_ref().ok(), opened_ns);
     match outcome {
-        Ok(outcome) => Ok(Measurement { report: Report::new(plan, &outcome), outcome, rows, log }),
+        Ok(outcome) => {
+            let report = Report::new(plan, &outcome, run_checks(plan, &outcome));
+            Ok(Measurement { report, outcome, rows, log })
+        }
         Err(failure @ RunError::NoSuchProcess { .. }) => Err(print_error(&failure.to_string(), 2)),
         Err(failure) => Err(print_error(&failure.to_string(), 1)),
     }

@@ -1,10 +1,10 @@
-//! What to do with the results: outputs, objective, and exit code.
+//! What to do with the results: outputs, and what they are judged by.
 
 use std::path::PathBuf;
 
 use jissoku_load::report::{Format, Report, SelfTest, annotations, hgrm};
-use jissoku_load::{Slo, SloResult};
 
+use super::judge::{Criteria, VIOLATED};
 use super::measure::Measurement;
 use super::output::{self, Output};
 use super::timeseries::Intervals;
@@ -18,8 +18,7 @@ pub(super) struct OutputOptions {
     pub(super) full_percentiles: bool,
     pub(super) hlog: Option<PathBuf>,
     pub(super) events: bool,
-    pub(super) strict: bool,
-    pub(super) slo: Option<Slo>,
+    pub(super) criteria: Criteria,
     /// The result of the self-test, to be added to the report.
     pub(super) self_test: Option<SelfTest>,
     pub(super) hdr: Option<PathBuf>,
@@ -75,27 +74,16 @@ impl OutputOptions {
         is_asked && output::is_github_actions()
     }
 
-    /// The exit code for a report.
-    pub(super) fn exit_code(&self, report: &Report) -> u8 {
+    /// Judges a report, prints why it is not accepted, and returns the exit code.
+    pub(super) fn judge(&self, report: &Report) -> u8 {
+        let verdict = self.criteria.judge(report);
         if self.annotates_github() {
             output::annotate(&annotations(report));
         }
-        if let Some(sentence) = report.nothing_measured() {
-            return print_error(&sentence, 1);
+        let Some(message) = verdict.message else { return verdict.exit_code };
+        if self.annotates_github() && verdict.exit_code == VIOLATED {
+            output::annotate(&format!("::error title=jissoku load::{message}\n"));
         }
-        if self.strict && report.has_failed_check() {
-            return print_error("a self-check failed: the metrics are not to be trusted", 4);
-        }
-        let verdict = self.slo.as_ref().map(|slo| slo.evaluate(&report.targets));
-        match verdict {
-            None | Some(SloResult::Met) => 0,
-            Some(SloResult::Violated(sentence)) => {
-                if self.annotates_github() {
-                    output::annotate(&format!("::error title=jissoku load::{sentence}\n"));
-                }
-                print_error(&sentence, 3)
-            }
-            Some(SloResult::Undecided(sentence)) => print_error(&sentence, 4),
-        }
+        print_error(&message, verdict.exit_code)
     }
 }

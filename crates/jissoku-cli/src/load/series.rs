@@ -1,18 +1,14 @@
 //! Several measurements of one plan: repetitions, numbers of connections, rates.
 //!
-//! Each has new connections and another seed. The server is not restarted, so its state carries
+//! Each has new connections and another seed (`runs.rs`). The server is not restarted, so its state carries
 //! over; `jissoku compare` restarts it.
 
 use std::fmt::Write as _;
 
 use jissoku_load::report::{Format, Report};
 use jissoku_load::{Pace, Plan};
-use jissoku_os::signal::Signals;
 use serde_json::json;
 
-use super::measure::{Measurement, ProgressOptions, run_plan};
-use super::output_options::OutputOptions;
-use crate::load::print_error;
 use crate::units;
 
 /// Limit of the number of measurements.
@@ -71,7 +67,8 @@ impl SeriesArgs {
 }
 
 impl Point {
-    fn set(self, plan: &mut Plan) {
+    /// Sets what this measurement changes in the plan.
+    pub(super) fn set(self, plan: &mut Plan) {
         plan.connections = self.connections;
         if let Some(rate_rps) = self.rate_rps {
             plan.pace = Pace::Constant { rate_rps };
@@ -79,68 +76,30 @@ impl Point {
     }
 }
 
-/// Runs all measurements, writes the results, and returns the most severe exit code.
-pub(super) fn run(
-    points: &[Point],
-    mut plan: Plan,
-    output_options: &OutputOptions,
-    signals: &Signals,
-) -> u8 {
-    let first_seed = plan.seed;
-    let mut measurements = Vec::new();
-    let mut code = 0;
-    for point in points {
-        point.set(&mut plan);
-        if let Err(bad) = plan.check() {
-            return print_error(&bad.to_string(), 2);
-        }
-    }
-    for (number, point) in (0..).zip(points) {
-        point.set(&mut plan);
-        plan.seed = first_seed.wrapping_add(number);
-        let mut measurement = match run_plan(&plan, signals, ProgressOptions::default()) {
-            Ok(measurement) => measurement,
-            Err(code) => return code,
-        };
-        if measurement.outcome.interrupted {
-            return 130;
-        }
-        output_options.add_self_test(&mut measurement.report);
-        code = worse(code, output_options.exit_code(&measurement.report));
-        measurements.push((*point, measurement));
-    }
-    match output_options.write_all(|format| text(format, &measurements)) {
-        Ok(()) => code,
-        Err(refusal) => print_error(&format!("cannot write the report: {refusal}"), 1),
-    }
-}
-
-/// A violation is more severe than an undecided result.
-fn worse(one: u8, other: u8) -> u8 {
-    let severity = |code: u8| [0, 4, 3, 1, 2].iter().position(|&known| known == code);
-    if severity(other) > severity(one) { other } else { one }
-}
-
-fn text(format: Format, measurements: &[(Point, Measurement)]) -> Result<String, String> {
+/// The results as a report in a format.
+///
+/// # Errors
+/// The format has no form for several measurements.
+pub(super) fn text(format: Format, results: &[(Point, Report)]) -> Result<String, String> {
     match format {
-        Format::Human => Ok(table(measurements)),
+        Format::Human => Ok(table(results)),
         Format::Quiet => Ok(String::new()),
         Format::Json => {
-            let point = |(point, measurement): &(Point, Measurement)| {
+            let point = |(point, report): &(Point, Report)| {
                 json!({
                     "connections": point.connections,
                     "rate_rps": point.rate_rps,
                     "repetition": point.repetition,
-                    "report": measurement.report,
+                    "report": report,
                 })
             };
-            let points: Vec<_> = measurements.iter().map(point).collect();
+            let points: Vec<_> = results.iter().map(point).collect();
             Ok(format!("{}\n", json!({"schema": "jissoku.series/1", "points": points})))
         }
         Format::Benchstat => {
             let mut out = String::new();
-            for (_, measurement) in measurements {
-                let page = measurement.report.write_as(format).map_err(|bad| bad.to_string())?;
+            for (_, report) in results {
+                let page = report.write_as(format).map_err(|bad| bad.to_string())?;
                 let units = |line: &&str| out.is_empty() || line.starts_with("Benchmark");
                 let lines: Vec<String> =
                     page.lines().filter(units).map(|line| format!("{line}\n")).collect();
@@ -154,13 +113,13 @@ fn text(format: Format, measurements: &[(Point, Measurement)]) -> Result<String,
     }
 }
 
-fn table(measurements: &[(Point, Measurement)]) -> String {
+fn table(results: &[(Point, Report)]) -> String {
     let mut out = format!(
         "{:>5} {:>11} {:>11} {:>12} {:>11} {:>11} {:>11} {:>9}\n",
         "run", "connections", "offered/s", "answered/s", "p50 ms", "p99 ms", "p99.9 ms", "errors"
     );
-    for (point, measurement) in measurements {
-        for target in &measurement.report.targets {
+    for (point, report) in results {
+        for target in &report.targets {
             let offered =
                 target.rate_rps_offered.map_or("-".to_owned(), |rate| format!("{rate:.0}"));
             let cell = |name: &str| {
@@ -179,7 +138,7 @@ fn table(measurements: &[(Point, Measurement)]) -> String {
                 point.repetition,
                 point.connections,
                 target.rate_rps,
-                doubt(&measurement.report),
+                doubt(report),
             );
         }
     }
@@ -241,10 +200,5 @@ mod tests {
         assert_eq!((seen.len(), seen[4].0), (8, 2));
         assert!(SeriesArgs { repeat: 0, sweep: None }.points(&[1]).is_err());
         assert!(SeriesArgs { repeat: u64::MAX, sweep: None }.points(&[1, 2]).is_err());
-    }
-
-    #[test]
-    fn the_most_severe_code_is_returned() {
-        assert_eq!((worse(0, 4), worse(3, 4), worse(4, 3), worse(3, 0)), (4, 3, 3, 3));
     }
 }

@@ -4,12 +4,12 @@ use jissoku_load::report::{Report, TargetReport};
 use jissoku_load::{Pace, Percentile, Plan, Slo, SloResult, StopCondition, Support};
 
 use crate::scripted::{Act, HELLO, Server};
-use crate::{measure, plan};
+use crate::{measure, plan, summarise};
 
 const MILLISECOND_NS: u64 = 1_000_000;
 
 fn report(plan: &Plan) -> Report {
-    Report::new(plan, &measure(plan))
+    summarise(plan, &measure(plan))
 }
 
 fn check(report: &Report, name: &str) -> Option<bool> {

@@ -15,6 +15,6 @@ mod tls;
 mod windows;
 
 use jissoku_load::Driver;
-pub(crate) use setting::{measure, plan, target, try_to_measure};
+pub(crate) use setting::{measure, plan, summarise, target, try_to_measure};
 
 const DRIVER: Driver = Driver::Epoll;

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
+use jissoku_load::report::Report;
 use jissoku_load::{
     Arrival, ClockSource, Control, Driver, Expected, Idle, OnBusy, Outcome, Pace, Plan, Request,
-    RequestSpec, Reuse, RunError, StopCondition, TargetPlan, Think, Verify, run,
+    RequestSpec, Reuse, RunError, StopCondition, TargetPlan, Think, Verify, run, run_checks,
 };
 use jissoku_os::socket::SocketOptions;
 
@@ -70,6 +71,10 @@ pub(crate) fn hello() -> Expected {
 
 pub(crate) fn measure(plan: &Plan) -> Outcome {
     try_to_measure(plan).expect("it can be measured")
+}
+
+pub(crate) fn summarise(plan: &Plan, outcome: &Outcome) -> Report {
+    Report::new(plan, outcome, run_checks(plan, outcome))
 }
 
 pub(crate) fn try_to_measure(plan: &Plan) -> Result<Outcome, RunError> {

@@ -6,11 +6,10 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use jissoku_load::report::Report;
 use jissoku_load::{Control, Interval, IntervalObserver, Pace, StopCondition, WindowEvent, run};
 
 use crate::scripted::{Act, HELLO, Server};
-use crate::{measure, plan};
+use crate::{measure, plan, summarise};
 
 const MILLISECOND_NS: u64 = 1_000_000;
 
@@ -88,7 +87,7 @@ fn an_interrupt_keeps_what_was_counted() {
 fn the_report_holds_what_was_counted() {
     let server = polite();
     let plan = plan(&[server.url(), server.url()], 50);
-    let report = Report::new(&plan, &measure(&plan));
+    let report = summarise(&plan, &measure(&plan));
     let json = serde_json::to_value(&report).expect("it can be written");
     assert_eq!(json["schema"], "jissoku.load/2");
     assert_eq!(json["requests"], 100);
