@@ -1,9 +1,12 @@
-//! Writes into the extension from what it was built, so that every record can say so.
+//! Writes into the extension from what it was built, so that every record can say so, and gathers
+//! the sources that a wheel brings along for the target `parsers`.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs, io};
 
-fn main() {
-    let profile = std::env::var_os("PROFILE").unwrap_or_default();
+fn main() -> io::Result<()> {
+    let profile = env::var_os("PROFILE").unwrap_or_default();
     let revision =
         git(&["rev-parse", "--short=10", "HEAD"]).unwrap_or_else(|| "no revision".into());
     let dirty =
@@ -14,6 +17,23 @@ fn main() {
     println!("cargo::rerun-if-changed=../../.git/HEAD");
     println!("cargo::rerun-if-changed=../../.git/index");
     println!("cargo::rerun-if-changed=../");
+    // `include` in pyproject.toml puts them where `parsers/gather.py` looks for them.
+    let parsers = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("parsers");
+    copy_sources(Path::new("../jissoku-http/src"), &parsers.join("http/src"))?;
+    copy_sources(Path::new("../jissoku-load/shapes"), &parsers.join("shapes"))
+}
+
+fn copy_sources(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            copy_sources(&entry.path(), &to.join(entry.file_name()))?;
+        } else {
+            fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
 }
 
 fn git(arguments: &[&str]) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Writes the cases of `conformance/cases` as seeds, one file each, below `corpus/`.
+//! Writes the cases of `python/jissoku/conformance/cases` as seeds, one file each, below `corpus/`.
 
 use std::path::Path;
 use std::{fs, io};
@@ -24,7 +24,7 @@ fn main() -> io::Result<()> {
     for (number, answer) in ANSWERS.iter().enumerate() {
         fs::write(here.join(format!("corpus/answer/{number}")), [&b"."[..], answer].concat())?;
     }
-    for entry in fs::read_dir(here.join("../conformance/cases"))? {
+    for entry in fs::read_dir(here.join("../python/jissoku/conformance/cases"))? {
         let file: Table = fs::read_to_string(entry?.path())?.parse().map_err(io::Error::other)?;
         let at = file.get("at").and_then(Value::as_str);
         for case in file.get("case").and_then(Value::as_array).into_iter().flatten() {

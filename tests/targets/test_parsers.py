@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,18 +26,19 @@ REQUESTS = (
 )
 
 
-def linked(folder: Path) -> set[str]:
+def files_of(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_sources_of_our_own_parser_are_all_linked() -> None:
-    sources = {name for name in linked(ROOT / "crates/jissoku-http/src") if "tests.rs" not in name}
-    assert linked(APP / "http/src") == sources
-
-
-def test_the_shapes_are_those_of_the_load_generator() -> None:
-    shapes = ROOT / "crates/jissoku-load/shapes"
-    assert linked(APP / "shapes") == {path.name for path in shapes.glob("*.http")}
+def test_what_it_is_built_from_is_gathered_in_one_folder(tmp_path: Path) -> None:
+    (tmp_path / "vendor").mkdir()  # So that nothing is fetched.
+    command = [sys.executable, str(APP / "gather.py"), str(tmp_path)]
+    for _ in range(2):
+        subprocess.run(command, check=True)
+    crates = ROOT / "crates"
+    assert files_of(tmp_path / "http/src") == files_of(crates / "jissoku-http/src")
+    assert files_of(tmp_path / "shapes") == files_of(crates / "jissoku-load/shapes")
+    assert (tmp_path / "Cargo.lock").read_bytes() == (APP / "Cargo.lock").read_bytes()
 
 
 def test_the_versions_it_names_are_those_it_is_built_with() -> None:
@@ -90,10 +92,11 @@ def test_they_agree_however_the_bytes_are_split(
     prepared: PreparedTarget, place: BuildPaths
 ) -> None:
     cache, cargo = place.cache / "parsers", find_program("cargo")
+    manifest = str(cache / "app/Cargo.toml")
     done = subprocess.run(
-        [str(cargo), "test", "--locked", "--quiet", "--manifest-path", str(APP / "Cargo.toml"),
+        [str(cargo), "test", "--locked", "--quiet", "--manifest-path", manifest,
          "--target-dir", str(cache / "target")],
-        env=os.environ | {"PARSERS_SOURCES": str(cache / "sources")},
+        env=os.environ | {"PARSERS_SOURCES": str(cache / "app/vendor")},
         capture_output=True, text=True, check=False, timeout=280,
     )  # fmt: skip
     assert prepared.version
@@ -109,6 +112,8 @@ def test_the_bench_prints_every_figure_that_the_experiment_speaks_of(
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     printed = re.findall(r"^([a-z0-9_]+) [0-9.]+$", done.stdout, re.MULTILINE)
     assert len(printed) == len(set(printed)) == 2 * 8 * len(PARSERS)
-    asked = re.findall(r"benchmark\.(\w+)", (ROOT / "experiments/parsers.toml").read_text())
+    asked = re.findall(
+        r"benchmark\.(\w+)", (ROOT / "python/jissoku/experiments/parsers.toml").read_text()
+    )
     assert asked
     assert set(asked) <= set(printed)

@@ -1,6 +1,6 @@
 """Protocol cases as data: what is sent, and what a server has to make of it.
 
-The format is described in `conformance/README.md`; the parser's own tests in Rust read the same
+The format is described in `README.md` beside this file; the parser's tests in Rust read the same
 files.
 """
 

@@ -13,7 +13,7 @@ from jissoku.stats.inequality import GrammarError, Quantity, parse, quantity
 from jissoku.targets import toml_file
 from jissoku.targets.toml_file import Keys
 
-BUILTIN_EXPERIMENTS = Path(__file__).parent / "experiments"
+BUILTIN_EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
 # No verdict rests on fewer (`jissoku.stats.verdict`).
 ROUNDS_MIN = 6

@@ -1,1 +1,0 @@
-../../../../../../../crates/jissoku-http/src/date.rs

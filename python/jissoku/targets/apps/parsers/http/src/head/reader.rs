@@ -1,1 +1,0 @@
-../../../../../../../../crates/jissoku-http/src/head/reader.rs
