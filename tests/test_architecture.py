@@ -61,7 +61,6 @@ UNSAFE_MAY_LIVE_IN = (
 LINES_MAX = 400
 
 STAGES = {
-    "calibrate",
     "conformance",
     "design",
     "explain",

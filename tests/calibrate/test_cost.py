@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from jissoku.calibrate import read_tools
-from jissoku.calibrate.cost import (
+from jissoku.cli import exit_codes
+from jissoku.cli.cost import calls_table, code, sentence, table
+from jissoku.model.request_cost import (
     CostRecord,
     LoadPoint,
     SyscallCounts,
     ToolMeasurement,
     ToolPair,
-    read_cells,
 )
-from jissoku.calibrate.oracle_stats import ENTRY, Entries
-from jissoku.calibrate.paired_runs import invalid_reason
-from jissoku.calibrate.share import Share, Window, share
-from jissoku.cli import exit_codes
-from jissoku.cli.cost import calls_table, code, sentence, table
-from jissoku.pipeline.cost import cost_result, overall
+from jissoku.observe.tool_catalogue import read_tools
+from jissoku.pipeline.check_files import read_cells
+from jissoku.pipeline.paired_runs import invalid_reason
+from jissoku.stats.oracle_stats import ENTRY, Entries
+from jissoku.stats.request_cost import cost_result, overall
+from jissoku.stats.window_share import Share, Window, share
 from jissoku.system.cpu_time import CpuTime, cpu_time
 
 TOOLS = read_tools()

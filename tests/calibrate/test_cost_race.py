@@ -5,9 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from jissoku.calibrate import find_tool, read_tools
-from jissoku.calibrate.cost import CostRecord, SyscallCounts, ToolPair, read_cells
 from jissoku.errors import InputError
+from jissoku.model.request_cost import CostRecord, SyscallCounts, ToolPair
+from jissoku.observe.tool_catalogue import find_tool, read_tools
+from jissoku.pipeline.check_files import read_cells
 from jissoku.pipeline.cost import CostPlan, measure
 from jissoku.system import cores
 from jissoku.targets.build_paths import default_cache

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.calibrate import CalibrationCheck, Tool, read_checks, read_tools
-from jissoku.calibrate.check import select_checks
 from jissoku.errors import InputError
+from jissoku.model.calibration import CalibrationCheck
+from jissoku.model.load_tool import Tool
+from jissoku.observe.tool_catalogue import read_tools
+from jissoku.pipeline.check_files import read_checks, select_checks
 
 CHECKS = read_checks()
 TOOLS = read_tools()

@@ -2,8 +2,9 @@ from typing import Any
 
 import pytest
 
-from jissoku.calibrate.disturbance import external_cause
-from jissoku.calibrate.run import ScenarioResult, scrub
+from jissoku.model.calibration import ScenarioResult
+from jissoku.observe.running_tool import scrub
+from jissoku.stats.external_cause import external_cause
 
 MS = 1_000_000
 

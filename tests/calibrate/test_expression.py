@@ -1,7 +1,7 @@
 import pytest
 
-from jissoku.calibrate.expression import UnreportedValue, value
 from jissoku.errors import InputError
+from jissoku.stats.expression import UnreportedValue, value
 
 NAMES = {"tool.rate": 100.0, "tool.mean_ns": 10e6, "asked.connections": 1.0, "zero": 0.0}
 

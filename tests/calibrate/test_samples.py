@@ -1,18 +1,16 @@
 import itertools
 import random
-from pathlib import Path
 
-from jissoku.calibrate.check import CalibrationCheck, Scenario
-from jissoku.calibrate.samples import Samples, sample_values
+from jissoku.model.calibration import CalibrationCheck, Scenario
+from jissoku.model.load_tool import Samples
+from jissoku.stats.request_log import sample_values
 
 WANTED = Samples(file="raw.csv", start="due_ns", end="done_ns", where={"kind": "ok"})
 
 
-def test_percentiles_are_those_of_the_sorted_samples(tmp_path: Path) -> None:
+def test_percentiles_are_those_of_the_sorted_samples() -> None:
     lines = [f"{place},{place * 2},ok" for place in range(1000, 0, -1)]
-    text = "\n".join(["due_ns,done_ns,kind", *lines, "0,999999,timeout"])
-    (tmp_path / "raw.csv").write_text(text)
-    found = sample_values(WANTED, tmp_path)
+    found = sample_values(WANTED, ["due_ns,done_ns,kind", *lines, "0,999999,timeout"])
     assert found["raw_count"] == 1000
     assert found["raw_sum_ns"] == 500_500
     assert (found["raw_min_ns"], found["raw_max_ns"]) == (1, 1000)
@@ -20,25 +18,22 @@ def test_percentiles_are_those_of_the_sorted_samples(tmp_path: Path) -> None:
     assert found["raw_p9999_ns"] == 1000
 
 
-def test_due_times_are_held_against_an_exponential_distribution(tmp_path: Path) -> None:
+def test_due_times_are_held_against_an_exponential_distribution() -> None:
     rng = random.Random(1)
     even = [place * 1000 for place in range(1000)]
     drawn = list(itertools.accumulate(round(rng.expovariate(1e-3)) for _ in range(1000)))
     wanted = Samples(file="raw.csv", start="due_ns", end="done_ns", due="due_ns")
     found = []
     for due in (even, drawn):
-        lines = "\n".join(f"{at},{at + 1}" for at in due)
-        (tmp_path / "raw.csv").write_text(f"due_ns,done_ns\n{lines}\n")
-        found.append(sample_values(wanted, tmp_path)["raw_due_ks"])
+        lines = ["due_ns,done_ns", *(f"{at},{at + 1}" for at in due)]
+        found.append(sample_values(wanted, lines)["raw_due_ks"])
     assert found[0] > 10
     assert found[1] < 1.63
 
 
-def test_what_was_not_written_down_has_no_figures(tmp_path: Path) -> None:
-    assert sample_values(None, tmp_path) == {}
-    assert sample_values(WANTED, tmp_path) == {}
-    (tmp_path / "raw.csv").write_text("due_ns,done_ns,kind\n")
-    assert sample_values(WANTED, tmp_path) == {"raw_count": 0, "raw_sum_ns": 0}
+def test_a_log_without_a_request_has_no_percentiles() -> None:
+    lines = ["due_ns,done_ns,kind"]
+    assert sample_values(WANTED, lines) == {"raw_count": 0, "raw_sum_ns": 0}
 
 
 def test_a_session_has_the_set_ups_of_its_kind() -> None:

@@ -1,8 +1,8 @@
 import pytest
 
-from jissoku.calibrate.check import CalibrationCheck, Expectation, Scenario
-from jissoku.calibrate.run import ScenarioResult
-from jissoku.calibrate.score import Grade, judge, score
+from jissoku.model.calibration import CalibrationCheck, Expectation, Scenario, ScenarioResult
+from jissoku.model.scorecard import Grade
+from jissoku.stats.grading import judge, score
 
 
 def outcome(names: dict[str, float], *, report: str = "", late_us: int = 0) -> ScenarioResult:

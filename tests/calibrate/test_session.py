@@ -8,21 +8,24 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from jissoku.calibrate import ScenarioResult, ScenarioRunner, read_cards, read_checks, to_html
-from jissoku.calibrate.check import (
+from jissoku.cli.calibrate import calibrate as verb
+from jissoku.errors import InputError
+from jissoku.model import CoreAssignment
+from jissoku.model.calibration import (
     CalibrationCheck,
     Disturbance,
     Expectation,
     Scenario,
+    ScenarioResult,
     ToolOptions,
 )
-from jissoku.calibrate.record import Score
-from jissoku.calibrate.report_parser import FigurePattern
-from jissoku.calibrate.tool import CommandLine, Installation, InstalledTool, Tool
-from jissoku.cli.calibrate import calibrate as verb
-from jissoku.errors import InputError
-from jissoku.model import CoreAssignment
+from jissoku.model.load_tool import CommandLine, FigurePattern, Installation, InstalledTool, Tool
+from jissoku.model.scorecard import Score
 from jissoku.pipeline.calibration import CalibrationPlan, calibrate
+from jissoku.pipeline.check_files import read_checks
+from jissoku.pipeline.scenario_runner import ScenarioRunner
+from jissoku.records.calibration import read_cards
+from jissoku.report.scorecard import to_html
 from jissoku.system.cores import available_cores
 
 # It asks one time less than it was told, like a tool that rounds.

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.targets import toml_file
+from jissoku.system import toml_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,24 +9,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
-from jissoku.calibrate import (
-    CalibrationCheck,
-    Scorecard,
-    find_tool,
-    read_cards,
-    read_checks,
-    read_tools,
-    to_html,
-)
-from jissoku.calibrate.check import select_checks
-from jissoku.calibrate.record import Score
-from jissoku.calibrate.scorecard_html import evidence, tally
 from jissoku.cli import exit_codes
 from jissoku.cli.cost import cost as measure_cost
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.version import version_line
 from jissoku.errors import InputError
+from jissoku.model.calibration import CalibrationCheck
+from jissoku.model.scorecard import Score, Scorecard
+from jissoku.observe.tool_catalogue import find_tool, read_tools
 from jissoku.pipeline.calibration import CalibrationPlan, calibrate as run_calibration
+from jissoku.pipeline.check_files import read_checks, select_checks
+from jissoku.records.calibration import read_cards
+from jissoku.report.scorecard import evidence, tally, to_html
 from jissoku.system import cores
 from jissoku.targets.build_paths import default_cache
 

@@ -10,19 +10,14 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from jissoku.calibrate import Tool, find_tool
-from jissoku.calibrate.cost import (
-    CostRecord,
-    CostResult,
-    LoadPoints,
-    SyscallCounts,
-    ToolPair,
-    read_cells,
-)
 from jissoku.cli import exit_codes
 from jissoku.cli.version import version_line
 from jissoku.errors import InputError
 from jissoku.model import Estimate
+from jissoku.model.load_tool import Tool
+from jissoku.model.request_cost import CostRecord, CostResult, LoadPoints, SyscallCounts, ToolPair
+from jissoku.observe.tool_catalogue import find_tool
+from jissoku.pipeline.check_files import read_cells
 from jissoku.pipeline.cost import CostPlan, measure
 from jissoku.system import cores
 

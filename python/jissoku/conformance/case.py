@@ -4,7 +4,6 @@ The format is described in `README.md` beside this file; the parser's tests in R
 files.
 """
 
-import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from jissoku.errors import InputError
+from jissoku.system import toml_file
 
 BUILTIN_CASES = Path(__file__).parent / "cases"
 
@@ -172,13 +172,7 @@ def read_all(folder: Path = BUILTIN_CASES) -> tuple[Case, ...]:
 
 
 def _read(path: Path) -> list[Case]:
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-        file = msgspec.convert(table, _File)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path.name}: cases cannot be read: {error}") from error
-    except msgspec.ValidationError as error:
-        raise InputError(f"{path.name}: {error}") from error
+    file = toml_file.read(path, _File)
     return [_case(row, file, path) for row in file.case]
 
 

@@ -10,13 +10,15 @@ from typing import Protocol
 
 import msgspec
 
-from jissoku.calibrate import CalibrationCheck, ScenarioResult, ScenarioRunner, score, write_card
-from jissoku.calibrate.check import Scenario, ToolOptions, order
-from jissoku.calibrate.record import Run, Score, Scorecard, carried
-from jissoku.calibrate.score import Grade
-from jissoku.calibrate.tool import InstalledTool
 from jissoku.model import CoreAssignment
+from jissoku.model.calibration import CalibrationCheck, Scenario, ScenarioResult, ToolOptions
+from jissoku.model.load_tool import InstalledTool
+from jissoku.model.scorecard import Grade, ScenarioRun, Score, Scorecard
 from jissoku.observe.machine import machine
+from jissoku.pipeline.check_files import order
+from jissoku.pipeline.scenario_runner import ScenarioRunner
+from jissoku.records.calibration import carried, write_card
+from jissoku.stats.grading import score
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
 
@@ -280,9 +282,9 @@ def _ungraded(check: CalibrationCheck, grade: Grade, sentence: str) -> Score:
     return Score(check=check.id, title=check.title, grade=grade, sentence=sentence)
 
 
-def _run(setup: Scenario, outcomes: Mapping[str, ScenarioResult]) -> Run:
+def _run(setup: Scenario, outcomes: Mapping[str, ScenarioResult]) -> ScenarioRun:
     outcome = outcomes[setup.name]
-    return Run(
+    return ScenarioRun(
         setup=setup.name,
         oracle=setup.oracle,
         command=outcome.command,

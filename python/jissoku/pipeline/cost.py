@@ -1,7 +1,6 @@
 """What a request costs one load generator, against another: rounds of cells, kept as they go."""
 
 import datetime as dt
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,31 +8,26 @@ from typing import Protocol
 
 import msgspec
 
-from jissoku.calibrate.cost import (
+from jissoku.model import CoreAssignment
+from jissoku.model.load_tool import InstalledTool
+from jissoku.model.request_cost import (
     CostRecord,
-    CostResult,
     LoadPoint,
     LoadPoints,
     SyscallCounts,
-    ToolMeasurement,
     ToolPair,
-    write_cost,
 )
-from jissoku.calibrate.paired_runs import PairedRuns
-from jissoku.calibrate.syscall_runs import SyscallRuns
-from jissoku.calibrate.tool import InstalledTool
-from jissoku.model import CoreAssignment, Estimate
 from jissoku.observe.machine import machine
-from jissoku.stats import estimate
+from jissoku.pipeline.paired_runs import PairedRuns
+from jissoku.pipeline.syscall_runs import SyscallRuns
+from jissoku.records.calibration import write_cost
+from jissoku.stats.request_cost import unsupported_reason, with_results
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.system.strace import missing_reason
 
 # A pair that is void is repeated so often; the machine may have been busy.
 ATTEMPTS = 2
-
-# With fewer ticks than this the split into user and kernel time would be guesswork.
-TICKS_MIN = 20
 
 # Starting and ending an oracle and two generators, beside the window; or one that is traced.
 OVERHEAD_S = 4.5
@@ -78,8 +72,9 @@ def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
         InputError: The folder cannot be written.
         CalibrationError: The oracle broke.
     """
-    cells = [it for it in plan.cells.cell if _unable(it, plan.founds) is None]
-    record = with_results(_new_record(plan), plan.founds)
+    tools = (plan.founds[0].tool, plan.founds[1].tool)
+    cells = [it for it in plan.cells.cell if unsupported_reason(it, tools) is None]
+    record = with_results(_new_record(plan), tools)
     total = plan.rounds * len(cells)
     calls_s = 0.0 if missing_reason() else 2 * len(cells) * (plan.cells.window_s + CALLS_OVERHEAD_S)
     with Interruption() as interruption, pin_process(plan.cores.generator):
@@ -103,7 +98,7 @@ def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
                     record = msgspec.structs.replace(record, pairs=(*record.pairs, pair))
                     if not pair.void:
                         break
-                record = with_results(record, plan.founds)
+                record = with_results(record, tools)
                 write_cost(plan.folder, record)
             for syscalls in _calls(plan, cells, interruption):
                 listener.counted(syscalls)
@@ -129,70 +124,6 @@ def _calls(
             syscalls = solos.run(found, cell, plan.cells.window_s)
             interruption.check()
             yield syscalls
-
-
-def with_results(record: CostRecord, founds: tuple[InstalledTool, InstalledTool]) -> CostRecord:
-    """The record with what its pairs come to."""
-    figures = []
-    for cell in record.cells:
-        unable = _unable(cell, founds)
-        pairs = [pair for pair in record.pairs if pair.cell == cell.name]
-        figures.append(
-            CostResult(cell=cell.name, unsupported_reason=unable)
-            if unable
-            else cost_result(cell, pairs)
-        )
-    names = [cell.name for cell in record.cells if _unable(cell, founds) is None]
-    return msgspec.structs.replace(
-        record, figures=tuple(figures), overall=overall(names, record.pairs)
-    )
-
-
-def cost_result(cell: LoadPoint, pairs: Sequence[ToolPair]) -> CostResult:
-    """What the pairs of one cell come to."""
-    counted = [pair for pair in pairs if not pair.void]
-    found = CostResult(
-        cell=cell.name,
-        pairs=len(counted),
-        void=len(pairs) - len(counted),
-        apart=sum(pair.are_rates_apart for pair in counted),
-    )
-    if not counted:
-        return found
-    sides = [[pair.sides[place] for pair in counted] for place in (0, 1)]
-    seconds = sum(pair.window_ns for pair in counted) / 1e9
-    cost_ns = [math.exp(_mean([math.log(it.cost_ns) for it in side])) for side in sides]
-    rates_rps = [sum(it.answers for it in side) / seconds for side in sides]
-    return msgspec.structs.replace(
-        found,
-        ratio=estimate.geometric_mean([pair.log_ratio for pair in counted]),
-        cost_ns=(cost_ns[0], cost_ns[1]),
-        rates_rps=(rates_rps[0], rates_rps[1]),
-        user_fractions=(_user_fraction(sides[0]), _user_fraction(sides[1])),
-    )
-
-
-def overall(names: Sequence[str], pairs: Sequence[ToolPair]) -> Estimate | None:
-    """The geometric mean over cells of equal weight; a round is a block if each cell counted."""
-    rounds: dict[int, dict[str, float]] = {}
-    for pair in pairs:
-        if not pair.void:
-            rounds.setdefault(pair.round, {})[pair.cell] = pair.log_ratio
-    whole = [_mean(list(logs.values())) for logs in rounds.values() if len(logs) == len(names)]
-    return estimate.geometric_mean(whole)
-
-
-def _user_fraction(sides: Sequence[ToolMeasurement]) -> float | None:
-    user, system = (sum(side.ticks[place] for side in sides) for place in (0, 1))
-    return user / (user + system) if user + system >= TICKS_MIN else None
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _unable(cell: LoadPoint, founds: tuple[InstalledTool, InstalledTool]) -> str | None:
-    return next((why for it in founds if (why := cell.unsupported_reason(it.tool))), None)
 
 
 def _new_record(plan: CostPlan) -> CostRecord:

@@ -10,8 +10,8 @@ from jissoku.model import Recipe
 from jissoku.model.experiment import Claim, ConfigChange, Design, Experiment, TargetSpec
 from jissoku.pipeline.counting import SYSCALL_BENCHMARK
 from jissoku.stats.inequality import GrammarError, Quantity, parse, quantity
-from jissoku.targets import toml_file
-from jissoku.targets.toml_file import Keys
+from jissoku.system import toml_file
+from jissoku.system.toml_file import Keys
 
 BUILTIN_EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 

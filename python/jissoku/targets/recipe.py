@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jissoku.model import ChangeKind, Recipe
-from jissoku.targets import toml_file
+from jissoku.system import toml_file
+from jissoku.system.toml_file import Keys
 from jissoku.targets.placeholders import MEANINGS, placeholders
-from jissoku.targets.toml_file import Keys
 
 # Known before a target is started: all that getting ready and asking for the version may use.
 EARLY = frozenset(MEANINGS) - {"port", "socket", "listen", "workers", "mask", "files", "run"}

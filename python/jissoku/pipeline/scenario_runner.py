@@ -1,7 +1,6 @@
 """One run: an oracle, a tool held against it, and what both of them say afterwards."""
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -14,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jissoku.calibrate import oracle_stats, report_parser, samples
-from jissoku.calibrate.check import Disturbance, Scenario, ToolOptions
-from jissoku.calibrate.foreign_cpu import ForeignCpuMonitor
-from jissoku.calibrate.oracle import HIGHEST_PRIORITY, Oracle, placeholder_values
-from jissoku.calibrate.tool import InstalledTool
 from jissoku.model import CoreAssignment
+from jissoku.model.calibration import Disturbance, Scenario, ScenarioResult, ToolOptions
+from jissoku.model.load_tool import InstalledTool
+from jissoku.observe.foreign_cpu import ForeignCpuMonitor
+from jissoku.observe.oracle import Oracle, placeholder_values
+from jissoku.observe.running_tool import end_session, local_strings, scrub, start_session
+from jissoku.stats import oracle_stats, report_parser, request_log
 
 # What a tool may take beyond what was asked of it; one that waits for time-outs takes a while.
 GRACE_S = 25.0
@@ -27,28 +27,6 @@ GRACE_S = 25.0
 # Contents of the oracle's bodies, and their default length.
 PATTERN = "".join(map(chr, range(ord(" "), ord("~") + 1)))
 BODY_SIZE = 13
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioResult:
-    """What came of a set-up.
-
-    Attributes:
-        names: Every figure that is known, by its dotted name.
-        command: The tool's command line, without anything that belongs to this machine.
-        report: The end of what the tool printed.
-        code: How it exited; None when it had to be killed.
-        account: The oracle's own account; empty where nothing listened.
-        foreign: The share of the cores' time that others used meanwhile.
-    """
-
-    setup: str
-    names: Mapping[str, float]
-    command: str
-    report: str
-    code: int | None
-    account: Mapping[str, Any]
-    foreign: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,19 +41,6 @@ class _ToolRun:
     def scrubbed(self, text: str) -> str:
         """The text without anything of this machine, for a record."""
         return scrub(text, self.here)
-
-
-def local_strings(found: InstalledTool, filled: Mapping[str, str]) -> dict[str, str]:
-    """The values that no record may hold, and what it says instead."""
-    here = {value: f"{{{name}}}" for name, value in filled.items() if len(value) > 4}
-    return here | {found.program: found.tool.name, sys.executable: "python"}
-
-
-def scrub(text: str, here: Mapping[str, str]) -> str:
-    """Puts names in the place of values, but for a port that is a part of a number."""
-    for value, name in here.items():
-        text = re.sub(rf"(?<!\d){re.escape(value)}(?!\d)", name, text)
-    return text
 
 
 class ScenarioRunner:
@@ -112,12 +77,12 @@ class ScenarioRunner:
                     ran = self._tool(setup, ask, oracle.holes, folder)
                     account = oracle.end()
                 foreign = watch.foreign_fraction()
-                entries = oracle_stats.read(folder / "log")
+                entries = oracle_stats.entries_of((folder / "log").read_bytes())
                 names = oracle_stats.oracle_values(
                     entries, account, float(ask.get("timeout_s", 1e9))
                 )
                 account = {k: v for k, v in account.items() if k not in ("arrivals", "in_flight")}
-            raw = samples.sample_values(self.found.tool.samples, folder)
+            raw = self._logged(folder)
         names |= {f"asked.{k}": float(v) for k, v in ask.items() if isinstance(v, int | float)}
         figures = report_parser.read_values(self.found.tool.read, ran.report) | raw
         names |= {f"tool.{name}": number for name, number in figures.items()}
@@ -157,6 +122,14 @@ class ScenarioRunner:
         return _ToolRun(
             report=report, code=code, words=words, here=local_strings(self.found, filled)
         )
+
+    def _logged(self, folder: Path) -> dict[str, float]:
+        """The figures of the tool's own log of requests; nothing if it wrote none."""
+        wanted = self.found.tool.samples
+        if wanted is None or not (folder / wanted.file).is_file():
+            return {}
+        with (folder / wanted.file).open(newline="", encoding="utf-8") as lines:
+            return request_log.sample_values(wanted, lines)
 
     def _one(
         self, words: list[str], folder: Path, limit_s: float, disturb: Disturbance | None
@@ -210,31 +183,3 @@ def _sleep(process: subprocess.Popen[Any], seconds: float) -> None:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
         return
-
-
-def start_session(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """Starts a tool as the leader of a session of its own; what it says is the file `report`.
-
-    Where permitted, it gets the highest priority on its core. A real-time class would keep others
-    out altogether, but threads of one tool would then no longer take turns as they do in daily
-    life.
-    """
-    with (folder / "report").open("wb") as report:
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=report,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-            start_new_session=True,
-        )
-    with suppress(PermissionError, ProcessLookupError):
-        os.setpriority(os.PRIO_PGRP, process.pid, HIGHEST_PRIORITY)
-    return process
-
-
-def end_session(process: subprocess.Popen[Any]) -> None:
-    """Ends what is left of a tool, its children too: its session is its own."""
-    with suppress(ProcessLookupError):  # It is gone, as it should be.
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -1,14 +1,10 @@
-"""What is checked: set-ups whose truth is known, and what is expected of a report on them."""
+"""What is checked of a load generator: scenarios whose truth is known, and what is expected."""
 
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
-
-from jissoku.calibrate import document
-from jissoku.errors import InputError
-
-CHECKS = Path(__file__).parent / "checks"
 
 # What is asked of a tool, by name: `connections = 64`.
 ToolOptions = dict[str, Any]
@@ -123,35 +119,23 @@ class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         return msgspec.structs.replace(self, setup=quick)
 
 
-def read_checks(folder: Path = CHECKS) -> tuple[CalibrationCheck, ...]:
-    """Every check, in the order of their numbers."""
-    found = [document.read(path, CalibrationCheck) for path in folder.glob("*.toml")]
-    return tuple(sorted(found, key=lambda check: order(check.id)))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioResult:
+    """What came of a set-up.
 
-
-def select_checks(
-    checks: tuple[CalibrationCheck, ...], wanted: str
-) -> tuple[CalibrationCheck, ...]:
-    """Those that a list such as `C1,C6-C9` names.
-
-    Raises:
-        InputError: It is no such list, or it names nothing that is there.
+    Attributes:
+        names: Every figure that is known, by its dotted name.
+        command: The tool's command line, without anything that belongs to this machine.
+        report: The end of what the tool printed.
+        code: How it exited; None when it had to be killed.
+        account: The oracle's own account; empty where nothing listened.
+        foreign: The share of the cores' time that others used meanwhile.
     """
-    numbers: set[str] = set()
-    for part in wanted.upper().replace(" ", "").split(","):
-        first, dash, last = part.partition("-")
-        ids = [check.id.upper() for check in checks]
-        if not dash:
-            last = first
-        if first not in ids or last not in ids:
-            raise InputError(
-                f"{part!r} is not a check: checks are C1 to {checks[-1].id}, as in C1,C6-C9"
-            )
-        numbers |= set(ids[ids.index(first) : ids.index(last) + 1])
-    return tuple(check for check in checks if check.id.upper() in numbers)
 
-
-def order(name: str) -> tuple[int, str]:
-    """Where a check of this id stands among the others: C11b comes after C11."""
-    digits = "".join(sign for sign in name if sign.isdigit())
-    return int(digits or 0), name
+    setup: str
+    names: Mapping[str, float]
+    command: str
+    report: str
+    code: int | None
+    account: Mapping[str, Any]
+    foreign: float = 0.0

@@ -1,4 +1,4 @@
-"""Reads TOML files into dataclasses; errors name file, line and key.
+"""Reads TOML files into dataclasses and structs; errors name file, line and key.
 
 Reading is strict: an unknown key is an error, most often a misspelt one.
 """
@@ -19,7 +19,7 @@ Keys = tuple[str | int, ...]
 
 
 def read(path: Path, shape: type[T], /, **given: str) -> T:
-    """Reads a TOML file into a dataclass; `given` are fields that do not come from the file.
+    """Reads a TOML file as one value; `given` are fields that do not come from the file.
 
     Raises:
         InputError: The file cannot be read, is no TOML, or has a missing, unknown or wrong key; one
@@ -106,7 +106,7 @@ def _refuse_unknown_keys(
     name: str, text: str, table: dict[str, Any], shape: Any, above: Keys = ()
 ) -> None:
     hints = get_type_hints(shape)
-    known = {field.name for field in dataclasses.fields(shape)}
+    known = set(_fields(shape))
     for key, value in table.items():
         if key not in known:
             raise mistake(
@@ -119,5 +119,14 @@ def _refuse_unknown_keys(
         else:
             below = [((*above, key), value)]
         for keys, item in below:
-            if dataclasses.is_dataclass(inner) and isinstance(item, dict):
+            if _fields(inner) and isinstance(item, dict):
                 _refuse_unknown_keys(name, text, item, inner, keys)
+
+
+def _fields(shape: Any) -> tuple[str, ...]:
+    """Names of a type's fields; none of a type that has no fields."""
+    if dataclasses.is_dataclass(shape):
+        return tuple(field.name for field in dataclasses.fields(shape))
+    if isinstance(shape, type) and issubclass(shape, msgspec.Struct):
+        return shape.__struct_fields__
+    return ()

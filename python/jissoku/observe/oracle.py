@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import msgspec
 
-from jissoku.calibrate.check import Scenario
 from jissoku.errors import JissokuError
+from jissoku.model.calibration import Scenario
 
 # Starting one, which takes memory for two million requests first.
 START_S = 20.0

@@ -6,35 +6,14 @@ from typing import Any
 import msgspec
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
+from jissoku.model.load_tool import FigurePattern
+
 # A bare number counts as it is; a time counts in nanoseconds.
 UNITS = {"": 1.0, "ns": 1.0, "us": 1e3, "\N{MICRO SIGN}s": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9}
 
 
 # Asked of a histogram instead of a quantile: how many samples it has.
 COUNT = -1
-
-
-class FigurePattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a figure is.
-
-    Attributes:
-        pattern: The first group is a number, a second one its unit. Every match is added up.
-        path: Names and numbers through JSON, as in `targets/0/errors/timeout`; several are added
-            up, and so are the numbers of an object or of a list. `name=p99` finds it in a list of
-            objects.
-        highest: Of several paths, the highest counts instead of their sum.
-        quantile: What is at `path` is a histogram (HdrHistogram V2, base64); this of it, or -1 for
-            how many samples it has.
-        scale: What the number is multiplied with.
-        absent: What it means when it is not there: some tools print no line for none.
-    """
-
-    pattern: str = ""
-    path: str | tuple[str, ...] = ""
-    quantile: float | None = None
-    highest: bool = False
-    scale: float = 1.0
-    absent: float | None = None
 
 
 def read_values(wanted: dict[str, FigurePattern], text: str) -> dict[str, float]:

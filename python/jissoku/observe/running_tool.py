@@ -1,17 +1,20 @@
 """A load generator that was started before an oracle, until it ends."""
 
+import os
+import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jissoku.calibrate.cost import LoadPoint
-from jissoku.calibrate.oracle import Oracle
-from jissoku.calibrate.run import start_session
-from jissoku.calibrate.tool import InstalledTool
+from jissoku.model.load_tool import InstalledTool
+from jissoku.model.request_cost import LoadPoint
+from jissoku.observe.oracle import HIGHEST_PRIORITY, Oracle
 from jissoku.system.sockets import sockets_of
 
 # Until a generator has opened its connections, at most; and how often it is looked at meanwhile.
@@ -95,3 +98,44 @@ def wait_for_exit(
         return one.process.wait(END_S)
     except subprocess.TimeoutExpired:
         return None
+
+
+def start_session(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """Starts a tool as the leader of a session of its own; what it says is the file `report`.
+
+    Where permitted, it gets the highest priority on its core. A real-time class would keep others
+    out altogether, but threads of one tool would then no longer take turns as they do in daily
+    life.
+    """
+    with (folder / "report").open("wb") as report:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=report,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            start_new_session=True,
+        )
+    with suppress(PermissionError, ProcessLookupError):
+        os.setpriority(os.PRIO_PGRP, process.pid, HIGHEST_PRIORITY)
+    return process
+
+
+def end_session(process: subprocess.Popen[Any]) -> None:
+    """Ends what is left of a tool, its children too: its session is its own."""
+    with suppress(ProcessLookupError):  # It is gone, as it should be.
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def local_strings(found: InstalledTool, filled: Mapping[str, str]) -> dict[str, str]:
+    """The values that no record may hold, and what it says instead."""
+    here = {value: f"{{{name}}}" for name, value in filled.items() if len(value) > 4}
+    return here | {found.program: found.tool.name, sys.executable: "python"}
+
+
+def scrub(text: str, here: Mapping[str, str]) -> str:
+    """Puts names in the place of values, but for a port that is a part of a number."""
+    for value, name in here.items():
+        text = re.sub(rf"(?<!\d){re.escape(value)}(?!\d)", name, text)
+    return text

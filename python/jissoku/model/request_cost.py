@@ -1,18 +1,14 @@
-"""What a request costs a load generator: the cells that are measured, and what is kept of them."""
+"""What a request costs a load generator: the loads, what was measured, and what it comes to."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from jissoku.calibrate import document
-from jissoku.calibrate.check import ToolOptions
-from jissoku.calibrate.record import write_record
-from jissoku.calibrate.tool import Tool
-from jissoku.model import Estimate
+from jissoku.model.calibration import ToolOptions
+from jissoku.model.load_tool import Tool
+from jissoku.model.summary import Estimate
 
-CELLS = Path(__file__).parent / "cost.toml"
 SCHEMA = "jissoku.cost/2"
 
 # Two rates further apart than this are not the same work.
@@ -205,15 +201,3 @@ class CostRecord(msgspec.Struct, frozen=True, kw_only=True):
     pairs: tuple[ToolPair, ...] = ()
     calls: tuple[SyscallCounts, ...] = ()
     calls_reason: str = ""
-
-
-def read_cells(path: Path = CELLS) -> LoadPoints:
-    """The cells of a data file."""
-    return document.read(path, LoadPoints)
-
-
-def write_cost(folder: Path, record: CostRecord) -> Path:
-    """Writes the record as `write_record` does."""
-    return write_record(
-        folder, f"{record.tool}-against-{record.against}-{record.transport}", record
-    )

@@ -3,28 +3,14 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 
-from jissoku.calibrate.check import CalibrationCheck, Expectation
-from jissoku.calibrate.disturbance import external_cause
-from jissoku.calibrate.expression import UnreportedValue, value
-from jissoku.calibrate.record import Evidence
-from jissoku.calibrate.run import ScenarioResult
+from jissoku.model.calibration import CalibrationCheck, Expectation, ScenarioResult
+from jissoku.model.scorecard import Evidence, Grade
+from jissoku.stats.expression import UnreportedValue, value
+from jissoku.stats.external_cause import external_cause
 
 # A deviation of up to this many tolerances is graded B.
 B_TOLERANCES = 3
-
-
-class Grade(StrEnum):
-    """What a check, or one expectation of it, comes to."""
-
-    A = "A"
-    B = "B"
-    F = "F"
-    VOID = "void"
-    NOT_OFFERED = "not offered"
-    NOT_HERE = "not testable here"
-    INFO = "told"
 
 
 WORST_FIRST = (Grade.F, Grade.VOID, Grade.B, Grade.A, Grade.INFO)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from jissoku.calibrate.check import CalibrationCheck
-from jissoku.calibrate.record import Score, Scorecard
+from jissoku.model.calibration import CalibrationCheck
+from jissoku.model.scorecard import Score, Scorecard
 
 # How a grade is marked; never by colour alone.
 MARKS = {
@@ -22,7 +22,7 @@ MARKS = {
 def to_html(checks: Sequence[CalibrationCheck], cards: Sequence[Scorecard]) -> str:
     """The whole page; the same cards give the same bytes."""
     environment = Environment(
-        loader=PackageLoader("jissoku.calibrate"),
+        loader=PackageLoader("jissoku.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -9,24 +9,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from jissoku.calibrate import oracle_stats
-from jissoku.calibrate.check import Scenario
-from jissoku.calibrate.cost import LoadPoint, SyscallCounts
-from jissoku.calibrate.oracle import Oracle
-from jissoku.calibrate.paired_runs import AFTER_S, Cost, invalid_reason, tool_measurement
-from jissoku.calibrate.run import end_session
-from jissoku.calibrate.running_tool import (
+from jissoku.model import CoreAssignment
+from jissoku.model.calibration import Scenario
+from jissoku.model.load_tool import InstalledTool
+from jissoku.model.request_cost import LoadPoint, SyscallCounts
+from jissoku.observe.oracle import Oracle
+from jissoku.observe.running_tool import (
     SETTLE_S,
     RunningTool,
     ToolFailed,
+    end_session,
     start,
     wait,
     wait_for_connections,
     wait_for_exit,
 )
-from jissoku.calibrate.share import Window, share
-from jissoku.calibrate.tool import InstalledTool
-from jissoku.model import CoreAssignment
+from jissoku.pipeline.paired_runs import AFTER_S, Cost, invalid_reason, tool_measurement
+from jissoku.stats import oracle_stats
+from jissoku.stats.window_share import Window, share
 from jissoku.system import strace
 from jissoku.system.processes import process_tree
 from jissoku.system.strace import StraceError
@@ -75,7 +75,7 @@ class SyscallRuns:
                 void = str(failed)
             code = wait_for_exit(one, self._waits_for)
             oracle.end()
-            seen = share(oracle_stats.read(folder / "log"), window)[0]
+            seen = share(oracle_stats.entries_of((folder / "log").read_bytes()), window)[0]
             side = tool_measurement(one, code, seen, Cost())
         return SyscallCounts(
             cell=cell.name,

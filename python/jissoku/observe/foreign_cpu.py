@@ -13,9 +13,6 @@ from jissoku.system.processes import (
     process_tree,
 )
 
-# A run in which others used more of the cores than this proves nothing about times.
-FOREIGN_MAX = 0.03
-
 
 class ForeignCpuMonitor:
     """Adds up what others ran on some cores until `foreign_fraction` is asked.

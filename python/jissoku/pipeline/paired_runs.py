@@ -10,24 +10,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jissoku.calibrate import oracle_stats, report_parser
-from jissoku.calibrate.check import Scenario
-from jissoku.calibrate.cost import LoadPoint, ToolMeasurement, ToolPair
-from jissoku.calibrate.foreign_cpu import FOREIGN_MAX, ForeignCpuMonitor
-from jissoku.calibrate.oracle import Oracle
-from jissoku.calibrate.run import end_session, local_strings, scrub
-from jissoku.calibrate.running_tool import (
+from jissoku.model import CoreAssignment
+from jissoku.model.calibration import Scenario
+from jissoku.model.load_tool import InstalledTool
+from jissoku.model.request_cost import LoadPoint, ToolMeasurement, ToolPair
+from jissoku.observe.foreign_cpu import ForeignCpuMonitor
+from jissoku.observe.oracle import Oracle
+from jissoku.observe.running_tool import (
     SETTLE_S,
     RunningTool,
     ToolFailed,
+    end_session,
+    local_strings,
+    scrub,
     start,
     wait,
     wait_for_connections,
     wait_for_exit,
 )
-from jissoku.calibrate.share import Share, Window, share
-from jissoku.calibrate.tool import InstalledTool
-from jissoku.model import CoreAssignment
+from jissoku.stats import oracle_stats, report_parser
+from jissoku.stats.external_cause import FOREIGN_MAX
+from jissoku.stats.window_share import Share, Window, share
 from jissoku.system.cpu_time import cpu_time
 from jissoku.system.processes import process_tree
 
@@ -93,7 +96,7 @@ class PairedRuns:
             codes = [wait_for_exit(one, self._waits_for) for one in running]
             account = oracle.end()
             foreign = watch.foreign_fraction()
-            shares = share(oracle_stats.read(folder / "log"), window)
+            shares = share(oracle_stats.entries_of((folder / "log").read_bytes()), window)
             sides = [
                 tool_measurement(*it) for it in zip(running, codes, shares, costs, strict=False)
             ]

@@ -1,7 +1,6 @@
 """What the oracle knows: figures computed from its log of every request."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,9 +26,9 @@ EDGE = 0.1
 Entries = NDArray[Any]
 
 
-def read(path: Path) -> Entries:
-    """Every request, in the order of arrival."""
-    return np.fromfile(path, dtype=ENTRY)
+def entries_of(log: bytes) -> Entries:
+    """Every request of an oracle's log, in the order of arrival."""
+    return np.frombuffer(log, dtype=ENTRY)
 
 
 def oracle_values(

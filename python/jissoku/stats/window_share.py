@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jissoku.calibrate.oracle_stats import Entries
+from jissoku.stats.oracle_stats import Entries
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,26 +1,52 @@
 """A load generator: how to get it, how to ask it, how to read its report."""
 
-import os
-import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from jissoku.calibrate import document
-from jissoku.calibrate.check import ToolOptions
-from jissoku.calibrate.report_parser import FigurePattern
-from jissoku.calibrate.samples import Samples
-from jissoku.errors import InputError
+from jissoku.model.calibration import ToolOptions
 
-TOOLS = Path(__file__).parent / "tools"
 
-# Asking a program for its version takes no longer than this.
-VERSION_S = 20
+class FigurePattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a figure is.
+
+    Attributes:
+        pattern: The first group is a number, a second one its unit. Every match is added up.
+        path: Names and numbers through JSON, as in `targets/0/errors/timeout`; several are added
+            up, and so are the numbers of an object or of a list. `name=p99` finds it in a list of
+            objects.
+        highest: Of several paths, the highest counts instead of their sum.
+        quantile: What is at `path` is a histogram (HdrHistogram V2, base64); this of it, or -1 for
+            how many samples it has.
+        scale: What the number is multiplied with.
+        absent: What it means when it is not there: some tools print no line for none.
+    """
+
+    pattern: str = ""
+    path: str | tuple[str, ...] = ""
+    quantile: float | None = None
+    highest: bool = False
+    scale: float = 1.0
+    absent: float | None = None
+
+
+class Samples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a tool writes its requests down, and which part of a line is the latency.
+
+    Attributes:
+        file: A file of comma-separated values in the run's folder, with a line of names on top.
+        start: The column from which a latency counts, in nanoseconds.
+        end: The column up to which.
+        due: The column that says when a request was to be sent, whatever its end.
+        where: Columns that have to hold these words; other lines are not of answered requests.
+    """
+
+    file: str
+    start: str
+    end: str
+    due: str = ""
+    where: dict[str, str] = {}
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,43 +142,6 @@ class InstalledTool(msgspec.Struct, frozen=True, kw_only=True):
     tool: Tool
     program: str
     version: str
-
-
-def read_tools(folder: Path = TOOLS) -> dict[str, Tool]:
-    """Every tool that is described, by name."""
-    found = [document.read(path, Tool) for path in sorted(folder.glob("*.toml"))]
-    return {tool.name: tool for tool in found}
-
-
-def find_tool(tool: Tool, home: Path) -> InstalledTool:
-    """Finds a tool on the search path, or in the folder where its own ways of getting put it.
-
-    Raises:
-        InputError: It is not here, or does not tell its version.
-    """
-    places = [str(home / "bin"), os.environ.get("PATH", os.defpath)]
-    beside = home / tool.get.program
-    program = (
-        str(beside)
-        if beside.is_file()
-        else shutil.which(tool.get.program, path=os.pathsep.join(places))
-    )
-    if tool.get.program == "{python}":
-        program = sys.executable
-    how = tool.get.how.format(tools=home)
-    if program is None:
-        raise InputError(f"{tool.name} is not here: {how}")
-    words = [word.format(program=program, python=sys.executable) for word in tool.get.version]
-    try:
-        text = subprocess.run(words, capture_output=True, text=True, timeout=VERSION_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError(f"{tool.name} does not run here: {error}") from error
-    version = re.search(tool.get.pattern, text.stdout + text.stderr)
-    if version is None:
-        raise InputError(
-            f"{tool.name} does not report its version, so it may be another program: {how}"
-        )
-    return InstalledTool(tool=tool, program=program, version=version[1])
 
 
 def _option_values(ask: ToolOptions) -> dict[str, Any]:
