@@ -8,14 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.cli import exit_codes, self_test_bounds as bounds
+from jissoku.cli import exit_codes
 from jissoku.cli.param_types import LoadLevels
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.self_test import exit_code
-from jissoku.cli.self_test_bounds import BoundState
-from jissoku.cli.self_test_plan import SelfTestPlan
-from jissoku.cli.self_test_progress import Progress
-from jissoku.cli.self_test_series import slowed
 from jissoku.model import (
     Comparison,
     Estimate,
@@ -28,7 +24,11 @@ from jissoku.model import (
     TrialKind,
     Verdict,
 )
-from jissoku.stats import decision
+from jissoku.pipeline.progress import SeriesProgress
+from jissoku.pipeline.self_test_plan import SelfTestPlan
+from jissoku.pipeline.self_test_series import slowed
+from jissoku.stats import decision, self_test as bounds
+from jissoku.stats.self_test import BoundState
 from jissoku.targets.prepare import PreparedTarget
 from tests.conftest import Run
 from tests.stats import factories
@@ -211,7 +211,7 @@ class Shown(ProgressDisplay):
 
 def test_progress_is_that_of_all_campaigns() -> None:
     shown = Shown()
-    progress = Progress(shown, seconds=40.0, trials=8)
+    progress = SeriesProgress(shown, seconds=40.0, trials=8)
     trial = factories.trial(
         TrialKind.PAIRED, factories.arm_measurement("a"), factories.arm_measurement("b")
     )

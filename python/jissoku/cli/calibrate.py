@@ -17,10 +17,9 @@ from jissoku.errors import InputError
 from jissoku.model.calibration import CalibrationCheck
 from jissoku.model.scorecard import Score, Scorecard
 from jissoku.observe.tool_catalogue import find_tool, read_tools
-from jissoku.pipeline.calibration import CalibrationPlan, calibrate as run_calibration
+from jissoku.pipeline.calibration import CalibrationPlan, calibrate as run_calibration, write_page
 from jissoku.pipeline.check_files import read_checks, select_checks
-from jissoku.records.calibration import read_cards
-from jissoku.report.scorecard import evidence, tally, to_html
+from jissoku.report.scorecard import evidence, tally
 from jissoku.system import cores
 from jissoku.targets.build_paths import default_cache
 
@@ -112,8 +111,7 @@ def calibrate(tool: str | None, **given: Any) -> int:
     )
     with _CalibrationDisplay(quiet=given["quiet"] or given["as_json"]) as show:
         card = run_calibration(plan, show)
-    page = given["out"] / "scorecard.html"
-    page.write_text(to_html(checks, read_cards(given["out"])), encoding="utf-8")
+    page = write_page(given["out"])
     if given["as_json"]:
         click.echo(msgspec.json.encode(card).decode())
     else:

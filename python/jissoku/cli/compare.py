@@ -10,13 +10,9 @@ from typing import Any
 import click
 
 from jissoku.cli import exit_codes, shared_options
-from jissoku.cli.core_assignment import core_assignment
 from jissoku.cli.machine_lock import lock_machine
-from jissoku.cli.noise import UNKNOWN, noise_floors
 from jissoku.cli.param_types import LatencyObjective, MethodName, Rate
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.raw_requests import read_raw_requests
-from jissoku.cli.selection import FLOOR, PreparedSelection, Selection, folder_for, prepare_targets
 from jissoku.cli.version import version_line
 from jissoku.cli.write_reports import write_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan
@@ -24,6 +20,21 @@ from jissoku.errors import InputError
 from jissoku.model import ConnectionMode, Method, Mode, Transport, Workload
 from jissoku.observe.capacity import Objective
 from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm, compare as run_campaign
+from jissoku.pipeline.compare_config import noise_floors
+from jissoku.pipeline.selection import (
+    FLOOR,
+    PreparedSelection,
+    Selection,
+    folder_for,
+    prepare_targets,
+)
+from jissoku.system.cores import core_assignment
+from jissoku.targets.raw_requests import read_raw_requests
+
+NOISE_FLOOR_UNKNOWN = (
+    "The noise floor of this machine is unknown: `jissoku doctor --prove` measures it, and later"
+    " verdicts use it."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +190,7 @@ def compare(**given: Any) -> int:
         finished = run_campaign(config, show)
     code = write_report(config.folder, as_json=options.as_json)
     if not (config.noise_floors or options.quiet or options.as_json):
-        click.echo(UNKNOWN, err=True)
+        click.echo(NOISE_FLOOR_UNKNOWN, err=True)
     return code if finished else exit_codes.INTERRUPTED
 
 

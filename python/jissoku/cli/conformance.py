@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 
 from jissoku.cli import exit_codes, shared_options
-from jissoku.cli.selection import build_paths
 from jissoku.conformance import (
     Case,
     CaseResult,
@@ -23,11 +22,10 @@ from jissoku.conformance import (
     totals,
 )
 from jissoku.conformance.case import BUILTIN_CASES
-from jissoku.errors import InputError, TargetError
-from jissoku.model import UnavailableTarget
+from jissoku.errors import InputError
 from jissoku.pipeline.conformance import ConformanceConfig, run_cases
-from jissoku.targets import catalogue, command
-from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.pipeline.selection import prepare_external, prepare_recipe
+from jissoku.targets.prepare import PreparedTarget
 
 STYLES = {
     CaseVerdict.PASS: "green",
@@ -136,20 +134,9 @@ def _prepared(options: ConformanceOptions) -> PreparedTarget:
     given = [word for word in (options.target, options.cmd, options.url) if word is not None]
     if len(given) != 1:
         raise InputError("name one target: a recipe, or --cmd NAME=COMMAND, or --url NAME=URL")
-    if options.url is not None:
-        return command.from_url(options.url)
-    where = build_paths()
-    if options.cmd is not None:
-        return command.from_command(options.cmd, where)
-    recipe = catalogue.get_recipe(catalogue.recipes(options.recipes), given[0])
-    try:
-        found = prepare(recipe, where)
-    except TargetError as error:
-        detail = f"\n{error.stderr}" if error.stderr else ""
-        raise TargetError(f"{error}{detail}") from error
-    if isinstance(found, UnavailableTarget):
-        raise InputError(found.sentence)
-    return found
+    if options.target is not None:
+        return prepare_recipe(options.target, options.recipes)
+    return prepare_external(command_text=options.cmd, url=options.url)
 
 
 def _code(results: Sequence[CaseResult]) -> int:

@@ -11,26 +11,25 @@ import click
 from jissoku import report
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.machine_lock import lock_machine
-from jissoku.cli.noise import noise_floors
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.selection import FLOOR, build_paths
 from jissoku.cli.tune import exit_code
-from jissoku.cli.tuning_target import tuning_target
 from jissoku.cli.version import version_line
-from jissoku.cli.write_reports import write
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError, TargetError
-from jissoku.model import Mode, UnavailableTarget, Workload
+from jissoku.model import Mode, Workload
 from jissoku.model.finding import Explanation
-from jissoku.pipeline.explain import ExplainConfig, explain as look
+from jissoku.pipeline.compare_config import noise_floors
+from jissoku.pipeline.explain import ExplainConfig, answering, explain as look
+from jissoku.pipeline.knob_changes import tuning_target
+from jissoku.pipeline.reports import write_explanation
+from jissoku.pipeline.selection import floor_for, prepare_external, prepare_recipe
 from jissoku.pipeline.tune import tune
 from jissoku.pipeline.tuning_target import TuningConfig, TuningTarget
 from jissoku.report.explanation import to_json, to_text
 from jissoku.system import cores
-from jissoku.targets import catalogue, command
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets import catalogue
 from jissoku.targets.contract import capability
-from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.targets.prepare import PreparedTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +129,7 @@ def explain(**given: Any) -> int:
     options = ExplainOptions(**given)
     if not options.path.startswith("/"):
         raise InputError(f"--path {options.path!r}: write it with its first slash, such as /42")
-    where = build_paths()
-    prepared, knobs = _prepared(options, where)
+    prepared, knobs = _prepared(options)
     if options.verify and knobs is None:
         raise InputError(f"--verify needs knobs to switch, and {prepared.name} has none")
     asked = capability(options.path)
@@ -139,11 +137,11 @@ def explain(**given: Any) -> int:
         able = ", ".join(sorted(prepared.capabilities))
         raise InputError(f"{prepared.name} cannot answer {options.path}: its parts are {able}")
     lock_machine()
-    explanation = _explained(options, prepared, where)
+    explanation = _explained(options, prepared)
     if explanation is None:
         return exit_codes.INTERRUPTED
     if knobs is not None:
-        knobs = _answering(knobs, explanation)
+        knobs = answering(knobs, explanation)
         explanation = _with_changes(explanation, knobs, options)
     if not options.as_json:
         click.echo(to_text(explanation), nl=False)
@@ -157,13 +155,11 @@ def explain(**given: Any) -> int:
     return code
 
 
-def _explained(
-    options: ExplainOptions, prepared: PreparedTarget, where: BuildPaths
-) -> Explanation | None:
+def _explained(options: ExplainOptions, prepared: PreparedTarget) -> Explanation | None:
     config = ExplainConfig(
         prepared=prepared,
         workload=_workload(options),
-        floor=_floor(options, where),
+        floor=floor_for(options.path),
         seed=options.seed,
     )
     try:
@@ -180,13 +176,6 @@ def _workload(options: ExplainOptions) -> Workload:
         connections=options.connections,
         rate_rps=options.rate,
     )
-
-
-def _answering(knobs: TuningTarget, explanation: Explanation) -> TuningTarget:
-    """Those knobs only that answer a cause that was found."""
-    causes = {finding.name for finding in explanation.findings}
-    chosen = tuple(knob for knob in knobs.knobs if causes & set(knob.for_findings))
-    return dataclasses.replace(knobs, knobs=chosen, skipped={})
 
 
 def _with_changes(
@@ -225,12 +214,9 @@ def _verified(
             show.note(f"To be proven: {knob.name}, against {' and '.join(causes)}.")
         found = tune(knobs, config, show)
     proven = dataclasses.replace(explanation, verification=found)
-    texts = {"explanation.json": to_json(proven), "tuning.txt": report.tuning_to_text(found)}
-    if found.diff:
-        texts["proven.diff"] = found.diff
-    write(config.folder, texts)
+    write_explanation(config.folder, proven)
     if not options.as_json:
-        click.echo(f"\n{texts['tuning.txt']}\nRecords and report: {config.folder}")
+        click.echo(f"\n{report.tuning_to_text(found)}\nRecords and report: {config.folder}")
     return proven, exit_code(found)
 
 
@@ -238,43 +224,17 @@ def _note(sentence: str) -> None:
     click.echo(sentence, err=True)
 
 
-def _prepared(
-    options: ExplainOptions, where: BuildPaths
-) -> tuple[PreparedTarget, TuningTarget | None]:
+def _prepared(options: ExplainOptions) -> tuple[PreparedTarget, TuningTarget | None]:
     """What is looked at, and what of it can be switched."""
     given = [word for word in (options.target, options.cmd, options.url) if word is not None]
     if len(given) != 1:
         raise InputError("name one target: a recipe, or --cmd NAME=COMMAND, or --url NAME=URL")
     if options.config is not None and options.target is None:
         raise InputError("--config is a recipe's: write jissoku explain nginx --config FILE")
-    if options.url is not None:
-        return command.from_url(options.url), None
-    if options.cmd is not None:
-        return command.from_command(options.cmd, where), None
-    recipe = catalogue.get_recipe(catalogue.recipes(options.recipes), given[0])
+    if options.target is None:
+        return prepare_external(command_text=options.cmd, url=options.url), None
+    recipe = catalogue.get_recipe(catalogue.recipes(options.recipes), options.target)
     if options.config is None and not recipe.knob:
-        return _recipe(given[0], options, where), None
+        return prepare_recipe(options.target, options.recipes), None
     knobs = tuning_target(recipe, recipe.knob, config=options.config, listen=options.listen)
     return knobs.prepared(()), knobs
-
-
-def _recipe(name: str, options: ExplainOptions, where: BuildPaths) -> PreparedTarget:
-    recipe = catalogue.get_recipe(catalogue.recipes(options.recipes), name)
-    try:
-        found = prepare(recipe, where)
-    except TargetError as error:
-        detail = f"\n{error.stderr}" if error.stderr else ""
-        raise TargetError(f"{error}{detail}") from error
-    if isinstance(found, UnavailableTarget):
-        raise InputError(found.sentence)
-    return found
-
-
-def _floor(options: ExplainOptions, where: BuildPaths) -> PreparedTarget | None:
-    """The floor, where it answers what is asked."""
-    recipe = catalogue.recipes()[FLOOR]
-    asked = capability(options.path)
-    if asked is None or asked not in recipe.capabilities:
-        return None
-    found = prepare(recipe, where)
-    return None if isinstance(found, UnavailableTarget) else found

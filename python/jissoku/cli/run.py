@@ -9,16 +9,16 @@ import click
 
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.machine_lock import lock_machine
-from jissoku.cli.noise import noise_floors
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.selection import build_paths
 from jissoku.cli.version import version_line
-from jissoku.cli.write_reports import warn_unfinished, write
+from jissoku.cli.write_reports import warn_unfinished
 from jissoku.model import MeasurementStatus, Mode, Recipe
 from jissoku.model.experiment import ClaimStatus, ExperimentResult
 from jissoku.pipeline import experiment as story, experiment_file
+from jissoku.pipeline.compare_config import noise_floors
 from jissoku.pipeline.experiment import ExperimentConfig, ExperimentPlan
-from jissoku.report import experiment as report
+from jissoku.pipeline.reports import write_experiment_reports
+from jissoku.pipeline.selection import build_paths
 from jissoku.system import cores
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import missing_requirement
@@ -129,15 +129,9 @@ def _print_plan(plan: ExperimentPlan, show: ProgressDisplay) -> None:
 def publish_experiment(folder: Path, *, as_json: bool) -> int:
     """Writes the four reports into the experiment's folder, prints one; returns the exit code."""
     warn_unfinished(folder)
-    outcome = story.read_result(folder)
-    texts = {
-        "report.html": report.to_html(outcome),
-        "report.md": report.to_markdown(outcome),
-        "report.json": report.to_json(outcome),
-        "report.txt": report.to_text(outcome),
-    }
-    write(folder, texts)
-    click.echo(texts["report.json" if as_json else "report.txt"], nl=False)
+    outcome = write_experiment_reports(folder)
+    shown = folder / ("report.json" if as_json else "report.txt")
+    click.echo(shown.read_text(encoding="utf-8"), nl=False)
     if not as_json:
         click.echo(f"Report: {folder / 'report.html'}")
     return _exit_code(outcome)

@@ -10,11 +10,9 @@ from typing import Any
 import click
 
 from jissoku.cli import exit_codes, shared_options
-from jissoku.cli.core_assignment import core_assignment
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.param_types import Rate
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.selection import Selection, folder_for, prepare_targets
 from jissoku.cli.version import version_line
 from jissoku.cli.write_reports import write_report
 from jissoku.design import levels as plan
@@ -22,7 +20,9 @@ from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
 from jissoku.model import Axis, ConnectionMode, CoreAssignment, Mode, Sweep, Transport, Workload
 from jissoku.pipeline import SweepConfig, run_sweep
+from jissoku.pipeline.selection import Selection, folder_for, prepare_targets
 from jissoku.pipeline.trial_runner import TrialTiming
+from jissoku.system.cores import core_assignment
 
 RANGE = re.compile(r"(\d+)-(\d+)")
 LEVELS_MAX = 64

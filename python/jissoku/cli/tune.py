@@ -11,15 +11,15 @@ import click
 from jissoku import report
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.machine_lock import lock_machine
-from jissoku.cli.noise import noise_floors
 from jissoku.cli.param_types import Rate
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.tuning_target import tuning_target
 from jissoku.cli.version import version_line
-from jissoku.cli.write_reports import write
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
 from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult, Workload
+from jissoku.pipeline.compare_config import noise_floors
+from jissoku.pipeline.knob_changes import tuning_target
+from jissoku.pipeline.reports import write_tuning
 from jissoku.pipeline.tune import tune as run_tuning
 from jissoku.pipeline.tuning_target import TuningConfig
 from jissoku.system import cores
@@ -157,14 +157,8 @@ def _tuning_config(options: TuneOptions) -> TuningConfig:
 
 
 def _publish(found: TuningResult, folder: Path, *, as_json: bool) -> int:
-    texts = {
-        "tuning.json": report.tuning_to_json(found),
-        "tuning.txt": report.tuning_to_text(found),
-    }
-    if found.diff:
-        texts["proven.diff"] = found.diff
-    write(folder, texts)
-    click.echo(texts["tuning.json" if as_json else "tuning.txt"], nl=False)
+    write_tuning(folder, found)
+    click.echo(report.tuning_to_json(found) if as_json else report.tuning_to_text(found), nl=False)
     if not as_json:
         click.echo(f"\nRecords and report: {folder}")
     return exit_code(found)

@@ -15,9 +15,10 @@ from jissoku.model.calibration import CalibrationCheck, Scenario, ScenarioResult
 from jissoku.model.load_tool import InstalledTool
 from jissoku.model.scorecard import Grade, ScenarioRun, Score, Scorecard
 from jissoku.observe.machine import machine
-from jissoku.pipeline.check_files import order
+from jissoku.pipeline.check_files import order, read_checks
 from jissoku.pipeline.scenario_runner import ScenarioRunner
-from jissoku.records.calibration import carried, write_card
+from jissoku.records.calibration import carried, read_cards, write_card
+from jissoku.report import scorecard
 from jissoku.stats.grading import score
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
@@ -116,6 +117,13 @@ def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard
     card = msgspec.structs.replace(card, is_finished=True)
     write_card(plan.folder, _merged(earlier, card))
     return card
+
+
+def write_page(folder: Path) -> Path:
+    """Writes one page of all the cards in a folder, and returns its path."""
+    page = folder / "scorecard.html"
+    page.write_text(scorecard.to_html(read_checks(), read_cards(folder)), encoding="utf-8")
+    return page
 
 
 def _with(card: Scorecard, found: Score) -> Scorecard:

@@ -20,10 +20,12 @@ from jissoku.model import (
     UnavailableTarget,
     Workload,
 )
+from jissoku.observe import noise_floor
 from jissoku.observe.capacity import Objective
 from jissoku.observe.machine import machine
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.system.sockets import listener_pid
+from jissoku.targets.build_paths import default_cache
 
 
 class LoadMode(StrEnum):
@@ -137,3 +139,13 @@ def run_header(config: CompareConfig) -> Run:
         objective=config.objective.text if config.objective else "",
         noise_floor=config.noise_floors.get(method),
     )
+
+
+def noise_file() -> Path:
+    """Where noise floors are kept for a user."""
+    return default_cache() / noise_floor.FILE_NAME
+
+
+def noise_floors() -> dict[Method, float]:
+    """Those of this machine, by method; none where `jissoku doctor --prove` has not been run."""
+    return noise_floor.known(noise_file(), machine())

@@ -18,6 +18,7 @@ from jissoku.model.observed import LoadObservation, Observations, ProbeFailure, 
 from jissoku.observe.loadgen import LoadSpec
 from jissoku.observe.probes import load, memory, syscall_costs, syscalls, timer_scaling, wire
 from jissoku.observe.probes.client import ProbeError, RequestTarget
+from jissoku.pipeline.tuning_target import TuningTarget
 from jissoku.system import cores
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.system.processes import process_tree
@@ -86,6 +87,13 @@ def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation
         findings=found,
         changes="".join(changes),
     )
+
+
+def answering(knobs: TuningTarget, explanation: Explanation) -> TuningTarget:
+    """Those knobs only that answer a cause that was found."""
+    causes = {finding.name for finding in explanation.findings}
+    chosen = tuple(knob for knob in knobs.knobs if causes & set(knob.for_findings))
+    return replace(knobs, knobs=chosen, skipped={})
 
 
 class _Observer:

@@ -62,6 +62,28 @@ def partition_cores(cores: Iterable[int], topology: Path = TOPOLOGY) -> CoreAssi
     )
 
 
+def core_assignment(server_list: str | None, generator_list: str | None) -> CoreAssignment:
+    """Reads both lists; a side that is not given gets what the other leaves.
+
+    Raises:
+        InputError: A list is none, or leaves nothing for the other side.
+    """
+    if server_list is None and generator_list is None:
+        return partition_cores(available_cores())
+    server = parse(server_list) if server_list else None
+    generator = parse(generator_list) if generator_list else None
+    rest = set(available_cores()) - set(server or ()) - set(generator or ())
+    server = server or tuple(sorted(rest))
+    generator = generator or tuple(sorted(rest))
+    if not server or not generator:
+        raise InputError(
+            "no core is left for the other role: give both --server-cores and --generator-cores"
+        )
+    return CoreAssignment(
+        server=server, generator=generator, shared=bool(set(server) & set(generator))
+    )
+
+
 @contextmanager
 def pin_process(cores: Iterable[int]) -> Iterator[None]:
     """Keeps every thread of this process, and what it starts meanwhile, on `cores`.

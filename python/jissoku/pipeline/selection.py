@@ -94,6 +94,42 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
     return PreparedSelection(arms=tuple(arms), unavailable=tuple(unavailable), floor=floor)
 
 
+def prepare_recipe(name: str, folders: Iterable[Path]) -> PreparedTarget:
+    """Prepares one recipe's target.
+
+    Raises:
+        InputError: There is no such recipe, or it is unavailable here.
+        TargetError: It cannot be built; the message has what was written.
+    """
+    recipe = catalogue.get_recipe(catalogue.recipes(folders), name)
+    found = _prepared(recipe, build_paths())
+    if isinstance(found, UnavailableTarget):
+        raise InputError(found.sentence)
+    return found
+
+
+def prepare_external(*, command_text: str | None, url: str | None) -> PreparedTarget:
+    """Prepares a target that is given by its command or URL; one of the two is there.
+
+    Raises:
+        InputError: It is malformed, or there is no such program.
+    """
+    if url is not None:
+        return command.from_url(url)
+    assert command_text is not None, "a target is a recipe, a command or a URL"
+    return command.from_command(command_text, build_paths())
+
+
+def floor_for(path: str) -> PreparedTarget | None:
+    """The floor, where it is available and answers a path."""
+    recipe = catalogue.recipes()[FLOOR]
+    asked = capability(path)
+    if asked is None or asked not in recipe.capabilities:
+        return None
+    found = prepare(recipe, build_paths())
+    return None if isinstance(found, UnavailableTarget) else found
+
+
 def _split(word: str) -> tuple[str, str]:
     name, equals, target = word.partition("=")
     return (name, target) if equals else (word, word)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jissoku import records, stats
-from jissoku.cli.self_test_progress import Progress
-from jissoku.cli.version import version_line
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan
 from jissoku.model import (
     Comparison,
@@ -22,6 +20,7 @@ from jissoku.model import (
     Workload,
 )
 from jissoku.pipeline import CompareConfig, PreparedArm, compare
+from jissoku.pipeline.progress import SeriesProgress
 from jissoku.targets.prepare import PreparedTarget
 
 # Of quick mode, without what has no part in the bounds: pilot, checks and capacity searches.
@@ -113,7 +112,8 @@ class CampaignRunner:
     folder: Path
     seed: int
     cores: CoreAssignment
-    progress: Progress
+    version: str
+    progress: SeriesProgress
 
     def run(self, series: str, campaigns: Sequence[TestCampaign]) -> Iterator[CampaignResult]:
         """What each campaign found, as soon as it has ended; nothing of one without a comparison.
@@ -156,7 +156,7 @@ class CampaignRunner:
             seed=random.Random(seed).getrandbits(31),
             cores=self.cores,
             folder=folder,
-            version=version_line(),
+            version=self.version,
             paired_trials=campaign.method is not Method.SINGLE,
             method=campaign.method,
             loads=(campaign.load,),

@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from jissoku.cli.self_test_series import (
+from jissoku.errors import JissokuError
+from jissoku.model import Load, Method
+from jissoku.pipeline.self_test_series import (
     CampaignResult,
     CampaignRunner,
     TestCampaign,
@@ -11,8 +13,6 @@ from jissoku.cli.self_test_series import (
     equal_pair,
     slowed,
 )
-from jissoku.errors import JissokuError
-from jissoku.model import Load, Method
 from jissoku.targets.prepare import PreparedTarget
 
 # jissoku is compared with the first of these that is available.

@@ -1,0 +1,111 @@
+"""From the records in a folder to the reports beside them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from jissoku import records, report, stats
+from jissoku.errors import InputError
+from jissoku.model import Summary, SweepSummary, TuningResult
+from jissoku.model.experiment import ExperimentResult
+from jissoku.model.finding import Explanation
+from jissoku.pipeline.experiment import read_result
+from jissoku.report import experiment as experiment_report
+from jissoku.report.explanation import to_json as explanation_to_json
+
+# Of a report's text, in characters.
+WIDTH = 100
+
+
+def write_reports(folder: Path) -> Summary | SweepSummary:
+    """Writes the four reports of a run or a sweep into its folder, and returns its summary.
+
+    Raises:
+        InputError: The folder holds no run, a record is malformed, or the folder cannot be written.
+    """
+    run, trials = records.read(folder)
+    sweep = records.read_sweep(folder)
+    if sweep is not None:
+        swept = stats.summarise_sweep(run, sweep, trials)
+        write_texts(
+            folder,
+            {
+                "report.html": report.sweep_to_html(swept),
+                "report.md": report.sweep_to_markdown(swept),
+                "report.json": report.sweep_to_json(swept),
+                "report.txt": report.sweep_to_text(swept, width=WIDTH),
+            },
+        )
+        return swept
+    summary = stats.summarise(run, trials)
+    write_texts(
+        folder,
+        {
+            "report.html": report.to_html(summary),
+            "report.md": report.to_markdown(summary),
+            "report.json": report.to_json(summary),
+            "report.txt": report.to_text(summary, width=WIDTH),
+        },
+    )
+    return summary
+
+
+def write_experiment_reports(folder: Path) -> ExperimentResult:
+    """Writes the four reports of an experiment into its folder, and returns its result.
+
+    Raises:
+        InputError: As `write_reports`.
+    """
+    result = read_result(folder)
+    write_texts(
+        folder,
+        {
+            "report.html": experiment_report.to_html(result),
+            "report.md": experiment_report.to_markdown(result),
+            "report.json": experiment_report.to_json(result),
+            "report.txt": experiment_report.to_text(result),
+        },
+    )
+    return result
+
+
+def write_tuning(folder: Path, found: TuningResult) -> None:
+    """Writes a tuning's result into its folder: as JSON, as text, and as a diff if one is proven.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+    texts = {
+        "tuning.json": report.tuning_to_json(found),
+        "tuning.txt": report.tuning_to_text(found),
+    }
+    if found.diff:
+        texts["proven.diff"] = found.diff
+    write_texts(folder, texts)
+
+
+def write_explanation(folder: Path, found: Explanation) -> None:
+    """Writes an explanation and what was proven of its knobs into a folder.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+    texts = {"explanation.json": explanation_to_json(found)}
+    if found.verification is not None:
+        texts["tuning.txt"] = report.tuning_to_text(found.verification)
+        if found.verification.diff:
+            texts["proven.diff"] = found.verification.diff
+    write_texts(folder, texts)
+
+
+def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    """Writes files, by name, into a folder that is made if it is not there.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}") from error

@@ -1,0 +1,197 @@
+"""The lab tests itself on this machine: campaigns of equal arms and of arms with injected work.
+
+Equal arms must not be reported different more often than chance allows, injected work must be
+detected, a different pair must shift by the injected amount, and two campaigns of one pair must
+agree (METHODOLOGY, "The lab tests itself"). The noise floor is kept, and later verdicts use it.
+"""
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jissoku.design.loads import LOADS
+from jissoku.errors import JissokuError, TargetError
+from jissoku.model import CoreAssignment, Load, LoadLevel, Method, Mode, UnavailableTarget
+from jissoku.observe import noise_floor
+from jissoku.observe.machine import machine
+from jissoku.observe.noise_floor import NoiseFloor
+from jissoku.pipeline.compare_config import noise_file
+from jissoku.pipeline.progress import ProgressListener, SeriesProgress
+from jissoku.pipeline.selection import build_paths
+from jissoku.pipeline.self_test_plan import (
+    PLANTED_DIFFERENT,
+    PLANTED_SAME,
+    SelfTestPlan,
+    SeriesResults,
+)
+from jissoku.pipeline.self_test_series import EFFORT, CampaignRunner
+from jissoku.stats import self_test as bounds
+from jissoku.stats.self_test import BoundCheck
+from jissoku.targets import catalogue
+from jissoku.targets.prepare import PreparedTarget, prepare
+
+OWN_TARGET = "jissoku"
+
+# Equal arms in time slices: one of each kind of server, where available.
+OTHER_TARGETS = ("go", "node", "nginx-tuned")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTestConfig:
+    """What is run, and where.
+
+    Attributes:
+        campaigns: Of equal arms at each load; the other series follow from it.
+        folder: Each campaign has its records in a folder of its own in it.
+    """
+
+    campaigns: int
+    levels: Sequence[LoadLevel]
+    seed: int
+    cores: CoreAssignment
+    folder: Path
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTestResult:
+    """What the campaigns came to, by load; of an interrupted test those that had ended."""
+
+    series: tuple[SeriesResults, ...]
+    is_finished: bool
+
+
+def run_self_test(config: SelfTestConfig, listener: ProgressListener) -> SelfTestResult:
+    """Runs the campaigns.
+
+    Raises:
+        JissokuError: jissoku itself is not available.
+    """
+    results = tuple(
+        SeriesResults(load=load) for load in _loads(config.levels, len(config.cores.server))
+    )
+    try:
+        plan = SelfTestPlan(targets=_targets(listener), campaigns=config.campaigns)
+        expected = [one for result in results for one in plan.expected(result.load)]
+        seconds = sum(one.seconds for one in expected)
+        listener.note(
+            f"{len(expected)} campaigns of {EFFORT.blocks} blocks: about"
+            f" {max(1, round(seconds / 60))} minutes. Records go to {config.folder}."
+        )
+        progress = SeriesProgress(
+            listener, seconds=seconds, trials=sum(one.trials for one in expected)
+        )
+        runner = CampaignRunner(
+            folder=config.folder,
+            seed=config.seed,
+            cores=config.cores,
+            version=config.version,
+            progress=progress,
+        )
+        for result in results:
+            plan.run(runner, result)
+    except KeyboardInterrupt:
+        return SelfTestResult(series=results, is_finished=False)
+    return SelfTestResult(series=results, is_finished=True)
+
+
+def bound_checks(result: SelfTestResult) -> tuple[BoundCheck, ...]:
+    """What the lab must show, and whether it did, of the series that were begun."""
+    return tuple(row for series in result.series for row in _rows(series))
+
+
+def measured_noise_floors(result: SelfTestResult, version: str) -> dict[Method, NoiseFloor]:
+    """Each method's noise floor: the largest of all loads, so that it holds at each."""
+    found = {}
+    for method in (Method.PAIRED, Method.TIME_SLICED):
+        series = [
+            [one.comparison for one in (r.paired if method is Method.PAIRED else r.time_sliced)]
+            for r in result.series
+        ]
+        floors = [floor for one in series if (floor := bounds.noise_floor(one)) is not None]
+        spread = bounds.pooled_sd([one for comparisons in series for one in comparisons])
+        if not floors or spread is None:
+            continue
+        found[method] = NoiseFloor(
+            noise_floor=max(floors),
+            campaigns=min(len(one) for one in series),
+            blocks=EFFORT.blocks,
+            block_sd_log=spread,
+            measured_utc=dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"),
+            jissoku=version,
+        )
+    return found
+
+
+def keep_noise_floors(floors: dict[Method, NoiseFloor]) -> Path | None:
+    """Keeps those of enough campaigns for later verdicts; the file, or None if there are none.
+
+    Raises:
+        JissokuError: The file cannot be written.
+    """
+    enough = {m: one for m, one in floors.items() if one.campaigns >= noise_floor.CAMPAIGNS_MIN}
+    if not enough:
+        return None
+    noise_floor.keep(noise_file(), machine(), enough)
+    return noise_file()
+
+
+def _loads(levels: Sequence[LoadLevel], server_cores: int) -> Iterator[Load]:
+    """Those of quick mode with these names."""
+    for rate, level in LOADS[Mode.QUICK]:
+        if level in levels:
+            yield Load(rate_rps=rate * server_cores, level=level)
+
+
+def _targets(listener: ProgressListener) -> tuple[PreparedTarget, ...]:
+    """jissoku, and the other available targets."""
+    where, recipes = build_paths(), catalogue.recipes()
+    ours = prepare(catalogue.get_recipe(recipes, OWN_TARGET), where)
+    if isinstance(ours, UnavailableTarget):
+        raise JissokuError(ours.sentence)
+    ready = [ours]
+    for name in OTHER_TARGETS:
+        try:
+            found = prepare(catalogue.get_recipe(recipes, name), where)
+        except TargetError as error:
+            listener.note(f"{name} is skipped: {error}.")
+            continue
+        if isinstance(found, UnavailableTarget):
+            listener.note(found.sentence)
+        else:
+            ready.append(found)
+    return tuple(ready)
+
+
+def _rows(result: SeriesResults) -> Iterator[BoundCheck]:
+    """Of the series that were begun."""
+    at = f"{result.load.level} load"
+    paired, planted, slices, plain, slow = (
+        [one.comparison for one in series]
+        for series in (
+            result.paired,
+            result.paired_planted,
+            result.time_sliced,
+            result.unlike,
+            result.unlike_planted,
+        )
+    )
+    if paired:
+        yield bounds.check_false_alarms(f"A/A, paired, {at}", paired)
+    if slices:
+        yield bounds.check_false_alarms(f"A/A, time-sliced, {at}", slices)
+    if planted:
+        yield from bounds.check_detection(
+            f"{_effect(PLANTED_SAME)} injected, paired, {at}", planted
+        )
+    if plain:
+        pair = f"{plain[0].arm} / {plain[0].against}"
+        yield bounds.check_shift(
+            f"{_effect(PLANTED_DIFFERENT)} injected, {pair}, {at}", plain, slow, PLANTED_DIFFERENT
+        )
+        yield bounds.check_repeatability(f"{pair} repeated, {at}", plain)
+
+
+def _effect(planted: float) -> str:
+    return f"{100 * planted:+.0f} %"
