@@ -38,23 +38,25 @@ CRATE_MAY_USE = {
         "jissoku-floor",
         "jissoku-oracle",
     },
-    "jissoku-python": {"jissoku-cli"},
+    "jissoku-apps": {"jissoku-os", "jissoku-http", "jissoku-server"},
+    "jissoku-python": {"jissoku-apps", "jissoku-cli", "jissoku-server"},
 }
 
 # Foreign crates with one address each.
 ONLY_IN = {
-    "pyo3": "jissoku-python",
-    "io-uring": "jissoku-os",
-    "libc": "jissoku-os",
-    "nix": "jissoku-os",
-    "rustix": "jissoku-os",
-    "signal-hook": "jissoku-os",
+    "pyo3": ("jissoku-python", "jissoku-apps"),
+    "io-uring": ("jissoku-os",),
+    "libc": ("jissoku-os",),
+    "nix": ("jissoku-os",),
+    "rustix": ("jissoku-os",),
+    "signal-hook": ("jissoku-os",),
 }
 
 # Crates that may contain `unsafe`, and where in them.
 UNSAFE_MAY_LIVE_IN = (
     "jissoku-os/src/",
     "jissoku-http/src/scan/sse2.rs",
+    "jissoku-apps/src/interpreter.rs",
 )  # fmt: skip
 
 # A limit may be lowered, never raised.
@@ -168,7 +170,7 @@ def test_crates_point_one_way(manifest: Path) -> None:
     used = set(spec.get("dependencies", {}))
     ours = {dep for dep in used if dep.startswith("jissoku-")}
     assert ours <= CRATE_MAY_USE[name], f"new edge {ours - CRATE_MAY_USE[name]}: write a decision"
-    misplaced = {dep for dep in used & ONLY_IN.keys() if ONLY_IN[dep] != name}
+    misplaced = {dep for dep in used & ONLY_IN.keys() if name not in ONLY_IN[dep]}
     assert not misplaced, f"{misplaced} belongs elsewhere: {ONLY_IN}"
 
 

@@ -1,12 +1,10 @@
 """Servers for the tests of serving, ended when a test is."""
 
-import os
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
-from tests.serving.server_process import COMMAND, Served, Start
+from tests.serving.server_process import Served, Start, spawn
 
 
 @pytest.fixture
@@ -15,14 +13,7 @@ def start() -> Iterator[Start]:
     started: list[Served] = []
 
     def begin(*arguments: str, **variables: str) -> Served:
-        process = subprocess.Popen(
-            [*COMMAND, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **variables},
-        )
-        started.append(Served(process))
+        started.append(spawn(*arguments, **variables))
         return started[-1]
 
     yield begin

@@ -86,6 +86,18 @@ class Served:
 Start = Callable[..., Served]
 
 
+def spawn(*arguments: str, **variables: str) -> Served:
+    """Starts `jissoku serve` with these arguments and variables."""
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **variables},
+    )
+    return Served(process)
+
+
 class UnixConnection(HTTPConnection):
     """HTTP over a Unix socket."""
 

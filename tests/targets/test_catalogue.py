@@ -21,10 +21,10 @@ def recipe(request: pytest.FixtureRequest) -> Recipe:
 def test_every_promised_target_has_a_recipe() -> None:
     assert RECIPES.keys() == {
         "bjoern", "civetweb", "feersum", "floor", "go", "granian", "gunicorn", "gunicorn-threads",
-        "h2o", "http-server", "jissoku", "kernel-httpd", "libev", "libevent", "libmicrohttpd",
-        "lighttpd", "meinheld", "minefield", "nginx", "nginx-echo", "nginx-proxy", "nginx-tuned",
-        "nginx-wsgi", "node", "parsers", "poco", "starlet", "starman", "tornado", "twisted",
-        "uvicorn", "uwsgi",
+        "h2o", "http-server", "jissoku", "jissoku-wsgi", "kernel-httpd", "libev", "libevent",
+        "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx", "nginx-echo", "nginx-proxy",
+        "nginx-tuned", "nginx-wsgi", "node", "parsers", "poco", "starlet", "starman", "tornado",
+        "twisted", "uvicorn", "uwsgi",
     }  # fmt: skip
 
 

@@ -8,6 +8,8 @@ mod serve;
 mod units;
 mod wrk;
 
+pub use serve::{AppError, AppRequest, LoadApp};
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -32,10 +34,16 @@ enum Verb {
 /// 4 undecided or invalid, 130 interrupted.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = String>) -> u8 {
+    run_with(arguments, None)
+}
+
+/// As [`run`], with a function that imports Python applications.
+#[must_use]
+pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<LoadApp>) -> u8 {
     let arguments: Vec<String> = arguments.into_iter().collect();
     // The server parses its arguments again at every reload.
     if arguments.get(1).is_some_and(|verb| verb == "serve") {
-        return serve::run(&arguments[1..]);
+        return serve::run(&arguments[1..], load);
     }
     let verb = match Arguments::try_parse_from(&arguments) {
         Ok(Arguments { verb }) => verb,
@@ -47,7 +55,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>) -> u8 {
         }
     };
     match verb {
-        Verb::Serve(_) => serve::run(&arguments[1..]),
+        Verb::Serve(_) => serve::run(&arguments[1..], load),
         Verb::Load(load) => load.run(),
         Verb::Floor(floor) => floor.run(),
         Verb::Oracle(oracle) => oracle.run(),

@@ -1,8 +1,9 @@
-//! `jissoku serve`: serves a directory, a fixed text, the benchmark contract or an echo until a
-//! signal.
+//! `jissoku serve`: serves a directory, a Python application, a fixed text, the benchmark contract
+//! or an echo until a signal.
 //!
 //! Each file defines a group of flags; this one combines them into settings and content.
 
+mod app_args;
 mod config;
 mod content_args;
 mod failure;
@@ -19,12 +20,13 @@ use clap::{ArgGroup, Args, Command, FromArgMatches};
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{AnyService, Limits, ListenerSharing, Settings, TelemetryConfig};
 
+pub use app_args::{AppError, AppRequest, LoadApp};
 use failure::{Failure, SUCCESS};
 
 /// The group of flags that choose the content.
 const CONTENT_GROUP: &str = "what";
 
-/// Serve a directory, a fixed text, the benchmark contract or an echo.
+/// Serve a directory, a Python application, a fixed text, the benchmark contract or an echo.
 #[derive(Debug, Args)]
 #[command(group(
     ArgGroup::new(CONTENT_GROUP).args(["folder", "fixed", "contract", "echo"]).required(true).multiple(true)
@@ -32,6 +34,8 @@ const CONTENT_GROUP: &str = "what";
 pub(crate) struct Serve {
     #[command(flatten)]
     files: files::FileArgs,
+    #[command(flatten)]
+    app: app_args::AppArgs,
     #[command(flatten)]
     content: content_args::ContentArgs,
     #[command(flatten)]
@@ -51,8 +55,8 @@ pub(crate) struct Serve {
 
 /// Serves until SIGTERM or SIGINT and prints the addresses to standard output. `arguments` begin
 /// with the subcommand.
-pub(crate) fn run(arguments: &[String]) -> u8 {
-    match process::run(arguments) {
+pub(crate) fn run(arguments: &[String], load: Option<LoadApp>) -> u8 {
+    match process::run(arguments, load) {
         Ok(()) => SUCCESS,
         Err(failure) => failure.tell(),
     }
@@ -74,7 +78,7 @@ impl Serve {
         telemetry: &TelemetryConfig,
     ) -> Result<Settings, Failure> {
         self.content.check(self.files.folder())?;
-        let placement = self.workers.placement()?;
+        let placement = self.workers.placement(self.app().is_some())?;
         let settings = Settings {
             endpoints: self.listen.endpoints(given),
             socket_mode: self.listen.socket_mode,
@@ -89,9 +93,22 @@ impl Serve {
         Ok(jissoku_fixtures::adjust(settings, self.content.injected_faults()))
     }
 
-    /// The service of a worker pool.
-    fn service(&self) -> Result<AnyService, Failure> {
-        let workers = self.workers.placement()?.workers;
+    /// The name of the Python application, if one is to be served.
+    fn app(&self) -> Option<(&str, &str)> {
+        app_args::parse(self.files.folder())
+    }
+
+    /// The service of a worker pool that listens on `listeners`.
+    fn service(
+        &self,
+        load: Option<LoadApp>,
+        listeners: Vec<Endpoint>,
+    ) -> Result<AnyService, Failure> {
+        if let Some(app) = self.app() {
+            let is_secure = self.telemetry.tls()?.is_some();
+            return self.app.service(app, load, (listeners, is_secure));
+        }
+        let workers = self.workers.placement(false)?.workers;
         self.content.service(self.files.folder(), || self.files.load(), workers)
     }
 }

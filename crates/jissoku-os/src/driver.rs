@@ -115,6 +115,12 @@ pub trait EventHandler {
 
     /// The next target of [`EventHandler::resume`]; called until it returns `None`.
     fn next_ready(&mut self) -> Option<ResumeTarget>;
+
+    /// Calls `wait` once, which blocks the thread until events arrive. What a handler holds
+    /// exclusively, such as a lock on an interpreter, it can release meanwhile.
+    fn wait(&self, wait: &mut dyn FnMut()) {
+        wait();
+    }
 }
 
 /// The kernel interface of a driver.

@@ -1,11 +1,27 @@
-//! The extension module through which Python runs the native commands. The only crate that knows Python.
+//! The extension module through which Python runs the native commands.
 
+use jissoku_apps::{AppSpec, LoadError, ServerInfo, WsgiService};
+use jissoku_cli::{AppError, AppRequest};
+use jissoku_server::AnyService;
 use pyo3::prelude::*;
 
 /// Runs `jissoku serve|load|floor …` and returns its exit code; Python's lock is free meanwhile.
 #[pyfunction]
 fn run(python: Python<'_>, arguments: Vec<String>) -> u8 {
-    python.detach(|| jissoku_cli::run(arguments))
+    python.detach(|| jissoku_cli::run_with(arguments, Some(load_app)))
+}
+
+/// Imports the application of `jissoku serve MODULE:APP`.
+fn load_app(request: &AppRequest) -> Result<AnyService, AppError> {
+    let AppRequest { module, attribute, directory, is_factory, .. } = request.clone();
+    let spec = AppSpec { module, attribute, directory, is_factory };
+    let AppRequest { listeners, is_secure, .. } = request.clone();
+    let server = ServerInfo { listeners, is_secure, is_multiprocess: false };
+    match WsgiService::load(&spec, server) {
+        Ok(service) => Ok(service.into()),
+        Err(LoadError::Name(sentence)) => Err(AppError::Name(sentence)),
+        Err(LoadError::Code(sentence)) => Err(AppError::Code(sentence)),
+    }
 }
 
 /// The native half of jissoku.

@@ -26,7 +26,11 @@ impl<S: Service> RunWorker for S {
     }
 
     fn run_worker(self: Arc<Self>, thread: WorkerThread) -> io::Result<()> {
-        thread.run(&self)
+        let (mut thread, mut outcome) = (Some(thread), Ok(()));
+        Service::run_worker(&*self, &mut || {
+            outcome = thread.take().map_or(Ok(()), |thread| thread.run(&self));
+        });
+        outcome
     }
 }
 

@@ -30,6 +30,12 @@ pub trait Service: Debug + Send + Sync + 'static {
     /// The worker cannot start.
     fn handler(self: &Arc<Self>, worker: &WorkerInfo) -> io::Result<Self::Handler>;
 
+    /// Calls `worker` once, which runs a worker on this thread until it is shut down. A service can
+    /// prepare the thread before, and clean up after it.
+    fn run_worker(&self, worker: &mut dyn FnMut()) {
+        worker();
+    }
+
     /// Reports its own metrics to `metrics` from now on. Only the first call has an effect.
     fn report_to(&self, _metrics: &Metrics) {}
 }
@@ -74,6 +80,12 @@ pub trait Handler: Debug + 'static {
 
     /// A connection was closed, with its request if there is no complete response.
     fn on_close(&mut self, _connection: Self::Connection, _request: Option<Self::Request>) {}
+
+    /// Calls `wait` once, which blocks the thread until events arrive. What a handler holds
+    /// exclusively, such as a lock on an interpreter, it can release meanwhile.
+    fn wait(&self, wait: &mut dyn FnMut()) {
+        wait();
+    }
 
     /// When [`Handler::next_ready`] has to be called at the latest, on the monotonic clock. Called
     /// at each wake-up of the worker.

@@ -140,6 +140,21 @@ impl Response<'_> {
         self.output.append(bytes);
     }
 
+    /// The connection's output, for a handler that formats its responses itself. It has to tell
+    /// their status and size with [`Response::set_sent`].
+    #[inline]
+    pub const fn output(&mut self) -> &mut SendBuffer {
+        self.output
+    }
+
+    /// Records what was sent through [`Response::output`]: the status, and the size of the body so
+    /// far.
+    #[inline]
+    pub const fn set_sent(&mut self, status: u16, body_size: u64) {
+        self.state.status = status;
+        self.state.body_size = body_size;
+    }
+
     /// Calls `respond` with a response that is written to `buffer` instead of the connection.
     pub fn capture<T>(
         &mut self,

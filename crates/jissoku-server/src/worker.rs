@@ -193,6 +193,11 @@ impl<H: Handler> EventHandler for Worker<H> {
     }
 
     #[inline]
+    fn wait(&self, wait: &mut dyn FnMut()) {
+        self.context.handler.wait(wait);
+    }
+
+    #[inline]
     fn deadline_ns(&self) -> Option<u64> {
         let WorkerContext { timers, telemetry, handler, .. } = &self.context;
         let own = [timers.earliest_ns(), self.next_sweep_ns, telemetry.deadline_ns()];

@@ -13,8 +13,8 @@ use crate::units;
 /// Flags for static files.
 #[derive(Debug, Args)]
 pub(super) struct FileArgs {
-    /// Directory to serve; with --contract it is served under /files/
-    #[arg(value_name = "DIR", conflicts_with = "fixed")]
+    /// Directory to serve, under /files/ with --contract; or a WSGI application as MODULE:APP
+    #[arg(value_name = "DIR|MODULE:APP", conflicts_with = "fixed")]
     folder: Option<PathBuf>,
     /// List directories that have no index.html
     #[arg(long)]
@@ -61,7 +61,7 @@ enum Precompressed {
 }
 
 impl FileArgs {
-    /// The directory as given.
+    /// The directory, or the application, as given.
     pub(super) fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }

@@ -9,17 +9,17 @@ use jissoku_os::reexec::{ChildStatus, ExecSpec, ReexecChild};
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{RunningServer, Server, ServerEvent, SignalSet, Sockets};
 
-use super::Serve;
 use super::failure::{Failure, print_error};
 use super::process_args::PidFile;
 use super::systemd_env::{SystemdEnv, environment};
 use super::telemetry_args::Telemetry;
+use super::{LoadApp, Serve};
 
 /// How long a re-executed process may take until it is ready; then it is killed.
 const CHILD_READY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Serves as `arguments` say until a signal ends it.
-pub(super) fn run(arguments: &[String]) -> Result<(), Failure> {
+pub(super) fn run(arguments: &[String], load: Option<LoadApp>) -> Result<(), Failure> {
     let serve = Serve::read(arguments)?;
     let mut systemd = SystemdEnv::read()?;
     let telemetry_state =
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), Failure> {
                 .and_then(|()| user.drop_privileges())
                 .map_err(|error| Failure::of_input(&error))?;
         }
-        Ok((pid_file, serve.service()?))
+        Ok((pid_file, serve.service(load, server.endpoints())?))
     });
     let (pid_file, service) = match prepared {
         Ok(prepared) => prepared,
@@ -57,8 +57,16 @@ pub(super) fn run(arguments: &[String]) -> Result<(), Failure> {
     // With a lower limit, fewer connections are open at once.
     let _raised = jissoku_os::descriptors::raise_limit();
     let running = server.start(service).map_err(|error| Failure::of_work(&error))?;
-    let mut server_process =
-        ServerProcess { arguments, given, running, signals, systemd, pid_file, telemetry_state };
+    let mut server_process = ServerProcess {
+        arguments,
+        is_app: serve.app().is_some(),
+        given,
+        running,
+        signals,
+        systemd,
+        pid_file,
+        telemetry_state,
+    };
     server_process.telemetry_state.start()?;
     server_process.begin(is_secure);
     server_process.event_loop()?;
@@ -69,6 +77,8 @@ pub(super) fn run(arguments: &[String]) -> Result<(), Failure> {
 /// The running server process.
 struct ServerProcess<'a> {
     arguments: &'a [String],
+    /// Whether a Python application is served.
+    is_app: bool,
     /// Addresses of inherited listeners.
     given: Vec<Endpoint>,
     running: RunningServer,
@@ -112,6 +122,11 @@ impl ServerProcess<'_> {
     fn event_loop(&mut self) -> Result<(), Failure> {
         loop {
             match self.wait(None)? {
+                // An interpreter keeps the modules that it has imported, so new code needs a new
+                // process.
+                ServerEvent::Reload | ServerEvent::Reexec if self.is_app => {
+                    while self.replace()? {}
+                }
                 ServerEvent::Reload => self.reload(),
                 ServerEvent::Reexec => {
                     if self.replace()? {
@@ -155,7 +170,7 @@ impl ServerProcess<'_> {
                 .telemetry
                 .open_again(&self.telemetry_state, serve.content.injected_faults())?;
             let settings = serve.settings(&self.given, update.telemetry())?;
-            let service = serve.service()?;
+            let service = serve.service(None, Vec::new())?;
             let reloaded = self.running.reload(&settings, service);
             reloaded.map_err(|error| Failure::of_input(&error))?;
             if self.telemetry_state.adopt(update)? {

@@ -19,7 +19,7 @@ type CoreList = Vec<usize>;
 /// Flags for workers.
 #[derive(Debug, Args)]
 pub(super) struct WorkerArgs {
-    /// Number of worker threads [default: one per physical core]
+    /// Number of worker threads [default: one per physical core; an application has one]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
         value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
@@ -62,8 +62,8 @@ pub(super) struct WorkerPlacement {
 }
 
 impl WorkerArgs {
-    /// Chooses the number of workers and their cores.
-    pub(super) fn placement(&self) -> Result<WorkerPlacement, Failure> {
+    /// Chooses the number of workers and their cores. An application has one.
+    pub(super) fn placement(&self, is_app: bool) -> Result<WorkerPlacement, Failure> {
         let allowed = jissoku_os::affinity::allowed().map_err(|error| Failure::of_work(&error))?;
         let cores = self.cores.clone().unwrap_or_default();
         if let Some(core) = cores.iter().find(|core| !allowed.contains(core)) {
@@ -75,7 +75,14 @@ impl WorkerArgs {
         }
         let physical =
             jissoku_os::affinity::physical().map_err(|error| Failure::of_work(&error))?;
-        let default_workers = if cores.is_empty() { physical.len() } else { cores.len() };
+        if is_app && self.workers.is_some_and(|workers| workers > 1) {
+            return Err(Failure::of_input("an application has one worker"));
+        }
+        let default_workers = match cores.len() {
+            _ if is_app => 1,
+            0 => physical.len(),
+            count => count,
+        };
         let workers = self.workers.map_or(default_workers, usize::from);
         let cores = match self.pin {
             true if workers <= physical.len() => physical,

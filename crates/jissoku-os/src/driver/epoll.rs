@@ -115,7 +115,7 @@ impl<H: EventHandler> Driver<H> {
     pub fn run_once(&mut self, handler: &mut H) -> io::Result<PollOutcome> {
         self.timer.set_enabled(self.slab.count() > 0)?;
         let timeout = self.timeout(handler);
-        let count = self.epoll.wait(&mut self.buffers.events, timeout)?;
+        let count = self.wait(handler, timeout)?;
         self.now_ns = clock::monotonic_ns();
         handler.on_tick(self.now_ns);
         let mut outcome = PollOutcome::Ordinary;
@@ -185,6 +185,18 @@ impl<H: EventHandler> Driver<H> {
                 self.resume(handler, id);
             }
         }
+    }
+
+    /// Waits for events and returns their number.
+    #[inline]
+    fn wait(&mut self, handler: &H, timeout: Option<Duration>) -> io::Result<usize> {
+        let (epoll, events) = (&self.epoll, &mut self.buffers.events);
+        if timeout == Some(Duration::ZERO) {
+            return epoll.wait(events, timeout);
+        }
+        let mut count = Ok(0);
+        handler.wait(&mut || count = epoll.wait(events, timeout));
+        count
     }
 
     /// The timeout of the next wait.

@@ -92,8 +92,14 @@ impl<H: EventHandler> Driver<H> {
     pub(super) fn run_once(&mut self, handler: &mut H) -> io::Result<PollOutcome> {
         self.timer.set_enabled(self.slab.count() > 0)?;
         self.send_files(handler);
-        let wait = self.wait(handler);
-        self.enter(wait)?;
+        match self.wait(handler) {
+            Wait::NonBlocking => self.enter(Wait::NonBlocking)?,
+            wait => {
+                let mut entered = Ok(());
+                handler.wait(&mut || entered = self.enter(wait));
+                entered?;
+            }
+        }
         self.now_ns = clock::monotonic_ns();
         handler.on_tick(self.now_ns);
         let mut completions = std::mem::take(&mut self.completions);

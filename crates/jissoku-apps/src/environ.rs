@@ -1,0 +1,202 @@
+//! The environ of a request: PEP 3333, "environ Variables", and RFC 3875 section 4.1.
+
+use std::net::SocketAddr;
+
+use jissoku_http::{Head, Method, Version};
+use jissoku_os::socket::Endpoint;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use crate::file_wrapper::FileWrapper;
+use crate::input::Input;
+use crate::names::{Key, Names};
+use crate::text::{latin1, percent_decoded};
+
+/// What an application is told about its server.
+#[derive(Clone, Debug)]
+pub struct ServerInfo {
+    /// The addresses of the listeners.
+    pub listeners: Vec<Endpoint>,
+    /// Whether those on TCP speak TLS.
+    pub is_secure: bool,
+    /// Whether another process may serve the same application.
+    pub is_multiprocess: bool,
+}
+
+/// The address of a client, as the strings of an environ.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// The index of its listener.
+    listener: usize,
+    host: Py<PyString>,
+    /// `None` for a Unix socket.
+    port: Option<Py<PyString>>,
+}
+
+impl Client {
+    pub(crate) fn new(python: Python<'_>, listener: usize, address: Option<SocketAddr>) -> Self {
+        let host = address.map(|address| address.ip().to_canonical().to_string());
+        Self {
+            listener,
+            host: PyString::new(python, host.as_deref().unwrap_or_default()).unbind(),
+            port: address
+                .map(|address| PyString::new(python, &address.port().to_string()).unbind()),
+        }
+    }
+}
+
+/// The interned keys that differ between requests.
+#[derive(Debug)]
+struct Keys {
+    method: Py<PyString>,
+    path: Py<PyString>,
+    query: Py<PyString>,
+    request_uri: Py<PyString>,
+    raw_uri: Py<PyString>,
+    protocol: Py<PyString>,
+    remote_host: Py<PyString>,
+    remote_port: Py<PyString>,
+    content_length: Py<PyString>,
+    input: Py<PyString>,
+}
+
+/// Values that many requests have in common.
+#[derive(Debug)]
+struct Values {
+    get: Py<PyString>,
+    http_10: Py<PyString>,
+    http_11: Py<PyString>,
+    empty: Py<PyString>,
+    no_body: Py<Input>,
+}
+
+/// Builds environs. It belongs to one thread.
+#[derive(Debug)]
+pub(crate) struct Environs {
+    /// The part that all requests of a listener have in common.
+    templates: Vec<Py<PyDict>>,
+    names: Names,
+    keys: Keys,
+    values: Values,
+}
+
+impl Environs {
+    pub(crate) fn new(python: Python<'_>, server: &ServerInfo) -> PyResult<Self> {
+        let template = |listener| template(python, listener, server);
+        let string = |text| PyString::intern(python, text).unbind();
+        Ok(Self {
+            templates: server.listeners.iter().map(template).collect::<PyResult<_>>()?,
+            names: Names::default(),
+            keys: Keys {
+                method: string("REQUEST_METHOD"),
+                path: string("PATH_INFO"),
+                query: string("QUERY_STRING"),
+                request_uri: string("REQUEST_URI"),
+                raw_uri: string("RAW_URI"),
+                protocol: string("SERVER_PROTOCOL"),
+                remote_host: string("REMOTE_ADDR"),
+                remote_port: string("REMOTE_PORT"),
+                content_length: string("CONTENT_LENGTH"),
+                input: string("wsgi.input"),
+            },
+            values: Values {
+                get: string("GET"),
+                http_10: string("HTTP/1.0"),
+                http_11: string("HTTP/1.1"),
+                empty: string(""),
+                no_body: Py::new(python, Input::default())?,
+            },
+        })
+    }
+
+    /// The environ of a request without its body. `bytes` are those that `head` was parsed from.
+    pub(crate) fn build<'py>(
+        &mut self,
+        python: Python<'py>,
+        (head, bytes): (&Head, &[u8]),
+        client: &Client,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let Self { keys, values, names, .. } = self;
+        let environ = self.templates[client.listener].bind(python).copy()?;
+        match head.method {
+            Method::Get => environ.set_item(&keys.method, &values.get)?,
+            _ => environ.set_item(&keys.method, latin1(python, head.method_name.of(bytes)))?,
+        }
+        let target = latin1(python, head.target.of(bytes));
+        environ.set_item(&keys.request_uri, &target)?;
+        environ.set_item(&keys.raw_uri, &target)?;
+        let path_and_query = head.path_and_query(bytes);
+        let end = path_and_query.iter().position(|&byte| byte == b'?');
+        let (path, query) = path_and_query.split_at(end.unwrap_or(path_and_query.len()));
+        environ.set_item(&keys.path, latin1(python, &percent_decoded(path)))?;
+        match query {
+            [] | [b'?'] => environ.set_item(&keys.query, &values.empty)?,
+            [_, query @ ..] => environ.set_item(&keys.query, latin1(python, query))?,
+        }
+        let protocol = match head.version {
+            Version::Http10 => &values.http_10,
+            Version::Http11 => &values.http_11,
+        };
+        environ.set_item(&keys.protocol, protocol)?;
+        environ.set_item(&keys.remote_host, &client.host)?;
+        if let Some(port) = &client.port {
+            environ.set_item(&keys.remote_port, port)?;
+        }
+        environ.set_item(&keys.input, &values.no_body)?;
+        for (name, value) in head.fields(bytes) {
+            let value = latin1(python, value);
+            names.with(python, name, |key| set_field(&environ, key, value))?;
+        }
+        Ok(environ)
+    }
+
+    /// Adds the body of a request. Its coding is removed already, so its size is known
+    /// (RFC 9112 section 7.1.3).
+    pub(crate) fn set_body(&self, environ: &Bound<'_, PyDict>, body: Vec<u8>) -> PyResult<()> {
+        environ.set_item(&self.keys.content_length, body.len().to_string())?;
+        environ.set_item(&self.keys.input, Py::new(environ.py(), Input::new(body))?)
+    }
+}
+
+fn set_field(environ: &Bound<'_, PyDict>, key: &Key, value: Bound<'_, PyString>) -> PyResult<()> {
+    match key {
+        Key::Drop => Ok(()),
+        Key::Last(key) => environ.set_item(key, value),
+        Key::Join(key, separator) => {
+            let value = match environ.get_item(key)? {
+                None => value.into_any(),
+                Some(first) => first.add(*separator)?.add(value)?,
+            };
+            environ.set_item(key, value)
+        }
+    }
+}
+
+fn template(python: Python<'_>, listener: &Endpoint, server: &ServerInfo) -> PyResult<Py<PyDict>> {
+    let is_secure = server.is_secure && matches!(listener, Endpoint::Tcp(_));
+    let (host, port) = match listener {
+        Endpoint::Tcp(address) => (address.ip().to_string(), address.port().to_string()),
+        // Neither may be empty, and a Unix socket has none.
+        Endpoint::Unix(_) => ("localhost".to_owned(), "80".to_owned()),
+    };
+    let template = PyDict::new(python);
+    let set = |key: &str, value: &str| {
+        template.set_item(PyString::intern(python, key), PyString::intern(python, value))
+    };
+    set("SCRIPT_NAME", "")?;
+    set("SERVER_NAME", &host)?;
+    set("SERVER_PORT", &port)?;
+    set("SERVER_SOFTWARE", concat!("jissoku/", env!("CARGO_PKG_VERSION")))?;
+    set("wsgi.url_scheme", if is_secure { "https" } else { "http" })?;
+    if is_secure {
+        set("HTTPS", "on")?;
+    }
+    template.set_item("wsgi.version", (1, 0))?;
+    template.set_item("wsgi.errors", python.import("sys")?.getattr("stderr")?)?;
+    template.set_item("wsgi.multithread", false)?;
+    template.set_item("wsgi.multiprocess", server.is_multiprocess)?;
+    template.set_item("wsgi.run_once", false)?;
+    template.set_item("wsgi.file_wrapper", python.get_type::<FileWrapper>())?;
+    template.set_item("wsgi.input_terminated", true)?;
+    Ok(template.unbind())
+}

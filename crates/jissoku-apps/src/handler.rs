@@ -1,0 +1,160 @@
+//! The handler of a worker that serves a WSGI application.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use jissoku_http::Method;
+use jissoku_os::driver::NewConnection;
+use jissoku_os::socket;
+use jissoku_server::{Handler, Progress, RequestHead, Response as Output, Service, WorkerInfo};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::environ::{Client, Environs, ServerInfo};
+use crate::head::Expectation;
+use crate::interpreter;
+use crate::load::{AppSpec, LoadError};
+use crate::response::{Response, Turn};
+use crate::wsgi::Wsgi;
+
+/// A WSGI application as the content of a server with one worker.
+#[derive(Debug)]
+pub struct WsgiService {
+    app: Py<PyAny>,
+    server: ServerInfo,
+}
+
+impl WsgiService {
+    /// Imports the application.
+    ///
+    /// # Errors
+    /// Why there is none; the traceback of an exception is printed already.
+    pub fn load(spec: &AppSpec, server: ServerInfo) -> Result<Self, LoadError> {
+        Python::attach(|python| {
+            let app = spec.load(python)?.unbind();
+            // What is there now stays, so the collector need not visit it again and again.
+            let _frozen = python.import("gc").and_then(|gc| gc.call_method0("freeze"));
+            Ok(Self { app, server })
+        })
+    }
+}
+
+impl Service for WsgiService {
+    type Handler = WsgiHandler;
+
+    fn handler(self: &Arc<Self>, _worker: &WorkerInfo) -> io::Result<WsgiHandler> {
+        let handler = Python::attach(|python| -> PyResult<WsgiHandler> {
+            let environs = Environs::new(python, &self.server)?;
+            Ok(WsgiHandler { wsgi: Wsgi::new(self.app.clone_ref(python), environs) })
+        });
+        handler.map_err(|error| io::Error::other(error.to_string()))
+    }
+
+    fn run_worker(&self, worker: &mut dyn FnMut()) {
+        // Attached for as long as the worker lives, so that no request has to attach.
+        Python::attach(|_| worker());
+    }
+}
+
+/// Calls the application for the requests of one worker.
+#[derive(Debug)]
+pub struct WsgiHandler {
+    wsgi: Wsgi,
+}
+
+/// A connection: where it comes from.
+#[derive(Debug)]
+pub struct Connection {
+    listener: usize,
+    address: Option<SocketAddr>,
+    /// The same as strings, from the first request on.
+    client: Option<Client>,
+}
+
+/// A request until its response is complete.
+#[derive(Debug)]
+pub struct Request {
+    /// Taken when the application is called.
+    environ: Option<PyResult<Py<PyDict>>>,
+    body: Vec<u8>,
+    has_body: bool,
+    is_head: bool,
+    version: jissoku_http::Version,
+    response: Option<Response>,
+}
+
+impl Handler for WsgiHandler {
+    type Connection = Connection;
+    type Request = Request;
+
+    fn wait(&self, wait: &mut dyn FnMut()) {
+        // Other threads of the application run while there is nothing to do here.
+        interpreter::release_while(wait);
+    }
+
+    fn on_open(&mut self, opened: &NewConnection<'_>) -> Connection {
+        let address = socket::peer(opened.socket);
+        Connection { listener: opened.listener, address, client: None }
+    }
+
+    fn on_head(&mut self, connection: &mut Connection, request: &RequestHead<'_>) -> Request {
+        let RequestHead { head, bytes, .. } = *request;
+        let Connection { listener, address, client } = connection;
+        let environ = Python::attach(|python| {
+            let client = client.get_or_insert_with(|| Client::new(python, *listener, *address));
+            self.wsgi.environs.build(python, (head, bytes), client).map(Bound::unbind)
+        });
+        Request {
+            environ: Some(environ),
+            body: Vec::new(),
+            has_body: head.body != jissoku_http::framing::Body::Empty,
+            is_head: head.method == Method::Head,
+            version: head.version,
+            response: None,
+        }
+    }
+
+    fn on_body(&mut self, request: &mut Request, part: &[u8]) {
+        request.body.extend_from_slice(part);
+    }
+
+    fn respond(
+        &mut self,
+        _connection: &mut Connection,
+        request: &mut Request,
+        writer: &mut Output<'_>,
+    ) -> Progress {
+        self.wsgi.set_now(writer.now_ns());
+        let expectation = Expectation {
+            version: request.version,
+            is_head: request.is_head,
+            persists: writer.keeps_alive(),
+        };
+        let turn = Python::attach(|python| match (&mut request.response, request.environ.take()) {
+            (Some(response), _) => self.wsgi.resume(python, response, writer.output()),
+            (None, None) => Turn::Truncated,
+            (None, Some(environ)) => {
+                let body = request.has_body.then(|| std::mem::take(&mut request.body));
+                let environ = environ.and_then(|environ| {
+                    let environ = environ.into_bound(python);
+                    body.map_or(Ok(()), |body| self.wsgi.environs.set_body(&environ, body))?;
+                    Ok(environ)
+                });
+                let (turn, response) =
+                    self.wsgi.respond(python, environ, expectation, writer.output());
+                request.response = Some(response);
+                turn
+            }
+        });
+        if let Some(response) = &request.response {
+            writer.set_sent(response.status, response.body_size);
+        }
+        match turn {
+            Turn::More => return Progress::Sent,
+            Turn::Done { persists: true } => {}
+            Turn::Done { persists: false } | Turn::Truncated => writer.close_after(),
+        }
+        Progress::Complete
+    }
+}

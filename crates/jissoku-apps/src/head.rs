@@ -1,0 +1,324 @@
+//! The head of a response: what an application passed to `start_response`, validated and encoded.
+
+use std::fmt;
+
+use jissoku_http::Version;
+use jissoku_http::response::ConnectionHeader;
+
+/// Why a head is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HeadError {
+    Status(String),
+    Name(String),
+    Value(String),
+    ContentLength(String),
+}
+
+impl fmt::Display for HeadError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(text) => write!(
+                formatter,
+                "invalid status {text:?}: three digits from 200 to 599, a space and a reason"
+            ),
+            Self::Name(name) => write!(formatter, "invalid header name {name:?}"),
+            Self::Value(name) => write!(formatter, "invalid value of the header {name:?}"),
+            Self::ContentLength(value) => {
+                write!(formatter, "invalid or contradictory Content-Length {value:?}")
+            }
+        }
+    }
+}
+
+/// How the end of a body is marked (RFC 9112 section 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// No body is sent: HEAD, 204, 304.
+    None,
+    /// This many bytes are still to be sent.
+    Length(u64),
+    /// Chunked transfer coding.
+    Chunked,
+    /// The end of the connection.
+    UntilClose,
+}
+
+/// What is known of the size of a body when its head is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodySize {
+    Known(u64),
+    Unknown,
+}
+
+/// An encoded head without Date, Connection and framing.
+#[derive(Debug, Default)]
+pub(crate) struct ResponseHead {
+    /// The status line and header lines, each with its CRLF.
+    bytes: Vec<u8>,
+    status: u16,
+    content_length: Option<u64>,
+    has_date: bool,
+    closes: bool,
+}
+
+impl ResponseHead {
+    /// Starts a head; `status` is the status code and its reason.
+    pub(crate) fn new(status: &[u8]) -> Result<Self, HeadError> {
+        let refusal = || HeadError::Status(lossy(status));
+        let (digits, reason) = status.split_first_chunk::<3>().ok_or_else(refusal)?;
+        let reason = match reason {
+            [] => reason,
+            [b' ', reason @ ..] => reason,
+            _ => return Err(refusal()),
+        };
+        let is_valid = matches!(digits, [b'2'..=b'5', second, third]
+            if second.is_ascii_digit() && third.is_ascii_digit());
+        if !is_valid || !is_text(reason) {
+            return Err(refusal());
+        }
+        let code = digits.iter().fold(0, |sum, digit| 10 * sum + u16::from(digit - b'0'));
+        let mut bytes = Vec::with_capacity(256);
+        for part in [b"HTTP/1.1 ".as_slice(), digits, b" ", reason, b"\r\n"] {
+            bytes.extend_from_slice(part);
+        }
+        Ok(Self { bytes, status: code, ..Self::default() })
+    }
+
+    /// The head of a response to a request that the application failed at.
+    pub(crate) fn server_error() -> Self {
+        let lines = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\n";
+        Self { bytes: lines.to_vec(), status: 500, ..Self::default() }
+    }
+
+    /// Adds a header. Fields that belong to the connection are not the application's to send
+    /// (PEP 3333, "Other HTTP Features"): they are left out, but `Connection: close` is obeyed.
+    pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+        if name.is_empty() || !name.iter().copied().all(is_token) {
+            return Err(HeadError::Name(lossy(name)));
+        }
+        if !is_text(value) {
+            return Err(HeadError::Value(lossy(name)));
+        }
+        let value = value.trim_ascii();
+        if is_hop_by_hop(name) {
+            let is_connection = name.eq_ignore_ascii_case(b"connection");
+            self.closes |= is_connection && value.eq_ignore_ascii_case(b"close");
+            return Ok(());
+        }
+        if name.eq_ignore_ascii_case(b"content-length") {
+            return self.add_content_length(value);
+        }
+        self.has_date |= name.eq_ignore_ascii_case(b"date");
+        for part in [name, b": ", value, b"\r\n"] {
+            self.bytes.extend_from_slice(part);
+        }
+        Ok(())
+    }
+
+    fn add_content_length(&mut self, value: &[u8]) -> Result<(), HeadError> {
+        let refusal = || HeadError::ContentLength(lossy(value));
+        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let text = str::from_utf8(value).ok().filter(|_| is_number).ok_or_else(refusal)?;
+        let size: u64 = text.parse().map_err(|_| refusal())?;
+        if self.content_length.is_some_and(|other| other != size) {
+            return Err(refusal());
+        }
+        self.content_length = Some(size);
+        Ok(())
+    }
+
+    pub(crate) const fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Chooses the framing of a body of `size`, and whether the connection can persist after it.
+    pub(crate) fn plan(&self, request: Expectation, size: BodySize) -> Plan {
+        let plan = |framing, persists| Plan { framing, persists, size, version: request.version };
+        let persists = request.persists && !self.closes;
+        if request.is_head || matches!(self.status, 204 | 304) {
+            return plan(Framing::None, persists);
+        }
+        match (self.content_length, size) {
+            (Some(size), _) | (None, BodySize::Known(size)) => {
+                plan(Framing::Length(size), persists)
+            }
+            (None, BodySize::Unknown) if request.version == Version::Http11 => {
+                plan(Framing::Chunked, persists)
+            }
+            (None, BodySize::Unknown) => plan(Framing::UntilClose, false),
+        }
+    }
+
+    /// Passes the parts of the head to `append`, in order.
+    pub(crate) fn write(&self, plan: Plan, date: &[u8], mut append: impl FnMut(&[u8])) {
+        append(&self.bytes);
+        if !self.has_date {
+            append(b"Date: ");
+            append(date);
+            append(b"\r\n");
+        }
+        append(ConnectionHeader::new(plan.version, plan.persists).field());
+        match (plan.framing, self.length(plan)) {
+            (Framing::Chunked, _) => append(b"Transfer-Encoding: chunked\r\n\r\n"),
+            (_, Some(size)) => {
+                append(b"Content-Length: ");
+                append(size.to_string().as_bytes());
+                append(b"\r\n\r\n");
+            }
+            (_, None) => append(b"\r\n"),
+        }
+    }
+
+    /// The Content-Length to send. A HEAD is answered with the length of the GET, if that is known;
+    /// a 204 has none (RFC 9110 section 8.6), and a 304 only that of the application.
+    fn length(&self, plan: Plan) -> Option<u64> {
+        match (plan.framing, plan.size) {
+            (Framing::Length(size), _) => Some(size),
+            (Framing::None, _) if self.status == 204 => None,
+            (Framing::None, BodySize::Known(size)) if self.status != 304 => {
+                self.content_length.or(Some(size))
+            }
+            (Framing::None, _) => self.content_length,
+            (Framing::Chunked | Framing::UntilClose, _) => None,
+        }
+    }
+}
+
+/// How a response is framed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) framing: Framing,
+    /// Whether the connection persists.
+    pub(crate) persists: bool,
+    size: BodySize,
+    version: Version,
+}
+
+/// What the request says about its response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expectation {
+    pub(crate) version: Version,
+    pub(crate) is_head: bool,
+    /// Whether client and server would keep the connection.
+    pub(crate) persists: bool,
+}
+
+/// `tchar` of RFC 9110 section 5.6.2.
+const fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
+}
+
+/// Whether a field value or reason has no control characters but tabs (RFC 9110 section 5.5).
+fn is_text(value: &[u8]) -> bool {
+    value.iter().all(|&byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..))
+}
+
+fn is_hop_by_hop(name: &[u8]) -> bool {
+    let names: &[&[u8]] = match name.len() {
+        2 => &[b"te"],
+        7 => &[b"trailer", b"upgrade"],
+        8 => &[b"trailers"],
+        10 => &[b"connection", b"keep-alive"],
+        16 => &[b"proxy-connection"],
+        17 => &[b"transfer-encoding"],
+        18 => &[b"proxy-authenticate"],
+        19 => &[b"proxy-authorization"],
+        _ => return false,
+    };
+    names.iter().any(|other| name.eq_ignore_ascii_case(other))
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GET: Expectation =
+        Expectation { version: Version::Http11, is_head: false, persists: true };
+    const HEAD: Expectation = Expectation { is_head: true, ..GET };
+    const OLD: Expectation = Expectation { version: Version::Http10, ..GET };
+
+    fn head(status: &str, fields: &[(&str, &str)]) -> Result<ResponseHead, HeadError> {
+        let mut head = ResponseHead::new(status.as_bytes())?;
+        for (name, value) in fields {
+            head.add(name.as_bytes(), value.as_bytes())?;
+        }
+        Ok(head)
+    }
+
+    fn written(head: &ResponseHead, request: Expectation, size: BodySize) -> String {
+        let mut bytes = Vec::new();
+        head.write(head.plan(request, size), b"DATE", |part| bytes.extend_from_slice(part));
+        String::from_utf8(bytes).expect("these heads are ASCII")
+    }
+
+    #[test]
+    fn what_could_split_a_response_is_refused() {
+        for status in ["", "20", "2000 x", "200OK", "100 Continue", "600 x", "200 a\r\nb", "2x0 a"]
+        {
+            assert!(head(status, &[]).is_err(), "{status:?}");
+        }
+        for (name, value) in [
+            ("", "x"),
+            ("a b", "x"),
+            ("a:", "x"),
+            ("a\r\nb", "x"),
+            ("a", "x\r\ny: z"),
+            ("a", "x\n"),
+            ("a", "x\0"),
+            ("Content-Length", "+1"),
+            ("Content-Length", ""),
+        ] {
+            assert!(head("200 OK", &[(name, value)]).is_err(), "{name:?}: {value:?}");
+        }
+        assert!(head("200 OK", &[("Content-Length", "1"), ("content-length", "2")]).is_err());
+    }
+
+    #[test]
+    fn a_known_size_is_sent_and_an_unknown_one_is_chunked() {
+        let plain = head("299 Odd", &[("A", "b")]).expect("a valid head");
+        assert_eq!(
+            written(&plain, GET, BodySize::Known(3)),
+            "HTTP/1.1 299 Odd\r\nA: b\r\nDate: DATE\r\nContent-Length: 3\r\n\r\n"
+        );
+        assert_eq!(
+            written(&plain, GET, BodySize::Unknown),
+            "HTTP/1.1 299 Odd\r\nA: b\r\nDate: DATE\r\nTransfer-Encoding: chunked\r\n\r\n"
+        );
+        assert_eq!(
+            written(&plain, OLD, BodySize::Unknown),
+            "HTTP/1.1 299 Odd\r\nA: b\r\nDate: DATE\r\nConnection: close\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn an_application_owns_its_date_and_not_the_connection() {
+        let fields = [
+            ("Date", "now"),
+            ("Connection", "close"),
+            ("Transfer-Encoding", "chunked"),
+            ("TE", "x"),
+        ];
+        let closing = head("200 OK", &fields).expect("a valid head");
+        assert_eq!(
+            written(&closing, GET, BodySize::Known(0)),
+            "HTTP/1.1 200 OK\r\nDate: now\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn heads_without_a_body_keep_the_length_they_may_have() {
+        let sized = |status| head(status, &[("Content-Length", "7")]).expect("a valid head");
+        assert!(written(&sized("200 OK"), HEAD, BodySize::Unknown).contains("Length: 7\r\n"));
+        assert!(written(&sized("304 Not Modified"), GET, BodySize::Known(0)).contains("h: 7\r\n"));
+        assert!(!written(&sized("204 No Content"), GET, BodySize::Known(0)).contains("Length"));
+        let unsized_ = head("200 OK", &[]).expect("a valid head");
+        assert!(written(&unsized_, HEAD, BodySize::Known(5)).contains("Content-Length: 5\r\n"));
+        assert!(!written(&unsized_, HEAD, BodySize::Unknown).contains("Length"));
+        assert_eq!(unsized_.plan(HEAD, BodySize::Known(5)).framing, Framing::None);
+    }
+}

@@ -1,0 +1,24 @@
+//! Python applications on the engine of the server.
+//!
+//! An application is one more handler: `environ` makes the request of a WSGI application, `wsgi`
+//! calls it, `start_response` and `head` take and validate the head of its response, and
+//! `response` sends the rest, a part at a time. Everything here runs on a worker's thread, which
+//! is attached to the interpreter except while it waits for events.
+
+mod environ;
+mod file_wrapper;
+mod handler;
+mod head;
+mod input;
+mod interpreter;
+mod load;
+mod log;
+mod names;
+mod response;
+mod start_response;
+mod text;
+mod wsgi;
+
+pub use environ::ServerInfo;
+pub use handler::{WsgiHandler, WsgiService};
+pub use load::{AppSpec, LoadError};

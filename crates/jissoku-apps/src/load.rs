@@ -1,0 +1,131 @@
+//! Imports an application by its name.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use pyo3::exceptions::PyModuleNotFoundError;
+use pyo3::prelude::*;
+use pyo3::types::{PyModule, PyString};
+
+/// Where an application is.
+#[derive(Clone, Debug)]
+pub struct AppSpec {
+    /// The module, as in an import statement.
+    pub module: String,
+    /// The attribute of the module, possibly with dots.
+    pub attribute: String,
+    /// The directory to import from, before those of the Python path.
+    pub directory: PathBuf,
+    /// Whether the attribute is a function that returns the application.
+    pub is_factory: bool,
+}
+
+/// Why there is no application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// It was named wrongly.
+    Name(String),
+    /// Its code has failed; the traceback is printed already.
+    Code(String),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Name(sentence) | Self::Code(sentence)) = self;
+        formatter.write_str(sentence)
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+impl AppSpec {
+    /// Imports the application.
+    pub(crate) fn load<'py>(&self, python: Python<'py>) -> Result<Bound<'py, PyAny>, LoadError> {
+        self.prepare_path(python).map_err(|error| failed(python, "cannot import", &error))?;
+        let module = self.import(python)?;
+        let mut found = module.into_any();
+        for name in self.attribute.split('.') {
+            found = found.getattr(name).map_err(|_| {
+                let Self { module, attribute, .. } = self;
+                LoadError::Name(format!("the module {module} has no attribute {attribute}"))
+            })?;
+        }
+        if self.is_factory {
+            self.check_callable(&found)?;
+            let place = format!("{self} has failed");
+            found = found.call0().map_err(|error| failed(python, &place, &error))?;
+        }
+        self.check_callable(&found)?;
+        if is_asgi(&found).unwrap_or(false) {
+            let sentence = format!("{self} is an ASGI application, and only WSGI is served");
+            return Err(LoadError::Name(sentence));
+        }
+        Ok(found)
+    }
+
+    fn prepare_path(&self, python: Python<'_>) -> PyResult<()> {
+        let directory = std::path::absolute(&self.directory)?;
+        let path = python.import("sys")?.getattr("path")?;
+        path.call_method1("insert", (0, directory.into_os_string())).map(drop)
+    }
+
+    fn import<'py>(&self, python: Python<'py>) -> Result<Bound<'py, PyModule>, LoadError> {
+        python.import(self.module.as_str()).map_err(|error| {
+            if self.is_absent(python, &error) {
+                let sentence = format!(
+                    "there is no module named {} in {} or on the Python path",
+                    self.module,
+                    self.directory.display()
+                );
+                return LoadError::Name(sentence);
+            }
+            failed(python, &format!("cannot import {}", self.module), &error)
+        })
+    }
+
+    /// Whether the module or a package that it is in was not found, rather than one that it
+    /// imports.
+    fn is_absent(&self, python: Python<'_>, error: &PyErr) -> bool {
+        let name = || -> PyResult<String> { error.value(python).getattr("name")?.extract() };
+        let is_ours = |name: &str| {
+            self.module == name
+                || self.module.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+        };
+        error.is_instance_of::<PyModuleNotFoundError>(python) && name().is_ok_and(|n| is_ours(&n))
+    }
+
+    fn check_callable(&self, found: &Bound<'_, PyAny>) -> Result<(), LoadError> {
+        if found.is_callable() {
+            return Ok(());
+        }
+        let class = found.get_type();
+        let class = class.name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
+        Err(LoadError::Name(format!("{self} is not callable: it is of type {class}")))
+    }
+}
+
+impl fmt::Display for AppSpec {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.module, self.attribute)
+    }
+}
+
+/// Prints the traceback of `error`.
+fn failed(python: Python<'_>, place: &str, error: &PyErr) -> LoadError {
+    error.display(python);
+    let class = error.get_type(python);
+    let class = class.name().map_or_else(|_| "an error".to_owned(), |name| name.to_string());
+    let message = error.value(python).str().unwrap_or_else(|_| PyString::new(python, ""));
+    let text = message.to_string_lossy();
+    let line = text.lines().next().unwrap_or_default();
+    LoadError::Code(format!("{place}: {class}: {line}"))
+}
+
+/// Whether the application or its `__call__` is a coroutine function.
+fn is_asgi(app: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let inspect = app.py().import("inspect")?;
+    let is_coroutine = |function: &Bound<'_, PyAny>| {
+        inspect.call_method1("iscoroutinefunction", (function,))?.is_truthy()
+    };
+    Ok(is_coroutine(app)? || is_coroutine(&app.getattr("__call__")?)?)
+}

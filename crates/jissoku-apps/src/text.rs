@@ -1,0 +1,72 @@
+//! Text between bytes and Python: PEP 3333 carries bytes as strings of the code points 0 to 255.
+
+use std::borrow::Cow;
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+/// The string whose code points are `bytes` (latin-1).
+#[inline]
+pub(crate) fn latin1<'py>(python: Python<'py>, bytes: &[u8]) -> Bound<'py, PyString> {
+    match str::from_utf8(bytes) {
+        Ok(text) if bytes.is_ascii() => PyString::new(python, text),
+        _ => PyString::new(python, &bytes.iter().copied().map(char::from).collect::<String>()),
+    }
+}
+
+/// The code points of `text` as bytes, or `None` if one is above 255.
+pub(crate) fn to_latin1<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Option<Cow<'a, [u8]>>> {
+    // ASCII is borrowed from the string itself, without a copy.
+    let text = text.to_str()?;
+    if text.is_ascii() {
+        return Ok(Some(Cow::Borrowed(text.as_bytes())));
+    }
+    let bytes: Result<Vec<u8>, _> =
+        text.chars().map(|point| u8::try_from(u32::from(point))).collect();
+    Ok(bytes.ok().map(Cow::Owned))
+}
+
+/// Decodes `%XX` once; an incomplete or invalid escape stays as it is, as in `urllib.parse.unquote`.
+pub(crate) fn percent_decoded(path: &[u8]) -> Cow<'_, [u8]> {
+    let Some(first) = path.iter().position(|&byte| byte == b'%') else {
+        return Cow::Borrowed(path);
+    };
+    let mut decoded = path[..first].to_vec();
+    let mut rest = &path[first..];
+    while let [byte, tail @ ..] = rest {
+        let escape = (*byte == b'%').then(|| tail.first_chunk()).flatten();
+        if let Some(value) = escape.and_then(|&[high, low]| hexadecimal(high, low)) {
+            decoded.push(value);
+            rest = &tail[2..];
+        } else {
+            decoded.push(*byte);
+            rest = tail;
+        }
+    }
+    Cow::Owned(decoded)
+}
+
+fn hexadecimal(high: u8, low: u8) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    Some(digit(high)? << 4 | digit(low)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent_decoded;
+
+    #[test]
+    fn escapes_are_decoded_once() {
+        for (path, decoded) in [
+            ("/a", b"/a".as_slice()),
+            ("/%2525", b"/%25"),
+            ("/%e9%C3%A9", b"/\xe9\xc3\xa9"),
+            ("/%", b"/%"),
+            ("/%4", b"/%4"),
+            ("/%zz%41", b"/%zzA"),
+            ("/%%41", b"/%A"),
+        ] {
+            assert_eq!(&*percent_decoded(path.as_bytes()), decoded, "{path}");
+        }
+    }
+}

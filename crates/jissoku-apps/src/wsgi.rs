@@ -1,0 +1,84 @@
+//! Calls a WSGI application (PEP 3333) and turns what comes back into a response.
+
+use jissoku_http::date;
+use jissoku_os::clock;
+use jissoku_os::driver::SendBuffer;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::environ::Environs;
+use crate::head::Expectation;
+use crate::log;
+use crate::response::{Response, Turn};
+use crate::start_response::StartResponse;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The application as called by one worker.
+#[derive(Debug)]
+pub(crate) struct Wsgi {
+    app: Py<PyAny>,
+    pub(crate) environs: Environs,
+    date: [u8; date::SIZE],
+    /// When the date changes, on the monotonic clock.
+    date_valid_until_ns: u64,
+}
+
+impl Wsgi {
+    pub(crate) fn new(app: Py<PyAny>, environs: Environs) -> Self {
+        Self { app, environs, date: date::imf_fixdate(0), date_valid_until_ns: 0 }
+    }
+
+    /// Sets the time, on the monotonic clock.
+    pub(crate) fn set_now(&mut self, now_ns: u64) {
+        if now_ns >= self.date_valid_until_ns {
+            let wall_ns = clock::wall_ns();
+            self.date_valid_until_ns = now_ns + SECOND_NS - wall_ns % SECOND_NS;
+            self.date = date::imf_fixdate(wall_ns / SECOND_NS);
+        }
+    }
+
+    /// Calls the application, and writes its response as far as it is there at once. `environ` is
+    /// an error if it could not be built.
+    pub(crate) fn respond(
+        &self,
+        python: Python<'_>,
+        environ: PyResult<Bound<'_, PyDict>>,
+        request: Expectation,
+        output: &mut SendBuffer,
+    ) -> (Turn, Response) {
+        let mut response = Response::new(request);
+        let turn = environ.and_then(|environ| {
+            let start = Bound::new(python, StartResponse::default())?;
+            response.set_start(&start);
+            let returned = self.app.bind(python).call1((environ, start))?;
+            response.begin(returned, &self.date, output)
+        });
+        (self.settle(python, turn, &mut response, output), response)
+    }
+
+    /// Writes the next part of a response.
+    pub(crate) fn resume(
+        &self,
+        python: Python<'_>,
+        response: &mut Response,
+        output: &mut SendBuffer,
+    ) -> Turn {
+        let turn = response.pull(python, &self.date, output);
+        self.settle(python, turn, response, output)
+    }
+
+    /// Reports an error of the application, and answers 500 if nothing was sent.
+    fn settle(
+        &self,
+        python: Python<'_>,
+        turn: PyResult<Turn>,
+        response: &mut Response,
+        output: &mut SendBuffer,
+    ) -> Turn {
+        turn.unwrap_or_else(|error| {
+            log::report(python, &error, "in the application");
+            response.fail(python, &self.date, output)
+        })
+    }
+}

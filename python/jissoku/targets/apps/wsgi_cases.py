@@ -1,0 +1,310 @@
+"""A WSGI application with a behaviour for each conformance case, chosen by the field `Case`.
+
+The cases are in conformance/apps/wsgi.toml. Nothing here is clever: what a server makes of it is
+what the cases are about.
+"""
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+Environ = dict[str, Any]
+Application = Callable[[Environ, Any], Iterable[bytes]]
+
+TEXT = [("Content-Type", "text/plain")]
+CASES: dict[str, Application] = {}
+closed: list[str] = []
+
+
+def case(function: Application) -> Application:
+    CASES[function.__name__] = function
+    return function
+
+
+def app(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    return CASES[environ["HTTP_CASE"]](environ, start_response)
+
+
+@case
+def hello(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [*TEXT, ("Content-Length", "5")])
+    return [b"hello"]
+
+
+@case
+def environ(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    seen = {name: value for name, value in environ.items() if isinstance(value, str | bool | tuple)}
+    body = json.dumps(seen | {"type": type(environ).__name__}).encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+
+
+@case
+def calls(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    """What each reading method returns, one after the other: the query says which."""
+    stream = environ["wsgi.input"]
+    seen: list[Any] = []
+    for call in environ["QUERY_STRING"].split("&"):
+        name, _, size = call.partition("=")
+        if name == "iter":
+            seen.append(list(stream))
+        else:
+            seen.append(getattr(stream, name)(*[int(size)] if size else []))
+    start_response("200 OK", TEXT)
+    return [repr(seen).encode()]
+
+
+@case
+def echo(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", TEXT)
+    return [environ["wsgi.input"].read()]
+
+
+@case
+def write(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    send = start_response("200 OK", TEXT)
+    send(b"one ")
+    send(b"two ")
+    return [b"three"]
+
+
+@case
+def exc_info(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", TEXT)
+    try:
+        int("no number")
+    except ValueError:
+        start_response("500 Oops", [("Content-Length", "4")], sys.exc_info())
+    return [b"oops"]
+
+
+@case
+def exc_info_late(environ: Environ, start_response: Any) -> Iterator[bytes]:
+    start_response("200 OK", TEXT)
+    yield b"begun"
+    try:
+        int("no number")
+    except ValueError:
+        start_response("500 Oops", [], sys.exc_info())
+    yield b"never"
+
+
+@case
+def twice(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", TEXT)
+    try:
+        start_response("200 OK", TEXT)
+    except AssertionError:
+        return [b"refused"]
+    return [b"allowed"]
+
+
+@case
+def empty_chunk(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", TEXT)
+    return [b"a", b"", b"b"]
+
+
+@case
+def empty_generator(environ: Environ, start_response: Any) -> Iterator[bytes]:
+    start_response("200 OK", TEXT)
+    yield from ()
+
+
+@case
+def nothing(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", TEXT)
+    return []
+
+
+@case
+def generator(environ: Environ, start_response: Any) -> Iterator[bytes]:
+    start_response("200 OK", TEXT)
+    yield b""
+    yield b"one "
+    yield b""
+    yield b"two"
+
+
+@case
+def injected_value(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("X-A", "b\r\nX-Injected: yes")])
+    return [b"x"]
+
+
+@case
+def injected_name(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("X-Injected: yes\r\nX-A", "b")])
+    return [b"x"]
+
+
+@case
+def injected_status(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK\r\nX-Injected: yes", [])
+    return [b"x"]
+
+
+@case
+def too_long(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("Content-Length", "3")])
+    return [b"abcdef"]
+
+
+@case
+def too_long_parts(environ: Environ, start_response: Any) -> Iterator[bytes]:
+    start_response("200 OK", [("Content-Length", "3")])
+    yield b"ab"
+    yield b"cd"
+    yield b"ef"
+
+
+@case
+def too_short(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("Content-Length", "9")])
+    return [b"abc"]
+
+
+@case
+def fails(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    message = "on purpose"
+    raise RuntimeError(message)
+
+
+@case
+def fails_after_start(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("X-Begun", "yes")])
+    message = "on purpose"
+    raise RuntimeError(message)
+
+
+@case
+def fails_midway(environ: Environ, start_response: Any) -> Iterator[bytes]:
+    start_response("200 OK", TEXT)
+    yield b"begun"
+    message = "on purpose"
+    raise RuntimeError(message)
+
+
+@case
+def exits(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    sys.exit(3)
+
+
+@case
+def silent(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    return [b"no head"]
+
+
+@case
+def not_bytes(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", TEXT)
+    return ["text"]  # type: ignore[list-item]
+
+
+@case
+def not_iterable(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", TEXT)
+    return None  # type: ignore[return-value]
+
+
+@case
+def reason(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("299 Custom Reason", [])
+    return [b"x"]
+
+
+@case
+def latin1(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("X-Name", "caf\xe9")])
+    return [environ["HTTP_X_NAME"].encode("latin-1")]
+
+
+@case
+def not_latin1(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("X-Name", "\u20ac")])
+    return [b"x"]
+
+
+@case
+def no_content(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("204 No Content", [])
+    return [b"must not be sent"]
+
+
+@case
+def not_modified(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("304 Not Modified", [("ETag", '"x"')])
+    return [b"must not be sent"]
+
+
+@case
+def hop_by_hop(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("Transfer-Encoding", "chunked"), ("Keep-Alive", "timeout=9")])
+    return [b"plain"]
+
+
+@case
+def closes(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("Connection", "close"), *TEXT])
+    return [b"bye"]
+
+
+@case
+def own_date(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", [("Date", "Sun, 06 Nov 1994 08:49:37 GMT")])
+    return [b"x"]
+
+
+class Closing:
+    """An iterable that records its close()."""
+
+    def __init__(self, name: str, chunks: Iterable[bytes]) -> None:
+        self.name = name
+        self.chunks = chunks
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self.chunks
+
+    def close(self) -> None:
+        closed.append(self.name)
+
+
+def failing() -> Iterator[bytes]:
+    yield b"begun"
+    raise RuntimeError
+
+
+@case
+def closing(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    """An iterable with a close(), whose name and kind come from the query."""
+    name, _, kind = environ["QUERY_STRING"].partition("=")
+    start_response("200 OK", TEXT)
+    return Closing(name, failing() if kind == "fails" else [b"one", b"two"])
+
+
+@case
+def closed_names(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    start_response("200 OK", TEXT)
+    return [" ".join(closed).encode()]
+
+
+@case
+def file(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    """A file from its third byte on."""
+    found = io.BytesIO(b"0123456789")
+    found.seek(2)
+    start_response("200 OK", TEXT)
+    wrapped: Iterable[bytes] = environ["wsgi.file_wrapper"](found, 3)
+    return wrapped
+
+
+@case
+def this_file(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    """This module's source from its fourth byte on, without its length."""
+    found = open(__file__, "rb")  # noqa: PTH123, SIM115 - the wrapper closes it
+    found.seek(3)
+    start_response("200 OK", TEXT)
+    wrapped: Iterable[bytes] = environ["wsgi.file_wrapper"](found)
+    return wrapped

@@ -1,0 +1,104 @@
+"""WSGI as an application and its clients see it."""
+
+import http.client
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.apps.app_cases import check, read_cases
+from tests.apps.conftest import APPS, port_of, serve
+
+CASES = read_cases("wsgi.toml")
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_every_case_holds(case: dict[str, Any], cases_port: int) -> None:
+    check(case, cases_port)
+
+
+def ask(port: int, target: str, case: str, body: bytes | None = None) -> bytes:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("POST" if body else "GET", target, body, {"Case": case})
+        return connection.getresponse().read()
+    except http.client.IncompleteRead as error:
+        return error.partial
+    finally:
+        connection.close()
+
+
+def test_close_is_always_called(cases_port: int) -> None:
+    assert ask(cases_port, "/?whole", "closing") == b"onetwo"
+    assert ask(cases_port, "/?failing=fails", "closing") == b"begun"
+    assert ask(cases_port, "/", "closed_names") == b"whole failing"
+
+
+def test_close_is_called_when_the_client_leaves(cases_port: int) -> None:
+    for _ in range(100):
+        connection = http.client.HTTPConnection("127.0.0.1", cases_port, timeout=10)
+        connection.request("GET", "/?left", headers={"Case": "closing"})
+        connection.close()
+        if b"left" in ask(cases_port, "/", "closed_names"):
+            return
+        time.sleep(0.01)
+    raise AssertionError
+
+
+def test_a_file_is_sent_from_its_position(cases_port: int) -> None:
+    source = (APPS / "wsgi_cases.py").read_bytes()
+    assert ask(cases_port, "/", "this_file") == source[3:]
+
+
+def test_a_large_body_arrives(cases_port: int) -> None:
+    body = bytes(range(256)) * 4000
+    assert ask(cases_port, "/", "echo", body) == body
+
+
+def test_the_application_of_a_factory_is_served(tmp_path: Path) -> None:
+    (tmp_path / "made.py").write_text(
+        "from wsgiref.validate import validator\n"
+        "def hello(environ, start_response):\n"
+        "    start_response('200 OK', [('Content-Type', 'text/plain')])\n"
+        "    return [environ['wsgi.input'].read(9) or b'none']\n"
+        "def make():\n"
+        "    return validator(hello)\n"
+    )
+    served = serve("made:make", "--factory", directory=tmp_path)
+    try:
+        port = port_of(served)
+        assert ask(port, "/", "none") == b"none"
+        assert ask(port, "/", "none", b"some") == b"some"
+        assert ask(port, "/x%20y?z=1", "none") == b"none"
+    finally:
+        served.end()
+
+
+REFUSALS = [
+    ("nowhere:app", "", 2, "there is no module named nowhere"),
+    ("there:nothing", "", 2, "the module there has no attribute nothing"),
+    ("there:app", "app = 5", 2, "there:app is not callable"),
+    ("there:app", "def app(:", 1, "cannot import there: SyntaxError"),
+    ("there:app", "import nowhere.at.all", 1, "cannot import there: ModuleNotFoundError"),
+    ("there:app", "1 / 0", 1, "cannot import there: ZeroDivisionError"),
+    ("there:app", "import sys; sys.exit(0)", 1, "cannot import there: SystemExit"),
+    ("there:app", "async def app(scope, receive, send): ...", 2, "is an ASGI application"),
+]
+
+
+@pytest.mark.parametrize(("app", "source", "code", "sentence"), REFUSALS)
+def test_an_application_that_cannot_be_had_is_one_sentence(
+    app: str, source: str, code: int, sentence: str, tmp_path: Path
+) -> None:
+    (tmp_path / "there.py").write_text(source)
+    served = serve(app, directory=tmp_path)
+    try:
+        line = served.wait_for(r"^jissoku serve: ").string
+        assert re.search(re.escape(sentence), line)
+        assert served.process.wait(10) == code
+        has_traceback = any("Traceback" in line for line in served.seen)
+        assert has_traceback == (code == 1)
+    finally:
+        served.end()
