@@ -6,8 +6,10 @@ use std::io::{self, Write as _};
 use clap::Parser;
 use jissoku_load::report::{Report, TargetReport};
 
-use crate::load::measure::{self, Measurement, ProgressOptions};
-use crate::load::{Load, print_error};
+use crate::load::Load;
+use crate::load::error::print_error;
+use crate::load::measure::{self, Measurement};
+use crate::load::progress::ProgressOptions;
 
 /// Accepts the options of wrk and wrk2, and prints a report in wrk's layout
 #[derive(Debug, clap::Args)]
@@ -160,15 +162,20 @@ fn errors(target: &TargetReport) -> String {
 /// of values with their counts.
 fn row(name: &str, bins: &[(u64, u64)], show: impl Fn(f64) -> String) -> String {
     let bins: Vec<(f64, f64)> = bins.iter().map(|bin| (float(bin.0), float(bin.1))).collect();
-    let count = bins.iter().map(|(_, count)| count).sum::<f64>().max(1.0);
-    let mean = bins.iter().map(|(value, count)| value * count).sum::<f64>() / count;
+    let count = sum(bins.iter().map(|(_, count)| *count)).max(1.0);
+    let mean = sum(bins.iter().map(|(value, count)| value * count)) / count;
     let squares = bins.iter().map(|(value, count)| (value - mean).powi(2) * count);
-    let deviation = (squares.sum::<f64>() / count).sqrt();
+    let deviation = (sum(squares) / count).sqrt();
     let within = bins.iter().filter(|(value, _)| (value - mean).abs() <= deviation);
-    let within = within.map(|(_, count)| count).sum::<f64>() / count * 100.0;
+    let within = sum(within.map(|(_, count)| *count)) / count * 100.0;
     let max = show(bins.iter().map(|(value, _)| *value).fold(0.0, f64::max));
     let (mean, deviation) = (show(mean), show(deviation));
     format!("    {name:<10}{mean:>8} {deviation:>9} {max:>8} {within:>8.2}%\n")
+}
+
+/// The sum of floats; that of [`Iterator::sum`] is -0.0 for none.
+fn sum(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, |sum, value| sum + value)
 }
 
 /// Formats nanoseconds in wrk's units.
