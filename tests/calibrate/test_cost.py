@@ -18,6 +18,7 @@ from jissoku.model.request_cost import (
     ToolMeasurement,
     ToolPair,
 )
+from jissoku.model.updated import updated
 from jissoku.observe.tool_catalogue import read_tools
 from jissoku.pipeline.check_files import read_cells
 from jissoku.pipeline.paired_runs import invalid_reason
@@ -44,7 +45,7 @@ def side(tool: str, cpu_ns: int, answers: int = 1000, **changes: Any) -> ToolMea
         command="",
         report="",
     )
-    return msgspec.structs.replace(made, **changes)
+    return updated(made, **changes)
 
 
 def pair(cell: LoadPoint, turn: int, cpu_ns: int, **changes: Any) -> ToolPair:
@@ -58,7 +59,7 @@ def pair(cell: LoadPoint, turn: int, cpu_ns: int, **changes: Any) -> ToolPair:
         foreign=0.0,
         late_ns=0,
     )
-    return msgspec.structs.replace(made, **changes)
+    return updated(made, **changes)
 
 
 def record(pairs: tuple[ToolPair, ...], *, is_finished: bool = True) -> CostRecord:
@@ -231,7 +232,7 @@ def test_calls_are_told_for_each_answer_by_name() -> None:
         cell="one", tool="yours", window_ns=0, answers=0, counts={}, void="it did not run"
     )
     assert void.per_answer() == {}
-    made = msgspec.structs.replace(record(()), calls=(syscalls, void))
+    made = updated(record(()), calls=(syscalls, void))
     assert msgspec.json.decode(msgspec.json.encode(made), type=CostRecord) == made
     out = io.StringIO()
     Console(file=out, width=200).print(calls_table(made))
@@ -248,7 +249,7 @@ def test_calls_stand_beside_the_cost() -> None:
         for it in (ONE, OTHER)
         for tool, count in (("mine", 300), ("yours", 600))
     )
-    made = msgspec.structs.replace(record((pair(ONE, 0, 5_000_000),)), calls=syscalls)
+    made = updated(record((pair(ONE, 0, 5_000_000),)), calls=syscalls)
     out = io.StringIO()
     Console(file=out, width=200).print(table(made))
     assert out.getvalue().count("3.00 / 6.00") == 2

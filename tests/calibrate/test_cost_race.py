@@ -7,6 +7,7 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.model.request_cost import CostRecord, SyscallCounts, ToolPair
+from jissoku.model.updated import updated
 from jissoku.observe.tool_catalogue import find_tool, read_tools
 from jissoku.pipeline.check_files import read_cells
 from jissoku.pipeline.cost import CostPlan, measure
@@ -34,7 +35,7 @@ def test_a_pair_is_counted_by_the_oracle(tmp_path: Path) -> None:
     except InputError as error:
         pytest.skip(str(error))
     cells = read_cells()
-    few = msgspec.structs.replace(cells, cell=(cells.cell[1], cells.cell[-1]), window_s=0.3)
+    few = updated(cells, cell=(cells.cell[1], cells.cell[-1]), window_s=0.3)
     plan = CostPlan(
         founds=founds,
         cells=few,

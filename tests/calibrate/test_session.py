@@ -2,7 +2,6 @@
 
 import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from jissoku.model.calibration import (
 )
 from jissoku.model.load_tool import CommandLine, FigurePattern, Installation, InstalledTool, Tool
 from jissoku.model.scorecard import Score
+from jissoku.model.updated import updated
 from jissoku.pipeline.calibration import CalibrationPlan, calibrate
 from jissoku.pipeline.check_files import read_checks
 from jissoku.pipeline.scenario_runner import ScenarioRunner
@@ -148,7 +148,7 @@ def test_who_ends_before_being_stopped_is_left_in_peace(plan: CalibrationPlan) -
     stopped = CalibrationCheck(
         id="C17", title="Stopped", why="A test.", is_timed=False, setup=(setup,)
     )
-    card = calibrate(replace(plan, checks=(stopped,)), Heard())
+    card = calibrate(updated(plan, checks=(stopped,)), Heard())
     assert card.scores[0].grade == "A"
 
 
@@ -187,7 +187,7 @@ def test_what_is_void_is_repeated_and_nothing_else(
     busy, heard = Busy(monkeypatch, busy=2), Heard()
     # The second rests on the run of the first; the third is graded at once, and badly.
     checks = (timed("C1", 1, 1), timed("C2", 1, 1), timed("C3", 2, 2), timed("C4", 3, 4))
-    card = calibrate(replace(plan, checks=checks, budget_s=60), heard)
+    card = calibrate(updated(plan, checks=checks, budget_s=60), heard)
     assert busy.ran == ["1", "2", "3", "1", "2"]
     assert heard.grades == ["void", "void", "void", "F", "A", "A", "A"]
     assert [score.grade for score in card.scores] == ["A", "A", "A", "F"]
@@ -197,7 +197,7 @@ def test_what_is_void_is_repeated_and_nothing_else(
 
 def test_repetitions_have_an_end(plan: CalibrationPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     busy = Busy(monkeypatch, busy=99)
-    card = calibrate(replace(plan, checks=(timed("C1", 1, 1),), budget_s=60), Heard())
+    card = calibrate(updated(plan, checks=(timed("C1", 1, 1),), budget_s=60), Heard())
     assert busy.ran == ["1", "1", "1"]
     assert card.scores[0].grade == "void"
     assert card.not_repeated == ()
@@ -207,7 +207,7 @@ def test_what_there_is_no_time_for_is_in_the_record(
     plan: CalibrationPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy = Busy(monkeypatch, busy=99)
-    calibrate(replace(plan, checks=(timed("C1", 1, 1),), budget_s=0), Heard())
+    calibrate(updated(plan, checks=(timed("C1", 1, 1),), budget_s=0), Heard())
     assert busy.ran == ["1"]
     [card] = read_cards(plan.folder)
     assert card.not_repeated == ("C1",)
@@ -231,12 +231,12 @@ def test_an_interruption_before_the_first_grade_leaves_an_unfinished_card(
 
 
 def test_checks_of_another_time_stay_on_the_card(plan: CalibrationPlan) -> None:
-    first = calibrate(replace(plan, checks=(CLOCK,)), Heard())
-    calibrate(replace(plan, checks=(COUNTED,)), Heard())
+    first = calibrate(updated(plan, checks=(CLOCK,)), Heard())
+    calibrate(updated(plan, checks=(COUNTED,)), Heard())
     [card] = read_cards(plan.folder)
     assert [score.check for score in card.scores] == ["C3", "C19"]
     assert card.scores[1] == first.scores[0]
-    calibrate(replace(plan, checks=(CLOCK,), version="jissoku newer"), Heard())
+    calibrate(updated(plan, checks=(CLOCK,), version="jissoku newer"), Heard())
     [card] = read_cards(plan.folder)
     assert [score.check for score in card.scores] == ["C19"]
 

@@ -3,7 +3,6 @@
 import itertools
 import math
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from jissoku.model import (
     TrialKind,
     Verdict,
 )
+from jissoku.model.updated import updated
 from jissoku.pipeline.progress import SeriesProgress
 from jissoku.pipeline.self_test_plan import SelfTestPlan
 from jissoku.pipeline.self_test_series import slowed
@@ -35,7 +35,7 @@ from tests.stats import factories
 
 MIDDLE = Load(rate_rps=5_000, level=LoadLevel.MEDIUM)
 PAIR = Comparison(arm="again", against="ours", verdict=Verdict.INCONCLUSIVE, load=MIDDLE)
-SILENT = replace(PAIR, verdict=Verdict.INVALID)
+SILENT = updated(PAIR, verdict=Verdict.INVALID)
 
 
 def _campaigns(count: int, ratio: float, *, sd: float = 0.006, seed: int = 1) -> list[Comparison]:
@@ -124,7 +124,7 @@ def test_campaigns_without_a_ratio_are_left_out() -> None:
 def test_the_noise_floor_is_what_nineteen_in_twenty_stay_within() -> None:
     logs = [sign * 0.001 * step for step in range(1, 21) for sign in (1, -1)]
     found = [
-        replace(PAIR, ratio=Estimate(value=math.exp(log), low=0.9, high=1.1, blocks=9, sd_log=0.01))
+        updated(PAIR, ratio=Estimate(value=math.exp(log), low=0.9, high=1.1, blocks=9, sd_log=0.01))
         for log in logs
     ]
     assert bounds.noise_floor(found) == pytest.approx(math.expm1(0.019), rel=0.02)

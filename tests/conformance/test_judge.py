@@ -1,13 +1,12 @@
 """What was seen becomes the right verdict."""
 
-import dataclasses
-
 import pytest
 
 from jissoku.conformance.case import AlsoAllowed, Case, Ends, Level, Request, Rule
 from jissoku.conformance.exchange import ObservedExchange
 from jissoku.conformance.judge import CaseVerdict, Judgement, judge, worst
 from jissoku.conformance.responses import Response
+from jissoku.model.updated import updated
 
 ANSWERED = Case(
     name="a_get",
@@ -24,11 +23,11 @@ ANSWERED = Case(
     also=frozenset(),
     answers=(),
 )
-REFUSED = dataclasses.replace(ANSWERED, requests=(), status=400)
-IN_BODY = dataclasses.replace(
+REFUSED = updated(ANSWERED, requests=(), status=400)
+IN_BODY = updated(
     REFUSED, requests=(Request(method="POST"),), ends=Ends.BODY, send=b"POST / HTTP/1.1"
 )
-UNFINISHED = dataclasses.replace(ANSWERED, requests=(), ends=Ends.HEAD)
+UNFINISHED = updated(ANSWERED, requests=(), ends=Ends.HEAD)
 
 
 def answers(*statuses: int, close: bool = False) -> tuple[Response, ...]:
@@ -54,7 +53,7 @@ def silent(*statuses: int) -> ObservedExchange:
 def verdict(
     case: Case, seen: ObservedExchange, level: Level = Level.MUST, *also: AlsoAllowed
 ) -> CaseVerdict:
-    return judge(dataclasses.replace(case, level=level, also=frozenset(also)), seen).verdict
+    return judge(updated(case, level=level, also=frozenset(also)), seen).verdict
 
 
 @pytest.mark.parametrize("status", [200, 204, 301, 404, 405, 501])
@@ -76,7 +75,7 @@ def test_the_number_of_answers_counts() -> None:
     assert verdict(ANSWERED, kept(200, 404), Level.CHOICE) is CaseVerdict.MUST_VIOLATED
     assert verdict(ANSWERED, ended()) is CaseVerdict.MUST_VIOLATED
     assert verdict(ANSWERED, silent()) is CaseVerdict.MUST_VIOLATED
-    two = dataclasses.replace(ANSWERED, requests=ANSWERED.requests * 2)
+    two = updated(ANSWERED, requests=ANSWERED.requests * 2)
     assert verdict(two, kept(200, 200)) is CaseVerdict.PASS
     assert verdict(two, ended(200)) is CaseVerdict.STRICTER
     assert verdict(two, ended(200, close=False)) is CaseVerdict.MUST_VIOLATED
@@ -85,7 +84,7 @@ def test_the_number_of_answers_counts() -> None:
 def test_how_the_connection_is_left_counts() -> None:
     assert verdict(ANSWERED, ended(200, close=False)) is CaseVerdict.SHOULD_VIOLATED
     assert verdict(ANSWERED, silent(200)) is CaseVerdict.SHOULD_VIOLATED
-    last = dataclasses.replace(ANSWERED, requests=(Request(persists=False),))
+    last = updated(ANSWERED, requests=(Request(persists=False),))
     assert verdict(last, ended(200)) is CaseVerdict.PASS
     assert verdict(last, kept(200)) is CaseVerdict.MUST_VIOLATED
 
@@ -94,13 +93,8 @@ def test_a_message_that_has_to_be_refused_is() -> None:
     assert verdict(REFUSED, ended(400)) is CaseVerdict.PASS
     assert verdict(REFUSED, ended(414)) is CaseVerdict.PASS
     assert verdict(REFUSED, kept(400)) is CaseVerdict.LENIENT
-    assert (
-        verdict(dataclasses.replace(REFUSED, closes=True), kept(400)) is CaseVerdict.MUST_VIOLATED
-    )
-    assert (
-        verdict(dataclasses.replace(REFUSED, statuses=(400,)), ended(414))
-        is CaseVerdict.MUST_VIOLATED
-    )
+    assert verdict(updated(REFUSED, closes=True), kept(400)) is CaseVerdict.MUST_VIOLATED
+    assert verdict(updated(REFUSED, statuses=(400,)), ended(414)) is CaseVerdict.MUST_VIOLATED
     assert verdict(REFUSED, ended()) is CaseVerdict.SHOULD_VIOLATED
     assert verdict(REFUSED, silent()) is CaseVerdict.SHOULD_VIOLATED
     assert verdict(REFUSED, silent(), Level.MUST, AlsoAllowed.SILENT) is CaseVerdict.LENIENT
@@ -142,7 +136,7 @@ def test_a_late_refusal_is_no_answer_to_the_probe() -> None:
 
 
 def test_a_method_that_is_not_known_says_nothing_of_the_rest() -> None:
-    post = dataclasses.replace(REFUSED, send=b"POST / HTTP/1.1", statuses=(400,))
+    post = updated(REFUSED, send=b"POST / HTTP/1.1", statuses=(400,))
     assert verdict(post, ended(501)) is CaseVerdict.LENIENT
     assert verdict(post, kept(501)) is CaseVerdict.MUST_VIOLATED
 
@@ -162,7 +156,7 @@ def test_garbage_is_an_answer_to_nothing() -> None:
 
 def test_rules_hold_the_answers_they_speak_of() -> None:
     def ruled(rule: Rule, seen: ObservedExchange) -> CaseVerdict:
-        return verdict(dataclasses.replace(ANSWERED, answers=(rule,)), seen)
+        return verdict(updated(ANSWERED, answers=(rule,)), seen)
 
     assert ruled(Rule(status=(200,)), kept(200)) is CaseVerdict.PASS
     assert ruled(Rule(status=(200,)), kept(404)) is CaseVerdict.MUST_VIOLATED
@@ -170,19 +164,19 @@ def test_rules_hold_the_answers_they_speak_of() -> None:
     assert ruled(Rule(when=(405,), has=("Allow",)), kept(405)) is CaseVerdict.MUST_VIOLATED
     assert ruled(Rule(lacks=("connection",)), ended(200)) is CaseVerdict.MUST_VIOLATED
     assert ruled(Rule(body="hi"), kept(200)) is CaseVerdict.MUST_VIOLATED
-    waited = dataclasses.replace(kept(200), interims=((100, 0),))
+    waited = updated(kept(200), interims=((100, 0),))
     assert ruled(Rule(interim=100), kept(200)) is CaseVerdict.MUST_VIOLATED
     assert ruled(Rule(interim=100), waited) is CaseVerdict.PASS
     assert ruled(Rule(interim=0), waited) is CaseVerdict.MUST_VIOLATED
 
 
 def test_an_echo_shows_what_was_understood() -> None:
-    case = dataclasses.replace(ANSWERED, requests=(Request(method="POST", target="/", body="hi"),))
+    case = updated(ANSWERED, requests=(Request(method="POST", target="/", body="hi"),))
     assert judge(case, kept(200), echoes=False).verdict is CaseVerdict.PASS
     assert judge(case, kept(200), echoes=True).verdict is CaseVerdict.MUST_VIOLATED
     (answer,) = answers(200)
-    right = dataclasses.replace(kept(), finals=(dataclasses.replace(answer, body=b"hi"),))
-    right = dataclasses.replace(right, probed_at=None)
+    right = updated(kept(), finals=(updated(answer, body=b"hi"),))
+    right = updated(right, probed_at=None)
     assert judge(case, right, echoes=True).reason != "", "it hangs up without a word"
     assert judge(case, right, echoes=True).verdict is CaseVerdict.SHOULD_VIOLATED
 

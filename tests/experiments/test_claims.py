@@ -1,6 +1,5 @@
 """Claims about made-up campaigns whose truth is known."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping
 
@@ -26,6 +25,7 @@ from jissoku.model.experiment import (
     TargetSpec,
     WorkloadSpec,
 )
+from jissoku.model.updated import updated
 from jissoku.stats.claim_quantities import WorkloadTrials
 from jissoku.stats.claims import ClaimData, evaluate_claims
 from jissoku.stats.published import compare_published
@@ -85,7 +85,7 @@ def known(
         "gone": BenchmarkOutput(reason="there is no cargo"),
     }
     return ClaimData(
-        header=dataclasses.replace(whole, **header),  # type: ignore[arg-type]
+        header=updated(whole, **header),  # type: ignore[arg-type]
         workloads={
             "one": WorkloadTrials(run=run, trials=trials, counters=counters),
             "two": WorkloadTrials(run=run, trials=other, counters={}),
@@ -96,7 +96,7 @@ def known(
 
 def ask(known: ClaimData, *tests: str, **claim: object) -> ClaimResult:
     whole = Claim(name="a", text="It is so.", test=tests)
-    (found,) = evaluate_claims(known, (dataclasses.replace(whole, **claim),))  # type: ignore[arg-type]
+    (found,) = evaluate_claims(known, (updated(whole, **claim),))  # type: ignore[arg-type]
     return found
 
 
@@ -154,16 +154,16 @@ def together(threads_ns: dict[str, int | None]) -> ClaimData:
         if trial.kind is TrialKind.CLOSED_LOOP:
             (measurement,) = trial.measurements
             threads = threads_ns[measurement.arm]
-            seen = dataclasses.replace(
+            seen = updated(
                 trial.conditions or factories.QUIET,
                 generator_cpu_cores=3_000 * measurement.requests / measurement.duration_ns,
                 kernel_cpu_ns=None if threads is None else threads * measurement.requests,
             )
-            trials.append(dataclasses.replace(trial, conditions=seen))
+            trials.append(updated(trial, conditions=seen))
         else:
             trials.append(trial)
-    campaign = dataclasses.replace(whole.workloads["one"], trials=tuple(trials))
-    return dataclasses.replace(whole, workloads={**whole.workloads, "one": campaign})
+    campaign = updated(whole.workloads["one"], trials=tuple(trials))
+    return updated(whole, workloads={**whole.workloads, "one": campaign})
 
 
 def test_total_cpu_includes_the_load_generator_and_the_kernels_threads() -> None:
@@ -236,13 +236,13 @@ def test_a_generator_bound_rate_proves_one_direction_only() -> None:
             or trial.conditions.generator_busy_polls
         ):
             return trial
-        busy = dataclasses.replace(
+        busy = updated(
             trial.conditions, generator_busy_fraction=0.99, server_cores_busy_fraction=0.5
         )
-        return dataclasses.replace(trial, conditions=busy)
+        return updated(trial, conditions=busy)
 
-    held = dataclasses.replace(campaign, trials=tuple(map(bound, campaign.trials)))
-    ours = dataclasses.replace(whole, workloads={"one": held})
+    held = updated(campaign, trials=tuple(map(bound, campaign.trials)))
+    ours = updated(whole, workloads={"one": held})
     assert ask(ours, "rate(cheap) > rate(dear)").status is ClaimStatus.HOLDS
     assert ask(ours, "rate(cheap) < 90_000").status is ClaimStatus.UNDECIDED
 
@@ -260,23 +260,21 @@ def changed(known: ClaimData, change: Callable[[Trial], Trial]) -> ClaimData:
     """The same records of the first workload, each trial changed."""
     campaign = known.workloads["one"]
     trials = tuple(map(change, campaign.trials))
-    mine = {"one": dataclasses.replace(campaign, trials=trials)}
-    return dataclasses.replace(known, workloads={**known.workloads, **mine})
+    mine = {"one": updated(campaign, trials=trials)}
+    return updated(known, workloads={**known.workloads, **mine})
 
 
 def in_error(trial: Trial, arm: str, errors: int) -> Trial:
     """A trial in which an arm answered wrongly: no number, and its errors on record."""
 
     def wrong(measurement: ArmMeasurement) -> ArmMeasurement:
-        return dataclasses.replace(measurement, errors=measurement.errors | {"body": errors})
+        return updated(measurement, errors=measurement.errors | {"body": errors})
 
     measurements = tuple(
         wrong(measurement) if measurement.arm == arm else measurement
         for measurement in trial.measurements
     )
-    return dataclasses.replace(
-        trial, measurements=measurements, failed_checks=(factories.invalid(arm),)
-    )
+    return updated(trial, measurements=measurements, failed_checks=(factories.invalid(arm),))
 
 
 def test_errors_that_took_their_trials_numbers_are_counted() -> None:
@@ -307,8 +305,8 @@ def test_a_target_that_failed_is_an_error() -> None:
 
 def test_errors_of_an_arm_that_never_ran_are_not_zero() -> None:
     gone = known()
-    campaign = dataclasses.replace(gone.workloads["one"], trials=())
-    found = ask(dataclasses.replace(gone, workloads={"one": campaign}), "errors(cheap) = 0")
+    campaign = updated(gone.workloads["one"], trials=())
+    found = ask(updated(gone, workloads={"one": campaign}), "errors(cheap) = 0")
     assert found.status is ClaimStatus.UNDECIDED
 
 
@@ -323,9 +321,7 @@ def test_student_and_hodges_lehmann_have_to_agree() -> None:
             return trial
         (measurement,) = trial.measurements
         rate = 60_000 * (math.exp(logs[trial.block]) if measurement.arm == "dear" else 1)
-        return dataclasses.replace(
-            trial, measurements=(dataclasses.replace(measurement, requests=round(rate)),)
-        )
+        return updated(trial, measurements=(updated(measurement, requests=round(rate)),))
 
     found = ask(changed(known(), rates), claim)
     assert found.inequalities[0].p_holm is not None
@@ -349,7 +345,7 @@ def test_all_inequalities_of_an_experiment_are_one_family() -> None:
     beside = evaluate_claims(whole, (sharp, *others))[0].inequalities[0].p_holm
     assert beside == pytest.approx(min(1.0, 10 * p_value))
     many = evaluate_claims(whole, (sharp, *(
-        dataclasses.replace(other, test=("calls(cheap) < 3",)) for other in others
+        updated(other, test=("calls(cheap) < 3",)) for other in others
     )))  # fmt: skip
     assert many[0].inequalities[0].p_holm == pytest.approx(p_value), (
         "exact counts belong to no family"
@@ -371,7 +367,7 @@ CONTRADICTED = [
 def test_a_check_that_would_answer_otherwise_leaves_a_claim_open(
     alone: float, test: str, wanted: ClaimStatus
 ) -> None:
-    truths = TRUTHS | {"dear": dataclasses.replace(TRUTHS["dear"], alone=alone)}
+    truths = TRUTHS | {"dear": updated(TRUTHS["dear"], alone=alone)}
     found = ask(known(truths=truths), test)
     assert found.status is wanted
     checks = found.inequalities[0].cross_checks
@@ -384,7 +380,7 @@ def test_a_check_that_would_answer_otherwise_leaves_a_claim_open(
 
 def test_a_check_speaks_of_two_costs_only() -> None:
     """Beside a count or another workload's ratio its figure is not that of the left side."""
-    truths = TRUTHS | {"dear": dataclasses.replace(TRUTHS["dear"], alone=0.8)}
+    truths = TRUTHS | {"dear": updated(TRUTHS["dear"], alone=0.8)}
     whole = known(truths=truths)
     for test in (
         "calls(cheap) * cost(dear) / cost(cheap) > 3.6",

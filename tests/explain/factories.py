@@ -1,6 +1,5 @@
 """Observations made up for the rules: a quiet target, and ways to make it otherwise."""
 
-from dataclasses import replace
 from typing import Any
 
 from jissoku.model.observed import (
@@ -13,6 +12,7 @@ from jissoku.model.observed import (
     TimerObservation,
     WireObservation,
 )
+from jissoku.model.updated import updated
 
 REQUESTS = 800
 
@@ -85,27 +85,27 @@ QUIET = Observations(
 
 
 def wire(**changes: Any) -> Observations:
-    return replace(QUIET, wire=replace(WIRE, **changes))
+    return updated(QUIET, wire=updated(WIRE, **changes))
 
 
 def calls(more: dict[str, int] | None = None, **changes: Any) -> Observations:
     counts = CALLS.counts | (more or {})
-    return replace(QUIET, syscalls=replace(CALLS, counts=counts, **changes))
+    return updated(QUIET, syscalls=updated(CALLS, counts=counts, **changes))
 
 
 def load(**changes: Any) -> Observations:
-    return replace(QUIET, load=replace(LOAD, **changes))
+    return updated(QUIET, load=updated(LOAD, **changes))
 
 
 def timers(idle: float, waiting: float, late_ns: int = 600_000) -> Observations:
     seen = TimerObservation(
         waiting=16_000, cpu_ns_idle=idle, cpu_ns_waiting=waiting, lateness_ns=late_ns
     )
-    return replace(QUIET, timers=seen)
+    return updated(QUIET, timers=seen)
 
 
 # A target that is loaded into the kernel: 4 us of its threads per answer, next to nothing else.
-KERNEL = replace(
+KERNEL = updated(
     load(cpu_ns=2_000_000, generator_cpu_cores=0.7, kernel_cpu_ns=400_000_000),
     floor_cpu_ns=5_000.0,
     floor_total_cpu_ns=16_000.0,

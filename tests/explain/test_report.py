@@ -1,12 +1,11 @@
 """What an explanation says of the cost, from made-up observations."""
 
-from dataclasses import replace
-
 import pytest
 
 from jissoku.explain import findings
 from jissoku.model.finding import Explanation
 from jissoku.model.observed import Observations
+from jissoku.model.updated import updated
 from jissoku.report.explanation import to_text
 from tests.explain import factories
 
@@ -40,7 +39,7 @@ def test_of_a_target_in_the_kernel_the_cost_together_is_told() -> None:
 @pytest.mark.parametrize("load", [{"generator_cpu_cores": None}, {"rate_rps_offered": 60_000.0}])
 def test_without_the_stopwatchs_time_nothing_is_added_up(load: dict[str, object]) -> None:
     assert factories.KERNEL.load is not None
-    seen = replace(factories.KERNEL, load=replace(factories.KERNEL.load, **load))  # type: ignore[arg-type]
+    seen = updated(factories.KERNEL, load=updated(factories.KERNEL.load, **load))  # type: ignore[arg-type]
     assert "not known of the target alone" in told(seen)
     assert "Together" not in told(seen)
 

@@ -1,12 +1,11 @@
 """Each rule against what was never seen, but might have been."""
 
-from dataclasses import replace
-
 import pytest
 
 from jissoku.explain import RULES, findings
 from jissoku.model.finding import Finding
 from jissoku.model.observed import MemoryObservation, Observations, ProcessInfo, TimerObservation
+from jissoku.model.updated import updated
 from tests.explain import factories
 
 STALLED = (44_000_000,) * 39 + (900_000,)
@@ -35,7 +34,7 @@ CASES: list[tuple[str, Observations]] = [
     ("coarse-timers", factories.timers(14_000, 14_000, late_ns=9_000_000)),
     (
         "memory-per-connection",
-        replace(
+        updated(
             factories.QUIET,
             memory=MemoryObservation(
                 connections=100, rss_bytes_before=0, rss_bytes_after=100 * 65_536
@@ -115,8 +114,8 @@ def test_a_machine_that_slowed_down_is_no_growth() -> None:
         control_ns_waiting=20_000,
         lateness_ns=0,
     )
-    assert findings(replace(factories.QUIET, timers=seen)) == ()
-    (grown,) = findings(replace(factories.QUIET, timers=replace(seen, control_ns_waiting=11_000)))
+    assert findings(updated(factories.QUIET, timers=seen)) == ()
+    (grown,) = findings(updated(factories.QUIET, timers=updated(seen, control_ns_waiting=11_000)))
     assert grown.name == "linear-timers"
     assert "took 11.0 µs and 11.0 µs" in grown.evidence[1]
 
@@ -150,7 +149,7 @@ def test_a_few_spurious_wake_ups_are_no_thundering_herd() -> None:
 def test_a_delayed_acknowledgement_is_no_timer() -> None:
     stalled = factories.wire(latency_ns=STALLED, segments=(2,) * 40)
     late = factories.timers(14_000, 14_000, late_ns=40_000_000).timers
-    assert only(replace(stalled, timers=late)).name == "delayed-acknowledgement"
+    assert only(updated(stalled, timers=late)).name == "delayed-acknowledgement"
 
 
 def test_threads_that_share_a_lock_are_told() -> None:

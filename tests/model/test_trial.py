@@ -1,11 +1,10 @@
 """The metrics of a trial: the owner of CPU time, and the arms for which a trial counts."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, strategies as st
 
 from jissoku.model import ArmMeasurement, CheckOutcome, FailedCheck, TrialKind, Workload
+from jissoku.model.updated import updated
 from tests.stats import factories
 
 SECOND = 1_000_000_000
@@ -21,7 +20,7 @@ def arm_measurement(**changes: object) -> ArmMeasurement:
         slice_cpu_ns=(4_000_000, 6_000_000),
         idle_cpu_ns_per_s=None,
     )
-    return replace(whole, **changes)  # type: ignore[arg-type]
+    return updated(whole, **changes)  # type: ignore[arg-type]
 
 
 def test_background_work_is_what_no_turn_of_its_own_has() -> None:

@@ -1,8 +1,8 @@
 import os
-from dataclasses import replace
 
 import pytest
 
+from jissoku.model.updated import updated
 from jissoku.observe import conditions
 from jissoku.observe.conditions import Snapshot, interval_change
 from jissoku.system import processes
@@ -68,8 +68,8 @@ def test_what_had_arrived_was_not_lost(
 
 
 def test_moves_between_cores_are_of_a_targets_threads() -> None:
-    before = replace(snapshot(1.0, {TARGET: stat()}), migrations={TARGET: {1: 5, 2: 7}})
-    after = replace(snapshot(3.0, {TARGET: stat()}), migrations={TARGET: {1: 6, 2: 7, 3: 4}})
+    before = updated(snapshot(1.0, {TARGET: stat()}), migrations={TARGET: {1: 5, 2: 7}})
+    after = updated(snapshot(3.0, {TARGET: stat()}), migrations={TARGET: {1: 6, 2: 7, 3: 4}})
     assert interval_change(before, after, [0]).migrations_per_second == {TARGET: 2.5}
     unseen = snapshot(3.0, {TARGET: stat()})
     assert interval_change(before, unseen, [0]).migrations_per_second == {}

@@ -8,6 +8,7 @@ import pytest
 
 from jissoku import records, report, stats
 from jissoku.model import MeasurementStatus, Method, Trial, TrialKind, TrialStage
+from jissoku.model.updated import updated
 from jissoku.pipeline import compare, trial_loop
 from tests.pipeline.conftest import Asks, Deaf, asking
 
@@ -187,7 +188,7 @@ def test_an_interruption_leaves_no_process_and_keeps_every_trial(
 
 @pytest.mark.race
 def test_an_a_a_control_meets_the_others_only(asks: Asks) -> None:
-    config = dataclasses.replace(asks({"one": "", "other": "", "again": ""}), aa_control="again")
+    config = updated(asks({"one": "", "other": "", "again": ""}), aa_control="again")
     assert compare(config, Deaf())
     run, trials = records.read(config.folder)
     assert run.aa_control == "again"

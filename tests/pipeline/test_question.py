@@ -1,8 +1,7 @@
-from dataclasses import replace
-
 import pytest
 
 from jissoku.model import Method
+from jissoku.model.updated import updated
 from jissoku.pipeline.compare_config import run_header
 from tests.pipeline.conftest import Asks
 
@@ -13,12 +12,12 @@ FLOORS = {Method.PAIRED: 0.004, Method.TIME_SLICED: 0.02}
 def test_a_run_takes_the_noise_floor_of_its_own_method(
     asks: Asks, method: Method, floor: float
 ) -> None:
-    config = replace(asks({"one": "", "other": ""}), method=method, noise_floors=FLOORS)
+    config = updated(asks({"one": "", "other": ""}), method=method, noise_floors=FLOORS)
     assert run_header(config).noise_floor == floor
 
 
 def test_a_method_without_a_noise_floor_has_none(asks: Asks) -> None:
-    config = replace(asks({"one": "", "other": ""}), paired_trials=False, noise_floors=FLOORS)
+    config = updated(asks({"one": "", "other": ""}), paired_trials=False, noise_floors=FLOORS)
     run = run_header(config)
     assert run.method is Method.SINGLE
     assert run.noise_floor is None

@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import resource
 from collections.abc import Iterator
@@ -32,6 +31,7 @@ from jissoku.model import (
     TrialStage,
     Workload,
 )
+from jissoku.model.updated import updated
 from jissoku.records.run_folder import (
     TRIALS_FILE,
     UNFINISHED_FILE,
@@ -70,7 +70,7 @@ TRIAL = Trial(
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    second = dataclasses.replace(TRIAL, index=1)
+    second = updated(TRIAL, index=1)
     with RunWriter(tmp_path / "run", RUN) as store:
         store.add(TRIAL)
         assert read(tmp_path / "run") == (RUN, (TRIAL,)), "a trial is on disk when add returns"
@@ -150,7 +150,7 @@ def file_size_limit(size: int) -> Iterator[None]:
 
 
 def test_a_trial_without_room_leaves_those_before_it(tmp_path: Path) -> None:
-    second = dataclasses.replace(TRIAL, index=1)
+    second = updated(TRIAL, index=1)
 
     def measure() -> None:
         with RunWriter(tmp_path, RUN) as store:
@@ -197,7 +197,7 @@ SLICED_MEASUREMENT = ArmMeasurement(
     idle_cpu_ns_per_s=20_000,
     warmup_requests=15_000,
 )
-SLICED_RUN = dataclasses.replace(
+SLICED_RUN = updated(
     RUN,
     method=Method.TIME_SLICED,
     method_reason="the arms run different programs",
@@ -207,7 +207,7 @@ SLICED_RUN = dataclasses.replace(
     objective="p99<10ms",
     noise_floor=0.012,
 )
-SLICED = dataclasses.replace(
+SLICED = updated(
     TRIAL,
     kind=TrialKind.TIME_SLICED,
     measurements=(SLICED_MEASUREMENT,),
@@ -219,7 +219,7 @@ SLICED = dataclasses.replace(
     slice_ns=50_000_000,
     start_index=3,
 )
-SEARCHED = dataclasses.replace(
+SEARCHED = updated(
     TRIAL,
     kind=TrialKind.CAPACITY,
     failure=None,
@@ -252,7 +252,7 @@ def test_a_header_can_be_completed_once_the_pilot_is_over(tmp_path: Path) -> Non
 def test_a_record_without_the_newer_fields_is_read(tmp_path: Path) -> None:
     """What was kept before time slices, loads and capacities has none of their fields."""
     with RunWriter(tmp_path, RUN) as store:
-        store.add(dataclasses.replace(SLICED, kind=TrialKind.PAIRED))
+        store.add(updated(SLICED, kind=TrialKind.PAIRED))
     newer = {
         "run.json": ("method", "method_reason", "loads", "slice_ns", "check_slice_ns", "objective",
                      "noise_floor"),

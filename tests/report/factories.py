@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 from jissoku.model import (
@@ -25,6 +25,7 @@ from jissoku.model import (
     Run,
     Verdict,
 )
+from jissoku.model.updated import updated
 from jissoku.report import metric_words
 from jissoku.report.format import ratio as times
 from tests.stats import factories
@@ -219,7 +220,7 @@ def comparisons(
                     ratio = _latency(one, rate, nines) / _latency(other, rate, nines)
                     half = 0.03 * (1 + nines)
                 pair = comparison(arm, against, metric, load, estimate(ratio, half))
-                found.append(replace(pair, source=source))
+                found.append(updated(pair, source=source))
     if run.objective:
         full = Load(rate_rps=None, level=LoadLevel.FULL)
         for arm, against in pairs:
@@ -242,7 +243,7 @@ def comparison(
         ratio=ratio,
         proven=verdict.is_difference,
         source=EvidenceSource.SINGLE if metric is Metric.CAPACITY else EvidenceSource.TIME_SLICED,
-        robust=ratio and replace(ratio, value=ratio.value * 1.0004),
+        robust=ratio and updated(ratio, value=ratio.value * 1.0004),
         p_value=0.00001 if verdict.is_difference else 0.2,
         p_holm=0.00002 if verdict.is_difference else 0.6,
         p_sign_flip=0.0039 if verdict.is_difference else 0.25,
@@ -254,7 +255,7 @@ def comparison(
     figure = metric_words.METRIC_NAMES[metric].replace("Capacity", "capacity")
     at = "" if metric is Metric.CAPACITY else f" at {load.text}"
     text = f"{arm} {verb} {times(ratio)} the {figure} of {against}{at}: {told}"
-    return replace(found, sentence=text)
+    return updated(found, sentence=text)
 
 
 def _verdict(ratio: Estimate) -> Verdict:
@@ -278,10 +279,10 @@ def checked(found: Comparison) -> Comparison:
         name=CrossCheckName.ALONE, ratio=estimate(value * 0.99, 0.05, 3), agrees=True
     )
     if (found.arm, found.against, found.load) == ("go", "jissoku", HEAVY):
-        alone = replace(alone, ratio=estimate(value * 0.8, 0.04, 3), agrees=False)
+        alone = updated(alone, ratio=estimate(value * 0.8, 0.04, 3), agrees=False)
     if found.arm == "tornado":
-        alone = replace(alone, ratio=None)
+        alone = updated(alone, ratio=None)
     turn = CrossCheck(
         name=CrossCheckName.OTHER_SLICE, ratio=estimate(value * 1.02, 0.04, 3), agrees=True
     )
-    return replace(found, cross_checks=(turn, alone))
+    return updated(found, cross_checks=(turn, alone))

@@ -4,7 +4,6 @@ Plain values, made without `stats`: what a report looks like does not depend on 
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 
 from jissoku.model import (
@@ -24,6 +23,7 @@ from jissoku.model import (
     Verdict,
     rate_grid,
 )
+from jissoku.model.updated import updated
 from jissoku.report.format import TIMES
 from tests.report.factories import (
     ARMS,
@@ -65,7 +65,7 @@ def race() -> Summary:
         noise_floor=0.011, minimum_effect=0.02,
     )  # fmt: skip
     pairs = tuple(map(checked, comparisons(run, loads)))
-    lost = replace(
+    lost = updated(
         comparison("python", "jissoku", Metric.COST, MIDDLE, None),
         verdict=Verdict.FAILED, remarks=(f"python: {BROKEN.reason}",),
         sentence=f"python compared with jissoku at {MIDDLE.text}: failed (python: {BROKEN.reason})",
@@ -90,7 +90,7 @@ def race() -> Summary:
         arm_summaries=(*standings(run, loads), _failed("python")),
         comparisons=(*pairs, lost),
         aa_control=tuple(
-            replace(comparison("nginx-2", "nginx", Metric.COST, load, estimate(1.003, 0.006)),
+            updated(comparison("nginx-2", "nginx", Metric.COST, load, estimate(1.003, 0.006)),
                     verdict=Verdict.EQUAL)
             for load in loads
         ),
@@ -182,7 +182,7 @@ def nothing() -> Summary:
         loads=(),
         arm_summaries=(_failed("jissoku"), _failed("python")),
         comparisons=(
-            replace(comparison("python", "jissoku", Metric.COST, LIGHT, None),
+            updated(comparison("python", "jissoku", Metric.COST, LIGHT, None),
                     verdict=Verdict.FAILED, remarks=(f"python: {reason}",),
                     sentence=f"python compared with jissoku: failed (python: {reason})"),
         ),
@@ -207,7 +207,7 @@ ALL = {"race": race, "two": two, "every_rate": every_rate, "nothing": nothing, "
 
 def _run(names: Sequence[str], **changes: object) -> Run:
     bare = factories.run(list(names), arms=tuple(ARMS[name] for name in names))
-    return replace(bare, **changes)  # type: ignore[arg-type] # each call names fields of a run
+    return updated(bare, **changes)  # type: ignore[arg-type] # each call names fields of a run
 
 
 def _failed(name: str) -> ArmSummary:

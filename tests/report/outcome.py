@@ -1,10 +1,10 @@
 """A made-up experiment, answered: claims of every answer, with and without published figures."""
 
-from dataclasses import replace
 from functools import cache
 
 from jissoku import stats
 from jissoku.model.experiment import Claim, ExperimentResult, PublishedFigure, UnobtainableTarget
+from jissoku.model.updated import updated
 from jissoku.stats.claims import ClaimData, evaluate_claims
 from jissoku.stats.published import compare_published
 from tests.experiments.test_claims import known
@@ -37,7 +37,7 @@ PUBLISHED = (
 def outcome(claims: tuple[Claim, ...] = CLAIMS) -> ExperimentResult:
     """The answers, from campaigns whose truth is known."""
     made = known()
-    experiment = replace(
+    experiment = updated(
         made.header.experiment,
         claim=claims,
         published=PUBLISHED,
@@ -48,7 +48,7 @@ def outcome(claims: tuple[Claim, ...] = CLAIMS) -> ExperimentResult:
         year=2015,
     )
     whole = ClaimData(
-        header=replace(made.header, experiment=experiment),
+        header=updated(made.header, experiment=experiment),
         workloads=made.workloads,
         benchmarks=made.benchmarks,
     )

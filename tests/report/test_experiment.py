@@ -1,11 +1,11 @@
 """Reports of a made-up experiment, byte for byte, and what its plots show."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from jissoku.model.experiment import ClaimStatus, ExperimentResult
+from jissoku.model.updated import updated
 from jissoku.report import experiment, experiment_chart as chart
 from tests.report import drawing
 from tests.report.drawing import Mark
@@ -89,7 +89,7 @@ def test_published_ratios_stand_beside_ours() -> None:
 
 
 def test_without_a_figure_there_is_no_plot_and_no_script() -> None:
-    bare = replace(outcome(CLAIMS[5:7]), published=())
+    bare = updated(outcome(CLAIMS[5:7]), published=())
     assert chart.claims(bare) is None
     assert chart.published(bare) is None
     assert "<script" not in experiment.to_html(bare)

@@ -1,12 +1,12 @@
 """What a target writes is shown, and does nothing."""
 
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from jissoku.model import ReportWarning, Severity, Summary
+from jissoku.model.updated import updated
 from jissoku.report import to_html, to_json, to_markdown, to_text
 from jissoku.report.sanitize import clean, sanitized
 from tests.report import fixture
@@ -38,22 +38,22 @@ def _evil() -> Summary:
         return EVIL if name == "nginx" else name
 
     arm_summaries = tuple(
-        replace(
+        updated(
             known,
-            arm=replace(known.arm, name=rename(known.arm.name), version=EVIL, description=EVIL,
+            arm=updated(known.arm, name=rename(known.arm.name), version=EVIL, description=EVIL,
                         limitations=EVIL, command=(EVIL,)),
         )
         for known in summary.arm_summaries
     )  # fmt: skip
-    arms = tuple(replace(arm, name=rename(arm.name)) for arm in summary.run.arms)
+    arms = tuple(updated(arm, name=rename(arm.name)) for arm in summary.run.arms)
     comparisons = tuple(
-        replace(c, arm=rename(c.arm), against=rename(c.against), sentence=EVIL, remarks=(EVIL,))
+        updated(c, arm=rename(c.arm), against=rename(c.against), sentence=EVIL, remarks=(EVIL,))
         for c in summary.comparisons
     )
-    return replace(
+    return updated(
         summary,
         headline=EVIL,
-        run=replace(summary.run, arms=arms),
+        run=updated(summary.run, arms=arms),
         arm_summaries=arm_summaries,
         comparisons=comparisons,
         warnings=(

@@ -1,12 +1,12 @@
 """What a report says of several loads: tables, the curve over the rate, grids, checks."""
 
 import re
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from jissoku.model import ArmSummary, MeasurementStatus, Metric, Summary, Verdict
+from jissoku.model.updated import updated
 from jissoku.report import (
     charts,
     curves,
@@ -41,7 +41,7 @@ def test_a_load_has_a_table_of_those_who_reach_it_cheapest_first() -> None:
 def test_an_arm_without_a_figure_at_a_load_is_named() -> None:
     lost = ArmSummary(arm=ARMS["python"], status=MeasurementStatus.MEASURED)
     summary = fixture.two()
-    summary = replace(summary, arm_summaries=(*summary.arm_summaries, lost))
+    summary = updated(summary, arm_summaries=(*summary.arm_summaries, lost))
     assert tables.at_loads(summary)[0].remarks == ("No figure at this load: python.",)
 
 
@@ -108,7 +108,7 @@ def test_many_loads_are_shortened_for_the_terminal() -> None:
 @pytest.mark.parametrize("metric", Metric)
 @pytest.mark.parametrize("verdict", Verdict)
 def test_verdicts_are_worded_as_in_sentences(metric: Metric, verdict: Verdict) -> None:
-    found = replace(comparison("a", "b", metric, LIGHT, estimate(1.2)), verdict=verdict)
+    found = updated(comparison("a", "b", metric, LIGHT, estimate(1.2)), verdict=verdict)
     assert metric_words.verdict_text(metric, verdict) == verdict_text(found)
 
 

@@ -1,7 +1,7 @@
 """Records of made-up campaigns, with known costs and the noise of real ones."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -17,6 +17,7 @@ from jissoku.model import (
     TrialKind,
     Workload,
 )
+from jissoku.model.updated import updated
 from tests.simulation.noise import LOADS, Noise, deviations, machine
 from tests.stats import factories
 
@@ -90,7 +91,7 @@ def campaign(plan: Plan, rng: np.random.Generator) -> tuple[Run, tuple[Trial, ..
         late=rng.standard_normal(size) * (plan.latency or 0),
     )
     found = [(block, one) for block in range(blocks) for one in _block(plan, logs, block)]
-    trials = tuple(replace(t, index=index, block=block) for index, (block, t) in enumerate(found))
+    trials = tuple(updated(t, index=index, block=block) for index, (block, t) in enumerate(found))
     return header(plan.names, tuple(plan.loads), plan.method), trials
 
 
@@ -113,7 +114,7 @@ def _block(plan: Plan, logs: _Logs, block: int) -> Iterator[Trial]:
         if block < plan.check_blocks and plan.method is not Method.SINGLE:
             other = _trial(TrialKind.TIME_SLICED, plan.names, check, load, late)
             is_sliced = plan.method is Method.TIME_SLICED
-            yield replace(other, slice_ns=OTHER_TURN_NS) if is_sliced else other
+            yield updated(other, slice_ns=OTHER_TURN_NS) if is_sliced else other
         if block < plan.paced_blocks:
             for arm, name in enumerate(plan.names):
                 yield _trial(TrialKind.FIXED_RATE, (name,), logs.alone[block, place, [arm]], load)

@@ -1,7 +1,6 @@
 """Campaigns with a known truth, and what is counted in each of them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from jissoku.model import (
     Verdict,
 )
 from jissoku.model.experiment import Claim, ClaimStatus, Experiment, ExperimentHeader, WorkloadSpec
+from jissoku.model.updated import updated
 from jissoku.stats import ablation, claims
 from jissoku.stats.claim_quantities import WorkloadTrials
 from jissoku.stats.verdict import VERDICT_BLOCKS_MIN
@@ -48,7 +48,7 @@ def answered(run: Run, trials: tuple[Trial, ...]) -> list[Comparison]:
 def until_precise(plan: Plan, rng: np.random.Generator) -> tuple[Run, tuple[Trial, ...]]:
     """A campaign of the standard mode, which ends when its intervals are narrow enough."""
     assert STANDARD.half_width is not None, "the standard mode looks at widths"
-    whole = replace(
+    whole = updated(
         plan,
         blocks=STANDARD.blocks_max,
         paced_blocks=STANDARD.fixed_rate_blocks,
@@ -105,13 +105,13 @@ def quick(costs: list[float], noise: Noise, **changes: object) -> Plan:
         paced_blocks=QUICK.fixed_rate_blocks,
         check_blocks=QUICK.cross_check_blocks,
     )
-    return replace(plan, **changes)  # type: ignore[arg-type]
+    return updated(plan, **changes)  # type: ignore[arg-type]
 
 
 def fewest_blocks(rng: np.random.Generator) -> Counted:
     """Two equal arms with no more blocks than a verdict needs."""
     plan = quick([1.0, 1.0], Noise(), loads=(HEAVY,), blocks=VERDICT_BLOCKS_MIN)
-    found = answered(*campaign(replace(plan, paced_blocks=0, check_blocks=0), rng))
+    found = answered(*campaign(updated(plan, paced_blocks=0, check_blocks=0), rng))
     return {"interval excludes 1": share(found, is_off)}
 
 
@@ -172,7 +172,7 @@ def family(shape: Shape) -> Simulate:
     def simulate(rng: np.random.Generator) -> Counted:
         starts = (*[NATIVE] * 6, GO, GO, NODE, NODE)
         plan = quick([1.0] * 10, Noise(shape=shape, starts=starts), loads=(HEAVY,))
-        found = answered(*campaign(replace(plan, paced_blocks=0, check_blocks=0), rng))
+        found = answered(*campaign(updated(plan, paced_blocks=0, check_blocks=0), rng))
         return {
             "any proven": (any(one.proven for one in found), 1),
             "verdict: different": share(found, is_different),
@@ -184,7 +184,7 @@ def family(shape: Shape) -> Simulate:
 def half_equal(rng: np.random.Generator) -> Counted:
     """Five equal arms and five that differ: what is proven of the equal ones is wrong."""
     costs = [1.0] * 5 + [1.2, 1.5, 2.0, 3.0, 5.0]
-    plan = replace(quick(costs, Noise(), loads=(HEAVY,)), paced_blocks=0, check_blocks=0)
+    plan = updated(quick(costs, Noise(), loads=(HEAVY,)), paced_blocks=0, check_blocks=0)
     found = answered(*campaign(plan, rng))
     equal = set(plan.names[:5])
     alike = [one for one in found if {one.arm, one.against} <= equal]
@@ -200,7 +200,7 @@ def agreeing_checks(noise: Noise, loads: int = 3) -> Simulate:
 
     def simulate(rng: np.random.Generator) -> Counted:
         plan = quick([1.0, 1.1], noise, loads=LOADS[:loads])
-        found = answered(*campaign(replace(plan, paced_blocks=6, check_blocks=6, blocks=10), rng))
+        found = answered(*campaign(updated(plan, paced_blocks=6, check_blocks=6, blocks=10), rng))
         return {
             "other slice length contradicts": _any(found, CrossCheckName.OTHER_SLICE),
             "single-target trials contradict": _any(found, CrossCheckName.ALONE),
@@ -220,10 +220,10 @@ def contradicting_check(rng: np.random.Generator) -> Counted:
     plan = quick([1.0, 1.1], noise, loads=(HEAVY,), blocks=10, paced_blocks=6, check_blocks=6)
     run, trials = campaign(plan, rng)
     other = tuple(
-        replace(
+        updated(
             t,
             measurements=tuple(
-                replace(x, cpu_ns=round((x.cpu_ns or 0) * 0.8)) for x in t.measurements
+                updated(x, cpu_ns=round((x.cpu_ns or 0) * 0.8)) for x in t.measurements
             ),
         )
         if t.kind is TrialKind.FIXED_RATE and t.arms == (plan.names[1],)
@@ -274,20 +274,20 @@ def _tuned(
     names: list[str], method: Method, noise: Noise, rng: np.random.Generator
 ) -> dict[str, Comparison]:
     plan = quick([1.0] * len(names), noise, loads=(HEAVY,), method=method, paced_blocks=0)
-    run, trials = campaign(replace(plan, check_blocks=0), rng)
+    run, trials = campaign(updated(plan, check_blocks=0), rng)
     to = dict(zip(plan.names, names, strict=True))
-    arms = tuple(replace(arm, name=to[arm.name]) for arm in run.arms)
+    arms = tuple(updated(arm, name=to[arm.name]) for arm in run.arms)
     renamed = tuple(
-        replace(
+        updated(
             trial,
             arms=tuple(to[name] for name in trial.arms),
             measurements=tuple(
-                replace(measurement, arm=to[measurement.arm]) for measurement in trial.measurements
+                updated(measurement, arm=to[measurement.arm]) for measurement in trial.measurements
             ),
         )
         for trial in trials
     )
-    header = replace(run, arms=arms, baseline=names[0], reference=names[0])
+    header = updated(run, arms=arms, baseline=names[0], reference=names[0])
     return ablation.against_baseline(header, renamed)
 
 

@@ -1,11 +1,11 @@
 """The table that docs/METHODOLOGY.md quotes is the one of this code."""
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from jissoku.model.updated import updated
 from tests.simulation import counts as kept, table
 from tests.simulation.counts import Count, simulated
 from tests.simulation.scenarios import SCENARIOS
@@ -48,12 +48,12 @@ def test_a_campaign_is_the_same_in_every_run() -> None:
     assert simulated(scenario, 2).seen == simulated(scenario, 2).seen
     first, second = (scenario.random(campaign).random() for campaign in (0, 1))
     assert first != second
-    other = dataclasses.replace(scenario, setting="another")
+    other = updated(scenario, setting="another")
     assert not np.allclose(other.random(0).random(3), scenario.random(0).random(3))
 
 
 def test_what_was_counted_is_continued(tmp_path: Path) -> None:
-    scenario = dataclasses.replace(SCENARIOS[0], long=3)
+    scenario = updated(SCENARIOS[0], long=3)
     first = simulated(scenario, 2)
     path = tmp_path / "kept" / "counts.json"
     assert kept.read(path) == {}

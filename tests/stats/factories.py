@@ -3,10 +3,11 @@
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
+from msgspec import structs
 
 from jissoku.model import (
     SINGLE_RATE_FACTOR,
@@ -31,6 +32,7 @@ from jissoku.model import (
     TrialStage,
     Workload,
 )
+from jissoku.model.updated import updated
 
 ERRORS = ("connect", "read", "write", "timeout", "status", "length", "body", "malformed", "closed")
 
@@ -134,7 +136,7 @@ def arm_measurement(arm: str = "a", **changes: object) -> ArmMeasurement:
         connections_opened=64,
         bytes_received=20_000 * 150,
     )
-    return replace(whole, **changes)  # type: ignore[arg-type]
+    return updated(whole, **changes)  # type: ignore[arg-type]
 
 
 def trial(kind: TrialKind, *measurements: ArmMeasurement, **changes: object) -> Trial:
@@ -150,7 +152,7 @@ def trial(kind: TrialKind, *measurements: ArmMeasurement, **changes: object) -> 
         measurements=measurements,
         conditions=QUIET,
     )
-    return replace(whole, **changes)  # type: ignore[arg-type]
+    return updated(whole, **changes)  # type: ignore[arg-type]
 
 
 def run(names: Sequence[str], *, floor: str = "", reference: str = "", **changes: object) -> Run:
@@ -168,7 +170,7 @@ def run(names: Sequence[str], *, floor: str = "", reference: str = "", **changes
         machine=MACHINE,
         cores=CoreAssignment(server=(0,), generator=(1,)),
     )
-    return replace(whole, **changes)  # type: ignore[arg-type]
+    return updated(whole, **changes)  # type: ignore[arg-type]
 
 
 def arm(name: str, **changes: object) -> Arm:
@@ -180,19 +182,19 @@ def arm(name: str, **changes: object) -> Arm:
         version=f"{name} 1.0",
         command=(name, "--port", "{port}"),
     )
-    return replace(whole, **changes)  # type: ignore[arg-type]
+    return updated(whole, **changes)  # type: ignore[arg-type]
 
 
 def sliced(names: Sequence[str], *, floor: str = "", **changes: object) -> Run:
     """A header of a run in time slices, at one load unless told otherwise."""
-    whole = replace(
+    whole = updated(
         run(names, floor=floor),
         method=Method.TIME_SLICED,
         loads=(MIDDLE,),
         slice_ns=TURN_NS,
         check_slice_ns=OTHER_TURN_NS,
     )
-    return replace(whole, **changes)  # type: ignore[arg-type]
+    return updated(whole, **changes)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,8 +245,8 @@ def trials(
                 found.append(_solo_rate(arm.name, truths[arm.name], noise, rng))
             if block < capacity_blocks:
                 found.append(_capacity(arm.name, truths[arm.name], noise, rng))
-        made += [replace(one, block=block) for one in found]
-    return tuple(replace(one, index=index) for index, one in enumerate(made))
+        made += [updated(one, block=block) for one in found]
+    return tuple(updated(one, index=index) for index, one in enumerate(made))
 
 
 def _together(
@@ -268,10 +270,10 @@ def _together(
         yield _paired(TrialKind.TIME_SLICED, here, rate, noise, rng)
     if run.method is Method.TIME_SLICED and is_checked:
         turned = {
-            name: replace(truth, costs_ns={rate: truth.cost_at(rate) * truth.other_turn})
+            name: updated(truth, costs_ns={rate: truth.cost_at(rate) * truth.other_turn})
             for name, truth in here.items()
         }
-        yield replace(
+        yield updated(
             _paired(TrialKind.TIME_SLICED, turned, rate, noise, rng), slice_ns=OTHER_TURN_NS
         )
 
@@ -289,7 +291,7 @@ def _paired(
         only = _fixed_rate_measurement(name, truth, asked, cost, _latency(truth, noise, rng))
         if is_sliced:
             turn = (only.cpu_ns or 0) // TURNS
-            only = replace(
+            only = updated(
                 only,
                 duration_ns=1_000_000_000 * len(truths),
                 active_duration_ns=1_000_000_000,
@@ -330,7 +332,7 @@ def _latency(truth: TrueValues, noise: Noise, rng: random.Random) -> Latency:
     """The arm's percentiles, all of them off by one factor."""
     known, _ = histogram(truth.latency_ns, 1)
     factor = math.exp(rng.gauss(0, noise.latency))
-    return Latency(**{name: round(value * factor) for name, value in asdict(known).items()})
+    return Latency(**{name: round(value * factor) for name, value in structs.asdict(known).items()})
 
 
 def _capacity(name: str, truth: TrueValues, noise: Noise, rng: random.Random) -> Trial:
@@ -346,7 +348,7 @@ def _solo_rate(name: str, truth: TrueValues, noise: Noise, rng: random.Random) -
     only = arm_measurement(
         name,
         requests=requests,
-        latency_ns=replace(latency, mean=round(64e9 / requests)),
+        latency_ns=updated(latency, mean=round(64e9 / requests)),
         histogram=blob,
         cpu_ns=round(truth.cost_ns * requests),
         rate_rps_offered=None,
@@ -354,7 +356,7 @@ def _solo_rate(name: str, truth: TrueValues, noise: Noise, rng: random.Random) -
         rss_bytes_peak=truth.rss_bytes,
         bytes_received=requests * 150,
     )
-    busy = replace(
+    busy = updated(
         QUIET,
         generator_busy_polls=False,
         generator_busy_fraction=0.7,
@@ -374,7 +376,7 @@ def failed(
         stderr=stderr,
     )
     whole = trial(kind, failure=failure, arms=arms)
-    return replace(whole, **changes)  # type: ignore[arg-type]
+    return updated(whole, **changes)  # type: ignore[arg-type]
 
 
 def invalid(arm: str) -> FailedCheck:
@@ -386,4 +388,4 @@ def invalid(arm: str) -> FailedCheck:
 def rejected(trial: Trial) -> Trial:
     """The same trial, disturbed by the machine."""
     check = FailedCheck(name="steal", outcome=CheckOutcome.REJECT, message="steal")
-    return replace(trial, failed_checks=(check,))
+    return updated(trial, failed_checks=(check,))

@@ -1,10 +1,9 @@
 """What held a rate down, as a table."""
 
-from dataclasses import replace
-
 import pytest
 
 from jissoku.model import Bottleneck
+from jissoku.model.updated import updated
 from jissoku.stats import bottleneck
 from tests.stats.factories import QUIET
 
@@ -30,7 +29,7 @@ TABLE = [
 def test_bounds(
     *, generator: float, spins: bool, server: float | None, expected: Bottleneck
 ) -> None:
-    seen = replace(
+    seen = updated(
         QUIET,
         generator_busy_fraction=generator,
         generator_busy_polls=spins,
@@ -41,13 +40,13 @@ def test_bounds(
 
 
 def test_one_odd_trial_does_not_change_the_stamp() -> None:
-    usual = replace(
+    usual = updated(
         QUIET,
         generator_busy_polls=False,
         generator_busy_fraction=0.5,
         server_cores_busy_fraction=1.0,
     )
-    odd = replace(usual, server_cores_busy_fraction=0.6)
+    odd = updated(usual, server_cores_busy_fraction=0.6)
     assert bottleneck.common_bottleneck([usual, odd, usual]) is Bottleneck.SERVER
     assert bottleneck.common_bottleneck([]) is Bottleneck.UNKNOWN
 

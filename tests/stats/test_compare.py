@@ -1,7 +1,6 @@
 """Pairs from made-up campaigns: where the ratio comes from, and what is said of it."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -18,6 +17,7 @@ from jissoku.model import (
     TrialKind,
     Verdict,
 )
+from jissoku.model.updated import updated
 from jissoku.stats import decision
 from jissoku.stats.compare import compare, pairs, ranked_arms
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
@@ -159,7 +159,7 @@ def test_wrong_answers_of_one_arm_leave_the_others_of_its_rotation() -> None:
     trials = factories.trials(run, truths(a=5000, b=6000, c=7000))
     check = factories.invalid("c")
     spoilt = tuple(
-        replace(t, failed_checks=(check,)) if t.kind is TrialKind.TIME_SLICED and t.block < 2 else t
+        updated(t, failed_checks=(check,)) if t.kind is TrialKind.TIME_SLICED and t.block < 2 else t
         for t in trials
     )
     found = costs(run, spoilt)
@@ -191,7 +191,7 @@ def test_no_cpu_time_no_comparison() -> None:
     run = factories.sliced(["a", "b"])
     trials = factories.trials(run, truths(a=5000, b=6000))
     blind = tuple(
-        replace(t, measurements=tuple(replace(x, cpu_ns=None) for x in t.measurements))
+        updated(t, measurements=tuple(updated(x, cpu_ns=None) for x in t.measurements))
         for t in trials
     )
     assert costs(run, blind) == {}
@@ -201,7 +201,7 @@ def test_a_machine_that_shows_more_noise_raises_the_minimum_effect() -> None:
     run = factories.sliced(["a", "b"])
     trials = factories.trials(run, truths(a=5000, b=5150), noise=QUIETEST)
     assert costs(run, trials)["b", "a"].verdict is Verdict.HIGHER
-    noisy = costs(replace(run, noise_floor=0.05), trials)["b", "a"]
+    noisy = costs(updated(run, noise_floor=0.05), trials)["b", "a"]
     assert (noisy.minimum_effect, noisy.verdict) == (0.05, Verdict.EQUAL)
 
 
@@ -247,7 +247,7 @@ def test_a_check_at_another_load_is_none() -> None:
     run = factories.sliced(["a", "b"])
     known = truths(a=5000) | {"b": TrueValues(cost_ns=5500, alone=0.5)}
     moved = tuple(
-        replace(t, workload=replace(t.workload, rate_rps=5_000))
+        updated(t, workload=updated(t.workload, rate_rps=5_000))
         if t.kind is TrialKind.FIXED_RATE
         else t
         for t in factories.trials(run, known, noise=QUIETEST)
@@ -350,7 +350,7 @@ def test_a_search_that_met_its_objective_nowhere_has_no_capacity() -> None:
     run = factories.sliced(["a", "b"], objective="p99<10ms")
     trials = factories.trials(run, truths(a=5000, b=5000), capacity_blocks=6)
     never = tuple(
-        replace(t, capacity=replace(t.capacity, rate_rps=None))
+        updated(t, capacity=updated(t.capacity, rate_rps=None))
         if t.capacity and t.arms == ("b",)
         else t
         for t in trials

@@ -1,13 +1,13 @@
 """Percentiles are reported where enough answers support them, and curves follow the histograms."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
 from jissoku.model import ArmMeasurement, Load, LoadLevel, Metric, TrialKind
+from jissoku.model.updated import updated
 from jissoku.stats import estimate, latency, samples
 from jissoku.stats.valid_trials import valid_trials
 from tests.stats import factories
@@ -94,7 +94,7 @@ def test_all_blocks_together_support_what_none_does() -> None:
     assert value.half_width < 0.2
     brief = {block: measurements[block] for block in list(measurements)[:6]}
     assert latency.log_percentiles(brief, 0.99, "p99") == {}, "48 of 4,800 answers lie above"
-    blind = measurements | {4: replace(measurements[4], histogram="")}
+    blind = measurements | {4: updated(measurements[4], histogram="")}
     assert latency.log_percentiles(blind, 0.99, "p99") == {}
     assert (
         latency.log_pooled(
@@ -125,8 +125,8 @@ def test_pairs_are_read_in_the_same_way_on_both_sides() -> None:
     trials = [
         factories.trial(
             TrialKind.TIME_SLICED,
-            replace(slow[block], arm="slow"),
-            replace(fast[block], arm="fast"),
+            updated(slow[block], arm="slow"),
+            updated(fast[block], arm="fast"),
             block=block,
             index=block,
         )

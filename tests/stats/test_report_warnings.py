@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -17,6 +16,7 @@ from jissoku.model import (
     TrialKind,
     Workload,
 )
+from jissoku.model.updated import updated
 from jissoku.stats.report_warnings import report_warnings
 from tests.stats import factories
 
@@ -63,7 +63,7 @@ def _rising(block: int) -> float:
 
 def _changes(trials: list[Trial], *, floor: str = "floor") -> list[ReportWarning]:
     run = factories.run(["a", "floor"], floor=floor, loads=(MIDDLE, HEAVY))
-    run = replace(run, slice_ns=TURN_NS, check_slice_ns=OTHER_TURN_NS)
+    run = updated(run, slice_ns=TURN_NS, check_slice_ns=OTHER_TURN_NS)
     return [
         warning
         for warning in report_warnings(run, trials, (), ())
@@ -110,14 +110,14 @@ def test_a_run_without_a_floor_has_no_such_flag() -> None:
 
 def test_only_trials_that_count_are_looked_at() -> None:
     check = FailedCheck(name="steal", outcome=CheckOutcome.REJECT, message="steal")
-    disturbed = [replace(trial, failed_checks=(check,)) for trial in _trials(MIDDLE, _rising)]
+    disturbed = [updated(trial, failed_checks=(check,)) for trial in _trials(MIDDLE, _rising)]
     assert _changes(disturbed) == []
 
 
 def test_turns_of_the_other_length_do_not_mix_in() -> None:
     """They come first in a block, and only in the first blocks."""
     other = [
-        replace(_sliced(block, MIDDLE, 9_000), slice_ns=OTHER_TURN_NS, index=-1)
+        updated(_sliced(block, MIDDLE, 9_000), slice_ns=OTHER_TURN_NS, index=-1)
         for block in range(3)
     ]
     assert _changes([*other, *_trials(MIDDLE, _steady)]) == []

@@ -1,12 +1,11 @@
 """Rejection must be blind, and rare."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
 from jissoku.model import Trial, TrialKind, Workload
+from jissoku.model.updated import updated
 from jissoku.stats import run_checks
 from tests.stats import factories
 
@@ -39,7 +38,7 @@ def test_loads_that_are_disturbed_more_often_are_nobodys_fault() -> None:
     slow = trials("slow", 20, 10, rate=1_000) + trials("slow", 2, 0)
     fast = trials("fast", 4, 2, rate=1_000) + trials("fast", 20, 0)
     assert run_checks.uneven_rejection(slow + fast, ["slow", "fast"]) == {}
-    as_one = [replace(t, workload=Workload(rate_rps=1_000)) for t in slow + fast]
+    as_one = [updated(t, workload=Workload(rate_rps=1_000)) for t in slow + fast]
     assert set(run_checks.uneven_rejection(as_one, ["slow", "fast"])) == {"slow", "fast"}
 
 

@@ -1,7 +1,6 @@
 """Whole runs: ranks, units, failures and what stands on top."""
 
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -22,6 +21,7 @@ from jissoku.model import (
     Verdict,
     VerifiedResponse,
 )
+from jissoku.model.updated import updated
 from jissoku.stats import summarise
 from tests.stats import factories
 from tests.stats.factories import MIDDLE, QUIETEST, Noise, TrueValues
@@ -88,12 +88,12 @@ def test_an_arm_that_always_fails_does_not_fail_other_arms() -> None:
         if "b" in t.arms
     ]
     without = [
-        replace(t, arms=tuple(n for n in t.arms if n != "b"),
+        updated(t, arms=tuple(n for n in t.arms if n != "b"),
                 measurements=tuple(one for one in t.measurements if one.arm != "b"))
         for t in trials
         if t.arms != ("b",)
     ]  # fmt: skip
-    text = [replace(t, index=index) for index, t in enumerate([*fails[:2], *without])]
+    text = [updated(t, index=index) for index, t in enumerate([*fails[:2], *without])]
     summary = summarise(run, text)
     failed = _standing(summary, "b")
     assert failed.status is MeasurementStatus.FAILED
@@ -140,7 +140,7 @@ def test_a_failed_check_does_not_fail_an_arm_of_paired_trials() -> None:
 def test_wrong_answers_are_invalid_and_have_no_number() -> None:
     run, trials = _race("a", "b", "c")
     check = factories.invalid("c")
-    trials = tuple(replace(t, failed_checks=(check,)) if "c" in t.arms else t for t in trials)
+    trials = tuple(updated(t, failed_checks=(check,)) if "c" in t.arms else t for t in trials)
     summary = summarise(run, trials)
     assert _standing(summary, "c").status is MeasurementStatus.INVALID
     assert _standing(summary, "c").points == ()
@@ -153,7 +153,7 @@ def test_wrong_answers_are_invalid_and_have_no_number() -> None:
 def test_wrong_responses_invalidate_a_paired_trial_for_both() -> None:
     run = factories.run(["a", "c"], method=Method.PAIRED, loads=(MIDDLE,))
     trials = tuple(
-        replace(t, failed_checks=(factories.invalid("c"),)) if "c" in t.arms else t
+        updated(t, failed_checks=(factories.invalid("c"),)) if "c" in t.arms else t
         for t in factories.trials(run, TRUTHS, check_blocks=0)
     )
     summary = summarise(run, trials)
@@ -166,7 +166,7 @@ def test_wrong_responses_invalidate_a_paired_trial_for_both() -> None:
 def test_a_machine_that_disturbs_more_than_a_fifth_decides_nothing() -> None:
     run, trials = _race("a", "c")
     cost = [t for t in trials if t.kind.is_cost]
-    again = [factories.rejected(replace(t, index=100 + t.index)) for t in cost]
+    again = [factories.rejected(updated(t, index=100 + t.index)) for t in cost]
     calm = summarise(run, [*trials, *again[: len(cost) // 4]])
     assert calm.comparisons[0].verdict is Verdict.HIGHER
     assert calm.trials_rejected == len(cost) // 4
@@ -182,7 +182,7 @@ def test_an_arm_that_is_rejected_more_often_than_others_gets_no_verdict() -> Non
     run = factories.sliced(["a", "b", "c", "floor"], floor="floor")
     trials = factories.trials(run, TRUTHS, blocks=20, solo_blocks=20)
     again = [
-        factories.rejected(replace(t, index=1000 + t.index))
+        factories.rejected(updated(t, index=1000 + t.index))
         for t in trials
         if t.kind is TrialKind.FIXED_RATE and t.arms == ("c",) and t.block < 12
     ]
@@ -198,7 +198,7 @@ def test_long_windows_that_are_disturbed_more_often_are_nobodys_fault() -> None:
     truths = TRUTHS | {"slow": TrueValues(cost_ns=9000, reach_rps=1_000)}
     trials = factories.trials(run, truths, blocks=40, solo_blocks=0)
     again = [
-        factories.rejected(replace(t, index=9000 + t.index))
+        factories.rejected(updated(t, index=9000 + t.index))
         for t in trials
         if t.load_rps == 1_000 and t.block < 24
     ]
@@ -226,7 +226,7 @@ def test_background_work_is_shown_and_charged() -> None:
 
     def with_background(trial: Trial) -> Trial:
         measurements = (
-            replace(
+            updated(
                 measurement, slice_cpu_ns=tuple(cpu * 3 // 4 for cpu in measurement.slice_cpu_ns)
             )
             if measurement.arm == "c"
@@ -234,7 +234,7 @@ def test_background_work_is_shown_and_charged() -> None:
             for measurement in trial.measurements
         )
         return (
-            replace(trial, measurements=tuple(measurements))
+            updated(trial, measurements=tuple(measurements))
             if trial.kind is TrialKind.TIME_SLICED
             else trial
         )
@@ -268,7 +268,7 @@ def test_tables_are_sorted_by_the_heaviest_load_that_most_reach() -> None:
 
 def test_a_control_shows_the_noise_and_stands_in_no_ranking() -> None:
     run, trials = _race("a", "b", "c", "floor")
-    summary = summarise(replace(run, aa_control="b"), trials)
+    summary = summarise(updated(run, aa_control="b"), trials)
     (control,) = summary.aa_control
     assert (control.arm, control.against, control.load) == ("b", "a", MIDDLE)
     assert not control.proven
@@ -304,12 +304,12 @@ def test_arms_that_answer_something_else_are_not_comparable() -> None:
     right = VerifiedResponse(
         status=200, content_type="text/plain", body_sha256="x", body_bytes=13, head_bytes=80
     )
-    given = {"a": right, "b": replace(right, body_bytes=14), "floor": replace(right, head_bytes=9)}
+    given = {"a": right, "b": updated(right, body_bytes=14), "floor": updated(right, head_bytes=9)}
     answered = tuple(
-        replace(
+        updated(
             t,
             measurements=tuple(
-                replace(measurement, response=given[measurement.arm])
+                updated(measurement, response=given[measurement.arm])
                 for measurement in t.measurements
             ),
         )

@@ -3,17 +3,17 @@
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
 from jissoku.model import ArmMeasurement, CheckOutcome, ConnectionMode, Trial, TrialKind, Workload
+from jissoku.model.updated import updated
 from jissoku.stats import trial_checks
 from tests.stats import factories
 
 STAMP, REJECT, INVALID = CheckOutcome.WARNING, CheckOutcome.REJECT, CheckOutcome.INVALID
 GOOD = factories.trial(TrialKind.FIXED_RATE, factories.arm_measurement())
-BUSY = replace(
+BUSY = updated(
     factories.QUIET,
     generator_busy_polls=False,
     generator_busy_fraction=0.7,
@@ -22,18 +22,18 @@ BUSY = replace(
 
 
 def _with(**changes: object) -> Trial:
-    return factories.trial(TrialKind.FIXED_RATE, replace(factories.arm_measurement(), **changes))  # type: ignore[arg-type]
+    return factories.trial(TrialKind.FIXED_RATE, updated(factories.arm_measurement(), **changes))  # type: ignore[arg-type]
 
 
 def _seen(**changes: object) -> Trial:
-    return replace(GOOD, conditions=replace(factories.QUIET, **changes))  # type: ignore[arg-type]
+    return updated(GOOD, conditions=updated(factories.QUIET, **changes))  # type: ignore[arg-type]
 
 
 def _closed(latency_ns: int = 3_200_000, **changes: object) -> Trial:
     """20,000 requests a second over 64 connections: each takes 3.2 ms, says Little's law."""
-    latency = replace(factories.arm_measurement().latency_ns, mean=latency_ns)
+    latency = updated(factories.arm_measurement().latency_ns, mean=latency_ns)
     plain = factories.arm_measurement(latency_ns=latency, rate_rps_offered=None, lag_ns_p99=None)
-    return factories.trial(TrialKind.CLOSED_LOOP, plain, conditions=replace(BUSY, **changes))  # type: ignore[arg-type]
+    return factories.trial(TrialKind.CLOSED_LOOP, plain, conditions=updated(BUSY, **changes))  # type: ignore[arg-type]
 
 
 ERRORS = dict.fromkeys(factories.ERRORS, 0)
@@ -46,27 +46,27 @@ CASES = {
     "a wrong body": (_with(errors=ERRORS | {"body": 7}), "errors", INVALID),
     "silence": (_with(requests=0, rate_rps_offered=None), "no-answers", INVALID),
     "percentiles that fall": (
-        _with(latency_ns=replace(LATENCY, p99=LATENCY.p50 - 1)), "latency-order", INVALID),
+        _with(latency_ns=updated(LATENCY, p99=LATENCY.p50 - 1)), "latency-order", INVALID),
     "answers for nothing": (_with(cpu_ns=0), "no-cpu", INVALID),
     "answers of the kernel's threads": (
-        replace(_with(cpu_ns=0), conditions=replace(
+        updated(_with(cpu_ns=0), conditions=updated(
             BUSY, generator_cpu_cores=0.9, kernel_cpu_ns=600_000_000)), "no-cpu", STAMP),
     "answers for nothing beside idle threads": (
-        replace(_with(cpu_ns=0), conditions=replace(
+        updated(_with(cpu_ns=0), conditions=updated(
             BUSY, generator_cpu_cores=0.9, kernel_cpu_ns=9_000_000)), "no-cpu", INVALID),
     "a server started elsewhere": (_with(cpu_ns=None), None, None),
     "fewer bytes than answers": (_with(bytes_received=10), "bytes", INVALID),
     "a connection missing": (_with(connections_opened=63), "connections", INVALID),
     "a connection reopened": (_with(connections_opened=65), "reconnects", STAMP),
     "no keep-alive": (_with(connections_opened=20_064), "no-keep-alive", STAMP),
-    "kept alive against the order": (replace(GOOD, workload=CLOSE), "reuse", INVALID),
+    "kept alive against the order": (updated(GOOD, workload=CLOSE), "reuse", INVALID),
     "closed as ordered": (
-        replace(_with(connections_opened=20_100), workload=CLOSE), None, None),
+        updated(_with(connections_opened=20_100), workload=CLOSE), None, None),
     "slower than offered": (_with(requests=19_700), "rate-not-reached", STAMP),
     "nearly as offered": (_with(requests=19_801), None, None),
     "late": (_with(lag_ns_p99=51_000), "late-sends", STAMP),
     "late, and slow anyway": (
-        _with(lag_ns_p99=51_000, latency_ns=replace(LATENCY, p50=600_000, p90=600_000,
+        _with(lag_ns_p99=51_000, latency_ns=updated(LATENCY, p50=600_000, p90=600_000,
               p99=600_000, p999=600_000, max=600_000)), None, None),
     "Little holds": (_closed(), None, None),
     "more in flight than there are": (_closed(3_400_000), "little", INVALID),
@@ -82,7 +82,7 @@ CASES = {
     "one tick of steal": (
         _seen(steal_fraction=0.01, server_cores_busy_fraction=0.95), None, None),
     "one tick of steal in a long window": (
-        replace(_seen(steal_fraction=0.052, server_cores_busy_fraction=0.95),
+        updated(_seen(steal_fraction=0.052, server_cores_busy_fraction=0.95),
                 window_ns=10_000_000_000), "steal", REJECT),
     "neighbours": (
         _seen(foreign_fraction=0.035, server_cores_busy_fraction=0.96), "foreign", STAMP),
@@ -99,7 +99,7 @@ CASES = {
         _seen(longest_stall_ns=20_100_000, generator_busy_polls=False, generator_busy_fraction=0.2),
         None, None),
     "a short stall in a long window": (
-        replace(_seen(longest_stall_ns=90_000_000), window_ns=10_000_000_000), None, None),
+        updated(_seen(longest_stall_ns=90_000_000), window_ns=10_000_000_000), None, None),
     "a server that answers nothing for a while": (_seen(longest_gap_ns=900_000_000), None, None),
     "retransmits": (_seen(tcp_retransmits=1), "retransmits", REJECT),
     "overflows": (_seen(listen_overflows=1), "overflows", REJECT),
@@ -192,7 +192,7 @@ def test_an_offered_rate_is_held_against_an_arms_own_turns() -> None:
         "a", duration_ns=2_000_000_000, active_duration_ns=1_000_000_000
     )
     assert trial_checks(factories.trial(TrialKind.TIME_SLICED, measurement)) == ()
-    slow = replace(measurement, requests=19_000)
+    slow = updated(measurement, requests=19_000)
     assert [check.name for check in trial_checks(factories.trial(TrialKind.TIME_SLICED, slow))] == [
         "rate-not-reached"
     ]

@@ -1,12 +1,12 @@
 """Which trials count, and what a request cost in them."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from jissoku.model import Load, LoadLevel, Method, TrialKind, Workload
+from jissoku.model.updated import updated
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
 from jissoku.stats.valid_trials import log_cost, log_ratios, valid_trials
 from tests.stats import factories
@@ -19,7 +19,7 @@ TRUTHS = {"a": TrueValues(cost_ns=5000), "b": TrueValues(cost_ns=6000)}
 def test_the_first_trial_of_a_block_counts() -> None:
     run = factories.sliced("ab")
     trials = factories.trials(run, TRUTHS, blocks=2, check_blocks=0, solo_blocks=0)
-    again = replace(trials[0], index=99)
+    again = updated(trials[0], index=99)
     found = valid_trials([again, *trials]).paired(TrialKind.TIME_SLICED, "a", "b")
     assert [trial.index for trial in found.values()] == [0, 1]
     disturbed = [factories.rejected(trials[0]), again, trials[1]]

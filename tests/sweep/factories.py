@@ -3,9 +3,10 @@
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jissoku.model import Axis, MachineConditions, Run, Sweep, Trial, TrialKind
+from jissoku.model.updated import updated
 from tests.stats import factories
 
 LEVELS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -43,7 +44,7 @@ def rates(
 
 def sweep(axis: Axis = Axis.CONNECTIONS, **changes: object) -> Sweep:
     whole = Sweep(axis=axis, levels=LEVELS, blocks=6)
-    return replace(whole, **changes)  # type: ignore[arg-type]
+    return updated(whole, **changes)  # type: ignore[arg-type]
 
 
 def run(*names: str, **changes: object) -> Run:
@@ -68,7 +69,7 @@ def trials(name: str, truth: Truth, *, busy: float = 0.5, seed: int = 1) -> tupl
                 connections_opened=level,
             )
             whole = factories.trial(TrialKind.CLOSED_LOOP, measurement, conditions=conditions)
-            found.append(replace(whole, index=len(found), block=block, level=level))
+            found.append(updated(whole, index=len(found), block=block, level=level))
     return tuple(found)
 
 
@@ -84,5 +85,5 @@ def paced(name: str, capacity: float, levels: Sequence[int]) -> tuple[Trial, ...
                 rate_rps_offered=float(level),
             )
             whole = factories.trial(TrialKind.FIXED_RATE, measurement)
-            found.append(replace(whole, index=len(found), block=block, level=level))
+            found.append(updated(whole, index=len(found), block=block, level=level))
     return tuple(found)

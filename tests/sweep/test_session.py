@@ -1,6 +1,5 @@
 """Sweeps of small servers that the test wrote: what is recorded, and in which order."""
 
-import dataclasses
 import os
 import signal
 
@@ -9,6 +8,7 @@ import pytest
 from jissoku import records, stats
 from jissoku.errors import InputError
 from jissoku.model import Axis, Mode, Sweep, Trial, TrialKind, Workload
+from jissoku.model.updated import updated
 from jissoku.pipeline import SweepConfig, run_sweep
 from jissoku.pipeline.trial_runner import TrialTiming
 from tests.pipeline.conftest import BRIEF, Asks, Deaf, asks
@@ -86,10 +86,10 @@ def test_an_interruption_keeps_what_was_finished(asks: Asks) -> None:
 def test_a_level_at_which_a_target_fails_is_left_after_two(asks: Asks) -> None:
     config = climbing(asks, Axis.CONNECTIONS)
     broken = asks({"broken": "raise SystemExit(3)"})
-    config = dataclasses.replace(
+    config = updated(
         config,
         arms_prepared=broken.arms_prepared,
-        sweep=dataclasses.replace(config.sweep, blocks=4),
+        sweep=updated(config.sweep, blocks=4),
     )
     assert run_sweep(config, Deaf())
     _, trials = records.read(config.folder)

@@ -1,11 +1,11 @@
 """From a sweep's records to its answer, and from that to the reports."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from jissoku.model import Axis, CoreAssignment, MeasurementStatus, SweepSummary, TrialKind
+from jissoku.model.updated import updated
 from jissoku.report import sweep_to_html, sweep_to_json, sweep_to_markdown, sweep_to_text
 from jissoku.report.sweep_chart import sweep_figures
 from jissoku.stats import summarise_sweep
@@ -81,7 +81,7 @@ def test_over_rates_the_highest_that_was_answered_is_told() -> None:
 
 def test_a_target_that_never_started_is_told_with_its_reason() -> None:
     broken = tuple(
-        replace(campaigns.failed(TrialKind.CLOSED_LOOP, "one"), level=level, index=index)
+        updated(campaigns.failed(TrialKind.CLOSED_LOOP, "one"), level=level, index=index)
         for index, level in enumerate(LEVELS)
     )
     summary = summarise_sweep(factories.run("one"), factories.sweep(), broken)

@@ -1,6 +1,5 @@
 """The recipe kernel-httpd over sockets: what the kernel answers, what is left to the process."""
 
-import dataclasses
 import os
 import random
 import re
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.model import UnavailableTarget, Workload
+from jissoku.model.updated import updated
 from jissoku.system.address import free_port
 from jissoku.targets import catalogue, contract, process, ready, response
 from jissoku.targets.build_paths import APPS, BuildPaths
@@ -151,7 +151,7 @@ def test_nothing_of_it_stays_in_the_kernel(alone: RunningTarget) -> None:
 def test_a_machine_that_cannot_run_a_recipe_is_told_why(
     tmp_path: Path, probe: str, reason: str
 ) -> None:
-    ours = dataclasses.replace(
+    ours = updated(
         catalogue.recipes()["http-server"], probe=("{python}", "-c", probe), install="get it"
     )
     lack = missing_requirement(ours, BuildPaths(cache=tmp_path, files=tmp_path))

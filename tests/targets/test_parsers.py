@@ -1,6 +1,5 @@
 """One server, five parsers: its sources are whole, and every parser answers alike."""
 
-import dataclasses
 import os
 import re
 import socket
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.model import UnavailableTarget, Workload
+from jissoku.model.updated import updated
 from jissoku.targets import catalogue, process, ready
 from jissoku.targets.build_paths import APPS, BuildPaths, find_program
 from jissoku.targets.prepare import PreparedTarget
@@ -62,10 +62,8 @@ def prepared(place: BuildPaths) -> PreparedTarget:
 def answers(prepared: PreparedTarget, parser: str, sizes: int) -> bytes:
     """What comes back until the server closes, the requests sent in pieces of a size."""
     assert prepared.start is not None
-    start = dataclasses.replace(
-        prepared.start, command=(*prepared.start.command, "--parser", parser)
-    )
-    chosen = dataclasses.replace(prepared, start=start)
+    start = updated(prepared.start, command=(*prepared.start.command, "--parser", parser))
+    chosen = updated(prepared, start=start)
     with process.start(chosen, placed()) as running:
         ready.wait_until_ready(running, Workload())
         where = (running.address.host, running.address.port)

@@ -1,4 +1,3 @@
-import dataclasses
 import hashlib
 import subprocess
 import sys
@@ -8,6 +7,7 @@ import pytest
 
 from jissoku.errors import TargetError
 from jissoku.model import BuildStep, Origin, Recipe, UnavailableTarget, VersionQuery
+from jissoku.model.updated import updated
 from jissoku.targets import catalogue
 from jissoku.targets.build_paths import APPS, BuildPaths, find_program
 from jissoku.targets.prepare import PreparedTarget, missing_requirement, prepare
@@ -16,7 +16,7 @@ OURS = catalogue.recipes()["http-server"]
 
 
 def changed(**values: object) -> Recipe:
-    return dataclasses.replace(OURS, name="mine", **values)  # type: ignore[arg-type]
+    return updated(OURS, name="mine", **values)  # type: ignore[arg-type]
 
 
 def test_a_prepared_target_has_provenance(place: BuildPaths) -> None:
@@ -124,11 +124,11 @@ def test_a_cache_that_cannot_be_written_is_told(place: BuildPaths, tmp_path: Pat
     (tmp_path / "file").write_text("no folder")
     step = BuildStep(command=("{python}", "-c", "pass"))
     with pytest.raises(TargetError, match=r"mine: .* cannot be made: Not a directory"):
-        prepare(changed(build=(step,)), dataclasses.replace(place, cache=tmp_path / "file"))
+        prepare(changed(build=(step,)), updated(place, cache=tmp_path / "file"))
 
 
 def test_looking_for_what_is_missing_leaves_nothing(place: BuildPaths, tmp_path: Path) -> None:
-    empty = dataclasses.replace(place, cache=tmp_path / "cache")
+    empty = updated(place, cache=tmp_path / "cache")
     assert missing_requirement(OURS, empty) is None
     assert not empty.cache.exists()
 

@@ -1,4 +1,3 @@
-import dataclasses
 import http.client
 import socket
 import threading
@@ -9,6 +8,7 @@ import pytest
 
 from jissoku.errors import TargetError
 from jissoku.model import ConnectionMode, Workload
+from jissoku.model.updated import updated
 from jissoku.system.address import HOST, Address
 from jissoku.targets import response
 from jissoku.targets.response import ExpectedResponse, TargetResponse
@@ -103,7 +103,7 @@ def given(**changes: object) -> TargetResponse:
         body=b"42",
         keeps_alive=True,
     )
-    return dataclasses.replace(right, **changes)  # type: ignore[arg-type]
+    return updated(right, **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_later_answers_are_held_to_a_learned_one() -> None:
     learned = response.expect_first_response(chunked)
     response.check_response(chunked, learned)
     with pytest.raises(TargetError, match=r"wrong bytes: .* \(its first answer\)"):
-        response.check_response(dataclasses.replace(chunked, body=b"43"), learned)
+        response.check_response(updated(chunked, body=b"43"), learned)
 
 
 def test_a_failure_is_not_learned() -> None:

@@ -1,6 +1,5 @@
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 
@@ -20,6 +19,7 @@ from jissoku.model import (
     Verdict,
     VerifiedResponse,
 )
+from jissoku.model.updated import updated
 from jissoku.stats import ablation
 from jissoku.stats.ablation import KnobEvidence
 from tests.stats import factories
@@ -48,7 +48,7 @@ def findings(**changes: object) -> KnobEvidence:
         switched=SWITCHED,
         same_answers=True,
     )
-    return replace(whole, **changes)  # type: ignore[arg-type]
+    return updated(whole, **changes)  # type: ignore[arg-type]
 
 
 def test_the_arms_are_base_each_alone_all_and_all_but_each() -> None:
@@ -96,8 +96,8 @@ def test_of_two_that_do_the_same_the_better_one_is_kept() -> None:
     redundant = said(Verdict.EQUAL)
     good, better = (
         findings(
-            knob=replace(KNOB, name=name),
-            alone=replace(said(Verdict.LOWER), ratio=ratio(value)),
+            knob=updated(KNOB, name=name),
+            alone=updated(said(Verdict.LOWER), ratio=ratio(value)),
             leave_one_out=redundant,
         )
         for name, value in (("good", 0.9), ("better", 0.8))
@@ -160,9 +160,9 @@ def test_other_bytes_are_other_answers() -> None:
     )
     measurements = [
         factories.arm_measurement("a", response=answer),
-        factories.arm_measurement("b", response=replace(answer, head_bytes=8)),
+        factories.arm_measurement("b", response=updated(answer, head_bytes=8)),
     ]
-    other = factories.arm_measurement("c", response=replace(answer, body_sha256="2"))
+    other = factories.arm_measurement("c", response=updated(answer, body_sha256="2"))
     trial = factories.trial(TrialKind.PAIRED, *measurements, other)
     assert ablation.same_answers([trial], ("a", "b"))
     assert not ablation.same_answers([trial], ("a", "c"))

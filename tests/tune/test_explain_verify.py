@@ -1,6 +1,5 @@
 """The causes of a slow nginx, found and switched through the command line; shape, never speed."""
 
-import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -12,6 +11,7 @@ from jissoku.cli.explain import explain
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SECOND
 from jissoku.errors import InputError
 from jissoku.model import Mode
+from jissoku.model.updated import updated
 from jissoku.targets import catalogue
 
 SLOW = """worker_processes 1;
@@ -47,7 +47,7 @@ def test_a_slow_nginx_is_explained_and_its_remedies_are_tried(
     path = configuration(tmp_path)
     before = path.read_bytes()
     # Shape needs no precision: the fewest blocks that a verdict may rest on, and short windows.
-    brief = dataclasses.replace(
+    brief = updated(
         SAMPLING_PLANS[Mode.QUICK],
         blocks=6,
         blocks_max=6,

@@ -1,5 +1,3 @@
-import dataclasses
-
 import pytest
 
 from jissoku.design import ablation as plan
@@ -13,6 +11,7 @@ from jissoku.model import (
     TuningResult,
     Verdict,
 )
+from jissoku.model.updated import updated
 from jissoku.pipeline import full_load as stage, knob_changes
 from jissoku.stats import ablation, full_load
 from jissoku.targets import catalogue
@@ -26,7 +25,7 @@ TRUTHS = {
     "with workers": TrueValues(cost_ns=400_000, rate_rps=3_300),
     "with nothing": TrueValues(cost_ns=400_000, rate_rps=2_000),
 }
-RUN = dataclasses.replace(
+RUN = updated(
     factories.run(ARMS), cores=CoreAssignment(server=(0, 1), generator=(0, 1), shared=True)
 )
 
@@ -36,20 +35,16 @@ def trials(*, generator: float = 0.05) -> tuple[Trial, ...]:
     found = factories.trials(
         RUN, TRUTHS, blocks=12, solo_blocks=12, noise=Noise(block=0.0, alone=0.02)
     )
-    seen = dataclasses.replace(
-        factories.QUIET, generator_busy_polls=False, generator_busy_fraction=generator
-    )
+    seen = updated(factories.QUIET, generator_busy_polls=False, generator_busy_fraction=generator)
     return tuple(
-        dataclasses.replace(trial, conditions=seen)
-        for trial in found
-        if trial.kind is TrialKind.CLOSED_LOOP
+        updated(trial, conditions=seen) for trial in found if trial.kind is TrialKind.CLOSED_LOOP
     )
 
 
 def replace_cores(trial: Trial, cores: float) -> Trial:
     assert trial.conditions is not None
-    seen = dataclasses.replace(trial.conditions, generator_cpu_cores=cores)
-    return dataclasses.replace(trial, conditions=seen)
+    seen = updated(trial.conditions, generator_cpu_cores=cores)
+    return updated(trial, conditions=seen)
 
 
 def test_a_higher_rate_is_found_and_an_equal_one_is_not() -> None:
@@ -93,9 +88,7 @@ def test_with_one_core_nothing_is_tried_and_that_is_told(monkeypatch: pytest.Mon
         name="it", origin=Origin.RECIPE, version="1", start=StartCommand(command=("it",))
     )
     workers = [knob for knob in recipe.knob if knob.name == "worker_processes"]
-    tuned = dataclasses.replace(
-        knob_changes.target_of_recipe(recipe, recipe.knob, base), knobs=tuple(workers)
-    )
+    tuned = updated(knob_changes.target_of_recipe(recipe, recipe.knob, base), knobs=tuple(workers))
     monkeypatch.setattr("jissoku.pipeline.full_load.available_cores", lambda: (0,))
     text = TuningResult(target="it", path="/", jissoku="1", seed=1, results=())
     found = stage.tune(tuned, None, text, None)  # type: ignore[arg-type]

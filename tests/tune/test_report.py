@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -15,6 +14,7 @@ from jissoku.model import (
     TuningResult,
     Verdict,
 )
+from jissoku.model.updated import updated
 from jissoku.report import tuning_to_json, tuning_to_text
 
 KNOB = Knob(
@@ -62,10 +62,10 @@ def test_a_proven_change_is_told_with_its_effect_its_counter_and_its_price() -> 
 
 
 def test_a_rate_on_shared_cores_is_stamped_so() -> None:
-    knob = replace(KNOB, name="workers", why="All of them work.", objective=Objective.RATE)
-    rate = replace(CHEAPER, ratio=Estimate(value=0.6, low=0.58, high=0.62, blocks=12, sd_log=0.01))
-    results = (REMEDY, replace(REMEDY, knob=knob, alone=rate))
-    tuning = replace(TUNING, results=results, full_load=rate, kept=("cache", "workers"))
+    knob = updated(KNOB, name="workers", why="All of them work.", objective=Objective.RATE)
+    rate = updated(CHEAPER, ratio=Estimate(value=0.6, low=0.58, high=0.62, blocks=12, sd_log=0.01))
+    results = (REMEDY, updated(REMEDY, knob=knob, alone=rate))
+    tuning = updated(TUNING, results=results, full_load=rate, kept=("cache", "workers"))
     text = tuning_to_text(tuning)
     first = text.splitlines()[0]
     assert "cache, together 0.85" in first
@@ -84,25 +84,25 @@ def test_a_rate_on_shared_cores_is_stamped_so() -> None:
     ],
 )
 def test_what_is_not_proven_is_not_told_as_proven(decision: Decision, said: str) -> None:
-    results = (replace(REMEDY, decision=decision),)
-    text = tuning_to_text(replace(TUNING, results=results, proven=False, diff=""))
+    results = (updated(REMEDY, decision=decision),)
+    text = tuning_to_text(updated(TUNING, results=results, proven=False, diff=""))
     assert said in text.splitlines()[0]
     assert "+++" not in text
 
 
 def test_a_counter_that_was_not_watched_is_no_zero() -> None:
-    blind = replace(REMEDY, before=None, after=None, decision=Decision.COUNTER_UNAVAILABLE)
+    blind = updated(REMEDY, before=None, after=None, decision=Decision.COUNTER_UNAVAILABLE)
     assert "openat \N{EN DASH} to \N{EN DASH}" in tuning_to_text(
-        replace(TUNING, results=(blind,), proven=False, diff="")
+        updated(TUNING, results=(blind,), proven=False, diff="")
     )
 
 
 def test_an_interrupted_tuning_proves_nothing() -> None:
-    assert "interrupted" in tuning_to_text(replace(TUNING, finished=False)).splitlines()[0]
+    assert "interrupted" in tuning_to_text(updated(TUNING, finished=False)).splitlines()[0]
 
 
 def test_what_a_file_name_holds_is_made_harmless() -> None:
-    assert "\x1b" not in tuning_to_text(replace(TUNING, target="nginx with \x1b[31m.conf"))
+    assert "\x1b" not in tuning_to_text(updated(TUNING, target="nginx with \x1b[31m.conf"))
 
 
 def test_the_whole_is_json() -> None:
@@ -120,5 +120,5 @@ def test_the_whole_is_json() -> None:
     ],
 )
 def test_a_counter_is_told_with_what_it_is_counted_by(counter: str, text: str) -> None:
-    knob = replace(KNOB, counter=counter)
-    assert text in tuning_to_text(replace(TUNING, results=(replace(REMEDY, knob=knob),)))
+    knob = updated(KNOB, counter=counter)
+    assert text in tuning_to_text(updated(TUNING, results=(updated(REMEDY, knob=knob),)))

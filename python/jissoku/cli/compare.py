@@ -1,6 +1,5 @@
 """`jissoku compare`: differences of CPU cost, latency and capacity, with intervals."""
 
-import dataclasses
 import datetime as dt
 import secrets
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from jissoku.cli.write_reports import write_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan
 from jissoku.errors import InputError
 from jissoku.model import ConnectionMode, Method, Mode, Transport, Workload
+from jissoku.model.updated import updated
 from jissoku.observe.capacity import Objective
 from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm, compare as run_campaign
 from jissoku.pipeline.compare_config import noise_floors
@@ -226,14 +226,14 @@ def _compare_config(options: CompareOptions, field: PreparedSelection) -> Compar
 def _plan(options: CompareOptions, mode: Mode) -> SamplingPlan:
     effort, blocks = SAMPLING_PLANS[mode], options.blocks
     if options.closed_loop or options.pipeline > 1:
-        effort = dataclasses.replace(effort, closed_loop_blocks=effort.blocks_max)
+        effort = updated(effort, closed_loop_blocks=effort.blocks_max)
     if options.check_blocks is not None:
         checks = options.check_blocks
-        effort = dataclasses.replace(effort, fixed_rate_blocks=checks, cross_check_blocks=checks)
+        effort = updated(effort, fixed_rate_blocks=checks, cross_check_blocks=checks)
     if blocks is None:
         return effort
     solo = min(effort.closed_loop_blocks, blocks)
-    return dataclasses.replace(effort, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)
+    return updated(effort, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)
 
 
 def _workload(options: CompareOptions) -> Workload:

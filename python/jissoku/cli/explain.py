@@ -1,6 +1,5 @@
 """`jissoku explain`: causes of a target's cost and latency, with evidence."""
 
-import dataclasses
 import datetime as dt
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError, TargetError
 from jissoku.model import Mode, Workload
 from jissoku.model.finding import Explanation
+from jissoku.model.updated import updated
 from jissoku.pipeline.compare_config import noise_floors
 from jissoku.pipeline.explain import ExplainConfig, answering, explain as look
 from jissoku.pipeline.knob_changes import tuning_target
@@ -186,7 +186,7 @@ def _with_changes(
         return explanation
     names = tuple(knob.name for knob in knobs.knobs)
     changes = knobs.diff(names).replace(" (proven)\n", "\n") if names else ""
-    return dataclasses.replace(explanation, changes=changes)
+    return updated(explanation, changes=changes)
 
 
 def _verified(
@@ -213,7 +213,7 @@ def _verified(
             causes = sorted(set(knob.for_findings) & {one.name for one in explanation.findings})
             show.note(f"To be proven: {knob.name}, against {' and '.join(causes)}.")
         found = tune(knobs, config, show)
-    proven = dataclasses.replace(explanation, verification=found)
+    proven = updated(explanation, verification=found)
     write_explanation(config.folder, proven)
     if not options.as_json:
         click.echo(f"\n{report.tuning_to_text(found)}\nRecords and report: {config.folder}")

@@ -12,11 +12,11 @@ from jissoku.cli import exit_codes
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.version import version_line
 from jissoku.model import LoadLevel, Method
-from jissoku.observe import noise_floor
-from jissoku.observe.noise_floor import NoiseFloor
+from jissoku.model.noise_floor import NoiseFloor
 from jissoku.pipeline import self_test
 from jissoku.pipeline.self_test import OWN_TARGET, SelfTestConfig
 from jissoku.pipeline.self_test_plan import SeriesResults
+from jissoku.records import noise_floor
 from jissoku.stats import self_test as bounds
 from jissoku.stats.self_test import BoundCheck, BoundState
 from jissoku.system import cores

@@ -1,10 +1,11 @@
 """How much each workload of an experiment may spend, so that the whole ends in time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jissoku.design.sampling_plan import MILLISECOND, SAMPLING_PLANS, SECOND, SamplingPlan
 from jissoku.model import Mode
+from jissoku.model.updated import updated
 
 # Starting, verifying and stopping what one trial needs; the clock of a campaign corrects it.
 OVERHEAD_S = 1.0
@@ -74,7 +75,7 @@ def fit_time_budget(
 def _sampling_plan(
     mode: Mode, need: WorkloadRequirements, blocks: int, asked_s: float
 ) -> SamplingPlan:
-    return replace(
+    return updated(
         SAMPLING_PLANS[mode],
         blocks=blocks,
         blocks_max=blocks,

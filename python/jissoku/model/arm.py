@@ -1,7 +1,8 @@
 """A target in one configuration."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Origin(StrEnum):
@@ -12,8 +13,7 @@ class Origin(StrEnum):
     URL = "url"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
+class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """A target in one configuration, as it is written into a run's header.
 
     Attributes:
@@ -36,8 +36,7 @@ class Arm:
     limitations: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnavailableTarget:
+class UnavailableTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A target that is not available here, the reason, and the command that installs it."""
 
     name: str

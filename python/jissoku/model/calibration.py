@@ -1,10 +1,11 @@
 """What is checked of a load generator: scenarios whose truth is known, and what is expected."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
+
+from jissoku.model.updated import updated
 
 # What is asked of a tool, by name: `connections = 64`.
 ToolOptions = dict[str, Any]
@@ -106,21 +107,16 @@ class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     def long_variant(self) -> "CalibrationCheck":
         """The same with long samples."""
-        longer = (
-            msgspec.structs.replace(it, ask=it.ask | it.long)
-            for it in self.setup
-            if it.when != "quick"
-        )
-        return msgspec.structs.replace(self, setup=tuple(longer))
+        longer = (updated(it, ask=it.ask | it.long) for it in self.setup if it.when != "quick")
+        return updated(self, setup=tuple(longer))
 
     def quick_variant(self) -> "CalibrationCheck":
         """The same without what takes long."""
         quick = tuple(it for it in self.setup if it.when != "long")
-        return msgspec.structs.replace(self, setup=quick)
+        return updated(self, setup=quick)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioResult:
+class ScenarioResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a set-up.
 
     Attributes:

@@ -1,7 +1,8 @@
 """An experiment's definition and its result."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from jissoku.model.arm import UnavailableTarget
 from jissoku.model.run import CoreAssignment, Machine, Mode
@@ -18,8 +19,7 @@ class Design(StrEnum):
     FRACTIONAL = "fractional"  # a balanced part of all combinations, for factors of one level
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigChange:
+class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
     """One difference from what a recipe says.
 
     Attributes:
@@ -33,11 +33,10 @@ class ConfigChange:
     find: str = ""
     replace: str = ""
     add: tuple[str, ...] = ()
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetSpec:
+class TargetSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A target of an experiment: a recipe or a command, with what is changed about it.
 
     Attributes:
@@ -51,16 +50,14 @@ class TargetSpec:
     substitutes: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactorLevel:
+class FactorLevel(msgspec.Struct, frozen=True, kw_only=True):
     """What one level of a factor changes; without a name the factor's own name says it."""
 
     change: tuple[ConfigChange, ...]
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Factor:
+class Factor(msgspec.Struct, frozen=True, kw_only=True):
     """A thing that is varied on one target; its base level is the target as it stands."""
 
     name: str
@@ -68,8 +65,7 @@ class Factor:
     level: tuple[FactorLevel, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadSpec:
+class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A workload of an experiment.
 
     Attributes:
@@ -82,7 +78,7 @@ class WorkloadSpec:
     name: str
     arms: tuple[str, ...] = ()
     path: str = "/"
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
     connections: int = 64
     pipeline: int = 1
     keepalive: bool = True
@@ -92,8 +88,7 @@ class WorkloadSpec:
     shared_cores: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Microbenchmark:
+class Microbenchmark(msgspec.Struct, frozen=True, kw_only=True):
     """A program that measures something itself, such as a microbenchmark, and prints its figures.
 
     Attributes:
@@ -110,16 +105,14 @@ class Microbenchmark:
     seconds: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkOutput:
+class BenchmarkOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What a bench printed, one entry for each round, or why there is nothing."""
 
     rounds: tuple[dict[str, float], ...] = ()
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A statement that is tested, or the reason why it is not tested here.
 
     Attributes:
@@ -135,8 +128,7 @@ class Claim:
     server_cores_min: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedFigure:
+class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
     """A figure of the original.
 
     Attributes:
@@ -152,8 +144,7 @@ class PublishedFigure:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnobtainableTarget:
+class UnobtainableTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A server of the original that cannot be had, and what has its place."""
 
     name: str
@@ -161,8 +152,7 @@ class UnobtainableTarget:
     substitute: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
+class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment's file, word for word.
 
     Attributes:
@@ -185,8 +175,7 @@ class Experiment:
     unobtainable: tuple[UnobtainableTarget, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExperimentHeader:
+class ExperimentHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The first thing written into an experiment's folder: `experiment.json`.
 
     Attributes:
@@ -204,10 +193,10 @@ class ExperimentHeader:
     machine: Machine
     cores: CoreAssignment
     workloads: tuple[str, ...]
-    skipped: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = msgspec.field(default_factory=dict)
     unavailable: tuple[UnavailableTarget, ...] = ()
     minutes: float = 0.0
-    schema: str = field(default=SCHEMA)
+    schema: str = SCHEMA
 
 
 class ClaimStatus(StrEnum):
@@ -219,8 +208,7 @@ class ClaimStatus(StrEnum):
     NOT_TESTABLE = "not testable here"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InequalityResult:
+class InequalityResult(msgspec.Struct, frozen=True, kw_only=True):
     """One inequality, answered.
 
     Attributes:
@@ -249,8 +237,7 @@ class InequalityResult:
     cross_checks: tuple[CrossCheck, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimResult:
+class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
     """A claim with its answer and what the answer rests on."""
 
     claim: Claim
@@ -259,8 +246,7 @@ class ClaimResult:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedComparison:
+class PublishedComparison(msgspec.Struct, frozen=True, kw_only=True):
     """A published figure, and ours beside it, both as ratios to their table's first row."""
 
     published: PublishedFigure
@@ -270,8 +256,7 @@ class PublishedComparison:
     remark: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExperimentResult:
+class ExperimentResult(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment, answered: everything that its report shows."""
 
     header: ExperimentHeader

@@ -1,7 +1,8 @@
 """A cause of cost or latency, with evidence and remedy."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from jissoku.model.observed import Observations
 from jissoku.model.tuning import TuningResult
@@ -14,8 +15,7 @@ class FindingScope(StrEnum):
     MEASUREMENT = "measurement"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuggestedDirective:
+class SuggestedDirective(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration directive that should help.
 
     Attributes:
@@ -29,8 +29,7 @@ class SuggestedDirective:
     block: str = "http"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A cause with evidence.
 
     Attributes:
@@ -53,8 +52,7 @@ class Finding:
     scope: FindingScope = FindingScope.SERVER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The findings about a target.
 
     Attributes:

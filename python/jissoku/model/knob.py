@@ -1,7 +1,8 @@
 """A knob: one setting of a target, and the expected effect of switching it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class ChangeKind(StrEnum):
@@ -32,8 +33,7 @@ class Objective(StrEnum):
     RATE = "time per answer at full load"  # with all cores, which the load generator shares
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnobChange:
+class KnobChange(msgspec.Struct, frozen=True, kw_only=True):
     """One change of a knob.
 
     Attributes:
@@ -49,8 +49,7 @@ class KnobChange:
     default: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Knob:
+class Knob(msgspec.Struct, frozen=True, kw_only=True):
     """A knob, as a recipe describes it.
 
     Attributes:

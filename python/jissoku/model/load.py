@@ -4,8 +4,9 @@ CPU per request is a curve over the rate. Rates stand on one grid in every run (
 runs are comparable; arms are compared at rates that both reach, never across rates.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 STEPS = (1, 2, 5)
 
@@ -20,8 +21,7 @@ class LoadLevel(StrEnum):
     FULL = "full"  # the closed loop
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class Load(msgspec.Struct, frozen=True, kw_only=True):
     """Requests per second that the server's cores get while one arm is measured.
 
     Attributes:

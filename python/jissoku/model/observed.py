@@ -3,7 +3,7 @@
 Each part comes from a trial of its own; a part that could not be had is None, and `lost` says why.
 """
 
-from dataclasses import dataclass, field
+import msgspec
 
 # No process receives and sends for less.
 OWN_NS_MAX = 1_000
@@ -13,8 +13,7 @@ OWN_NS_MAX = 1_000
 KERNEL_SHARE_MIN = 0.25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeFailure:
+class ProbeFailure(msgspec.Struct, frozen=True, kw_only=True):
     """What could not be looked at, why, and how to get it back."""
 
     probe: str
@@ -22,8 +21,7 @@ class ProbeFailure:
     hint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WireObservation:
+class WireObservation(msgspec.Struct, frozen=True, kw_only=True):
     """What one client saw that asked one thing at a time, over one connection after the other.
 
     Attributes:
@@ -47,8 +45,7 @@ class WireObservation:
     answers_asked: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyscallObservation:
+class SyscallObservation(msgspec.Struct, frozen=True, kw_only=True):
     """System calls of all threads while a known number of requests was answered.
 
     Attributes:
@@ -71,19 +68,18 @@ class SyscallObservation:
     requests: int
     connections: int
     counts: dict[str, int]
-    eagain: dict[str, int] = field(default_factory=dict)
+    eagain: dict[str, int] = msgspec.field(default_factory=dict)
     empty_waits: int = 0
-    opened: dict[str, int] = field(default_factory=dict)
-    path_queries: dict[str, int] = field(default_factory=dict)
-    logged: dict[str, int] = field(default_factory=dict)
+    opened: dict[str, int] = msgspec.field(default_factory=dict)
+    path_queries: dict[str, int] = msgspec.field(default_factory=dict)
+    logged: dict[str, int] = msgspec.field(default_factory=dict)
     upstream_connections: int = 0
     isolated_connections: int = 0
     spurious_wakeups: int = 0
     slowdown: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadUsage:
+class ThreadUsage(msgspec.Struct, frozen=True, kw_only=True):
     """What a thread did under load.
 
     Attributes:
@@ -101,8 +97,7 @@ class ThreadUsage:
     core: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessInfo:
+class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a process runs.
 
     Attributes:
@@ -117,8 +112,7 @@ class ProcessInfo:
     libraries: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadObservation:
+class LoadObservation(msgspec.Struct, frozen=True, kw_only=True):
     """What the load generator and the kernel counted while the target had much to do.
 
     Attributes:
@@ -180,8 +174,7 @@ class LoadObservation:
         return self.cpu_ns / self.requests if self.cpu_ns is not None and self.requests else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimerObservation:
+class TimerObservation(msgspec.Struct, frozen=True, kw_only=True):
     """What waiting costs: the same load beside many idle connections, and beside as many that wait.
 
     Attributes:
@@ -210,8 +203,7 @@ class TimerObservation:
         return self.cpu_ns_waiting / self.control_ns_waiting / idle
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryObservation:
+class MemoryObservation(msgspec.Struct, frozen=True, kw_only=True):
     """Resident memory with no connection, and with many idle ones that asked once."""
 
     connections: int
@@ -219,8 +211,7 @@ class MemoryObservation:
     rss_bytes_after: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observations:
+class Observations(msgspec.Struct, frozen=True, kw_only=True):
     """All of it.
 
     Attributes:
@@ -236,5 +227,5 @@ class Observations:
     memory: MemoryObservation | None = None
     floor_cpu_ns: float | None = None
     floor_total_cpu_ns: float | None = None
-    syscall_cost_ns: dict[str, float] = field(default_factory=dict)
+    syscall_cost_ns: dict[str, float] = msgspec.field(default_factory=dict)
     failures: tuple[ProbeFailure, ...] = ()

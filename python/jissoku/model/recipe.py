@@ -1,7 +1,8 @@
 """How to build and run a target: the contents of a recipe file."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from jissoku.model.knob import Knob
 
@@ -15,8 +16,7 @@ class Capability(StrEnum):
     FILES = "files"  # GET /files/NAME -> a file of the contract's folder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionQuery:
+class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """How the target's version is determined.
 
     Attributes:
@@ -28,40 +28,35 @@ class VersionQuery:
     pattern: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildStep:
+class BuildStep(msgspec.Struct, frozen=True, kw_only=True):
     """One command of getting ready, run in the recipe's cache folder before any trial."""
 
     command: tuple[str, ...]
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartCommand:
+class StartCommand(msgspec.Struct, frozen=True, kw_only=True):
     """The command that starts the target in the foreground, and its environment's own part."""
 
     command: tuple[str, ...]
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenArguments:
+class ListenArguments(msgspec.Struct, frozen=True, kw_only=True):
     """What {listen} stands for. Empty `unix`: the target cannot listen on a Unix socket."""
 
     tcp: tuple[str, ...]
     unix: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigFile:
+class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that is written into the target's own folder, {run}, before it starts."""
 
     name: str
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """How to build and run a target.
 
     Attributes:

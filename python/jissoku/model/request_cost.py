@@ -8,6 +8,7 @@ import msgspec
 from jissoku.model.calibration import ToolOptions
 from jissoku.model.load_tool import Tool
 from jissoku.model.summary import Estimate
+from jissoku.model.updated import updated
 
 SCHEMA = "jissoku.cost/2"
 
@@ -63,8 +64,8 @@ class LoadPoints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def over_unix(self) -> "LoadPoints":
         """The same over Unix sockets."""
-        over = (msgspec.structs.replace(it, ask=it.ask | {"unix": True}) for it in self.cell)
-        return msgspec.structs.replace(self, cell=tuple(over))
+        over = (updated(it, ask=it.ask | {"unix": True}) for it in self.cell)
+        return updated(self, cell=tuple(over))
 
 
 class ToolMeasurement(msgspec.Struct, frozen=True, kw_only=True):

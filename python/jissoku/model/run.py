@@ -1,7 +1,8 @@
 """The header of a run: targets, machine and method, written before the first trial."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from jissoku.model.arm import Arm, UnavailableTarget
 from jissoku.model.load import Load
@@ -25,8 +26,7 @@ class Method(StrEnum):
     SINGLE = "single-target"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """The machine's fingerprint: enough to judge a figure by, nothing that names the machine."""
 
     cpu_model: str
@@ -41,8 +41,7 @@ class Machine:
     python: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreAssignment:
+class CoreAssignment(msgspec.Struct, frozen=True, kw_only=True):
     """Cores of each role; `shared` when server and load generator have the same."""
 
     server: tuple[int, ...]
@@ -50,8 +49,7 @@ class CoreAssignment:
     shared: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The first thing written: `run.json`.
 
     Attributes:
@@ -95,4 +93,4 @@ class Run:
     check_slice_ns: int | None = None
     objective: str = ""
     noise_floor: float | None = None
-    schema: str = field(default=SCHEMA)
+    schema: str = SCHEMA

@@ -1,8 +1,9 @@
 """The summary of a run: every value and verdict of its report."""
 
 import math
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from jissoku.model.arm import Arm
 from jissoku.model.load import FULL_LOAD, Load
@@ -93,8 +94,7 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """A geometric mean over blocks with its interval; a ratio, or a positive quantity.
 
     Attributes:
@@ -148,8 +148,7 @@ class CrossCheckName(StrEnum):
     TIME_SLICED = "time-sliced"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrossCheck:
+class CrossCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The same ratio, measured another way.
 
     Attributes:
@@ -162,8 +161,7 @@ class CrossCheck:
     agrees: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """One pair by one metric at one load.
 
     Attributes:
@@ -201,16 +199,14 @@ class Comparison:
     sentence: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockValue:
+class BlockValue(msgspec.Struct, frozen=True, kw_only=True):
     """One block's value of one arm."""
 
     block: int
     value: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Percentile:
+class Percentile(msgspec.Struct, frozen=True, kw_only=True):
     """A latency percentile: the geometric mean over trials of each trial's own, in nanoseconds."""
 
     label: str
@@ -219,16 +215,14 @@ class Percentile:
     estimate_ns: Estimate | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuantilePoint:
+class QuantilePoint(msgspec.Struct, frozen=True, kw_only=True):
     """A point of a latency distribution: this fraction of the answers came within `latency_ns`."""
 
     fraction: float
     latency_ns: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureSummary:
+class FailureSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of failure of an arm, and the trials that had it.
 
     Attributes:
@@ -243,8 +237,7 @@ class FailureSummary:
     trials: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadPoint:
+class LoadPoint(msgspec.Struct, frozen=True, kw_only=True):
     """Results of one arm at one load.
 
     Attributes:
@@ -269,8 +262,7 @@ class LoadPoint:
     latency_curve: tuple[QuantilePoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmSummary:
+class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Results of one arm.
 
     Attributes:
@@ -304,8 +296,7 @@ class ArmSummary:
         return next((point for point in self.points if point.load == load), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportWarning:
+class ReportWarning(msgspec.Struct, frozen=True, kw_only=True):
     """A warning of a report."""
 
     severity: Severity
@@ -314,8 +305,7 @@ class ReportWarning:
     detail: str = ""  # what a target wrote, verbatim
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The summary of a run.
 
     Attributes:
@@ -348,7 +338,7 @@ class Summary:
     trials_total: int = 0
     trials_valid: int = 0
     trials_rejected: int = 0
-    schema: str = field(default=SCHEMA)
+    schema: str = SCHEMA
 
     def by(self, metric: Metric, load: Load | None = None) -> tuple[Comparison, ...]:
         """Comparisons by one metric, at one load or at all of them."""

@@ -1,7 +1,8 @@
 """A sweep: one workload at several levels of a factor, and the fitted scalability model."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from jissoku.model.arm import Arm
 from jissoku.model.run import Run
@@ -26,8 +27,7 @@ class Axis(StrEnum):
     RATE = "rate"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     """What a run's folder holds beside its header when it is a sweep: `sweep.json`.
 
     Attributes:
@@ -41,11 +41,10 @@ class Sweep:
     levels: tuple[int, ...]
     blocks: int
     at: tuple[int, ...] = ()
-    schema: str = field(default=SCHEMA)
+    schema: str = SCHEMA
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntervalEstimate:
+class IntervalEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """A value with its 95 % interval by block bootstrap; it may touch zero."""
 
     value: float
@@ -53,8 +52,7 @@ class IntervalEstimate:
     high: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
+class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """The rate at a level, by the model; None with a reason where the fit does not support it."""
 
     level: int
@@ -62,8 +60,7 @@ class Prediction:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UslModel:
+class UslModel(msgspec.Struct, frozen=True, kw_only=True):
     """The Universal Scalability Law, X(N) = k N / (1 + a (N - 1) + b N (N - 1)), fitted.
 
     Attributes:
@@ -92,8 +89,7 @@ class UslModel:
     predictions: tuple[Prediction, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelResult:
+class LevelResult(msgspec.Struct, frozen=True, kw_only=True):
     """One target at one level.
 
     Attributes:
@@ -116,8 +112,7 @@ class LevelResult:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetSweep:
+class TargetSweep(msgspec.Struct, frozen=True, kw_only=True):
     """One target over all levels.
 
     Attributes:
@@ -137,8 +132,7 @@ class TargetSweep:
     sentence: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepSummary:
+class SweepSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The summary of a sweep."""
 
     run: Run
@@ -148,4 +142,4 @@ class SweepSummary:
     trials_total: int = 0
     trials_valid: int = 0
     trials_rejected: int = 0
-    schema: str = field(default=SUMMARY_SCHEMA)
+    schema: str = SUMMARY_SCHEMA

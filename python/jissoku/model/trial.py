@@ -1,7 +1,8 @@
 """One trial: its measurements, or its failure."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from jissoku.model.workload import Workload
 
@@ -53,8 +54,7 @@ class CheckOutcome(StrEnum):
     INVALID = "invalid"  # the answers or the accounting are wrong: no number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedCheck:
+class FailedCheck(msgspec.Struct, frozen=True, kw_only=True):
     """A failed check of one trial; passed checks are not recorded."""
 
     name: str
@@ -63,8 +63,7 @@ class FailedCheck:
     arm: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Latency:
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
     """Nanoseconds from the intended send time to the last byte of the answer."""
 
     p50: int
@@ -76,8 +75,7 @@ class Latency:
     min: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedResponse:
+class VerifiedResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The response by which an arm was verified, before any load.
 
     Arms are comparable when status, type and body agree; the rest of the head may differ.
@@ -90,8 +88,7 @@ class VerifiedResponse:
     head_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmMeasurement:
+class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     """One arm's measurements in a trial: requests and latency, and the server's CPU time.
 
     Attributes:
@@ -165,8 +162,7 @@ class ArmMeasurement:
         return min(background, round(self.idle_cpu_ns_per_s * others_s))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityStep:
+class CapacityStep(msgspec.Struct, frozen=True, kw_only=True):
     """One rate that a capacity search tried.
 
     Attributes:
@@ -179,8 +175,7 @@ class CapacityStep:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capacity:
+class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     """What a capacity search found.
 
     Attributes:
@@ -193,8 +188,7 @@ class Capacity:
     steps: tuple[CapacityStep, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineConditions:
+class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
     """Machine conditions during a window. None: not available on this kernel.
 
     Attributes:
@@ -231,8 +225,7 @@ class MachineConditions:
     cores_idle_before: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no measurement."""
 
     stage: TrialStage
@@ -241,8 +234,7 @@ class Failure:
     stderr: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """One line of `trials.jsonl`.
 
     Attributes:
@@ -277,7 +269,7 @@ class Trial:
     slice_ns: int | None = None
     start_index: int | None = None
     capacity: Capacity | None = None
-    schema: str = field(default=SCHEMA)
+    schema: str = SCHEMA
 
     @property
     def load_rps(self) -> int | None:

@@ -1,7 +1,8 @@
 """The result of tuning: which knobs reduce cost, with evidence."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from jissoku.model.knob import Knob
 from jissoku.model.summary import Comparison
@@ -23,8 +24,7 @@ class Decision(StrEnum):
     BROKEN = "cannot be measured"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CounterReadings:
+class CounterReadings(msgspec.Struct, frozen=True, kw_only=True):
     """What some requests made a target do, counted in a trial of its own.
 
     Attributes:
@@ -33,12 +33,11 @@ class CounterReadings:
     """
 
     requests: int
-    per_request: dict[str, float] = field(default_factory=dict)
+    per_request: dict[str, float] = msgspec.field(default_factory=dict)
     syscalls_reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnobResult:
+class KnobResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result for one knob.
 
     Attributes:
@@ -58,8 +57,7 @@ class KnobResult:
     sentence: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuningResult:
+class TuningResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of tuning a target.
 
     Attributes:
@@ -82,7 +80,7 @@ class TuningResult:
     jissoku: str
     seed: int
     results: tuple[KnobResult, ...]
-    skipped: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = msgspec.field(default_factory=dict)
     all_together: Comparison | None = None
     combined: Comparison | None = None
     full_load: Comparison | None = None
@@ -91,4 +89,4 @@ class TuningResult:
     sandbox: tuple[str, ...] = ()
     diff: str = ""
     finished: bool = True
-    schema: str = field(default=SCHEMA)
+    schema: str = SCHEMA

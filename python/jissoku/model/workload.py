@@ -1,7 +1,8 @@
 """The workload: requests, connections and rate."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class ConnectionMode(StrEnum):
@@ -18,8 +19,7 @@ class Transport(StrEnum):
     UNIX = "unix"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawRequest:
+class RawRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A whole request as it goes over the wire.
 
     Attributes:
@@ -30,8 +30,7 @@ class RawRequest:
     text: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """Requests, connections and rate.
 
     Attributes:

@@ -5,7 +5,6 @@ ends counting. What is read here, on its word, is what may be a millisecond off:
 kernel counters.
 """
 
-import dataclasses
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from jissoku.model import (
     MachineConditions,
     Workload,
 )
+from jissoku.model.updated import updated
 from jissoku.observe import conditions
 from jissoku.system import kernel_threads, processes
 
@@ -142,9 +142,7 @@ def run_load(
         _require_responses(spec, report)
     after = conditions.snapshot(_roots(spec), spec.own_processes)
     seen = conditions.interval_change(before, after, cores.server)
-    found = dataclasses.replace(
-        _conditions(spec, report, seen, cores), kernel_cpu_ns=said.kernel_cpu_ns
-    )
+    found = updated(_conditions(spec, report, seen, cores), kernel_cpu_ns=said.kernel_cpu_ns)
     return _measurements(spec, report, seen, said.rss), found
 
 

@@ -1,6 +1,5 @@
 """A calibration: every check on one tool, kept as it goes, until the end or an interruption."""
 
-import dataclasses
 import datetime as dt
 import time
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from jissoku.model import CoreAssignment
 from jissoku.model.calibration import CalibrationCheck, Scenario, ScenarioResult, ToolOptions
 from jissoku.model.load_tool import InstalledTool
 from jissoku.model.scorecard import Grade, ScenarioRun, Score, Scorecard
+from jissoku.model.updated import updated
 from jissoku.observe.machine import machine
 from jissoku.pipeline.check_files import order, read_checks
 from jissoku.pipeline.scenario_runner import ScenarioRunner
@@ -98,7 +98,7 @@ def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard
         session = _Calibration(plan, benchmark, interruption)
         left = session.seconds()
         budget_s = BUDGET * sum(left) if plan.budget_s is None else plan.budget_s
-        card = msgspec.structs.replace(card, budget_s=budget_s)
+        card = updated(card, budget_s=budget_s)
         # Before any work: a folder that cannot be written is reported at once, and Ctrl-C leaves a
         # card.
         write_card(plan.folder, _merged(earlier, card))
@@ -114,7 +114,7 @@ def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard
                 write_card(plan.folder, _merged(earlier, card))
         except Interrupted:
             return card
-    card = msgspec.structs.replace(card, is_finished=True)
+    card = updated(card, is_finished=True)
     write_card(plan.folder, _merged(earlier, card))
     return card
 
@@ -129,14 +129,14 @@ def write_page(folder: Path) -> Path:
 def _with(card: Scorecard, found: Score) -> Scorecard:
     """A card with a new score in the place of the old one, or at its end."""
     scores = {score.check: score for score in card.scores} | {found.check: found}
-    return msgspec.structs.replace(card, scores=tuple(scores.values()))
+    return updated(card, scores=tuple(scores.values()))
 
 
 def _merged(earlier: tuple[Score, ...], card: Scorecard) -> Scorecard:
     """A card with earlier scores, where there is no newer one, in the order of the checks."""
     scores = {score.check: score for score in (*earlier, *card.scores)}
     ordered = sorted(scores.values(), key=lambda score: order(score.check))
-    return msgspec.structs.replace(card, scores=tuple(ordered))
+    return updated(card, scores=tuple(ordered))
 
 
 class _Calibration:
@@ -192,7 +192,7 @@ class _Calibration:
     def _void(self, check: CalibrationCheck) -> list[bytes]:
         """The runs because of which a check is void; one may have been repeated for another."""
         made = {key: setup for setup, key in self._made.get(check.id, ()) if key in self._known}
-        named = {key: dataclasses.replace(self._known[key], setup=made[key].name) for key in made}
+        named = {key: updated(self._known[key], setup=made[key].name) for key in made}
         return [key for key, it in named.items() if score(check, {it.setup: it})[0] is Grade.VOID]
 
     def _again_s(self, check: CalibrationCheck) -> float:
@@ -263,7 +263,7 @@ class _Calibration:
             self._known[key] = self._runner.run(setup, ask)
             self._took_s[key] = time.monotonic() - began_s
             self._interruption.check()
-        return dataclasses.replace(self._known[key], setup=setup.name)
+        return updated(self._known[key], setup=setup.name)
 
 
 def _is_void(card: Scorecard, check: CalibrationCheck) -> bool:
@@ -276,8 +276,8 @@ def _left_out(card: Scorecard, check: CalibrationCheck) -> Scorecard:
         return card
     found = next(it for it in card.scores if it.check == check.id)
     sentence = f"{found.sentence}; not repeated for want of time"
-    card = _with(card, msgspec.structs.replace(found, sentence=sentence))
-    return msgspec.structs.replace(card, not_repeated=(*card.not_repeated, check.id))
+    card = _with(card, updated(found, sentence=sentence))
+    return updated(card, not_repeated=(*card.not_repeated, check.id))
 
 
 def _key(setup: Scenario, ask: ToolOptions) -> bytes:

@@ -20,10 +20,10 @@ from jissoku.model import (
     UnavailableTarget,
     Workload,
 )
-from jissoku.observe import noise_floor
 from jissoku.observe.capacity import Objective
 from jissoku.observe.machine import machine
 from jissoku.pipeline.trial_runner import PreparedArm
+from jissoku.records import noise_floor
 from jissoku.system.sockets import listener_pid
 from jissoku.targets.build_paths import default_cache
 

@@ -5,7 +5,6 @@ of like arms), and in some blocks each arm alone at each load, in the closed loo
 its capacity.
 """
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -22,6 +21,7 @@ from jissoku.model import (
     Trial,
     TrialKind,
 )
+from jissoku.model.updated import updated
 from jissoku.pipeline.compare_config import CompareConfig, external, run_header
 from jissoku.pipeline.progress import EtaEstimator, ProgressListener
 from jissoku.pipeline.servers import Servers, started_servers
@@ -110,7 +110,7 @@ class _ComparisonRun:
             names = [arm.name for arm in config.arms]
             loads = grid.loads(self.capacities, names, config.mode, len(config.cores.server))
             loads = self._fixed_load(loads) if config.one_load else loads
-        self.header = self.writer.update(dataclasses.replace(self.header, loads=loads))
+        self.header = self.writer.update(updated(self.header, loads=loads))
         text = "; ".join(load.text for load in loads)
         self.progress.note(f"Loads: {text or 'none that two targets reach'}.")
         for load in loads:
@@ -202,17 +202,17 @@ class _ComparisonRun:
         arms = tuple(name for name in planned.arms if self.failures[name] < FAILURES_MAX)
         if len(arms) < (2 if planned.kind.is_paired else 1):
             return None
-        return dataclasses.replace(planned, arms=arms)
+        return updated(planned, arms=arms)
 
     def _measure(
         self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement, index: int
     ) -> bool:
         """Runs one trial, again if the machine disturbed it; whether the start can be used on."""
-        planned = dataclasses.replace(planned, kind=part.kind)
+        planned = updated(planned, kind=part.kind)
         if part.load is not None:
             reaching = set(self._reaching(part.load))
             arms = tuple(name for name in planned.arms if name in reaching)
-            planned = dataclasses.replace(planned, arms=arms)
+            planned = updated(planned, arms=arms)
             if len(arms) < (2 if planned.kind.is_paired else 1):
                 return True
         # A disturbed search is one value less; it is not worth another one's time.
@@ -230,7 +230,7 @@ class _ComparisonRun:
 
     def _trial(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> Trial:
         trial = self._measured(servers, planned, part)
-        return dataclasses.replace(trial, start_index=self.starts)
+        return updated(trial, start_index=self.starts)
 
     def _measured(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> Trial:
         config, effort, load = self.config, self.plan, part.load
@@ -241,7 +241,7 @@ class _ComparisonRun:
         rate = None if load is None else load.rate_rps
         if planned.kind is TrialKind.PAIRED and rate is not None:
             rate = max(1, rate // SINGLE_RATE_FACTOR)
-        workload = dataclasses.replace(config.workload, rate_rps=rate)
+        workload = updated(config.workload, rate_rps=rate)
         if planned.kind is not TrialKind.TIME_SLICED or load is None:
             return servers.measure(
                 planned, workload, TrialTiming(effort.warmup_ns, effort.window_ns)
@@ -251,7 +251,7 @@ class _ComparisonRun:
         trial = servers.measure(
             planned, workload, TrialTiming(0, span_ns, turns.length_ns, IDLE_WATCH_NS)
         )
-        return dataclasses.replace(trial, slice_ns=turns.nominal_ns)
+        return updated(trial, slice_ns=turns.nominal_ns)
 
     def _first_rate(self, arm: str) -> int:
         """Where a search begins: what the last one found, or else near the closed loop's rate."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
 from jissoku.model import CoreAssignment
 from jissoku.model.load_tool import InstalledTool
 from jissoku.model.request_cost import (
@@ -17,6 +15,7 @@ from jissoku.model.request_cost import (
     SyscallCounts,
     ToolPair,
 )
+from jissoku.model.updated import updated
 from jissoku.observe.machine import machine
 from jissoku.pipeline.paired_runs import PairedRuns
 from jissoku.pipeline.syscall_runs import SyscallRuns
@@ -95,18 +94,18 @@ def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
                     pair = runs.run(cells[number], plan.cells.window_s, turn, first)
                     interruption.check()
                     listener.measured(pair)
-                    record = msgspec.structs.replace(record, pairs=(*record.pairs, pair))
+                    record = updated(record, pairs=(*record.pairs, pair))
                     if not pair.void:
                         break
                 record = with_results(record, tools)
                 write_cost(plan.folder, record)
             for syscalls in _calls(plan, cells, interruption):
                 listener.counted(syscalls)
-                record = msgspec.structs.replace(record, calls=(*record.calls, syscalls))
+                record = updated(record, calls=(*record.calls, syscalls))
                 write_cost(plan.folder, record)
         except Interrupted:
             return record
-    record = msgspec.structs.replace(record, is_finished=True)
+    record = updated(record, is_finished=True)
     write_cost(plan.folder, record)
     return record
 

@@ -5,7 +5,6 @@ File -> arms -> prepared arms -> requirements of workloads -> plans that fit int
 what claims want counted -> (a reader turns the records into answers).
 """
 
-import dataclasses
 import datetime as dt
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from jissoku.model.experiment import (
     TargetSpec,
     WorkloadSpec,
 )
+from jissoku.model.updated import updated
 from jissoku.observe.machine import machine
 from jissoku.pipeline import counting
 from jissoku.pipeline.compare_config import CompareConfig, LoadMode
@@ -202,7 +202,7 @@ def _prepare_arms(
             made[source] = _prepare_target(spec, config)
         found = made[source]
         if isinstance(found, UnavailableTarget):
-            unavailable.append(dataclasses.replace(found, name=spec.name))
+            unavailable.append(updated(found, name=spec.name))
         else:
             ready[spec.name] = _contestant(spec, found)
     return ready, tuple(unavailable)
@@ -229,25 +229,23 @@ def _contestant(spec: TargetSpec, prepared: PreparedTarget) -> PreparedArm:
     for change in spec.change:
         if change.config:
             config = tuple(
-                dataclasses.replace(one, text=one.text.replace(change.find, change.replace))
+                updated(one, text=one.text.replace(change.find, change.replace))
                 if one.name == change.config
                 else one
                 for one in config
             )
             text.append(f"{change.config}: {_short(change.find)} -> {_short(change.replace)}")
-        start = dataclasses.replace(
+        start = updated(
             start,
             command=(*start.command, *change.add),
             environment=start.environment | change.environment,
         )
         text += [" ".join(change.add)] if change.add else []
         text += [f"{key}={value}" for key, value in change.environment.items()]
-    changed = dataclasses.replace(prepared, start=start, config=config)
+    changed = updated(prepared, start=start, config=config)
     arm = changed.arm(spec.name)
     if text:
-        arm = dataclasses.replace(
-            arm, description=f"{arm.description}\nChanged: {'; '.join(text)}."
-        )
+        arm = updated(arm, description=f"{arm.description}\nChanged: {'; '.join(text)}.")
     return PreparedArm(arm, changed)
 
 

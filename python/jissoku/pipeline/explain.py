@@ -7,7 +7,7 @@ on: the probes disturb what they look at.
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from jissoku.errors import TargetError
@@ -15,6 +15,7 @@ from jissoku.explain import diff, findings
 from jissoku.model import Capability, CoreAssignment, Workload
 from jissoku.model.finding import Explanation
 from jissoku.model.observed import LoadObservation, Observations, ProbeFailure, TimerObservation
+from jissoku.model.updated import updated
 from jissoku.observe.loadgen import LoadSpec
 from jissoku.observe.probes import load, memory, syscall_costs, syscalls, timer_scaling, wire
 from jissoku.observe.probes.client import ProbeError, RequestTarget
@@ -93,7 +94,7 @@ def answering(knobs: TuningTarget, explanation: Explanation) -> TuningTarget:
     """Those knobs only that answer a cause that was found."""
     causes = {finding.name for finding in explanation.findings}
     chosen = tuple(knob for knob in knobs.knobs if causes & set(knob.for_findings))
-    return replace(knobs, knobs=chosen, skipped={})
+    return updated(knobs, knobs=chosen, skipped={})
 
 
 class _Observer:
@@ -174,7 +175,7 @@ class _Observer:
 
     def _request_target(self, running: RunningTarget, path: str | None = None) -> RequestTarget:
         workload = self._config.workload
-        asked = replace(workload, path=workload.path if path is None else path)
+        asked = updated(workload, path=workload.path if path is None else path)
         return RequestTarget(
             connect=running.address.connect,
             request=response.request(running.address, asked),

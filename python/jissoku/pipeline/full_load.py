@@ -5,8 +5,6 @@ each other's cores. Then the accepted ones beside what was proven before, on fre
 campaigns are stamped "shared cores".
 """
 
-import dataclasses
-
 from jissoku import records
 from jissoku.design import ablation as plan
 from jissoku.design.ablation import BASELINE, PROVEN
@@ -21,6 +19,7 @@ from jissoku.model import (
     Trial,
     TuningResult,
 )
+from jissoku.model.updated import updated
 from jissoku.pipeline.compare_config import LoadMode
 from jissoku.pipeline.comparison_run import compare
 from jissoku.pipeline.progress import ProgressListener
@@ -49,7 +48,7 @@ def tune(
             KnobResult(knob=knob, decision=Decision.UNDECIDED, sentence="there is one core only")
             for knob in knobs
         )
-        return dataclasses.replace(text, results=(*text.results, *alone))
+        return updated(text, results=(*text.results, *alone))
     return _FullLoadStage(target, config, listener).run(knobs, text)
 
 
@@ -62,11 +61,11 @@ class _FullLoadStage:
         self.target = target
         everything = available_cores()
         blocks = max(FULL_LOAD_BLOCKS_MIN, config.plan.blocks)
-        self.config = dataclasses.replace(
+        self.config = updated(
             config,
             cores=CoreAssignment(server=everything, generator=everything, shared=True),
-            workload=dataclasses.replace(config.workload, rate_rps=None),
-            plan=dataclasses.replace(
+            workload=updated(config.workload, rate_rps=None),
+            plan=updated(
                 config.plan,
                 blocks=blocks,
                 blocks_max=blocks,
@@ -84,21 +83,19 @@ class _FullLoadStage:
         finished, run, trials = self._campaign("full-load", plan.one_at_a_time(names))
         found = [self._findings(knob, run, trials) for knob in knobs]
         results = ablation.decide_knobs(found)
-        text = dataclasses.replace(
-            text, results=(*text.results, *results), finished=text.finished and finished
-        )
+        text = updated(text, results=(*text.results, *results), finished=text.finished and finished)
         accepted = tuple(r.knob.name for r in results if r.decision is Decision.ACCEPTED)
         return self._proven(text, accepted) if finished and accepted else text
 
     def _proven(self, text: TuningResult, accepted: tuple[str, ...]) -> TuningResult:
         self.progress.note(f"Proving {', '.join(accepted)} at full load on fresh blocks.")
-        self.config = dataclasses.replace(self.config, seed=self.config.seed + 2)
+        self.config = updated(self.config, seed=self.config.seed + 2)
         combinations = plan.increment(text.kept, accepted)
         finished, run, trials = self._campaign("full-load-proof", combinations)
         bundle = self._comparison(PROVEN, run, trials)
         same = ablation.same_answers(trials, (BASELINE, PROVEN))
         kept = (*text.kept, *accepted) if same and ablation.is_confirmed(bundle) else text.kept
-        return dataclasses.replace(
+        return updated(
             text,
             full_load=bundle,
             kept=kept,
@@ -125,7 +122,7 @@ class _FullLoadStage:
     def _campaign(
         self, name: str, combinations: tuple[plan.Combination, ...]
     ) -> tuple[bool, Run, tuple[Trial, ...]]:
-        config = dataclasses.replace(
+        config = updated(
             self.config.compare_config(name, self.target, combinations),
             paired_trials=False,
             load_mode=LoadMode.CLOSED,

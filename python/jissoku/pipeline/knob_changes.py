@@ -1,6 +1,5 @@
 """What can be tuned: a recipe with its knobs, or the user's own nginx configuration."""
 
-import dataclasses
 import difflib
 import os
 import re
@@ -17,6 +16,7 @@ from jissoku.model import (
     StartCommand,
     UnavailableTarget,
 )
+from jissoku.model.updated import updated
 from jissoku.pipeline.selection import build_paths
 from jissoku.pipeline.tuning_target import TuningTarget
 from jissoku.system.cores import available_cores
@@ -165,7 +165,7 @@ def _prepared(base: PreparedTarget, knobs: Sequence[Knob]) -> PreparedTarget:
             environment[change.name] = change.value
         elif change.kind is ChangeKind.ARGUMENT:
             command = _with_arguments(command, tuple(change.value.split()))
-    return dataclasses.replace(
+    return updated(
         base,
         start=StartCommand(command=command, environment=environment),
         config=tuple(_with_knobs(config, knobs) for config in base.config),

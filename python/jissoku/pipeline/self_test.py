@@ -13,9 +13,8 @@ from pathlib import Path
 from jissoku.design.loads import LOADS
 from jissoku.errors import JissokuError, TargetError
 from jissoku.model import CoreAssignment, Load, LoadLevel, Method, Mode, UnavailableTarget
-from jissoku.observe import noise_floor
+from jissoku.model.noise_floor import NoiseFloor
 from jissoku.observe.machine import machine
-from jissoku.observe.noise_floor import NoiseFloor
 from jissoku.pipeline.compare_config import noise_file
 from jissoku.pipeline.progress import ProgressListener, SeriesProgress
 from jissoku.pipeline.selection import build_paths
@@ -26,6 +25,7 @@ from jissoku.pipeline.self_test_plan import (
     SeriesResults,
 )
 from jissoku.pipeline.self_test_series import EFFORT, CampaignRunner
+from jissoku.records import noise_floor
 from jissoku.stats import self_test as bounds
 from jissoku.stats.self_test import BoundCheck
 from jissoku.targets import catalogue

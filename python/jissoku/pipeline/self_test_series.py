@@ -1,6 +1,5 @@
 """The campaigns of `jissoku doctor --prove`: who meets whom, how, at which load, and how long."""
 
-import dataclasses
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,12 +18,13 @@ from jissoku.model import (
     Trial,
     Workload,
 )
+from jissoku.model.updated import updated
 from jissoku.pipeline import CompareConfig, PreparedArm, compare
 from jissoku.pipeline.progress import SeriesProgress
 from jissoku.targets.prepare import PreparedTarget
 
 # Of quick mode, without what has no part in the bounds: pilot, checks and capacity searches.
-EFFORT = dataclasses.replace(
+EFFORT = updated(
     SAMPLING_PLANS[Mode.QUICK],
     closed_loop_blocks=0,
     fixed_rate_blocks=0,
@@ -59,8 +59,8 @@ def slowed(prepared: PreparedTarget, busy_ns: int, effect: float) -> tuple[str, 
     """Our server with busy work planted before each answer, and its name."""
     assert prepared.start is not None, "a recipe has a command"
     command = (*prepared.start.command, "--busy-ns", str(busy_ns))
-    start = dataclasses.replace(prepared.start, command=command)
-    return f"{prepared.name} {100 * effect:+.0f}%", dataclasses.replace(prepared, start=start)
+    start = updated(prepared.start, command=command)
+    return f"{prepared.name} {100 * effect:+.0f}%", updated(prepared, start=start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,7 @@ class CampaignRunner:
 
 def _effort(campaign: TestCampaign) -> SamplingPlan:
     is_single = campaign.method is Method.SINGLE
-    return dataclasses.replace(EFFORT, fixed_rate_blocks=EFFORT.blocks if is_single else 0)
+    return updated(EFFORT, fixed_rate_blocks=EFFORT.blocks if is_single else 0)
 
 
 def _cost_ns(summary: Summary, campaign: TestCampaign) -> float | None:

@@ -3,7 +3,6 @@
 A failure is kept: every measurement after it is a failed trial that says so.
 """
 
-import dataclasses
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from jissoku.design import capacity as search
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.schedule import PlannedTrial
 from jissoku.model import Capacity, CapacityStep, Failure, Trial, Workload
+from jissoku.model.updated import updated
 from jissoku.observe import capacity
 from jissoku.observe.capacity import Objective
 from jissoku.observe.loadgen import LoadSpec
@@ -100,7 +100,7 @@ class Servers:
         """The trial, or why it does not count after all: something could not be ended."""
         if self._failure is None or trial.failure is not None:
             return trial
-        return dataclasses.replace(trial, measurements=(), conditions=None, failure=self._failure)
+        return updated(trial, measurements=(), conditions=None, failure=self._failure)
 
     def warm_up(self, planned: PlannedTrial, workload: Workload, effort: SamplingPlan) -> None:
         """Sends each arm its warm-up, one arm after the other.
@@ -111,11 +111,11 @@ class Servers:
         """
         window = TrialTiming(0, effort.warmup_max_ns)
         for name in planned.arms:
-            alone = dataclasses.replace(planned, arms=(name,))
-            closed = dataclasses.replace(workload, rate_rps=None)
+            alone = updated(planned, arms=(name,))
+            closed = updated(workload, rate_rps=None)
             sent = self._send(alone, closed, window, effort.warmup_requests)
             if sent and self._runner.compiles(name):
-                paced = dataclasses.replace(workload, rate_rps=FIXED_WARMUP_RPS)
+                paced = updated(workload, rate_rps=FIXED_WARMUP_RPS)
                 self._send(alone, paced, TrialTiming(0, effort.compile_ns), None)
 
     def _send(
@@ -125,7 +125,7 @@ class Servers:
         if self.is_broken:
             return 0
         (name,) = alone.arms
-        spec = dataclasses.replace(self._lap(alone, workload, window), requests=requests)
+        spec = updated(self._lap(alone, workload, window), requests=requests)
         try:
             (measurement,), _ = self._runner.measure(spec, [self._servers[name]])
         except TrialFailed as failed:
@@ -146,7 +146,7 @@ class Servers:
             slice_ns=window.slice_ns,
         )
         if self._failure is not None:
-            return dataclasses.replace(trial, failure=self._failure)
+            return updated(trial, failure=self._failure)
         servers = [self._servers[name] for name in planned.arms]
         try:
             measurements, conditions = self._runner.measure(
@@ -154,13 +154,13 @@ class Servers:
             )
         except TrialFailed as failed:
             self._failure = failed.failure
-            return dataclasses.replace(trial, failure=failed.failure)
+            return updated(trial, failure=failed.failure)
         measurements = tuple(
-            dataclasses.replace(measurement, response=server.answer.recorded())
+            updated(measurement, response=server.answer.recorded())
             for measurement, server in zip(measurements, servers, strict=True)
         )
-        conditions = dataclasses.replace(conditions, cores_idle_before=self._cores_idle_before)
-        return dataclasses.replace(trial, measurements=measurements, conditions=conditions)
+        conditions = updated(conditions, cores_idle_before=self._cores_idle_before)
+        return updated(trial, measurements=measurements, conditions=conditions)
 
     def search(
         self, planned: PlannedTrial, workload: Workload, objective: Objective, first_rps: int
@@ -171,24 +171,24 @@ class Servers:
             block=planned.block,
             kind=planned.kind,
             arms=planned.arms,
-            workload=dataclasses.replace(workload, rate_rps=None),
+            workload=updated(workload, rate_rps=None),
             window_ns=capacity.STEP_NS,
         )
         steps: list[CapacityStep] = []
         try:
             while self._failure is None and (rate := search.next_rate(steps, first_rps)):
                 window = TrialTiming(capacity.STEP_WARMUP_NS, capacity.window_ns(rate))
-                asked = dataclasses.replace(workload, rate_rps=rate)
+                asked = updated(workload, rate_rps=rate)
                 spec = self._lap(planned, asked, window)
                 servers = [self._servers[name] for name in planned.arms]
                 steps.append(self._runner.step(spec, objective, servers))
         except TrialFailed as failed:
             self._failure = failed.failure
         if self._failure is not None:
-            return dataclasses.replace(trial, failure=self._failure)
+            return updated(trial, failure=self._failure)
         met = search.highest_met(steps)
         known = Capacity(objective=objective.text, rate_rps=met, steps=tuple(steps))
-        return dataclasses.replace(trial, capacity=known)
+        return updated(trial, capacity=known)
 
     def _lap(self, planned: PlannedTrial, workload: Workload, window: TrialTiming) -> LoadSpec:
         servers = [self._servers[name] for name in planned.arms]

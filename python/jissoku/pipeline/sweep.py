@@ -4,7 +4,6 @@ The story is a campaign's with one more thing to vary, and without paired trials
 changes with the level is the question, and both ends of it are measured within one block.
 """
 
-import dataclasses
 import datetime as dt
 from collections import Counter
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from jissoku.model import (
     UnavailableTarget,
     Workload,
 )
+from jissoku.model.updated import updated
 from jissoku.observe.machine import machine
 from jissoku.pipeline import servers
 from jissoku.pipeline.progress import EtaEstimator, ProgressListener
@@ -169,7 +169,7 @@ class _SweepRun:
     def _trial(self, planned: PlannedTrial, level: int | None) -> Trial:
         workload, window = self._workload(level), self.config.window
         trial = servers.run_trial(self._bench(level), planned, workload, window)
-        return dataclasses.replace(trial, level=level)
+        return updated(trial, level=level)
 
     def _trials_left(self, kind: TrialKind) -> dict[TrialKind, int]:
         self.planned += self.trials[-1].attempt > 0
@@ -178,12 +178,12 @@ class _SweepRun:
     def _workload(self, level: int | None) -> Workload:
         work = self.config.workload
         if level is None:
-            return dataclasses.replace(work, rate_rps=None)
+            return updated(work, rate_rps=None)
         if self.axis is Axis.CONNECTIONS:
-            return dataclasses.replace(work, connections=level, rate_rps=None)
+            return updated(work, connections=level, rate_rps=None)
         if self.axis is Axis.RATE:
-            return dataclasses.replace(work, rate_rps=level)
-        return dataclasses.replace(work, rate_rps=None)
+            return updated(work, rate_rps=level)
+        return updated(work, rate_rps=None)
 
     def _bench(self, level: int | None) -> TrialRunner:
         """The same bench for all levels, but where a level is a number of workers."""
@@ -191,7 +191,7 @@ class _SweepRun:
         key = 0
         if self.axis is Axis.WORKERS and level is not None:
             # A worker without a core of its own would measure the scheduler: as many as there are.
-            cores = dataclasses.replace(cores, server=cores.server[:level])
+            cores = updated(cores, server=cores.server[:level])
             key = workers = level
         if key not in self.benches:
             self.benches[key] = TrialRunner(

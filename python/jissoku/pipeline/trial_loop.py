@@ -1,10 +1,10 @@
 """One trial of a run, measured again where the machine disturbed it, and every attempt recorded."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 
 from jissoku import stats
 from jissoku.model import CheckOutcome, Trial, TrialKind
+from jissoku.model.updated import updated
 from jissoku.pipeline.progress import EtaEstimator, ProgressListener
 from jissoku.records import RunWriter
 
@@ -52,8 +52,8 @@ class TrialLoop:
         attempt = 0
         while True:
             self._eta.start()
-            trial = dataclasses.replace(measure(), index=len(self.trials), attempt=attempt)
-            trial = dataclasses.replace(trial, failed_checks=stats.trial_checks(trial))
+            trial = updated(measure(), index=len(self.trials), attempt=attempt)
+            trial = updated(trial, failed_checks=stats.trial_checks(trial))
             self._eta.stop(kind)
             self._record(trial, left)
             if trial.failure is not None or attempt == reruns or not _is_rejected(trial):

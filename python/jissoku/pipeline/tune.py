@@ -7,7 +7,6 @@ of its own: `alone` against the configuration as it is, `without` against all kn
 follow (`jissoku.pipeline.full_load`).
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 from jissoku import records
@@ -28,6 +27,7 @@ from jissoku.model import (
     TrialKind,
     TuningResult,
 )
+from jissoku.model.updated import updated
 from jissoku.pipeline import full_load
 from jissoku.pipeline.comparison_run import compare
 from jissoku.pipeline.counting import count_arm
@@ -84,20 +84,20 @@ class _Tuner:
         counts = {name: self._count(knobs) for name, knobs in self._combinations_counted()}
         if len(self.names) >= KNOBS_MIN:
             finished, out = self._screened(counts)
-            text = dataclasses.replace(text, results=out, finished=finished)
+            text = updated(text, results=out, finished=finished)
             if not finished or not self.names:
                 return text
         finished, alone = self._campaign(
             "alone", plan.one_at_a_time_and_all(self.names), self.config.plan
         )
         # The load is known and so is every arm alone: these blocks hold pairs only.
-        brief = dataclasses.replace(self.config.plan, closed_loop_blocks=0, fixed_rate_blocks=0)
+        brief = updated(self.config.plan, closed_loop_blocks=0, fixed_rate_blocks=0)
         without: dict[str, Comparison] = {}
         if finished and len(self.names) > 1:
             finished, without = self._campaign("without", plan.leave_one_out(self.names), brief)
         found = [self._findings(knob, counts, alone, without) for knob in self.knobs]
         results = ablation.decide_knobs(found)
-        text = dataclasses.replace(
+        text = updated(
             text,
             results=(*results, *text.results),
             all_together=alone.get(plan.ALL),
@@ -110,7 +110,7 @@ class _Tuner:
         fit = tuple(name for name in self.names if counts[name].requests)
         combinations = screening.combinations(fit)
         self.progress.note(f"A first look at {len(fit)} knobs in {len(combinations)} runs.")
-        brief = dataclasses.replace(
+        brief = updated(
             self.config.plan,
             blocks=SCREEN_BLOCKS,
             blocks_max=SCREEN_BLOCKS,
@@ -135,13 +135,13 @@ class _Tuner:
         if not accepted:
             return text
         self.progress.note(f"Proving {', '.join(accepted)} together on fresh blocks.")
-        fresh = dataclasses.replace(self.config, seed=self.config.seed + 1)
+        fresh = updated(self.config, seed=self.config.seed + 1)
         self.config = fresh
         finished, found = self._campaign("proof", plan.confirmation(accepted), fresh.plan)
         bundle = found.get(PROVEN)
         same = ablation.same_answers(self.trials, (BASELINE, PROVEN))
         is_proven = bundle is not None and same and ablation.is_confirmed(bundle)
-        return dataclasses.replace(
+        return updated(
             text,
             combined=bundle,
             proven=is_proven,
@@ -173,7 +173,7 @@ class _Tuner:
     def _with_trials(self, counts: CounterReadings, arm: str) -> CounterReadings:
         """What was counted apart, and what the paired trials themselves count."""
         more = trial_counters.of(self.trials, TrialKind.PAIRED, arm)
-        return dataclasses.replace(counts, per_request=counts.per_request | more)
+        return updated(counts, per_request=counts.per_request | more)
 
     def _campaign(
         self, name: str, combinations: Sequence[Combination], effort: SamplingPlan
@@ -186,7 +186,7 @@ class _Tuner:
     def _run(
         self, name: str, combinations: Sequence[Combination], effort: SamplingPlan
     ) -> tuple[Run, Sequence[Trial], bool]:
-        config = dataclasses.replace(self.config, workload=self.workload, plan=effort)
+        config = updated(self.config, workload=self.workload, plan=effort)
         question = config.compare_config(name, self.target, combinations)
         finished = compare(question, self.progress)
         run, trials = records.read(question.folder)
@@ -196,7 +196,7 @@ class _Tuner:
     def _keep_loads(self, run: Run) -> None:
         """The load that was chosen first is kept, so that all effects belong to one load."""
         if run.loads and not self.config.loads:
-            self.config = dataclasses.replace(self.config, loads=run.loads[-1:])
+            self.config = updated(self.config, loads=run.loads[-1:])
 
     def _count(self, knobs: tuple[str, ...]) -> CounterReadings:
         """Counts in a trial of its own; a target that does not answer has no counters."""

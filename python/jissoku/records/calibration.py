@@ -6,7 +6,8 @@ import msgspec
 
 from jissoku.errors import InputError
 from jissoku.model.request_cost import CostRecord
-from jissoku.model.scorecard import SCHEMA, Score, Scorecard
+from jissoku.model.scorecard import Score, Scorecard
+from jissoku.records import files
 
 
 def write_card(folder: Path, card: Scorecard) -> Path:
@@ -23,9 +24,7 @@ def write_record(folder: Path, name: str, record: msgspec.Struct) -> Path:
     path = folder / f"{name}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(".new")
-        new.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
-        new.replace(path)
+        files.replace_file(path, record)
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from error
     return path
@@ -54,12 +53,9 @@ def read_cards(folder: Path) -> tuple[Scorecard, ...]:
 
 
 def _read(path: Path) -> Scorecard:
-    try:
-        card = msgspec.json.decode(path.read_bytes(), type=Scorecard)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise InputError(f"{path} is not a scorecard: {error}") from error
-    if card.schema != SCHEMA:
-        raise InputError(f"{path}: schema {card.schema!r}; this version reads {SCHEMA!r}")
+    card = files.load(path, Scorecard)
+    if card is None:
+        raise InputError(f"{path} is not there")
     return card
 
 

@@ -5,13 +5,11 @@ printed in the experiment's `benchmarks.json`.
 """
 
 from pathlib import Path
-from typing import TypeVar
-
-import msgspec
 
 from jissoku.errors import InputError
 from jissoku.model import CounterReadings
-from jissoku.model.experiment import SCHEMA, BenchmarkOutput, ExperimentHeader
+from jissoku.model.experiment import BenchmarkOutput, ExperimentHeader
+from jissoku.records import files
 
 HEADER_FILE = "experiment.json"
 COUNTERS_FILE = "counters.json"
@@ -20,8 +18,6 @@ FINISHED_FILE = "finished"
 
 Counters = dict[str, CounterReadings]
 BenchmarkOutputs = dict[str, BenchmarkOutput]
-
-Kept = TypeVar("Kept")
 
 
 def is_experiment(folder: Path) -> bool:
@@ -37,8 +33,7 @@ def write_header(folder: Path, header: ExperimentHeader) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / HEADER_FILE).open("xb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(header), indent=2) + b"\n")
+        files.create_file(folder / HEADER_FILE, header)
     except FileExistsError:
         raise InputError(f"{folder} holds an experiment already: choose another --out") from None
     except OSError as error:
@@ -51,17 +46,10 @@ def read_header(folder: Path) -> ExperimentHeader:
     Raises:
         InputError: There is none, or this version does not know its schema.
     """
-    path = folder / HEADER_FILE
-    try:
-        raw = path.read_bytes()
-        found = msgspec.json.decode(raw).get("schema")
-        if found != SCHEMA:
-            raise InputError(f"{path}: schema {found!r}; this version reads {SCHEMA!r}")
-        return msgspec.json.decode(raw, type=ExperimentHeader)
-    except OSError as error:
-        raise InputError(f"{folder} holds no experiment: {error.strerror}") from error
-    except (msgspec.MsgspecError, AttributeError) as error:
-        raise InputError(f"{path}: not a record: {error}") from error
+    header = files.load(folder / HEADER_FILE, ExperimentHeader)
+    if header is None:
+        raise InputError(f"{folder} holds no experiment: there is no {HEADER_FILE}")
+    return header
 
 
 def mark_finished(folder: Path) -> None:
@@ -76,7 +64,7 @@ def is_finished(folder: Path) -> bool:
 
 def write_counters(folder: Path, counters: Counters) -> None:
     """Keeps what was counted beside a workload's run, by arm."""
-    _write(folder / COUNTERS_FILE, counters)
+    files.replace_file(folder / COUNTERS_FILE, dict(sorted(counters.items())))
 
 
 def read_counters(folder: Path) -> Counters:
@@ -85,12 +73,12 @@ def read_counters(folder: Path) -> Counters:
     Raises:
         InputError: The file is not what `write_counters` writes.
     """
-    return _read(folder / COUNTERS_FILE, Counters) or {}
+    return files.load(folder / COUNTERS_FILE, Counters) or {}
 
 
 def write_benchmarks(folder: Path, figures: BenchmarkOutputs) -> None:
     """Keeps what the benches of an experiment printed, by bench."""
-    _write(folder / BENCHMARKS_FILE, figures)
+    files.replace_file(folder / BENCHMARKS_FILE, dict(sorted(figures.items())))
 
 
 def read_benchmarks(folder: Path) -> BenchmarkOutputs:
@@ -99,18 +87,4 @@ def read_benchmarks(folder: Path) -> BenchmarkOutputs:
     Raises:
         InputError: The file is not what `write_benchmarks` writes.
     """
-    return _read(folder / BENCHMARKS_FILE, BenchmarkOutputs) or {}
-
-
-def _write(path: Path, kept: Counters | BenchmarkOutputs) -> None:
-    raw = msgspec.json.format(msgspec.json.encode(kept, order="sorted"), indent=2)
-    path.write_bytes(raw + b"\n")
-
-
-def _read(path: Path, kind: type[Kept]) -> Kept | None:
-    if not path.is_file():
-        return None
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except msgspec.MsgspecError as error:
-        raise InputError(f"{path}: not a record: {error}") from error
+    return files.load(folder / BENCHMARKS_FILE, BenchmarkOutputs) or {}

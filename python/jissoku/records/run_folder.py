@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 import msgspec
 
 from jissoku.errors import InputError, JissokuError
-from jissoku.model import Run, Trial, run as run_noun, trial as trial_noun
-
-Noun = TypeVar("Noun")
+from jissoku.model import Run, Trial
+from jissoku.records import files
 
 RUN_FILE = "run.json"
 TRIALS_FILE = "trials.jsonl"
@@ -42,8 +41,7 @@ class RunWriter:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with (folder / RUN_FILE).open("xb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+            files.create_file(folder / RUN_FILE, run)
             (folder / UNFINISHED_FILE).write_text(_padded(RUNNING))
             # Without a buffer, nothing of a trial that found no room is left to be written later.
             self._trials = (folder / TRIALS_FILE).open("xb", buffering=0)
@@ -63,10 +61,8 @@ class RunWriter:
         Raises:
             JissokuError: It cannot be written.
         """
-        beside = self.folder / f"{RUN_FILE}.new"
         try:
-            beside.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
-            beside.replace(self.folder / RUN_FILE)
+            files.replace_file(self.folder / RUN_FILE, run)
         except OSError as error:
             raise JissokuError(f"{self.folder} cannot be written: {error.strerror}") from error
         return run
@@ -122,12 +118,9 @@ def read(folder: Path) -> tuple[Run, tuple[Trial, ...]]:
         InputError: There is no run, or a record is malformed or of a schema that this version does
             not know; the message names file and line.
     """
-    header = folder / RUN_FILE
-    try:
-        raw = header.read_bytes()
-    except OSError as error:
-        raise InputError(f"{folder} holds no run: {header.name}: {error.strerror}") from error
-    run = _decode(raw, Run, run_noun.SCHEMA, where=str(header))
+    run = files.load(folder / RUN_FILE, Run)
+    if run is None:
+        raise InputError(f"{folder} holds no run: {RUN_FILE}: No such file or directory")
     return run, tuple(_trials(folder / TRIALS_FILE))
 
 
@@ -158,14 +151,4 @@ def _trials(path: Path) -> Iterator[Trial]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if line.endswith(b"\n"):
-                yield _decode(line, Trial, trial_noun.SCHEMA, where=f"{path}:{number}")
-
-
-def _decode(raw: bytes, kind: type[Noun], schema: str, *, where: str) -> Noun:
-    try:
-        found = msgspec.json.decode(raw).get("schema")
-        if found != schema:
-            raise InputError(f"{where}: schema {found!r}; this version reads {schema!r}")
-        return msgspec.json.decode(raw, type=kind)
-    except (msgspec.MsgspecError, AttributeError) as error:
-        raise InputError(f"{where}: not a record: {error}") from error
+                yield files.decoded(line, Trial, where=f"{path}:{number}")

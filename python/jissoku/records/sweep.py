@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import msgspec
-
 from jissoku.errors import InputError
-from jissoku.model import Sweep, sweep as noun
+from jissoku.model import Sweep
+from jissoku.records import files
 
 SWEEP_FILE = "sweep.json"
 
@@ -17,8 +16,7 @@ def write_sweep(folder: Path, sweep: Sweep) -> None:
         InputError: It cannot be written.
     """
     try:
-        with (folder / SWEEP_FILE).open("xb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(sweep), indent=2) + b"\n")
+        files.create_file(folder / SWEEP_FILE, sweep)
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from error
 
@@ -29,15 +27,4 @@ def read_sweep(folder: Path) -> Sweep | None:
     Raises:
         InputError: The record is malformed, or of a schema that this version does not know.
     """
-    path = folder / SWEEP_FILE
-    try:
-        raw = path.read_bytes()
-    except OSError:
-        return None
-    try:
-        found = msgspec.json.decode(raw, type=Sweep)
-    except msgspec.MsgspecError as error:
-        raise InputError(f"{path}: not a record: {error}") from error
-    if found.schema != noun.SCHEMA:
-        raise InputError(f"{path}: schema {found.schema!r}; this version reads {noun.SCHEMA!r}")
-    return found
+    return files.load(folder / SWEEP_FILE, Sweep)

@@ -1,8 +1,7 @@
 """Numbers as people read them: three significant digits, and the unit that fits."""
 
-from dataclasses import replace
-
 from jissoku.model import Estimate, Load, LoadLevel, Summary
+from jissoku.model.updated import updated
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 NOTHING = "\N{EN DASH}"  # a figure that does not exist is never shown as zero
@@ -40,7 +39,7 @@ def micro(estimate: Estimate | None) -> str:
     if estimate is None:
         return NOTHING
     scaled = {name: getattr(estimate, name) / 1000 for name in ("value", "low", "high")}
-    return replace(estimate, **scaled).text
+    return updated(estimate, **scaled).text
 
 
 def size(count: float) -> str:

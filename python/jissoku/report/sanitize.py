@@ -5,9 +5,13 @@ characters and bytes that are not UTF-8. Markup is escaped later, by each format
 """
 
 import re
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import TypeVar
+
+import msgspec
+
+from jissoku.model.updated import updated
 
 Value = TypeVar("Value")
 
@@ -36,5 +40,9 @@ def _scrub(value: object) -> object:
     if isinstance(value, tuple):
         return tuple(map(_scrub, value))
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: _scrub(getattr(value, f.name)) for f in fields(value)})
+        return updated(value, **{f.name: _scrub(getattr(value, f.name)) for f in fields(value)})
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+        fields_now = {name: _scrub(getattr(value, name)) for name in names}
+        return msgspec.structs.replace(value, **fields_now)
     return value

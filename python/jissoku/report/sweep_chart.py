@@ -1,9 +1,9 @@
 """A sweep's figures: what each level brought, and the fitted law through it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from jissoku.model import Axis, Estimate, LevelResult, SweepSummary, TargetSweep
+from jissoku.model.updated import updated
 from jissoku.report import format as fmt, line_plots, palette, sweep_tables as tables
 from jissoku.report.axis import scale
 from jissoku.report.chart_value import Chart
@@ -121,7 +121,7 @@ def _figure(
 def _line(index: int, target: TargetSweep, points: Sequence[Point], *, with_law: bool) -> Line:
     """The fitted law where there is one; else from point to point, all of them filled."""
     model = target.model if with_law else None
-    found = points if with_law else [replace(point, is_open=False) for point in points]
+    found = points if with_law else [updated(point, is_open=False) for point in points]
     return Line(
         name=target.arm.name,
         style=palette.style(index),

@@ -1,7 +1,7 @@
 """Which knobs are accepted: by their effect's interval, their counter and the answers' bytes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jissoku.model import (
     Comparison,
@@ -17,6 +17,7 @@ from jissoku.model import (
     Verdict,
     VerifiedResponse,
 )
+from jissoku.model.updated import updated
 from jissoku.stats import trial_counters
 from jissoku.stats.compare import compare
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
@@ -139,7 +140,7 @@ def decide_knobs(found: Sequence[KnobEvidence]) -> tuple[KnobResult, ...]:
     for result in sorted(twice, key=_cost_alone):
         if result.knob.counter not in kept:
             kept.add(result.knob.counter)
-            saved[result.knob.name] = replace(
+            saved[result.knob.name] = updated(
                 result,
                 decision=Decision.ACCEPTED,
                 sentence="pays alone, and is kept in place of others with the same effect",

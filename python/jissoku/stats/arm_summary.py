@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jissoku.model import (
     Arm,
@@ -20,6 +20,7 @@ from jissoku.model import (
     Trial,
     TrialKind,
 )
+from jissoku.model.updated import updated
 from jissoku.stats import bottleneck, estimate, latency, samples
 from jissoku.stats.comparison_input import ComparisonInput
 from jissoku.stats.ratio_samples import PAIRED_KINDS, select_ratio_source
@@ -91,7 +92,7 @@ def _add(
     found: dict[tuple[str, str], FailureSummary], key: tuple[str, str], trial: Trial, stderr: str
 ) -> None:
     known = found.get(key, FailureSummary(stage=key[0], reason=key[1]))
-    found[key] = replace(known, stderr=stderr or known.stderr, trials=(*known.trials, trial.index))
+    found[key] = updated(known, stderr=stderr or known.stderr, trials=(*known.trials, trial.index))
 
 
 def arm_summary(evidence: ComparisonInput, arm: Arm, counted: ArmOutcome, unit: str) -> ArmSummary:
@@ -111,7 +112,7 @@ def arm_summary(evidence: ComparisonInput, arm: Arm, counted: ArmOutcome, unit: 
         return bare
     points = [point for load in evidence.loads if (point := _point(evidence, arm.name, load, unit))]
     reached = {point.load for point in points}
-    known = replace(
+    known = updated(
         bare,
         points=tuple(points),
         unreached=tuple(load for load in evidence.loads if load not in reached),
@@ -156,11 +157,11 @@ def _with_relative_cost(
     if name == unit:
         blocks = point.cost_ns.blocks
         one = Estimate(value=1.0, low=1.0, high=1.0, blocks=blocks, sd_log=0.0)
-        return replace(point, relative_cost=one)
+        return updated(point, relative_cost=one)
     logs = select_ratio_source(evidence.at(point.load), name, unit).logs
     if len(logs) < 2:
         return point
-    return replace(
+    return updated(
         point,
         relative_cost=estimate.geometric_mean(list(logs.values())),
         relative_costs=_block_values(logs),
@@ -217,7 +218,7 @@ def _with_closed_loop(known: ArmSummary, evidence: ComparisonInput) -> ArmSummar
         for measurement in paced
         if measurement.idle_cpu_ns_per_s is not None
     ]
-    return replace(
+    return updated(
         known,
         # At an even pace the kernel's tick meets every request at the same place, and says so: it
         # called 45 % of a server's time user time that a closed loop shows to be 3 %.

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from jissoku.model import Bottleneck, CrossCheck, MeasurementStatus
 from jissoku.model.experiment import (
@@ -13,6 +13,7 @@ from jissoku.model.experiment import (
     ExperimentHeader,
     InequalityResult,
 )
+from jissoku.model.updated import updated
 from jissoku.stats import claim_quantities, estimate, multiplicity
 from jissoku.stats.arm_summary import arm_outcome
 from jissoku.stats.claim_quantities import LogRatioSample, WorkloadTrials
@@ -150,29 +151,29 @@ def _test(known: ClaimData, text: str, link: Inequality) -> _InequalityTest:
     for quantity in link.quantities:
         lack = _missing_data(known, quantity)
         if lack is not None:
-            return _InequalityTest(replace(blank, status=lack[0], remarks=(lack[1],)), link)
+            return _InequalityTest(updated(blank, status=lack[0], remarks=(lack[1],)), link)
     if all(quantity.is_count for quantity in link.quantities):
         return _InequalityTest(_counted(known, link, blank), link)
     factor = _factor(known, link)
     if factor is None:
         return _InequalityTest(
-            replace(blank, remarks=("a count in it is 0: a ratio is undefined",)), link
+            updated(blank, remarks=("a count in it is 0: a ratio is undefined",)), link
         )
     parts = list(_parts(known, link))
     logs = [log + math.log(factor) for log in _combined(parts)]
     if len(logs) < VERDICT_BLOCKS_MIN:
         remark = f"{len(logs)} blocks are too few: at least {VERDICT_BLOCKS_MIN} are needed"
-        blank = replace(blank, status=ClaimStatus.UNDECIDED, remarks=(remark,))
+        blank = updated(blank, status=ClaimStatus.UNDECIDED, remarks=(remark,))
         if len(logs) >= 2:
             value = estimate.geometric_mean(logs)
-            blank = replace(blank, value=value, measured=value.text if value else "")
-        return _InequalityTest(replace(blank, blocks_needed=VERDICT_BLOCKS_MIN - len(logs)), link)
+            blank = updated(blank, value=value, measured=value.text if value else "")
+        return _InequalityTest(updated(blank, blocks_needed=VERDICT_BLOCKS_MIN - len(logs)), link)
     value = estimate.geometric_mean(logs)
     assert value is not None, "six blocks have an interval"
     shifted = tuple(log - math.log(link.bound) for log in logs)
     # A check is one of the whole left side only where that is the ratio of two costs.
     checks = parts[0].checks if len(parts) == 1 and factor == 1 else ()
-    return _InequalityTest(replace(blank, value=value, measured=value.text), link, shifted, checks)
+    return _InequalityTest(updated(blank, value=value, measured=value.text), link, shifted, checks)
 
 
 def _combined(parts: Sequence[LogRatioSample]) -> list[float]:
@@ -188,18 +189,18 @@ def _decided(
     mean, spread = estimate.mean_and_sd(test.logs)
     is_above = mean > 0
     remarks = list(_shares(known, test.link))
-    found = replace(test.found, p_holm=p_holm, cross_checks=test.checks)
+    found = updated(test.found, p_holm=p_holm, cross_checks=test.checks)
     if p_holm is None or p_holm > multiplicity.ALPHA:
         needed = _blocks_needed(mean, spread, len(test.logs), family)
-        return replace(
+        return updated(
             found, status=ClaimStatus.UNDECIDED, remarks=tuple(remarks), blocks_needed=needed
         )
     doubt = list(_contradictions(known, test, is_above=is_above))
     if doubt:
-        return replace(found, status=ClaimStatus.UNDECIDED, remarks=(*remarks, *doubt))
+        return updated(found, status=ClaimStatus.UNDECIDED, remarks=(*remarks, *doubt))
     is_right = is_above == (test.link.relation == ">")
     answer = ClaimStatus.HOLDS if is_right else ClaimStatus.FAILS
-    return replace(found, status=answer, remarks=tuple(remarks))
+    return updated(found, status=answer, remarks=tuple(remarks))
 
 
 def _contradictions(known: ClaimData, test: _InequalityTest, *, is_above: bool) -> Iterator[str]:
@@ -258,10 +259,10 @@ def _published(known: ClaimData, link: Inequality) -> float | None:
     for row in known.header.experiment.published:
         if row.quantity:
             named = read_quantity(row.quantity)
-            named = replace(named, workload=_workload(known, named))
+            named = updated(named, workload=_workload(known, named))
             tables.setdefault(row.table, {})[named] = row.value
     above, below = (
-        [replace(one, workload=_workload(known, one)) for one in side]
+        [updated(one, workload=_workload(known, one)) for one in side]
         for side in (link.above, link.below)
     )
     for table in tables.values():
@@ -276,10 +277,10 @@ def _counted(known: ClaimData, link: Inequality, blank: InequalityResult) -> Ine
     value = _count(known, quantity)
     if value is None:
         remark = f"no trial of {quantity.arm} counts"
-        return replace(blank, status=ClaimStatus.UNDECIDED, remarks=(remark,))
+        return updated(blank, status=ClaimStatus.UNDECIDED, remarks=(remark,))
     number = link.right.number
     holds = {"<": value < number, ">": value > number, "=": value == number}[link.relation]
-    return replace(
+    return updated(
         blank,
         status=ClaimStatus.HOLDS if holds else ClaimStatus.FAILS,
         measured=f"{value:g}",

@@ -1,6 +1,5 @@
 """Which arm uses less CPU, answers sooner, takes more; by how much, and is it proven?"""
 
-from dataclasses import replace
 from itertools import combinations
 
 from jissoku.model import (
@@ -13,6 +12,7 @@ from jissoku.model import (
     Run,
     Verdict,
 )
+from jissoku.model.updated import updated
 from jissoku.stats import decision, samples
 from jissoku.stats.comparison_input import ComparisonInput
 from jissoku.stats.comparison_text import comparison_text
@@ -121,7 +121,7 @@ def _without_figure(
 ) -> Comparison:
     verdict, reason = evidence.excluded_arms[name]
     bare = Comparison(arm=arm, against=against, verdict=verdict, load=load, remarks=(reason,))
-    return replace(bare, sentence=comparison_text(bare))
+    return updated(bare, sentence=comparison_text(bare))
 
 
 def _compare_metric(

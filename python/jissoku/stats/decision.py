@@ -6,9 +6,9 @@ the same agreement of two methods, the same correction for many comparisons, the
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from jissoku.model import Comparison, CrossCheck, Estimate, Verdict
+from jissoku.model.updated import updated
 from jissoku.stats import estimate, multiplicity
 from jissoku.stats.comparison_text import comparison_text
 from jissoku.stats.verdict import judge
@@ -26,7 +26,7 @@ def decide(blank: Comparison, logs: Mapping[int, float]) -> Comparison:
     """
     values = [logs[block] for block in sorted(logs)]
     judgement = judge(values, blank.minimum_effect)
-    known = replace(
+    known = updated(
         blank,
         verdict=judgement.verdict,
         blocks_needed=judgement.blocks_needed,
@@ -34,7 +34,7 @@ def decide(blank: Comparison, logs: Mapping[int, float]) -> Comparison:
     )
     if len(values) < 2:
         return known
-    return replace(
+    return updated(
         known,
         ratio=estimate.as_ratio(estimate.t_interval(values), values),
         robust=_robust(values),
@@ -56,8 +56,8 @@ def settle(found: Sequence[Comparison]) -> tuple[Comparison, ...]:
 
 def _settled(found: Comparison, p_holm: float | None) -> Comparison:
     is_sure = p_holm is not None and p_holm <= multiplicity.ALPHA
-    known = replace(found, p_holm=p_holm, proven=found.verdict.is_difference and is_sure)
-    return replace(known, sentence=comparison_text(known))
+    known = updated(found, p_holm=p_holm, proven=found.verdict.is_difference and is_sure)
+    return updated(known, sentence=comparison_text(known))
 
 
 def agrees(logs: Sequence[float], other: Sequence[float], comparisons: int) -> bool:
@@ -77,8 +77,8 @@ def with_checks(found: Comparison, checks: Sequence[CrossCheck]) -> Comparison:
     Where a check contradicts only how much, the verdict stands, and the check says that it does not
     agree. Where it contradicts the direction, there is none.
     """
-    known = replace(found, cross_checks=tuple(checks))
-    return replace(known, verdict=Verdict.DISPUTED) if _is_disputed(known) else known
+    known = updated(found, cross_checks=tuple(checks))
+    return updated(known, verdict=Verdict.DISPUTED) if _is_disputed(known) else known
 
 
 def _is_disputed(found: Comparison) -> bool:

@@ -8,7 +8,6 @@ part of the cores is small.
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from jissoku.model import (
     Comparison,
@@ -20,6 +19,7 @@ from jissoku.model import (
     TrialKind,
     Verdict,
 )
+from jissoku.model.updated import updated
 from jissoku.stats import decision, trial_counters
 from jissoku.stats.summary import excluded_arms
 from jissoku.stats.valid_trials import ValidTrials, log_differences, measurement_of, valid_trials
@@ -51,7 +51,7 @@ def _compared(
     )
     doubt = next((excluded[one] for one in (name, run.baseline) if one in excluded), None)
     if doubt is not None:
-        return replace(blank, verdict=doubt[0], remarks=(doubt[1],))
+        return updated(blank, verdict=doubt[0], remarks=(doubt[1],))
     return decision.decide(blank, log_differences(_times(known, name), _times(known, run.baseline)))
 
 
@@ -102,4 +102,4 @@ def with_generator_doubt(comparison: Comparison, times: float | None) -> Compari
             f" such as a"
             " large answer that is compressed"
         )
-    return replace(comparison, verdict=Verdict.INVALID, proven=False, remarks=(reason,))
+    return updated(comparison, verdict=Verdict.INVALID, proven=False, remarks=(reason,))

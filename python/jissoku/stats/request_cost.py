@@ -3,11 +3,10 @@
 import math
 from collections.abc import Sequence
 
-import msgspec
-
 from jissoku.model import Estimate
 from jissoku.model.load_tool import Tool
 from jissoku.model.request_cost import CostRecord, CostResult, LoadPoint, ToolMeasurement, ToolPair
+from jissoku.model.updated import updated
 from jissoku.stats import estimate
 
 # With fewer ticks than this the split into user and kernel time would be guesswork.
@@ -26,9 +25,7 @@ def with_results(record: CostRecord, tools: tuple[Tool, Tool]) -> CostRecord:
             else cost_result(cell, pairs)
         )
     names = [cell.name for cell in record.cells if unsupported_reason(cell, tools) is None]
-    return msgspec.structs.replace(
-        record, figures=tuple(figures), overall=overall(names, record.pairs)
-    )
+    return updated(record, figures=tuple(figures), overall=overall(names, record.pairs))
 
 
 def cost_result(cell: LoadPoint, pairs: Sequence[ToolPair]) -> CostResult:
@@ -46,7 +43,7 @@ def cost_result(cell: LoadPoint, pairs: Sequence[ToolPair]) -> CostResult:
     seconds = sum(pair.window_ns for pair in counted) / 1e9
     cost_ns = [math.exp(_mean([math.log(it.cost_ns) for it in side])) for side in sides]
     rates_rps = [sum(it.answers for it in side) / seconds for side in sides]
-    return msgspec.structs.replace(
+    return updated(
         found,
         ratio=estimate.geometric_mean([pair.log_ratio for pair in counted]),
         cost_ns=(cost_ns[0], cost_ns[1]),

@@ -8,12 +8,13 @@ where the fit supports it; where it does not, the reason is.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
 from jissoku.model import IntervalEstimate, Prediction, UslModel
+from jissoku.model.updated import updated
 from jissoku.stats import usl
 from jissoku.stats.usl import Fit
 
@@ -103,7 +104,7 @@ def fit(rates: Rates, *, at: Sequence[int] = (), seed: int = 0) -> UslModel:
     )
     peak, reason = _peak(model, evidence)
     forecasts = tuple(_prediction(model, evidence, level) for level in at)
-    return replace(model, peak=peak, peak_reason=reason, predictions=forecasts)
+    return updated(model, peak=peak, peak_reason=reason, predictions=forecasts)
 
 
 def _resamples(levels: usl.Numbers, logs: usl.Numbers, seed: int) -> Iterator[Fit]:

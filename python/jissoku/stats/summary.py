@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from jissoku.model import (
     ArmSummary,
@@ -15,6 +14,7 @@ from jissoku.model import (
     Trial,
     Verdict,
 )
+from jissoku.model.updated import updated
 from jissoku.stats import ranking, run_checks
 from jissoku.stats.advice import advice
 from jissoku.stats.arm_summary import ArmOutcome, arm_outcome, arm_summary
@@ -44,7 +44,7 @@ def summarise(run: Run, trials: Sequence[Trial]) -> Summary:
         run, valid_trials(trials), excluded_arms(run, trials), loads_of(run, trials)
     )
     control = aa_control(evidence)
-    evidence = replace(evidence, run=_with_observed_noise(run, control))
+    evidence = updated(evidence, run=_with_observed_noise(run, control))
     comparisons = compare(evidence)
     unit = _unit(run, counts)
     shown = [arm for arm in run.arms if arm.name != run.aa_control]
@@ -72,7 +72,7 @@ def summarise(run: Run, trials: Sequence[Trial]) -> Summary:
 def _with_observed_noise(run: Run, control: Sequence[Comparison]) -> Run:
     """Nothing smaller than what equal servers showed in this run is worth a verdict."""
     shown = [abs(math.log(one.ratio.value)) for one in control if one.proven and one.ratio]
-    return replace(run, minimum_effect=max(run.minimum_effect, *shown)) if shown else run
+    return updated(run, minimum_effect=max(run.minimum_effect, *shown)) if shown else run
 
 
 def excluded_arms(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict, str]]:
@@ -126,10 +126,10 @@ def _ranked(
     loads = {point.load for known in found for point in known.points}
     ranks = {load: _ranks(found, comparisons, named, load) for load in loads}
     ranked = [
-        replace(
+        updated(
             known,
             points=tuple(
-                replace(point, rank=ranks[point.load].get(known.arm.name)) for point in known.points
+                updated(point, rank=ranks[point.load].get(known.arm.name)) for point in known.points
             ),
         )
         for known in found

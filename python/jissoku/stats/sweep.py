@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from jissoku.model import (
     Arm,
@@ -22,6 +21,7 @@ from jissoku.model import (
     Trial,
     UslModel,
 )
+from jissoku.model.updated import updated
 from jissoku.stats import bottleneck, estimate, latency, run_checks, scalability
 from jissoku.stats.arm_summary import arm_outcome
 from jissoku.stats.trial_checks import ACHIEVED_MIN, GENERATOR_BUSY_MAX
@@ -70,7 +70,7 @@ def _target_sweep(run: Run, sweep: Sweep, arm: Arm, trials: Sequence[Trial]) -> 
         result = _level_result(run, sweep, level, row, arm.name)
         if len(rates) >= SUMMARY_BLOCKS_MIN:
             fitted[level] = rates
-        results.append(replace(result, is_fitted=len(rates) >= SUMMARY_BLOCKS_MIN))
+        results.append(updated(result, is_fitted=len(rates) >= SUMMARY_BLOCKS_MIN))
     model, reason = _model(run, sweep, fitted)
     target = TargetSweep(
         arm=arm,
@@ -81,7 +81,7 @@ def _target_sweep(run: Run, sweep: Sweep, arm: Arm, trials: Sequence[Trial]) -> 
         sustained_rps=_sustained(sweep, results),
         failures=counted.failures,
     )
-    return replace(target, sentence=_sentence(sweep, target))
+    return updated(target, sentence=_sentence(sweep, target))
 
 
 def _is_fittable(

@@ -4,7 +4,6 @@ The least that this needs is changed, alike in every arm, and every change is re
 listens, whom it runs as, and where it writes. What it serves, and from where, stays as it is.
 """
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from jissoku.errors import InputError
 from jissoku.model import ConfigFile, ListenArguments, Origin, StartCommand
+from jissoku.model.updated import updated
 from jissoku.targets.nginx_config import Configuration, Directive, Edit
 from jissoku.targets.nginx_text import inserted, replaced
 from jissoku.targets.placeholders import MEANINGS, placeholders
@@ -143,7 +143,7 @@ def prepared(
     names = {file: f"conf/{index}.conf" for index, file in enumerate(configuration.texts)}
     moved = configuration.edited(_moves(configuration, door, names))
     command = ("{program}", "-p", prefix, "-c", f"{{run}}/{names[configuration.main]}")
-    return dataclasses.replace(
+    return updated(
         base,
         name="nginx",
         origin=Origin.COMMAND,

@@ -6,56 +6,18 @@ One file for each user, with an entry for each machine: a home directory may be 
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import msgspec
-
-from jissoku.errors import JissokuError
+from jissoku.errors import InputError, JissokuError
 from jissoku.model import Machine, Method
+from jissoku.model.noise_floor import MachineNoise, NoiseFloor, NoiseFloors
+from jissoku.model.updated import updated
+from jissoku.records import files
 
-SCHEMA = "jissoku.noise/2"
 FILE_NAME = "noise.json"
 
 # Of fewer campaigns the 95th percentile is the largest value, whatever happened in that one.
 CAMPAIGNS_MIN = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseFloor:
-    """Of one method on one machine.
-
-    Attributes:
-        noise_floor: Within this of 1 lie the ratios of 95 % of campaigns of equal arms.
-        campaigns: How many there were, of this many blocks each.
-        block_sd_log: Standard deviation of one block's log ratio.
-        measured_utc: When; a date for people, nothing is computed from it.
-        jissoku: Version that measured it.
-    """
-
-    noise_floor: float
-    campaigns: int
-    blocks: int
-    block_sd_log: float
-    measured_utc: str
-    jissoku: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
-    """One machine: what tells it from others, in clear, and its noise floors."""
-
-    cpu_model: str
-    cores: int
-    kernel: str
-    hypervisor: str
-    methods: dict[Method, NoiseFloor] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Document:
-    schema: str = SCHEMA
-    machines: dict[str, _Entry] = field(default_factory=dict)
 
 
 def fingerprint(machine: Machine) -> str:
@@ -84,26 +46,22 @@ def keep(file: Path, machine: Machine, measured: Mapping[Method, NoiseFloor]) ->
     """
     document = _read(file)
     key = fingerprint(machine)
-    entry = document.machines.get(key) or _Entry(
+    entry = document.machines.get(key) or MachineNoise(
         cpu_model=machine.cpu_model,
         cores=machine.cores,
         kernel=machine.kernel,
         hypervisor=machine.hypervisor,
     )
-    entry = replace(entry, methods={**entry.methods, **measured})
-    document = replace(document, machines={**document.machines, key: entry})
-    beside = file.with_name(f"{file.name}.new")
+    entry = updated(entry, methods={**entry.methods, **measured})
+    document = updated(document, machines={**document.machines, key: entry})
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
-        beside.replace(file)
+        files.replace_file(file, document)
     except OSError as error:
         raise JissokuError(f"{file} cannot be written: {error.strerror}") from error
 
 
-def _read(file: Path) -> _Document:
-    with suppress(OSError, msgspec.MsgspecError):
-        document = msgspec.json.decode(file.read_bytes(), type=_Document)
-        if document.schema == SCHEMA:
-            return document
-    return _Document()
+def _read(file: Path) -> NoiseFloors:
+    with suppress(InputError):
+        return files.load(file, NoiseFloors) or NoiseFloors()
+    return NoiseFloors()

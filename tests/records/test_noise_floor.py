@@ -1,16 +1,17 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from jissoku.errors import JissokuError
 from jissoku.model import Method
-from jissoku.observe import noise_floor
-from jissoku.observe.noise_floor import CAMPAIGNS_MIN, NoiseFloor
+from jissoku.model.noise_floor import NoiseFloor
+from jissoku.model.updated import updated
+from jissoku.records import noise_floor
+from jissoku.records.noise_floor import CAMPAIGNS_MIN
 from tests.stats.factories import MACHINE
 
-OTHER = replace(MACHINE, kernel="6.19.0")
+OTHER = updated(MACHINE, kernel="6.19.0")
 QUIET = NoiseFloor(
     noise_floor=0.004,
     campaigns=20,
@@ -19,7 +20,7 @@ QUIET = NoiseFloor(
     measured_utc="2026-11-22",
     jissoku="0.1.0",
 )
-NOISY = replace(QUIET, noise_floor=0.03)
+NOISY = updated(QUIET, noise_floor=0.03)
 
 
 @pytest.fixture
@@ -49,9 +50,9 @@ def test_machines_do_not_share_a_noise_floor(file: Path) -> None:
 @pytest.mark.parametrize(
     "same",
     [
-        replace(MACHINE, python="3.13.1"),
-        replace(MACHINE, clocksource="tsc"),
-        replace(MACHINE, memory_bytes=1),
+        updated(MACHINE, python="3.13.1"),
+        updated(MACHINE, clocksource="tsc"),
+        updated(MACHINE, memory_bytes=1),
     ],
 )
 def test_what_does_not_matter_makes_no_other_machine(same: object) -> None:
@@ -66,7 +67,7 @@ def test_a_later_measurement_replaces_its_own_method_only(file: Path) -> None:
 
 
 def test_too_few_campaigns_tell_nothing(file: Path) -> None:
-    few = replace(QUIET, campaigns=CAMPAIGNS_MIN - 1)
+    few = updated(QUIET, campaigns=CAMPAIGNS_MIN - 1)
     noise_floor.keep(file, MACHINE, {Method.PAIRED: few})
     assert noise_floor.known(file, MACHINE) == {}
 
