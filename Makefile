@@ -70,6 +70,10 @@ simulate: build ## Count how often verdicts are wrong, in simulated campaigns (2
 golden: build ## Rewrite the reports that tests compare with; review the diff.
 	$(PYTHON) -m pytest tests/report --golden
 
+.PHONY: schemas
+schemas: build ## Rewrite the JSON Schemas of the records in docs/schemas.
+	$(PYTHON) -m jissoku.records.schemas docs/schemas
+
 FUZZ_TARGETS := head chunked exchange scan answer
 # How long each target is fuzzed; FUZZ='-runs=70000000' counts executions instead of seconds.
 FUZZ ?= -max_total_time=20

@@ -9,6 +9,7 @@ from jissoku.model.run import CoreAssignment, Machine, Mode
 from jissoku.model.summary import CrossCheck, Estimate, Summary
 
 SCHEMA = "jissoku.experiment/2"
+RESULT_SCHEMA = "jissoku.outcome/1"
 
 
 class Design(StrEnum):
@@ -257,10 +258,17 @@ class PublishedComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """An experiment, answered: everything that its report shows."""
+    """An experiment, answered: everything that its report shows.
+
+    Attributes:
+        summaries: Of each workload that was run, by name.
+        headline: How many claims hold, in one sentence; filled in by the report.
+    """
 
     header: ExperimentHeader
     claims: tuple[ClaimResult, ...]
     published: tuple[PublishedComparison, ...]
     summaries: dict[str, Summary]
     is_finished: bool
+    headline: str = ""
+    schema: str = RESULT_SCHEMA

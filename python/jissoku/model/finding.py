@@ -7,6 +7,8 @@ import msgspec
 from jissoku.model.observed import Observations
 from jissoku.model.tuning import TuningResult
 
+EXPLANATION_SCHEMA = "jissoku.explanation/1"
+
 
 class FindingScope(StrEnum):
     """Subject of a finding."""
@@ -69,3 +71,4 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     changes: str = ""
     verification: TuningResult | None = None
+    schema: str = EXPLANATION_SCHEMA

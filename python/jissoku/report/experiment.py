@@ -20,8 +20,6 @@ from jissoku.report.metric_words import WARNING
 from jissoku.report.sanitize import sanitized
 from jissoku.report.tables import Table
 
-SCHEMA = "jissoku.outcome/1"
-
 WIDTH = 100
 
 # Columns whose cells are sentences, which need no name before them.
@@ -134,7 +132,7 @@ def unobtainable(outcome: ExperimentResult) -> Table:
 
 def to_json(outcome: ExperimentResult) -> str:
     """One object of schema `jissoku.outcome/1`; the workloads' own summaries are in it."""
-    plain = {"schema": SCHEMA} | msgspec.to_builtins(sanitized(outcome))
+    plain = msgspec.to_builtins(sanitized(outcome))
     plain["headline"] = headline(outcome)
     plain["summaries"] = {k: msgspec.to_builtins(v) for k, v in outcome.summaries.items()}
     text = msgspec.json.format(msgspec.json.encode(rounded(plain), order="deterministic"), indent=2)

@@ -1,0 +1,58 @@
+"""Every kind of record, and its JSON Schema (2020-12) as generated from its type.
+
+`python -m jissoku.records.schemas FOLDER` writes one file for each kind.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jissoku.model import CounterReadings, Run, Summary, Sweep, SweepSummary, Trial, TuningResult
+from jissoku.model.experiment import BenchmarkOutput, ExperimentHeader, ExperimentResult
+from jissoku.model.finding import Explanation
+from jissoku.model.noise_floor import NoiseFloors
+from jissoku.model.request_cost import CostRecord
+from jissoku.model.scorecard import Scorecard
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+# By the name of the kind, which is that of its schema if it has one.
+RECORDS: dict[str, Any] = {
+    "run": Run,
+    "trial": Trial,
+    "summary": Summary,
+    "sweep": Sweep,
+    "sweep-summary": SweepSummary,
+    "experiment": ExperimentHeader,
+    "counters": dict[str, CounterReadings],
+    "benchmarks": dict[str, BenchmarkOutput],
+    "outcome": ExperimentResult,
+    "tuning": TuningResult,
+    "explanation": Explanation,
+    "calibration": Scorecard,
+    "cost": CostRecord,
+    "noise": NoiseFloors,
+}
+
+
+def json_schema(kind: str) -> str:
+    """The JSON Schema of one kind of record, indented, with a line end."""
+    schema = {"$schema": DIALECT} | msgspec.json.schema(RECORDS[kind])
+    return msgspec.json.format(msgspec.json.encode(schema), indent=1).decode() + "\n"
+
+
+def write_schemas(folder: Path) -> None:
+    """Writes every kind's JSON Schema into a folder, by the kind's name.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind in RECORDS:
+        (folder / f"{kind}.json").write_text(json_schema(kind), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_schemas(Path(sys.argv[1]))
