@@ -1,7 +1,7 @@
 """A comparison's report as one HTML file."""
 
 from jissoku.model import Severity, Summary
-from jissoku.report import charts, method, metric_words, page, pair_matrix, tables, verdicts
+from jissoku.report import charts, method, metric_words, page, tables, verdicts
 from jissoku.report.sanitize import sanitized
 
 
@@ -21,8 +21,8 @@ def to_html(summary: Summary) -> str:
         against=_against(summary),
         grids=verdicts.grids(summary),
         pairs=_pairs(summary),
-        matrix_names=pair_matrix.names(summary),
-        matrix=pair_matrix.pair_matrix(summary),
+        matrix_names=verdicts.matrix_names(summary),
+        matrix=verdicts.pair_matrix(summary),
         controls=verdicts.controls(summary),
         measured=method.describe_method(summary),
         machine=method.machine(summary.run),

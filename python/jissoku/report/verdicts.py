@@ -1,6 +1,6 @@
 """Comparisons as tables: every pair with its checks, and grids of arms by loads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jissoku.model import Comparison, CrossCheckName, Load, Metric, Summary
@@ -145,3 +145,34 @@ def cell(comparison: Comparison, *, mirrored: bool = False) -> Cell:
         tone=metric_words.tone(comparison.metric, answer),
         sentence=". ".join((comparison.sentence, *comparison.remarks, *doubts)),
     )
+
+
+def matrix_names(summary: Summary) -> tuple[str, ...]:
+    """Rows and columns: ranked arms with a ratio, cheapest first."""
+    known = {name for c in _main_comparisons(summary) if c.ratio for name in (c.arm, c.against)}
+    return tuple(s.arm.name for s in summary.arm_summaries if s.arm.name in known)
+
+
+def pair_matrix(summary: Summary) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
+    """Every pair by CPU per request at the main load: (name, one cell per column).
+
+    Below and above the diagonal are the two views of a pair.
+    """
+    found = {(c.arm, c.against): c for c in _main_comparisons(summary)}
+    order = matrix_names(summary)
+    return tuple(
+        (name, tuple(_matrix_cell(found, name, other) for other in order)) for name in order
+    )
+
+
+def _main_comparisons(summary: Summary) -> tuple[Comparison, ...]:
+    """By CPU per request at the main load."""
+    return () if summary.main_load is None else summary.by(Metric.COST, summary.main_load)
+
+
+def _matrix_cell(found: Mapping[tuple[str, str], Comparison], arm: str, other: str) -> Cell:
+    if (arm, other) in found:
+        return cell(found[arm, other])
+    if (other, arm) in found:
+        return cell(found[other, arm], mirrored=True)
+    return Cell()
