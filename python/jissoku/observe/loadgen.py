@@ -138,8 +138,7 @@ def run_load(
             said.stderr or f"the load generator ended with code {process.returncode}"
         )
     report = msgspec.json.decode(said.report)
-    if spec.requests is None:
-        _require_responses(spec, report)
+    _require_responses(spec, report)
     after = conditions.snapshot(_roots(spec), spec.own_processes)
     seen = conditions.interval_change(before, after, cores.server)
     found = updated(_conditions(spec, report, seen, cores), kernel_cpu_ns=said.kernel_cpu_ns)
