@@ -19,6 +19,9 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=../");
     // `include` in pyproject.toml puts them where `parsers/gather.py` looks for them.
     let parsers = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("parsers");
+    if parsers.exists() {
+        fs::remove_dir_all(&parsers)?;
+    }
     copy_sources(Path::new("../jissoku-http/src"), &parsers.join("http/src"))?;
     copy_sources(Path::new("../jissoku-load/shapes"), &parsers.join("shapes"))
 }

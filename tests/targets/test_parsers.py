@@ -33,8 +33,12 @@ def files_of(folder: Path) -> set[str]:
 def test_what_it_is_built_from_is_gathered_in_one_folder(tmp_path: Path) -> None:
     (tmp_path / "vendor").mkdir()  # So that nothing is fetched.
     command = [sys.executable, str(APP / "gather.py"), str(tmp_path)]
+    stale = tmp_path / "http/src/gone.rs"
     for _ in range(2):
         subprocess.run(command, check=True)
+        assert not stale.exists()
+        stale.touch()
+    stale.unlink()
     crates = ROOT / "crates"
     assert files_of(tmp_path / "http/src") == files_of(crates / "jissoku-http/src")
     assert files_of(tmp_path / "shapes") == files_of(crates / "jissoku-load/shapes")

@@ -26,12 +26,13 @@ def main() -> int:
         sys.stderr.write("usage: gather.py FOLDER\n")
         return 2
     folder = Path(sys.argv[1])
+    crates = APP.parents[4] / "crates"
+    gathered = {"http/src": crates / "jissoku-http/src", "shapes": crates / "jissoku-load/shapes"}
     # The times of the files are kept, so that Cargo builds only what has changed.
     shutil.copytree(APP, folder, dirs_exist_ok=True)
-    crates = APP.parents[4] / "crates"
-    if not (APP / "shapes").is_dir():
-        shutil.copytree(crates / "jissoku-load/shapes", folder / "shapes", dirs_exist_ok=True)
-        shutil.copytree(crates / "jissoku-http/src", folder / "http/src", dirs_exist_ok=True)
+    for name, source in gathered.items():
+        shutil.rmtree(folder / name, ignore_errors=True)
+        shutil.copytree(source if source.is_dir() else APP / name, folder / name)
     return 0 if (folder / "vendor").is_dir() else fetch(folder / "vendor")
 
 
