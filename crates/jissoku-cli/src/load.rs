@@ -1,13 +1,15 @@
 //! `jissoku load`: the load generator.
 
 mod arrival;
+mod choices;
 mod connect;
+pub(crate) mod error;
 mod judge;
 pub(crate) mod measure;
 mod output;
 mod output_options;
 mod plan;
-mod progress;
+pub(crate) mod progress;
 mod runs;
 mod search;
 mod self_test;
@@ -17,17 +19,17 @@ mod timeseries;
 mod tls;
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::mem;
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use jissoku_load::report::Format;
 use jissoku_load::{Address, Slo, Think};
 
 use crate::units;
 use arrival::ArrivalChoice;
+use choices::{BusyChoice, ClockChoice, DriverChoice, IdleChoice, VerifyChoice};
 use connect::ConnectArgs;
+use error::print_error;
 use judge::Criteria;
 use output::Output;
 use output_options::OutputOptions;
@@ -36,6 +38,9 @@ use series::SeriesArgs;
 use time_slices::SliceArgs;
 use timeseries::Intervals;
 use tls::TlsArgs;
+
+/// Stands for the floor's URL in the plan of a self-test.
+const PLACEHOLDER_URL: &str = "http://127.0.0.1/";
 
 /// Duration of each step of --search, unless -d is given.
 const SEARCH_STEP_NS: u64 = 3_000_000_000;
@@ -213,53 +218,25 @@ type CoreList = Vec<usize>;
 // Likewise a bare `Option`, as an optional argument; `None` is auto here.
 type Threads = Option<usize>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DriverChoice {
-    Auto,
-    Epoll,
-    Uring,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum IdleChoice {
-    Block,
-    Spin,
-    Hybrid,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ClockChoice {
-    Tsc,
-    Monotonic,
-    Batch,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SwitchChoice {
-    On,
-    Off,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum BusyChoice {
-    Queue,
-    Open,
-    Drop,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum VerifyChoice {
-    None,
-    Length,
-    All,
-}
-
 impl Load {
     pub(crate) fn run(self) -> u8 {
-        if self.urls.is_empty() {
-            return self_test::run_alone(self);
+        let ran = if self.urls.is_empty() { self.run_self_test() } else { self.run_plans() };
+        ran.unwrap_or_else(|code| code)
+    }
+
+    /// Runs only the self-test. In `Ok` and `Err` is the process exit code; the error is already on
+    /// stderr.
+    fn run_self_test(mut self) -> Result<u8, u8> {
+        if self.needs_url() {
+            let refusal = "--self-test without a URL runs a closed loop for a second: -R, -n, -d and related \
+                           options need a URL";
+            return Err(print_error(refusal, 2));
         }
-        self.run_plans().unwrap_or_else(|code| code)
+        self.urls.extend(PLACEHOLDER_URL.parse::<Address>());
+        let options = self.output_options(false);
+        let prepared = options.and_then(|options| Ok((options, self.plan()?)));
+        let (options, plan) = prepared.map_err(|refusal| print_error(&refusal, 2))?;
+        self_test::run_alone(&plan, &options)
     }
 
     /// Runs what is asked for. In `Ok` and `Err` is the process exit code; the error is already on
@@ -357,26 +334,6 @@ fn no_q(_text: &str) -> Result<String, String> {
         .into())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "rates and counts stay below 2^53")]
-fn float(value: u64) -> f64 {
-    value as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "what is rounded here is positive, and the cast keeps to the largest number"
-)]
-fn whole(value: f64) -> u64 {
-    value.round() as u64
-}
-
 fn slo(text: &str) -> Result<String, String> {
     text.parse::<Slo>().map(|_| text.to_owned()).map_err(|bad| bad.to_string())
-}
-
-pub(crate) fn print_error(sentence: &str, code: u8) -> u8 {
-    // The error is ignored: stderr may be closed.
-    let _written = writeln!(io::stderr(), "jissoku load: {sentence}");
-    code
 }

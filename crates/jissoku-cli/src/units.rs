@@ -120,6 +120,20 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     Some(sum)
 }
 
+#[expect(clippy::cast_precision_loss, reason = "rates and counts stay below 2^53")]
+pub(crate) fn float(value: u64) -> f64 {
+    value as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "what is rounded here is positive, and the cast keeps to the largest number"
+)]
+pub(crate) fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

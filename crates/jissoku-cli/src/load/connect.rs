@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use jissoku_load::{Address, ConnectTo};
 use jissoku_os::socket::SocketOptions;
 
-use super::SwitchChoice;
+use super::choices::SwitchChoice;
 use crate::units;
 
 /// How servers are reached.

@@ -5,29 +5,17 @@ use std::os::fd::AsFd as _;
 use std::sync::OnceLock;
 
 use jissoku_load::report::Report;
-use jissoku_load::report::timeseries::Layout;
 use jissoku_load::{
     Control, Interval, IntervalObserver, OnBusy, Outcome, Plan, RunError, WindowEvent, run_checks,
 };
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::{clock, descriptors};
 
-use super::progress::Progress;
-use crate::load::print_error;
+use super::error::print_error;
+use super::progress::{Progress, ProgressOptions};
 
 /// Descriptors for everything but connections.
 const SPARE_DESCRIPTORS: usize = 64;
-
-/// What is reported while a measurement runs.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ProgressOptions {
-    /// Lines on stderr when the window opens and closes, instead of a progress line.
-    pub(crate) events: bool,
-    /// A time series, with the length of its intervals.
-    pub(crate) rows: Option<(u64, Layout)>,
-    /// An interval log.
-    pub(crate) log: bool,
-}
 
 /// The results of a measurement.
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use jissoku_load::report::{Format, Report, SelfTest, annotations, hgrm};
 
+use super::error::print_error;
 use super::judge::{Criteria, VIOLATED};
 use super::measure::Measurement;
 use super::output::{self, Output};
 use super::timeseries::Intervals;
-use crate::load::print_error;
 
 /// The output options.
 #[derive(Debug)]

@@ -9,7 +9,8 @@ use jissoku_load::{
 };
 use jissoku_os::{affinity, clock, uring};
 
-use super::{BusyChoice, ClockChoice, DriverChoice, IdleChoice, Load, VerifyChoice};
+use super::Load;
+use super::choices::{BusyChoice, ClockChoice, DriverChoice, IdleChoice, VerifyChoice};
 use crate::units;
 
 const SECOND_NS: u64 = 1_000_000_000;

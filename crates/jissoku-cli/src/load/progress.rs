@@ -4,12 +4,21 @@ use std::cell::RefCell;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use jissoku_load::report::hlog::IntervalLog;
-use jissoku_load::report::timeseries::TimeSeries;
+use jissoku_load::report::timeseries::{Layout, TimeSeries};
 use jissoku_load::{Interval, Outcome, Plan};
 
-use super::measure::ProgressOptions;
-
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// What is reported while a measurement runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ProgressOptions {
+    /// Lines on stderr when the window opens and closes, instead of a progress line.
+    pub(crate) events: bool,
+    /// A time series, with the length of its intervals.
+    pub(crate) rows: Option<(u64, Layout)>,
+    /// An interval log.
+    pub(crate) log: bool,
+}
 
 /// Handles the intervals of the window.
 pub(super) struct Progress {

@@ -6,12 +6,13 @@ use std::io::{self, Write as _};
 use jissoku_load::{Pace, Plan};
 use jissoku_os::signal::Signals;
 
+use super::error::print_error;
 use super::judge;
-use super::measure::{Measurement, ProgressOptions, run_plan};
+use super::measure::{Measurement, run_plan};
 use super::output_options::OutputOptions;
+use super::progress::ProgressOptions;
 use super::search::Search;
 use super::series::{self, Point};
-use crate::load::print_error;
 
 /// Exit code after SIGINT or SIGTERM.
 const INTERRUPTED: u8 = 130;

@@ -9,6 +9,8 @@ use jissoku_load::report::Report;
 use jissoku_load::{Slo, SloResult};
 use serde_json::json;
 
+use crate::units;
+
 /// The first rate, unless -R is given.
 const FIRST_RPS: u64 = 1_000;
 
@@ -181,7 +183,7 @@ impl Ladder {
 pub(super) fn step(text: &str) -> Result<u64, String> {
     let factor = text.strip_prefix("geom:").and_then(|factor| factor.parse::<f64>().ok());
     match factor.filter(|factor| (1.01..=100.0).contains(factor)) {
-        Some(factor) => Ok(super::whole(factor * 100.0)),
+        Some(factor) => Ok(units::whole(factor * 100.0)),
         None => Err("write a factor between 1.01 and 100, such as geom:1.25".to_owned()),
     }
 }

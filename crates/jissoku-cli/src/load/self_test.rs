@@ -20,12 +20,10 @@ use jissoku_os::affinity;
 use jissoku_os::signal::Signals;
 use jissoku_os::socket::Endpoint;
 
-use super::measure::{self, ProgressOptions, run_plan};
+use super::error::print_error;
+use super::measure::{self, run_plan};
 use super::output_options::OutputOptions;
-use crate::load::{Load, print_error};
-
-/// Replaced by the floor's URL.
-const PLACEHOLDER_URL: &str = "http://127.0.0.1/";
+use super::progress::ProgressOptions;
 
 /// Load before each measurement.
 const WARMUP_NS: u64 = 200_000_000;
@@ -43,26 +41,13 @@ struct CoreLayout {
     floor: Vec<usize>,
 }
 
-/// Runs only the self-test.
-pub(super) fn run_alone(mut load: Load) -> u8 {
-    if load.needs_url() {
-        let refusal = "--self-test without a URL runs a closed loop for a second: -R, -n, -d and related \
-                       options need a URL";
-        return print_error(refusal, 2);
-    }
-    load.urls.extend(PLACEHOLDER_URL.parse::<Address>());
-    let prepared =
-        load.output_options(false).and_then(|output_options| Ok((output_options, load.plan()?)));
-    let (output_options, plan) = match prepared {
-        Ok(prepared) => prepared,
-        Err(refusal) => return print_error(&refusal, 2),
-    };
-    let found = measure::catch_signals().and_then(|signals| run(&plan, &signals));
-    match found.map(|found| write(&found, &output_options)) {
-        Ok(Ok(())) => 0,
-        Ok(Err(refusal)) => print_error(&format!("cannot write the report: {refusal}"), 1),
-        Err(code) => code,
-    }
+/// Runs only the self-test and writes its result. In `Ok` and `Err` is the process exit code; the
+/// error is already on stderr.
+pub(super) fn run_alone(plan: &Plan, output_options: &OutputOptions) -> Result<u8, u8> {
+    let found = run(plan, &measure::catch_signals()?)?;
+    let written = write(&found, output_options);
+    written.map_err(|refusal| print_error(&format!("cannot write the report: {refusal}"), 1))?;
+    Ok(0)
 }
 
 fn write(found: &SelfTest, output_options: &OutputOptions) -> Result<(), String> {

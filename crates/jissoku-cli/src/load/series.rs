@@ -163,9 +163,9 @@ fn rates(text: &str) -> Result<Rates, String> {
     if from == 0 || to < from || !(2..=1_000).contains(&steps) {
         return Err(bad());
     }
-    let factor = (super::float(to) / super::float(from)).powf(1.0 / f64::from(steps - 1));
+    let factor = (units::float(to) / units::float(from)).powf(1.0 / f64::from(steps - 1));
     let mut rates: Vec<u64> = (0..steps)
-        .map(|step| super::whole(super::float(from) * factor.powi(step.cast_signed())))
+        .map(|step| units::whole(units::float(from) * factor.powi(step.cast_signed())))
         .collect();
     // The ends are exact, whatever the powers were rounded to.
     (rates[0], rates[steps as usize - 1]) = (from, to);

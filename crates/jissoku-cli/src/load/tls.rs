@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jissoku_load::{Address, SessionReuse, Tls, Trust};
 
-use super::SwitchChoice;
+use super::choices::SwitchChoice;
 
 /// Where systems keep their CA bundle.
 const BUNDLES: [&str; 3] =

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::numbers;
 use crate::outcome::TargetOutcome;
 
 /// `carried + sent = ok + http_errors + io_errors + timeouts + unanswered`; the rest was never
@@ -61,6 +62,6 @@ impl Accounting {
             + self.shed
             + self.unsolicited
             + self.connect_errors;
-        super::ratio(failed, self.ok + failed)
+        numbers::ratio(failed, self.ok + failed)
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-use crate::report::{Report, TargetReport};
+use super::summary::{Report, TargetReport};
 use crate::self_check::SelfCheck;
 
 /// A format.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::summary::{Report, TargetReport};
 use crate::percentiles::{Percentile, Support};
-use crate::report::{Report, TargetReport};
 use crate::self_check::SelfCheck;
 
 /// A gap between responses of this many times the 99th percentile is a stall.

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::{Report, TargetReport};
+use super::summary::{Report, TargetReport};
 
 /// Binary logarithm of the first bound, in nanoseconds.
 const FIRST_BIT: u32 = 10;

@@ -2,38 +2,12 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
-use super::Report;
 use super::human::duration;
+use super::numbers::float;
+use super::summary::{Report, SelfTest};
 
 /// A worker that is less busy was not the bottleneck.
 const BUSY_MIN: f64 = 0.9;
-
-/// The load generator measured against the floor, a minimal server.
-#[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
-pub struct SelfTest {
-    /// The highest rate, in a closed loop with these connections and pipelined requests.
-    pub rate_rps: f64,
-    pub connections: usize,
-    pub pipeline: u16,
-    pub driver: &'static str,
-    /// Whether something else was the bottleneck: a server on the same cores, or one that was too
-    /// slow.
-    pub is_lower_bound: bool,
-    /// CPU time per request of the load generator.
-    pub cpu_ns_per_request: f64,
-    pub busy_fraction: f64,
-    /// Latency with one connection, including server and kernel.
-    pub overhead_ns_p50: u64,
-    pub overhead_ns_p99: u64,
-    /// The cores of the workers and of the floor.
-    pub cores: Vec<usize>,
-    pub floor_cores: Vec<usize>,
-    /// The rate of the accompanying run as a fraction of `rate_rps`.
-    pub used_fraction: Option<f64>,
-}
 
 impl SelfTest {
     /// Summarises two runs: with all connections, and with one.
@@ -57,7 +31,7 @@ impl SelfTest {
             connections: all.connections,
             pipeline: all.pipeline,
             driver: all.driver,
-            cpu_ns_per_request: all.cpu_s * 1e9 / super::float(all.requests),
+            cpu_ns_per_request: all.cpu_s * 1e9 / float(all.requests),
             busy_fraction,
             overhead_ns_p50: overhead.p50,
             overhead_ns_p99: overhead.p99,

@@ -1,0 +1,44 @@
+//! Options that are one of several words.
+
+use clap::ValueEnum;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DriverChoice {
+    Auto,
+    Epoll,
+    Uring,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum IdleChoice {
+    Block,
+    Spin,
+    Hybrid,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum ClockChoice {
+    Tsc,
+    Monotonic,
+    Batch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum SwitchChoice {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum BusyChoice {
+    Queue,
+    Open,
+    Drop,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum VerifyChoice {
+    None,
+    Length,
+    All,
+}
