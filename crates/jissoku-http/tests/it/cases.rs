@@ -9,7 +9,8 @@ use crate::transcript::{Ends, Transcript, read_at_every_split};
 
 #[test]
 fn every_case_holds_at_every_split() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/jissoku/conformance/cases");
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/jissoku/conformance/cases");
     let mut count = 0;
     for entry in fs::read_dir(folder).expect("the cases are there") {
         let path = entry.expect("the cases can be listed").path();
