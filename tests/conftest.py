@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--detections",
         type=int,
         default=10,
-        help="How often each cause is planted for the explainer to name.",
+        help="How often each cause is injected for the explainer to name.",
     )
 
 

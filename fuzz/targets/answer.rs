@@ -1,4 +1,4 @@
-//! The stopwatch understands answers the same whole, byte by byte and in pieces of any size, whether or not
+//! The load generator understands answers the same whole, byte by byte and in pieces of any size, whether or not
 //! it asked for a body, and its short way to a verdict agrees with the strict one.
 
 #![no_main]

@@ -1,4 +1,4 @@
-//! The wide scans find the same ends as their twins and as a loop over bytes.
+//! The wide scans find the same ends as their scalar versions and as a loop over bytes.
 
 #![no_main]
 

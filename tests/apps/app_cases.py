@@ -58,7 +58,7 @@ class Connection:
         return line
 
     def take(self, size: int, into: bytearray) -> None:
-        """So many bytes, or as many as come."""
+        """This many bytes, or all that arrive."""
         while size:
             if not self.buffer:
                 self.receive()

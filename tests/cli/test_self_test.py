@@ -52,7 +52,7 @@ def test_as_many_false_alarms_as_chance_explains(campaigns: int, allowed: int) -
 
 
 @pytest.mark.parametrize(("campaigns", "needed"), [(5, 4), (10, 9), (20, 18), (30, 27)])
-def test_planted_work_has_to_be_found_nine_times_in_ten(campaigns: int, needed: int) -> None:
+def test_injected_work_has_to_be_found_nine_times_in_ten(campaigns: int, needed: int) -> None:
     assert bounds.detections_min(campaigns) == needed
 
 
@@ -66,27 +66,27 @@ def test_arms_that_differ_break_it() -> None:
     assert (row.state, row.result) == (BoundState.FAIL, "4 called different")
 
 
-def test_planted_work_that_is_found_keeps_its_bound() -> None:
-    found, sign = bounds.check_detection("planted", _campaigns(10, 1.02))
+def test_injected_work_that_is_found_keeps_its_bound() -> None:
+    found, sign = bounds.check_detection("injected", _campaigns(10, 1.02))
     assert (found.state, sign.state) == (BoundState.PASS, BoundState.PASS)
     assert found.result.startswith("10 found, +")
     assert found.bound == "at least 9"
 
 
-def test_planted_work_that_is_lost_in_noise_breaks_it() -> None:
-    found, sign = bounds.check_detection("planted", _campaigns(10, 1.02, sd=0.08))
+def test_injected_work_that_is_lost_in_noise_breaks_it() -> None:
+    found, sign = bounds.check_detection("injected", _campaigns(10, 1.02, sd=0.08))
     assert (found.state, sign.state) == (BoundState.FAIL, BoundState.PASS)
 
 
 def test_a_wrong_sign_breaks_its_bound_once() -> None:
-    found, sign = bounds.check_detection("planted", [*_campaigns(9, 1.02), *_campaigns(1, 0.98)])
+    found, sign = bounds.check_detection("injected", [*_campaigns(9, 1.02), *_campaigns(1, 0.98)])
     assert (found.state, sign.state) == (BoundState.PASS, BoundState.FAIL)
 
 
 @pytest.mark.parametrize(
     ("ratio", "state"), [(1.05, BoundState.PASS), (1.02, BoundState.FAIL), (1.10, BoundState.FAIL)]
 )
-def test_unlike_arms_have_to_move_by_what_was_planted(ratio: float, state: BoundState) -> None:
+def test_unlike_arms_have_to_move_by_what_was_injected(ratio: float, state: BoundState) -> None:
     plain = _campaigns(4, 0.8, sd=0.012, seed=2)
     slow = _campaigns(4, 0.8 * ratio, sd=0.012, seed=3)
     row = bounds.check_shift("unlike", plain, slow, 0.05)
@@ -115,7 +115,7 @@ def test_campaigns_without_a_ratio_are_left_out() -> None:
     row = bounds.check_false_alarms("equal", [*_campaigns(3, 1.0), SILENT])
     assert (row.campaigns, row.state) == (3, BoundState.PASS)
     assert bounds.check_false_alarms("equal", [SILENT]).state is BoundState.UNDECIDED
-    assert {row.state for row in bounds.check_detection("planted", [SILENT])} == {
+    assert {row.state for row in bounds.check_detection("injected", [SILENT])} == {
         BoundState.UNDECIDED
     }
     assert bounds.check_repeatability("pair", [SILENT, SILENT]).state is BoundState.UNDECIDED
@@ -164,7 +164,7 @@ def test_the_plan_holds_every_series() -> None:
     plan = _plan("jissoku", "go", "node", "nginx-tuned")
     expected = list(plan.expected(MIDDLE))
     methods = [campaign.method for campaign in expected]
-    assert methods.count(None) == 30, "20 of equal arms, 10 with planted work"
+    assert methods.count(None) == 30, "20 of equal arms, 10 with injected work"
     assert methods.count(Method.TIME_SLICED) == 28, "20 of equal arms, 4 and 4 of an unlike pair"
     assert methods.count(Method.SINGLE) == 2
     sliced = [one.pair.against[0] for one in expected if one.method is Method.TIME_SLICED]
@@ -189,7 +189,7 @@ def test_one_campaign_has_one_of_each_series_and_two_of_a_repetition() -> None:
     ]
 
 
-def test_planted_work_is_a_word_of_the_command() -> None:
+def test_injected_work_is_a_word_of_the_command() -> None:
     name, prepared = slowed(_prepared("jissoku"), 700, 0.02)
     assert name == "jissoku +2%"
     assert prepared.start is not None

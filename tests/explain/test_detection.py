@@ -1,7 +1,7 @@
 """How often the explainer names what was injected, and how often what was not.
 
-`make detection` prints the table. `--detections N` says how often each cause is planted; the server
-without any is looked at twice as often.
+`make detection` prints the table. `--detections N` is the number of injections of each cause; the
+server without any is explained twice as often.
 """
 
 import shutil
@@ -15,16 +15,16 @@ import pytest
 from tests.endurance.conftest import tell
 from tests.explain.explained import LIMIT_S, causes
 
-# The promises: of ten planted causes one may be missed, and twenty clean servers wronged once.
+# The promises: of ten injected causes one may be missed, and twenty clean servers wronged once.
 MISSED_MAX = 1 / 10
 WRONGED_MAX = 1 / 20
 
-CLEAN_PER_PLANTED = 2
+CLEAN_PER_INJECTED = 2
 DRIVERS = ("epoll", "uring")
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
+class Injected:
     """A cause in our own server, and what it is to be called."""
 
     plant: str
@@ -36,8 +36,8 @@ class Planted:
         return f"{self.plant} on {self.driver}"
 
 
-PLANTED = [
-    Planted(cause["plant"], cause["name"], frozenset(cause.get("beside", ())), driver)
+INJECTED = [
+    Injected(cause["plant"], cause["name"], frozenset(cause.get("beside", ())), driver)
     for cause in tomllib.loads(Path(__file__).with_name("detection.toml").read_text())["cause"]
     for driver in cause["drivers"]
 ]
@@ -56,16 +56,18 @@ def runs(request: pytest.FixtureRequest) -> int:
     return asked
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=str)
-def test_a_planted_cause_is_named(
-    planted: Planted, runs: int, tmp_path: Path, request: pytest.FixtureRequest
+@pytest.mark.parametrize("injected", INJECTED, ids=str)
+def test_an_injected_cause_is_named(
+    injected: Injected, runs: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    warnings = ("--driver", planted.driver, "--cause", planted.plant)
+    warnings = ("--driver", injected.driver, "--cause", injected.plant)
     found = [causes(tmp_path, *warnings, seed=seed) for seed in range(runs)]
-    named = sum(planted.name in names for names in found)
-    others = Counter(other for names in found for other in names - {planted.name} - planted.beside)
-    count = f"{planted.name} in {named} of {runs} runs"
-    tell(request, f"{planted}: {count}; beside it {_told(others)}")
+    named = sum(injected.name in names for names in found)
+    others = Counter(
+        other for names in found for other in names - {injected.name} - injected.beside
+    )
+    count = f"{injected.name} in {named} of {runs} runs"
+    tell(request, f"{injected}: {count}; beside it {_told(others)}")
     assert runs - named <= MISSED_MAX * runs
     assert others.total() <= MISSED_MAX * runs
 
@@ -74,7 +76,7 @@ def test_a_planted_cause_is_named(
 def test_nothing_is_named_in_a_clean_server(
     driver: str, runs: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    count = CLEAN_PER_PLANTED * runs
+    count = CLEAN_PER_INJECTED * runs
     found = [causes(tmp_path, "--driver", driver, seed=seed) for seed in range(count)]
     wronged = sum(bool(names) for names in found)
     others = Counter(name for names in found for name in names)

@@ -1,4 +1,4 @@
-"""Our server with a planted cause, explained from outside; without one there is nothing to find."""
+"""Our server with an injected cause, explained from outside; without one nothing is found."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ from tests.explain.explained import causes
 # A run takes a quarter of a minute alone, and a machine may be busy.
 pytestmark = [pytest.mark.race, pytest.mark.timeout(300)]
 
-# Causes that do not hide each other share a server; alone they are planted by `make detection`.
+# Causes that do not hide each other share a server; alone they are injected by `make detection`.
 GROUPS = (
     ("herd", "log", "open", "peername=2", "split"),
     ("close-after=5",),
@@ -21,7 +21,7 @@ GROUPS = (
     ("linear-timers", "single-worker"),
 )
 
-PLANTED = {
+INJECTED = {
     cause["plant"]: cause
     for cause in tomllib.loads(Path(__file__).with_name("detection.toml").read_text())["cause"]
 }
@@ -31,15 +31,15 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="there 
 
 @needs_strace
 @pytest.mark.parametrize("group", GROUPS, ids=" ".join)
-def test_planted_causes_are_named(group: tuple[str, ...], tmp_path: Path) -> None:
+def test_injected_causes_are_named(group: tuple[str, ...], tmp_path: Path) -> None:
     warnings = [word for plant in group for word in ("--cause", plant)]
-    expected = {PLANTED[plant]["name"] for plant in group}
-    beside = {name for plant in group for name in PLANTED[plant].get("beside", ())}
+    expected = {INJECTED[plant]["name"] for plant in group}
+    beside = {name for plant in group for name in INJECTED[plant].get("beside", ())}
     assert causes(tmp_path, *warnings) - (beside - expected) == expected
 
 
 def test_every_cause_has_a_group() -> None:
-    assert {plant for group in GROUPS for plant in group} == set(PLANTED)
+    assert {plant for group in GROUPS for plant in group} == set(INJECTED)
 
 
 @needs_strace

@@ -29,7 +29,7 @@ def test_background_work_is_what_no_turn_of_its_own_has() -> None:
         "clocks are read one by one"
     )
     assert arm_measurement(cpu_ns=None).background_cpu_ns is None
-    assert factories.arm_measurement().background_cpu_ns is None, "nobody else was asked"
+    assert factories.arm_measurement().background_cpu_ns is None, "no other arm was under load"
 
 
 @pytest.mark.parametrize(

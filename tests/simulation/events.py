@@ -68,7 +68,7 @@ def share(found: list[Comparison], is_so: Callable[[Comparison], bool]) -> tuple
 
 
 def is_off(found: Comparison, truth: float = 1.0) -> bool:
-    """Whether the 95 % interval leaves out the true ratio."""
+    """Whether the 95 % interval excludes the true ratio."""
     return found.ratio is None or not found.ratio.low <= truth <= found.ratio.high
 
 

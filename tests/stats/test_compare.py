@@ -49,7 +49,7 @@ def test_every_pair_is_compared_once_and_the_floor_is_not_ranked() -> None:
     assert ranked_arms(factories.sliced(["floor", "a", "b"], floor="floor")) == ("floor", "a", "b")
 
 
-def test_a_planted_effect_is_found_in_time_slices() -> None:
+def test_an_injected_effect_is_found_in_time_slices() -> None:
     run = factories.sliced(["a", "b"])
     pair = costs(run, factories.trials(run, truths(a=5000, b=5200)))["b", "a"]
     assert pair.source is EvidenceSource.TIME_SLICED

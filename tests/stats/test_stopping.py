@@ -28,7 +28,7 @@ def test_it_is_enough_when_the_widest_is_narrow_enough() -> None:
     assert stopping.is_enough(run, (), 0.01), "nothing to wait for"
 
 
-def test_a_planted_effect_changes_nothing() -> None:
+def test_an_injected_effect_changes_nothing() -> None:
     run = factories.sliced("ab")
     equal = factories.trials(run, TRUTHS, blocks=10)
     other = factories.trials(

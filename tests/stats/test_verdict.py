@@ -1,4 +1,4 @@
-"""Verdicts as a table, and how often they are right when the truth was planted."""
+"""Verdicts as a table, and how often they are right when the truth was injected."""
 
 import math
 import random
@@ -60,11 +60,11 @@ def test_exchanging_the_arms_mirrors_the_verdict(logs: list[float]) -> None:
     assert judge([-x for x in logs], 0.01).verdict is judge(logs, 0.01).verdict.inverted
 
 
-def _words(planted: float, spread: float, blocks: int, minimum_effect: float) -> list[Verdict]:
-    rng = random.Random(f"{planted}/{spread}/{blocks}")
+def _words(injected: float, spread: float, blocks: int, minimum_effect: float) -> list[Verdict]:
+    rng = random.Random(f"{injected}/{spread}/{blocks}")
     return [
         judge(
-            [rng.gauss(math.log1p(planted), spread) for _ in range(blocks)], minimum_effect
+            [rng.gauss(math.log1p(injected), spread) for _ in range(blocks)], minimum_effect
         ).verdict
         for _ in range(400)
     ]

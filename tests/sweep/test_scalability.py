@@ -11,7 +11,7 @@ from tests.sweep.factories import LEVELS, Truth, rates
 
 @pytest.mark.parametrize("contention", [0.0, 0.02, 0.3])
 @pytest.mark.parametrize("coherency", [0.0, 1e-4, 1e-2])
-def test_a_planted_law_is_recovered_exactly_without_noise(
+def test_an_injected_law_is_recovered_exactly_without_noise(
     contention: float, coherency: float
 ) -> None:
     model = fit(rates(Truth(contention=contention, coherency=coherency)))
@@ -22,7 +22,7 @@ def test_a_planted_law_is_recovered_exactly_without_noise(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_planted_law_lies_in_its_intervals_under_noise(seed: int) -> None:
+def test_an_injected_law_lies_in_its_intervals_under_noise(seed: int) -> None:
     model = fit(rates(Truth(contention=0.05, coherency=1e-3, noise=0.05), seed=seed))
     assert model.contention.low < 0.05 < model.contention.high
     assert model.coherency.low < 1e-3 < model.coherency.high

@@ -34,7 +34,7 @@ def test_a_recipe_opens_with_prose(recipe: Recipe) -> None:
     assert text.index("description =") < text.index("limitations =") < text.index("install =")
 
 
-def test_a_recipe_says_what_it_leaves_out_of_the_contract(recipe: Recipe) -> None:
+def test_a_recipe_lists_its_limitations(recipe: Recipe) -> None:
     paths = {Capability.ANSWER_42: "/42", Capability.DELAY: "/delay", Capability.FILES: "/files"}
     for part in set(Capability) - set(recipe.capabilities):
         assert recipe.name in {"floor", "parsers"} or paths[part] in recipe.limitations

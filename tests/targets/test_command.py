@@ -51,7 +51,7 @@ def test_the_provenance_of_a_command_covers_the_files_it_names(
         ("mine=./absent {port}", "no program './absent'"),
     ],
 )
-def test_a_command_that_cannot_be_raced_is_refused(place: BuildPaths, text: str, why: str) -> None:
+def test_an_invalid_command_is_refused(place: BuildPaths, text: str, why: str) -> None:
     with pytest.raises(InputError) as refused:
         from_command(text, place)
     assert why in str(refused.value)
@@ -90,7 +90,7 @@ def test_a_url_is_an_address(url: str, address: Address) -> None:
         ("theirs=unix:relative.sock", "write unix:"),
     ],
 )
-def test_a_url_that_cannot_be_raced_is_refused(text: str, why: str) -> None:
+def test_an_invalid_url_is_refused(text: str, why: str) -> None:
     with pytest.raises(InputError) as refused:
         from_url(text)
     assert why in str(refused.value)

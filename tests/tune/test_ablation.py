@@ -135,7 +135,7 @@ def test_a_call_that_never_came_is_none_and_one_not_watched_is_unknown() -> None
     assert ablation.counter_value(SWITCHED, "segments") is None
 
 
-def test_planted_effects_are_found_and_equal_ones_are_not() -> None:
+def test_injected_effects_are_found_and_equal_ones_are_not() -> None:
     header = factories.sliced([plan.BASELINE, "with a", "with b", plan.ALL])
     truths = {
         plan.BASELINE: TrueValues(cost_ns=10_000),

@@ -31,8 +31,8 @@ http {
 def moved(text: str = TEXT) -> str:
     """The main file in the sandbox, its lines without indentation."""
     configuration = Configuration({MAIN: text})
-    door = nginx_sandbox.choose_listen_address(configuration)
-    made = nginx_sandbox.prepared(BASE, configuration, door, "/usr/share/nginx")
+    listen_address = nginx_sandbox.choose_listen_address(configuration)
+    made = nginx_sandbox.prepared(BASE, configuration, listen_address, "/usr/share/nginx")
     return made.config[0].text
 
 

@@ -40,13 +40,13 @@ def seen(effects: dict[str, float], blocks: int = 2) -> dict[str, object]:
     return {"run": run, "trials": trials, "switched": switched, "knobs": list(effects)}
 
 
-PLANTED = {"a": 0.9, "b": 1.0, "c": 1.0, "d": 0.97, "e": 1.0, "f": 1.05, "g": 1.0}
+INJECTED = {"a": 0.9, "b": 1.0, "c": 1.0, "d": 0.97, "e": 1.0, "f": 1.05, "g": 1.0}
 
 
-def test_planted_effects_are_estimated_and_the_idle_ones_left_out() -> None:
-    found = stats.effects(**seen(PLANTED))  # type: ignore[arg-type]
+def test_injected_effects_are_estimated_and_the_idle_ones_left_out() -> None:
+    found = stats.effects(**seen(INJECTED))  # type: ignore[arg-type]
     assert found is not None
-    for knob, effect in PLANTED.items():
+    for knob, effect in INJECTED.items():
         assert math.isclose(found[knob].value, effect, rel_tol=0.015)
     kept = {knob for knob, effect in found.items() if stats.is_worth_it(effect, 0.01)}
     assert {"a", "d"} <= kept
@@ -55,10 +55,10 @@ def test_planted_effects_are_estimated_and_the_idle_ones_left_out() -> None:
 
 
 def test_too_few_paired_trials_exclude_nothing() -> None:
-    given = seen(PLANTED, blocks=1)
+    given = seen(INJECTED, blocks=1)
     trials = given["trials"]
     assert isinstance(trials, tuple)
-    few: tuple[Trial, ...] = trials[: len(PLANTED)]
+    few: tuple[Trial, ...] = trials[: len(INJECTED)]
     assert stats.effects(**{**given, "trials": few}) is None  # type: ignore[arg-type]
     counts = {KNOB.name: CounterReadings(requests=400)}
     assert ablation.screened_out([KNOB], counts, None, 0.01) == ()

@@ -19,7 +19,7 @@ from jissoku.model.scorecard import Score, Scorecard
 from jissoku.observe.tool_catalogue import find_tool, read_tools
 from jissoku.pipeline.calibration import CalibrationPlan, calibrate as run_calibration, write_page
 from jissoku.pipeline.check_files import read_checks, select_checks
-from jissoku.report.scorecard import evidence, tally
+from jissoku.report.scorecard import evidence, totals
 from jissoku.system import cores
 from jissoku.targets.build_paths import default_cache
 
@@ -116,7 +116,7 @@ def calibrate(tool: str | None, **given: Any) -> int:
         click.echo(msgspec.json.encode(card).decode())
     else:
         Console(highlight=False).print(_table(card))
-        click.echo(f"{card.tool} {card.version}: {tally(card)}. Scorecard: {page}")
+        click.echo(f"{card.tool} {card.version}: {totals(card)}. Scorecard: {page}")
         if card.not_repeated:
             click.echo(f"Void, and no time to hold it again: {', '.join(card.not_repeated)}.")
     return _code(card)

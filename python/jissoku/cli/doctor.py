@@ -48,7 +48,7 @@ def doctor(*, prove: bool, campaigns: int, loads: tuple[LoadLevel, ...], seed: i
     """Tell what on this machine would spoil a measurement, and how to mend it.
 
     With --prove the lab tests itself: campaigns of equal arms may not be called different more
-    often than chance allows, planted work must be found, and one pair must give one answer twice.
+    often than chance allows, injected work must be detected, and repeated comparisons must agree.
     What equal arms differ by here is kept, and later verdicts on this machine use it.
 
     Exit codes: 0 success, 1 failure, 2 bad input, 3 a bound is proven broken, 4 a bound could

@@ -20,7 +20,7 @@ def targets(name: str | None) -> None:
         recipe = catalogue.get_recipe(known, name)
         console.print(f"[bold]{recipe.name}[/]  parts: {', '.join(recipe.capabilities)}\n")
         console.print(_flowing(recipe.description), markup=False)
-        console.print(f"\nLeaves out: {_flowing(recipe.limitations)}", markup=False)
+        console.print(f"\nLimitations: {_flowing(recipe.limitations)}", markup=False)
         console.print(f"\nStarted as: {' '.join(recipe.start.command)}", markup=False)
         return
     table = Table(box=None, pad_edge=False)

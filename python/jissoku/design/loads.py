@@ -51,7 +51,7 @@ def loads(
 
 
 def reaching(load: Load, capacities: Mapping[str, float], arms: Sequence[str]) -> tuple[str, ...]:
-    """Who takes part at a load; everyone where no capacity is known."""
+    """The arms that take part at a load; all of them without a known capacity."""
     rate = load.rate_rps
     if rate is None:
         return tuple(arms)

@@ -1,11 +1,11 @@
-"""Several workers wake up for each connection, and all but one in vain."""
+"""Several workers wake up for each connection, and all but one find none."""
 
 from jissoku.model.finding import Finding, SuggestedDirective
 from jissoku.model.observed import Observations
 
-# Between what was seen on a busy machine with a planted herd, 13 to 15 in a hundred (a worker whose
-# listener is empty again by the time it runs sleeps on inside the kernel), and 4 in a hundred of
-# Go, whose threads hand the listener on between themselves.
+# On a busy machine 13 to 15 % were seen with an injected thundering herd (a worker whose listener
+# is empty again when it runs goes back to sleep inside the kernel), and 4 % with Go, whose threads
+# pass the listener on between themselves.
 SPURIOUS_MIN = 0.08
 
 

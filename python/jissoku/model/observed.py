@@ -157,10 +157,10 @@ class LoadObservation(msgspec.Struct, frozen=True, kw_only=True):
 
         None where one of them cannot be seen, or the load generator spins while it waits.
         """
-        kernel_ns, stopwatch_ns = self.kernel_cpu_ns, self._generator_cpu_ns
-        if self.cpu_ns is None or kernel_ns is None or stopwatch_ns is None or not self.requests:
+        kernel_ns, generator_ns = self.kernel_cpu_ns, self._generator_cpu_ns
+        if self.cpu_ns is None or kernel_ns is None or generator_ns is None or not self.requests:
             return None
-        return (self.cpu_ns + stopwatch_ns + kernel_ns) / self.requests
+        return (self.cpu_ns + generator_ns + kernel_ns) / self.requests
 
     @property
     def _generator_cpu_ns(self) -> float | None:

@@ -241,8 +241,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         index: Counts the trials of a run from 0, in the order in which they ran.
         block: Counts blocks from 0; one block holds one trial of every arm and kind.
         attempt: 0, or how many times this trial was rejected before.
-        arms: In starting order; a paired trial's first arm was started first and has the first
-            lane.
+        arms: In starting order, which is also the order of the load generator's targets.
         measurements: One per arm; empty when the trial failed.
         failed_checks: Checks that did not pass.
         level: Where on its axis a trial of a sweep ran; None elsewhere.

@@ -40,10 +40,10 @@ def step(
     *,
     started: Callable[[subprocess.Popen[str]], object],
 ) -> CapacityStep:
-    """Tries the lap's rate for a moment.
+    """Tries the load's rate for a moment.
 
     Raises:
-        StopwatchError: No answer came at all.
+        LoadgenError: No answer came at all.
     """
     rate = spec.workload.rate_rps
     assert rate is not None, "a capacity is a rate"

@@ -104,13 +104,13 @@ class LoadgenError(JissokuError):
 def run_load(
     spec: LoadSpec, cores: CoreAssignment, *, started: Callable[[subprocess.Popen[str]], object]
 ) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
-    """Runs one lap and returns what was counted, per arm, and what the machine did meanwhile.
+    """Runs one load and returns the counts per arm and the machine's conditions.
 
     Args:
         started: Called with the load generator's process, so that an interruption can end it.
 
     Raises:
-        StopwatchError: No answer could be counted, or the load generator died.
+        LoadgenError: No answer could be counted, or the load generator died.
     """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         files = Path(folder)

@@ -26,7 +26,7 @@ PRIORITY = 5
 HIGHEST_PRIORITY = -20
 
 # The threads that see whether the generator's cores stand still.
-WITNESS = "stall-monitor"
+STALL_MONITOR = "stall-monitor"
 
 
 class CalibrationError(JissokuError):
@@ -68,7 +68,7 @@ class Oracle:
         watchdog.cancel()
         if not line.startswith("listening on "):
             raise CalibrationError(f"the oracle did not start: {self._stderr()}")
-        self._is_witness_first = _raise_priority(self._process.pid)
+        self._is_monitor_first = _raise_priority(self._process.pid)
         self.holes = placeholder_values(line.removeprefix("listening on ").rstrip("/"), socket_path)
 
     def __enter__(self) -> Self:
@@ -87,7 +87,7 @@ class Oracle:
             raise CalibrationError(f"the oracle did not end within {END_S:.0f} s") from error
         except msgspec.DecodeError as error:
             raise CalibrationError(f"the oracle reported nothing: {self._stderr()}") from error
-        if not self._is_witness_first:
+        if not self._is_monitor_first:
             # It had to wait for the generator itself, and took that for a core that stands still.
             account["stalls"] = []
         return account
@@ -100,25 +100,25 @@ class Oracle:
 def _raise_priority(pid: int) -> bool:
     """Has its threads run before others on their cores, where we may do that.
 
-    A witness is in a real-time class (sched(7)). The oracle itself is not, but first among those
-    who are not: where it spins all the time, a real-time class keeps the kernel's own threads from
-    its core until the kernel takes the core away for up to 50 ms of every second.
+    The stall monitor is in a real-time class (sched(7)). The oracle itself only has the highest
+    priority of the normal class: as it spins, a real-time class would keep the kernel's own threads
+    from its core until the kernel takes the core away for up to 50 ms of every second.
 
     Returns:
-        Whether every witness is.
+        Whether every stall monitor is.
     """
-    is_witness_first = True
+    is_monitor_first = True
     for thread in Path(f"/proc/{pid}/task").iterdir():
         number = int(thread.name)
-        is_witness = (thread / "comm").read_text(encoding="utf-8").strip() == WITNESS
+        is_monitor = (thread / "comm").read_text(encoding="utf-8").strip() == STALL_MONITOR
         try:
-            if is_witness:
+            if is_monitor:
                 os.sched_setscheduler(number, os.SCHED_FIFO, os.sched_param(PRIORITY))
             else:
                 os.setpriority(os.PRIO_PROCESS, number, HIGHEST_PRIORITY)
         except (PermissionError, ProcessLookupError):
-            is_witness_first &= not is_witness
-    return is_witness_first
+            is_monitor_first &= not is_monitor
+    return is_monitor_first
 
 
 def placeholder_values(url: str, socket_path: Path) -> dict[str, str]:

@@ -120,8 +120,8 @@ class _ComparisonRun:
 
     def _fixed_load(self, loads: tuple[Load, ...]) -> tuple[Load, ...]:
         """The heaviest load that every arm reaches, or else that two do."""
-        everyone = len(self.config.arms)
-        common = [load for load in loads if len(self._reaching(load)) == everyone]
+        arm_count = len(self.config.arms)
+        common = [load for load in loads if len(self._reaching(load)) == arm_count]
         return tuple((common or loads)[-1:])
 
     def _indices(self) -> Iterator[int]:
@@ -167,7 +167,7 @@ class _ComparisonRun:
                 yield TrialKind.TIME_SLICED, [tuple(names)]
 
     def _run(self, step: PlannedStart, index: int) -> None:
-        """Starts what a step needs and measures it at each load, with everyone who reaches it."""
+        """Starts what a step needs and measures it at each load, with all arms that reach it."""
         planned = self._without_failed(step.planned)
         if planned is None:
             return

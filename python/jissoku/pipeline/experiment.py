@@ -204,7 +204,7 @@ def _prepare_arms(
         if isinstance(found, UnavailableTarget):
             unavailable.append(updated(found, name=spec.name))
         else:
-            ready[spec.name] = _contestant(spec, found)
+            ready[spec.name] = _prepared_arm(spec, found)
     return ready, tuple(unavailable)
 
 
@@ -221,7 +221,7 @@ def _prepare_target(
         return UnavailableTarget(name=spec.name, reason=str(error), install_hint=recipe.install)
 
 
-def _contestant(spec: TargetSpec, prepared: PreparedTarget) -> PreparedArm:
+def _prepared_arm(spec: TargetSpec, prepared: PreparedTarget) -> PreparedArm:
     """An arm with its changes made; its description lists them."""
     assert prepared.start is not None, "recipes and commands are started"
     start, config = prepared.start, prepared.config

@@ -42,7 +42,7 @@ DELAYS_WINDOW_NS = 700_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainConfig:
-    """Whom to look at, and what is asked of it.
+    """The target to observe, and the request.
 
     Attributes:
         floor: The floor, where it can answer what is asked; its cost is the part of the kernel.

@@ -63,7 +63,7 @@ def target_of_configuration(
     """
     original = nginx_config.read(path)
     nginx_sandbox.require_http(original)
-    door = nginx_sandbox.choose_listen_address(original, listen)
+    listen_address = nginx_sandbox.choose_listen_address(original, listen)
     known = {knob.name: knob for knob in knobs}
     tried, skipped = _applicable(original, knobs)
 
@@ -74,9 +74,11 @@ def target_of_configuration(
         name=f"nginx with {path}",
         knobs=tried,
         skipped=skipped,
-        prepared=lambda names: nginx_sandbox.prepared(base, switched(names), door, prefix),
+        prepared=lambda names: nginx_sandbox.prepared(
+            base, switched(names), listen_address, prefix
+        ),
         diff=lambda names: original.diff(switched(names)),
-        sandbox=nginx_sandbox.describe_changes(door),
+        sandbox=nginx_sandbox.describe_changes(listen_address),
     )
 
 

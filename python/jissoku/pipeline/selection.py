@@ -66,9 +66,9 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
     use_defaults = not (wanted.named or wanted.commands or wanted.urls)
     words = [_split(word) for word in (DEFAULT_TARGETS if use_defaults else wanted.named)]
     named = [(name, catalogue.get_recipe(known, target)) for name, target in words]
-    strangers = [command.from_command(text, where) for text in wanted.commands]
-    strangers += [command.from_url(text) for text in wanted.urls]
-    _check_names([name for name, _ in named] + [stranger.name for stranger in strangers])
+    others = [command.from_command(text, where) for text in wanted.commands]
+    others += [command.from_url(text) for text in wanted.urls]
+    _check_names([name for name, _ in named] + [other.name for other in others])
     _require_path(named, wanted.path)
     arms: list[PreparedArm] = []
     unavailable: list[UnavailableTarget] = []
@@ -81,7 +81,7 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
             arms.append(PreparedArm(found.arm(name), found))
     if unavailable and not use_defaults:
         raise InputError(unavailable[0].sentence)
-    arms += [PreparedArm(found.arm(), found) for found in strangers]
+    arms += [PreparedArm(found.arm(), found) for found in others]
     floor = None
     if wanted.floor:
         floor = _with_floor(arms, known[FLOOR], where, wanted.path)

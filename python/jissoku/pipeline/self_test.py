@@ -19,8 +19,8 @@ from jissoku.pipeline.compare_config import noise_file
 from jissoku.pipeline.progress import ProgressListener, SeriesProgress
 from jissoku.pipeline.selection import build_paths
 from jissoku.pipeline.self_test_plan import (
-    PLANTED_DIFFERENT,
-    PLANTED_SAME,
+    INJECTED_DIFFERENT,
+    INJECTED_SAME,
     SelfTestPlan,
     SeriesResults,
 )
@@ -167,31 +167,31 @@ def _targets(listener: ProgressListener) -> tuple[PreparedTarget, ...]:
 def _rows(result: SeriesResults) -> Iterator[BoundCheck]:
     """Of the series that were begun."""
     at = f"{result.load.level} load"
-    paired, planted, slices, plain, slow = (
+    paired, injected, slices, plain, slow = (
         [one.comparison for one in series]
         for series in (
             result.paired,
-            result.paired_planted,
+            result.paired_injected,
             result.time_sliced,
             result.unlike,
-            result.unlike_planted,
+            result.unlike_injected,
         )
     )
     if paired:
         yield bounds.check_false_alarms(f"A/A, paired, {at}", paired)
     if slices:
         yield bounds.check_false_alarms(f"A/A, time-sliced, {at}", slices)
-    if planted:
+    if injected:
         yield from bounds.check_detection(
-            f"{_effect(PLANTED_SAME)} injected, paired, {at}", planted
+            f"{_effect(INJECTED_SAME)} injected, paired, {at}", injected
         )
     if plain:
         pair = f"{plain[0].arm} / {plain[0].against}"
         yield bounds.check_shift(
-            f"{_effect(PLANTED_DIFFERENT)} injected, {pair}, {at}", plain, slow, PLANTED_DIFFERENT
+            f"{_effect(INJECTED_DIFFERENT)} injected, {pair}, {at}", plain, slow, INJECTED_DIFFERENT
         )
         yield bounds.check_repeatability(f"{pair} repeated, {at}", plain)
 
 
-def _effect(planted: float) -> str:
-    return f"{100 * planted:+.0f} %"
+def _effect(injected: float) -> str:
+    return f"{100 * injected:+.0f} %"

@@ -19,11 +19,11 @@ from jissoku.targets.prepare import PreparedTarget
 DIFFERENT_TARGETS = ("nginx-tuned", "go")
 
 # Ratio minus one.
-PLANTED_SAME = 0.02
-PLANTED_DIFFERENT = 0.05
+INJECTED_SAME = 0.02
+INJECTED_DIFFERENT = 0.05
 
 # Campaigns of equal arms per campaign of this kind.
-PLANTED_SHARE = 2
+INJECTED_SHARE = 2
 UNLIKE_SHARE = 5
 SINGLE_SHARE = 10
 
@@ -34,16 +34,16 @@ class SeriesResults:
 
     load: Load
     paired: list[CampaignResult] = field(default_factory=list)
-    paired_planted: list[CampaignResult] = field(default_factory=list)
+    paired_injected: list[CampaignResult] = field(default_factory=list)
     time_sliced: list[CampaignResult] = field(default_factory=list)
     single: list[CampaignResult] = field(default_factory=list)
     unlike: list[CampaignResult] = field(default_factory=list)
-    unlike_planted: list[CampaignResult] = field(default_factory=list)
+    unlike_injected: list[CampaignResult] = field(default_factory=list)
 
     @property
     def all(self) -> tuple[CampaignResult, ...]:
         """Of every series."""
-        like, unlike = (*self.paired, *self.paired_planted), (*self.unlike, *self.unlike_planted)
+        like, unlike = (*self.paired, *self.paired_injected), (*self.unlike, *self.unlike_injected)
         return (*like, *self.time_sliced, *self.single, *unlike)
 
 
@@ -56,7 +56,7 @@ class SelfTestPlan:
 
     @property
     def ours(self) -> PreparedTarget:
-        """Our server, which alone can have work planted."""
+        """Our server, the only one into which work can be injected."""
         return self.targets[0]
 
     @property
@@ -66,9 +66,9 @@ class SelfTestPlan:
         return next((known[name] for name in DIFFERENT_TARGETS if name in known), None)
 
     def expected(self, load: Load) -> Iterator[TestCampaign]:
-        """All of them, for an estimate: planted work makes none longer."""
+        """All of them, for an estimate: injected work makes none longer."""
         like = TestCampaign(pair=equal_pair(self.ours), load=load)
-        yield from [like] * (self.campaigns + self._share(PLANTED_SHARE))
+        yield from [like] * (self.campaigns + self._share(INJECTED_SHARE))
         yield from self._equal(load)
         yield from self._single(load)
         if self.other is not None:
@@ -82,12 +82,12 @@ class SelfTestPlan:
         for found in runner.run("like arms", [like] * self.campaigns):
             result.paired.append(found)
         pair = TestPair(
-            arm=slowed(ours, _busy_ns(result.paired, PLANTED_SAME), PLANTED_SAME),
+            arm=slowed(ours, _busy_ns(result.paired, INJECTED_SAME), INJECTED_SAME),
             against=(ours.name, ours),
         )
-        planted = [TestCampaign(pair=pair, load=load)] * self._share(PLANTED_SHARE)
-        for found in runner.run("like arms planted", planted):
-            result.paired_planted.append(found)
+        injected = [TestCampaign(pair=pair, load=load)] * self._share(INJECTED_SHARE)
+        for found in runner.run("like arms injected", injected):
+            result.paired_injected.append(found)
         for found in runner.run("time-sliced", list(self._equal(load))):
             result.time_sliced.append(found)
         for found in runner.run("single-target", list(self._single(load))):
@@ -98,15 +98,15 @@ class SelfTestPlan:
     def _run_unlike(
         self, runner: CampaignRunner, result: SeriesResults, other: PreparedTarget
     ) -> None:
-        """With planted work and without by turns, so that both see the machine's same hours."""
+        """Alternately with and without injected work, so that conditions are the same."""
         mine = [found for found in result.time_sliced if found.comparison.against == self.ours.name]
         arms = {
             "unlike": (self.ours.name, self.ours),
-            "unlike planted": slowed(
-                self.ours, _busy_ns(mine, PLANTED_DIFFERENT), PLANTED_DIFFERENT
+            "unlike injected": slowed(
+                self.ours, _busy_ns(mine, INJECTED_DIFFERENT), INJECTED_DIFFERENT
             ),
         }
-        plain, planted = (
+        plain, injected = (
             runner.run(
                 name,
                 [
@@ -122,7 +122,7 @@ class SelfTestPlan:
         )
         for _ in range(self._unlike):
             result.unlike.extend(_next(plain))
-            result.unlike_planted.extend(_next(planted))
+            result.unlike_injected.extend(_next(injected))
 
     @property
     def _unlike(self) -> int:

@@ -1,4 +1,4 @@
-"""The campaigns of `jissoku doctor --prove`: who meets whom, how, at which load, and how long."""
+"""The campaigns of `jissoku doctor --prove`: pairs, method, load and length."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ def equal_pair(prepared: PreparedTarget) -> TestPair:
 
 
 def slowed(prepared: PreparedTarget, busy_ns: int, effect: float) -> tuple[str, PreparedTarget]:
-    """Our server with busy work planted before each answer, and its name."""
+    """Our server with a busy loop before each response, and its name."""
     assert prepared.start is not None, "a recipe has a command"
     command = (*prepared.start.command, "--busy-ns", str(busy_ns))
     start = updated(prepared.start, command=command)

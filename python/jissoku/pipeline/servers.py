@@ -125,7 +125,7 @@ class Servers:
         if self.is_broken:
             return 0
         (name,) = alone.arms
-        spec = updated(self._lap(alone, workload, window), requests=requests)
+        spec = updated(self._load_spec(alone, workload, window), requests=requests)
         try:
             (measurement,), _ = self._runner.measure(spec, [self._servers[name]])
         except TrialFailed as failed:
@@ -150,7 +150,7 @@ class Servers:
         servers = [self._servers[name] for name in planned.arms]
         try:
             measurements, conditions = self._runner.measure(
-                self._lap(planned, workload, window), servers
+                self._load_spec(planned, workload, window), servers
             )
         except TrialFailed as failed:
             self._failure = failed.failure
@@ -179,7 +179,7 @@ class Servers:
             while self._failure is None and (rate := search.next_rate(steps, first_rps)):
                 window = TrialTiming(capacity.STEP_WARMUP_NS, capacity.window_ns(rate))
                 asked = updated(workload, rate_rps=rate)
-                spec = self._lap(planned, asked, window)
+                spec = self._load_spec(planned, asked, window)
                 servers = [self._servers[name] for name in planned.arms]
                 steps.append(self._runner.step(spec, objective, servers))
         except TrialFailed as failed:
@@ -190,7 +190,9 @@ class Servers:
         known = Capacity(objective=objective.text, rate_rps=met, steps=tuple(steps))
         return updated(trial, capacity=known)
 
-    def _lap(self, planned: PlannedTrial, workload: Workload, window: TrialTiming) -> LoadSpec:
+    def _load_spec(
+        self, planned: PlannedTrial, workload: Workload, window: TrialTiming
+    ) -> LoadSpec:
         servers = [self._servers[name] for name in planned.arms]
         bodies = {server.answer.body for server in servers}
         others = [self._root(name) for name in self._servers if name not in planned.arms]

@@ -91,7 +91,7 @@ class TrialRunner:
         workers: int | None = None,
     ) -> None:
         """Nothing is started yet; without `workers` there is one for each core of the server."""
-        self._contestants = {arm.arm.name: arm for arm in arms}
+        self._prepared_arms = {arm.arm.name: arm for arm in arms}
         self._cores = cores
         self._workers = workers
         self._interruption = interruption
@@ -108,11 +108,11 @@ class TrialRunner:
 
     def compiles(self, name: str) -> bool:
         """Whether a target's runtime compiles what runs often."""
-        return self._contestants[name].prepared.compiles
+        return self._prepared_arms[name].prepared.compiles
 
     def idle_watch_root(self, name: str) -> int | None:
         """The process of a server that ran already; None for those that we start."""
-        address = self._contestants[name].prepared.address
+        address = self._prepared_arms[name].prepared.address
         return None if address is None else listener_pid(address)
 
     def start(
@@ -121,7 +121,7 @@ class TrialRunner:
         """Starts one target on a port that is neither taken nor promised."""
         launcher = Launcher(cores=self._cores.server, rng=rng, workers=self._workers)
         try:
-            return launcher.start(self._contestants[name].prepared, workload, promised)
+            return launcher.start(self._prepared_arms[name].prepared, workload, promised)
         except TargetError as error:
             raise TrialFailed(TrialStage.START, name, error) from error
 
@@ -142,7 +142,7 @@ class TrialRunner:
             raise TrialFailed(TrialStage.READY, name, error) from error
         try:
             if name not in self._expected:
-                prepared = self._contestants[name].prepared
+                prepared = self._prepared_arms[name].prepared
                 self._expected[name] = expected_response(prepared, workload, first)
             verify(running, workload, first, self._expected[name])
         except TargetError as error:

@@ -115,7 +115,7 @@ def _published(found: PublishedComparison) -> tuple[str, ...]:
 
 
 def unobtainable(outcome: ExperimentResult) -> Table:
-    """Servers that are not here: those nobody can have, and those this machine lacks."""
+    """Servers that were not measured: unobtainable ones, and those missing here."""
     rows = [
         (one.name, one.reason, one.substitute or fmt.NOTHING)
         for one in outcome.header.experiment.unobtainable

@@ -195,20 +195,20 @@ def _near(ends: Sequence[End]) -> Iterator[list[End]]:
 
 
 def spread(places: Sequence[float]) -> list[float]:
-    """Ascending places moved apart, as little as needed, around the middle of each crowd."""
-    crowds: list[list[float]] = []
+    """Ascending places moved apart, as little as needed, around the middle of each cluster."""
+    clusters: list[list[float]] = []
     for place in places:
-        crowds.append([place])
-        while len(crowds) > 1 and _overlap(crowds[-2], crowds[-1]):
-            last = crowds.pop()
-            crowds[-1] += last
-    return [place for crowd in crowds for place in _even(crowd)]
+        clusters.append([place])
+        while len(clusters) > 1 and _overlap(clusters[-2], clusters[-1]):
+            last = clusters.pop()
+            clusters[-1] += last
+    return [place for cluster in clusters for place in _even(cluster)]
 
 
 def _overlap(lower: Sequence[float], upper: Sequence[float]) -> bool:
     return _even(upper)[0] - _even(lower)[-1] < LABEL_DISTANCE
 
 
-def _even(crowd: Sequence[float]) -> list[float]:
-    first = sum(crowd) / len(crowd) - LABEL_DISTANCE * (len(crowd) - 1) / 2
-    return [first + LABEL_DISTANCE * index for index in range(len(crowd))]
+def _even(cluster: Sequence[float]) -> list[float]:
+    first = sum(cluster) / len(cluster) - LABEL_DISTANCE * (len(cluster) - 1) / 2
+    return [first + LABEL_DISTANCE * index for index in range(len(cluster))]

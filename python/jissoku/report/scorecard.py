@@ -31,10 +31,10 @@ def to_html(checks: Sequence[CalibrationCheck], cards: Sequence[Scorecard]) -> s
     )
     page = environment.get_template("scorecard.html.j2")
     by_tool = {card.tool: {score.check: score for score in card.scores} for card in cards}
-    return page.render(checks=checks, cards=cards, scores=by_tool, marks=MARKS, tally=tally)
+    return page.render(checks=checks, cards=cards, scores=by_tool, marks=MARKS, totals=totals)
 
 
-def tally(card: Scorecard) -> str:
+def totals(card: Scorecard) -> str:
     """The sum of a card: how many of each grade."""
     graded = [score.grade for score in card.scores]
     words = [f"{graded.count(grade)} {grade}" for grade in ("A", "B", "F", "void")]

@@ -25,7 +25,7 @@ LATE_SHARE_MAX = 0.25
 STALLS_TIMES = 3
 
 
-# What a witness saw of each core.
+# What the stall monitor saw of each core.
 Stalls = Sequence[Mapping[str, Any]]
 
 
@@ -49,7 +49,7 @@ def external_cause(run: RunDisturbance, what: str, got: float, truth: float) -> 
     """What else explains that a figure is off, in a sentence; empty if nothing does.
 
     What was served is known to the nanosecond, so a late oracle is late in the truth as well. But
-    a machine on which it was late disturbed the tool equally, unobserved. A witness observes
+    a machine on which it was late disturbed the tool equally, unobserved. The monitor observes
     when the host takes a core away: the tool's, or the oracle's while requests wait to be read.
 
     Args:

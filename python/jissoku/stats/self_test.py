@@ -14,7 +14,7 @@ from scipy import stats  # type: ignore[import-untyped]
 
 from jissoku.model import Comparison, Estimate
 
-# How often equal arms may be called different, and planted work must be found.
+# How often equal arms may be reported as different, and injected work must be detected.
 FALSE_ALARMS = 0.05
 POWER = 0.975
 
@@ -24,7 +24,7 @@ TAIL = 0.025
 # Independent 95 % intervals of one ratio miss each other in 0.6 % of pairs.
 DISJOINT = 0.01
 
-# The planted effect has to lie within this interval; the 95 % one is shown.
+# The injected effect has to lie within this interval; the 95 % one is shown.
 COMPATIBLE = 0.99
 
 
@@ -77,7 +77,7 @@ def check_false_alarms(series: str, found: Sequence[Comparison]) -> BoundCheck:
 
 
 def check_detection(series: str, found: Sequence[Comparison]) -> tuple[BoundCheck, BoundCheck]:
-    """Planted work: how often it was found, and how often with the wrong sign."""
+    """Injected work: how often it was detected, and how often with the wrong sign."""
     known = _with_ratio(found)
     higher = sum(one.proven and one.ratio.value > 1 for one in known if one.ratio)
     wrong = sum(one.proven and one.ratio.value < 1 for one in known if one.ratio)
@@ -104,12 +104,12 @@ def check_detection(series: str, found: Sequence[Comparison]) -> tuple[BoundChec
 def check_shift(
     series: str, plain: Sequence[Comparison], slowed: Sequence[Comparison], effect: float
 ) -> BoundCheck:
-    """Unlike arms: whether the ratio moved by the planted effect.
+    """Different programs: whether the ratio moved by the injected effect.
 
     The campaign is the unit, so that what differs between campaigns is in the interval (Welch).
 
     Args:
-        effect: Planted ratio minus one.
+        effect: Injected ratio minus one.
     """
     ours, theirs = _logs(slowed), _logs(plain)
     bound = f"{_percent(effect)} within the interval"

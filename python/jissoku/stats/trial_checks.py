@@ -125,8 +125,8 @@ def _kernel_works(trial: Trial, measurement: ArmMeasurement) -> bool:
         or not seen.generator_cpu_cores
     ):
         return False
-    stopwatch_ns = seen.generator_cpu_cores * measurement.duration_ns
-    return seen.kernel_cpu_ns >= KERNEL_SHARE_MIN * stopwatch_ns
+    generator_ns = seen.generator_cpu_cores * measurement.duration_ns
+    return seen.kernel_cpu_ns >= KERNEL_SHARE_MIN * generator_ns
 
 
 def _connections(trial: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:

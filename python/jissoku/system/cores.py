@@ -27,8 +27,8 @@ def parse(text: str) -> tuple[int, ...]:
         found = _read(text)
     except ValueError:
         raise InputError(f"{text!r} is not a list of cores: write for example 0,2-3") from None
-    strangers = found - set(available_cores())
-    if strangers or not found:
+    unavailable = found - set(available_cores())
+    if unavailable or not found:
         usable = ",".join(map(str, available_cores()))
         raise InputError(f"{text!r} names no cores that can be used here: there are {usable}")
     return tuple(sorted(found))

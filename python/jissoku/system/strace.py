@@ -77,7 +77,7 @@ def traced(pids: Iterable[int], options: Sequence[str]) -> Iterator[StraceText]:
     with tempfile.TemporaryDirectory(prefix="jissoku-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "strace"
         attach = [word for pid in pids for word in ("-p", str(pid))]
-        # Quiet, since nobody reads its messages while processes come and go.
+        # Quiet, since its messages about attached processes are not needed.
         with subprocess.Popen(
             [program, "-f", "-q", *options, "-o", str(path), *attach],
             stdin=subprocess.DEVNULL,

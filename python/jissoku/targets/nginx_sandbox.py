@@ -1,7 +1,7 @@
 """The user's nginx configuration, changed to run beside the machine's own nginx.
 
 The least that this needs is changed, alike in every arm, and every change is reported: where it
-listens, whom it runs as, and where it writes. What it serves, and from where, stays as it is.
+listens, its user, and where it writes. What it serves, and from where, stays as it is.
 """
 
 import re
@@ -119,10 +119,10 @@ def require_http(configuration: Configuration) -> None:
             raise InputError(f"{file}: {{{name}}} means something here, and cannot be run as it is")
 
 
-def describe_changes(door: ListenAddress) -> tuple[str, ...]:
+def describe_changes(listen_address: ListenAddress) -> tuple[str, ...]:
     """What is changed so that it can run beside the machine's own, in words."""
     return (
-        f"listen {door.address}: a free port of 127.0.0.1",
+        f"listen {listen_address.address}: a free port of 127.0.0.1",
         "every other address: a Unix socket that gets no requests",
         "user: the current user; daemon off",
         "worker_cpu_affinity: auto means the lab's cores; one that names cores is taken out",
@@ -132,7 +132,7 @@ def describe_changes(door: ListenAddress) -> tuple[str, ...]:
 
 
 def prepared(
-    base: PreparedTarget, configuration: Configuration, door: ListenAddress, prefix: str
+    base: PreparedTarget, configuration: Configuration, listen_address: ListenAddress, prefix: str
 ) -> PreparedTarget:
     """The configuration as something that can be started.
 
@@ -141,7 +141,7 @@ def prepared(
         prefix: The folder that relative paths of a configuration refer to, as nginx was built.
     """
     names = {file: f"conf/{index}.conf" for index, file in enumerate(configuration.texts)}
-    moved = configuration.edited(_moves(configuration, door, names))
+    moved = configuration.edited(_moves(configuration, listen_address, names))
     command = ("{program}", "-p", prefix, "-c", f"{{run}}/{names[configuration.main]}")
     return updated(
         base,
@@ -165,7 +165,7 @@ def prepared(
 
 
 def _moves(
-    configuration: Configuration, door: ListenAddress, names: dict[Path, str]
+    configuration: Configuration, listen_address: ListenAddress, names: dict[Path, str]
 ) -> Iterator[Edit]:
     sockets: dict[str, str] = {}
     stands: set[str] = set()
@@ -174,9 +174,9 @@ def _moves(
         if level in {(), ("http",)}:
             stands.add("/".join((*level, directive.name)))
         if _is_silent_server(above, directive):
-            yield inserted(configuration, directive, _listen(("80",), door, sockets))
+            yield inserted(configuration, directive, _listen(("80",), listen_address, sockets))
         if directive.name == "listen" and _is_http(above):
-            yield replaced(directive, _listen(directive.words, door, sockets))
+            yield replaced(directive, _listen(directive.words, listen_address, sockets))
         elif (text := _moved(configuration, level, directive, names)) is not None:
             yield replaced(directive, text)
     for line in _own(stands):
@@ -245,8 +245,8 @@ def _place(directive: Directive) -> str:
     return ""
 
 
-def _listen(words: tuple[str, ...], door: ListenAddress, sockets: dict[str, str]) -> str:
-    if words[0] == door.address:
+def _listen(words: tuple[str, ...], listen_address: ListenAddress, sockets: dict[str, str]) -> str:
+    if words[0] == listen_address.address:
         return " ".join(["listen", f"{OPEN}listen{CLOSE}", *words[1:]]) + ";"
     if "quic" in words:
         return ""

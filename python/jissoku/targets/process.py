@@ -81,7 +81,7 @@ class RunningTarget:
         self.address = address
         self._child = child
         self._stopped = False
-        self._last_words = ""
+        self._last_output = ""
 
     def __enter__(self) -> Self:
         """Returns itself; `stop` is called at the end."""
@@ -123,7 +123,7 @@ class RunningTarget:
     def output_tail(self) -> str:
         """The last of what it wrote, to either output. Not scrubbed."""
         if self._child is None or self._child.output.closed:
-            return self._last_words
+            return self._last_output
         size = self.output_bytes()
         start = max(0, size - TAIL_BYTES)
         # Not by seeking: the target writes at the same offset.
@@ -154,7 +154,7 @@ class RunningTarget:
         except TimeoutError as error:
             raise TargetError(f"{self.name}: {error}", stderr=self.output_tail()) from error
         finally:
-            self._last_words = self.output_tail()
+            self._last_output = self.output_tail()
             self._child.output.close()
             shutil.rmtree(self._child.folder, ignore_errors=True)
         return asked

@@ -192,6 +192,6 @@ def open_clients(asking: RequestTarget, size: int) -> list[Client]:
 
 
 def close_clients(clients: list[Client]) -> None:
-    """Closes all connections of a crowd."""
+    """Closes all connections."""
     for client in clients:
         client.close()

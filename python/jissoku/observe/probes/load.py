@@ -16,7 +16,7 @@ Started = Callable[[subprocess.Popen[str]], object]
 
 
 def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> LoadObservation:
-    """Runs one lap of one arm, and looks at the target's threads before and after it.
+    """Loads one arm, and reads the target's threads before and after.
 
     Raises:
         ProbeError: No answer could be counted.
@@ -53,7 +53,7 @@ def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> 
 
 
 def observe_costs(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> tuple[float, ...]:
-    """Runs one lap, and returns each arm's CPU time per request in nanoseconds.
+    """Runs one load and returns each arm's CPU time per request in nanoseconds.
 
     Raises:
         ProbeError: No answer could be counted, or an arm's CPU time cannot be read.

@@ -1,4 +1,4 @@
-"""Prints the installed versions of Python packages, and Python's own: a receipt for those servers.
+"""Prints the installed versions of Python packages, and Python's own: the servers' provenance.
 
 versions.py PACKAGE...
 """

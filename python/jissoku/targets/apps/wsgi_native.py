@@ -1,7 +1,7 @@
 """The WSGI application of the contract in a server that is a C extension of Python.
 
 wsgi_native.py SERVER LISTEN WORKERS, where SERVER is bjoern, meinheld or minefield, and LISTEN is
-HOST:PORT or unix:PATH. These servers fork nobody, so that is done here, with one listening socket
+HOST:PORT or unix:PATH. These servers do not fork, so that is done here, with one listening socket
 for all, as their documentation proposes.
 """
 

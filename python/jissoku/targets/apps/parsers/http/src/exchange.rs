@@ -1,0 +1,123 @@
+//! The parser of the requests of one connection.
+//!
+//! The caller buffers the bytes, this type keeps the state. It does not know of responses and does
+//! not decide when to close: [`Head::keeps_alive`] is the request of the client, and a [`Reject`]
+//! always ends the connection.
+
+use std::ops::Range;
+
+use crate::chunked::{Chunk, Decoder};
+use crate::framing::Body;
+use crate::head::{Head, HeadReader};
+use crate::limits::Limits;
+use crate::reject::Reject;
+
+/// A parsed element of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Incomplete; more bytes are needed.
+    Partial,
+    /// A head. If its body is [`Body::Empty`] the request is complete.
+    Head(Head),
+    /// A part of the body, as a range of the given bytes.
+    Body(Range<usize>),
+    /// The end of a request that had a body.
+    End,
+}
+
+/// An event, and the number of consumed bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Number of consumed bytes.
+    pub used: usize,
+    /// The event.
+    pub event: Event,
+}
+
+/// The state of parsing the requests of one connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchange {
+    reading: Reading,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Reading {
+    Head(HeadReader),
+    Length { left: u64 },
+    Chunks(Decoder),
+}
+
+impl Default for Exchange {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Exchange {
+    /// Starts before the first request.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { reading: Reading::Head(HeadReader::default()) }
+    }
+
+    /// Whether the next byte is part of a head, and not of a body.
+    #[must_use]
+    pub const fn is_in_head(&self) -> bool {
+        matches!(self.reading, Reading::Head(_))
+    }
+
+    /// Whether the head that is being parsed is that of a HEAD request, whose response has no body
+    /// even if it is an error (RFC 9110 section 9.3.2). `bytes` are those of the last step.
+    #[must_use]
+    pub fn is_head_request(&self, bytes: &[u8]) -> bool {
+        match &self.reading {
+            Reading::Head(reader) => reader.is_head(bytes),
+            Reading::Length { .. } | Reading::Chunks(_) => false,
+        }
+    }
+
+    /// Parses the next element. `bytes` are all bytes that are not consumed yet, in order: an
+    /// incomplete head consumes nothing and has to be passed again from its first byte, a body
+    /// consumes everything. Must not be called after an error.
+    ///
+    /// # Errors
+    /// The first error, at the byte where it is detected, however the bytes are split.
+    #[inline]
+    pub fn step(&mut self, bytes: &[u8], limits: &Limits) -> Result<Step, Reject> {
+        match &mut self.reading {
+            Reading::Head(reader) => {
+                let Some(head) = reader.read(bytes, limits)? else {
+                    return Ok(Step { used: 0, event: Event::Partial });
+                };
+                self.reading = match head.body {
+                    Body::Empty => Reading::Head(HeadReader::default()),
+                    Body::Length(left) => Reading::Length { left },
+                    Body::Chunked => Reading::Chunks(Decoder::new()),
+                };
+                Ok(Step { used: head.size as usize, event: Event::Head(head) })
+            }
+            Reading::Length { left: 0 } => Ok(self.end(0)),
+            Reading::Length { .. } if bytes.is_empty() => {
+                Ok(Step { used: 0, event: Event::Partial })
+            }
+            Reading::Length { left } => {
+                let used = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                *left -= used as u64;
+                Ok(Step { used, event: Event::Body(0..used) })
+            }
+            Reading::Chunks(decoder) => match decoder.next(bytes, limits)? {
+                (used, Chunk::Partial) => Ok(Step { used, event: Event::Partial }),
+                (used, Chunk::Data(place)) => Ok(Step { used, event: Event::Body(place) }),
+                (used, Chunk::End) => Ok(self.end(used)),
+            },
+        }
+    }
+
+    fn end(&mut self, used: usize) -> Step {
+        self.reading = Reading::Head(HeadReader::default());
+        Step { used, event: Event::End }
+    }
+}
+
+#[cfg(test)]
+mod tests;

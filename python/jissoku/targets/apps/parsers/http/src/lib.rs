@@ -1,0 +1,22 @@
+//! HTTP/1.1 as a pure function of bytes: no sockets, no clock, no threads, no other crate.
+//!
+//! [`Exchange::step`] parses the bytes of requests, or returns why they are rejected; [`response`]
+//! and [`date`] format responses. The result never depends on how the bytes are split.
+
+pub mod chunked;
+pub mod content_coding;
+pub mod date;
+pub mod exchange;
+pub mod framing;
+pub mod head;
+pub mod limits;
+pub mod precondition;
+pub mod range;
+pub mod reject;
+pub mod response;
+mod scan;
+
+pub use exchange::{Event, Exchange, Step};
+pub use head::{Head, HeaderFlags, Method, Version};
+pub use limits::Limits;
+pub use reject::Reject;
