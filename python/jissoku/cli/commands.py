@@ -69,7 +69,7 @@ class CommandGroup(click.Group):
 @click.version_option(version_line(), message="%(version)s")
 @click.pass_context
 def jissoku(ctx: click.Context) -> None:
-    """A speed laboratory for HTTP servers, and the server that came out of it.
+    """A laboratory for the speed of HTTP servers, with its own server and load generator.
 
     Exit codes: 0 success, 1 failure, 2 bad input, 3 a stated bound is exceeded,
     4 undecided or invalid, 130 interrupted.

@@ -165,11 +165,11 @@ class CompareOptions:
 def compare(**given: Any) -> int:
     """Compare targets: same workload, randomised blocks, verdicts with intervals.
 
-    The first target is the baseline. Without targets, the installed default set. `jissoku targets`
-    lists them; --cmd and --url compare any server. The floor, the least that a server can do
-    here, always runs along.
+    The first target is the baseline. Without targets, compares the installed default set.
+    `jissoku targets` lists all targets; --cmd and --url compare any server. The floor, a minimal
+    server, is always measured too.
 
-    Exit codes: 0 fine, 1 a target failed, 2 bad input, 4 no verdict, 130 interrupted.
+    Exit codes: 0 success, 1 a target failed, 2 bad input, 4 no verdict, 130 interrupted.
     """
     options = CompareOptions(**given)
     lock_machine()

@@ -94,11 +94,11 @@ class ConformanceOptions:
 def conformance(**given: Any) -> int:
     """Test a server's conformance to HTTP/1.1.
 
-    TARGET is a recipe's name, see `jissoku targets`; --cmd and --url take any server. Where
-    the standard leaves a choice, a server that differs from ours is called lenient or stricter, and
-    has failed nothing.
+    TARGET is the name of a recipe, see `jissoku targets`; --cmd and --url test any server. Where
+    the standard leaves a choice, a server that differs from jissoku is reported as lenient or
+    stricter, which is not a failure.
 
-    Exit codes: 0 no MUST is broken, 1 the target failed, 2 bad input, 3 a MUST is broken,
+    Exit codes: 0 no MUST is violated, 1 the target failed, 2 bad input, 3 a MUST is violated,
     4 undecided, 130 interrupted.
     """
     given["sending"] = given["sending"] or SplitMode.WHOLE

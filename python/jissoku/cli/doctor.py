@@ -35,7 +35,7 @@ MARKS = {
     default="medium",
     show_default=True,
     type=LoadLevels(),
-    help="With --prove: at which loads, of light, middle and heavy, with commas between them.",
+    help="With --prove: loads, comma-separated: light, medium, heavy.",
 )
 @click.option(
     "--seed",
@@ -45,14 +45,15 @@ MARKS = {
     help="With --prove: seed of all random choices.",
 )
 def doctor(*, prove: bool, campaigns: int, loads: tuple[LoadLevel, ...], seed: int) -> int:
-    """Tell what on this machine would spoil a measurement, and how to mend it.
+    """Report what on this machine would disturb a measurement, and how to fix it.
 
-    With --prove the lab tests itself: campaigns of equal arms may not be called different more
-    often than chance allows, injected work must be detected, and repeated comparisons must agree.
-    What equal arms differ by here is kept, and later verdicts on this machine use it.
+    With --prove the lab tests itself: equal servers may not be reported as different more often
+    than chance allows, injected work must be detected, and repeated comparisons must agree. The
+    difference between equal servers is stored as the noise floor for later verdicts on this
+    machine.
 
-    Exit codes: 0 success, 1 failure, 2 bad input, 3 a bound is proven broken, 4 a bound could
-    not be decided, 130 interrupted (with what was finished).
+    Exit codes: 0 success, 1 failure, 2 bad input, 3 a bound is exceeded, 4 a bound could not be
+    decided, 130 interrupted (finished series are reported).
     """
     if prove:
         lock_machine()

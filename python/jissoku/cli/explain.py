@@ -113,18 +113,18 @@ class ExplainOptions:
 def explain(**given: Any) -> int:
     """Find the causes of a target's CPU cost and latency.
 
-    TARGET is a recipe's name, see `jissoku targets`; --cmd and --url take any server. Its
-    answers, system calls, threads and memory are looked at from outside, each on a start of its
-    own, which takes about half a minute. Every cause comes with its evidence, and with what would
-    refute it.
+    TARGET is the name of a recipe, see `jissoku targets`; --cmd and --url explain any server. Its
+    responses, system calls, threads and memory are observed from outside, each on a separate
+    start, in about half a minute. Every cause is reported with its evidence, and with what would
+    falsify it.
 
-    With --verify the knobs of the recipe that answer a cause are switched: each alone, all
-    together, and all but each, on blocks of their own. One is accepted when its effect's interval
-    clears the minimum effect, its counter moved as predicted, and the answers are the same bytes;
-    the accepted ones are proven together on fresh blocks, and written out as a diff.
+    With --verify, the recipe's knobs for the causes found are tested: each alone, all together,
+    and all but each. A knob is accepted if the interval of its effect exceeds the minimum effect,
+    its counter changed as predicted, and the responses are unchanged. The accepted knobs are
+    confirmed together on new blocks, and written as a diff.
 
-    Exit codes: 0 the target was looked at, 1 it failed, 2 bad input, 4 nothing could be looked at
-    or decided, 130 interrupted.
+    Exit codes: 0 success, 1 the target failed, 2 bad input, 4 nothing could be observed or
+    decided, 130 interrupted.
     """
     options = ExplainOptions(**given)
     if not options.path.startswith("/"):
@@ -225,7 +225,7 @@ def _note(sentence: str) -> None:
 
 
 def _prepared(options: ExplainOptions) -> tuple[PreparedTarget, TuningTarget | None]:
-    """What is looked at, and what of it can be switched."""
+    """The target to explain, and its knobs."""
     given = [word for word in (options.target, options.cmd, options.url) if word is not None]
     if len(given) != 1:
         raise InputError("name one target: a recipe, or --cmd NAME=COMMAND, or --url NAME=URL")

@@ -55,13 +55,13 @@ def run(  # noqa: PLR0913 - click hands every option over by its name
 ) -> int:
     """Run an EXPERIMENT, built in by name or from a .toml file, and evaluate its claims.
 
-    Without a name, ours are listed, each with the targets that are missing here. A missing one
-    costs the claims about it, which is reported before the start; the others run all the
-    same. Each claim ends as: holds, does not hold, undecided, or not testable here, with its
-    interval or its reason.
+    Without EXPERIMENT, lists the built-in experiments, each with its missing targets. Claims about
+    a missing target cannot be tested; they are reported before the start, and all others are
+    tested. Each claim holds, does not hold, is undecided, or is not testable here, with its
+    interval or the reason.
 
-    Exit codes: 0 every claim is answered, 1 a target failed, 2 bad input, 4 a claim is undecided,
-    130 interrupted (what was finished is kept, and answered as far as it goes).
+    Exit codes: 0 every claim is decided, 1 a target failed, 2 bad input, 4 a claim is undecided,
+    130 interrupted (finished trials are kept and evaluated).
     """
     known = catalogue.recipes(recipes)
     if name is None:
@@ -90,7 +90,7 @@ def run(  # noqa: PLR0913 - click hands every option over by its name
 
 
 def _list(recipes: Mapping[str, Recipe]) -> int:
-    """Ours, with what each lacks here, and how to run one."""
+    """Lists the built-in experiments with their missing targets."""
     where = build_paths()
     for path in experiment_file.builtin_experiments():
         experiment = experiment_file.read(path, recipes)
@@ -100,9 +100,9 @@ def _list(recipes: Mapping[str, Recipe]) -> int:
         if unavailable:
             click.echo(f"{'':{NAME_WIDTH}}unavailable here: {', '.join(unavailable)}")
     click.echo(
-        "\n`jissoku run NAME` runs one, within six minutes; with --standard within thirty, and"
-        " surer.\n`jissoku run FILE.toml` runs your own. How to get what is missing: `jissoku"
-        " targets`."
+        "\n`jissoku run NAME` runs one, within six minutes; with --standard within thirty, with"
+        " narrower intervals.\n`jissoku run FILE.toml` runs your own. `jissoku targets` says how to"
+        " install missing targets."
     )
     return exit_codes.OK
 

@@ -141,11 +141,11 @@ class SweepOptions:
 def sweep(**given: Any) -> int:
     """Sweep connections, workers or rate, and fit the Universal Scalability Law.
 
-    Each level is measured in every block, in random order. A peak is reported only where it is
-    proven that there is one, and a capacity only where the fit supports it.
+    Each level is measured in every block, in random order. A peak is reported only if it is
+    proven, and a capacity only if the fit supports it.
 
-    Exit codes: 0 fine, 1 a target failed, 2 bad input, 4 nothing could be fitted or was sustained,
-    130 interrupted.
+    Exit codes: 0 success, 1 a target failed, 2 bad input, 4 nothing could be fitted or was
+    sustained, 130 interrupted.
     """
     options = SweepOptions(**given)
     if not (options.arms or options.cmd or options.url):

@@ -12,13 +12,13 @@ from jissoku.targets.prepare import missing_requirement
 @click.command()
 @click.argument("name", required=False)
 def targets(name: str | None) -> None:
-    """List the catalogue; with NAME, tell everything about one target."""
+    """List the targets available here, and how to install the others; with NAME, describe one."""
     known = catalogue.recipes()
     console = Console(highlight=False)
     where = build_paths()
     if name is not None:
         recipe = catalogue.get_recipe(known, name)
-        console.print(f"[bold]{recipe.name}[/]  parts: {', '.join(recipe.capabilities)}\n")
+        console.print(f"[bold]{recipe.name}[/]  capabilities: {', '.join(recipe.capabilities)}\n")
         console.print(_flowing(recipe.description), markup=False)
         console.print(f"\nLimitations: {_flowing(recipe.limitations)}", markup=False)
         console.print(f"\nStarted as: {' '.join(recipe.start.command)}", markup=False)

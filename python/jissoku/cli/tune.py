@@ -102,10 +102,10 @@ class TuneOptions:
 def tune(**given: Any) -> int:
     """Test a target's knobs, and report those that reduce its cost.
 
-    Each is tried alone, all together, and all but each; a knob is accepted only when its effect's
-    interval clears the minimum effect, the counter that it should move has moved, and the answers
-    are the same bytes. The accepted ones are then held together against the configuration as it is,
-    on fresh blocks, and written out as a diff.
+    Each knob is tested alone, all together, and all but each. A knob is accepted if the interval
+    of its effect exceeds the minimum effect, its counter changed as predicted, and the responses
+    are unchanged. The accepted knobs together are then compared with the original configuration on
+    new blocks, and written as a diff.
 
     Exit codes: 0 success, 1 failure, 2 bad input, 4 undecided, 130 interrupted.
     """
@@ -165,7 +165,7 @@ def _publish(found: TuningResult, folder: Path, *, as_json: bool) -> int:
 
 
 def exit_code(found: TuningResult) -> int:
-    """What a tuning means to a script."""
+    """The exit code of a tuning."""
     if not found.finished:
         return exit_codes.INTERRUPTED
     decisions = [result.decision for result in found.results]
