@@ -181,7 +181,7 @@ class _CalibrationDisplay:
         self._bar.stop()
 
     def starts(self, checks: int, seconds: float, budget_s: float) -> None:
-        """Tells how long it will take."""
+        """Reports the expected duration."""
         if not self._quiet:
             sentence = f"{checks} checks, some {seconds / 60:.1f} min; void ones are repeated"
             self._console.print(f"{sentence} if they end within {budget_s / 60:.1f} min")
@@ -199,7 +199,7 @@ class _CalibrationDisplay:
             self._console.print(f"{doing} ({left} left)", style="dim")
 
     def scored(self, score: Score) -> None:
-        """Tells a grade as soon as it is known."""
+        """Reports a grade when its check has ended."""
         if not self._quiet:
             colour = COLOURS.get(score.grade, "dim")
             self._console.print(f"{score.check:5}[{colour}]{score.grade}[/] {evidence(score)}")

@@ -158,13 +158,13 @@ class _CostDisplay:
         self._console = Console(stderr=True, highlight=False, quiet=quiet)
 
     def begins(self, what: str, done: int, total: int, seconds_left: float) -> None:
-        """Tells how far it is, at the beginning and then at every tenth pair."""
+        """Reports progress, at the beginning and after every tenth pair."""
         if done % 10 == 0:
             left = f"{seconds_left / 60:.0f} min" if seconds_left >= 90 else f"{seconds_left:.0f} s"
             self._console.print(f"{done}/{total} pairs, {left} left; now {what}", style="dim")
 
     def measured(self, pair: ToolPair) -> None:
-        """Tells a pair's ratio, or why it does not count."""
+        """Reports a pair's ratio, or why the pair is void."""
         if pair.void:
             self._console.print(f"void: {pair.void} ({pair.cell})", style="yellow")
             return
@@ -173,7 +173,7 @@ class _CostDisplay:
         self._console.print(f"{tool:,.0f} / {against:,.0f} ns ({pair.cell}{warning})", style="dim")
 
     def counted(self, syscalls: SyscallCounts) -> None:
-        """Tells how many calls an answer took, or why they do not count."""
+        """Reports the system calls per response, or why they were not counted."""
         if syscalls.void:
             self._console.print(f"void: {syscalls.void} ({syscalls.cell}, traced)", style="yellow")
             return

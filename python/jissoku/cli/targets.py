@@ -36,5 +36,5 @@ def targets(name: str | None) -> None:
 
 
 def _flowing(text: str) -> str:
-    """Paragraphs without the line breaks of the file; the terminal breaks them where it ends."""
+    """Paragraphs without the line breaks of the file."""
     return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))

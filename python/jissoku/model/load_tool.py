@@ -145,7 +145,7 @@ class InstalledTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _option_values(ask: ToolOptions) -> dict[str, Any]:
-    """What is asked, in the units that tools want."""
+    """The parameters of a load, in the units that tools use."""
     words = dict(ask)
     for thing in ("duration_s", "timeout_s"):
         if thing in ask:

@@ -39,7 +39,7 @@ class Oracle:
     def __init__(
         self, setup: Scenario, folder: Path, cores: tuple[int, ...], tools: tuple[int, ...] = ()
     ) -> None:
-        """It runs on `cores`; with those of the `tools`, it also looks whether any stands still."""
+        """Runs on `cores`; with the cores of the `tools`, also monitors their stalls."""
         self._log = folder / "log"
         socket_path = folder / "socket"
         is_unix = bool(setup.ask.get("unix"))

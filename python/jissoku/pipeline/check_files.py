@@ -20,7 +20,7 @@ def read_checks(folder: Path = CHECKS) -> tuple[CalibrationCheck, ...]:
 def select_checks(
     checks: tuple[CalibrationCheck, ...], wanted: str
 ) -> tuple[CalibrationCheck, ...]:
-    """Those that a list such as `C1,C6-C9` names.
+    """The checks that a list such as `C1,C6-C9` names.
 
     Raises:
         InputError: It is no such list, or it names nothing that is there.

@@ -147,5 +147,5 @@ def noise_file() -> Path:
 
 
 def noise_floors() -> dict[Method, float]:
-    """Those of this machine, by method; none where `jissoku doctor --prove` has not been run."""
+    """The noise floors of this machine, by method; empty before `jissoku doctor --prove`."""
     return noise_floor.known(noise_file(), machine())

@@ -40,7 +40,7 @@ TOKEN = b"what was understood"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConformanceConfig:
-    """Who is asked what, and how the bytes are cut."""
+    """The target, the cases, and how their bytes are split."""
 
     prepared: PreparedTarget
     cases: Sequence[Case]

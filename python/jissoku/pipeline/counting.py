@@ -47,7 +47,7 @@ def named(claim: Claim) -> list[Quantity]:
 
 
 def counted_arms(experiment: Experiment) -> dict[str, tuple[str, ...]]:
-    """Whose requests have to be counted, by workload."""
+    """The arms whose system calls have to be counted, by workload."""
     found: dict[str, dict[str, None]] = {}
     for one in quantities(experiment):
         if one.is_count and one.metric != "errors":

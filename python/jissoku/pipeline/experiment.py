@@ -57,7 +57,7 @@ COMPARED_METRICS = frozenset({"cost", "p50", "p99"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentConfig:
-    """What was asked for, and where it is to happen."""
+    """The configuration of an experiment run."""
 
     experiment: Experiment
     recipes: Mapping[str, Recipe]

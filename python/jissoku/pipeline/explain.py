@@ -91,7 +91,7 @@ def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation
 
 
 def answering(knobs: TuningTarget, explanation: Explanation) -> TuningTarget:
-    """Those knobs only that answer a cause that was found."""
+    """Only the knobs for causes that were found."""
     causes = {finding.name for finding in explanation.findings}
     chosen = tuple(knob for knob in knobs.knobs if causes & set(knob.for_findings))
     return updated(knobs, knobs=chosen, skipped={})

@@ -137,7 +137,7 @@ class PairedRuns:
 
 
 def _duration_s(window_s: float, *, is_first: bool) -> int:
-    """Whole seconds, as some tools want them; the one that is started first runs longer."""
+    """The duration in whole seconds, as some tools require; the tool started first runs longer."""
     both_s = 2 * SETTLE_S + window_s + AFTER_S
     return math.ceil(both_s + SECOND_STARTS_S if is_first else both_s)
 

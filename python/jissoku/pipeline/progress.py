@@ -63,7 +63,7 @@ class SeriesProgress:
         self._campaign_s, self._campaign = seconds, trials
 
     def end(self, text: str) -> None:
-        """It has ended, with this result."""
+        """The run has ended with this result."""
         self._done_s += self._campaign_s
         self._done += self._campaign
         self._listener.note(text)

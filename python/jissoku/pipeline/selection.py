@@ -20,7 +20,7 @@ DEFAULT_TARGETS = ("jissoku", "nginx-tuned", "go", "node", "uvicorn", "tornado",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedSelection:
-    """Who starts, and who cannot."""
+    """Prepared targets, and unavailable ones."""
 
     arms: tuple[PreparedArm, ...]
     unavailable: tuple[UnavailableTarget, ...]
@@ -29,7 +29,7 @@ class PreparedSelection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Who was asked for, and what they will be asked.
+    """The requested targets, and the workload.
 
     Attributes:
         named: `TARGET` or `NAME=TARGET`; default targets when empty.

@@ -138,7 +138,7 @@ def keep_noise_floors(floors: dict[Method, NoiseFloor]) -> Path | None:
 
 
 def _loads(levels: Sequence[LoadLevel], server_cores: int) -> Iterator[Load]:
-    """Those of quick mode with these names."""
+    """The arms of quick mode with these names."""
     for rate, level in LOADS[Mode.QUICK]:
         if level in levels:
             yield Load(rate_rps=rate * server_cores, level=level)

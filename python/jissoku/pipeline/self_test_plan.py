@@ -61,7 +61,7 @@ class SelfTestPlan:
 
     @property
     def other(self) -> PreparedTarget | None:
-        """Ours is compared with it."""
+        """The target that ours is compared with."""
         known = {one.name: one for one in self.targets}
         return next((known[name] for name in DIFFERENT_TARGETS if name in known), None)
 

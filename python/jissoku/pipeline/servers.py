@@ -61,7 +61,7 @@ class Servers:
     """Targets that were started together, and what is measured on them one after the other."""
 
     def __init__(self, benchmark: TrialRunner, cores_idle_before: float | None) -> None:
-        """Nothing is started yet; the idle part of the server's cores goes into the records."""
+        """Starts nothing; the idle share of the server's cores is recorded."""
         self._runner = benchmark
         self._cores_idle_before = cores_idle_before
         self._running: dict[str, RunningTarget] = {}

@@ -22,7 +22,7 @@ class TrialLoop:
     """Records the trials of one run; they are in `trials`, in the order in which they ran."""
 
     def __init__(self, writer: RunWriter, listener: ProgressListener, eta: EtaEstimator) -> None:
-        """Nothing is recorded yet."""
+        """Starts without records."""
         self.trials: list[Trial] = []
         self._writer = writer
         self._listener = listener

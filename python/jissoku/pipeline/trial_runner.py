@@ -90,7 +90,7 @@ class TrialRunner:
         *,
         workers: int | None = None,
     ) -> None:
-        """Nothing is started yet; without `workers` there is one for each core of the server."""
+        """Starts nothing; without `workers` there is one per core of the server."""
         self._prepared_arms = {arm.arm.name: arm for arm in arms}
         self._cores = cores
         self._workers = workers

@@ -80,7 +80,7 @@ def _at_load(summary: Summary, load: Load) -> Table:
 
 
 def _not_measured(summary: Summary, load: Load) -> Iterator[str]:
-    """Who is not in the table of a load, and why; who failed altogether stands elsewhere."""
+    """Targets missing from the table of a load, with reasons; failed ones are listed elsewhere."""
     slow = [s.arm.name for s in summary.arm_summaries if load in s.unreached]
     if slow:
         verb = "does" if len(slow) == 1 else "do"

@@ -1,4 +1,4 @@
-"""What a tuning found, as text and as JSON: every knob, and those that did not pay said so."""
+"""The result of a tuning, as text and as JSON: every knob with its decision."""
 
 from collections.abc import Iterator
 

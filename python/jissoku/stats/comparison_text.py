@@ -38,7 +38,7 @@ def verdict_text(comparison: Comparison) -> str:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """Who has how much of whose figure, and what follows."""
+    """The sentence of a comparison: the ratio and the verdict."""
     arm, against, verdict = comparison.arm, comparison.against, comparison.verdict
     at = f" at {comparison.load.text}" if comparison.metric is not Metric.CAPACITY else ""
     if comparison.ratio is None:

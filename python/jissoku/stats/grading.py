@@ -1,4 +1,4 @@
-"""From figures to grades: pure, so that any grade can be had again from what was recorded."""
+"""From recorded values to grades: pure, so that any grade can be recomputed."""
 
 import math
 import re

@@ -38,7 +38,7 @@ def headline(
 def _first_and_last(
     ranked: Sequence[ArmSummary], costs: Sequence[Comparison], main: Load
 ) -> Iterator[str]:
-    """Who leads, who comes next, who is last."""
+    """The first, the second and the last target."""
     leaders = [s.arm.name for s in ranked if (p := s.at(main)) is not None and p.rank == 1]
     rest = ranked[len(leaders) :]
     at = f"At {main.text}"

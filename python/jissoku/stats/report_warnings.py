@@ -1,4 +1,4 @@
-"""What has to be known before any number is believed."""
+"""Warnings that qualify the results of a run."""
 
 import math
 from collections import Counter

@@ -70,7 +70,7 @@ def summarise(run: Run, trials: Sequence[Trial]) -> Summary:
 
 
 def _with_observed_noise(run: Run, control: Sequence[Comparison]) -> Run:
-    """Nothing smaller than what equal servers showed in this run is worth a verdict."""
+    """The minimum effect: at least the difference found by this run's A/A control."""
     shown = [abs(math.log(one.ratio.value)) for one in control if one.proven and one.ratio]
     return updated(run, minimum_effect=max(run.minimum_effect, *shown)) if shown else run
 

@@ -18,15 +18,15 @@ class ValidTrials:
     trials: tuple[Trial, ...]
 
     def only(self, wanted: Callable[[Trial], bool]) -> "ValidTrials":
-        """Those of a certain sort."""
+        """The trials for which `wanted` is true."""
         return ValidTrials(tuple(trial for trial in self.trials if wanted(trial)))
 
     def at(self, load: Load) -> "ValidTrials":
-        """Those at one load."""
+        """The trials at one load."""
         return self.only(lambda trial: trial.load_rps == load.rate_rps)
 
     def with_slice_length(self, turn_ns: int | None) -> "ValidTrials":
-        """Without time-sliced trials whose turns had another length."""
+        """Without time-sliced trials of another slice length."""
         return self.only(
             lambda trial: trial.kind is not TrialKind.TIME_SLICED or trial.slice_ns == turn_ns
         )

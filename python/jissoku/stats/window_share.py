@@ -1,4 +1,4 @@
-"""Whose answer was it? What an oracle's log tells of two generators that shared the oracle."""
+"""Assigns the responses in an oracle's log to the two generators that shared the oracle."""
 
 from dataclasses import dataclass
 

@@ -19,7 +19,7 @@ class Interruption:
     """Catches SIGINT and SIGTERM while it is entered."""
 
     def __init__(self) -> None:
-        """Nothing was asked yet."""
+        """Starts without a request to stop."""
         self.asked = False
         self._waiting_for: subprocess.Popen[str] | None = None
 

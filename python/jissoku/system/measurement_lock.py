@@ -31,7 +31,7 @@ HOLDER_BYTES_MAX = 4096
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds the lock, as the file says; the time is for people, nothing is computed from it."""
+    """The holder of the lock, from the file; the time is for display only."""
 
     pid: int
     verb: str

@@ -20,7 +20,7 @@ class QuietCores:
     """Waits for cores to be idle, less long once they did not become so."""
 
     def __init__(self, cores: Collection[int]) -> None:
-        """Nothing is read yet."""
+        """Reads nothing."""
         self._cores = cores
         self._has_failed = False
 

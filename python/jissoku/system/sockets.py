@@ -1,4 +1,4 @@
-"""Who listens where: the sockets of an address and of a process, and the process behind both."""
+"""Listening sockets: those of an address, those of a process, and the process that owns them."""
 
 import ipaddress
 import os

@@ -32,7 +32,7 @@ INSTALL = "sudo apt-get install strace"
 
 
 class StraceError(JissokuError):
-    """Nothing can be watched; the message says why.
+    """Tracing is impossible; the message has the reason.
 
     Attributes:
         hint: What would help.

@@ -68,7 +68,7 @@ class Client:
     """One connection at a time; a new one is opened when the target has closed the last."""
 
     def __init__(self, asking: RequestTarget, limit_s: float = ANSWER_LIMIT_S) -> None:
-        """Nothing is opened yet."""
+        """Opens nothing."""
         self._asking = asking
         self._limit_s = limit_s
         self.socket: socket.socket | None = None
