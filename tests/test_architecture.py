@@ -82,6 +82,8 @@ MAY_ALSO_USE = {
     "pipeline": STAGES | {"system"},  # not _native: ours is started like any other server
     "__main__": {"cli"},
 }
+NOT_FOR_CLI = {"asyncio", "multiprocessing", "os", "socket", "subprocess", "threading"}
+WRITES = {"write_text", "write_bytes", "mkdir", "unlink", "touch"}
 IMPURE = {"asyncio", "multiprocessing", "os", "signal", "socket", "subprocess", "threading", "time"}
 
 
@@ -158,6 +160,21 @@ def test_thinking_stages_do_no_io(path: Path) -> None:
     if stage_of(path) in PURE_STAGES:
         touched = {name.partition(".")[0] for name in imported(path)} & IMPURE
         assert not touched, f"{touched} in a pure stage: read the world in observe or targets"
+
+
+def test_the_command_line_parses_and_prints() -> None:
+    """What starts processes, opens sockets or writes files is in the stages and in pipeline."""
+    for path in modules():
+        if stage_of(path) != "cli":
+            continue
+        touched = {name.partition(".")[0] for name in imported(path)} & NOT_FOR_CLI
+        assert not touched, f"{path.name} imports {touched}: do it in pipeline or a stage"
+        calls = {
+            node.attr
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Attribute)
+        }
+        assert not calls & WRITES, f"{path.name} writes a file: have pipeline/reports.py do it"
 
 
 @pytest.mark.parametrize(
