@@ -1,1 +1,1 @@
-"""jissoku: a speed laboratory for HTTP servers, and the server that came out of it."""
+"""jissoku: a laboratory for the speed of HTTP servers, with its own server and load generator."""

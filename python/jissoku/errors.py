@@ -1,4 +1,4 @@
-"""Everything that can be wrong with the world or with what we were asked, in one small family."""
+"""The exceptions of the package: invalid input, and failures of the environment."""
 
 
 class JissokuError(Exception):

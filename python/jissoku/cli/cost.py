@@ -1,4 +1,4 @@
-"""`jissoku calibrate TOOL --cost AGAINST`: what does a request cost a load generator?"""
+"""`jissoku calibrate TOOL --cost AGAINST`: CPU time per request of load generators."""
 
 import sys
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Exit codes, the same for every verb."""
+"""Exit codes, the same for every command."""
 
 OK = 0
 FAILED = 1

@@ -1,4 +1,4 @@
-"""What a verb does before it measures: it locks the machine, and has itself supervised."""
+"""Preparation of a measuring command: the machine lock and the supervisor."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, a line a minute where there is none."""
+"""Progress on standard error: a bar on a terminal, otherwise a line per minute."""
 
 import time
 from typing import Self

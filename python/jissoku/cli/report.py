@@ -1,4 +1,4 @@
-"""`jissoku report`: the same answer again, from the records."""
+"""`jissoku report`: rebuilds the reports from the records."""
 
 from pathlib import Path
 

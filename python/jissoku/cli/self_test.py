@@ -1,4 +1,4 @@
-"""`jissoku doctor --prove`: runs the lab's test of itself, and prints what it found."""
+"""`jissoku doctor --prove`: runs the lab's self-test and prints its results."""
 
 import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence

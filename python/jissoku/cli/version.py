@@ -1,4 +1,4 @@
-"""Which jissoku is this? Its version, and how and from what it was built."""
+"""The version of jissoku, with the profile and revision of its build."""
 
 from jissoku import _native
 

@@ -1,4 +1,4 @@
-"""Prints a run's report, and says where it is."""
+"""Prints a run's report and its path."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Protocol cases against any server: what is sent, what is seen, what it means."""
+"""Protocol cases for any server: sending, observing, evaluating."""
 
 from jissoku.conformance.case import Case, Level, read_all
 from jissoku.conformance.exchange import ObservedExchange, run_case

@@ -1,4 +1,4 @@
-"""Protocol cases as data: what is sent, and what a server has to make of it.
+"""Protocol cases as data: bytes to send, and how a server has to interpret them.
 
 The format is described in `README.md` beside this file; the parser's tests in Rust read the same
 files.

@@ -1,7 +1,7 @@
-"""One case over a socket: sends its bytes, and tells what came back and how the connection ended.
+"""One case over a socket: sends its bytes, and returns the responses and the end of the connection.
 
-Nothing is judged here. Where a connection stands is found out by asking once more: a last request
-that says `Connection: close` is answered only by a server that still reads.
+Nothing is evaluated here. The state of a connection is tested by one more request with
+`Connection: close`, which only a server that still reads the connection answers.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""What was seen against what a case asks for: a pure function, and the words of its verdicts."""
+"""Compares an observed exchange with its case: a pure function, and the names of its verdicts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Reads what a server sends back, as strictly as RFC 9112 has it written.
+"""Parses a server's responses, as strictly as RFC 9112 specifies them.
 
 It shares no code with any server or with the load generator, and takes bytes as they come.
 """

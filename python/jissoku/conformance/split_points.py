@@ -1,4 +1,4 @@
-"""How the bytes of a case are cut on their way: what they mean must not depend on it."""
+"""How the bytes of a case are split for sending, which must not change their meaning."""
 
 from collections.abc import Iterator
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""The verdicts of all cases, counted by the part of the standard that they are about."""
+"""The verdicts of all cases, counted by section of the standard."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""What will be measured, in which order: pure plans from a seed."""
+"""What is measured, in which order: pure plans from a seed."""

@@ -1,4 +1,4 @@
-"""Which combinations of knobs are tried: none, each alone, all, and all but each."""
+"""The combinations of knobs to test: none, each alone, all, and all but each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

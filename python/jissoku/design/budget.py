@@ -1,4 +1,4 @@
-"""How much each workload of an experiment may spend, so that the whole ends in time."""
+"""The share of each workload of an experiment in the time budget."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which rates a capacity search tries: up until the objective is broken, then between."""
+"""The rates of a capacity search: up until the objective is violated, then between."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""At which levels a factor is swept, and in which order: pure plans from a seed."""
+"""The levels of a sweep and their order: pure plans from a seed."""
 
 import math
 import random

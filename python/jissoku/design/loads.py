@@ -1,4 +1,4 @@
-"""At which loads arms are compared: fixed rates, so that two runs speak of the same thing."""
+"""The loads at which arms are compared: fixed rates, so that runs are comparable."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""How the arms of a run meet: the rule, and its reason in words (decision 18)."""
+"""The pairing method of a run, and its reason in words (decision 18)."""
 
 from collections.abc import Sequence
 

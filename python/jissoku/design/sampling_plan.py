@@ -1,4 +1,4 @@
-"""How long things take in each mode, and how sure the answer will be."""
+"""Durations, numbers of blocks and precision of each mode."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Which trial comes when: randomised blocks, decided by the seed alone."""
+"""The order of trials: randomised blocks, determined by the seed alone."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence

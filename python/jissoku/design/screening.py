@@ -1,4 +1,4 @@
-"""A first look at many knobs: few combinations, each knob switched in half of them."""
+"""A screening design for many knobs: few combinations, each knob switched in half of them."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""From what was seen to causes: a rule per file, each a pure function to one cause or none."""
+"""From observations to causes: one rule per file, each a pure function to one finding or none."""
 
 from collections.abc import Callable
 

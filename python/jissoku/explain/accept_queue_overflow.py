@@ -1,4 +1,4 @@
-"""Connections came to a full queue."""
+"""Connections arrive at a full accept queue."""
 
 from jissoku.model.finding import Finding, SuggestedDirective
 from jissoku.model.observed import Observations

@@ -1,4 +1,4 @@
-"""System calls per request that an answer does not need, each with what to do instead."""
+"""System calls per request that a response does not need, each with an alternative."""
 
 from jissoku.explain import open_per_request
 from jissoku.explain.phrasing import format_saving, format_time

@@ -1,4 +1,4 @@
-"""A delayed answer comes later than it was asked for."""
+"""A delayed response is sent later than requested."""
 
 from jissoku.explain import delayed_acknowledgement
 from jissoku.explain.phrasing import format_time

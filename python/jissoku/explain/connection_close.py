@@ -1,4 +1,4 @@
-"""Connections are ended after few answers, so that each costs its part of a new one."""
+"""Connections are closed after few responses, so that each bears part of the cost of a new one."""
 
 from jissoku.explain.phrasing import format_saving
 from jissoku.model.finding import Finding, SuggestedDirective

@@ -1,4 +1,4 @@
-"""The program is built or started for finding errors, not for speed."""
+"""The program is built or started for debugging."""
 
 from pathlib import PurePosixPath
 

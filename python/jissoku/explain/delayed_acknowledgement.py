@@ -1,4 +1,4 @@
-"""The second part of an answer waits until the first has been acknowledged, and that is delayed."""
+"""The second part of a response waits for a delayed acknowledgement of the first."""
 
 import statistics
 

@@ -1,4 +1,4 @@
-"""Fewer threads do the work than there are cores for it."""
+"""Fewer threads work than there are cores."""
 
 from jissoku.model.finding import Finding, SuggestedDirective
 from jissoku.model.observed import Observations

@@ -1,4 +1,4 @@
-"""The time goes into an interpreter, not into the kernel."""
+"""Most of the time is spent in an interpreter, not in the kernel."""
 
 import re
 from pathlib import PurePosixPath

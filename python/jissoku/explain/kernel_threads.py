@@ -1,4 +1,4 @@
-"""The kernel does the work, so the CPU time of the target's processes says nothing."""
+"""The kernel does the work, so the CPU time of the target's processes is meaningless."""
 
 from jissoku.explain.phrasing import format_small_time, format_time
 from jissoku.model.finding import Finding, FindingScope

@@ -1,4 +1,4 @@
-"""The cost of a request grows with the number of others that wait."""
+"""The cost of a request grows with the number of other waiting requests."""
 
 from jissoku.explain.phrasing import format_time
 from jissoku.model.finding import Finding

@@ -1,4 +1,4 @@
-"""An idle connection holds much memory."""
+"""An idle connection uses much memory."""
 
 from jissoku.model.finding import Finding
 from jissoku.model.observed import Observations

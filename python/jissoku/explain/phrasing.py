@@ -1,4 +1,4 @@
-"""Figures in sentences, and what a saving is worth beside all a request costs."""
+"""Values in sentences, and savings relative to the total cost of a request."""
 
 from jissoku.model.observed import Observations
 

@@ -1,4 +1,4 @@
-"""More is asked for than can be answered, so requests wait in line."""
+"""The load exceeds the capacity, so requests wait in a queue."""
 
 from jissoku.explain.phrasing import format_time
 from jissoku.model.finding import Finding, FindingScope

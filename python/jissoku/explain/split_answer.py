@@ -1,4 +1,4 @@
-"""Head and body leave in two segments although they would fit in one."""
+"""Head and body are sent in two segments although they would fit into one."""
 
 import statistics
 

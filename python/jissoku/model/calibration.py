@@ -1,4 +1,4 @@
-"""What is checked of a load generator: scenarios whose truth is known, and what is expected."""
+"""A check of a load generator: scenarios with known behaviour, and expected values."""
 
 from collections.abc import Mapping
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""A load generator: how to get it, how to ask it, how to read its report."""
+"""A load generator: its installation, its command line, and the patterns of its report."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What equal targets were seen to differ by on each machine."""
+"""The noise floors of each machine."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What was seen of a target from outside: its answers, calls, threads and memory, never its flags.
+"""External observations of a target: responses, system calls, threads and memory, never its flags.
 
 Each part comes from a trial of its own; a part that could not be had is None, and `lost` says why.
 """

@@ -1,4 +1,4 @@
-"""What a request costs a load generator: the loads, what was measured, and what it comes to."""
+"""The cost of a request for a load generator: the loads, the measurements and the results."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a calibration found out about one load generator."""
+"""The results of calibrating one load generator."""
 
 from enum import StrEnum
 from typing import Any

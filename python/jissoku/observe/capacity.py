@@ -1,4 +1,4 @@
-"""The highest rate at which a target meets an objective: searched for, one short load a step."""
+"""Searches the highest rate at which a target meets an objective, with one short load per step."""
 
 import subprocess
 from collections.abc import Callable

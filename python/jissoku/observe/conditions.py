@@ -1,4 +1,4 @@
-"""What the machine did during a load run: counters read before and after it, and their differences.
+"""The machine's conditions during a load: differences of counters read before and after it.
 
 Reading everything takes some milliseconds, so it is done outside the window: the figures cover the
 warm-up too. They decide whether a trial is believed, never what it says.

@@ -1,4 +1,4 @@
-"""What requests make a server do: system calls by name, connections and segments, per request.
+"""System calls by name, connections and segments of a server, per request.
 
 Counted in trials of their own: watching every call slows a server several times over, so nothing is
 timed here. The requests go out one at a time from a client of our own, so their number is exact.

@@ -1,4 +1,4 @@
-"""What on this machine would spoil a measurement, and how to mend it."""
+"""What on this machine would disturb a measurement, and how to fix it."""
 
 import resource
 import time

@@ -1,4 +1,4 @@
-"""The machine's fingerprint: what a figure depends on, and nothing that names the machine."""
+"""The properties of the machine that affect results; nothing that identifies the machine."""
 
 import platform
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Figures that a program prints of itself, and what a system call costs here."""
+"""Programs that measure themselves, and the cost of a system call on this machine."""
 
 import os
 import re

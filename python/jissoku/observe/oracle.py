@@ -1,4 +1,4 @@
-"""The oracle's process: started, asked where it listens, and at last what it knows."""
+"""The oracle's process: started, queried for its address, and read out at the end."""
 
 import os
 import subprocess

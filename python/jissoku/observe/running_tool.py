@@ -1,4 +1,4 @@
-"""A load generator that was started before an oracle, until it ends."""
+"""A running load generator that was started against an oracle."""
 
 import os
 import re

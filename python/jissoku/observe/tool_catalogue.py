@@ -1,4 +1,4 @@
-"""The load generators that are described, and those of them that are here."""
+"""The described load generators, and those that are installed."""
 
 import os
 import re

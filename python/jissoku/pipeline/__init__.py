@@ -1,4 +1,4 @@
-"""The whole story: from the names given to a folder of records.
+"""The complete sequence: from target names to a folder of records.
 
 Question -> targets prepared -> each looked at once -> run header -> pilot -> blocks of trials, each
 recorded as it ends -> (a reader turns records into a summary and a report). Stages know nothing of

@@ -1,4 +1,4 @@
-"""A calibration: every check on one tool, kept as it goes, until the end or an interruption."""
+"""A calibration: every check on one tool, recorded after each, until the end or an interruption."""
 
 import datetime as dt
 import time

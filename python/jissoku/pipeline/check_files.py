@@ -1,4 +1,4 @@
-"""The files that say what a calibration does: its checks, and the loads of a cost measurement."""
+"""The files of a calibration: its checks, and the loads of a cost measurement."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""All cases against one target: target up, cases held over fresh connections, each judged.
+"""All cases against one target: starts it, runs each case on a new connection, and evaluates it.
 
-A target that dies over a case has failed it, and is started again for the next one.
+If the target exits during a case, the case has failed, and the target is restarted for the next.
 """
 
 import http.client

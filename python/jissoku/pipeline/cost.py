@@ -1,4 +1,4 @@
-"""What a request costs one load generator, against another: rounds of cells, kept as they go."""
+"""CPU time per request of two load generators: rounds of load points, recorded as they end."""
 
 import datetime as dt
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What claims need beside trials: counts per request, and figures that benches print.
+"""Data for claims besides trials: counts per request, and results of benchmarks.
 
 Each comes from starts of its own. Nothing of it runs beside a timed trial, and no time is taken
 where calls are counted.

@@ -1,4 +1,4 @@
-"""An experiment: its targets made ready, each workload a campaign of its own, and the answer.
+"""An experiment: prepares its targets, runs a campaign per workload, and evaluates the claims.
 
 File -> arms -> prepared arms -> requirements of workloads -> plans that fit into the mode's minutes
 -> header -> benches -> one campaign after the other, each in a folder inside the experiment's, and

@@ -1,4 +1,4 @@
-"""Reads an experiment's file and refuses one that could not be run."""
+"""Reads an experiment's file and rejects one that cannot be run."""
 
 import difflib
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
-"""Why a target is as fast as it is: one probe after the other, then the rules.
+"""Explains a target's cost: one probe after the other, then the rules.
 
-Each probe has a fresh start of the target. Nothing here is a measurement that a verdict could rest
-on: the probes disturb what they look at.
+Each probe has a fresh start of the target. No verdict uses these measurements, because the probes
+disturb the target.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Two load generators at the same time, before one oracle: a window in which both are measured."""
+"""Two load generators at the same time against one oracle, with a window inside both runs."""
 
 import math
 import subprocess

@@ -1,4 +1,4 @@
-"""Progress of a run: who is told of it, and how long the rest will take."""
+"""Progress of a run: listeners, and the estimated remaining time."""
 
 import time
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""One run: an oracle, a tool held against it, and what both of them say afterwards."""
+"""One run of a scenario: an oracle, a tool, and the reports of both."""
 
 import os
 import signal

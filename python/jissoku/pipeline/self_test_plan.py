@@ -1,4 +1,4 @@
-"""Which series of campaigns `jissoku doctor --prove` runs at a load, and in which order."""
+"""The series of campaigns that `jissoku doctor --prove` runs at a load, in order."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""One trial of a run, measured again where the machine disturbed it, and every attempt recorded."""
+"""One trial of a run, repeated if the machine disturbed it, with every attempt recorded."""
 
 from collections.abc import Callable, Mapping
 

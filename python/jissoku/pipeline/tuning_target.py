@@ -1,4 +1,4 @@
-"""What is tuned, and how: the values that a tuning begins with."""
+"""The target and the configuration of a tuning."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What is on disk: one folder a run, one line a trial, readable for ever."""
+"""Records on disk: one folder per run, one line per trial."""
 
 from jissoku.records.run_folder import RunWriter, read, unfinished_reason
 from jissoku.records.sweep import read_sweep, write_sweep

@@ -1,4 +1,4 @@
-"""What is kept of a calibration: one JSON file for each tool, rewritten after each check."""
+"""The record of a calibration: one JSON file per tool, rewritten after each check."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Records as files of JSON: written whole or not at all, read by their type and schema."""
+"""Records as JSON files: written atomically, read by type and schema."""
 
 from functools import cache
 from pathlib import Path

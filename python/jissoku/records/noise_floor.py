@@ -1,4 +1,4 @@
-"""What equal targets were seen to differ by on a machine, as `jissoku doctor --prove` left it.
+"""The noise floors of a machine, as stored by `jissoku doctor --prove`.
 
 One file for each user, with an entry for each machine: a home directory may be shared.
 """

@@ -1,4 +1,4 @@
-"""What makes a run's folder a sweep's: `sweep.json`, beside the header and the trials."""
+"""The additional record of a sweep: `sweep.json`, beside the header and the trials."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A summary made readable: terminal, Markdown, JSON, HTML. Nothing is computed or read here."""
+"""Renders a summary: terminal, Markdown, JSON, HTML. Nothing is computed or read here."""
 
 from jissoku.report.html import to_html
 from jissoku.report.json import to_json

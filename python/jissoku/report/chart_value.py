@@ -1,4 +1,4 @@
-"""What a figure is: a drawing, how to read it, and the numbers that it shows."""
+"""A chart as a value: a drawing, a caption, and the table of its values."""
 
 from dataclasses import dataclass
 

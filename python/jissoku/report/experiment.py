@@ -1,4 +1,4 @@
-"""An experiment's answer made readable: the claims first, then what they rest on."""
+"""Renders an experiment's result: the claims first, then their evidence."""
 
 import textwrap
 from collections.abc import Iterator, Sequence

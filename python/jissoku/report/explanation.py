@@ -1,4 +1,4 @@
-"""An explanation in words: what a request costs, the causes, and what could not be looked at."""
+"""Renders an explanation: the cost of a request, the causes, and failed probes."""
 
 import statistics
 from collections.abc import Iterator

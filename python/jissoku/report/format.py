@@ -1,4 +1,4 @@
-"""Numbers as people read them: three significant digits, and the unit that fits."""
+"""Formatted numbers: three significant digits, with a fitting unit."""
 
 from jissoku.model import Estimate, Load, LoadLevel, Summary
 from jissoku.model.updated import updated

@@ -1,4 +1,4 @@
-"""How a run was measured, in a few sentences made from its header."""
+"""How a run was measured, in a few sentences from its header."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""HTML pages that need nothing else: no network, no second file, no clock."""
+"""Self-contained HTML pages: no network, no second file, no clock."""
 
 import re
 from base64 import b64encode

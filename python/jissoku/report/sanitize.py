@@ -1,7 +1,7 @@
-"""Strings from outside made harmless before any of them is shown.
+"""Sanitizes external strings before they are displayed.
 
-Names, versions and above all what a target wrote to stderr may hold terminal sequences, control
-characters and bytes that are not UTF-8. Markup is escaped later, by each format in its own way.
+Names, versions and especially a target's stderr may contain terminal sequences, control
+characters and bytes that are not UTF-8. Markup is escaped later, by each format.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A sweep's figures: what each level brought, and the fitted law through it."""
+"""A sweep's charts: the results per level, and the fitted model."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""What the records say: pure functions from a run and its trials to estimates and verdicts."""
+"""Pure functions from a run and its trials to estimates and verdicts."""
 
 from jissoku.stats.stopping import half_widths, is_enough
 from jissoku.stats.summary import summarise

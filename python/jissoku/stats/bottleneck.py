@@ -1,4 +1,4 @@
-"""What held a closed-loop rate down? Without an answer it says nothing about the server."""
+"""The bottleneck of a closed-loop rate; without it the rate says nothing about the server."""
 
 import statistics
 from collections.abc import Iterable, Sequence

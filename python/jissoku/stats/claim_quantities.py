@@ -1,4 +1,4 @@
-"""The logarithms, by block, of the quantities that claims speak of."""
+"""The logarithms, by block, of the quantities in claims."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

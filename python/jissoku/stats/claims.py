@@ -1,4 +1,4 @@
-"""From an experiment's records to the answer of each of its claims."""
+"""From an experiment's records to the result of each claim."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

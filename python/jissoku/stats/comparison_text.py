@@ -1,4 +1,4 @@
-"""Verdicts in plain words, the same ones in every kind of report."""
+"""Verdicts in words, the same in every kind of report."""
 
 from jissoku.model import Comparison, Estimate, Metric, Verdict
 

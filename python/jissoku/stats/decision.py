@@ -1,4 +1,4 @@
-"""The one decision: from one logarithm per block to a verdict, wherever a verdict is given.
+"""The decision: from one logarithm per block to a verdict, for every command.
 
 `compare`, `run`, `tune`, `sweep` and `explain --verify` all come through here: the same interval,
 the same agreement of two methods, the same correction for many comparisons, the same checks.

@@ -1,4 +1,4 @@
-"""Arithmetic over figures with dotted names, as checks write it: `tool.requests + tool.errors`."""
+"""Arithmetic over dotted names, as in checks: `tool.requests + tool.errors`."""
 
 import ast
 import math

@@ -1,4 +1,4 @@
-"""What shook a run besides the tool, and whether that could have made a figure wrong: pure."""
+"""Disturbances of a run other than the tool, and whether they explain a deviation: pure."""
 
 import math
 import re

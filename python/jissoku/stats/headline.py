@@ -1,4 +1,4 @@
-"""A whole run in one sentence: which target costs least, and whether that depends on the load."""
+"""A run in one sentence: the target with the lowest cost, and whether that depends on the load."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""The grammar in which experiments state their claims.
+"""The grammar of the claims of experiments.
 
     inequality := side relation side [relation side ...]
     relation   := < | > | =

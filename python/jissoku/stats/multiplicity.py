@@ -1,4 +1,4 @@
-"""Many comparisons at once: what one in twenty would mean when there are twenty."""
+"""Correction for multiple comparisons."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What the oracle knows: figures computed from its log of every request."""
+"""Statistics computed from the oracle's log of every request."""
 
 from collections.abc import Mapping
 from typing import Any

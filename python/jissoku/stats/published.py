@@ -1,4 +1,4 @@
-"""Published figures and ours side by side, both as ratios to their table's first row."""
+"""Published values and measured ones, both as ratios to their table's first row."""
 
 import math
 from collections.abc import Iterator

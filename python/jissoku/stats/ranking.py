@@ -1,4 +1,4 @@
-"""Ranks that claim no more than was shown."""
+"""Ranks that claim no more than was proven."""
 
 from collections.abc import Callable, Sequence
 

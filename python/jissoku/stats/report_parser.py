@@ -1,4 +1,4 @@
-"""Finds figures in a report: by regular expression, by a path through JSON, or in a histogram."""
+"""Extracts values from a report: by regular expression, by a path in JSON, or from a histogram."""
 
 import re
 from typing import Any

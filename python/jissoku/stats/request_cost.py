@@ -1,4 +1,4 @@
-"""What pairs of load generators come to: cost ratios, rates, and the share of user code."""
+"""Results of pairs of load generators: cost ratios, rates, and the share of user code."""
 
 import math
 from collections.abc import Sequence

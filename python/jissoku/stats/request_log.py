@@ -1,4 +1,4 @@
-"""Every single request as a tool wrote it down, to hold the tool's own percentiles against."""
+"""A tool's own log of every request, for comparison with the percentiles that it reports."""
 
 import csv
 from collections.abc import Iterable

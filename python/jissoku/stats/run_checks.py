@@ -1,4 +1,4 @@
-"""Is the run as a whole to be believed?"""
+"""Checks of a run as a whole."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What the lab must show of itself, and whether it did: pure functions of finished campaigns.
+"""The bounds of the lab's self-test: pure functions of finished campaigns.
 
 A bound is broken when chance explains what was seen in less than one case of forty: the lab is then
 proven not to do what it promises here (METHODOLOGY, "The lab tests itself").

@@ -1,4 +1,4 @@
-"""When is it enough? By the interval's width, never by significance."""
+"""The stopping rule: by the width of intervals, never by significance."""
 
 from collections.abc import Sequence
 

@@ -1,8 +1,7 @@
-"""Checks on one trial that are blind to who is faster.
+"""Checks of one trial, without access to the comparison.
 
-Wrong answers and broken accounting take the trial out for good. A disturbed machine takes it out
-and has it run again. Everything else leaves the number standing, stamped with what it cannot be
-used for.
+Wrong responses and inconsistent counts make the trial invalid. A disturbed machine rejects it, and
+it is repeated. Everything else attaches a warning that limits the use of its results.
 """
 
 import math

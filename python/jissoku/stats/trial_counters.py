@@ -1,4 +1,4 @@
-"""Counters that trials give by themselves; system calls are counted in starts of their own."""
+"""Counters that trials provide themselves; system calls are counted on separate starts."""
 
 import statistics
 from collections.abc import Sequence

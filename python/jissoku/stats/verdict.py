@@ -1,4 +1,4 @@
-"""From an interval to a word."""
+"""From an interval to a verdict."""
 
 import math
 from collections.abc import Sequence

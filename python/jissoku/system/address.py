@@ -1,4 +1,4 @@
-"""Where a target listens, and how a free place is found."""
+"""Listen addresses of targets, and finding free ones."""
 
 import random
 import socket as sockets

@@ -1,8 +1,7 @@
-"""Ctrl-C as a value: it is noticed at once and obeyed where nothing can be lost.
+"""Ctrl-C as a value: noticed at once, and handled where no data can be lost.
 
-An exception out of a signal handler may come between starting a process and knowing that it was
-started. So the handler only takes a note, and pokes whatever is being waited for; the one who
-drives the trials asks between two steps.
+An exception from a signal handler could be raised between starting a process and storing its id. So
+the handler only sets a flag and wakes the current wait; the trial loop checks it between steps.
 """
 
 import signal

@@ -1,4 +1,4 @@
-"""All processes that have to end with a target, and how they are ended.
+"""All processes that have to end with a target, and how they are terminated.
 
 A target is started as the leader of a session (setsid(2)): its processes are that session and its
 descendants (`process_tree`). A process that left both, as a daemon does, is known by a mark in its

@@ -1,4 +1,4 @@
-"""Waits until the server's cores are idle: what ran before may still be ending."""
+"""Waits until the server's cores are idle, as earlier processes may still be ending."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator

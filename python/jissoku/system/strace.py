@@ -1,7 +1,7 @@
-"""strace(1) beside processes that run: attached to all their threads, and let go of again.
+"""strace(1) attached to all threads of running processes.
 
-Watching every call slows a process several times over, so nothing is timed meanwhile. What it
-writes is read by `strace_output`.
+Tracing slows a process several times over, so nothing is timed meanwhile. `strace_output` parses
+its output.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What strace wrote, read: a table of counts, or calls with their thread, text and result."""
+"""Parses the output of strace: a table of counts, or calls with their thread, text and result."""
 
 import re
 from collections import Counter

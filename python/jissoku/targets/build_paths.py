@@ -1,4 +1,4 @@
-"""Where things are on this machine: what the holes in recipes are filled with."""
+"""The paths on this machine that replace the placeholders of recipes."""
 
 import grp
 import importlib.util

@@ -1,4 +1,4 @@
-"""Every recipe there is: ours, and those in folders of the user's own."""
+"""All recipes: built-in ones, and those in the user's folders."""
 
 import difflib
 from collections.abc import Iterable, Mapping

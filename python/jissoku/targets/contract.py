@@ -1,4 +1,4 @@
-"""The common contract of every target: what is asked, and the only right answer.
+"""The common contract of every target: the requests and the expected responses.
 
 Differences that a field or two make (a Date, a Server) are counted in bytes and reported; status,
 type and body are the same for all targets.

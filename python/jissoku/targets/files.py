@@ -1,4 +1,4 @@
-"""The folder of the common contract: the same bytes on every machine, for ever."""
+"""The folder of the common contract: the same bytes on every machine."""
 
 import hashlib
 import os

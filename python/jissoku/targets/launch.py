@@ -1,4 +1,4 @@
-"""A target started for a workload, asked until it answers, and its answer held to the right one.
+"""Starts a target for a workload, polls its readiness, and verifies its first response.
 
 Every stage of the lab that needs a running target gets it here.
 """

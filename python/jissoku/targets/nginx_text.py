@@ -1,4 +1,4 @@
-"""Where text goes in an nginx configuration: in a directive's place, or into a block."""
+"""Positions in the text of an nginx configuration: of a directive, or inside a block."""
 
 from jissoku.targets.nginx_config import Configuration, Directive, Edit
 

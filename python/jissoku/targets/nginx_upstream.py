@@ -1,4 +1,4 @@
-"""Keeps the connections from nginx to the servers that it passes requests on to.
+"""Enables keep-alive between nginx and its upstream servers.
 
 It takes three things, and two of them do nothing: `keepalive` in the upstream block, HTTP/1.1, and
 no `Connection: close`, which nginx sends unless told otherwise (ngx_http_upstream_module).

@@ -1,4 +1,4 @@
-"""Words with holes: `{port}` in a command, a configuration file or an environment.
+"""Placeholders: `{port}` in a command, a configuration file or an environment.
 
 Only the names below are holes; any other brace is a brace, as nginx's configuration needs it.
 """

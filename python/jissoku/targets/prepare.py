@@ -1,4 +1,4 @@
-"""From a recipe to something that can be started here, or to the reason why it cannot."""
+"""From a recipe to a target that can be started here, or to the reason why it cannot."""
 
 import os
 import subprocess

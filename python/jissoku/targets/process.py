@@ -1,4 +1,4 @@
-"""Starts a target on given cores, notices when it dies, and leaves nothing of it behind."""
+"""Starts a target on given cores, detects its exit, and cleans up after it."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Requests from files, as they go over the wire."""
+"""Raw requests from files."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Readiness by asking: a target is ready when it gives its first good answer."""
+"""Readiness by polling: a target is ready when it sends its first valid response."""
 
 import http.client
 import os

@@ -1,4 +1,4 @@
-"""Takes out of a text what would tell whose machine it comes from; records get published."""
+"""Removes from a text what identifies the machine or its user, because records are published."""
 
 import os
 import pwd

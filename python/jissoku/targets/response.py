@@ -1,4 +1,4 @@
-"""One question to a target, its answer, and whether the answer is right.
+"""One request to a target, and the verification of its response.
 
 Asked over a plain socket with the request written out, as the load generator writes it; the
 standard library's http.client reads the answer, and shares no code with any server or with the load

@@ -1,4 +1,4 @@
-"""Ends what the lab has started when the lab itself is killed.
+"""Terminates the processes of the lab if the lab itself is killed.
 
 SIGKILL leaves the lab no time for anything, and PR_SET_PDEATHSIG (prctl(2)) reaches only direct
 children: not the workers that a server forks. So a small process waits at the end of a pipe that

@@ -1,1 +1,1 @@
-"""Ways to look at a running target. Each disturbs it, so none is used in a measurement."""
+"""Probes of a running target. Each disturbs it, so none is used in a measurement."""

@@ -1,4 +1,4 @@
-"""A client that asks one thing at a time, and looks closely at how the answer comes."""
+"""A client with one request at a time, which observes how the response arrives."""
 
 import http.client
 import socket

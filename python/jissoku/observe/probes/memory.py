@@ -1,4 +1,4 @@
-"""What a connection costs that says nothing: the target's memory with none, and with many."""
+"""The memory of an idle connection: the target's memory without connections, and with many."""
 
 from collections.abc import Callable
 

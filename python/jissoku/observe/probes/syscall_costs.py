@@ -1,4 +1,4 @@
-"""What a system call costs here: a program that does nothing else, less what its loop costs.
+"""The cost of a system call here: a program that does nothing else, minus the cost of its loop.
 
 It includes what the interpreter takes to get there, so it is no less than the call itself.
 """

@@ -1,4 +1,4 @@
-"""The system calls of a target: `strace(1)` on all its threads while a few clients ask."""
+"""The system calls of a target: `strace(1)` on all its threads, under a load of a few clients."""
 
 import http.client
 from collections.abc import Iterable, Iterator

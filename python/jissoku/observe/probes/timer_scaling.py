@@ -1,4 +1,4 @@
-"""What it costs a target to let requests wait: one load beside idle, and beside waiting others."""
+"""The cost of waiting requests: one load beside idle connections, and beside waiting requests."""
 
 import http.client
 import resource

@@ -1,4 +1,4 @@
-"""How answers come over the wire: in how many segments, after what wait, and until which one."""
+"""How responses arrive: the number of segments, their delays, and the end of the connection."""
 
 import http.client
 import socket
