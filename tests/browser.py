@@ -1,4 +1,4 @@
-"""A page in a real browser: what it draws, and what it complains of."""
+"""A page in a real browser: its rendering and its errors."""
 
 import json
 import re

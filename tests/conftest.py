@@ -1,4 +1,4 @@
-"""What several tests share: options, and a way to run a command line."""
+"""Shared by several tests: options, and running a command line."""
 
 import atexit
 import os

@@ -1,4 +1,4 @@
-"""The documents tell the truth: what they name exists, and what they promise is there."""
+"""The documents name only files, links and commands that exist."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Whole races, through the command line, as a person runs them. They assert shape, never speed."""
+"""Whole comparisons through the command line. They assert shape, never speed."""
 
 import json
 import os

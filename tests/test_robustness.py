@@ -1,4 +1,4 @@
-"""What goes wrong around a campaign ends in a record that says so, and nothing finished is lost.
+"""Failures around a campaign are recorded, and no finished trial is lost.
 
 Each campaign here is a process of its own, run as a person runs it. No test asserts a duration: a
 test waits for a condition, or for the end of the output that the campaign and its supervisor share.

@@ -1,4 +1,4 @@
-"""One word for each concept: words that were replaced do not come back (docs/GLOSSARY.md)."""
+"""One term for each concept: replaced words do not return (docs/GLOSSARY.md)."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What a request costs a generator: the arithmetic, on made-up logs and records."""
+"""CPU time per request of a load generator: the arithmetic, with constructed logs and records."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Two real generators before one oracle, for a moment: shape and counts, never times."""
+"""Two real load generators with one oracle: shape and counts, never times."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The files of checks and tools: what they name has to exist."""
+"""The files of checks and tools refer only to names that exist."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The verb, with our own generator: shape and counts, never times."""
+"""The command, with our own load generator: shape and counts, never times."""
 
 import signal
 import subprocess

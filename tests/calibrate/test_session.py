@@ -1,4 +1,4 @@
-"""A whole calibration, of a generator written here whose faults are known."""
+"""A whole calibration of a load generator with known faults, written here."""
 
 import signal
 import sys

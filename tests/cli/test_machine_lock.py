@@ -1,4 +1,4 @@
-"""Every verb that measures takes the machine's lock, and gives it back."""
+"""Every measuring command takes the machine's lock and releases it."""
 
 from pathlib import Path
 

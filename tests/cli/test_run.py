@@ -1,4 +1,4 @@
-"""What `jissoku run` says before it starts."""
+"""The output of `jissoku run` before it starts."""
 
 from pathlib import Path
 from types import SimpleNamespace

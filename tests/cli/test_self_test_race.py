@@ -1,4 +1,4 @@
-"""`jissoku doctor --prove` on this machine, interrupted: it takes minutes to its end."""
+"""`jissoku doctor --prove` on this machine, interrupted, because a complete run takes minutes."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The case files: all can be read, and a mistake in one is told."""
+"""The case files are valid, and a mistake in one is reported."""
 
 from pathlib import Path
 

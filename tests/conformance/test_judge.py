@@ -1,4 +1,4 @@
-"""What was seen becomes the right verdict."""
+"""Observed exchanges have the right verdicts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Answers are read to the letter, however their bytes come."""
+"""Responses are parsed strictly, however their bytes are split."""
 
 import pytest
 

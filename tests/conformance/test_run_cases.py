@@ -1,4 +1,4 @@
-"""Whole examinations, over sockets, of our server and of small ones that err on purpose."""
+"""Complete runs over sockets, with our server and with small ones that violate the standard."""
 
 import json
 import shlex

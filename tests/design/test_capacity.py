@@ -1,4 +1,4 @@
-"""The search for a capacity, against servers whose capacity is known."""
+"""The capacity search, with servers of known capacity."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The grid of loads: the same in every run, and who reaches which."""
+"""The grid of loads, the same in every run, and the arms that reach each load."""
 
 import pytest
 from hypothesis import given, strategies as st

@@ -1,4 +1,4 @@
-"""How arms meet: a rule of what they are, not of how they did."""
+"""The pairing method depends on the arms, not on their results."""
 
 import pytest
 

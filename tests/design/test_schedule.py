@@ -1,4 +1,4 @@
-"""Blocks: every arm in every rotation, in an order that the seed alone decides."""
+"""Blocks: every arm in every rotation, in an order determined by the seed alone."""
 
 import itertools
 from collections import Counter

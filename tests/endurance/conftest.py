@@ -1,4 +1,4 @@
-"""A server of its own for each test, and ways to look at it from outside."""
+"""A separate server for each test, and external observation of it."""
 
 import json
 import os

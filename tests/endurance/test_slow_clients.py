@@ -1,4 +1,4 @@
-"""Nine hundred clients of every slow kind at once, and an honest one among them."""
+"""Nine hundred clients of every slow kind at once, together with a normal one."""
 
 import selectors
 import socket

@@ -1,4 +1,4 @@
-"""An hour of half load with some bad requests and broken connections among it: nothing grows."""
+"""An hour of half load with some bad requests and broken connections: nothing grows."""
 
 import random
 import time

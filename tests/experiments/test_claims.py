@@ -1,4 +1,4 @@
-"""Claims about made-up campaigns whose truth is known."""
+"""Claims about simulated campaigns with known ratios."""
 
 import math
 from collections.abc import Callable, Mapping

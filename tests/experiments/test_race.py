@@ -1,4 +1,4 @@
-"""A whole tiny experiment through the command line; it asserts shape, never speed."""
+"""A small experiment through the command line; it asserts shape, never speed."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`jissoku explain` on our own server with an injected cause, and what it called it."""
+"""`jissoku explain` on our own server with an injected cause, and its findings."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""Observations made up for the rules: a quiet target, and ways to make it otherwise."""
+"""Constructed observations for the rules: an idle target, and changes of it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an explanation says of the cost, from made-up observations."""
+"""The cost in an explanation, from constructed observations."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Each rule against what was never seen, but might have been."""
+"""Each rule with constructed observations."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A load generator that stands still, and a target that runs out of memory: both are recorded."""
+"""A stalled load generator, and a target that runs out of memory: both are recorded."""
 
 import threading
 from pathlib import Path

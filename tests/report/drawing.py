@@ -1,4 +1,4 @@
-"""A figure's SVG, read back: what is drawn where, and what its tooltips say."""
+"""Parses a chart's SVG: its marks, their positions and their tooltips."""
 
 import re
 from dataclasses import dataclass

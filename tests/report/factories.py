@@ -1,4 +1,4 @@
-"""Arms with known truths, and what a perfect run would say of them."""
+"""Arms with known values, and the summary of a run without noise."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""A made-up experiment, answered: claims of every answer, with and without published figures."""
+"""A constructed experiment: claims of every status, with and without published values."""
 
 from functools import cache
 

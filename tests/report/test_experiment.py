@@ -1,4 +1,4 @@
-"""Reports of a made-up experiment, byte for byte, and what its plots show."""
+"""Reports of a constructed experiment, byte for byte, and its charts."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Numbers as people read them, as tables."""
+"""Formatted numbers, as tables."""
 
 import pytest
 from hypothesis import given, strategies as st

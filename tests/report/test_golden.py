@@ -1,4 +1,4 @@
-"""Reports of made-up runs, byte for byte."""
+"""Reports of constructed runs, byte for byte."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a target writes is shown, and does nothing."""
+"""Hostile output of a target is displayed without effect."""
 
 import re
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""What a report says of several loads: tables, the curve over the rate, grids, checks."""
+"""Reports of several loads: tables, the curve over the rate, grids, checks."""
 
 import re
 from itertools import pairwise

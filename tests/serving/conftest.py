@@ -1,4 +1,4 @@
-"""Servers for the tests of serving, ended when a test is."""
+"""Servers for the tests of serving, stopped at the end of each test."""
 
 from collections.abc import Iterator
 

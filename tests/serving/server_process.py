@@ -1,4 +1,4 @@
-"""A server as its user starts it, and clients that notice every request without an answer."""
+"""A server started as by its user, and clients that detect every unanswered request."""
 
 import os
 import queue

@@ -1,4 +1,4 @@
-"""What stands between clients and what is served: certificates, the access log, the numbers."""
+"""TLS certificates, the access log and metrics."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A worker that fails is replaced at once, and one that fails again and again ends the server."""
+"""A worker that panics is replaced at once; repeated panics stop the server."""
 
 import signal
 from http.client import HTTPException

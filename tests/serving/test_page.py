@@ -1,4 +1,4 @@
-"""`docs/serve.md` leaves nothing out, and its example is one."""
+"""`docs/serve.md` is complete, and its example is valid."""
 
 import re
 import subprocess

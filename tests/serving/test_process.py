@@ -1,4 +1,4 @@
-"""What the process does beside answering: its input, its user, its manager, its files."""
+"""The process: its arguments, its user, its service manager, its files."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Reloading a whole process, again and again, under load: no request is lost, and none idle."""
+"""Repeated reloads of a process under load: no request and no idle connection is lost."""
 
 import itertools
 import os

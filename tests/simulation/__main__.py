@@ -1,4 +1,4 @@
-"""Counts at length how often verdicts are wrong, and prints a table.
+"""Counts with many campaigns how often verdicts are wrong, and prints a table.
 
 python -m tests.simulation [--only TEXT] [--seconds S] [--counts FILE] [--write]
 """

@@ -1,4 +1,4 @@
-"""Records of made-up campaigns, with known costs and the noise of real ones."""
+"""Records of simulated campaigns, with known costs and the noise of real ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

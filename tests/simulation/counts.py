@@ -1,4 +1,4 @@
-"""What was counted so far, scenario by scenario; it can be kept in a file and continued."""
+"""The counts so far, by scenario; they can be stored in a file and continued."""
 
 import json
 from collections.abc import Iterable

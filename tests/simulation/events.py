@@ -1,4 +1,4 @@
-"""Campaigns with a known truth, and what is counted in each of them."""
+"""Campaigns with known ratios, and the events counted in each of them."""
 
 from collections.abc import Callable, Mapping
 

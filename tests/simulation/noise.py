@@ -1,4 +1,4 @@
-"""The noise of real records: what varies, by how much, and with which distribution.
+"""The noise of real records: its sources, sizes and distributions.
 
 Standard deviations are of natural logarithms, as they were seen on the machine of the kept records:
 between blocks a pair's ratio varies by 7-15 % at 1,000 requests/s, by 4-8 % at 5,000/s and by 2-5 %

@@ -1,4 +1,4 @@
-"""What is simulated, and which share of the campaigns may come out so."""
+"""The simulated scenarios, and the allowed shares of their events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The table that the documents quote."""
+"""The table in the documents."""
 
 import re
 from collections.abc import Sequence

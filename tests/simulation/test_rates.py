@@ -1,4 +1,4 @@
-"""How often verdicts are wrong, briefly; `make simulate` counts at length.
+"""How often verdicts are wrong, with few campaigns; `make simulate` counts with many.
 
 Each share is held against its bounds with the tolerance of the binomial distribution at the number
 of campaigns: one that lies at a bound fails in one of a thousand series of them. The random numbers

@@ -1,4 +1,4 @@
-"""The table that docs/METHODOLOGY.md quotes is the one of this code."""
+"""The table in docs/METHODOLOGY.md belongs to this code."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Made-up runs with known truths, shaped like real ones."""
+"""Constructed runs with known ratios, shaped like real ones."""
 
 import math
 import random

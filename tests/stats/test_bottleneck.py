@@ -1,4 +1,4 @@
-"""What held a rate down, as a table."""
+"""The bottleneck of a rate, as a table."""
 
 import pytest
 

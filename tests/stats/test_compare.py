@@ -1,4 +1,4 @@
-"""Pairs from made-up campaigns: where the ratio comes from, and what is said of it."""
+"""Pairs of simulated campaigns: the source of the ratio, and the verdict."""
 
 import math
 

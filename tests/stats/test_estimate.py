@@ -1,4 +1,4 @@
-"""Intervals hold what they promise, and exact methods agree with counting by hand."""
+"""Intervals have their nominal coverage, and exact methods agree with enumeration."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""The run in one sentence, and what to choose: no more than was proven."""
+"""The headline and the advice claim no more than was proven."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Percentiles of histograms against the library's own."""
+"""Percentiles of histograms compared with the library's own."""
 
 import random
 

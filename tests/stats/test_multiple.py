@@ -1,4 +1,4 @@
-"""Holm's adjustment against a table worked by hand, and what the family's width keeps."""
+"""Holm's correction compared with a table computed by hand, and its family-wise error rate."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Ranks as a table: which pairs are apart, and what follows."""
+"""Ranks as a table: which pairs differ, and the resulting ranks."""
 
 import pytest
 from hypothesis import given, strategies as st

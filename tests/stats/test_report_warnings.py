@@ -1,4 +1,4 @@
-"""Flags that are made from trials alone."""
+"""Report warnings that depend on trials only."""
 
 import random
 from collections.abc import Callable

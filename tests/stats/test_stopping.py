@@ -1,4 +1,4 @@
-"""When a campaign is precise enough: widths only, and only those that more blocks mend."""
+"""The stopping rule depends on widths only, and only on those that more blocks reduce."""
 
 from jissoku.model import Load, LoadLevel, Method
 from jissoku.stats import stopping

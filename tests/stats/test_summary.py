@@ -1,4 +1,4 @@
-"""Whole runs: ranks, units, failures and what stands on top."""
+"""Whole runs: ranks, units, failures and the order of warnings."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Which trials count, and what a request cost in them."""
+"""Which trials count, and the cost of a request in them."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Verdicts as a table, and how often they are right when the truth was injected."""
+"""Verdicts as a table, and how often they are right for an injected effect."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Made-up sweeps of targets that obey a known law."""
+"""Constructed sweeps of targets that follow a known model."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""A whole sweep through the command line, as a person runs it. It asserts shape, never speed."""
+"""A whole sweep through the command line. It asserts shape, never speed."""
 
 import json
 import subprocess

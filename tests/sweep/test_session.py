@@ -1,4 +1,4 @@
-"""Sweeps of small servers that the test wrote: what is recorded, and in which order."""
+"""Sweeps of small servers written by the test: their records and their order."""
 
 import os
 import signal

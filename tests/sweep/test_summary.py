@@ -1,4 +1,4 @@
-"""From a sweep's records to its answer, and from that to the reports."""
+"""From a sweep's records to its summary and its reports."""
 
 import json
 

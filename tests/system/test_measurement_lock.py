@@ -1,4 +1,4 @@
-"""The machine's measurement lock: who holds it, who is refused, and what releases it."""
+"""The machine's measurement lock: its holder, rejected processes, and its release."""
 
 import os
 import signal

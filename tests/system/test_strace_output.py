@@ -1,4 +1,4 @@
-"""What strace writes, read."""
+"""Parsing the output of strace."""
 
 from jissoku.system import strace_output as trace
 from jissoku.system.strace_output import Call

@@ -1,4 +1,4 @@
-"""What the tests of this stage share: folders, and small targets that misbehave."""
+"""Shared by the tests of this stage: folders, and small targets that misbehave."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Every target that is here really serves the contract, and goes without a trace."""
+"""Every available target serves the contract, and leaves nothing behind."""
 
 import select
 import socket

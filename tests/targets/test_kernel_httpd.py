@@ -1,4 +1,4 @@
-"""The recipe kernel-httpd over sockets: what the kernel answers, what is left to the process."""
+"""The recipe kernel-httpd over sockets: responses of the kernel, and those of the process."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""A target started for a workload: where it listens, and that its answers are verified."""
+"""A target started for a workload: its address, and the verification of its responses."""
 
 import random
 from pathlib import Path

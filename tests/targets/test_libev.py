@@ -1,4 +1,4 @@
-"""The server of our own on bare libev: what little it knows of HTTP, it knows."""
+"""Our own server on plain libev: the part of HTTP that it supports."""
 
 import random
 import socket

@@ -1,4 +1,4 @@
-"""A target that dies of memory: the reason names the OOM killer only where it ran."""
+"""A target that is killed: the reason names the OOM killer only if it was the cause."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""One server, five parsers: its sources are whole, and every parser answers alike."""
+"""One server with five parsers: its sources are complete, and all parsers agree."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What is left of a lab that was killed: nothing."""
+"""After the lab is killed, no process of it is left."""
 
 import os
 import signal

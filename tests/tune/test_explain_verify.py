@@ -1,4 +1,4 @@
-"""The causes of a slow nginx, found and switched through the command line; shape, never speed."""
+"""The causes of a badly configured nginx, found and tested through the command line."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Connections to upstream blocks: what it takes to keep them, and what is left alone."""
+"""Keep-alive to upstream blocks: the necessary changes, and unchanged settings."""
 
 from pathlib import Path
 

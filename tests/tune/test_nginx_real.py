@@ -1,4 +1,4 @@
-"""Configurations as people have them: includes, types, several servers, an upstream, odd quotes.
+"""Realistic configurations: includes, types, several servers, an upstream, odd quotes.
 
 They are run as they are and with every knob switched; nothing is measured.
 """

@@ -1,4 +1,4 @@
-"""Every knob of our recipes: what it makes of the command or of the configuration."""
+"""Every knob of our recipes: its change of the command or of the configuration."""
 
 import random
 import shutil
