@@ -6,7 +6,7 @@ class JissokuError(Exception):
 
 
 class InputError(JissokuError):
-    """What we were asked makes no sense: exit code 2. The message says what would."""
+    """Invalid input: exit code 2. The message says what is valid."""
 
 
 class TargetError(JissokuError):
@@ -17,6 +17,6 @@ class TargetError(JissokuError):
     """
 
     def __init__(self, message: str, *, stderr: str = "") -> None:
-        """Keeps what the target said beside what happened."""
+        """Stores the target's output with the message."""
         super().__init__(message)
         self.stderr = stderr

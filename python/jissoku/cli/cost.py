@@ -66,7 +66,7 @@ def cost(names: tuple[str, str], known: Mapping[str, Tool], home: Path, **given:
 
 
 def code(record: CostRecord) -> int:
-    """Undecided where a cell that both can be asked has no interval."""
+    """Undecided if a load that both support has no interval."""
     if not record.is_finished:
         return exit_codes.INTERRUPTED
     unavailable = any(it.ratio is None and not it.unsupported_reason for it in record.figures)
@@ -144,7 +144,7 @@ def _interval(found: Estimate) -> str:
 
 
 def _require_support(cells: LoadPoints, tools: tuple[Tool, ...]) -> None:
-    """Raises InputError where a tool can be asked none of the cells: nothing would be measured."""
+    """Raises InputError if a tool supports none of the loads."""
     for tool in tools:
         reasons = [cell.unsupported_reason(tool) for cell in cells.cell]
         if all(reasons):

@@ -17,7 +17,7 @@ BUILTIN_CASES = Path(__file__).parent / "cases"
 
 
 class Level(StrEnum):
-    """How much the standard asks of a server here."""
+    """The requirement level of the standard."""
 
     MUST = "must"
     SHOULD = "should"
@@ -33,7 +33,7 @@ class Ends(StrEnum):
 
 
 class AlsoAllowed(StrEnum):
-    """What else the standard allows a server to do where ours refuses or answers."""
+    """Other behaviour that the standard allows."""
 
     ANSWERED = "answered"
     LAST = "last"  # answered, and the connection ended

@@ -69,7 +69,7 @@ class ObservedExchange:
 
     @property
     def is_kept_open(self) -> bool:
-        """Whether the server answered when it was asked once more.
+        """Whether the server answered one more request.
 
         A refusal that comes then is a late one: the probe is in order.
         """

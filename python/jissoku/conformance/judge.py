@@ -65,7 +65,7 @@ def judge(case: Case, seen: ObservedExchange, *, echoes: bool = False) -> Judgem
 
 
 def _refusal(case: Case, seen: ObservedExchange) -> Judgement:
-    """A message that ours refuses, after the answers to what came before it."""
+    """A message that jissoku rejects, after the responses to earlier requests."""
     before, rest = seen.answers[: case.whole_count], seen.answers[case.whole_count :]
     if before and before[-1].announces_end and not rest:
         return _stricter(f"ends the connection after {before[-1].status}, and says so")
@@ -112,7 +112,7 @@ def _no_response(case: Case, seen: ObservedExchange) -> Judgement:
 
 
 def _accepted(case: Case, seen: ObservedExchange, rest: tuple[Response, ...]) -> Judgement:
-    """The target took what ours refuses."""
+    """The target accepted what jissoku rejects."""
     statuses = " and ".join(str(answer.status) for answer in rest)
     goes_on = "goes on" if seen.is_kept_open else "ends the connection"
     reason = f"answers {statuses} and {goes_on}"

@@ -29,7 +29,7 @@ WARMUP_MAX_NS = SECOND // 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadRequirements:
-    """What the claims want of one workload.
+    """What the claims require of one workload.
 
     Attributes:
         compares_cost: Whether costs or latencies are asked for, for which arms are measured

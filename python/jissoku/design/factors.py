@@ -11,7 +11,7 @@ Combination = tuple[tuple[Factor, FactorLevel], ...]
 def arms(
     specs: Sequence[TargetSpec], factors: Sequence[Factor], design: Design
 ) -> tuple[TargetSpec, ...]:
-    """Every target as it stands, each followed by its variants.
+    """Every unchanged target, each followed by its variants.
 
     A variant is called for what differs: `nginx+cache`, `nginx+workers=2`; with every factor of a
     one-at-a-time design at once it is `nginx+all`.
@@ -25,7 +25,7 @@ def arms(
 
 
 def combinations(factors: Sequence[Factor], design: Design) -> Iterator[Combination]:
-    """What is varied in each arm beside the base."""
+    """The changed factors of each arm."""
     if not factors:
         return
     match design:

@@ -62,7 +62,7 @@ class SamplingPlan:
     compile_ns: int = 12 * SECOND // 10
 
     def active_ns(self, load: Load, *, is_check: bool) -> int:
-        """How long each arm is asked at a load, in nanoseconds; half as long for a check."""
+        """How long each arm is under load, in nanoseconds; half as long for a cross-check."""
         asked_ns = self.active_ns_by_level.get(load.level, self.window_ns)
         return asked_ns // 2 if is_check else asked_ns
 

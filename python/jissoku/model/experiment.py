@@ -59,7 +59,7 @@ class FactorLevel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Factor(msgspec.Struct, frozen=True, kw_only=True):
-    """A thing that is varied on one target; its base level is the target as it stands."""
+    """A factor of one target; its base level is the unchanged target."""
 
     name: str
     target: str
@@ -248,7 +248,7 @@ class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublishedComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A published figure, and ours beside it, both as ratios to their table's first row."""
+    """A published value and the measured one, both as ratios to their table's first row."""
 
     published: PublishedFigure
     ratio: float | None

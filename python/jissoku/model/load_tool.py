@@ -66,7 +66,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class CommandLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to ask it.
+    """How to run it.
 
     Attributes:
         always: The command's beginning.
@@ -109,7 +109,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     deviates: dict[str, str] = {}
 
     def unsupported_reason(self, ask: ToolOptions) -> str | None:
-        """Why this cannot be asked of it; None if it can."""
+        """Why the tool does not support these parameters; None if it does."""
         for thing in ask:
             if thing not in self.ask.say and thing not in ("about_s", "unix"):
                 return self.lacks.get(thing, f"{self.name} does not support {thing}")
@@ -124,7 +124,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return None
 
     def command(self, ask: ToolOptions, values: Mapping[str, str]) -> list[str]:
-        """The command line for what is asked; `values` fill the holes."""
+        """The command line for these parameters; `values` replace the placeholders."""
         everything = dict(values) | _option_values(ask)
         if "one_shot" not in ask:
             ask = ask | {"reuse": True}

@@ -27,7 +27,7 @@ class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MachineNoise(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine: what tells it from others, in clear, and its noise floors."""
+    """One machine: its identifying properties, and its noise floors."""
 
     cpu_model: str
     cores: int

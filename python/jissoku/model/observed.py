@@ -14,7 +14,7 @@ KERNEL_SHARE_MIN = 0.25
 
 
 class ProbeFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """What could not be looked at, why, and how to get it back."""
+    """An observation that failed: its name, the reason, and how to enable it."""
 
     probe: str
     reason: str
@@ -22,7 +22,7 @@ class ProbeFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WireObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What one client saw that asked one thing at a time, over one connection after the other.
+    """Observations of one client with one request at a time, over one connection after the other.
 
     Attributes:
         latency_ns: Of each answer, from sending the request to the answer's last byte.
@@ -175,7 +175,7 @@ class LoadObservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimerObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What waiting costs: the same load beside many idle connections, and beside as many that wait.
+    """Cost of waiting requests: the same load beside many idle connections, and many waiting ones.
 
     Attributes:
         waiting: How many.
@@ -204,7 +204,7 @@ class TimerObservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """Resident memory with no connection, and with many idle ones that asked once."""
+    """Resident memory without connections, and with many idle ones after one request each."""
 
     connections: int
     rss_bytes_before: int

@@ -43,7 +43,7 @@ class StartCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListenArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """What {listen} stands for. Empty `unix`: the target cannot listen on a Unix socket."""
+    """The replacement of {listen}. Empty `unix`: the target cannot listen on a Unix socket."""
 
     tcp: tuple[str, ...]
     unix: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ RATES_APART_MAX = 0.02
 
 
 class CommandOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How one tool is asked what it has no option for.
+    """How one tool is given a parameter for which it has no option.
 
     Attributes:
         instead_of: The thing that its own description does not offer.
@@ -52,7 +52,7 @@ class LoadPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return text
 
     def unsupported_reason(self, tool: Tool) -> str | None:
-        """Why the tool cannot be asked this; None if it can."""
+        """Why the tool does not support this; None if it does."""
         return tool.unsupported_reason(self.options_for(tool) | {"duration_s": 1})
 
 

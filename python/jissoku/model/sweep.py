@@ -28,7 +28,7 @@ class Axis(StrEnum):
 
 
 class Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run's folder holds beside its header when it is a sweep: `sweep.json`.
+    """The additional file of a sweep's folder: `sweep.json`.
 
     Attributes:
         levels: Ascending; empty when the lab chooses them after a pilot. Each trial carries its

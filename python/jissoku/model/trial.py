@@ -138,19 +138,19 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def active_ns(self) -> int:
-        """How long this arm was asked: its own turns, or the whole window."""
+        """How long this arm was under load: its own time slices, or the whole window."""
         return self.duration_ns if self.active_duration_ns is None else self.active_duration_ns
 
     @property
     def background_cpu_ns(self) -> int | None:
-        """CPU time while other arms were asked; None outside of time-sliced trials."""
+        """CPU time while other arms were under load; None outside of time-sliced trials."""
         if self.cpu_ns is None or self.active_duration_ns is None:
             return None
         return max(0, self.cpu_ns - sum(self.slice_cpu_ns))
 
     @property
     def housekeeping_cpu_ns(self) -> int:
-        """CPU time that is a matter of time, not of requests, while other arms were asked.
+        """CPU time that depends on time, not on requests, while other arms were under load.
 
         A target alone would have had that time for requests of its own. It is estimated from what
         the target used before its first request, and is never more than its background work.
@@ -272,7 +272,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def load_rps(self) -> int | None:
-        """Requests per second on the server's cores while an arm was asked; None: closed loop."""
+        """Requests per second on the server's cores while an arm is loaded; None: closed loop."""
         rate = self.workload.rate_rps
         return (
             rate if rate is None or self.kind is not TrialKind.PAIRED else SINGLE_RATE_FACTOR * rate

@@ -50,7 +50,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class IntervalChange:
-    """What happened between two snapshots; None where this kernel does not tell.
+    """The difference of two snapshots; None where this kernel provides no value.
 
     Attributes:
         foreign_fraction: CPU time of others' processes that ran on the cores, of these cores' time.
@@ -69,7 +69,7 @@ class IntervalChange:
 
 
 def snapshot(roots: Iterable[int], bystanders: Iterable[int] = ()) -> Snapshot:
-    """Reads everything once; `roots` are the first processes of the targets that are asked."""
+    """Reads everything once; `roots` are the first processes of the targets under load."""
     processes = all_processes()
     targets = {root: process_tree(root, processes) for root in roots}
     return Snapshot(

@@ -15,7 +15,7 @@ from jissoku.system.processes import (
 
 
 class ForeignCpuMonitor:
-    """Adds up what others ran on some cores until `foreign_fraction` is asked.
+    """Adds up the CPU time of foreign processes on some cores until `foreign_fraction` is called.
 
     The processes are asked, and not the cores: what a core was busy with is sampled at the kernel's
     tick, and an oracle that gets ready a thousand times a second for an evenly paced load always

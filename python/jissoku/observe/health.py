@@ -23,7 +23,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """One thing that was looked at, what was seen, and what to do where it is not fine."""
+    """One inspected property, its value, and the remedy if it is not in order."""
 
     name: str
     state: State

@@ -96,7 +96,7 @@ class LoadgenError(JissokuError):
     """
 
     def __init__(self, message: str, *, arm: str = "") -> None:
-        """Keeps who is to blame beside what happened."""
+        """Stores the responsible arm with the message."""
         super().__init__(message)
         self.arm = arm
 

@@ -67,7 +67,7 @@ def start(
 
 
 def wait_for_connections(one: RunningTool, wanted: int, check: Callable[[], object]) -> None:
-    """Waits until a generator has opened its connections, and they have had time to ask.
+    """Waits until a generator has opened its connections and they have sent requests.
 
     Raises:
         Failed: It did not.

@@ -40,7 +40,7 @@ def select_checks(
 
 
 def order(name: str) -> tuple[int, str]:
-    """Where a check of this id stands among the others: C11b comes after C11."""
+    """The sort key of a check's id: C11b comes after C11."""
     digits = "".join(sign for sign in name if sign.isdigit())
     return int(digits or 0), name
 

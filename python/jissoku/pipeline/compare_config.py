@@ -29,7 +29,7 @@ from jissoku.targets.build_paths import default_cache
 
 
 class LoadMode(StrEnum):
-    """How often arms are asked while they are compared."""
+    """The rate of requests during a comparison."""
 
     COMMON = "at fixed rates"
     CLOSED = "as fast as they are answered"

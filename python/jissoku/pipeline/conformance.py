@@ -121,7 +121,7 @@ def _require_reachable(running: RunningTarget) -> None:
 
 
 def _echoes(running: RunningTarget) -> bool:
-    """Whether the target answers a POST with its body, so that we see what it understood."""
+    """Whether the target echoes the body of a POST, so that its interpretation can be observed."""
     try:
         found = response.send_request(running.address, Workload(method="POST", body=TOKEN))
     except (OSError, http.client.HTTPException):

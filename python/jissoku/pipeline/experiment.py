@@ -287,7 +287,7 @@ def _no_arms_reason(unavailable: Iterable[UnavailableTarget]) -> str:
 
 
 def _requirements(experiment: Experiment, setting: WorkloadSpec, arms: int) -> WorkloadRequirements:
-    """What claims and published figures ask of one workload."""
+    """What claims and published values require of one workload."""
     wanted = [
         one
         for one in _quantities(experiment)

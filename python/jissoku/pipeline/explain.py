@@ -98,7 +98,7 @@ def answering(knobs: TuningTarget, explanation: Explanation) -> TuningTarget:
 
 
 class _Observer:
-    """Starts the target for each probe, and keeps what was seen and what was lost."""
+    """Starts the target for each probe, and stores observations and failures."""
 
     def __init__(
         self, config: ExplainConfig, note: Callable[[str], None], interruption: Interruption
@@ -204,7 +204,7 @@ class _Observer:
         return load.observe_load(spec, self._cores, started=self._interruption.waits_for)
 
     def _can_probe_timers(self) -> bool:
-        """Whether it is worth asking for a delay; recipes say so, others are asked."""
+        """Whether the target supports delays; recipes declare it, other targets are tested."""
         parts = self._config.prepared.capabilities
         if parts and Capability.DELAY not in parts:
             self._record_failure("timers", "the target does not serve /delay", "")

@@ -77,7 +77,7 @@ class _FullLoadStage:
         self.progress = listener
 
     def run(self, knobs: tuple[Knob, ...], text: TuningResult) -> TuningResult:
-        """Each alone, then the accepted ones beside what is kept already."""
+        """Each alone, then the accepted ones together with those accepted before."""
         names = tuple(knob.name for knob in knobs)
         self.progress.note(f"At full load, on shared cores: {', '.join(names)}.")
         finished, run, trials = self._campaign("full-load", plan.one_at_a_time(names))

@@ -184,7 +184,7 @@ def _with_knobs(config: ConfigFile, knobs: Sequence[Knob]) -> ConfigFile:
 
 
 def _configuration(config: ConfigFile) -> Configuration:
-    """Our holes look like blocks to nginx's grammar, so they are hidden meanwhile."""
+    """Our placeholders look like blocks in nginx's grammar, so they are escaped meanwhile."""
     return Configuration({Path(config.name): nginx_sandbox.escape_placeholders(config.text)})
 
 

@@ -168,7 +168,7 @@ def _check_names(names: Sequence[str]) -> None:
 def _with_floor(
     arms: list[PreparedArm], recipe: Recipe, where: BuildPaths, path: str
 ) -> str | None:
-    """Adds the floor unless it was named; it answers one thing only, whatever it is asked."""
+    """Adds the floor unless it was named; it sends one response to every request."""
     for arm in arms:
         if arm.arm.target == FLOOR:
             return arm.arm.name

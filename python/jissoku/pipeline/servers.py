@@ -71,7 +71,7 @@ class Servers:
 
     @property
     def is_broken(self) -> bool:
-        """Whether something went wrong, so that nothing more can be measured on this start."""
+        """Whether a failure prevents further measurements on this start."""
         return self._failure is not None
 
     def start(self, planned: PlannedTrial, workload: Workload) -> None:

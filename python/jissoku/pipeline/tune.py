@@ -106,7 +106,7 @@ class _Tuner:
         return self._confirmed(text) if finished else text
 
     def _screened(self, counts: dict[str, CounterReadings]) -> tuple[bool, tuple[KnobResult, ...]]:
-        """Leaves out what surely does not pay; the rest is tried as if there had been no look."""
+        """Excludes knobs without an effect; the rest is tested as without screening."""
         fit = tuple(name for name in self.names if counts[name].requests)
         combinations = screening.combinations(fit)
         self.progress.note(f"A first look at {len(fit)} knobs in {len(combinations)} runs.")
@@ -194,7 +194,7 @@ class _Tuner:
         return run, trials, finished
 
     def _keep_loads(self, run: Run) -> None:
-        """The load that was chosen first is kept, so that all effects belong to one load."""
+        """The load chosen first is kept, so that all effects refer to one load."""
         if run.loads and not self.config.loads:
             self.config = updated(self.config, loads=run.loads[-1:])
 

@@ -16,7 +16,7 @@ def write_card(folder: Path, card: Scorecard) -> Path:
 
 
 def write_record(folder: Path, name: str, record: msgspec.Struct) -> Path:
-    """Writes a record so that a reader finds the old one or the new one, never half of one.
+    """Writes a record atomically: a reader finds the old one or the new one.
 
     Raises:
         InputError: The folder cannot be written.

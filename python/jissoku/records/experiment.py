@@ -63,7 +63,7 @@ def is_finished(folder: Path) -> bool:
 
 
 def write_counters(folder: Path, counters: Counters) -> None:
-    """Keeps what was counted beside a workload's run, by arm."""
+    """Stores the counts of a workload's arms."""
     files.replace_file(folder / COUNTERS_FILE, dict(sorted(counters.items())))
 
 

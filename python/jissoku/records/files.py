@@ -59,7 +59,7 @@ def load(path: Path, kind: type[Record]) -> Record | None:
 
 
 def replace_file(path: Path, record: object) -> None:
-    """Writes a file so that a reader finds the old one or the new one, never half of one.
+    """Writes a file atomically: a reader finds the old one or the new one.
 
     Raises:
         OSError: It cannot be written.

@@ -141,7 +141,7 @@ def _cause(error: BaseException | None) -> str:
 
 
 def _padded(reason: str) -> str:
-    """A reason at one length, so that a later one fits into the place of the first."""
+    """A reason padded to a fixed length, so that it can be overwritten in place."""
     return f"{reason[: REASON_BYTES - 1]:<{REASON_BYTES - 1}}\n"
 
 

@@ -90,7 +90,7 @@ def _measured(test: InequalityResult) -> str:
 
 
 def published(outcome: ExperimentResult) -> Table:
-    """What was published, and ours, both as ratios to their table's first row."""
+    """Published and measured values, both as ratios to their table's first row."""
     header = ("server", "published", "ratio then", "ours", "ratio now", "remark")
     return Table(header=header, rows=tuple(map(_published, outcome.published)))
 

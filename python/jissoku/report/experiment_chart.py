@@ -84,7 +84,7 @@ def claims(outcome: ExperimentResult) -> Chart | None:
 
 
 def published(outcome: ExperimentResult) -> Chart | None:
-    """Published ratios and ours, each to its table's first row."""
+    """Published and measured ratios, each to its table's first row."""
     drawn = [
         (found, _ratio_points(found))
         for found in outcome.published
@@ -144,7 +144,7 @@ def _on_claimed_side(test: InequalityResult, value: float | None) -> float:
 
 
 def _claim_points(test: InequalityResult) -> list[_Marker]:
-    """The published figure, where there is one, and ours."""
+    """The published value, if there is one, and the measured one."""
     assert test.value is not None, "only measured ones are drawn"
     low, high = sorted(_on_claimed_side(test, end) for end in (test.value.low, test.value.high))
     value = _on_claimed_side(test, test.value.value)

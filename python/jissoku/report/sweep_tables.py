@@ -88,7 +88,7 @@ def _model_row(name: str, model: UslModel) -> tuple[str, ...]:
 
 
 def predictions(summary: SweepSummary) -> Table:
-    """One row a target and level that was asked for."""
+    """One row per target and requested level."""
     rows = []
     for found in summary.targets:
         for one in found.model.predictions if found.model is not None else ():

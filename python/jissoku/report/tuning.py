@@ -26,7 +26,7 @@ def tuning_to_json(tuning: TuningResult) -> str:
 
 
 def tuning_to_text(tuning: TuningResult) -> str:
-    """The same for people; the diff stands at its end."""
+    """The same as text; the diff is at its end."""
     tuning = sanitized(tuning)
     lines = [headline(tuning), ""]
     if tuning.results:

@@ -111,7 +111,7 @@ def screened_out(
     effects: Mapping[str, Estimate] | None,
     minimum_effect: float,
 ) -> tuple[KnobResult, ...]:
-    """What a first look leaves out: knobs that break the target or surely save nothing.
+    """The knobs that screening excludes: those that break the target or save nothing.
 
     Without effects, since too few paired trials counted, only the broken ones are.
     """
@@ -203,7 +203,7 @@ def _counter_objection(
 
 
 def _among_others(one: KnobEvidence) -> tuple[Decision, str]:
-    """Whether what pays is needed beside the others."""
+    """Whether the knob has an effect in addition to the others."""
     if one.leave_one_out is None or _pays_among_others(one):
         return Decision.ACCEPTED, "its effect and its counter are as predicted"
     if one.leave_one_out.verdict is Verdict.INCONCLUSIVE:

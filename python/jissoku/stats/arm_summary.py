@@ -60,7 +60,7 @@ def arm_outcome(trials: Sequence[Trial], arm: str) -> ArmOutcome:
 
 
 def _main_kind(ours: Sequence[Trial]) -> TrialKind:
-    """What most blocks of an arm hold; the others are checks, or beside the question."""
+    """The conditions of most blocks of an arm; the others are cross-checks."""
     blocks = {kind: {trial.block for trial in ours if trial.kind is kind} for kind in TrialKind}
     return max(TrialKind, key=lambda kind: len(blocks[kind]))
 

@@ -62,7 +62,7 @@ class WorkloadTrials:
 
     @cached_property
     def load(self) -> Load:
-        """At which the workload was asked; the heaviest where there are several."""
+        """The load of the workload; the heaviest of several."""
         loads = self.comparison_input.loads
         return loads[-1] if loads else FULL_LOAD
 
@@ -158,7 +158,7 @@ def logs(known: ValidTrials, quantity: Quantity) -> dict[int, float]:
 
 
 def rate_bottleneck(campaign: WorkloadTrials, arm: str) -> Bottleneck:
-    """What held down the closed-loop rate of an arm."""
+    """The bottleneck of the closed-loop rate of an arm."""
     trials = campaign.valid_trials.with_arm(TrialKind.CLOSED_LOOP, arm)
     return bottleneck.common_bottleneck(t.conditions for t in trials if t.conditions)
 

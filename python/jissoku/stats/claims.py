@@ -185,7 +185,7 @@ def _combined(parts: Sequence[LogRatioSample]) -> list[float]:
 def _decided(
     known: ClaimData, test: _InequalityTest, p_holm: float | None, family: int
 ) -> InequalityResult:
-    """Holds the interval against the bound; a rate that we held down counts one way only."""
+    """Compares the interval with the bound; a generator-bound rate proves one direction only."""
     mean, spread = estimate.mean_and_sd(test.logs)
     is_above = mean > 0
     remarks = list(_shares(known, test.link))

@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 
 
 def ranked_arms(run: Run) -> tuple[str, ...]:
-    """Arms that are ranked. The floor is the unit, and ranked only where it was asked about."""
+    """Arms that are ranked. The floor is the unit, and ranked only if requested as a target."""
     names = tuple(arm.name for arm in run.arms if arm.name != run.aa_control)
     others = tuple(name for name in names if name != run.floor)
     return names if run.baseline == run.floor or len(others) < 2 else others

@@ -45,7 +45,7 @@ class LatencyDistribution:
         return int(_shape().get_highest_equivalent_value(value)) if fraction else value
 
     def above(self, value: int) -> int:
-        """How many answers took longer than this, as far as buckets tell them apart."""
+        """How many responses took longer than this, at the resolution of the buckets."""
         bucket = _shape().get_counts_array_index(value)
         index = int(np.searchsorted(self.buckets, bucket, side="right"))
         return self.total - (int(self.cumulative[index - 1]) if index else 0)

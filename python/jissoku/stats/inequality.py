@@ -85,7 +85,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Inequality:
-    """Two sides and what is said of them."""
+    """Two sides and their relation."""
 
     left: Product
     relation: str
@@ -98,12 +98,12 @@ class Inequality:
 
     @property
     def below(self) -> tuple[Quantity, ...]:
-        """Quantities against which it is held."""
+        """The quantities on the other side."""
         return (*self.left.below, *self.right.above)
 
     @property
     def bound(self) -> float:
-        """The number that quantities above over quantities below are held against."""
+        """The bound of the ratio of both sides' quantities."""
         return self.right.number / self.left.number
 
     @property

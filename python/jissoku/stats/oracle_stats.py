@@ -131,7 +131,7 @@ def _arrivals(arrival: NDArray[np.uint64]) -> dict[str, float]:
 
 
 def lag1(gaps: NDArray[np.float64]) -> float:
-    """How much a gap tells of the next: their correlation."""
+    """The correlation of successive gaps."""
     centred = gaps - gaps.mean()
     power = float((centred**2).sum())
     return float((centred[1:] * centred[:-1]).sum()) / power if power else 0.0

@@ -113,7 +113,7 @@ def _of_the_aa_control(aa_control: Sequence[Comparison]) -> Iterator[ReportWarni
 
 
 def _of_answers(run: Run, trials: Sequence[Trial]) -> Iterator[ReportWarning]:
-    """Arms that answer something else than the baseline: theirs is not equal work."""
+    """Arms whose responses differ from the baseline's: this is not equal work."""
     answers = {
         measurement.arm: measurement.response
         for trial in trials

@@ -72,5 +72,5 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def unsupported_reason(cell: LoadPoint, tools: tuple[Tool, Tool]) -> str | None:
-    """Why one of the two cannot be asked a load; None if both can."""
+    """Why one of the two does not support a load; None if both do."""
     return next((why for tool in tools if (why := cell.unsupported_reason(tool))), None)

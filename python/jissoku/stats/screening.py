@@ -1,4 +1,4 @@
-"""Which of many knobs are worth a closer look: each one's effect in a balanced design.
+"""Which of many knobs are tested further: the effect of each in a balanced design.
 
 Effects of single knobs are added up; what two of them do only together is mixed into them. So this
 leaves out, and never accepts: what stays is tried alone and beside the others on fresh blocks.

@@ -34,7 +34,7 @@ def half_widths(run: Run, trials: Sequence[Trial]) -> dict[tuple[str, str, Load]
 
 
 def is_enough(run: Run, trials: Sequence[Trial], half_width_max: float) -> bool:
-    """Whether every pair is as precise as asked, or no pair can become so.
+    """Whether every pair has the required precision, or none can reach it.
 
     The light load is not waited for where there are others: most of what a request costs there is
     waking up, which varies by a tenth from block to block.

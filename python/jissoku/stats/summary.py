@@ -76,7 +76,7 @@ def _with_observed_noise(run: Run, control: Sequence[Comparison]) -> Run:
 
 
 def excluded_arms(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict, str]]:
-    """Arms about which nothing may be said, and why."""
+    """Arms that are excluded from verdicts, with the reason."""
     found = {}
     counts = {arm.name: arm_outcome(trials, arm.name) for arm in run.arms}
     noisy = run_checks.too_noisy(trials)

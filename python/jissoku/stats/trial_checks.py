@@ -301,7 +301,7 @@ MACHINE_CHECKS: tuple[Callable[[Trial, MachineConditions], Iterator[FailedCheck]
 def _by_limits(
     fraction: float | None, warning: float, limit: float, trial: Trial
 ) -> Callable[[str, str], FailedCheck] | None:
-    """How to report a part of the cores' time that was lost: not at all up to `warning`."""
+    """How to report a lost share of the cores' time: not at all up to `warning`."""
     if fraction is None:
         return None
     known = fraction - STEP_NS / trial.window_ns

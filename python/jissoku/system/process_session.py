@@ -53,7 +53,7 @@ class ProcessSession:
         return found | {pid for pid in living - found if sockets and sockets & sockets_of(pid)}
 
     def end(self) -> bool:
-        """Ends every process of the target: first asked, then killed.
+        """Ends every process of the target: SIGTERM first, then SIGKILL.
 
         Returns:
             Whether SIGTERM sufficed.

@@ -39,7 +39,7 @@ class StraceError(JissokuError):
     """
 
     def __init__(self, message: str, hint: str) -> None:
-        """Keeps what would help beside what happened."""
+        """Stores the remedy with the message."""
         super().__init__(message)
         self.hint = hint
 

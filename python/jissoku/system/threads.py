@@ -23,7 +23,7 @@ def thread_usage(pids: Iterable[int]) -> tuple[ThreadUsage, ...]:
 
 
 def diff(before: Iterable[ThreadUsage], after: Iterable[ThreadUsage]) -> tuple[ThreadUsage, ...]:
-    """What was added between two looks; a thread that is new began at zero."""
+    """The difference of two readings; a new thread began at zero."""
     old = {thread.tid: thread for thread in before}
     return tuple(_less(thread, old.get(thread.tid)) for thread in after)
 

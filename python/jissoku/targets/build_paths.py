@@ -31,7 +31,7 @@ class BuildPaths:
     files: Path
 
     def values(self, recipe: str) -> dict[str, str | tuple[str, ...]]:
-        """What the holes stand for that do not depend on a start."""
+        """The placeholders that do not depend on a start."""
         return {
             "apps": str(APPS),
             "cache": str((self.cache / recipe).absolute()),

@@ -23,7 +23,7 @@ INCLUDES_DEEP_MAX = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directive:
-    """A directive and where it stands.
+    """A directive and its position.
 
     Attributes:
         words: Its parameters, without quotes.
@@ -89,7 +89,7 @@ class Configuration:
         return [Path(name) for name in sorted(glob.glob(pattern))]  # noqa: PTH207 - nginx's glob(3)
 
     def edited(self, edits: Iterable[Edit]) -> "Configuration":
-        """The same with all edits made; one that was asked for twice is made once."""
+        """The same with all edits applied; a duplicate edit is applied once."""
         texts = dict(self.texts)
         ordered = sorted(dict.fromkeys(edits), key=lambda edit: (edit.start, edit.end))
         for edit in reversed(ordered):

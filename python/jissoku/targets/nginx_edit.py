@@ -47,7 +47,7 @@ def _workers(configuration: Configuration, cores: int) -> int:
 
 
 def setting(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
-    """Sets a directive wherever it stands within a block, and in the block itself if it does not.
+    """Sets a directive wherever it occurs within a block, else in the block itself.
 
     A directive in an inner block hides the outer one, so setting only the outer one would do
     nothing.

@@ -43,7 +43,7 @@ def addresses(configuration: Configuration) -> Mapping[str, Sequence[Directive]]
 
 
 def add_listen_parameter(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
-    """Adds a parameter to every address that has it not, beside others of the socket if any."""
+    """Adds a parameter to every address without it, beside other parameters of the socket."""
     for directives in addresses(configuration).values():
         if any(change.value in one.words for one in directives):
             continue

@@ -53,7 +53,7 @@ WITHIN_CORES = f"{AFFINITY} auto {OPEN}mask{CLOSE};"
 
 
 def escape_placeholders(text: str) -> str:
-    """Writes our holes so that they are no braces to nginx's grammar."""
+    """Escapes our placeholders, whose braces have a meaning in nginx's grammar."""
     names = "|".join(MEANINGS)
     return re.sub(rf"\{{({names})\}}", rf"{OPEN}\1{CLOSE}", text)
 
@@ -120,7 +120,7 @@ def require_http(configuration: Configuration) -> None:
 
 
 def describe_changes(listen_address: ListenAddress) -> tuple[str, ...]:
-    """What is changed so that it can run beside the machine's own, in words."""
+    """Describes the changes that let it run beside the machine's own nginx."""
     return (
         f"listen {listen_address.address}: a free port of 127.0.0.1",
         "every other address: a Unix socket that gets no requests",
@@ -217,7 +217,7 @@ def _moved(
     directive: Directive,
     names: dict[Path, str],
 ) -> str | None:
-    """What stands in a directive's place in the sandbox; None when it stays."""
+    """The replacement of a directive in the sandbox; None if it is unchanged."""
     name, words = directive.name, directive.words
     if level == () and name == AFFINITY and words == AUTO:
         return WITHIN_CORES

@@ -116,7 +116,7 @@ def request(address: Address, workload: Workload, index: int = 0) -> bytes:
 
 
 def expect_first_response(answer: TargetResponse) -> ExpectedResponse:
-    """Takes a first answer as the right one, which all later ones are held to.
+    """Takes the first response as the expected one for all later responses.
 
     Raises:
         TargetError: The status is not a success; a comparison needs a working path.

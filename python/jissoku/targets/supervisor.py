@@ -133,7 +133,7 @@ class Supervisor:
 
 @cache
 def supervisor() -> Supervisor:
-    """The lab's supervisor, started when it is first asked for."""
+    """The lab's supervisor, started on first use."""
     return Supervisor()
 
 

@@ -28,14 +28,14 @@ class ProbeError(JissokuError):
     """
 
     def __init__(self, message: str, *, result: str = "") -> None:
-        """Keeps what to do beside what happened."""
+        """Stores the remedy with the message."""
         super().__init__(message)
         self.remedy = result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTarget:
-    """How to reach a target, and what to ask it.
+    """How to reach a target, and the request to send.
 
     Attributes:
         connect: Opens a connection, with a timeout in seconds.
@@ -168,7 +168,7 @@ class Client:
 
 
 def open_clients(asking: RequestTarget, size: int) -> list[Client]:
-    """Opens up to `size` connections and asks once on each; fewer where one has to wait.
+    """Opens up to `size` connections with one request on each; fewer if one has to wait.
 
     Raises:
         ProbeError: Not even one was answered.

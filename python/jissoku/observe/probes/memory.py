@@ -13,7 +13,7 @@ CONNECTIONS_MIN = 50
 
 
 def observe_memory(asking: RequestTarget, pids: Callable[[], set[int]]) -> MemoryObservation:
-    """Opens many connections, asks once on each, and leaves them alone.
+    """Opens many connections, sends one request on each, and leaves them idle.
 
     Raises:
         ProbeError: Its processes cannot be found, or it holds only a few connections.

@@ -36,7 +36,7 @@ NS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadCost:
-    """CPU time per request of a few connections that ask for short delays.
+    """CPU time per request of a few connections that request short delays.
 
     Attributes:
         control_ns: That of a second copy of the target under the same load at the same time, beside
@@ -54,7 +54,7 @@ class LoadCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerProbe:
-    """How a delay is asked for.
+    """How a delay is requested.
 
     Attributes:
         asking: The probing client's request for a response delayed by this many milliseconds.
@@ -66,7 +66,7 @@ class TimerProbe:
 
 
 def observe_timers(waiting: TimerProbe) -> TimerObservation:
-    """Asks for delayed answers: alone, then beside many idle connections, then beside waiting ones.
+    """Requests delayed responses: alone, beside many idle connections, and beside waiting requests.
 
     Raises:
         ProbeError: The target has no delay that can be asked for, or holds too few connections.
@@ -111,7 +111,7 @@ def _held(asking: RequestTarget) -> Iterator[list[socket.socket]]:
 
 
 def _connected(asking: RequestTarget) -> socket.socket:
-    """A connection that has been answered once: one that never asked is soon given up."""
+    """A connection after one response, because servers soon close one without a request."""
     connection = asking.connect(ANSWER_LIMIT_S)
     # Reset at its end, so that thousands of ports are not left in TIME_WAIT.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

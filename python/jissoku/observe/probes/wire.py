@@ -69,7 +69,7 @@ def _series(
 
 
 def _until_close(asking: RequestTarget) -> tuple[int | None, int]:
-    """After how many answers a connection ended, and how many were asked for."""
+    """The number of responses after which a connection ended, and of requests."""
     deadline = monotonic_ns() + CLOSE_LIMIT_NS
     with Client(asking) as client:
         for count in range(1, ANSWERS_MAX + 1):
