@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_has_so_many_digits() {
+    fn a_digest_has_sixty_four_digits() {
         let found = digest(&"0f".repeat(32));
         assert_eq!(found, Ok([15; 32]));
         for text in [String::new(), "0".repeat(63), "g".repeat(64), "é".repeat(32)] {

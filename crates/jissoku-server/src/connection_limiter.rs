@@ -145,11 +145,11 @@ mod tests {
     }
 
     #[test]
-    fn strangers_hardly_ever_meet() {
+    fn different_addresses_rarely_share_a_counter() {
         let addresses = AddressCounters::new(1);
         let all = || (0..10_000_u32).map(|number| addresses.counters(IpAddr::V4(number.into())));
         let met = all().filter(|&counters| addresses.add(counters) > 0).count();
-        assert!(met < 700, "{met} of 10,000 addresses were counted as somebody else");
+        assert!(met < 700, "{met} of 10,000 addresses share a counter");
         all().for_each(|counters| addresses.remove(counters));
         assert!(addresses.tables.iter().flatten().all(|c| c.load(Ordering::Relaxed) == 0));
     }

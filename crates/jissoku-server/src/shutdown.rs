@@ -81,7 +81,7 @@ mod tests {
     const LIMITS: Limits = Limits { stop_idle_ns: S, drain_idle_ns: 5 * S, ..Limits::DEFAULT };
 
     #[test]
-    fn a_stop_waits_for_those_who_have_asked_just_now_and_for_nobody_else() {
+    fn a_stop_waits_for_recently_active_connections_only() {
         let shutdown = Shutdown::new(STOP_DRAIN, &LIMITS, 100 * S);
         assert!(shutdown.may_close_idle(S, 100 * S) && shutdown.may_close_idle(60 * S, 100 * S));
         assert!(!shutdown.may_close_idle(S - 1, 100 * S) && !shutdown.may_close_idle(0, 100 * S));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_waits_for_everybody() {
+    fn a_reload_waits_for_all_connections() {
         let shutdown = Shutdown::new(RELOAD_DRAIN, &LIMITS, 100 * S);
         assert!(
             !shutdown.may_close_idle(60 * S, 100 * S)

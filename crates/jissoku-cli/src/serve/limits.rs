@@ -148,7 +148,7 @@ mod tests {
         ];
         let flags = names.map(|(name, value)| format!("--{name}={value}"));
         let only = Only::try_parse_from(["x".to_owned()].into_iter().chain(flags));
-        // Parting has its flags elsewhere.
+        // The limits of a shutdown have their flags elsewhere.
         let parting = Limits {
             drain_idle_ns: 9,
             drain_ns_max: 9,

@@ -73,7 +73,7 @@ fn an_answer_of_the_closed_loop_is_a_wait_a_receive_and_a_send() {
     let calls = steady_state(&["-c", "1"]);
     let answers = REQUESTS - 1 - FIRST;
     assert_eq!(count(&calls, |name| name == "sendto"), answers);
-    assert_eq!(count(&calls, |name| name == "recvfrom"), answers, "no receive is in vain");
+    assert_eq!(count(&calls, |name| name == "recvfrom"), answers, "no receive returns nothing");
     let waits = count(&calls, is_wait);
     assert!((answers..=answers + NOW_AND_THEN).contains(&waits), "{waits} waits");
     let others = calls.len() - 2 * answers - waits;

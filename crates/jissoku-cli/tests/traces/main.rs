@@ -1,4 +1,4 @@
-//! What the server and the load generator ask of the kernel, seen by `strace(1)`: as little as can be, and with a planted cause what
+//! The system calls of the server and the load generator, from `strace(1)`: as few as possible, and with an injected cause what
 //! the cause says.
 
 mod load;
@@ -124,7 +124,7 @@ fn a_connection_with_one_request_is_taken_received_answered_and_closed() {
 const ENDING: usize = 20;
 
 #[test]
-fn a_planted_question_is_asked_for_each_request() {
+fn an_injected_getpeername_is_made_for_each_request() {
     if strace::is_here() {
         let calls = keep_alive(&["--cause", "peername=3"]);
         assert_eq!(count(&calls, named("getpeername")), 3 * REQUESTS);
@@ -133,7 +133,7 @@ fn a_planted_question_is_asked_for_each_request() {
 }
 
 #[test]
-fn a_planted_file_is_opened_and_looked_at_for_each_request() {
+fn an_injected_file_is_opened_for_each_request() {
     if strace::is_here() {
         let calls = keep_alive(&["--cause", "open=2"]);
         let opened = |call: &Call| call.name == "openat" && !call.has_failed();
@@ -179,7 +179,7 @@ fn a_split_answer_with_nagle_stalls() {
 }
 
 #[test]
-fn a_connection_ends_after_its_planted_number_of_requests() {
+fn a_connection_ends_after_its_injected_number_of_requests() {
     if !strace::is_here() {
         return;
     }
@@ -220,7 +220,7 @@ fn a_single_worker_takes_all_connections() {
 }
 
 #[test]
-fn a_herd_comes_in_vain() {
+fn a_thundering_herd_wakes_for_nothing() {
     if strace::is_here() {
         let (_, in_vain) = takers(&["--cause", "herd"]);
         let (_, in_vain_without) = takers(&[]);

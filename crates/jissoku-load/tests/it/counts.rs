@@ -14,7 +14,7 @@ fn polite() -> Server {
 }
 
 #[test]
-fn so_many_requests_are_sent_as_were_asked_for() {
+fn the_requested_number_of_requests_is_sent() {
     for (requests, connections, threads) in [(1, 1, 1), (3, 7, 2), (1000, 7, 1), (1000, 7, 3)] {
         let server = polite();
         let mut plan = plan(&[server.url()], requests);
@@ -76,7 +76,7 @@ fn answers_that_come_byte_by_byte_are_answers() {
 }
 
 #[test]
-fn both_lanes_of_a_duet_are_counted() {
+fn both_targets_of_a_paired_trial_are_counted() {
     for (pace, idle) in [
         (Pace::Closed, Idle::Block),
         (Pace::Constant { rate_rps: 20_000 }, Idle::Block),

@@ -25,7 +25,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let begin_ns = jissoku_os::clock::monotonic_ns();
     while !is_so() {
         let waited = Duration::from_nanos(jissoku_os::clock::monotonic_ns() - begin_ns);
-        assert!(waited < PATIENCE, "in vain: {what}");
+        assert!(waited < PATIENCE, "timed out: {what}");
         thread::yield_now();
     }
 }
@@ -113,7 +113,7 @@ fn who_does_not_read_costs_records_and_no_waiting() {
     let place = path.clone();
     let thread = thread::spawn(move || {
         let file = File::open(place).expect("the pipe opens");
-        opened.send(file).expect("somebody waits for it");
+        opened.send(file).expect("the test waits for it");
     });
     let log = open(&path, LogFormat::Common);
     let mut reader = reader.recv_timeout(PATIENCE).expect("the reader opens");

@@ -85,7 +85,7 @@ fn take_all(timers: &mut Timers<()>, now_ns: u64) -> usize {
 }
 
 #[test]
-fn nobody_is_called_too_soon() {
+fn no_timer_expires_too_early() {
     let mut timers = Timers::default();
     for due_ns in [3_000_000, 1_000_001, 2_000_000, 1_000_001] {
         timers.add(due_ns, ());

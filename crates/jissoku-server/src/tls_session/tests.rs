@@ -182,7 +182,7 @@ fn a_slow_client_has_little_encrypted_ahead() {
 }
 
 #[test]
-fn a_clients_farewell_is_answered_by_ours() {
+fn a_clients_close_notify_is_answered_by_ours() {
     let papers = Papers::new();
     let context = &mut context("Hello");
     let mut client = papers.client();

@@ -73,7 +73,7 @@ impl Scene {
         self.client.peer_addr().expect("it is connected")
     }
 
-    /// Sends `request` and reads an answer of so many bytes, without allocating.
+    /// Sends `request` and reads a response of `size` bytes, without allocating.
     fn ask(&mut self, request: &[u8], mut left: usize) {
         self.client.write_all(request).expect("room to send");
         let mut buffer = [0; 16 * 1024];
@@ -266,7 +266,7 @@ fn drivers() -> Vec<Backend> {
         return vec![Backend::Epoll, Backend::Uring];
     }
     let why = "skipped for io_uring: this kernel lacks it, or keeps it from us";
-    // Whoever closed standard error does not want to know.
+    // If standard error is closed, there is no reader.
     let _told = writeln!(std::io::stderr(), "{why}");
     vec![Backend::Epoll]
 }

@@ -10,7 +10,7 @@ fn serve(limits: Limits, workers: usize) -> Target {
     Target::start(Settings { limits, workers, ..Settings::new(free_port()) }, contract())
 }
 
-/// So many connections that are all served.
+/// This many connections, all of them served.
 fn fill(target: &Target, count: usize) -> Vec<Client> {
     let mut clients: Vec<_> = (0..count).map(|_| target.connect()).collect();
     ask_all(&mut clients);
@@ -56,8 +56,8 @@ fn who_comes_over_the_ceiling_is_told_so_at_once() {
 }
 
 #[test]
-fn a_crowd_over_the_ceiling_costs_nobody_else_anything() {
-    // Nobody who was refused is forgotten while the test runs, so the margin fills.
+fn connections_over_the_limit_do_not_affect_others() {
+    // Rejected connections are not closed while the test runs, so the margin fills.
     let limits = Limits { connections_max: 5, linger_ns_max: u64::MAX, ..Limits::DEFAULT };
     let target = serve(limits, 2);
     let mut clients = fill(&target, 5);

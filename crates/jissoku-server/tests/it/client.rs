@@ -29,7 +29,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin_ns = jissoku_os::clock::monotonic_ns();
     while !is_so() {
         let waited = Duration::from_nanos(jissoku_os::clock::monotonic_ns() - begin_ns);
-        assert!(waited < PATIENCE, "in vain: {what}");
+        assert!(waited < PATIENCE, "timed out: {what}");
         std::thread::yield_now();
     }
 }
@@ -39,7 +39,7 @@ pub(crate) fn contract() -> Contract {
     Contract::new(None, Duration::ZERO, 0)
 }
 
-/// A path that is nobody else's.
+/// A path that no other test uses.
 pub(crate) fn fresh_path() -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -253,7 +253,7 @@ impl Client {
         answer
     }
 
-    /// Just so many bytes.
+    /// Exactly this many bytes.
     pub(crate) fn read(&mut self, size: usize) -> Vec<u8> {
         let mut bytes = vec![0; size];
         self.stream.read_exact(&mut bytes).expect("the bytes come");

@@ -270,7 +270,7 @@ fn several_places_are_listened_on_at_once() {
 }
 
 #[test]
-fn a_port_that_somebody_has_is_not_shared_with_them() {
+fn a_port_in_use_by_another_process_is_not_shared() {
     let settings = Settings { workers: 2, ..Settings::new(free_port()) };
     let target = Target::start(settings.clone(), contract());
     let second = Settings { endpoints: vec![target.endpoint.clone()], ..settings };

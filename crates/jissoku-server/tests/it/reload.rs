@@ -1,4 +1,4 @@
-//! Reloading: every request is answered by the old workers or the new, and nobody idle is cut off.
+//! Reloading: every request is answered by the old workers or the new, and no idle connection is closed.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -40,7 +40,7 @@ impl Asker {
         let thread = thread::spawn(move || {
             let mut newest = 0;
             while !stop.load(Ordering::Relaxed) {
-                let mut client = Client::connect(&endpoint).expect("somebody listens");
+                let mut client = Client::connect(&endpoint).expect("it listens");
                 let mut lives = true;
                 while lives && !stop.load(Ordering::Relaxed) {
                     client.send(request);
@@ -81,7 +81,7 @@ fn on_both() -> (Settings, RunningServer) {
     (settings, server.start(numbered(0)).expect("workers start"))
 }
 
-/// More workers than before, every second of which is to go where nobody can.
+/// More workers than before, every second of which has an unusable address.
 fn half_impossible(settings: &Settings) -> Settings {
     let here = jissoku_os::affinity::allowed().expect("affinity can be read")[0];
     Settings { cores: vec![here, 4095], workers: 4, ..settings.clone() }
@@ -90,7 +90,7 @@ fn half_impossible(settings: &Settings) -> Settings {
 /// Everything is answered by the workers that were there first, who go on.
 fn check_undisturbed(running: &RunningServer) {
     for endpoint in running.endpoints() {
-        let mut client = Client::connect(&endpoint).expect("somebody listens");
+        let mut client = Client::connect(&endpoint).expect("it listens");
         client.send(GET);
         let answer = client.answer();
         assert_eq!((answer.text(), answer.field("Connection")), ("0", None));
@@ -106,7 +106,7 @@ fn handed_over(running: &RunningServer) -> Sockets {
 }
 
 #[test]
-fn nobody_loses_a_request_while_workers_come_and_go() {
+fn no_request_is_lost_while_workers_are_replaced() {
     let (mut settings, mut running) = on_both();
     let stranger = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = Endpoint::Tcp(stranger.local_addr().expect("an address"));
@@ -120,7 +120,7 @@ fn nobody_loses_a_request_while_workers_come_and_go() {
     for (number, workers) in [1, 3, 2, 5, 1, 1, 4, 2].into_iter().cycle().take(64).enumerate() {
         let mut impossible = Settings { workers: 6, ..settings.clone() };
         impossible.endpoints.push(taken.clone());
-        running.reload(&impossible, numbered(0)).expect_err("somebody listens there already");
+        running.reload(&impossible, numbered(0)).expect_err("the address is in use");
         settings.workers = workers;
         running.reload(&settings, numbered(number + 1)).expect("new workers start");
         askers.iter().for_each(Asker::wait_for_an_answer);
@@ -216,7 +216,7 @@ fn an_impossible_reload_changes_nothing() {
     wishes.endpoints.extend([Endpoint::Unix(new.clone()), Endpoint::Unix(elsewhere.clone())]);
     let refusal = running.reload(&wishes, numbered(1)).expect_err("it is taken");
     assert!(refusal.to_string().contains("already in use"), "{refusal}");
-    assert!(!new.exists(), "what was opened in vain is gone");
+    assert!(!new.exists(), "the unused socket is removed");
     check_undisturbed(&running);
     drop(stranger);
     std::fs::remove_file(elsewhere).expect("the socket is ours to remove");
@@ -261,7 +261,7 @@ fn a_successor_whose_workers_cannot_begin_leaves_everything_as_it_was() {
         let next = Server::listen_on(wishes.clone(), &sockets).expect("all of them are wanted");
         drop(sockets);
         next.start(numbered(1)).expect_err("there is no such core");
-        assert!(!new.exists(), "what was opened in vain is gone");
+        assert!(!new.exists(), "the unused socket is removed");
         check_undisturbed(&running);
         askers.iter().for_each(Asker::wait_for_an_answer);
     }
@@ -285,9 +285,9 @@ fn endpoints_come_and_go() {
     running.reload(&settings, numbered(1)).expect("new workers start");
     let after = running.endpoints();
     assert_eq!(after[0], before[0], "what is wanted still is where it was");
-    assert!(!path.exists(), "the socket that nobody wants is gone");
+    assert!(!path.exists(), "the unconfigured socket is removed");
     for endpoint in &after {
-        let mut client = Client::connect(endpoint).expect("somebody listens");
+        let mut client = Client::connect(endpoint).expect("it listens");
         client.send(GET);
         assert_eq!(client.answer().status, 200);
     }
@@ -324,7 +324,7 @@ fn another_server_goes_on_with_the_same_sockets() {
     running.hand_over().expect("workers are told");
     running.join().expect("workers end well, and leave the socket's file");
     for endpoint in before {
-        let mut client = Client::connect(&endpoint).expect("somebody listens");
+        let mut client = Client::connect(&endpoint).expect("it listens");
         client.send(GET);
         assert_eq!(client.answer().text(), "1");
     }
@@ -333,7 +333,7 @@ fn another_server_goes_on_with_the_same_sockets() {
 }
 
 #[test]
-fn what_was_handed_over_and_nobody_wants_is_refused() {
+fn inherited_sockets_that_are_not_configured_are_rejected() {
     let hand_over = |fd: OwnedFd| Inherited { name: "web".to_owned(), fd };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let sockets =

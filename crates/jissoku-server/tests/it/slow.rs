@@ -1,4 +1,4 @@
-//! Nobody who is slow is served for ever: each kind of slowness, over real sockets.
+//! Limits of time for slow clients: each kind of slowness, over real sockets.
 //!
 //! The limits are over before the driver first looks, so that a test takes one of its seconds. That
 //! they are over no sooner than they say is tested in `src/connection/tests.rs`, where time is a

@@ -1,4 +1,4 @@
-//! Stopping: nobody new, and everybody who has asked gets an answer.
+//! Stopping: no new connections, and every request received is answered.
 
 use std::io;
 
@@ -16,7 +16,7 @@ fn patient() -> Target {
     Target::start(Settings { limits, ..Settings::new(free_port()) }, contract())
 }
 
-/// Waits until the server has closed its door: what it does first when it stops.
+/// Waits until the server has closed its listener, its first step when it stops.
 fn wait_until_refused(target: &Target) {
     while target.try_connect().is_ok() {}
 }

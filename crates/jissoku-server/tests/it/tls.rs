@@ -143,7 +143,7 @@ fn a_connection_lives_on_between_requests() {
 }
 
 #[test]
-fn a_delayed_answer_comes_after_the_clients_farewell() {
+fn a_delayed_response_follows_the_clients_close_notify() {
     let papers = Papers::new();
     let target = Target::start(papers.settings(), contract());
     let mut stream = connect(&target, &Arc::new(papers.config(&TLS13)));
@@ -219,7 +219,7 @@ fn check_deadline(kind: &str, begin: impl FnOnce(&mut TcpStream)) {
     let target = Target::start(settings, contract());
     let mut stream = dial(&target);
     begin(&mut stream);
-    // Cut off, perhaps by a reset; but not because nobody had the patience.
+    // Closed, perhaps by a reset, but not by a timeout.
     if let Err(error) = stream.read_to_end(&mut Vec::new()) {
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
     }
@@ -241,7 +241,7 @@ fn who_stops_within_a_handshake_is_closed() {
 }
 
 #[test]
-fn stopping_says_farewell_to_idle_clients() {
+fn stopping_sends_close_notify_to_idle_clients() {
     let papers = Papers::new();
     let limits = Limits { stop_idle_ns: 1, ..Limits::DEFAULT };
     let mut target = Target::start(Settings { limits, ..papers.settings() }, contract());

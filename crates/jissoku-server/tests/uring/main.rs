@@ -35,7 +35,7 @@ fn driver() -> Backend {
         return Backend::Uring;
     }
     let why = "skipped: this kernel lacks io_uring, or keeps it from us";
-    // Whoever closed standard error does not want to know.
+    // If standard error is closed, there is no reader.
     let _told = writeln!(io::stderr(), "{why}");
     Backend::Epoll
 }

@@ -16,7 +16,7 @@ fn keep(store: &SharedCache, name: &str, size: usize) {
     store.keep(name.as_bytes(), entry(size), None);
 }
 
-/// Whether it is there, without anybody wanting it.
+/// Whether it is cached, without marking it as referenced.
 fn has(store: &SharedCache, name: &str) -> bool {
     store.lock().places.contains_key(name.as_bytes())
 }

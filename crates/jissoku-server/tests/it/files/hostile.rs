@@ -1,4 +1,4 @@
-//! Paths that nobody sends by mistake.
+//! Malicious paths.
 
 use std::cell::RefCell;
 

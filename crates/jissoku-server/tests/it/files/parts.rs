@@ -65,7 +65,7 @@ fn one_part_is_sent_as_it_is() {
 }
 
 #[test]
-fn several_parts_are_told_apart() {
+fn several_parts_have_a_boundary() {
     let folder = folder();
     let target = folder.serve();
     for (name, size) in FILES {
@@ -81,7 +81,7 @@ fn several_parts_are_told_apart() {
     let boundary = |answer: Answer| answer.field("Content-Type").expect("a type").to_owned();
     let one = boundary(get_with(&target, "/small.bin", line));
     let other = boundary(get_with(&target, "/small.bin", line));
-    assert_ne!(one, other, "nobody can know a boundary beforehand");
+    assert_ne!(one, other, "a boundary is not predictable");
     target.end();
 }
 

@@ -166,7 +166,7 @@ fn a_list_follows_its_folder() {
 #[test]
 fn what_is_no_file_is_not_there() {
     let folder = Dir::new();
-    // Nobody writes into it: who waited for that would wait for ever.
+    // There is no writer: waiting for one would block forever.
     let made = Command::new("mkfifo").arg(folder.public().join("queue")).status();
     assert!(made.expect("mkfifo runs").success());
     let _socket = UnixListener::bind(folder.public().join("socket")).expect("a socket");
