@@ -38,7 +38,7 @@ race: build ## Compare the servers installed on this machine, and write a report
 .PHONY: test
 test: build ## Run the tests, Rust and Python.
 	cargo test --workspace --quiet
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n logical --dist worksteal
 
 # A failed race test is run again, at most twice, and listed: see CONTRIBUTING.md, "Race tests". The
 # timeout holds for each attempt, without its fixtures, which have limits of their own.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jissoku import cli
-from jissoku.system import quiet_cores
+from jissoku.system import address, quiet_cores
 from jissoku.system.measurement_lock import PATH_VARIABLE
 
 # A process of its own has ended by then, on a machine that has much else to do.
@@ -27,6 +27,10 @@ def pytest_configure() -> None:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ[PATH_VARIABLE] = f"{folder}/lock"
     quiet_cores.LIMIT_S = 0.0
+    # Parallel workers draw ports from the same seeds: each has a range of its own.
+    worker, workers = (os.environ.get(f"PYTEST_XDIST_WORKER{end}", "") for end in ("", "_COUNT"))
+    if worker:
+        address.PORTS = address.PORTS[int(worker.removeprefix("gw")) :: int(workers)]
     # A shell starts background jobs with SIGINT ignored, and ignored signals are inherited: what
     # tests start and interrupt would never notice.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
