@@ -6,8 +6,8 @@ from jissoku.model.observed import Observations
 # A thread with less CPU time than this part of the busiest one's is no worker.
 WORKER_SHARE = 0.1
 
-# A thread that ran, or waited for a core, less than this had time to spare for more. It is
-# no larger because threads are watched longer than the load lasts, and the generator needs a core.
+# A thread that ran, or waited for a core, less than this part of the time under load had time to
+# spare for more. It is no larger because the generator needs a core.
 BUSY_MIN = 0.3
 
 # Connections per core at which chance alone leaves no worker without any.

@@ -118,7 +118,7 @@ class LoadObservation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         cores: How many the target might run on.
         duration_ns: Of the window in which `requests` and `cpu_ns` were counted.
-        threads_ns: The longer time over which the threads were watched.
+        threads_ns: How long the target was under load, with the warm-up before that window.
         cpu_user_fraction: None when too little time was used to say.
         generator_cpu_cores: CPU time of all the load generator's threads, of the window.
         kernel_cpu_ns: CPU time of the kernel's own threads in the window, for any process;

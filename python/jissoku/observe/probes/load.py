@@ -2,7 +2,6 @@
 
 import subprocess
 from collections.abc import Callable
-from time import monotonic_ns
 
 from jissoku.model import CoreAssignment
 from jissoku.model.observed import LoadObservation
@@ -23,12 +22,11 @@ def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> 
     """
     root = spec.roots[0]
     pids = process_tree(root)
-    before, began = threads.thread_usage(pids), monotonic_ns()
+    before = threads.thread_usage(pids)
     try:
         measurements, conditions = loadgen.run_load(spec, cores, started=started)
     except LoadgenError as error:
         raise ProbeError(f"the load generator measured nothing: {error}") from error
-    span_ns = monotonic_ns() - began
     pids = process_tree(root)
     measurement = measurements[0]
     return LoadObservation(
@@ -45,7 +43,9 @@ def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> 
         tcp_retransmits=conditions.tcp_retransmits,
         listen_overflows=conditions.listen_overflows,
         threads=threads.diff(before, threads.thread_usage(pids)),
-        threads_ns=span_ns,
+        # Not from one look to the other: between them the load generator starts, which takes
+        # seconds where other processes want its core.
+        threads_ns=spec.warmup_ns + measurement.duration_ns,
         processes=threads.process_infos(pids),
         generator_cpu_cores=conditions.generator_cpu_cores,
         kernel_cpu_ns=conditions.kernel_cpu_ns,
