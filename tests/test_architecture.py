@@ -30,6 +30,7 @@ CRATE_MAY_USE = {
     "jissoku-oracle": {
         "jissoku-os"
     },  # no protocol code of the server, and none of the load generator
+    "jissoku-profile": {"jissoku-os"},  # it knows of processes, and of no server
     "jissoku-cli": {
         "jissoku-os",
         "jissoku-server",
@@ -37,6 +38,7 @@ CRATE_MAY_USE = {
         "jissoku-load",
         "jissoku-floor",
         "jissoku-oracle",
+        "jissoku-profile",
     },
     "jissoku-apps": {"jissoku-os", "jissoku-http", "jissoku-server"},
     "jissoku-python": {"jissoku-apps", "jissoku-cli", "jissoku-server"},

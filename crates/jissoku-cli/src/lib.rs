@@ -1,9 +1,10 @@
-//! The command line of the native verbs: `serve`, `load`, `floor`, `oracle` and `wrk`. One definition,
-//! used by the binary and, through `jissoku-python`, by the installed command.
+//! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, `sample` and `wrk`. One
+//! definition, used by the binary and, through `jissoku-python`, by the installed command.
 
 mod floor;
 mod load;
 mod oracle;
+mod sample;
 mod serve;
 mod units;
 mod wrk;
@@ -13,6 +14,7 @@ pub use serve::{AppError, AppRequest, LoadApp};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+pub use jissoku_profile::flame_graph;
 
 #[derive(Debug, Parser)]
 #[command(name = "jissoku", version, about = "The native verbs of jissoku")]
@@ -27,6 +29,7 @@ enum Verb {
     Load(Box<load::Load>),
     Floor(floor::Floor),
     Oracle(oracle::Oracle),
+    Sample(sample::Sample),
     Wrk(wrk::Wrk),
 }
 
@@ -59,6 +62,7 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<LoadAp
         Verb::Load(load) => load.run(),
         Verb::Floor(floor) => floor.run(),
         Verb::Oracle(oracle) => oracle.run(),
+        Verb::Sample(sample) => sample.run(),
         Verb::Wrk(wrk) => wrk.run(),
     }
 }

@@ -13,6 +13,21 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect())
 }
 
+/// The cores that are online, ascending (`/sys/devices/system/cpu/online`).
+///
+/// # Errors
+/// The error of reading the file, or [`io::ErrorKind::InvalidData`].
+pub fn online() -> io::Result<Vec<usize>> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<usize>().ok()?..=last.parse::<usize>().ok()?)
+    };
+    let ranges: Option<Vec<_>> = text.trim().split(',').map(range).collect();
+    let ranges = ranges.ok_or(io::ErrorKind::InvalidData)?;
+    Ok(ranges.into_iter().flatten().collect())
+}
+
 /// The first allowed hardware thread of every physical core; all of them if the topology is unknown
 /// (`/sys/devices/system/cpu/`).
 ///
@@ -69,6 +84,12 @@ mod tests {
         assert_eq!(first_of_each(&[1, 5, 6], pairs), [1, 6]);
         assert_eq!(first_of_each(&[1, 5, 6], |_| None), [1, 5, 6]);
         assert!(!physical().expect("affinity can be read").is_empty());
+    }
+
+    #[test]
+    fn allowed_cores_are_online() {
+        let online = online().expect("the file is there");
+        assert!(allowed().expect("affinity can be read").iter().all(|core| online.contains(core)));
     }
 
     #[test]

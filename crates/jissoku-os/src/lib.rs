@@ -13,6 +13,7 @@ pub mod host_info;
 pub mod inherited;
 mod listening;
 pub mod notify;
+pub mod perf;
 pub mod poll;
 pub mod privilege;
 pub mod process;

@@ -1,0 +1,118 @@
+//! `jissoku sample`: where the CPU time of running processes goes.
+
+use std::io::{self, Write as _};
+
+use clap::ValueEnum;
+use jissoku_os::affinity;
+use jissoku_os::signal::{SIGINT, SIGTERM, SIGUSR1, Signals};
+use jissoku_profile::{Clock, Controls, Plan, Scope};
+
+use crate::units;
+
+/// Sample the CPU time of running processes by thread, library, function and line
+///
+/// Prints one JSON object when it ends. SIGUSR1 forgets all samples taken so far.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Sample {
+    /// First processes: they, all that they started and all that they start are sampled
+    #[arg(required = true, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pids: Vec<i32>,
+    /// How long, such as 5s; without it until SIGINT or SIGTERM, or until all have ended
+    #[arg(short, long, value_parser = units::duration_ns)]
+    duration: Option<u64>,
+    /// Samples per second of CPU time
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 997,
+        value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    frequency: u32,
+    /// What a sample is taken after
+    #[arg(long, value_enum, default_value = "cpu-time")]
+    clock: ClockChoice,
+    /// Leave out the kernel, also where it may be sampled
+    #[arg(long)]
+    user_only: bool,
+    /// Bytes of the stack copied with each sample, to unwind programs without frame pointers; 0
+    /// walks frame pointers only
+    #[arg(long, value_name = "BYTES", default_value = "8KiB", value_parser = stack_size)]
+    stack_size: u32,
+    /// Do not read the frames of Python's interpreter
+    #[arg(long)]
+    no_interpreters: bool,
+    /// Cores of the sampler itself, such as 1
+    #[arg(long, value_name = "LIST", value_parser = units::cores)]
+    cores: Option<Cores>,
+}
+
+type Cores = Vec<usize>;
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ClockChoice {
+    CpuTime,
+    Cycles,
+}
+
+impl Sample {
+    pub(crate) fn run(self) -> u8 {
+        match self.sample() {
+            Ok(()) => 0,
+            Err((code, message)) => {
+                // There is nowhere to report that stderr is closed.
+                let _written = writeln!(io::stderr(), "jissoku sample: {message}");
+                code
+            }
+        }
+    }
+
+    fn sample(self) -> Result<(), (u8, String)> {
+        if let Some(cores) = &self.cores {
+            affinity::pin(cores).map_err(|error| (2, format!("--cores: {error}")))?;
+        }
+        let register = |signals: &[i32]| {
+            Signals::register(signals).map_err(|error| (1, format!("cannot register: {error}")))
+        };
+        let (stop, mut reset) = (register(&[SIGTERM, SIGINT])?, register(&[SIGUSR1])?);
+        let plan = Plan {
+            roots: self.pids,
+            duration_ns: self.duration,
+            frequency: self.frequency,
+            clock: match self.clock {
+                ClockChoice::CpuTime => Clock::CpuTime,
+                ClockChoice::Cycles => Clock::Cycles,
+            },
+            scope: if self.user_only { Scope::UserSpace } else { Scope::Everything },
+            stack_size: self.stack_size,
+            interpreters: !self.no_interpreters,
+        };
+        let begun = || {
+            let _told = writeln!(io::stderr(), "sampling");
+        };
+        let controls = Controls { stop: &stop, reset: &mut reset };
+        let profile = jissoku_profile::sample(&plan, controls, begun);
+        let profile = profile.map_err(|sentence| (1, sentence))?;
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        serde_json::to_writer(&mut out, &profile)
+            .map_err(|error| (1, format!("cannot print: {error}")))?;
+        // A closed stdout has no reader.
+        let _told = writeln!(out).and_then(|()| out.flush());
+        Ok(())
+    }
+}
+
+/// A multiple of eight, as the kernel demands.
+fn stack_size(text: &str) -> Result<u32, String> {
+    let bytes = u32::try_from(units::size(text)?).ok().filter(|bytes| *bytes <= 65_528);
+    bytes.map(|bytes| bytes & !7).ok_or_else(|| "at most 65,528 bytes can be copied".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_copied_in_words() {
+        assert_eq!(
+            (stack_size("8KiB"), stack_size("13"), stack_size("0")),
+            (Ok(8192), Ok(8), Ok(0))
+        );
+        assert!(stack_size("64KiB").is_err());
+    }
+}

@@ -1,0 +1,145 @@
+//! From records to counted stacks: follows processes, threads and mappings.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::address_space::{AddressSpace, Files, Location};
+use crate::record::{Layout, Mmap, Record, Sample, parse};
+use crate::stacks::{Stacks, Thread};
+
+/// Numbers of what happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) samples: u64,
+    pub(crate) kernel: u64,
+    pub(crate) lost: u64,
+    pub(crate) throttled: u64,
+    pub(crate) invalid: u64,
+    /// Samples whose stack did not reach its end.
+    pub(crate) cut: u64,
+}
+
+/// All processes that were seen, and their samples.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    layout: Layout,
+    pub(crate) files: Files,
+    spaces: HashMap<i32, AddressSpace>,
+    names: HashMap<i32, String>,
+    programs: BTreeMap<i32, String>,
+    pub(crate) stacks: Stacks,
+    pub(crate) counts: Counts,
+}
+
+impl Collector {
+    pub(crate) fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            files: Files::default(),
+            spaces: HashMap::new(),
+            names: HashMap::new(),
+            programs: BTreeMap::new(),
+            stacks: Stacks::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes a process and its threads as they are now.
+    pub(crate) fn add_process(&mut self, pid: i32, threads: &[i32]) {
+        self.spaces.insert(pid, AddressSpace::of_process(pid, &mut self.files));
+        for &tid in threads {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
+            self.names.insert(tid, name.unwrap_or_default().trim_end().to_owned());
+        }
+        let program = self.names.get(&pid).cloned().unwrap_or_default();
+        self.programs.insert(pid, program);
+    }
+
+    /// Processes and the names of their first threads.
+    pub(crate) fn programs(&self) -> &BTreeMap<i32, String> {
+        &self.programs
+    }
+
+    /// A thread as its samples are counted.
+    pub(crate) fn thread(&self, pid: i32, tid: i32) -> Thread {
+        Thread { pid, name: self.names.get(&tid).cloned().unwrap_or_default() }
+    }
+
+    /// Forgets all samples, but not what is mapped where.
+    pub(crate) fn reset(&mut self) {
+        self.stacks = Stacks::default();
+        self.counts = Counts::default();
+    }
+
+    /// Takes a record of a ring buffer.
+    pub(crate) fn on_record(&mut self, bytes: &[u8]) {
+        match parse(bytes, self.layout) {
+            Some(Record::Sample(sample)) => self.on_sample(&sample),
+            Some(Record::Mmap(mmap)) => self.on_mmap(&mmap),
+            Some(Record::Comm { pid, tid, name, is_exec }) => {
+                let name = String::from_utf8_lossy(name).into_owned();
+                if is_exec {
+                    self.spaces.insert(pid, AddressSpace::new(pid));
+                }
+                if pid == tid {
+                    self.programs.insert(pid, name.clone());
+                }
+                self.names.insert(tid, name);
+            }
+            Some(Record::Fork { pid, parent, tid, parent_tid }) => {
+                self.on_fork(pid, parent, tid, parent_tid);
+            }
+            Some(Record::Lost(count)) => self.counts.lost += count,
+            Some(Record::Throttle) => self.counts.throttled += 1,
+            Some(Record::Other) => {}
+            None => self.counts.invalid += 1,
+        }
+    }
+
+    fn on_fork(&mut self, pid: i32, parent: i32, tid: i32, parent_tid: i32) {
+        let name = self.names.get(&parent_tid).cloned().unwrap_or_default();
+        self.names.insert(tid, name.clone());
+        if pid == parent {
+            return;
+        }
+        self.programs.insert(pid, name);
+        let space = match self.spaces.get(&parent) {
+            Some(parent) => parent.fork(pid),
+            None => AddressSpace::of_process(pid, &mut self.files),
+        };
+        self.spaces.insert(pid, space);
+    }
+
+    fn on_mmap(&mut self, mmap: &Mmap<'_>) {
+        if !mmap.is_executable {
+            return;
+        }
+        let space = self.spaces.entry(mmap.pid).or_insert_with(|| AddressSpace::new(mmap.pid));
+        let end = mmap.start.saturating_add(mmap.length);
+        let path = String::from_utf8_lossy(mmap.path);
+        space.map(mmap.start..end, mmap.offset, &path, &mut self.files);
+    }
+
+    fn on_sample(&mut self, sample: &Sample<'_>) {
+        self.counts.samples += 1;
+        let pid = sample.pid;
+        let files = &mut self.files;
+        let space = self.spaces.entry(pid).or_insert_with(|| AddressSpace::of_process(pid, files));
+        let (user, complete) = space.unwind(sample);
+        self.counts.cut += u64::from(!complete);
+        let mut stack: Vec<Option<Location>> = kernel_part(sample);
+        self.counts.kernel += u64::from(!stack.is_empty());
+        stack.extend(user.into_iter().map(|address| space.locate(address)));
+        // An address on a damaged stack that is no code ends what is known of it.
+        let known = stack.iter().rposition(Option::is_some).map_or(1, |last| last + 1);
+        stack.truncate(known.min(stack.len()));
+        let thread = self.thread(pid, sample.tid);
+        self.stacks.add(&thread, &stack);
+    }
+}
+
+fn kernel_part(sample: &Sample<'_>) -> Vec<Option<Location>> {
+    let chain = sample.kernel.iter().enumerate();
+    let looked_up =
+        chain.map(|(depth, address)| if depth == 0 { address } else { address.saturating_sub(1) });
+    looked_up.map(|address| Some(Location::Kernel(address))).collect()
+}

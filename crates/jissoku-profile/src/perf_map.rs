@@ -1,0 +1,121 @@
+//! `/tmp/perf-PID.map`: names of code that a runtime generated, a line `START SIZE NAME` each, in
+//! hexadecimal (`Documentation/jit-interface.txt` of perf).
+
+use std::path::PathBuf;
+
+use crate::frame::Frame;
+
+/// Names of generated code, by address.
+#[derive(Debug, Default)]
+pub struct PerfMap {
+    /// Ascending by address; of two that begin alike, the later line.
+    entries: Vec<(u64, u64, String)>,
+}
+
+impl PerfMap {
+    /// Reads the lines; those that are none are left out.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut entries: Vec<(u64, u64, String)> = text.lines().filter_map(entry).collect();
+        // Code moves, and its old place is used again: what was written last holds.
+        entries.reverse();
+        entries.sort_by_key(|entry| entry.0);
+        entries.dedup_by_key(|entry| entry.0);
+        Self { entries }
+    }
+
+    /// Where the map of a process is; in a container it has another number and another `/tmp`.
+    #[must_use]
+    pub fn path(pid: i32) -> PathBuf {
+        let inner = inner_pid(pid).unwrap_or(pid);
+        let inside =
+            PathBuf::from(format!("/proc/{pid}/root")).join(format!("tmp/perf-{inner}.map"));
+        if inside.exists() { inside } else { PathBuf::from(format!("/tmp/perf-{pid}.map")) }
+    }
+
+    /// The function at an address.
+    #[must_use]
+    pub fn find(&self, address: u64) -> Option<Frame> {
+        let after = self.entries.partition_point(|entry| entry.0 <= address);
+        // An older function may begin earlier and still hold the address: a few are tried.
+        let mut before = self.entries[..after].iter().rev().take(8);
+        let found = before.find(|(start, size, _)| address - start < *size)?;
+        Some(frame(&found.2))
+    }
+}
+
+fn inner_pid(pid: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_ascii_whitespace().last()?.parse().ok()
+}
+
+fn entry(line: &str) -> Option<(u64, u64, String)> {
+    let mut words = line.splitn(3, ' ');
+    let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok();
+    let (start, size) = (number(words.next()?)?, number(words.next()?)?);
+    Some((start, size, words.next()?.to_owned()))
+}
+
+/// Node writes `JS:*name /path/file.js:3:5`, Python `py::name:/path/file.py`, the JVM a name alone.
+fn frame(name: &str) -> Frame {
+    let mut frame = Frame { library: "[jit]".to_owned(), ..Frame::default() };
+    if let Some(rest) = name.strip_prefix("py::") {
+        let (function, file) = rest.rsplit_once(':').unwrap_or((rest, ""));
+        "[python]".clone_into(&mut frame.library);
+        function.clone_into(&mut frame.function);
+        frame.file = crate::frame::base_name(file);
+        return frame;
+    }
+    let script = ["JS:", "LazyCompile:", "Function:", "Script:", "Eval:"];
+    let Some(rest) = script.iter().find_map(|prefix| name.strip_prefix(prefix)) else {
+        name.clone_into(&mut frame.function);
+        return frame;
+    };
+    // `*` optimised, `~` interpreted, `^` baseline, `+` mid-tier.
+    let rest = rest.trim_start_matches(['*', '~', '^', '+', '\'']);
+    let (function, place) = rest.rsplit_once(' ').unwrap_or((rest, ""));
+    let mut parts = place.rsplitn(3, ':');
+    let (_column, line) = (parts.next(), parts.next());
+    "[javascript]".clone_into(&mut frame.library);
+    let anonymous = function.is_empty();
+    frame.function = if anonymous { "(anonymous)".to_owned() } else { function.to_owned() };
+    frame.file = parts.next().map(crate::frame::base_name).unwrap_or_default();
+    frame.line = line.and_then(|line| line.parse().ok()).unwrap_or(0);
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_are_found_by_address() {
+        let text = "1000 20 JS:*burn /srv/app/server.js:3:15\n\
+                    1020 10 Lapp/Server;::burn\nno line\n2000 8 py::burn:/srv/app.py\n";
+        let map = PerfMap::parse(text);
+        let found = map.find(0x101f).expect("the first");
+        assert_eq!((&*found.function, &*found.file, found.line), ("burn", "server.js", 3));
+        assert_eq!(found.library, "[javascript]");
+        assert_eq!(map.find(0x1020).expect("the second").function, "Lapp/Server;::burn");
+        let python = map.find(0x2000).expect("the third");
+        assert_eq!((&*python.function, &*python.file), ("burn", "app.py"));
+        assert_eq!(map.find(0x1030), None);
+        assert_eq!(map.find(0xfff), None);
+    }
+
+    #[test]
+    fn what_was_written_last_holds() {
+        let map = PerfMap::parse("1000 20 old\n1000 10 new\n");
+        assert_eq!(map.find(0x1008).expect("a name").function, "new");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "([0-9a-f]{1,17} [0-9a-f]{1,3} (JS:|py::)?[ -~]{0,20}\n){0,8}", address: u64) {
+            let _found = PerfMap::parse(&text).find(address);
+        }
+    }
+}

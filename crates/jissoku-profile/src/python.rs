@@ -1,0 +1,99 @@
+//! Python functions of processes that run them: the interpreter's frames, read with py-spy while
+//! the process goes on.
+//!
+//! CPython from 3.12 can name its functions to the kernel's sampler (`python -X perf`); where it
+//! does, its frames are in the stacks already and nothing is read here.
+
+use std::collections::HashMap;
+
+use py_spy::config::LockingStrategy;
+use py_spy::{Config, PythonSpy};
+
+use crate::frame::{Frame, base_name, tidy_name};
+use crate::perf_map::PerfMap;
+
+/// Mean time between readings of interpreted frames; each waits between a half and one and a half
+/// of it, so that no rhythm of the server can hide from them.
+pub(crate) const INTERPRETER_WAIT_NS: u64 = 5_000_000;
+
+/// Tries to find the interpreter of a process that has just begun.
+const TRIES: u64 = 3;
+
+/// Readings that failed in a row until a process is given up: it has ended.
+const FAILURES_MAX: u32 = 50;
+
+/// Python stacks of one thread, innermost first, and how often each was met on a core.
+pub(crate) type PythonStacks = HashMap<Vec<Frame>, u64>;
+
+/// Reads the frames of some processes.
+pub(crate) struct PythonReader {
+    processes: Vec<(i32, PythonSpy, u32)>,
+    /// By process and thread.
+    pub(crate) stacks: HashMap<(i32, i32), PythonStacks>,
+    /// Processes that run Python and whose frames could not be read, with the reason.
+    pub(crate) failures: Vec<String>,
+}
+
+impl std::fmt::Debug for PythonReader {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("PythonReader").finish_non_exhaustive()
+    }
+}
+
+impl PythonReader {
+    /// Finds the interpreters among `pids`.
+    pub(crate) fn find(pids: &[i32]) -> Self {
+        let config = Config { blocking: LockingStrategy::NonBlocking, ..Config::default() };
+        let (mut processes, mut failures) = (Vec::new(), Vec::new());
+        for &pid in pids.iter().filter(|&&pid| runs_python(pid) && !PerfMap::path(pid).exists()) {
+            match PythonSpy::retry_new(pid, &config, TRIES) {
+                Ok(spy) => processes.push((pid, spy, 0)),
+                Err(error) => failures.push(format!("Python functions are not named: {error}")),
+            }
+        }
+        failures.dedup();
+        Self { processes, stacks: HashMap::new(), failures }
+    }
+
+    /// Whether there is anything to read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.processes.is_empty()
+    }
+
+    /// Reads the frames of threads that are on a core.
+    pub(crate) fn read(&mut self) {
+        for (pid, spy, failures) in &mut self.processes {
+            // The process runs on while it is read, so a reading can fail; the next will not.
+            let Ok(traces) = spy.get_stack_traces() else {
+                *failures += 1;
+                continue;
+            };
+            *failures = 0;
+            for trace in traces.iter().filter(|trace| trace.active && !trace.frames.is_empty()) {
+                let tid = trace.os_thread_id.and_then(|tid| i32::try_from(tid).ok());
+                let stack = trace.frames.iter().map(frame).collect();
+                let stacks = self.stacks.entry((*pid, tid.unwrap_or(*pid))).or_default();
+                *stacks.entry(stack).or_default() += 1;
+            }
+        }
+        self.processes.retain(|(_, _, failures)| *failures < FAILURES_MAX);
+    }
+}
+
+/// Whether a process runs CPython, by its program and its libraries.
+fn runs_python(pid: i32) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.lines().any(|line| {
+        let name = line.rsplit('/').next().unwrap_or_default();
+        line.contains('/') && (name.starts_with("libpython3") || name.starts_with("python3"))
+    })
+}
+
+fn frame(frame: &py_spy::Frame) -> Frame {
+    Frame {
+        function: tidy_name(&frame.name),
+        library: "[python]".to_owned(),
+        file: base_name(&frame.filename),
+        line: u32::try_from(frame.line).unwrap_or(0),
+    }
+}

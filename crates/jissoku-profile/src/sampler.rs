@@ -1,0 +1,318 @@
+//! Samples a process tree: opens the events, reads the ring buffers, and follows what is started.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use jissoku_os::perf::{self, Clock, Event, EventOptions, Ring, Scope};
+use jissoku_os::signal::Signals;
+use jissoku_os::{affinity, clock, descriptors, poll, process};
+
+use crate::collector::Collector;
+use crate::profile::{self, Profile, Sampling};
+use crate::python::{INTERPRETER_WAIT_NS, PythonReader};
+use crate::record::Layout;
+
+/// Data of the ring buffer of a core. Without root the kernel allows half a MiB for all, and
+/// smaller ones are tried then.
+const RING_SIZE: usize = 4 << 20;
+const RING_SIZE_MIN: usize = 64 << 10;
+
+/// The longest time between readings.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// How often it is checked that the target is alive.
+const ALIVE_NS: u64 = 500_000_000;
+
+/// What is sampled, and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// First processes; their trees are sampled, as are processes that these start.
+    pub roots: Vec<i32>,
+    /// How long; `None`: until told to stop or until all have ended.
+    pub duration_ns: Option<u64>,
+    /// Samples per second of CPU time.
+    pub frequency: u32,
+    /// What a sample is taken after.
+    pub clock: Clock,
+    /// Which part is sampled.
+    pub scope: Scope,
+    /// Bytes of the stack that are copied; 0: frame pointers only.
+    pub stack_size: u32,
+    /// Whether frames of interpreters are read.
+    pub interpreters: bool,
+}
+
+/// What steers a sampler from outside.
+#[derive(Debug)]
+pub struct Controls<'a> {
+    /// Ends it.
+    pub stop: &'a Signals,
+    /// All samples so far are forgotten: a measurement begins here.
+    pub reset: &'a mut Signals,
+}
+
+/// Samples. `on_start` is called when the first sample may be taken.
+///
+/// # Errors
+/// A sentence: nothing can be sampled, and why.
+pub fn sample(
+    plan: &Plan,
+    mut controls: Controls<'_>,
+    on_start: impl FnOnce(),
+) -> Result<Profile, String> {
+    let _limit = descriptors::raise_limit();
+    let pids = tree(&plan.roots).map_err(|error| format!("/proc cannot be read: {error}"))?;
+    if pids.is_empty() {
+        return Err("there is no such process".to_owned());
+    }
+    let mut notes = Vec::new();
+    let python = if plan.interpreters { &pids[..] } else { &[] };
+    let mut python = PythonReader::find(python);
+    notes.append(&mut python.failures);
+    let opened = open_all(plan, &mut notes)?;
+    let layout = if plan.stack_size == 0 { Layout::CallChain } else { Layout::WithStack };
+    let mut collector = Collector::new(layout);
+    opened.enable().map_err(|error| format!("an event cannot be enabled: {error}"))?;
+    // After enabling, so that a file mapped meanwhile is in the list, in a record, or in both.
+    for &pid in &pids {
+        collector.add_process(pid, &threads(pid));
+    }
+    on_start();
+    let mut state = State { opened, collector, python, notes };
+    let duration_ns = state.watch(plan, &mut controls);
+    let State { opened, collector, python, mut notes } = state;
+    let sampling = Sampling {
+        clock: if plan.clock == Clock::CpuTime { "cpu-time" } else { "cycles" },
+        period: period(plan),
+        duration_ns,
+        sees_kernel: opened.scope == Scope::Everything,
+    };
+    drop(opened);
+    notes.extend(remarks(&collector, sampling));
+    Ok(profile::build(&collector, &python, sampling, notes))
+}
+
+/// Everything that grows while sampling.
+struct State {
+    opened: Opened,
+    collector: Collector,
+    python: PythonReader,
+    notes: Vec<String>,
+}
+
+impl State {
+    /// Reads until time is up, and returns for how long, in nanoseconds.
+    fn watch(&mut self, plan: &Plan, controls: &mut Controls<'_>) -> u64 {
+        let mut start_ns = clock::monotonic_ns();
+        let mut random = start_ns | 1;
+        let mut alive_ns = start_ns;
+        loop {
+            let now_ns = clock::monotonic_ns();
+            let left_ns = plan.duration_ns.map(|whole| (start_ns + whole).saturating_sub(now_ns));
+            if left_ns == Some(0) {
+                break;
+            }
+            if now_ns - alive_ns >= ALIVE_NS {
+                alive_ns = now_ns;
+                if !plan.roots.iter().any(|root| is_alive(*root)) {
+                    self.notes.push("The target ended while it was sampled.".to_owned());
+                    break;
+                }
+            }
+            let no_python = self.python.is_empty();
+            let wait = if no_python { WAIT_MAX } else { interpreter_wait(&mut random) };
+            let wait = left_ns.map_or(wait, |left| wait.min(Duration::from_nanos(left)));
+            let sources = [controls.stop.as_fd(), controls.reset.as_fd()];
+            let woken = poll::wait_readable(&sources, Some(wait)).unwrap_or_default();
+            self.python.read();
+            self.opened.drain(&mut self.collector);
+            if woken.first() == Some(&true) {
+                break;
+            }
+            if woken.get(1) == Some(&true) && controls.reset.count() > 0 {
+                self.collector.reset();
+                self.python.stacks.clear();
+                start_ns = clock::monotonic_ns();
+            }
+        }
+        self.opened.drain(&mut self.collector);
+        clock::monotonic_ns() - start_ns
+    }
+}
+
+/// Whether a process exists and has not ended; one that ended may wait for its parent.
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| state != 'Z' && state != 'X')
+}
+
+/// Marsaglia's xorshift: which numbers come matters less than that they have no period.
+fn interpreter_wait(random: &mut u64) -> Duration {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    Duration::from_nanos(INTERPRETER_WAIT_NS / 2 + *random % INTERPRETER_WAIT_NS)
+}
+
+/// Events of all threads, and a ring buffer for each core.
+struct Opened {
+    rings: Vec<Ring>,
+    events: Vec<Event>,
+    scope: Scope,
+}
+
+impl Opened {
+    fn enable(&self) -> io::Result<()> {
+        self.rings.iter().map(Ring::event).chain(&self.events).try_for_each(Event::enable)
+    }
+
+    fn drain(&mut self, collector: &mut Collector) {
+        for ring in &mut self.rings {
+            ring.drain(|record| collector.on_record(record));
+        }
+    }
+}
+
+fn open_all(plan: &Plan, notes: &mut Vec<String>) -> Result<Opened, String> {
+    let mut scope = plan.scope;
+    loop {
+        match try_open(plan, scope) {
+            Ok(opened) => {
+                if opened.scope == Scope::UserSpace {
+                    notes.push("The kernel was not sampled: its part is what is left.".to_owned());
+                }
+                return Ok(opened);
+            }
+            Err(error) if is_refusal(&error) && scope == Scope::Everything => {
+                scope = Scope::UserSpace;
+            }
+            Err(error) => return Err(refusal(&error, plan.clock)),
+        }
+    }
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+fn refusal(error: &io::Error, clock: Clock) -> String {
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => format!(
+            "sampling is not allowed here (kernel.perf_event_paranoid is {}): with 2 or less, user \
+             space of one's own processes is; a container may also forbid perf_event_open",
+            paranoid.trim()
+        ),
+        io::ErrorKind::NotFound if clock == Clock::Cycles => {
+            "cycles cannot be counted on this machine: sample CPU time".to_owned()
+        }
+        _ => format!("perf_event_open failed: {error}"),
+    }
+}
+
+/// Opens an event for each thread and core. Threads that begin meanwhile are found by looking
+/// again; those that begin later inherit.
+fn try_open(plan: &Plan, scope: Scope) -> io::Result<Opened> {
+    let options = EventOptions {
+        clock: plan.clock,
+        period: period(plan),
+        scope,
+        stack_size: plan.stack_size,
+        wakeup_size: u32::try_from(RING_SIZE / 2).unwrap_or(u32::MAX),
+    };
+    let cores = affinity::online()?;
+    let mut opened = Opened { rings: Vec::new(), events: Vec::new(), scope };
+    let mut seen = BTreeSet::new();
+    loop {
+        let all = tree(&plan.roots)?.into_iter().flat_map(threads);
+        let new: Vec<i32> = all.filter(|tid| !seen.contains(tid)).collect();
+        if new.is_empty() {
+            break;
+        }
+        for tid in new {
+            seen.insert(tid);
+            match open_thread(tid, &cores, &options, &mut opened) {
+                // A thread may end between listing and opening.
+                Err(error) if error.raw_os_error() == Some(NO_SUCH_PROCESS) => {}
+                other => other?,
+            }
+        }
+    }
+    if opened.rings.is_empty() {
+        return Err(io::Error::from_raw_os_error(NO_SUCH_PROCESS));
+    }
+    Ok(opened)
+}
+
+/// `ESRCH`.
+const NO_SUCH_PROCESS: i32 = 3;
+
+fn open_thread(
+    tid: i32,
+    cores: &[usize],
+    options: &EventOptions,
+    opened: &mut Opened,
+) -> io::Result<()> {
+    let events: Vec<Event> =
+        cores.iter().map(|&core| perf::open(tid, core, options)).collect::<io::Result<_>>()?;
+    if opened.rings.is_empty() {
+        for event in events {
+            opened.rings.push(Ring::map(event, RING_SIZE_MIN, RING_SIZE)?);
+        }
+        return Ok(());
+    }
+    for (event, ring) in events.iter().zip(&opened.rings) {
+        event.redirect(ring.event())?;
+    }
+    opened.events.extend(events);
+    Ok(())
+}
+
+fn period(plan: &Plan) -> u64 {
+    match plan.clock {
+        Clock::CpuTime => 1_000_000_000 / u64::from(plan.frequency.max(1)),
+        // Two cycles a nanosecond is close enough for a rate of samples.
+        Clock::Cycles => 2_000_000_000 / u64::from(plan.frequency.max(1)),
+    }
+}
+
+fn tree(roots: &[i32]) -> io::Result<Vec<i32>> {
+    let mut all = BTreeSet::new();
+    for &root in roots {
+        all.extend(process::process_tree(root)?);
+    }
+    Ok(all.into_iter().collect())
+}
+
+fn threads(pid: i32) -> Vec<i32> {
+    let listed = fs::read_dir(format!("/proc/{pid}/task"));
+    let names = listed.into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| name.to_str()?.parse().ok()).collect()
+}
+
+/// What was not seen.
+fn remarks(collector: &Collector, sampling: Sampling) -> Vec<String> {
+    let counts = collector.counts;
+    let mut notes = Vec::new();
+    if counts.samples == 0 && sampling.sees_kernel {
+        notes.push("The target used no CPU time while it was sampled.".to_owned());
+    }
+    if counts.lost > 0 {
+        notes.push(format!("{} records did not fit into the buffer and are lost.", counts.lost));
+    }
+    if counts.throttled > 0 {
+        notes.push(format!("The kernel stopped sampling {} times for a while.", counts.throttled));
+    }
+    if counts.cut * 10 > counts.samples {
+        notes.push(format!(
+            "{} of {} stacks are not known to their end: callers are missing there, the functions \
+             that used the time are not.",
+            counts.cut, counts.samples
+        ));
+    }
+    notes
+}
