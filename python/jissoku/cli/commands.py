@@ -14,6 +14,7 @@ from jissoku.errors import InputError, JissokuError
 LAB_COMMANDS = {
     "compare": "Compare targets: same workload, randomised blocks, verdicts with intervals.",
     "explain": "Find the causes of a target's CPU cost and latency, with evidence.",
+    "profile": "Show which functions a target's CPU time per request goes to.",
     "run": "Run an experiment, and evaluate its claims.",
     "sweep": "Sweep connections, workers or rate: how a target scales, with intervals.",
     "conformance": "Test a server's conformance to HTTP/1.1.",
@@ -33,6 +34,7 @@ NATIVE_COMMANDS = {
     "load": "Send load, and report rate, latency and errors.",
     "floor": "A minimal server and a minimal client: the lower bound of cost.",
     "oracle": "A server with known, logged behaviour, for calibration.",
+    "sample": "Sample the CPU time of running processes by function.",
     "wrk": "Send load with the options and output format of wrk and wrk2.",
 }
 

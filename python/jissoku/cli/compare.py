@@ -13,6 +13,7 @@ from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.param_types import LatencyObjective, MethodName, Rate
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.version import version_line
+from jissoku.cli.write_profiles import write_profile_report
 from jissoku.cli.write_reports import write_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan
 from jissoku.errors import InputError
@@ -21,6 +22,8 @@ from jissoku.model.updated import updated
 from jissoku.observe.capacity import Objective
 from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm, compare as run_campaign
 from jissoku.pipeline.compare_config import noise_floors
+from jissoku.pipeline.profile import ProfileConfig, profile
+from jissoku.pipeline.profile_reports import TARGETS_MAX
 from jissoku.pipeline.selection import (
     FLOOR,
     PreparedSelection,
@@ -35,6 +38,9 @@ NOISE_FLOOR_UNKNOWN = (
     "The noise floor of this machine is unknown: `jissoku doctor --prove` measures it, and later"
     " verdicts use it."
 )
+
+# Window of each target's profile: some thousand samples at a tenth of a core.
+PROFILE_NS = 20_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +71,7 @@ class CompareOptions:
     out: Path | None
     server_cores: str | None
     generator_cores: str | None
+    profile: bool
     as_json: bool
     quiet: bool
 
@@ -160,6 +167,11 @@ class CompareOptions:
 @shared_options.out
 @shared_options.server_cores
 @shared_options.generator_cores
+@click.option(
+    "--profile",
+    is_flag=True,
+    help="Sample two targets afterwards, and break their difference down by function.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @shared_options.quiet
 def compare(**given: Any) -> int:
@@ -187,8 +199,13 @@ def compare(**given: Any) -> int:
         for unavailable in field.unavailable:
             show.note(unavailable.sentence)
         show.note(f"Seed {config.seed}; records go to {config.folder}.")
+        pair = _profiled_pair(config) if options.profile else None
         finished = run_campaign(config, show)
+        if finished and pair is not None:
+            finished = profile(pair, show) is not None
     code = write_report(config.folder, as_json=options.as_json)
+    if finished and options.profile:
+        write_profile_report(config.folder, as_json=False, quiet=options.as_json)
     if not (config.noise_floors or options.quiet or options.as_json):
         click.echo(NOISE_FLOOR_UNKNOWN, err=True)
     return code if finished else exit_codes.INTERRUPTED
@@ -220,6 +237,24 @@ def _compare_config(options: CompareOptions, field: PreparedSelection) -> Compar
         load_mode=LoadMode.CLOSED if options.closed_loop else LoadMode.COMMON,
         method=options.method_name,
         objective=None if options.closed_loop or options.pipeline > 1 else options.objective,
+    )
+
+
+def _profiled_pair(config: CompareConfig) -> ProfileConfig:
+    """The two targets, each alone, under the same load as far as it has a fixed rate."""
+    arms = tuple(
+        arm for arm in config.arms_prepared if arm.arm.name not in {FLOOR, config.aa_control}
+    )
+    if len(arms) != TARGETS_MAX:
+        raise InputError("--profile explains the difference of two targets: name two")
+    return ProfileConfig(
+        arms=arms,
+        workload=config.workload,
+        cores=config.cores,
+        window_ns=PROFILE_NS,
+        seed=config.seed,
+        folder=config.folder,
+        version=config.version,
     )
 
 

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import click
 
+from jissoku import records
 from jissoku.cli.run import publish_experiment
+from jissoku.cli.write_profiles import write_profile_report
 from jissoku.cli.write_reports import write_report
 from jissoku.records import experiment as experiments
 
@@ -19,4 +21,9 @@ def report(run: Path, *, as_json: bool) -> int:
     """
     if experiments.is_experiment(run):
         return publish_experiment(run, as_json=as_json)
+    if not records.read_profiles(run):
+        return write_report(run, as_json=as_json)
+    if not (run / "run.json").exists():
+        return write_profile_report(run, as_json=as_json)
+    write_profile_report(run, as_json=False, quiet=as_json)
     return write_report(run, as_json=as_json)

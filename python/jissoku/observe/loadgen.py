@@ -102,12 +102,17 @@ class LoadgenError(JissokuError):
 
 
 def run_load(
-    spec: LoadSpec, cores: CoreAssignment, *, started: Callable[[subprocess.Popen[str]], object]
+    spec: LoadSpec,
+    cores: CoreAssignment,
+    *,
+    started: Callable[[subprocess.Popen[str]], object],
+    on_window: Callable[[str], object] = str,
 ) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
     """Runs one load and returns the counts per arm and the machine's conditions.
 
     Args:
         started: Called with the load generator's process, so that an interruption can end it.
+        on_window: Called with `open` and `close` at the edges of the window.
 
     Raises:
         LoadgenError: No answer could be counted, or the load generator died.
@@ -129,7 +134,7 @@ def run_load(
             watchdog.start()
             started(process)
             try:
-                said = _monitor(process, before)
+                said = _monitor(process, before, on_window)
             finally:
                 watchdog.cancel()
                 process.kill()  # Normally it has ended already.
@@ -145,7 +150,11 @@ def run_load(
     return _measurements(spec, report, seen, said.rss), found
 
 
-def _monitor(process: subprocess.Popen[str], before: conditions.Snapshot) -> _GeneratorResult:
+def _monitor(
+    process: subprocess.Popen[str],
+    before: conditions.Snapshot,
+    on_window: Callable[[str], object],
+) -> _GeneratorResult:
     """Reads both pipes to their end; what is read at the window's edges is read meanwhile."""
     assert process.stderr is not None
     assert process.stdout is not None
@@ -155,8 +164,10 @@ def _monitor(process: subprocess.Popen[str], before: conditions.Snapshot) -> _Ge
     complaint: list[str] = []
     for line in process.stderr:
         if line.startswith("window open"):
+            on_window("open")
             opened = kernel_threads.cpu_ns()
         elif line.startswith("window close"):
+            on_window("close")
             kernel_cpu_ns = kernel_threads.spent_ns(opened, kernel_threads.cpu_ns())
             rss = {root: processes.rss_bytes(pids) for root, pids in before.targets.items()}
         elif not line.startswith("window "):

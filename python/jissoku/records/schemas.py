@@ -13,6 +13,7 @@ from jissoku.model import CounterReadings, Run, Summary, Sweep, SweepSummary, Tr
 from jissoku.model.experiment import BenchmarkOutput, ExperimentHeader, ExperimentResult
 from jissoku.model.finding import Explanation
 from jissoku.model.noise_floor import NoiseFloors
+from jissoku.model.profile import Profile
 from jissoku.model.request_cost import CostRecord
 from jissoku.model.scorecard import Scorecard
 
@@ -34,6 +35,7 @@ RECORDS: dict[str, Any] = {
     "calibration": Scorecard,
     "cost": CostRecord,
     "noise": NoiseFloors,
+    "profile": Profile,
 }
 
 

@@ -15,16 +15,19 @@ from jissoku.report.chart_value import Chart
 INTERVAL = re.compile(r"[0-9.,]+ \N{MULTIPLICATION SIGN}|\[[0-9.,]+ [0-9.,]+\]")
 
 
-def render(template: str, *, figures: Sequence[Chart], **values: object) -> str:
+def render(
+    template: str, *, figures: Sequence[Chart], extra_policy: str = "", **values: object
+) -> str:
     """A page: the same values give the same bytes.
 
     Its policy allows this style sheet and this script, by their hashes, and nothing else: no
-    attribute with code or styles, no request.
+    attribute with code or styles, no request. `extra_policy` allows more, such as images inside the
+    page.
     """
     pages = _environment()
     style = pages.get_template("report.css").render(room_max=svg.ROOM_MAX)
     script = pages.get_template("report.js").render() if figures else ""
-    policy = f"default-src 'none'; style-src {_hash(style)}"
+    policy = f"default-src 'none'; style-src {_hash(style)}{extra_policy}"
     return pages.get_template(template).render(
         figures=figures,
         policy=Markup(policy + (f"; script-src {_hash(script)}" if script else "")),  # noqa: S704

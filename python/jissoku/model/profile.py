@@ -1,0 +1,117 @@
+"""A profile: samples of a target's CPU time, and what was asked of it meanwhile.
+
+The record of `jissoku profile`. Files and libraries have their last path component only.
+"""
+
+import msgspec
+
+from jissoku.model.run import CoreAssignment, Machine
+from jissoku.model.workload import Workload
+
+SCHEMA = "jissoku.profile/1"
+
+KERNEL = "[kernel]"
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """A function.
+
+    Attributes:
+        function: Demangled; empty where there is no symbol.
+        library: File of the program or library; `[kernel]`, `[python]`, `[javascript]`, `[jit]`,
+            `[vdso]` or `[unknown]` otherwise.
+        file: Source file; empty without debug information.
+        line: From 1; 0 if unknown.
+    """
+
+    function: str
+    library: str
+    file: str = ""
+    line: int = 0
+
+    @property
+    def name(self) -> str:
+        """The function, or a phrase where it has no symbol."""
+        return self.function or "(no symbol)"
+
+
+class ProfiledThread(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread, by its process (counted from 0) and names."""
+
+    process: int
+    program: str
+    name: str
+
+
+class SampledStack(msgspec.Struct, frozen=True, kw_only=True):
+    """A stack: thread and functions by index, innermost first, and its number of samples."""
+
+    thread: int
+    frames: tuple[int, ...]
+    count: int
+
+
+class InterpretedStack(msgspec.Struct, frozen=True, kw_only=True):
+    """A stack of interpreted functions, innermost first, met `count` times on a core."""
+
+    thread: int
+    frames: tuple[int, ...]
+    count: int
+
+
+class Samples(msgspec.Struct, frozen=True, kw_only=True):
+    """What the sampler prints (`jissoku sample`).
+
+    Attributes:
+        clock: `cpu-time` or `cycles`.
+        period: Nanoseconds or cycles that a sample stands for.
+        sees_kernel: Whether the kernel was sampled too.
+        lost: Records that did not fit into the sampler's buffer.
+        cut_stacks: Samples whose callers are not known to the end.
+        interpreted: Read apart from the samples, at random times.
+        notes: What was not seen, in sentences.
+    """
+
+    clock: str
+    period: int
+    duration_ns: int
+    samples: int
+    kernel_samples: int
+    sees_kernel: bool
+    lost: int
+    throttled: int
+    cut_stacks: int
+    frames: tuple[Frame, ...]
+    threads: tuple[ProfiledThread, ...]
+    stacks: tuple[SampledStack, ...]
+    interpreted: tuple[InterpretedStack, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """A target's profile under one load.
+
+    Attributes:
+        target: Name of the target.
+        version: Its version, as the program reports it.
+        lab: Version of jissoku.
+        requests: Answered in the window.
+        cpu_ns: CPU time of the target's processes in the window, by the kernel's accounting.
+    """
+
+    target: str
+    version: str
+    lab: str
+    workload: Workload
+    cores: CoreAssignment
+    machine: Machine
+    window_ns: int
+    requests: int
+    cpu_ns: int
+    samples: Samples
+    schema: str = SCHEMA
+
+    @property
+    def cpu_ns_per_request(self) -> float:
+        """Measured CPU time per request in nanoseconds."""
+        return self.cpu_ns / self.requests

@@ -1,0 +1,209 @@
+"""Profiles of targets: each alone, under one fixed rate, on the server's cores."""
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from jissoku import records
+from jissoku.design.loads import HEAVY, LIGHT, MIDDLE
+from jissoku.errors import TargetError
+from jissoku.model import CoreAssignment, Machine, Workload
+from jissoku.model.profile import Profile
+from jissoku.model.updated import updated
+from jissoku.observe import loadgen, profiler
+from jissoku.observe.loadgen import LoadgenError, LoadSpec
+from jissoku.observe.machine import machine
+from jissoku.pipeline.progress import ProgressListener
+from jissoku.pipeline.trial_runner import PreparedArm
+from jissoku.system.interruption import Interrupted, Interruption
+from jissoku.system.processes import process_tree
+from jissoku.system.sockets import listener_pid
+from jissoku.targets.launch import Launcher
+from jissoku.targets.process import RunningTarget
+
+# A closed loop: caches are filled, runtimes compile, and the rate that can be had is known.
+PILOT_NS = 2_000_000_000
+WARMUP_NS = 500_000_000
+
+# Of the closed loop's rate. Below saturation the cost of a request is that of compare's trials, and
+# the load generator's schedule is kept.
+LOAD_MAX = 0.6
+
+# Node then writes the names of the functions that it compiled where the sampler finds them.
+RUNTIME_ENVIRONMENT = {"NODE_OPTIONS": "--perf-basic-prof"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileConfig:
+    """What is profiled, and under which load.
+
+    Attributes:
+        arms: In the order in which they are reported; of two, the second is compared with the
+            first.
+        workload: Without a rate, the highest of the grid is used that all of them can bear.
+    """
+
+    arms: tuple[PreparedArm, ...]
+    workload: Workload
+    cores: CoreAssignment
+    window_ns: int
+    seed: int
+    folder: Path
+    version: str
+    frequency: int = profiler.FREQUENCY_HZ
+
+
+def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[Profile, ...] | None:
+    """Profiles all arms, and keeps the records in the folder.
+
+    Returns:
+        None if it was interrupted; all started processes are stopped.
+
+    Raises:
+        TargetError: A target does not start, dies, or gives no good answer.
+        ProfilerError: Nothing can be sampled here.
+    """
+    found = []
+    with Interruption() as interruption:
+        try:
+            profiling = _Profiling(config, interruption, machine())
+            rate = config.workload.rate_rps or profiling.rate(listener)
+            listener.note(f"The rate is {rate:,} requests per second.")
+            for arm in config.arms:
+                listener.note(f"Profiling {arm.arm.name} for {config.window_ns / 1e9:g} s.")
+                found.append(profiling.profile(arm, rate))
+        except Interrupted:
+            return None
+    records.write_profiles(config.folder, found)
+    return tuple(found)
+
+
+def chosen_rate(capacities: Sequence[float], cores: int) -> int:
+    """The highest rate of the grid that all bear well below their capacity; else half of that."""
+    lowest = min(capacities)
+    for rate in (HEAVY, MIDDLE, LIGHT):
+        if rate * cores <= lowest * LOAD_MAX:
+            return rate * cores
+    return max(1, round(lowest / 2))
+
+
+class _Profiling:
+    def __init__(self, config: ProfileConfig, interruption: Interruption, host: Machine) -> None:
+        self._config = config
+        self._interruption = interruption
+        self._machine = host
+        self._launcher = Launcher(
+            cores=config.cores.server,
+            rng=random.Random(config.seed),
+            give_up=lambda: interruption.asked,
+        )
+
+    def rate(self, listener: ProgressListener) -> int:
+        """Asks each arm in a closed loop what it can bear."""
+        capacities = []
+        for arm in self._config.arms:
+            listener.note(f"Measuring what {arm.arm.name} can bear.")
+            with self._started(arm) as running:
+                capacities.append(self._warm_up(arm, running))
+        return chosen_rate(capacities, len(self._config.cores.server))
+
+    def profile(self, arm: PreparedArm, rate: int) -> Profile:
+        """One profile, on a start of its own."""
+        config = self._config
+        workload = updated(config.workload, rate_rps=rate)
+        with self._started(arm) as running:
+            self._warm_up(arm, running)
+            spec = self._spec(arm, running, workload, WARMUP_NS, config.window_ns)
+            try:
+                measured, samples = profiler.profile_load(
+                    spec,
+                    config.cores,
+                    started=self._interruption.waits_for,
+                    frequency=config.frequency,
+                )
+            except LoadgenError as error:
+                raise self._failure(arm, running, error) from error
+            self._interruption.check()
+            if not running.is_alive():
+                raise self._failure(arm, running, None)
+        if not measured.cpu_ns:
+            raise TargetError(f"{arm.arm.name} used no CPU time that can be read")
+        return Profile(
+            target=arm.arm.name,
+            version=arm.arm.version,
+            lab=config.version,
+            workload=workload,
+            cores=config.cores,
+            machine=self._machine,
+            window_ns=measured.duration_ns,
+            requests=measured.requests,
+            cpu_ns=measured.cpu_ns,
+            samples=samples,
+        )
+
+    def _failure(
+        self, arm: PreparedArm, running: RunningTarget, error: Exception | None
+    ) -> Exception:
+        """Why there is no profile: the target's end, or what the load generator said."""
+        self._interruption.check()
+        if not running.is_alive():
+            message = f"{arm.arm.name} {running.exit_description()} while it was profiled"
+            return TargetError(message, stderr=running.output_tail())
+        return TargetError(f"{arm.arm.name}: {error}", stderr=running.output_tail())
+
+    @contextmanager
+    def _started(self, arm: PreparedArm) -> Iterator[RunningTarget]:
+        self._interruption.check()
+        prepared = arm.prepared
+        if prepared.start is not None:
+            environment = RUNTIME_ENVIRONMENT | prepared.start.environment
+            start = updated(prepared.start, environment=environment)
+            prepared = updated(prepared, start=start)
+        with self._launcher.ready(prepared, self._config.workload) as running:
+            try:
+                yield running
+            finally:
+                _remove_perf_maps(running)
+        self._interruption.check()
+
+    def _warm_up(self, arm: PreparedArm, running: RunningTarget) -> float:
+        """Sends a closed loop, and returns its rate in requests per second."""
+        workload = updated(self._config.workload, rate_rps=None)
+        spec = self._spec(arm, running, workload, 0, PILOT_NS)
+        try:
+            measurements, _ = loadgen.run_load(
+                spec, self._config.cores, started=self._interruption.waits_for
+            )
+        except LoadgenError as error:
+            raise self._failure(arm, running, error) from error
+        self._interruption.check()
+        return measurements[0].requests / (measurements[0].duration_ns / 1e9)
+
+    def _spec(
+        self,
+        arm: PreparedArm,
+        running: RunningTarget,
+        workload: Workload,
+        warmup_ns: int,
+        window_ns: int,
+    ) -> LoadSpec:
+        return LoadSpec(
+            arms=(arm.arm.name,),
+            urls=(running.address.url(workload.path),),
+            roots=(running.pid or listener_pid(running.address),),
+            body=None,
+            status=200,
+            workload=workload,
+            warmup_ns=warmup_ns,
+            window_ns=window_ns,
+            seed=self._config.seed,
+        )
+
+
+def _remove_perf_maps(running: RunningTarget) -> None:
+    """Runtimes write them into /tmp, and leave them there."""
+    for pid in process_tree(running.pid):
+        with suppress(OSError):
+            Path(f"/tmp/perf-{pid}.map").unlink()  # noqa: S108 - where perf looks for it

@@ -1,0 +1,268 @@
+"""From samples to CPU time per request: shares of samples, times the CPU time that was measured.
+
+The load generator measures the CPU time of the window by the kernel's accounting; samples only
+divide it. Intervals are those of counts: Wilson's score interval of a share (Wilson 1927).
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from math import sqrt
+
+from jissoku.model.profile import KERNEL, Frame, Profile, SampledStack
+from jissoku.model.profile_summary import ProfileRow, ProfileSummary
+
+# Normal quantile of a two-sided interval of 95 %.
+Z = 1.959964
+
+# With fewer samples an interval reaches from a third to three times the figure.
+SAMPLES_MIN = 10
+
+# Samples and accounting may differ by this part before it is said: a timer's ticks in the kernel
+# fall where interrupts are allowed again, and the window's edges are a millisecond apart.
+AGREEMENT_MAX = 0.05
+
+# Outermost functions of the kernel on the way from user space, on x86-64 and aarch64.
+ENTRY = re.compile(
+    r"(asm_)?(entry_SYSCALL\w*|do_syscall_64|x64_sys_call|el0t?_\w+|invoke_syscall\w*|do_el0_svc)"
+    r"|el0_svc\w*"
+)
+CALL_PREFIX = re.compile(
+    r"__(x64|ia32|arm64|se|do)_(compat_)?sys_|(__|k|do_)sys_|__sys_|do_(?=writev|readv|sendfile)"
+)
+EXIT = re.compile(r"(syscall|exit|irqentry)_\w*(mode|loop|work|prepare)\w*|\w*_to_user_mode\w*")
+PAGE_FAULT = re.compile(r"(asm_)?exc_page_fault|do_page_fault|el0_[di]a")
+INTERRUPT = re.compile(r"(asm_)?(sysvec_\w+|common_interrupt)|el\d_irq\w*|(asm_)?exc_\w+")
+
+USER_SPACE = "user space"
+KERNEL_UNSEEN = "kernel (not sampled)"
+
+Key = tuple[str, str]
+
+
+def wilson(count: float, total: float) -> tuple[float, float]:
+    """The 95 % interval of a share of `count` in `total` samples."""
+    if total <= 0:
+        return 0.0, 1.0
+    share = min(1.0, count / total)
+    centre = share + Z * Z / (2 * total)
+    half = Z * sqrt(share * (1 - share) / total + Z * Z / (4 * total * total))
+    scale = 1 + Z * Z / total
+    return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
+
+
+def summarise(profile: Profile) -> ProfileSummary:
+    """All tables of a profile."""
+    samples = profile.samples
+    total = sample_total(profile)
+    costs = _Costs(profile, total)
+    native_self, native_with = _count_functions(profile, profile.samples.stacks)
+    native = costs.rows(native_self, native_with)
+    functions = _functions(profile, costs) if samples.interpreted else native
+    sampled_ns = None
+    if samples.clock == "cpu-time":
+        sampled_ns = samples.samples * samples.period / profile.requests
+    return ProfileSummary(
+        profile=profile,
+        total_ns=profile.cpu_ns_per_request,
+        sampled_ns=sampled_ns,
+        parts=_parts(profile, costs),
+        libraries=costs.rows(_count(profile, lambda frame: (frame.library, ""))),
+        threads=costs.rows(_threads(profile)),
+        functions=tuple(row for row in functions if row.samples >= SAMPLES_MIN),
+        native=native if samples.interpreted else (),
+        lines=costs.rows(_lines(profile)),
+        too_few=sum(row.ns for row in functions if row.samples < SAMPLES_MIN),
+        remarks=tuple(_remarks(profile, sampled_ns)),
+    )
+
+
+def sample_total(profile: Profile) -> float:
+    """All samples there would have been: where the kernel's were not allowed, by measured time."""
+    samples = profile.samples
+    if samples.sees_kernel or samples.clock != "cpu-time":
+        return float(samples.samples)
+    return max(float(samples.samples), profile.cpu_ns / samples.period)
+
+
+def system_call(frames: Iterable[Frame]) -> str:
+    """What the kernel was doing, by the functions of a stack; empty in user space."""
+    names = [frame.function for frame in frames if frame.library == KERNEL]
+    if not names:
+        return ""
+    inner = [name for name in reversed(names) if not ENTRY.fullmatch(name)]
+    if not inner or EXIT.fullmatch(inner[0]):
+        return "entry and exit of the kernel"
+    if PAGE_FAULT.fullmatch(inner[0]):
+        return "page faults"
+    if INTERRUPT.fullmatch(inner[0]):
+        return "interrupts"
+    if not inner[0]:
+        return "kernel"
+    return CALL_PREFIX.sub("", inner[0], count=1)
+
+
+class _Costs:
+    """Turns counts of one profile into rows."""
+
+    def __init__(self, profile: Profile, total: float) -> None:
+        self._total = total
+        self._ns = profile.cpu_ns_per_request
+
+    def row(self, key: Key, count: float, samples: int, with_callees: float | None) -> ProfileRow:
+        """A row of a share `count / total` that rests on this many samples."""
+        total = self._total
+        share = count / total if total else 0.0
+        # Of interpreted functions fewer readings were taken than samples.
+        low, high = wilson(samples, total * samples / count if count else total)
+        return ProfileRow(
+            name=key[0],
+            place=key[1],
+            samples=samples,
+            ns=share * self._ns,
+            ns_low=low * self._ns,
+            ns_high=high * self._ns,
+            ns_with_callees=None
+            if with_callees is None or not total
+            else with_callees / total * self._ns,
+        )
+
+    def rows(
+        self, counts: Mapping[Key, int], with_callees: Mapping[Key, int] | None = None
+    ) -> tuple[ProfileRow, ...]:
+        """Rows of counts of samples, most expensive first."""
+        keys = set(counts) | set(with_callees or ())
+        rows = [
+            self.row(
+                key,
+                counts.get(key, 0),
+                counts.get(key, 0),
+                with_callees.get(key, 0) if with_callees is not None else None,
+            )
+            for key in keys
+        ]
+        return in_order(rows)
+
+
+def in_order(rows: Iterable[ProfileRow]) -> tuple[ProfileRow, ...]:
+    """Most expensive first; of equals by name, so that the same samples give the same rows."""
+    return tuple(sorted(rows, key=lambda row: (-row.ns, -(row.ns_with_callees or 0), row.name)))
+
+
+def _frames(profile: Profile, stack: SampledStack) -> list[Frame]:
+    return [profile.samples.frames[index] for index in stack.frames]
+
+
+def _key(frame: Frame) -> Key:
+    return frame.name, frame.library
+
+
+def _count(profile: Profile, key: Callable[[Frame], Key]) -> Counter[Key]:
+    """Samples by a property of the innermost function."""
+    counts: Counter[Key] = Counter()
+    for stack in profile.samples.stacks:
+        frames = _frames(profile, stack)
+        counts[key(frames[0]) if frames else ("[unknown]", "")] += stack.count
+    return counts
+
+
+def _count_functions(
+    profile: Profile, stacks: Iterable[SampledStack]
+) -> tuple[Counter[Key], Counter[Key]]:
+    """Samples by function, and the same with callees; a recursive function counts once."""
+    own: Counter[Key] = Counter()
+    with_callees: Counter[Key] = Counter()
+    for stack in stacks:
+        keys = [_key(frame) for frame in _frames(profile, stack)] or [("[unknown]", "")]
+        own[keys[0]] += stack.count
+        for key in set(keys):
+            with_callees[key] += stack.count
+    return own, with_callees
+
+
+def _functions(profile: Profile, costs: _Costs) -> tuple[ProfileRow, ...]:
+    """Interpreted functions of threads that were read, native ones of all others."""
+    samples = profile.samples
+    read = {stack.thread for stack in samples.interpreted}
+    unread = [stack for stack in samples.stacks if stack.thread not in read]
+    own, with_callees = _count_functions(profile, unread)
+    rows = list(costs.rows(own, with_callees))
+    by_thread: dict[int, int] = defaultdict(int)
+    for stack in samples.stacks:
+        by_thread[stack.thread] += stack.count
+    shares: dict[Key, list[float]] = defaultdict(lambda: [0.0, 0, 0.0])
+    for thread in sorted(read):
+        mine = [stack for stack in samples.interpreted if stack.thread == thread]
+        readings = sum(stack.count for stack in mine)
+        weight = by_thread[thread] / readings if readings else 0.0
+        for one in mine:
+            keys = [_key(samples.frames[index]) for index in one.frames]
+            shares[keys[0]][0] += one.count * weight
+            shares[keys[0]][1] += one.count
+            for key in set(keys):
+                shares[key][2] += one.count * weight
+    rows += [
+        costs.row(key, count, int(readings), inclusive)
+        for key, (count, readings, inclusive) in shares.items()
+    ]
+    return in_order(rows)
+
+
+def _parts(profile: Profile, costs: _Costs) -> tuple[ProfileRow, ...]:
+    counts: Counter[Key] = Counter()
+    for stack in profile.samples.stacks:
+        counts[system_call(_frames(profile, stack)) or USER_SPACE, ""] += stack.count
+    rows = list(costs.rows(counts))
+    unseen = sample_total(profile) - profile.samples.samples
+    if unseen > 0:
+        rows.append(costs.row((KERNEL_UNSEEN, ""), unseen, round(unseen), None))
+    return in_order(rows)
+
+
+def _threads(profile: Profile) -> Counter[Key]:
+    counts: Counter[Key] = Counter()
+    for stack in profile.samples.stacks:
+        thread = profile.samples.threads[stack.thread]
+        counts[thread.name, f"{thread.program} {thread.process}"] += stack.count
+    return counts
+
+
+def _lines(profile: Profile) -> Counter[Key]:
+    """Source lines of innermost functions, where there is debug information."""
+    counts: Counter[Key] = Counter()
+    for stack in profile.samples.stacks:
+        frames = _frames(profile, stack)
+        if frames and frames[0].file and frames[0].line:
+            counts[f"{frames[0].file}:{frames[0].line}", frames[0].name] += stack.count
+    return counts
+
+
+def _remarks(profile: Profile, sampled_ns: float | None) -> Iterable[str]:
+    samples = profile.samples
+    yield from samples.notes
+    if samples.samples < SAMPLES_MIN:
+        yield f"Only {samples.samples} samples were taken: nothing can be said of any function."
+    if sampled_ns is not None and samples.sees_kernel:
+        off = sampled_ns / profile.cpu_ns_per_request - 1
+        if abs(off) > AGREEMENT_MAX:
+            yield (
+                f"Samples add up to {sampled_ns / 1e3:,.1f} µs per request and the kernel's"
+                f" accounting to {profile.cpu_ns_per_request / 1e3:,.1f} µs ({off:+.0%}): shares"
+                " may be off by as much."
+            )
+    without = _unnamed(profile)
+    if without and samples.samples and sum(without.values()) > AGREEMENT_MAX * samples.samples:
+        worst = max(sorted(without), key=lambda library: without[library])
+        yield (
+            f"{sum(without.values()) / samples.samples:.0%} of the samples are in code without"
+            f" symbols, most in {worst}: install its debug symbols to see functions."
+        )
+
+
+def _unnamed(profile: Profile) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for stack in profile.samples.stacks:
+        frames = _frames(profile, stack)
+        if frames and not frames[0].function:
+            counts[frames[0].library] += stack.count
+    return counts

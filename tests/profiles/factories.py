@@ -1,0 +1,82 @@
+"""Profiles made up for the statistics and reports."""
+
+from jissoku.model import CoreAssignment, Machine, Workload
+from jissoku.model.profile import (
+    KERNEL,
+    Frame,
+    InterpretedStack,
+    Profile,
+    ProfiledThread,
+    SampledStack,
+    Samples,
+)
+from jissoku.model.updated import updated
+
+MACHINE = Machine(
+    cpu_model="a processor",
+    cores=2,
+    smt=False,
+    memory_bytes=1 << 30,
+    kernel="6.1",
+    hypervisor="none seen",
+    governor="unknown",
+    turbo="unknown",
+    clocksource="tsc",
+    python="3.12.1",
+)
+
+MAIN = Frame(function="main", library="server", file="server.c", line=3)
+BURN = Frame(function="burn", library="server", file="server.c", line=10)
+ZLIB = Frame(function="", library="libz.so.1")
+SEND = Frame(function="__x64_sys_sendto", library=KERNEL)
+TCP = Frame(function="tcp_sendmsg", library=KERNEL)
+HANDLER = Frame(function="handler", library="[python]", file="app.py", line=4)
+WORK = Frame(function="work", library="[python]", file="app.py", line=9)
+
+FRAMES = (MAIN, BURN, ZLIB, SEND, TCP, HANDLER, WORK)
+
+
+def profile(
+    *stacks: tuple[int, tuple[Frame, ...]], target: str = "server", us: float = 100.0
+) -> Profile:
+    """Samples of stacks, innermost first, under a load that cost `us` per request."""
+    total = sum(count for count, _ in stacks)
+    seen = tuple(
+        SampledStack(thread=0, frames=tuple(map(FRAMES.index, stack)), count=count)
+        for count, stack in stacks
+    )
+    samples = Samples(
+        clock="cpu-time",
+        period=1_000_000,
+        duration_ns=10_000_000_000,
+        samples=total,
+        kernel_samples=0,
+        sees_kernel=True,
+        lost=0,
+        throttled=0,
+        cut_stacks=0,
+        frames=FRAMES,
+        threads=(ProfiledThread(process=0, program="server", name="worker"),),
+        stacks=seen,
+    )
+    return Profile(
+        target=target,
+        version="1.0",
+        lab="0.1.0",
+        workload=Workload(rate_rps=1000),
+        cores=CoreAssignment(server=(0,), generator=(1,)),
+        machine=MACHINE,
+        window_ns=10_000_000_000,
+        requests=max(1, round(total * 1_000_000 / (us * 1000))),
+        cpu_ns=total * 1_000_000,
+        samples=samples,
+    )
+
+
+def interpreted(profile: Profile, *stacks: tuple[int, tuple[Frame, ...]]) -> Profile:
+    """The same with stacks of its interpreter."""
+    read = tuple(
+        InterpretedStack(thread=0, frames=tuple(map(FRAMES.index, stack)), count=count)
+        for count, stack in stacks
+    )
+    return updated(profile, samples=updated(profile.samples, interpreted=read))

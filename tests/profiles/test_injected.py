@@ -1,0 +1,110 @@
+"""Servers that burn a known share of a request's CPU time in a function of a known name."""
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+INJECTED = Path(__file__).parent / "injected"
+LIMIT_S = 200
+
+# Of the time of a request the rest is the socket's and the runtime's: so much of the injected share
+# can be missing. Bounds are wide: what is asserted is which function is named, not how exactly.
+SHARE_ERROR_MAX = 0.15
+
+NAMES = {
+    "c": "injected_burn",
+    "go": "main.injectedBurn",
+    "node": "injectedBurn",
+    "python": "injected_burn",
+}
+
+
+def server(language: str, folder: Path) -> list[str]:
+    """The command of a injected server, without port and share; skips where it cannot be built."""
+    compilers = {"c": "cc", "go": "go", "node": "node", "python": sys.executable}
+    tool = shutil.which(compilers[language])
+    if tool is None:
+        pytest.skip(f"{compilers[language]} is not installed")
+    program = folder / f"injected-{language}"
+    if language == "c":
+        # As distributions compile: without frame pointers.
+        flags = ["-O2", "-g", "-fomit-frame-pointer"]
+        build = [tool, *flags, "-o", str(program), str(INJECTED / "server.c")]
+        subprocess.run(build, check=True)
+        return [str(program)]
+    if language == "go":
+        build = [tool, "build", "-o", str(program), str(INJECTED / "server.go")]
+        subprocess.run(build, check=True, cwd=folder)
+        return [str(program)]
+    if language == "node":
+        # What V8 inlines counts as its caller.
+        return [tool, "--no-turbo-inlining", str(INJECTED / "server.js")]
+    return [tool, str(INJECTED / "server.py")]
+
+
+def profile(folder: Path, commands: dict[str, list[str]], *more: str) -> dict[str, Any]:
+    """What `jissoku profile --json` reports of commands."""
+    words = [
+        word
+        for name, command in commands.items()
+        for word in ("--cmd", f"{name}={shlex.join(command)}".replace("PORT", "{port}"))
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "jissoku", "profile", *words, "--json", "-d", "4", *more],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    if "not allowed" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+@pytest.mark.race
+@pytest.mark.parametrize("language", NAMES)
+def test_a_injected_function_is_named(language: str, tmp_path: Path) -> None:
+    command = [*server(language, tmp_path), "PORT", "600"]
+    (found,) = profile(tmp_path, {"injected": command})["profiles"]
+    first = found["functions"][0]
+    assert first["name"] == NAMES[language]
+    assert abs(first["ns_with_callees"] / found["total_ns"] - 0.6) < SHARE_ERROR_MAX
+    parts = sum(row["ns"] for row in found["parts"])
+    assert parts == pytest.approx(found["total_ns"], rel=1e-6)
+
+
+@pytest.mark.race
+def test_a_difference_names_what_was_injected(tmp_path: Path) -> None:
+    command = server("c", tmp_path)
+    commands = {"without": [*command, "PORT", "0"], "with": [*command, "PORT", "500"]}
+    change = profile(tmp_path, commands, "--out", "run")["difference"]
+    names = [row["name"] for row in change["functions"][:2]]
+    assert set(names) == {"injected_burn", "ordinary_work"}
+    files = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"profiles.jsonl", "profile.html", "flame-difference.svg", "flame-with.svg"} <= files
+    page = (tmp_path / "run" / "profile.html").read_bytes()
+    again = [sys.executable, "-m", "jissoku", "report", "run", "--json"]
+    subprocess.run(again, cwd=tmp_path, check=True, capture_output=True, timeout=LIMIT_S)
+    assert (tmp_path / "run" / "profile.html").read_bytes() == page
+    assert str(tmp_path) not in (tmp_path / "run" / "profiles.jsonl").read_text()
+
+
+@pytest.mark.race
+def test_a_stripped_program_keeps_its_library(tmp_path: Path) -> None:
+    (program,) = server("c", tmp_path)
+    strip = shutil.which("strip")
+    if strip is None:
+        pytest.skip("strip is not installed")
+    subprocess.run([strip, program], check=True)
+    (found,) = profile(tmp_path, {"stripped": [program, "PORT", "500"]})["profiles"]
+    assert found["libraries"][0]["name"] == "injected-c"
+    assert any("without symbols" in remark for remark in found["remarks"])
