@@ -12,9 +12,18 @@ from jissoku.model.observed import (
     TimerObservation,
     WireObservation,
 )
+from jissoku.model.profile import (
+    Frame,
+    InterpretedStack,
+    ProfiledThread,
+    SampledStack,
+    Samples,
+)
+from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.updated import updated
 
 REQUESTS = 800
+SAMPLES = 1_000
 
 
 def thread(tid: int, cpu_ns: int, *, wait_ns: int = 0, pid: int = 1) -> ThreadUsage:
@@ -110,3 +119,44 @@ KERNEL = updated(
     floor_cpu_ns=5_000.0,
     floor_total_cpu_ns=16_000.0,
 )
+
+
+def profile(*stacks: tuple[int, tuple[Frame, ...]], interpreted: bool = False) -> Observations:
+    """A profile with this many samples of some stacks, innermost first, and the rest elsewhere."""
+    outer = Frame(function="main", library="server")
+    frames = (outer, *dict.fromkeys(frame for _, stack in stacks for frame in stack))
+    rest = SAMPLES - sum(count for count, _ in stacks)
+    seen = tuple(
+        SampledStack(thread=0, frames=(*map(frames.index, stack), 0), count=count)
+        for count, stack in stacks
+    )
+    read = (
+        *(InterpretedStack(thread=0, frames=one.frames, count=one.count) for one in seen),
+        InterpretedStack(thread=0, frames=(0,), count=rest),
+    )
+    samples = Samples(
+        clock="cpu-time",
+        period=1_000_000,
+        duration_ns=1_000_000_000,
+        samples=SAMPLES,
+        kernel_samples=0,
+        sees_kernel=True,
+        lost=0,
+        throttled=0,
+        cut_stacks=0,
+        frames=frames,
+        threads=(ProfiledThread(process=0, program="server", name="server"),),
+        stacks=(SampledStack(thread=0, frames=(0,), count=SAMPLES),)
+        if interpreted
+        else (*seen, SampledStack(thread=0, frames=(0,), count=rest)),
+        interpreted=read if interpreted else (),
+    )
+    return updated(
+        QUIET,
+        profile=ProfileObservation(requests=10_000, cpu_ns=SAMPLES * 1_000_000, samples=samples),
+    )
+
+
+def function(name: str, library: str = "server", count: int = 300) -> Observations:
+    """A profile with this many samples of one function."""
+    return profile((count, (Frame(function=name, library=library),)))

@@ -56,6 +56,20 @@ CASES: list[tuple[str, Observations]] = [
     ("queueing", factories.load(rate_rps_offered=90_000.0)),
     ("generator-bound", factories.load(generator_busy_fraction=0.95)),
     ("kernel-threads", factories.KERNEL),
+    ("compression-per-request", factories.function("", "libz.so.1.2.13")),
+    ("tls-handshakes", factories.function("ossl_statem_server_read_transition", "libssl.so.3")),
+    ("regular-expressions", factories.function("pcre2_match_8", "libpcre2-8.so.0")),
+    ("json-per-request", factories.function("encoding/json.Marshal")),
+    ("template-per-request", factories.function("html/template.(*Template).Execute")),
+    ("name-lookup", factories.function("getaddrinfo", "libc.so.6")),
+    ("hashing", factories.function("SHA256_Update", "libcrypto.so.3")),
+    ("logging-format", factories.function("ngx_http_log_handler", "nginx")),
+    ("date-formatting", factories.function("__strftime_internal", "libc.so.6")),
+    ("exceptions", factories.function("_Unwind_RaiseException", "libgcc_s.so.1")),
+    ("garbage-collection", factories.function("runtime.gcBgMarkWorker")),
+    ("allocation", factories.function("_int_malloc", "libc.so.6")),
+    ("lock-contention", factories.function("pthread_mutex_lock", "libc.so.6")),
+    ("copying", factories.function("__memmove_avx_unaligned_erms", "libc.so.6")),
 ]
 
 

@@ -5,6 +5,8 @@ Each part comes from a trial of its own; a part that could not be had is None, a
 
 import msgspec
 
+from jissoku.model.profile_observation import ProfileObservation
+
 # No process receives and sends for less.
 OWN_NS_MAX = 1_000
 
@@ -225,6 +227,7 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
     load: LoadObservation | None = None
     timers: TimerObservation | None = None
     memory: MemoryObservation | None = None
+    profile: ProfileObservation | None = None
     floor_cpu_ns: float | None = None
     floor_total_cpu_ns: float | None = None
     syscall_cost_ns: dict[str, float] = msgspec.field(default_factory=dict)

@@ -79,6 +79,9 @@ class VerifiedResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The response by which an arm was verified, before any load.
 
     Arms are comparable when status, type and body agree; the rest of the head may differ.
+
+    Attributes:
+        content_sha256: Of the body with its content coding (gzip) removed; empty without a coding.
     """
 
     status: int
@@ -86,6 +89,7 @@ class VerifiedResponse(msgspec.Struct, frozen=True, kw_only=True):
     body_sha256: str
     body_bytes: int
     head_bytes: int
+    content_sha256: str = ""
 
 
 class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):

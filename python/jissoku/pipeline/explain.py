@@ -15,10 +15,12 @@ from jissoku.explain import diff, findings
 from jissoku.model import Capability, CoreAssignment, Workload
 from jissoku.model.finding import Explanation
 from jissoku.model.observed import LoadObservation, Observations, ProbeFailure, TimerObservation
+from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.updated import updated
-from jissoku.observe.loadgen import LoadSpec
+from jissoku.observe.loadgen import LoadgenError, LoadSpec
 from jissoku.observe.probes import load, memory, syscall_costs, syscalls, timer_scaling, wire
 from jissoku.observe.probes.client import ProbeError, RequestTarget
+from jissoku.observe.profiler import ProfilerError, profile_load
 from jissoku.pipeline.tuning_target import TuningTarget
 from jissoku.system import cores
 from jissoku.system.interruption import Interrupted, Interruption
@@ -33,6 +35,9 @@ Seen = TypeVar("Seen")
 
 WARMUP_NS = 300_000_000
 WINDOW_NS = 1_500_000_000
+
+# Two seconds of one busy core are two thousand samples.
+PROFILE_NS = 2_000_000_000
 
 # Few at once, each soon due, so that the timers are looked at often.
 SHORT_DELAYS = Workload(path="/delay?ms=1", connections=8)
@@ -123,6 +128,7 @@ class _Observer:
             lambda up: syscalls.observe_syscalls(self._request_target(up), self._pids(up)),
         )
         of_load = self._probe("load", lambda up: self._load(up, self._config.workload))
+        of_profile = self._probe("functions", self._profile)
         of_memory = self._probe(
             "memory",
             lambda up: memory.observe_memory(self._request_target(up), lambda: self._pids(up)),
@@ -139,6 +145,7 @@ class _Observer:
             syscalls=of_calls,
             load=of_load,
             memory=of_memory,
+            profile=of_profile,
             timers=of_timers,
             floor_cpu_ns=of_floor.cpu_ns_per_request if of_floor else None,
             floor_total_cpu_ns=of_floor.total_cpu_ns_per_request if of_floor else None,
@@ -190,7 +197,24 @@ class _Observer:
         return process_tree(self._root(running))
 
     def _load(self, running: RunningTarget, workload: Workload) -> LoadObservation:
-        spec = LoadSpec(
+        spec = self._spec(running, workload, WINDOW_NS)
+        return load.observe_load(spec, self._cores, started=self._interruption.waits_for)
+
+    def _profile(self, running: RunningTarget) -> ProfileObservation:
+        """Samples under the same load; once more as long, since samples are counts."""
+        spec = self._spec(running, self._config.workload, PROFILE_NS)
+        try:
+            measured, samples = profile_load(
+                spec, self._cores, started=self._interruption.waits_for
+            )
+        except (LoadgenError, ProfilerError) as error:
+            raise ProbeError(str(error)) from error
+        return ProfileObservation(
+            requests=measured.requests, cpu_ns=measured.cpu_ns or 0, samples=samples
+        )
+
+    def _spec(self, running: RunningTarget, workload: Workload, window_ns: int) -> LoadSpec:
+        return LoadSpec(
             arms=(running.name,),
             urls=(running.address.url(workload.path),),
             roots=(self._root(running),),
@@ -198,10 +222,9 @@ class _Observer:
             status=200,
             workload=workload,
             warmup_ns=WARMUP_NS,
-            window_ns=WINDOW_NS,
+            window_ns=window_ns,
             seed=self._config.seed,
         )
-        return load.observe_load(spec, self._cores, started=self._interruption.waits_for)
 
     def _can_probe_timers(self) -> bool:
         """Whether the target supports delays; recipes declare it, other targets are tested."""

@@ -26,8 +26,12 @@ def to_text(explanation: Explanation) -> str:
 
 
 def to_json(explanation: Explanation) -> str:
-    """Everything that was seen and found, as one JSON object."""
-    return msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode() + "\n"
+    """Everything that was seen and found, as one JSON object; stacks are left out."""
+    found = msgspec.to_builtins(explanation)
+    if profile := found["observations"]["profile"]:
+        for name in ("frames", "threads", "stacks", "interpreted"):
+            profile["samples"][name] = []
+    return msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n"
 
 
 def _lines(explanation: Explanation) -> Iterator[str]:

@@ -73,7 +73,7 @@ def _unmeasured(arm: str, against: str) -> Comparison:
 
 
 def same_answers(trials: Sequence[Trial], arms: Sequence[str]) -> bool:
-    """Whether status, type and every byte of the body were the same in all of these arms."""
+    """Whether status, type and every byte of the content were the same in all of these arms."""
     seen: set[tuple[int, str, str]] = set()
     for measurement in (
         measurement
@@ -87,7 +87,7 @@ def same_answers(trials: Sequence[Trial], arms: Sequence[str]) -> bool:
 
 
 def _compared(answer: VerifiedResponse) -> tuple[int, str, str]:
-    return answer.status, answer.content_type, answer.body_sha256
+    return answer.status, answer.content_type, answer.content_sha256 or answer.body_sha256
 
 
 def counter_value(counts: CounterReadings, counter: str) -> float | None:

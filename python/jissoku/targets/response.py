@@ -5,8 +5,10 @@ standard library's http.client reads the answer, and shares no code with any ser
 generator.
 """
 
+import gzip
 import hashlib
 import http.client
+import zlib
 from dataclasses import dataclass
 
 from jissoku import model
@@ -49,6 +51,7 @@ class TargetResponse:
             body_sha256=hashlib.sha256(self.body).hexdigest(),
             body_bytes=len(self.body),
             head_bytes=line + fields + len("\r\n"),
+            content_sha256=_content_sha256(self.field("Content-Encoding"), self.body),
         )
 
 
@@ -60,6 +63,16 @@ class ExpectedResponse:
     content_type: str
     body: bytes
     is_first_response: bool = False
+
+
+def _content_sha256(coding: str, body: bytes) -> str:
+    """What gzip holds: the same content has other bytes at another level of compression."""
+    if coding.strip().lower() not in {"gzip", "x-gzip"}:
+        return ""
+    try:
+        return hashlib.sha256(gzip.decompress(body)).hexdigest()
+    except (OSError, EOFError, zlib.error):
+        return ""
 
 
 def send_request(

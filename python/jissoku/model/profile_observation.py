@@ -1,0 +1,93 @@
+"""Where a target's CPU time went under the load of `explain`, as rules ask for it."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+
+from jissoku.model.profile import Frame, Samples
+
+
+class CpuShare(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the CPU time.
+
+    Attributes:
+        share: Of all the target's CPU time.
+        samples: How many samples that rests on.
+        ns_per_request: CPU time per request in nanoseconds.
+        innermost: The functions that the time was used in, each as `library: function`, with its
+            own nanoseconds per request; most expensive first.
+    """
+
+    share: float
+    samples: int
+    ns_per_request: float
+    innermost: tuple[tuple[str, float], ...]
+
+
+class ProfileObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """Samples under load, and the CPU time that they divide."""
+
+    requests: int
+    cpu_ns: int
+    samples: Samples
+
+    @property
+    def cpu_ns_per_request(self) -> float:
+        """Measured CPU time per request in nanoseconds."""
+        return self.cpu_ns / self.requests if self.requests else 0.0
+
+    def share(
+        self, matches: Callable[[Frame], bool], excluding: Callable[[Frame], bool] | None = None
+    ) -> CpuShare:
+        """CPU time in stacks with a function that matches and none that is excluded.
+
+        A function of an interpreter is in no native stack, so where its stacks were read they are
+        asked too, and the larger share counts.
+        """
+        samples = self.samples
+        native = [(stack.frames, stack.count) for stack in samples.stacks]
+        read = [(stack.frames, stack.count) for stack in samples.interpreted]
+        found = self._share(native, self._total, matches, excluding)
+        readings = float(sum(count for _, count in read))
+        threads = {stack.thread for stack in samples.interpreted}
+        theirs = sum(stack.count for stack in samples.stacks if stack.thread in threads)
+        whole = readings * self._total / theirs if theirs else 0.0
+        of_interpreter = self._share(read, whole, matches, excluding)
+        return max(found, of_interpreter, key=lambda one: one.share)
+
+    @property
+    def _total(self) -> float:
+        """Samples there would have been: those of the kernel may not have been allowed."""
+        if self.samples.sees_kernel or self.samples.clock != "cpu-time":
+            return float(self.samples.samples)
+        return max(float(self.samples.samples), self.cpu_ns / self.samples.period)
+
+    def _share(
+        self,
+        stacks: list[tuple[tuple[int, ...], int]],
+        total: float,
+        matches: Callable[[Frame], bool],
+        excluding: Callable[[Frame], bool] | None,
+    ) -> CpuShare:
+        frames = self.samples.frames
+        wanted = {index for index, frame in enumerate(frames) if matches(frame)}
+        barred = {
+            index
+            for index, frame in enumerate(frames)
+            if excluding is not None and excluding(frame)
+        }
+        found: Counter[str] = Counter()
+        for stack, count in stacks:
+            if not wanted.isdisjoint(stack) and barred.isdisjoint(stack):
+                inner = frames[stack[0]]
+                found[f"{inner.library}: {inner.name}"] += count
+        met = sum(found.values())
+        each = self.cpu_ns_per_request / total if total else 0.0
+        ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        return CpuShare(
+            share=met / total if total else 0.0,
+            samples=met,
+            ns_per_request=met * each,
+            innermost=tuple((name, count * each) for name, count in ranked),
+        )

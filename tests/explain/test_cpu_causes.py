@@ -1,0 +1,86 @@
+"""Causes from profiles: what counts as one, and what does not."""
+
+import pytest
+
+from jissoku.explain import findings
+from jissoku.model.finding import Explanation
+from jissoku.model.observed import Observations
+from jissoku.model.profile import Frame
+from jissoku.model.updated import updated
+from jissoku.report.explanation import to_json
+from tests.explain import factories
+
+DEFLATE = Frame(function="deflate", library="libz.so.1.3")
+MALLOC = Frame(function="malloc", library="libc.so.6")
+
+
+def names(observed: Observations) -> list[str]:
+    return [finding.name for finding in findings(observed)]
+
+
+def test_a_small_share_is_no_cause() -> None:
+    assert names(factories.function("deflate", count=99)) == []
+    assert names(factories.function("deflate", count=100)) == ["compression-per-request"]
+
+
+def test_decompressing_is_not_compressing() -> None:
+    assert names(factories.function("inflate_fast", "libz.so.1.3", count=500)) == []
+
+
+def test_what_a_compressor_allocates_is_its_own() -> None:
+    assert names(factories.profile((500, (MALLOC, DEFLATE)))) == ["compression-per-request"]
+    assert names(factories.profile((500, (MALLOC,)))) == ["allocation"]
+
+
+def test_evidence_and_effect_are_in_microseconds_per_request() -> None:
+    (finding,) = findings(factories.function("deflate", "libz.so.1.3", count=600))
+    assert finding.evidence == (
+        "60% of the CPU time is in such functions (600 samples)",
+        "most of it in libz.so.1.3: deflate 60.0 µs per request",
+    )
+    assert finding.effect == "at most 60.0 µs of the 100.0 µs of CPU time per request (60%)"
+
+
+def test_interpreted_functions_are_asked_too() -> None:
+    frame = Frame(function="iterencode", library="[python]", file="encoder.py", line=3)
+    assert names(factories.profile((400, (frame,)), interpreted=True)) == ["json-per-request"]
+
+
+def test_where_the_kernel_was_not_sampled_its_time_counts() -> None:
+    observed = factories.function("deflate", count=300)
+    assert observed.profile is not None
+    unseen = updated(
+        observed.profile,
+        cpu_ns=4 * observed.profile.cpu_ns,
+        samples=updated(observed.profile.samples, sees_kernel=False),
+    )
+    assert names(updated(observed, profile=unseen)) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "runtime.futex",
+        "ngx_http_handler",
+        "writev",
+        "tcp_sendmsg",
+        "do_syscall_64",
+        "_PyEval_EvalFrameDefault",
+        "runtime.mallocgc",
+        "uv__io_poll",
+        "serve_connection",
+    ],
+)
+def test_the_work_of_every_server_is_no_cause(name: str) -> None:
+    assert names(factories.function(name, count=900)) == []
+
+
+def test_stacks_are_left_out_of_the_json() -> None:
+    explanation = Explanation(
+        target="t",
+        version="1",
+        path="/",
+        observations=factories.function("deflate"),
+        findings=(),
+    )
+    assert "deflate" not in to_json(explanation)
