@@ -20,9 +20,8 @@ use crate::handler::{Handler, Progress};
 use crate::metrics::Counter;
 use crate::telemetry::LogSlot;
 
-use phase::Phase;
+use phase::{Phase, Request, is_due};
 use rejection::{write_over_limit, write_rejection};
-use request::{Request, is_due};
 use write_stall::WriteStall;
 
 /// The state of a connection between two calls.

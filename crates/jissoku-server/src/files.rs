@@ -12,8 +12,10 @@ mod listing;
 mod load;
 mod mime;
 mod negotiate;
+mod options;
 mod path;
 mod representation;
+mod request;
 mod shared_cache;
 mod worker_cache;
 
@@ -21,57 +23,22 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jissoku_http::Method;
 use jissoku_http::response::StaticResponse;
 use jissoku_os::driver::NewConnection;
-use jissoku_os::file::{Root, SymlinkPolicy};
+use jissoku_os::file::Root;
 
 use crate::handler::{Handler, Progress, RequestHead, Service, WorkerInfo};
 use crate::metrics::{Counter, Metrics, ShardHandle};
 use crate::response::{DynamicResponse, Response};
 pub use cache_control::Rule;
-use entry::{CacheEntry, CacheRef, EntryKind, Variant};
+use entry::{CacheEntry, CacheRef, EntryKind};
 use load::Loader;
+pub use options::Options;
+use request::{FileRequest, ResponseKind};
 use shared_cache::SharedCache;
 use worker_cache::WorkerCache;
-
-/// Options for serving a directory.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// How long a cached entry is valid before it is compared with the disk.
-    pub revalidate: Duration,
-    /// Bytes of cached files, all workers together.
-    pub cache_size: u64,
-    /// Which symbolic links are followed.
-    pub links: SymlinkPolicy,
-    /// Whether names that begin with a dot are served; `.well-cache` always is (RFC 8615).
-    pub shows_dotfiles: bool,
-    /// Whether directories without an index are listed.
-    pub lists_folders: bool,
-    /// Whether `name.br`, `name.zst` and `name.gz` are served for `name` by Accept-Encoding.
-    pub uses_coded: bool,
-    /// The file that is sent with a 404, relative to the root.
-    pub not_found: Option<String>,
-    /// Rules for Cache-Control; the first match applies.
-    pub cache_control: Vec<Rule>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            revalidate: Duration::from_millis(50),
-            cache_size: 256 << 20,
-            links: SymlinkPolicy::Beneath,
-            shows_dotfiles: false,
-            lists_folders: false,
-            uses_coded: true,
-            not_found: None,
-            cache_control: Vec::new(),
-        }
-    }
-}
 
 /// Serves a directory.
 #[derive(Debug)]
@@ -85,16 +52,6 @@ pub struct Files {
     not_allowed: StaticResponse,
 }
 
-/// One request for a file.
-#[derive(Clone, Copy, Debug)]
-struct FileRequest<'a> {
-    head: &'a RequestHead<'a>,
-    /// The raw path below the served prefix.
-    path: &'a [u8],
-    /// The query with its question mark, or empty.
-    query: &'a [u8],
-}
-
 /// Serves a directory in one worker.
 #[derive(Debug)]
 pub struct FilesHandler {
@@ -105,16 +62,6 @@ pub struct FilesHandler {
 /// The response to one request for a file.
 #[derive(Debug)]
 pub struct FileResponse(ResponseKind);
-
-#[derive(Debug)]
-enum ResponseKind {
-    /// A cached file, listing, redirect or error.
-    Cached(Arc<CacheRef>, Variant),
-    NotFound,
-    NotAllowed,
-    /// A response that was created for this request.
-    Dynamic(Box<DynamicResponse>),
-}
 
 /// A directory that cannot be served.
 #[derive(Debug)]

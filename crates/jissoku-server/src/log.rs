@@ -4,31 +4,29 @@
 //! them; empty batches are returned. A worker never waits: if the disk is full or the reader of a
 //! pipe is slow, records are dropped and counted.
 
+mod destination;
 mod format;
 mod record;
 mod recorder;
 mod writer;
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use destination::Destination;
 pub use format::{LogFormat, LogFormatError};
 pub(crate) use record::LogEntry;
 pub(crate) use recorder::{Recorder, ResponseInfo};
-pub use writer::DroppedRecords;
+pub use writer::{DroppedRecords, ErrorReporter};
 use writer::{Message, Writer, WriterFlags};
 
 /// Capacity of the channel to the writer, in batches of all workers.
 const CHANNEL_SIZE: usize = 256;
-
-/// Reports an error to the operator, as one sentence.
-pub type ErrorReporter = fn(&str);
 
 /// A log file that cannot be opened.
 #[derive(Debug)]
@@ -44,36 +42,6 @@ impl fmt::Display for LogError {
 }
 
 impl std::error::Error for LogError {}
-
-/// The destination of log lines.
-enum Destination {
-    File(PathBuf, File),
-    Stdout(io::Stdout),
-}
-
-impl Destination {
-    fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self::File(path.to_owned(), file))
-    }
-
-    /// One write, possibly partial.
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::File(_, file) => file.write(bytes),
-            // Standard output is line-buffered, and each flush ends with a whole line.
-            Self::Stdout(stdout) => stdout.write(bytes),
-        }
-    }
-
-    fn reopen(&mut self) -> io::Result<()> {
-        match self {
-            Self::File(path, _) => *self = Self::open(path)?,
-            Self::Stdout(_) => {}
-        }
-        Ok(())
-    }
-}
 
 /// An access log and its thread. [`AccessLog::finish`] has to be called once the workers have
 /// ended.

@@ -3,8 +3,10 @@
 //! INVARIANT: a decision at a byte depends only on the bytes up to it, so the result is independent
 //! of how the head is split. Limits are enforced by not reading beyond them.
 
-use super::request_line::{self, RequestLine, span};
-use super::{Head, HeaderFlags, Method, Version, fields};
+use super::fields;
+use super::header_flags::HeaderFlags;
+use super::request_head::Head;
+use super::request_line::{self, Method, RequestLine, Version, span};
 use crate::framing::Framing;
 use crate::limits::Limits;
 use crate::reject::Reject;

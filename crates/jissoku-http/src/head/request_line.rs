@@ -1,8 +1,57 @@
 //! The request line: RFC 9112 section 3.
 
-use super::{Method, Span, Version};
 use crate::reject::Reject;
 use crate::scan;
+
+/// A span of the bytes that the head was parsed from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The first byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// The bytes of this span.
+    #[must_use]
+    #[inline]
+    pub fn of(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.start as usize..self.end as usize]
+    }
+}
+
+/// The method of a request (RFC 9110 section 9, RFC 5789). The name is case-sensitive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// `GET`.
+    #[default]
+    Get,
+    /// `HEAD`.
+    Head,
+    /// `POST`.
+    Post,
+    /// `PUT`.
+    Put,
+    /// `DELETE`.
+    Delete,
+    /// `OPTIONS`.
+    Options,
+    /// `PATCH`.
+    Patch,
+    /// Another token; [`Head::method_name`] has it.
+    Other,
+}
+
+/// The version of a request. A minor version above 1 counts as 1 (RFC 9110 section 2.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.0.
+    Http10,
+    /// HTTP/1.1.
+    #[default]
+    Http11,
+}
 
 /// A parsed request line and its size including CRLF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,9 +23,8 @@ use crate::clock;
 use crate::epoll::{Epoll, Event, Interest, no_event};
 use accept_budget::ACCEPT_BATCH_MAX;
 use acceptor::{AcceptResult, Acceptor};
-use connection::interest;
 use rustix::fd::{AsFd, OwnedFd};
-use slot::{ReadState, Slot};
+use slot::{ReadState, Slot, interest};
 
 /// Maximum number of events per wake-up.
 const EVENTS: usize = 512;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use rustix::fs::{self, AtFlags, Dir as DirStream, FileType};
 
-use super::FileStamp;
+use super::stamp::FileStamp;
 
 /// An open directory.
 #[derive(Debug)]

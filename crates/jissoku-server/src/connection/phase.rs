@@ -1,6 +1,7 @@
-//! The phases of a connection.
+//! The phases of a connection, and its request.
 
 use crate::handler::Progress;
+use crate::response::ResponseState;
 
 /// What a connection is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,4 +24,22 @@ pub(super) enum Phase {
     Linger(u64),
     /// The connection is to be closed.
     Closing,
+}
+
+/// A parsed request without a complete response.
+#[derive(Debug)]
+pub(super) struct Request<R> {
+    /// The state of the handler.
+    pub(super) state: R,
+    pub(super) response: ResponseState,
+}
+
+/// Whether a response is to be continued.
+pub(super) const fn is_due(progress: Progress, unsent: usize, now_ns: u64) -> bool {
+    match progress {
+        Progress::Complete => false,
+        Progress::Until(due_ns) => due_ns <= now_ns,
+        Progress::Sent => unsent == 0,
+        Progress::Pending => true,
+    }
 }

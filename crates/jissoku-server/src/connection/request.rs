@@ -4,18 +4,10 @@ use jissoku_http::Head;
 use jissoku_os::driver::SendBuffer;
 
 use super::Connection;
-use super::phase::Phase;
+use super::phase::{Phase, Request};
 use crate::context::WorkerContext;
 use crate::handler::{Handler, Progress, RequestHead};
 use crate::response::{RequestTimes, Response, ResponseState};
-
-/// A parsed request without a complete response.
-#[derive(Debug)]
-pub(super) struct Request<R> {
-    /// The state of the handler.
-    pub(super) state: R,
-    pub(super) response: ResponseState,
-}
 
 impl<H: Handler> Connection<H> {
     /// Passes a head to the handler.
@@ -88,15 +80,5 @@ impl<H: Handler> Connection<H> {
     fn finish_response(&mut self, persists: bool, context: &WorkerContext<H>) {
         self.phase = if persists { Phase::Idle } else { Phase::Closing };
         self.since_ns = context.now_ns;
-    }
-}
-
-/// Whether a response is to be continued.
-pub(super) const fn is_due(progress: Progress, unsent: usize, now_ns: u64) -> bool {
-    match progress {
-        Progress::Complete => false,
-        Progress::Until(due_ns) => due_ns <= now_ns,
-        Progress::Sent => unsent == 0,
-        Progress::Pending => true,
     }
 }

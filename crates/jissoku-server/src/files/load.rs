@@ -12,8 +12,9 @@ use jissoku_os::clock;
 use jissoku_os::file::{Dir, File, FileStamp, Kind, LookupResult, Root};
 
 use super::entry::{CacheEntry, EntryKind, Variants};
+use super::options::Options;
 use super::representation::{Metadata, Representation, is_final};
-use super::{Options, cache_control, escape, listing, mime};
+use super::{cache_control, escape, listing, mime};
 use crate::limits::MEMORY_SIZE_MAX;
 
 /// The index file of a directory.

@@ -8,9 +8,10 @@ use jissoku_http::range::{self, RangeOutcome};
 use jissoku_http::{HeaderFlags, Method};
 use jissoku_os::clock;
 
+use super::byteranges;
 use super::entry::{CacheRef, EntryKind, Variant, Variants};
 use super::representation::Representation;
-use super::{FileRequest, ResponseKind, byteranges};
+use super::request::{FileRequest, ResponseKind};
 use crate::response::DynamicResponse;
 
 /// The response; `None` for a missing file.

@@ -1,6 +1,7 @@
 //! The way of a record, from a worker to a file, without any socket.
 
 use std::fs;
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;

@@ -7,15 +7,18 @@ use std::sync::mpsc::Receiver;
 
 use jissoku_os::clock;
 
+use super::destination::Destination;
 use super::format::LogFormat;
 use super::record::Batch;
-use super::{Destination, ErrorReporter};
 
 /// Minimum interval between reports of dropped records.
 const REPORT_EVERY_NS: u64 = 10_000_000_000;
 
 /// Size of a write.
 const WRITE_SIZE: usize = 256 * 1024;
+
+/// Reports an error to the operator, as one sentence.
+pub type ErrorReporter = fn(&str);
 
 /// A message to the writer.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Events of one connection: calls of the handler, and sends.
 
-use super::slot::ReadState;
+use super::slot::{ReadState, interest};
 use super::{Buffers, Driver};
 use crate::driver::send_buffer::Sent;
 use crate::driver::{ConnectionId, EventHandler, Next};
@@ -179,11 +179,4 @@ impl<H: EventHandler> Driver<H> {
             }
         }
     }
-}
-
-/// EPOLLOUT is registered only while output is pending: a Unix socket would report it after every
-/// read of the peer.
-pub(super) const fn interest(waits_for_room: bool) -> Interest {
-    let always = Interest::IN.union(Interest::RDHUP).union(Interest::ET);
-    if waits_for_room { always.union(Interest::OUT) } else { always }
 }

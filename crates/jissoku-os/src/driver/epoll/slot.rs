@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use crate::driver::{Next, SendBuffer};
+use crate::epoll::Interest;
 
 /// Whether a socket is readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,4 +31,11 @@ pub(super) struct Slot<C> {
     pub(super) is_queued: bool,
     /// Registered with epoll.
     pub(super) is_registered: bool,
+}
+
+/// EPOLLOUT is registered only while output is pending: a Unix socket would report it after every
+/// read of the peer.
+pub(super) const fn interest(waits_for_room: bool) -> Interest {
+    let always = Interest::IN.union(Interest::RDHUP).union(Interest::ET);
+    if waits_for_room { always.union(Interest::OUT) } else { always }
 }

@@ -1,67 +1,9 @@
-//! Request heads. A [`Head`] holds spans of the parsed bytes, and no copies.
+//! A parsed request head.
 
-mod fields;
-mod header_flags;
-mod host;
-mod reader;
-mod request_line;
-
-pub use fields::Fields;
-pub(crate) use fields::trim;
-pub use header_flags::HeaderFlags;
-pub use reader::HeadReader;
-
+use super::fields::Fields;
+use super::header_flags::HeaderFlags;
+use super::request_line::{self, Method, Span, Version};
 use crate::framing::Body;
-
-/// A span of the bytes that the head was parsed from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
-    /// The first byte.
-    pub start: u32,
-    /// One past the last byte.
-    pub end: u32,
-}
-
-impl Span {
-    /// The bytes of this span.
-    #[must_use]
-    #[inline]
-    pub fn of(self, bytes: &[u8]) -> &[u8] {
-        &bytes[self.start as usize..self.end as usize]
-    }
-}
-
-/// The method of a request (RFC 9110 section 9, RFC 5789). The name is case-sensitive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Method {
-    /// `GET`.
-    #[default]
-    Get,
-    /// `HEAD`.
-    Head,
-    /// `POST`.
-    Post,
-    /// `PUT`.
-    Put,
-    /// `DELETE`.
-    Delete,
-    /// `OPTIONS`.
-    Options,
-    /// `PATCH`.
-    Patch,
-    /// Another token; [`Head::method_name`] has it.
-    Other,
-}
-
-/// The version of a request. A minor version above 1 counts as 1 (RFC 9110 section 2.5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Version {
-    /// HTTP/1.0.
-    Http10,
-    /// HTTP/1.1.
-    #[default]
-    Http11,
-}
 
 /// A complete and valid request head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +46,3 @@ impl Head {
         if target.first() == Some(&b'/') { target } else { request_line::after_authority(target) }
     }
 }
-
-#[cfg(test)]
-mod tests;

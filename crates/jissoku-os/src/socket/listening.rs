@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use rustix::io::Errno;
 use rustix::net::{self, SocketAddrUnix, SocketType, sockopt};
 
-use crate::socket::{Endpoint, connect, local_endpoint, open, set_nodelay};
+use super::stream::{Endpoint, connect, local_endpoint, open, set_nodelay};
 
 /// Accept queue length; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;

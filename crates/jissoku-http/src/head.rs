@@ -1,0 +1,18 @@
+//! Request heads. A [`Head`] holds spans of the parsed bytes, and no copies.
+
+mod fields;
+mod header_flags;
+mod host;
+mod reader;
+mod request_head;
+mod request_line;
+
+pub use fields::Fields;
+pub(crate) use fields::trim;
+pub use header_flags::HeaderFlags;
+pub use reader::HeadReader;
+pub use request_head::Head;
+pub use request_line::{Method, Span, Version};
+
+#[cfg(test)]
+mod tests;
