@@ -8,6 +8,7 @@
 mod client;
 mod response;
 mod server;
+mod uring_server;
 
 pub use client::{Load, LoadResult, load};
 pub use server::{Bound, Driver, bind};

@@ -1,7 +1,7 @@
 //! A minimal server, over epoll and over io_uring.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
 
@@ -10,6 +10,7 @@ use jissoku_os::socket::{self, Endpoint, Received, Sharing};
 use jissoku_os::uring;
 
 use crate::response::{RESPONSE, TerminatorMatcher};
+use crate::uring_server;
 
 /// Responses sent in one piece; a deeper pipeline takes several sends.
 const RESPONSES_BATCH: usize = 1024;
@@ -94,7 +95,7 @@ impl Bound {
                 let halted = halted.try_clone()?;
                 threads.push(scope.spawn(move || {
                     if has_uring {
-                        serve_uring(&listeners, &halted)
+                        uring_server::serve(&listeners, &halted, &RESPONSE.repeat(RESPONSES_BATCH))
                     } else {
                         serve_epoll(&listeners, &halted)
                     }
@@ -224,20 +225,4 @@ impl Connection {
 
 fn token(descriptor: &impl AsRawFd) -> u64 {
     u64::try_from(descriptor.as_raw_fd()).unwrap_or(STOP)
-}
-
-fn serve_uring(listeners: &[OwnedFd], halt: &UnixStream) -> io::Result<()> {
-    let mut matcher: Vec<TerminatorMatcher> = Vec::new();
-    let responses = RESPONSE.repeat(RESPONSES_BATCH).into_boxed_slice();
-    uring::serve_constant(listeners, halt.as_fd(), responses, |connection, bytes| {
-        if matcher.len() <= connection {
-            matcher.resize(connection + 1, TerminatorMatcher::default());
-        }
-        // The number is used again by another connection.
-        let Some(bytes) = bytes else {
-            matcher[connection] = TerminatorMatcher::default();
-            return 0;
-        };
-        matcher[connection].count_requests(bytes) * RESPONSE.len()
-    })
 }

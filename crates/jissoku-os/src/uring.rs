@@ -1,14 +1,14 @@
-//! `io_uring(7)`. [`Ring`] is used by the driver, [`RingClient`] by clients, and [`serve_constant`]
-//! is a complete server with constant responses.
+//! `io_uring(7)`. [`Ring`] is used by the driver, [`RingClient`] by clients, and [`RingServer`] by
+//! servers without a driver.
 //!
 //! Uses multishot accepts and receives, a small ring of provided buffers, sends without success
 //! completions, and deferred task work, with one system call per iteration. Requires Linux 6.1.
 
 mod buffers;
 mod client;
-mod constant_server;
 mod cqe;
 mod ring;
+mod server;
 mod sqe;
 
 use std::io;
@@ -17,9 +17,9 @@ use io_uring::IoUring;
 
 pub(crate) use buffers::BufferLease;
 pub use client::{RingClient, RingEvent, RingSend, Timeout};
-pub use constant_server::serve_constant;
 pub(crate) use cqe::{Completion, Received};
 pub(crate) use ring::{Ring, SendData, SendRequest, Wait};
+pub use server::RingServer;
 
 /// Sizes of the submission and completion queues.
 const REQUESTS: u32 = 1024;

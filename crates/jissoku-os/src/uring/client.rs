@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use super::cqe::{Completion, Received};
@@ -76,7 +76,7 @@ pub enum RingEvent<'a> {
 
 /// An `io_uring(7)` with provided buffers. It must stay on the thread that created it.
 pub struct RingClient {
-    ring: Ring,
+    pub(super) ring: Ring,
     completions: Vec<Completion>,
 }
 
@@ -146,7 +146,17 @@ impl RingClient {
 
     /// Delivers all events: first failed sends, because received bytes may lead to further sends on
     /// the same sockets.
-    pub fn collect(&mut self, mut tell: impl FnMut(RingEvent<'_>)) {
+    pub fn collect(&mut self, tell: impl FnMut(RingEvent<'_>)) {
+        self.collect_all(tell, |_, _, _| ());
+    }
+
+    /// As [`RingClient::collect`], with accepted connections: the number of the listener, the
+    /// result, and whether the accept is still active.
+    pub(super) fn collect_all(
+        &mut self,
+        mut tell: impl FnMut(RingEvent<'_>),
+        mut accepted: impl FnMut(u64, io::Result<OwnedFd>, bool),
+    ) {
         let Self { ring, completions } = self;
         ring.collect(completions);
         for completion in
@@ -169,8 +179,11 @@ impl RingClient {
                     Received::Cancelled => {}
                 },
                 Completion::Ready { number, more } => tell(RingEvent::Ready { number, more }),
-                // There are no listeners, and sends were processed above.
-                Completion::Accepted { .. } | Completion::Short { .. } => {}
+                Completion::Accepted { listener, outcome, more } => {
+                    accepted(listener, outcome, more);
+                }
+                // Processed above.
+                Completion::Short { .. } => {}
             }
         }
     }
