@@ -72,6 +72,10 @@ impl<S: Service> Service for Faulty<S> {
         Ok(handler)
     }
 
+    fn run_worker(&self, worker: &mut dyn FnMut()) {
+        self.service.run_worker(worker);
+    }
+
     fn report_to(&self, metrics: &Metrics) {
         self.service.report_to(metrics);
     }
@@ -247,6 +251,10 @@ impl<H: Handler> Handler for FaultyHandler<H> {
 
     fn on_close(&mut self, connection: Self::Connection, request: Option<Self::Request>) {
         self.inner.on_close(connection.inner, request.map(|request| request.inner));
+    }
+
+    fn wait(&self, wait: &mut dyn FnMut()) {
+        self.inner.wait(wait);
     }
 
     fn deadline_ns(&self) -> Option<u64> {
