@@ -107,14 +107,15 @@ impl Connections {
         self.request_times[index * usize::from(self.depth) + usize::from(slot)] = times;
     }
 
-    /// Removes the oldest request.
+    /// Removes the oldest request, and returns its connection too.
     #[inline]
-    pub(crate) fn end_request(&mut self, index: usize) -> RequestTimes {
+    pub(crate) fn end_request(&mut self, index: usize) -> (&mut Connection, RequestTimes) {
         let connection = &mut self.slots[index];
         let slot = connection.oldest;
         connection.oldest = if slot + 1 == self.depth { 0 } else { slot + 1 };
         connection.outstanding -= 1;
-        self.request_times[index * usize::from(self.depth) + usize::from(slot)]
+        let times = self.request_times[index * usize::from(self.depth) + usize::from(slot)];
+        (connection, times)
     }
 
     /// Sets the send time of a connection's queued requests. Returns the due time of the last one,

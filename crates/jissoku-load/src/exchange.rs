@@ -236,8 +236,7 @@ impl<T: Transport> Worker<'_, T> {
     /// Counts the outcome of a connection's oldest request.
     #[inline]
     fn end_request(&mut self, index: usize, outcome: (u16, Option<RequestError>), now_ns: u64) {
-        let times = self.connections.end_request(index);
-        let connection = &mut self.connections[index];
+        let (connection, times) = self.connections.end_request(index);
         let (number, spec) = (connection.target, connection.awaited_spec);
         let target = &mut self.dispatcher.targets[usize::from(number)];
         connection.awaited_spec = target.request_cycle.spec_after(spec, 1);
