@@ -15,7 +15,7 @@ pub(crate) struct WorkerContext<H> {
     pub(crate) handler: H,
     pub(crate) limits: Limits,
     pub(crate) status_lines: StatusLineCache,
-    pub(crate) timers: Box<Timers<ConnectionId>>,
+    pub(crate) timers: Timers<ConnectionId>,
     pub(crate) telemetry: Telemetry,
     /// Reusable buffer for plaintext that is about to be encrypted.
     plain: SendBuffer,
@@ -32,7 +32,7 @@ impl<H: Handler> WorkerContext<H> {
             handler,
             limits,
             status_lines: StatusLineCache::new(now_ns),
-            timers: Box::default(),
+            timers: Timers::default(),
             telemetry,
             plain: SendBuffer::default(),
             over_limit_open: 0,
