@@ -125,13 +125,8 @@ def welch(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """
     if max(ours) == min(ours) and max(theirs) == min(theirs):
         return 1.0 if ours[0] == theirs[0] else 0.0
-    (mean, spread), (other_mean, other_spread) = map(mean_and_sd, (ours, theirs))
-    error, other_error = spread**2 / len(ours), other_spread**2 / len(theirs)
-    # Degrees of freedom after Welch and Satterthwaite.
-    freedom = (error + other_error) ** 2 / (
-        error**2 / (len(ours) - 1) + other_error**2 / (len(theirs) - 1)
-    )
-    return _two_sided((mean - other_mean) / math.sqrt(error + other_error), freedom)
+    first, second = ((*mean_and_sd(logs), len(logs)) for logs in (ours, theirs))
+    return float(stats.ttest_ind_from_stats(*first, *second, equal_var=False).pvalue)
 
 
 def trend(values: Sequence[float]) -> float:
