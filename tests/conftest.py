@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from jissoku import cli
 from jissoku.system import address, quiet_cores
@@ -19,6 +20,12 @@ from jissoku.system.measurement_lock import PATH_VARIABLE
 
 # A process of its own has ended by then, on a machine that has much else to do.
 LIMIT_S = 240
+
+# Both measure time, which on a busy machine says nothing about a test.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:
