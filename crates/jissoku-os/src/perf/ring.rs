@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::Event;
+use super::event::Event;
 
 /// Where `struct perf_event_mmap_page` keeps its positions, in bytes.
 const HEAD_AT: usize = 1024;
