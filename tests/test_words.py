@@ -76,14 +76,7 @@ DATA = [
     *PACKAGE.rglob("*.toml"),
 ]
 TESTS = [path for path in ROOT.glob("tests/**/*.py") if path != Path(__file__)]
-NATIVE_SOURCES = [
-    *(
-        path
-        for crate in ("os", "http", "floor", "oracle", "python", "fixtures")
-        for path in ROOT.glob(f"crates/jissoku-{crate}/**/*.rs")
-    ),
-    *ROOT.glob("fuzz/targets/*.rs"),
-]
+NATIVE_SOURCES = [*ROOT.glob("crates/**/*.rs"), *ROOT.glob("fuzz/targets/*.rs")]
 NATIVE_COMMANDS = ("serve", "load", "floor", "oracle")
 
 

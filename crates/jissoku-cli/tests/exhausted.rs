@@ -12,7 +12,7 @@ const DESCRIPTORS: usize = 128;
 
 /// Clients that come and go, and threads that have them do so.
 const CLIENTS: usize = 400;
-const CROWDS: usize = 8;
+const CLIENT_THREADS: usize = 8;
 
 /// Signals of each kind.
 const ROUNDS: usize = 60;
@@ -79,14 +79,14 @@ impl Drop for Server {
 }
 
 /// Keeps its share of the clients connected, and replaces one after the other.
-fn crowd(address: &str, is_over: &AtomicBool) {
+fn connect_and_leave(address: &str, is_over: &AtomicBool) {
     let mut clients = Vec::new();
     let mut oldest = 0;
     while !is_over.load(Ordering::Relaxed) {
         let Ok(mut client) = TcpStream::connect(address) else { return };
         // Who is not taken yet has its request wait, too.
         let _sent = client.write(GET);
-        if clients.len() < CLIENTS / CROWDS {
+        if clients.len() < CLIENTS / CLIENT_THREADS {
             clients.push(client);
         } else {
             clients[oldest] = client;
@@ -101,8 +101,8 @@ fn signals_do_not_end_a_server_without_descriptors() {
     let is_over = AtomicBool::new(false);
     let address = server.address.clone();
     thread::scope(|scope| {
-        for _ in 0..CROWDS {
-            scope.spawn(|| crowd(&address, &is_over));
+        for _ in 0..CLIENT_THREADS {
+            scope.spawn(|| connect_and_leave(&address, &is_over));
         }
         let refused = (0..ROUNDS)
             .filter(|_| {

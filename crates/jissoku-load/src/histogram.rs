@@ -173,14 +173,15 @@ impl Histogram {
     /// The histogram as HdrHistogram V2, deflated, in base64. Empty if encoding failed.
     #[must_use]
     pub fn export(&self) -> String {
-        let Ok(mut twin) = hdrhistogram::Histogram::<u64>::new_with_bounds(1, LONGEST_NS, 3) else {
+        let Ok(mut coarse) = hdrhistogram::Histogram::<u64>::new_with_bounds(1, LONGEST_NS, 3)
+        else {
             return String::new();
         };
         for (value, count) in self.bins() {
-            twin.saturating_record_n(value, count);
+            coarse.saturating_record_n(value, count);
         }
         let mut bytes = Vec::new();
-        match V2DeflateSerializer::new().serialize(&twin, &mut bytes) {
+        match V2DeflateSerializer::new().serialize(&coarse, &mut bytes) {
             Ok(_) => STANDARD.encode(bytes),
             Err(_) => String::new(),
         }

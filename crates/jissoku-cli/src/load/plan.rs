@@ -44,11 +44,11 @@ impl Load {
             );
         }
         let targets = self.targets()?;
-        let is_paced_duet = self.rate.is_some() && targets.len() > 1;
+        let is_paced_pair = self.rate.is_some() && targets.len() > 1;
         let idle = match self.idle {
             Some(IdleChoice::Spin) => Idle::Spin,
             Some(IdleChoice::Hybrid) => Idle::Hybrid,
-            None if is_paced_duet || self.slices.slice.is_some() => Idle::Spin,
+            None if is_paced_pair || self.slices.slice.is_some() => Idle::Spin,
             Some(IdleChoice::Block) | None => Idle::Block,
         };
         let counted = self.requests.is_some() || self.arrival.is_trace();

@@ -149,14 +149,14 @@ mod tests {
         let flags = names.map(|(name, value)| format!("--{name}={value}"));
         let only = Only::try_parse_from(["x".to_owned()].into_iter().chain(flags));
         // The limits of a shutdown have their flags elsewhere.
-        let parting = Limits {
+        let shutdown = Limits {
             drain_idle_ns: 9,
             drain_ns_max: 9,
             stop_idle_ns: 9,
             stop_ns_max: 9,
             ..Limits::DEFAULT
         };
-        let limits = only.expect("all flags are known").limits.over(parting);
+        let limits = only.expect("all flags are known").limits.over(shutdown);
         // Nothing but nines: no limit was forgotten.
         let told = format!("{limits:?}");
         let digits: String = told.chars().filter(char::is_ascii_digit).collect();

@@ -222,11 +222,11 @@ fn a_single_worker_takes_all_connections() {
 #[test]
 fn a_thundering_herd_wakes_for_nothing() {
     if strace::is_here() {
-        let (_, in_vain) = takers(&["--cause", "herd"]);
-        let (_, in_vain_without) = takers(&[]);
+        let (_, spurious) = takers(&["--cause", "herd"]);
+        let (_, spurious_without) = takers(&[]);
         assert!(
-            in_vain > in_vain_without + CONNECTIONS / 4,
-            "{in_vain}, {in_vain_without} without"
+            spurious > spurious_without + CONNECTIONS / 4,
+            "{spurious}, {spurious_without} without"
         );
     }
 }

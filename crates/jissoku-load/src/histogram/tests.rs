@@ -78,10 +78,10 @@ proptest! {
     #[test]
     fn the_export_loses_nothing(values in proptest::collection::vec(durations(), 1..50)) {
         let histogram = of(&values);
-        let twin = decode(&histogram.export());
-        prop_assert_eq!(twin.len(), values.len() as u64);
+        let copy = decode(&histogram.export());
+        prop_assert_eq!(copy.len(), values.len() as u64);
         for (bin, &count) in histogram.bins.iter().enumerate().filter(|(_, count)| **count > 0) {
-            prop_assert_eq!(twin.count_at(upper_bound(bin)), count);
+            prop_assert_eq!(copy.count_at(upper_bound(bin)), count);
         }
     }
 }

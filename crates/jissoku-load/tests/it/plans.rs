@@ -51,7 +51,7 @@ fn each_message_says_what_is_invalid() {
             change(plan);
         })
     };
-    assert!(traced(&|plan| plan.targets.push(other_lane())).contains("one URL"));
+    assert!(traced(&|plan| plan.targets.push(other_target())).contains("one URL"));
     assert!(traced(&|plan| plan.arrival = Arrival::Poisson).contains("its own arrivals"));
     assert!(traced(&|plan| (plan.stop.requests, plan.warmup_ns) = (None, 1)).contains("--warmup"));
     assert!(traced(&|plan| plan.think = Think::Constant { think_ns: 1 }).contains("--think"));
@@ -62,6 +62,6 @@ fn each_message_says_what_is_invalid() {
     assert!(refusal(both).contains("exclude each other"));
 }
 
-fn other_lane() -> TargetPlan {
+fn other_target() -> TargetPlan {
     target("http://127.0.0.1:2/", &Request::default())
 }

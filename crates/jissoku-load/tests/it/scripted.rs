@@ -55,13 +55,13 @@ struct Counters {
 /// A listening server. Dropping it stops it and waits for its connections to end.
 pub(crate) struct Server {
     counters: Arc<Counters>,
-    door: Door,
+    address: ServerAddress,
     accepting: Option<JoinHandle<()>>,
     heard: Receiver<Heard>,
     peers: Option<Receiver<IpAddr>>,
 }
 
-enum Door {
+enum ServerAddress {
     Tcp(SocketAddr),
     Secure(SocketAddr),
     Unix(PathBuf),
@@ -70,9 +70,9 @@ enum Door {
 impl Server {
     pub(crate) fn new(script: impl Fn(Place) -> Act + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let door = Door::Tcp(listener.local_addr().expect("it is bound"));
+        let address = ServerAddress::Tcp(listener.local_addr().expect("it is bound"));
         let (come, peers) = channel();
-        let mut server = Self::start(door, script, move || {
+        let mut server = Self::start(address, script, move || {
             let (stream, peer) = listener.accept().expect("a client connects");
             stream.set_nodelay(true).expect("TCP can do that");
             // The error is ignored: the test may have ended.
@@ -88,9 +88,9 @@ impl Server {
         script: impl Fn(Place) -> Act + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let door = Door::Secure(listener.local_addr().expect("it is bound"));
+        let address = ServerAddress::Secure(listener.local_addr().expect("it is bound"));
         let config = Arc::clone(config);
-        Self::start(door, script, move || {
+        Self::start(address, script, move || {
             let (stream, _) = listener.accept().expect("a client connects");
             stream.set_nodelay(true).expect("TCP can do that");
             let tls = ServerConnection::new(Arc::clone(&config)).expect("it can be set up");
@@ -103,12 +103,12 @@ impl Server {
         script: impl Fn(Place) -> Act + Send + Sync + 'static,
     ) -> Self {
         let listener = UnixListener::bind(path).expect("the path is free");
-        let door = Door::Unix(path.to_owned());
-        Self::start(door, script, move || listener.accept().expect("a client connects").0)
+        let address = ServerAddress::Unix(path.to_owned());
+        Self::start(address, script, move || listener.accept().expect("a client connects").0)
     }
 
     fn start<S: Read + Write + Send + 'static>(
-        door: Door,
+        address: ServerAddress,
         script: impl Fn(Place) -> Act + Send + Sync + 'static,
         accept: impl Fn() -> S + Send + 'static,
     ) -> Self {
@@ -132,14 +132,14 @@ impl Server {
                 thread.join().expect("scripts do not panic");
             }
         });
-        Self { counters, door, accepting: Some(accepting), heard, peers: None }
+        Self { counters, address, accepting: Some(accepting), heard, peers: None }
     }
 
     pub(crate) fn url(&self) -> String {
-        match &self.door {
-            Door::Tcp(address) => format!("http://{address}/"),
-            Door::Secure(address) => format!("https://{address}/"),
-            Door::Unix(path) => format!("unix:{}:/", path.display()),
+        match &self.address {
+            ServerAddress::Tcp(address) => format!("http://{address}/"),
+            ServerAddress::Secure(address) => format!("https://{address}/"),
+            ServerAddress::Unix(path) => format!("unix:{}:/", path.display()),
         }
     }
 
@@ -185,9 +185,11 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.counters.stopping.store(true, Ordering::SeqCst);
-        match &self.door {
-            Door::Tcp(address) | Door::Secure(address) => drop(TcpStream::connect(address)),
-            Door::Unix(path) => drop(UnixStream::connect(path)),
+        match &self.address {
+            ServerAddress::Tcp(address) | ServerAddress::Secure(address) => {
+                drop(TcpStream::connect(address));
+            }
+            ServerAddress::Unix(path) => drop(UnixStream::connect(path)),
         }
         if let Some(thread) = self.accepting.take() {
             thread.join().expect("the server does not panic");

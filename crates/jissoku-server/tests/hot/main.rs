@@ -23,7 +23,7 @@ use jissoku_server::{
 /// Longer than anything here takes; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Clients that do not read, and how long each waits until it takes for certain that nobody reads
+/// Clients that do not read, and how long each waits until it assumes that the client does not read
 /// its requests either.
 const STALLED: u64 = 2;
 const LULL: Duration = Duration::from_millis(200);

@@ -61,8 +61,8 @@ fn connections_over_the_limit_do_not_affect_others() {
     let limits = Limits { connections_max: 5, linger_ns_max: u64::MAX, ..Limits::DEFAULT };
     let target = serve(limits, 2);
     let mut clients = fill(&target, 5);
-    let mut crowd: Vec<_> = (0..60).map(|_| target.connect()).collect();
-    for client in &mut crowd {
+    let mut excess: Vec<_> = (0..60).map(|_| target.connect()).collect();
+    for client in &mut excess {
         assert_eq!(client.answer().status, 503);
     }
     ask_all(&mut clients);
@@ -71,9 +71,9 @@ fn connections_over_the_limit_do_not_affect_others() {
     clients.push(wait_for_room(&target));
     ask_all(&mut clients);
     // More than the margin: the kernel keeps them, and those who are served do not notice.
-    crowd.extend((0..400).map(|_| target.connect()));
+    excess.extend((0..400).map(|_| target.connect()));
     ask_all(&mut clients);
-    drop(crowd);
+    drop(excess);
     drop(clients.pop());
     clients.push(wait_for_room(&target));
     ask_all(&mut clients);
@@ -97,13 +97,13 @@ fn one_address_has_its_own_ceiling() {
     let mut clients = fill(&target, 3);
     expect_refusal(&mut target.connect());
     target.endpoint = far;
-    let mut strangers = fill(&target, 3);
+    let mut others = fill(&target, 3);
     expect_refusal(&mut target.connect());
     target.endpoint = near;
     drop(clients.pop());
     clients.push(wait_for_room(&target));
     ask_all(&mut clients);
-    ask_all(&mut strangers);
+    ask_all(&mut others);
     target.end();
 }
 

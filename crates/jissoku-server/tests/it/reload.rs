@@ -108,8 +108,8 @@ fn handed_over(running: &RunningServer) -> Sockets {
 #[test]
 fn no_request_is_lost_while_workers_are_replaced() {
     let (mut settings, mut running) = on_both();
-    let stranger = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let taken = Endpoint::Tcp(stranger.local_addr().expect("an address"));
+    let occupant = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = Endpoint::Tcp(occupant.local_addr().expect("an address"));
     let stop = Arc::<AtomicBool>::default();
     let requests = [GET, LAST_GET, POST, CHUNKED];
     let askers: Vec<_> = running
@@ -210,7 +210,7 @@ fn a_request_whose_delay_runs_is_answered_after_a_reload() {
 fn an_impossible_reload_changes_nothing() {
     let (settings, mut running) = on_both();
     let (new, elsewhere) = (fresh_path(), fresh_path());
-    let stranger = UnixListener::bind(&elsewhere).expect("a socket");
+    let occupant = UnixListener::bind(&elsewhere).expect("a socket");
     let mut wishes = settings;
     wishes.workers = 5;
     wishes.endpoints.extend([Endpoint::Unix(new.clone()), Endpoint::Unix(elsewhere.clone())]);
@@ -218,7 +218,7 @@ fn an_impossible_reload_changes_nothing() {
     assert!(refusal.to_string().contains("already in use"), "{refusal}");
     assert!(!new.exists(), "the unused socket is removed");
     check_undisturbed(&running);
-    drop(stranger);
+    drop(occupant);
     std::fs::remove_file(elsewhere).expect("the socket is ours to remove");
     running.abandon().expect("workers are told");
     running.join().expect("workers end well");
