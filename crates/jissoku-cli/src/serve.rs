@@ -71,16 +71,28 @@ impl Serve {
         Self::from_arg_matches(&matches).map_err(Failure::Usage)
     }
 
-    /// The settings of a worker pool; `given` are the addresses of inherited listeners.
+    /// The settings of a worker pool; `given` are the addresses of inherited listeners, and `worker`
+    /// is the index of this process if it is a worker.
     fn settings(
         &self,
         given: &[Endpoint],
         telemetry: &TelemetryConfig,
+        worker: Option<usize>,
     ) -> Result<Settings, Failure> {
         self.content.check(self.files.folder())?;
-        let placement = self.workers.placement(self.app().is_some())?;
+        let mut placement = self.workers.placement(self.app().is_some())?;
+        let has_processes = self.has_processes()?;
+        if has_processes && self.telemetry.has_metrics() {
+            return Err(Failure::of_input("--metrics does not go with several worker processes"));
+        }
+        if let Some(index) = worker {
+            placement = placement.of_worker(index);
+        }
         let settings = Settings {
-            endpoints: self.listen.endpoints(given),
+            endpoints: match worker {
+                Some(_) => given.to_vec(),
+                None => self.listen.endpoints(given),
+            },
             socket_mode: self.listen.socket_mode,
             workers: placement.workers,
             cores: placement.cores,
@@ -88,7 +100,11 @@ impl Serve {
             driver: self.workers.driver()?,
             telemetry: telemetry.clone(),
             tls: self.telemetry.tls()?,
-            listener_sharing: ListenerSharing::default(),
+            listener_sharing: if has_processes {
+                ListenerSharing::Exclusive
+            } else {
+                ListenerSharing::default()
+            },
         };
         Ok(jissoku_fixtures::adjust(settings, self.content.injected_faults()))
     }
@@ -98,15 +114,26 @@ impl Serve {
         app_args::parse(self.files.folder())
     }
 
-    /// The service of a worker pool that listens on `listeners`.
+    /// Whether the workers are processes: those of an application, if there are several.
+    fn has_processes(&self) -> Result<bool, Failure> {
+        Ok(self.app().is_some() && self.workers.placement(true)?.workers > 1)
+    }
+
+    /// The service of a worker pool that listens on `listeners`. `worker` is as in
+    /// [`Serve::settings`].
     fn service(
         &self,
         load: Option<LoadApp>,
         listeners: Vec<Endpoint>,
+        worker: Option<usize>,
     ) -> Result<AnyService, Failure> {
+        let has_processes = self.has_processes()?;
+        if has_processes && worker.is_none() {
+            return Ok(AnyService::processes(systemd_env::worker_program));
+        }
         if let Some(app) = self.app() {
             let is_secure = self.telemetry.tls()?.is_some();
-            return self.app.service(app, load, (listeners, is_secure));
+            return self.app.service(app, load, (listeners, is_secure, has_processes));
         }
         let workers = self.workers.placement(false)?.workers;
         self.content.service(self.files.folder(), || self.files.load(), workers)

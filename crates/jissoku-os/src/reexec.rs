@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Access;
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
 use crate::inherited::FIRST;
 
@@ -139,6 +139,75 @@ fn describe(status: WaitStatus) -> String {
         (_, Some(signal)) => format!("signal {signal}"),
         _ => "an unknown status".to_owned(),
     }
+}
+
+/// How a child has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildExit {
+    /// Its exit code, unless a signal ended it.
+    pub code: Option<i32>,
+    /// The same as text.
+    pub description: String,
+}
+
+impl ReexecChild {
+    /// A descriptor that becomes readable when the child exits (`pidfd_open(2)`).
+    ///
+    /// # Errors
+    /// The error of `pidfd_open(2)`.
+    pub fn exit_fd(&self) -> io::Result<OwnedFd> {
+        Ok(rustix::process::pidfd_open(self.pid, PidfdFlags::empty())?)
+    }
+
+    /// Sends `SIGHUP`.
+    ///
+    /// # Errors
+    /// The error of `kill(2)`.
+    pub fn drain(&self) -> io::Result<()> {
+        Ok(rustix::process::kill_process(self.pid, Signal::HUP)?)
+    }
+
+    /// Sends `SIGTERM`.
+    ///
+    /// # Errors
+    /// The error of `kill(2)`.
+    pub fn stop(&self) -> io::Result<()> {
+        Ok(rustix::process::kill_process(self.pid, Signal::TERM)?)
+    }
+
+    /// Sends `SIGKILL`.
+    ///
+    /// # Errors
+    /// The error of `kill(2)`.
+    pub fn kill(&self) -> io::Result<()> {
+        Ok(rustix::process::kill_process(self.pid, Signal::KILL)?)
+    }
+
+    /// Waits until the child has exited.
+    ///
+    /// # Errors
+    /// The error of `waitpid(2)`.
+    pub fn wait(self) -> io::Result<ChildExit> {
+        loop {
+            match rustix::process::waitpid(Some(self.pid), WaitOptions::empty()) {
+                Ok(Some((_, status))) => {
+                    let code = status.exit_status();
+                    return Ok(ChildExit { code, description: describe(status) });
+                }
+                Ok(None) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Sends `SIGTERM` to this process when the thread that started it ends, and so when its process
+/// does.
+///
+/// # Errors
+/// The error of `prctl(2)`.
+pub fn end_with_parent() -> io::Result<()> {
+    Ok(rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?)
 }
 
 impl AsFd for ReexecChild {

@@ -17,8 +17,8 @@ fn run(python: Python<'_>, arguments: Vec<String>) -> u8 {
 fn load_app(request: &AppRequest) -> Result<AnyService, AppError> {
     let AppRequest { module, attribute, directory, is_factory, .. } = request.clone();
     let spec = AppSpec { module, attribute, directory, is_factory };
-    let AppRequest { listeners, is_secure, .. } = request.clone();
-    let server = ServerInfo { listeners, is_secure, is_multiprocess: false };
+    let AppRequest { listeners, is_secure, is_multiprocess, .. } = request.clone();
+    let server = ServerInfo { listeners, is_secure, is_multiprocess };
     match WsgiService::load(&spec, server) {
         Ok(service) => Ok(service.into()),
         Err(LoadError::Name(sentence)) => Err(AppError::Name(sentence)),

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use crate::handler::Service;
 use crate::metrics::Metrics;
+use crate::worker_process::{WorkerProcesses, WorkerProgram};
 use crate::worker_thread::WorkerThread;
 
 /// A service of any type.
 #[derive(Clone, Debug)]
 pub struct AnyService(Arc<dyn RunWorker>);
 
-trait RunWorker: Debug + Send + Sync {
+pub(crate) trait RunWorker: Debug + Send + Sync {
     fn report_to(&self, metrics: &Metrics);
 
     fn run_worker(self: Arc<Self>, thread: WorkerThread) -> io::Result<()>;
@@ -41,6 +42,12 @@ impl<S: Service> From<S> for AnyService {
 }
 
 impl AnyService {
+    /// Workers that are processes. `program` is asked for their command line.
+    #[must_use]
+    pub fn processes(program: WorkerProgram) -> Self {
+        Self(Arc::new(WorkerProcesses::new(program)))
+    }
+
     pub(crate) fn report_to(&self, metrics: &Metrics) {
         self.0.report_to(metrics);
     }

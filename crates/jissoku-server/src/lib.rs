@@ -26,6 +26,7 @@ mod tls;
 mod tls_session;
 mod transport;
 mod worker;
+mod worker_process;
 mod worker_thread;
 
 pub use any_service::AnyService;
@@ -46,3 +47,4 @@ pub use server::{
 pub use settings::{ListenerSharing, Settings};
 pub use telemetry::TelemetryConfig;
 pub use tls::{Tls, TlsError};
+pub use worker_process::{WORKER_NAME, WorkerProgram};

@@ -37,6 +37,9 @@ pub enum ListenerSharing {
     /// Unix socket, it is shared and one worker is woken for a connection (`EPOLLEXCLUSIVE`).
     #[default]
     PerWorker,
+    /// One socket, which other processes may share, and one worker is woken for a connection
+    /// (`EPOLLEXCLUSIVE`). A worker that is busy delays no connection.
+    Exclusive,
     /// One socket, and all workers are woken for a connection. With io_uring, one is.
     WakeAll,
 }
@@ -62,7 +65,7 @@ impl Settings {
     pub(crate) const fn sockets(&self) -> usize {
         match self.listener_sharing {
             ListenerSharing::PerWorker => self.workers,
-            ListenerSharing::WakeAll => 1,
+            ListenerSharing::Exclusive | ListenerSharing::WakeAll => 1,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::limits::Limits;
 #[derive(Debug, Default)]
 pub(crate) struct ShutdownSignal(AtomicU8);
 
-const RELOAD_DRAIN: u8 = 1;
+pub(crate) const RELOAD_DRAIN: u8 = 1;
 const STOP_DRAIN: u8 = 2;
 pub(crate) const ABORT: u8 = 3;
 

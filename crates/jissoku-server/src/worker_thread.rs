@@ -96,7 +96,7 @@ impl WorkerThread {
 
 /// Reports the exit of a worker, also after a panic. Created once the worker is counted.
 #[derive(Debug)]
-struct ExitNotifier(UnixStream, u16);
+pub(crate) struct ExitNotifier(pub(crate) UnixStream, pub(crate) u16);
 
 impl Drop for ExitNotifier {
     fn drop(&mut self) {

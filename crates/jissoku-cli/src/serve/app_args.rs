@@ -23,6 +23,8 @@ pub struct AppRequest {
     pub listeners: Vec<Endpoint>,
     /// Whether those on TCP speak TLS.
     pub is_secure: bool,
+    /// Whether other processes serve the application, too.
+    pub is_multiprocess: bool,
 }
 
 /// Why there is no application.
@@ -54,11 +56,12 @@ impl AppArgs {
         &self,
         (module, attribute): (&str, &str),
         load: Option<LoadApp>,
-        (listeners, is_secure): (Vec<Endpoint>, bool),
+        server: (Vec<Endpoint>, bool, bool),
     ) -> Result<AnyService, Failure> {
         let Some(load) = load else {
             return Err(Failure::of_input("this program has no Python: use the jissoku package"));
         };
+        let (listeners, is_secure, is_multiprocess) = server;
         let request = AppRequest {
             module: module.to_owned(),
             attribute: attribute.to_owned(),
@@ -66,6 +69,7 @@ impl AppArgs {
             is_factory: self.factory,
             listeners,
             is_secure,
+            is_multiprocess,
         };
         load(&request).map_err(|error| match error {
             AppError::Name(sentence) => Failure::of_input(&sentence),

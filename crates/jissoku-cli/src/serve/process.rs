@@ -22,25 +22,30 @@ const CHILD_READY_TIMEOUT: Duration = Duration::from_mins(1);
 pub(super) fn run(arguments: &[String], load: Option<LoadApp>) -> Result<(), Failure> {
     let serve = Serve::read(arguments)?;
     let mut systemd = SystemdEnv::read()?;
+    let worker = systemd.worker;
+    if worker.is_some() {
+        jissoku_os::reexec::end_with_parent().map_err(|error| Failure::of_work(&error))?;
+    }
     let telemetry_state =
         serve.telemetry.open(&mut systemd.sockets, serve.content.injected_faults())?;
     let given = systemd.sockets.endpoints();
-    let user = serve.process.find()?;
-    let settings = serve.settings(&given, telemetry_state.telemetry())?;
+    let user = if worker.is_none() { serve.process.find()? } else { None };
+    let settings = serve.settings(&given, telemetry_state.telemetry(), worker)?;
     let is_secure = settings.tls.is_some();
     let server =
         Server::listen_on(settings, &systemd.sockets).map_err(|error| Failure::of_input(&error))?;
     // From here on the server alone owns them.
     systemd.sockets = Sockets::default();
     // Privileged operations are done. The content is opened as the user that will reload it.
-    let prepared = serve.process.pid_file().and_then(|pid_file| {
+    let pid_file = if worker.is_none() { serve.process.pid_file() } else { Ok(None) };
+    let prepared = pid_file.and_then(|pid_file| {
         if let Some(user) = user {
             let given = pid_file.as_ref().map_or(Ok(()), |file| user.chown(file));
             given
                 .and_then(|()| user.drop_privileges())
                 .map_err(|error| Failure::of_input(&error))?;
         }
-        Ok((pid_file, serve.service(load, server.endpoints())?))
+        Ok((pid_file, serve.service(load, server.endpoints(), worker)?))
     });
     let (pid_file, service) = match prepared {
         Ok(prepared) => prepared,
@@ -49,17 +54,25 @@ pub(super) fn run(arguments: &[String], load: Option<LoadApp>) -> Result<(), Fai
             return Err(failure);
         }
     };
-    serve.process.warn(&server.endpoints());
+    if worker.is_none() {
+        serve.process.warn(&server.endpoints());
+    }
     // Registered before clients can know that the server listens, so that no signal kills it
     // half-way.
     let signals = SignalSet::listen().map_err(|error| Failure::of_work(&error))?;
     jissoku_os::signal::ignore_sigpipe();
     // With a lower limit, fewer connections are open at once.
     let _raised = jissoku_os::descriptors::raise_limit();
-    let running = server.start(service).map_err(|error| Failure::of_work(&error))?;
+    let running = server.start(service).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => Failure::of_input(&error),
+        _ => Failure::of_work(&error),
+    })?;
+    let has_processes = serve.has_processes()?;
     let mut server_process = ServerProcess {
         arguments,
-        is_app: serve.app().is_some(),
+        imports_app: serve.app().is_some() && !has_processes,
+        has_processes: has_processes && worker.is_none(),
+        worker,
         given,
         running,
         signals,
@@ -77,8 +90,12 @@ pub(super) fn run(arguments: &[String], load: Option<LoadApp>) -> Result<(), Fai
 /// The running server process.
 struct ServerProcess<'a> {
     arguments: &'a [String],
-    /// Whether a Python application is served.
-    is_app: bool,
+    /// Whether this process imports a Python application.
+    imports_app: bool,
+    /// Whether the workers are processes.
+    has_processes: bool,
+    /// The index of this process, if it is a worker of another.
+    worker: Option<usize>,
     /// Addresses of inherited listeners.
     given: Vec<Endpoint>,
     running: RunningServer,
@@ -90,6 +107,9 @@ struct ServerProcess<'a> {
 
 impl ServerProcess<'_> {
     fn begin(&mut self, is_secure: bool) {
+        if self.worker.is_some() {
+            return self.systemd.notify_predecessor();
+        }
         for endpoint in self.running.endpoints() {
             print_line(&match endpoint {
                 Endpoint::Tcp(address) if is_secure => format!("listening on https://{address}/"),
@@ -122,10 +142,19 @@ impl ServerProcess<'_> {
     fn event_loop(&mut self) -> Result<(), Failure> {
         loop {
             match self.wait(None)? {
+                ServerEvent::Reload if self.worker.is_some() => {
+                    self.running.hand_over().map_err(|error| Failure::of_work(&error))?;
+                }
+                ServerEvent::Reexec if self.worker.is_some() => {}
                 // An interpreter keeps the modules that it has imported, so new code needs a new
                 // process.
-                ServerEvent::Reload | ServerEvent::Reexec if self.is_app => {
+                ServerEvent::Reload | ServerEvent::Reexec if self.imports_app => {
                     while self.replace()? {}
+                }
+                // New worker processes open the log by its name.
+                ServerEvent::ReopenLog if self.has_processes => {
+                    self.telemetry_state.reopen();
+                    self.reload();
                 }
                 ServerEvent::Reload => self.reload(),
                 ServerEvent::Reexec => {
@@ -169,8 +198,8 @@ impl ServerProcess<'_> {
             let update = serve
                 .telemetry
                 .open_again(&self.telemetry_state, serve.content.injected_faults())?;
-            let settings = serve.settings(&self.given, update.telemetry())?;
-            let service = serve.service(None, Vec::new())?;
+            let settings = serve.settings(&self.given, update.telemetry(), None)?;
+            let service = serve.service(None, Vec::new(), None)?;
             let reloaded = self.running.reload(&settings, service);
             reloaded.map_err(|error| Failure::of_input(&error))?;
             if self.telemetry_state.adopt(update)? {

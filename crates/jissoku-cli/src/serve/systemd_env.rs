@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 
 use jissoku_os::inherited::{self, Inherited};
 use jissoku_os::notify::SdNotify;
-use jissoku_os::reexec;
-use jissoku_server::Sockets;
+use jissoku_os::reexec::{self, ExecSpec};
+use jissoku_server::{Sockets, WORKER_NAME};
 
 use super::failure::{Failure, print_error};
 
@@ -17,6 +17,8 @@ pub(super) struct SystemdEnv {
     /// Listeners passed by systemd or by the predecessor.
     pub(super) sockets: Sockets,
     notifier: Option<SdNotify>,
+    /// The index of this worker, if this process is one (see [`jissoku_server::WORKER_NAME`]).
+    pub(super) worker: Option<usize>,
     /// The pipe on which the predecessor waits for readiness.
     predecessor: Option<File>,
 }
@@ -29,6 +31,8 @@ impl SystemdEnv {
         let ready = inherited.iter().position(|found| found.name == reexec::READY);
         let predecessor =
             ready.map(|index| inherited.remove(index)).map(|Inherited { fd, .. }| fd.into());
+        let worker =
+            inherited.iter().find_map(|found| found.name.strip_prefix(WORKER_NAME)?.parse().ok());
         let notifier = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty());
         let notifier = notifier.and_then(|address| {
             let made = SdNotify::new(&address);
@@ -38,7 +42,7 @@ impl SystemdEnv {
         });
         let sockets =
             Sockets::from_inherited(inherited).map_err(|error| Failure::of_input(&error))?;
-        Ok(Self { sockets, notifier, predecessor })
+        Ok(Self { sockets, notifier: notifier.filter(|_| worker.is_none()), worker, predecessor })
     }
 
     /// Notifies the service manager, if there is one (`sd_notify(3)`).
@@ -67,6 +71,11 @@ impl SystemdEnv {
             let _written = predecessor.write_all(&[1]);
         }
     }
+}
+
+/// The program of a worker process: this one, as it is on disk.
+pub(super) fn worker_program() -> io::Result<ExecSpec> {
+    ExecSpec::of_this_process(environment())
 }
 
 /// The environment for a re-executed process.

@@ -38,6 +38,11 @@ pub(super) struct TelemetryArgs {
 }
 
 impl TelemetryArgs {
+    /// Whether metrics are served.
+    pub(super) const fn has_metrics(&self) -> bool {
+        self.metrics.is_some()
+    }
+
     /// Reads the certificate and key from disk, if they are configured.
     pub(super) fn tls(&self) -> Result<Option<Tls>, Failure> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {

@@ -19,7 +19,8 @@ type CoreList = Vec<usize>;
 /// Flags for workers.
 #[derive(Debug, Args)]
 pub(super) struct WorkerArgs {
-    /// Number of worker threads [default: one per physical core; an application has one]
+    /// Number of worker threads, or of worker processes of an application [default: one per physical
+    /// core, and one for an application]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
         value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
@@ -61,8 +62,16 @@ pub(super) struct WorkerPlacement {
     pub(super) cores: Vec<usize>,
 }
 
+impl WorkerPlacement {
+    /// The placement of a process that is one of the workers.
+    pub(super) fn of_worker(self, index: usize) -> Self {
+        let core = self.cores.get(index % self.cores.len().max(1)).copied();
+        Self { workers: 1, cores: core.into_iter().collect() }
+    }
+}
+
 impl WorkerArgs {
-    /// Chooses the number of workers and their cores. An application has one.
+    /// Chooses the number of workers and their cores.
     pub(super) fn placement(&self, is_app: bool) -> Result<WorkerPlacement, Failure> {
         let allowed = jissoku_os::affinity::allowed().map_err(|error| Failure::of_work(&error))?;
         let cores = self.cores.clone().unwrap_or_default();
@@ -75,9 +84,6 @@ impl WorkerArgs {
         }
         let physical =
             jissoku_os::affinity::physical().map_err(|error| Failure::of_work(&error))?;
-        if is_app && self.workers.is_some_and(|workers| workers > 1) {
-            return Err(Failure::of_input("an application has one worker"));
-        }
         let default_workers = match cores.len() {
             _ if is_app => 1,
             0 => physical.len(),

@@ -1,6 +1,6 @@
 //! Listeners of a driver.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// How long accepting is paused after descriptors were exhausted, unless a connection of this
 /// driver closes before. Other threads may free descriptors, too.
@@ -24,5 +24,11 @@ impl Listener {
         match self {
             Self::PerWorker(fd) | Self::SharedExclusive(fd) | Self::SharedWakeAll(fd) => fd,
         }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd().as_fd()
     }
 }

@@ -36,7 +36,8 @@ impl Waker {
         }
     }
 
-    pub(super) fn take(&self) {
+    /// Ends a wake-up, for an owner that waits without a driver.
+    pub fn take(&self) {
         // Nothing to read means that another wake-up took it already.
         let _taken = rustix::io::read(&*self.fd, &mut [0; 8]);
     }

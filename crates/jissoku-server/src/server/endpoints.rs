@@ -179,6 +179,7 @@ impl Endpoints {
             let socket = bound.sockets[index % bound.sockets.len()].try_clone()?;
             let listener = match settings.listener_sharing {
                 ListenerSharing::WakeAll => Listener::SharedWakeAll,
+                ListenerSharing::Exclusive => Listener::SharedExclusive,
                 ListenerSharing::PerWorker if bound.sockets.len() < workers => {
                     Listener::SharedExclusive
                 }

@@ -1,0 +1,93 @@
+"""Worker processes: start, failure, reload and stop."""
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.apps.conftest import port_of, serve
+from tests.serving.server_process import Client, ask
+
+SOURCE = """
+import os
+VERSION = {version!r}
+def app(environ, start_response):
+    if environ["PATH_INFO"] == "/exit":
+        os._exit(7)
+    environ["wsgi.input"].read()
+    body = f"{{VERSION}} {{os.getpid()}} {{environ['wsgi.multiprocess']}}".encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+"""
+
+
+def answer(port: int) -> list[str]:
+    status, body = ask(port)
+    assert status == 200
+    return body.decode().split()
+
+
+def test_a_worker_that_exits_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(SOURCE.format(version="one"))
+    served = serve("there:app", "--workers", "2", directory=tmp_path)
+    try:
+        port = port_of(served)
+        version, pid, is_multiprocess = answer(port)
+        assert (version, is_multiprocess) == ("one", "True")
+        assert pid != str(served.process.pid)
+        with pytest.raises((OSError, EOFError)):
+            ask(port, "/exit")
+        served.wait_for(r"^jissoku serve: worker [01] has failed .* exit code 7$")
+        assert answer(port)[0] == "one"
+        served.tell(signal.SIGTERM)
+        assert served.process.wait(20) == 0
+    finally:
+        served.end()
+
+
+def test_a_reload_serves_new_code_and_loses_nothing(tmp_path: Path) -> None:
+    source = tmp_path / "there.py"
+    source.write_text(SOURCE.format(version="one"))
+    served = serve("there:app", "--workers", "2", directory=tmp_path)
+    clients: list[Client] = []
+    try:
+        port = port_of(served)
+        clients = [
+            Client(port, method, keeps_alive=keeps_alive)
+            for method in ("GET", "POST")
+            for keeps_alive in (True, False)
+        ]
+        for client in clients:
+            client.start()
+        for version in ("two", "three"):
+            source.write_text(SOURCE.format(version=version))
+            served.reload()
+            deadline = time.monotonic() + 10
+            while answer(port)[0] != version:
+                assert time.monotonic() < deadline
+            for client in clients:
+                client.wait_for_an_answer()
+        source.write_text("1 / 0")
+        served.tell(signal.SIGHUP)
+        served.wait_for("^jissoku serve: cannot import there: ZeroDivisionError")
+        served.wait_for("^jissoku serve: not reloaded: .*exit code 1")
+        assert answer(port)[0] == "three"
+    finally:
+        for client in clients:
+            client.stopping.set()
+        for client in clients:
+            client.join(10)
+        served.end()
+    assert [client.wrong for client in clients] == [None] * len(clients)
+
+
+def test_an_application_that_cannot_be_had_is_reported_once(tmp_path: Path) -> None:
+    served = serve("nowhere:app", "--workers", "2", directory=tmp_path)
+    try:
+        served.wait_for("^jissoku serve: there is no module named nowhere")
+        served.wait_for(r"^jissoku serve: worker 0 did not start \(exit code 2\)$")
+        assert served.process.wait(10) == 2
+        assert sum("nowhere" in line for line in [*served.seen, *served.lines.queue]) == 1
+    finally:
+        served.end()
