@@ -43,7 +43,10 @@ impl std::fmt::Debug for PythonReader {
 impl PythonReader {
     /// Finds the interpreters among `pids`.
     pub(crate) fn find(pids: &[i32]) -> Self {
-        let config = Config { blocking: LockingStrategy::NonBlocking, ..Config::default() };
+        // The holder of the interpreter's lock is known when its frames are read. Whether a thread was
+        // on a core is known only some time before: with 64 threads most were waiting by then.
+        let config =
+            Config { blocking: LockingStrategy::NonBlocking, gil_only: true, ..Config::default() };
         let (mut processes, mut failures) = (Vec::new(), Vec::new());
         for &pid in pids.iter().filter(|&&pid| runs_python(pid) && !PerfMap::path(pid).exists()) {
             match PythonSpy::retry_new(pid, &config, TRIES) {
