@@ -63,7 +63,8 @@ fn a_reload_ends_no_idle_connection_sooner_unless_told_so() {
     let window = |text: &str| {
         let serve = Folder::with(text).read(&[]).expect("all of it makes sense");
         let telemetry = jissoku_server::TelemetryConfig::default();
-        serve.settings(&[], &telemetry).expect("it can be had").limits.drain_idle_ns / 1_000_000_000
+        serve.settings(&[], &telemetry, None).expect("it can be had").limits.drain_idle_ns
+            / 1_000_000_000
     };
     assert_eq!(window("contract = true"), 75);
     assert_eq!(window("contract = true\nidle-time-max = '2m'"), 120);
