@@ -170,7 +170,8 @@ impl Connections {
     }
 }
 
-/// Where the next byte is in a response, when so many are left: responses are all alike.
+/// The index of the next byte within its response when `unsent` bytes are left; all responses are
+/// the same.
 const fn first_byte(unsent: usize) -> usize {
     (RESPONSE.len() - unsent % RESPONSE.len()) % RESPONSE.len()
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use crate::handler::Service;
 use crate::metrics::Metrics;
-use crate::worker_process::{WorkerProcesses, WorkerProgram};
 use crate::worker_thread::WorkerThread;
 
 /// A service of any type.
@@ -42,10 +41,9 @@ impl<S: Service> From<S> for AnyService {
 }
 
 impl AnyService {
-    /// Workers that are processes. `program` is asked for their command line.
-    #[must_use]
-    pub fn processes(program: WorkerProgram) -> Self {
-        Self(Arc::new(WorkerProcesses::new(program)))
+    /// Workers of another kind than threads that run a [`Service`].
+    pub(crate) fn of(workers: impl RunWorker + 'static) -> Self {
+        Self(Arc::new(workers))
     }
 
     pub(crate) fn report_to(&self, metrics: &Metrics) {

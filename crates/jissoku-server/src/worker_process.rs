@@ -13,7 +13,7 @@ use jissoku_os::driver::Waker;
 use jissoku_os::poll;
 use jissoku_os::reexec::{ChildStatus, ExecSpec, ReexecChild};
 
-use crate::any_service::RunWorker;
+use crate::any_service::{AnyService, RunWorker};
 use crate::metrics::Metrics;
 use crate::shutdown::{ABORT, RELOAD_DRAIN, ShutdownSignal};
 use crate::worker_thread::{ExitNotifier, WorkerListeners, WorkerThread};
@@ -35,8 +35,16 @@ pub(crate) struct WorkerProcesses {
     first_is_ready: OnceLock<bool>,
 }
 
+impl AnyService {
+    /// Workers that are processes. `program` creates their command line.
+    #[must_use]
+    pub fn processes(program: WorkerProgram) -> Self {
+        Self::of(WorkerProcesses::new(program))
+    }
+}
+
 impl WorkerProcesses {
-    pub(crate) const fn new(program: WorkerProgram) -> Self {
+    const fn new(program: WorkerProgram) -> Self {
         Self { program, first_is_ready: OnceLock::new() }
     }
 
