@@ -12,7 +12,7 @@ use crate::input::Input;
 use crate::names::{Key, Names};
 use crate::text::{latin1, percent_decoded};
 
-/// What an application is told about its server.
+/// The attributes of the server in an application's environ.
 #[derive(Clone, Debug)]
 pub struct ServerInfo {
     /// The addresses of the listeners.

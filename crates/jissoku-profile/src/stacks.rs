@@ -65,7 +65,7 @@ impl Stacks {
         self.counts.iter().map(|((thread, stack), &count)| (*thread, &**stack, count))
     }
 
-    /// Samples whose stack was cut to its innermost function, for want of memory.
+    /// Samples whose stack was cut to its innermost function because memory was short.
     pub(crate) fn shortened(&self) -> u64 {
         self.shortened
     }

@@ -105,14 +105,7 @@ class CompareOptions:
     metavar="FILE",
     help="File with a whole request; several are sent in rotation. {PATH} and {HOST} are replaced.",
 )
-@click.option(
-    "-c",
-    "--connections",
-    default=64,
-    show_default=True,
-    type=click.IntRange(1, 20_000),
-    help="Connections per target.",
-)
+@shared_options.connections("Connections per target.")
 @click.option(
     "-R",
     "--rate",

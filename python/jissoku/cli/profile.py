@@ -61,14 +61,7 @@ class ProfileOptions:
 @shared_options.recipes
 @shared_options.path
 @shared_options.header
-@click.option(
-    "-c",
-    "--connections",
-    default=64,
-    show_default=True,
-    type=click.IntRange(1, 20_000),
-    help="Connections of the load.",
-)
+@shared_options.connections("Connections of the load.")
 @click.option(
     "-R",
     "--rate",

@@ -1,6 +1,8 @@
 """Options shared by several commands."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,6 +23,20 @@ header = click.option(
     metavar="'NAME: VALUE'",
     help="Additional request header field; repeatable.",
 )
+
+
+def connections(description: str) -> Callable[[Any], Any]:
+    """The number of connections; `description` says what they are counted for."""
+    return click.option(
+        "-c",
+        "--connections",
+        default=64,
+        show_default=True,
+        type=click.IntRange(1, 20_000),
+        help=description,
+    )
+
+
 keepalive = click.option(
     "--no-keepalive",
     "keepalive",

@@ -118,14 +118,7 @@ class SweepOptions:
 @shared_options.recipes
 @shared_options.path
 @shared_options.header
-@click.option(
-    "-c",
-    "--connections",
-    default=64,
-    show_default=True,
-    type=click.IntRange(1, 20_000),
-    help="Connections, where they are not the factor.",
-)
+@shared_options.connections("Connections, where they are not the factor.")
 @shared_options.keepalive
 @shared_options.unix
 @click.option(

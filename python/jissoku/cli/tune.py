@@ -68,14 +68,7 @@ class TuneOptions:
 )
 @shared_options.path
 @shared_options.header
-@click.option(
-    "-c",
-    "--connections",
-    default=64,
-    show_default=True,
-    type=click.IntRange(1, 20_000),
-    help="Connections per target.",
-)
+@shared_options.connections("Connections per target.")
 @click.option(
     "-R",
     "--rate",

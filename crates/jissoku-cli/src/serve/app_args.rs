@@ -8,7 +8,7 @@ use jissoku_server::AnyService;
 
 use super::failure::Failure;
 
-/// An application and what it is told about its server.
+/// The application to import, and the attributes of its server.
 #[derive(Clone, Debug)]
 pub struct AppRequest {
     /// The module, as in an import statement.
