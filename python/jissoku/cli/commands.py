@@ -19,6 +19,7 @@ LAB_COMMANDS = {
     "sweep": "Sweep connections, workers or rate: how a target scales, with intervals.",
     "conformance": "Test a server's conformance to HTTP/1.1.",
     "tune": "Test a target's knobs, and report those that reduce its cost.",
+    "watch": "Follow a run that another process measures.",
     "report": "Rebuild every report of a run from its records.",
     "calibrate": "Score a load generator against a server of known behaviour.",
     "targets": "List the targets available here, those unavailable, and how to install them.",

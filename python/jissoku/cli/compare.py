@@ -71,6 +71,7 @@ class CompareOptions:
     out: Path | None
     server_cores: str | None
     generator_cores: str | None
+    label: tuple[tuple[str, str], ...]
     profile: bool
     as_json: bool
     quiet: bool
@@ -160,6 +161,7 @@ class CompareOptions:
 @shared_options.out
 @shared_options.server_cores
 @shared_options.generator_cores
+@shared_options.labels
 @click.option(
     "--profile",
     is_flag=True,
@@ -229,6 +231,7 @@ def _compare_config(options: CompareOptions, field: PreparedSelection) -> Compar
         noise_floors=noise_floors(),
         load_mode=LoadMode.CLOSED if options.closed_loop else LoadMode.COMMON,
         method=options.method_name,
+        labels=dict(options.label),
         objective=None if options.closed_loop or options.pipeline > 1 else options.objective,
     )
 

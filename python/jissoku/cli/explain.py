@@ -143,13 +143,16 @@ def explain(**given: Any) -> int:
     if knobs is not None:
         knobs = answering(knobs, explanation)
         explanation = _with_changes(explanation, knobs, options)
+    folder = options.out or _default_folder(explanation)
+    write_explanation(folder, explanation)
+    _note(f"Record: {folder}")
     if not options.as_json:
         click.echo(to_text(explanation), nl=False)
     seen = explanation.observations
     is_blind = seen.wire is None and seen.syscalls is None and seen.load is None
     code = exit_codes.UNDECIDED if is_blind else exit_codes.OK
     if options.verify and knobs is not None:
-        explanation, code = _verified(options, explanation, knobs)
+        explanation, code = _verified(options, explanation, knobs, folder)
     if options.as_json:
         click.echo(to_json(explanation), nl=False)
     return code
@@ -189,22 +192,26 @@ def _with_changes(
     return updated(explanation, changes=changes)
 
 
+def _default_folder(explanation: Explanation) -> Path:
+    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
+    return Path("runs") / f"{timestamp}-explain-{explanation.target}"
+
+
 def _verified(
-    options: ExplainOptions, explanation: Explanation, knobs: TuningTarget
+    options: ExplainOptions, explanation: Explanation, knobs: TuningTarget, folder: Path
 ) -> tuple[Explanation, int]:
     """Tries what answers the causes, and prints what came of it."""
     if not knobs.knobs:
         _note("No knob answers what was found: there is nothing to prove.")
         return explanation, exit_codes.OK
     mode = Mode.STANDARD if options.standard else Mode.QUICK
-    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
     config = TuningConfig(
         workload=_workload(options),
         mode=mode,
         plan=SAMPLING_PLANS[mode],
         seed=options.seed,
         cores=cores.partition_cores(cores.available_cores()),
-        folder=options.out or Path("runs") / f"{timestamp}-explain-{explanation.target}",
+        folder=folder,
         version=version_line(),
         noise_floors=noise_floors(),
     )

@@ -47,6 +47,23 @@ class Field(click.ParamType[tuple[str, str]]):
         return name, rest.strip()
 
 
+class Label(click.ParamType[tuple[str, str]]):
+    """A label of a run: `NAME=TEXT`."""
+
+    name = "label"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Reads the label, or refuses it in one sentence."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not equals or not re.fullmatch(r"[a-z][a-z0-9_-]{0,39}", name) or len(text) > 200:
+            self.fail(f"{value!r} is not a label: write NAME=TEXT, such as commit=1234", param, ctx)
+        return name, text
+
+
 class LatencyObjective(click.ParamType[Objective]):
     """A bound on a percentile of latency: `p99<10ms`, `p95<500us`."""
 

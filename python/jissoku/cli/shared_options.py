@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jissoku.cli.param_types import Field
+from jissoku.cli.param_types import Field, Label
 
 recipes = click.option(
     "--recipes",
@@ -63,3 +63,10 @@ generator_cores = click.option(
     help="Cores of the load generator, such as 1. Default: the other half.",
 )
 quiet = click.option("--quiet", is_flag=True, help="Print no progress.")
+labels = click.option(
+    "--label",
+    multiple=True,
+    type=Label(),
+    metavar="NAME=TEXT",
+    help="Label of the run in its record, such as commit=1234abc; repeatable.",
+)

@@ -23,6 +23,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
         command: The start command with its placeholders ({port}, {app}, ...) unfilled, so that no
             path of one machine is published.
         binary_sha256: Hash of the program file that was started; empty for a URL.
+        source_sha256: Of a program that its recipe compiles: hash of the sources and of the
+            commands that compile them. It stays the same where compilers differ; else empty.
         description: From the recipe.
     """
 
@@ -32,6 +34,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     command: tuple[str, ...] = ()
     binary_sha256: str = ""
+    source_sha256: str = ""
     description: str = ""
     limitations: str = ""
 

@@ -70,6 +70,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         noise_floor: What `jissoku doctor --prove` found on this machine: a ratio of equal arms lies
             within this of 1 in 95 of 100 runs; None where it has not been run.
         minimum_effect: Smallest ratio minus one that matters, 0.02 or, for paired trials, 0.01.
+        verb: The command that measured, such as `compare`; empty in older records.
+        boot: 12 hexadecimal digits of a hash of the kernel's boot identifier: runs of one boot
+            share it, and it names nothing. Empty where the kernel has none, and in older records.
+        machine_label: The user's own name for the machine; empty unless given.
+        labels: What the user says of the run, such as its commit or branch.
+        blocks_planned: At most this many blocks; None in older records.
+        experiment: The experiment that the run is a workload of; empty for a single run.
     """
 
     jissoku: str
@@ -93,4 +100,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     check_slice_ns: int | None = None
     objective: str = ""
     noise_floor: float | None = None
+    verb: str = ""
+    boot: str = ""
+    machine_label: str = ""
+    labels: dict[str, str] = {}
+    blocks_planned: int | None = None
+    experiment: str = ""
     schema: str = SCHEMA

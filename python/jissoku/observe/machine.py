@@ -1,6 +1,9 @@
 """The properties of the machine that affect results; nothing that identifies the machine."""
 
+import hashlib
+import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -10,6 +13,10 @@ from jissoku.system.cores import available_cores, siblings
 
 UNKNOWN = "unknown"
 CPU = Path("/sys/devices/system/cpu")
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+# What the user calls the machine; nothing else that is recorded could name it.
+LABEL_VARIABLE = "JISSOKU_MACHINE_LABEL"
 
 
 def machine() -> Machine:
@@ -27,6 +34,17 @@ def machine() -> Machine:
         clocksource=_word(Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
         python=platform.python_version(),
     )
+
+
+def boot() -> str:
+    """Identifies this boot of the machine by a hash; empty where the kernel does not tell boots."""
+    identifier = _word(BOOT)
+    return "" if identifier == UNKNOWN else hashlib.sha256(identifier.encode()).hexdigest()[:12]
+
+
+def machine_label(environment: Mapping[str, str] = os.environ) -> str:
+    """The user's own name for this machine; empty unless they gave one."""
+    return environment.get(LABEL_VARIABLE, "").strip()
 
 
 def _word(path: Path) -> str:

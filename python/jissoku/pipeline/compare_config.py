@@ -21,7 +21,7 @@ from jissoku.model import (
     Workload,
 )
 from jissoku.observe.capacity import Objective
-from jissoku.observe.machine import machine
+from jissoku.observe.machine import boot, machine, machine_label
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.records import noise_floor
 from jissoku.system.sockets import listener_pid
@@ -53,6 +53,9 @@ class CompareConfig:
         one_load: Only the heaviest load that every arm reaches, where none was asked for.
         objective: What a capacity has to meet; None where no capacity is asked for.
         noise_floors: Of this machine, by method, where `jissoku doctor --prove` measured them.
+        verb: The command that asks.
+        labels: What the user says of the run.
+        experiment: The experiment that the run is a workload of.
     """
 
     arms_prepared: tuple[PreparedArm, ...]
@@ -73,6 +76,9 @@ class CompareConfig:
     one_load: bool = False
     objective: Objective | None = None
     noise_floors: Mapping[Method, float] = field(default_factory=dict)
+    verb: str = "compare"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    experiment: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -138,6 +144,12 @@ def run_header(config: CompareConfig) -> Run:
         check_slice_ns=config.plan.check_slice_ns,
         objective=config.objective.text if config.objective else "",
         noise_floor=config.noise_floors.get(method),
+        verb=config.verb,
+        boot=boot(),
+        machine_label=machine_label(),
+        labels=dict(config.labels),
+        blocks_planned=config.plan.blocks_max,
+        experiment=config.experiment,
     )
 
 

@@ -23,11 +23,12 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.pipeline.compare_config import CompareConfig, external, run_header
-from jissoku.pipeline.progress import EtaEstimator, ProgressListener
+from jissoku.pipeline.progress import EtaEstimator, ProgressListener, RecordedProgress
 from jissoku.pipeline.servers import Servers, started_servers
 from jissoku.pipeline.trial_loop import FAILURES_MAX, RERUNS_MAX, TrialLoop
 from jissoku.pipeline.trial_runner import TrialRunner, TrialTiming
 from jissoku.records import RunWriter
+from jissoku.records.events import EventWriter
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
 
@@ -52,12 +53,15 @@ def compare(config: CompareConfig, listener: ProgressListener) -> bool:
         Interruption() as interruption,
         pin_process(config.cores.generator),
         RunWriter(config.folder, run) as store,
+        EventWriter(config.folder) as events,
     ):
         benchmark = TrialRunner(config.arms_prepared, config.cores, interruption)
+        campaign = _ComparisonRun(config, run, benchmark, store, RecordedProgress(listener, events))
         try:
-            _ComparisonRun(config, run, benchmark, store, listener).run()
+            campaign.run()
         except Interrupted:
-            store.stop_early("it was interrupted")
+            blocks = len({trial.block for trial in campaign.trials})
+            store.stop_early(f"it was interrupted in block {blocks}")
             return False
     return True
 

@@ -344,4 +344,6 @@ def _compare_config(
         one_load=True,
         noise_floors=config.noise_floors,
         paired_trials=need.compares_cost or setting.closed_loop or setting.pipeline > 1,
+        verb="run",
+        experiment=config.experiment.name,
     )

@@ -5,7 +5,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Protocol
 
-from jissoku.model import Trial, TrialKind
+from jissoku.model import CheckOutcome, Trial, TrialKind
+from jissoku.model.event import Event, EventKind
+from jissoku.records.events import EventWriter
 
 # Before the first trial of a kind has ended: starting, verifying and stopping a server.
 OVERHEAD_S = 1.0
@@ -45,6 +47,39 @@ class EtaEstimator:
     def _typical(self, kind: TrialKind) -> float:
         took = self._took_s[kind]
         return sum(took) / len(took) if took else self._guess_s
+
+
+class RecordedProgress:
+    """Writes progress as events of the run, and passes it on."""
+
+    def __init__(self, listener: ProgressListener, events: EventWriter) -> None:
+        """Both receive the same."""
+        self._listener = listener
+        self._events = events
+
+    def note(self, text: str) -> None:
+        """Writes and passes on a sentence."""
+        self._events.add(Event(kind=EventKind.NOTE, elapsed_s=self._events.elapsed_s(), text=text))
+        self._listener.note(text)
+
+    def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
+        """Writes and passes on a trial."""
+        self._events.add(
+            Event(
+                kind=EventKind.TRIAL,
+                elapsed_s=self._events.elapsed_s(),
+                index=trial.index,
+                block=trial.block,
+                trial_kind=trial.kind,
+                arms=trial.arms,
+                rejected=any(c.outcome is CheckOutcome.REJECT for c in trial.failed_checks),
+                failure="" if trial.failure is None else trial.failure.reason,
+                done=done,
+                total=total,
+                seconds_left=round(seconds_left, 1),
+            )
+        )
+        self._listener.trial(trial, done, total, seconds_left)
 
 
 class SeriesProgress:

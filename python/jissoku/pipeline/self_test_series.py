@@ -160,6 +160,7 @@ class CampaignRunner:
             paired_trials=campaign.method is not Method.SINGLE,
             method=campaign.method,
             loads=(campaign.load,),
+            verb="doctor",
         )
 
 

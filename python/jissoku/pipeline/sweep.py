@@ -24,12 +24,13 @@ from jissoku.model import (
     Workload,
 )
 from jissoku.model.updated import updated
-from jissoku.observe.machine import machine
+from jissoku.observe.machine import boot, machine, machine_label
 from jissoku.pipeline import servers
-from jissoku.pipeline.progress import EtaEstimator, ProgressListener
+from jissoku.pipeline.progress import EtaEstimator, ProgressListener, RecordedProgress
 from jissoku.pipeline.trial_loop import FAILURES_MAX, TrialLoop
 from jissoku.pipeline.trial_runner import PreparedArm, TrialRunner, TrialTiming
 from jissoku.records import RunWriter, write_sweep
+from jissoku.records.events import EventWriter
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.targets.placeholders import placeholders
@@ -82,10 +83,11 @@ def run_sweep(config: SweepConfig, listener: ProgressListener) -> bool:
         Interruption() as interruption,
         pin_process(config.cores.generator),
         RunWriter(config.folder, run) as store,
+        EventWriter(config.folder) as events,
     ):
         write_sweep(config.folder, config.sweep)
         try:
-            _SweepRun(config, interruption, store, listener).run()
+            _SweepRun(config, interruption, store, RecordedProgress(listener, events)).run()
         except Interrupted:
             store.stop_early("it was interrupted")
             return False
@@ -228,4 +230,8 @@ def _header(config: SweepConfig) -> Run:
         machine=machine(),
         cores=config.cores,
         unavailable=config.unavailable,
+        verb="sweep",
+        boot=boot(),
+        machine_label=machine_label(),
+        blocks_planned=config.sweep.blocks,
     )

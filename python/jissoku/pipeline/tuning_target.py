@@ -68,6 +68,7 @@ class TuningConfig:
             loads=self.loads,
             one_load=True,
             noise_floors=self.noise_floors,
+            verb="tune",
         )
 
 

@@ -59,6 +59,7 @@ class PreparedTarget:
     description: str = ""
     limitations: str = ""
     binary_sha256: str = ""
+    source_sha256: str = ""
     start: StartCommand | None = None
     listen: ListenArguments = NO_LISTEN
     config: tuple[ConfigFile, ...] = ()
@@ -82,6 +83,7 @@ class PreparedTarget:
             version=self.version,
             command=tuple(map(redact, self.start.command)) if self.start else (),
             binary_sha256=self.binary_sha256,
+            source_sha256=self.source_sha256,
             description=self.description,
             limitations=self.limitations,
         )
@@ -146,6 +148,7 @@ def prepare(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTa
         description=recipe.description,
         limitations=recipe.limitations,
         binary_sha256=binary_sha256,
+        source_sha256=provenance.sources_sha256(recipe.build, values),
         start=recipe.start,
         listen=recipe.listen,
         config=recipe.config,

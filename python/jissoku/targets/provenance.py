@@ -6,13 +6,17 @@ No version, no trial.
 import hashlib
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from jissoku.errors import TargetError
-from jissoku.model import VersionQuery
-from jissoku.targets.placeholders import fill
+from jissoku.model import BuildStep, VersionQuery
+from jissoku.targets.placeholders import fill, fill_text
 
 VERSION_LIMIT_S = 20.0
+
+# How the names of files end that a recipe's build compiles.
+SOURCES = (".c", ".cc", ".cpp", ".go", ".rs")
 
 Values = dict[str, str | tuple[str, ...]]
 
@@ -61,3 +65,24 @@ def sha256(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise TargetError(f"{path.name} cannot be hashed: {error.strerror}") from error
+
+
+def sources_sha256(steps: Sequence[BuildStep], values: Values) -> str:
+    """Hashes what a program is compiled from: the commands, and the files that they name.
+
+    Commands are hashed with their placeholders, so that the folders of a machine do not count.
+
+    Returns:
+        Empty where the commands name no source file, as those that name a folder.
+
+    Raises:
+        TargetError: A file cannot be read.
+    """
+    words = [word for step in steps for word in step.command]
+    sources = [
+        Path(fill_text(word, values)) for word in words if fill_text(word, values).endswith(SOURCES)
+    ]
+    if not sources:
+        return ""
+    parts = [*words, *(sha256(source) for source in sources)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
