@@ -20,12 +20,21 @@ def recipe(request: pytest.FixtureRequest) -> Recipe:
 
 def test_every_promised_target_has_a_recipe() -> None:
     assert RECIPES.keys() == {
-        "bjoern", "civetweb", "feersum", "floor", "go", "granian", "gunicorn", "gunicorn-threads",
-        "h2o", "http-server", "jissoku", "jissoku-wsgi", "kernel-httpd", "libev", "libevent",
-        "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx", "nginx-echo", "nginx-proxy",
-        "nginx-tuned", "nginx-wsgi", "node", "parsers", "poco", "starlet", "starman", "tornado",
-        "twisted", "uvicorn", "uwsgi",
+        "bjoern", "cheroot", "civetweb", "fastpysgi", "fastwsgi", "feersum", "floor", "go",
+        "granian", "granian-wsgi", "gunicorn", "gunicorn-threads", "h2o", "http-server", "jissoku",
+        "jissoku-wsgi", "kernel-httpd", "libev", "libevent", "libmicrohttpd", "lighttpd",
+        "meinheld", "minefield", "nginx", "nginx-echo", "nginx-proxy", "nginx-tuned", "nginx-wsgi",
+        "node", "parsers", "poco", "starlet", "starman", "tornado", "twisted", "uvicorn", "uwsgi",
+        "waitress",
     }  # fmt: skip
+
+
+def test_a_group_lists_its_members_and_a_wrong_one_names_all() -> None:
+    assert {"bjoern", "fastpysgi", "gunicorn", "jissoku-wsgi"} <= set(
+        catalogue.group(RECIPES, "wsgi")
+    )
+    with pytest.raises(InputError, match="there are asgi, wsgi"):
+        catalogue.group(RECIPES, "wsg")
 
 
 def test_a_recipe_opens_with_prose(recipe: Recipe) -> None:

@@ -49,6 +49,7 @@ class CompareOptions:
 
     arms: tuple[str, ...]
     quick: bool
+    group: str
     cmd: tuple[str, ...]
     url: tuple[str, ...]
     recipes: tuple[Path, ...]
@@ -84,6 +85,12 @@ class CompareOptions:
     default=True,
     help="Nine blocks at three loads (the default), or 10 to 40 at all loads of the grid, until"
     " every ratio above the light load is within 1 %.",
+)
+@click.option(
+    "--group",
+    default="",
+    metavar="GROUP",
+    help="Also compare the available targets of a group: wsgi or asgi.",
 )
 @click.option(
     "--cmd",
@@ -183,6 +190,7 @@ def compare(**given: Any) -> int:
     with ProgressDisplay(quiet=options.quiet or options.as_json) as show:
         wanted = Selection(
             named=options.arms,
+            group=options.group,
             commands=options.cmd,
             urls=options.url,
             recipes=options.recipes,

@@ -74,6 +74,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         files: Files that must be there: what a Debian package brings beside programs.
         probe: A command that fails where this machine cannot run the target, and then prints the
             reason as one sentence; run before anything is built.
+        groups: What it is one of, for `jissoku compare --group`: `wsgi` or `asgi`.
         compiles: Whether its runtime compiles what runs often (JavaScript, the JVM): it is then
             warmed up for longer, at a fixed rate.
         knob: What can be switched, for `jissoku tune`.
@@ -94,6 +95,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     probe: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
     build: tuple[BuildStep, ...] = ()
     config: tuple[ConfigFile, ...] = ()
     compiles: bool = False

@@ -1,6 +1,6 @@
 """From target names on the command line to prepared arms."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,7 @@ class Selection:
 
     Attributes:
         named: `TARGET` or `NAME=TARGET`; default targets when empty.
+        group: A group whose members are added as far as they are available here; or empty.
         recipes: Directories with additional recipes.
         path: Path of the requests; recipes that do not serve it are refused.
         unix: Whether all targets must listen on Unix sockets.
@@ -40,6 +41,7 @@ class Selection:
     """
 
     named: tuple[str, ...] = ()
+    group: str = ""
     commands: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
     recipes: tuple[Path, ...] = ()
@@ -63,8 +65,11 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
     """
     known = catalogue.recipes(wanted.recipes)
     where = build_paths()
-    use_defaults = not (wanted.named or wanted.commands or wanted.urls)
+    use_defaults = not (wanted.named or wanted.group or wanted.commands or wanted.urls)
     words = [_split(word) for word in (DEFAULT_TARGETS if use_defaults else wanted.named)]
+    required = {name for name, _ in words} if not use_defaults else set()
+    if wanted.group:
+        words += _group_members(known, wanted, {target for _, target in words})
     named = [(name, catalogue.get_recipe(known, target)) for name, target in words]
     others = [command.from_command(text, where) for text in wanted.commands]
     others += [command.from_url(text) for text in wanted.urls]
@@ -75,12 +80,12 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
     for name, recipe in named:
         listener.note(f"Preparing {name}.")
         found = _prepared(recipe, where)
-        if isinstance(found, UnavailableTarget):
-            unavailable.append(found)
-        else:
+        if not isinstance(found, UnavailableTarget):
             arms.append(PreparedArm(found.arm(name), found))
-    if unavailable and not use_defaults:
-        raise InputError(unavailable[0].sentence)
+        elif name in required:
+            raise InputError(found.sentence)
+        else:
+            unavailable.append(found)
     arms += [PreparedArm(found.arm(), found) for found in others]
     floor = None
     if wanted.floor:
@@ -128,6 +133,16 @@ def floor_for(path: str) -> PreparedTarget | None:
         return None
     found = prepare(recipe, build_paths())
     return None if isinstance(found, UnavailableTarget) else found
+
+
+def _group_members(
+    known: Mapping[str, Recipe], wanted: Selection, named: Collection[str]
+) -> list[tuple[str, str]]:
+    """The members of the group that serve the path and are not named already."""
+    asked = capability(wanted.path)
+    members = [known[name] for name in catalogue.group(known, wanted.group) if name not in named]
+    able = (recipe for recipe in members if asked is None or asked in recipe.capabilities)
+    return [(recipe.name, recipe.name) for recipe in able]
 
 
 def _split(word: str) -> tuple[str, str]:

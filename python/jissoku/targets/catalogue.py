@@ -38,6 +38,19 @@ def get_recipe(catalogue: Mapping[str, Recipe], name: str) -> Recipe:
     raise InputError(f"no such target: {name!r}; did you mean {' or '.join(near)}?")
 
 
+def group(catalogue: Mapping[str, Recipe], name: str) -> tuple[str, ...]:
+    """Returns the names of the recipes of a group.
+
+    Raises:
+        InputError: There is no such group; the message names all.
+    """
+    found = tuple(recipe.name for recipe in catalogue.values() if name in recipe.groups)
+    if not found:
+        known = sorted({group for recipe in catalogue.values() for group in recipe.groups})
+        raise InputError(f"no such group of targets: {name!r}; there are {', '.join(known)}")
+    return found
+
+
 def _files(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if path.suffix == ".toml")

@@ -1,8 +1,8 @@
-"""The WSGI application of the contract in a server that is a C extension of Python.
+"""The WSGI application of the contract in a server that is started by a call.
 
-wsgi_native.py SERVER LISTEN WORKERS, where SERVER is bjoern, meinheld or minefield, and LISTEN is
-HOST:PORT or unix:PATH. These servers do not fork, so that is done here, with one listening socket
-for all, as their documentation proposes.
+wsgi_native.py SERVER LISTEN WORKERS, where LISTEN is HOST:PORT or unix:PATH. Servers that take a
+listening socket share one between all workers, as their documentation proposes. FastWSGI and
+FastPySGI open one each, with SO_REUSEPORT. cheroot runs in one process.
 """
 
 import importlib
@@ -15,6 +15,12 @@ app: Any = importlib.import_module("wsgi_app").app  # beside this file
 
 BACKLOG = 1024
 KEEPALIVE_S = 75
+CONNECTIONS_MAX = 8192
+
+
+def tcp_address(where: str) -> tuple[str, int]:
+    host, _, port = where.rpartition(":")
+    return host, int(port)
 
 
 def listener(where: str) -> socket.socket:
@@ -22,10 +28,9 @@ def listener(where: str) -> socket.socket:
         found = socket.socket(socket.AF_UNIX)
         found.bind(where.removeprefix("unix:"))
     else:
-        host, _, port = where.rpartition(":")
         found = socket.socket()
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, int(port)))
+        found.bind(tcp_address(where))
     found.settimeout(0)
     found.listen(BACKLOG)
     return found
@@ -36,7 +41,7 @@ def bjoern(listening: socket.socket) -> None:
     server.server_run(listening, app)
 
 
-def meinheld(listening: socket.socket, package: str = "meinheld") -> None:
+def meinheld(listening: socket.socket, package: str) -> None:
     server: Any = importlib.import_module(f"{package}.server")
     server.set_access_logger(None)
     server.set_keepalive(KEEPALIVE_S)  # neither keeps a connection unless it is told to
@@ -44,16 +49,51 @@ def meinheld(listening: socket.socket, package: str = "meinheld") -> None:
     server.run(app)
 
 
-def main() -> None:
-    name, where, workers = sys.argv[1:]
-    listening = listener(where)
-    for _ in range(int(workers) - 1):
+def fastwsgi(where: str, package: str) -> None:
+    server: Any = importlib.import_module(package).server
+    server.backlog = BACKLOG
+    server.add_header_date = False
+    server.add_header_server = None
+    server.init(app, *tcp_address(where))
+    server.run()
+
+
+def waitress(listening: socket.socket) -> None:
+    server: Any = importlib.import_module("waitress")
+    limits = {"connection_limit": CONNECTIONS_MAX, "channel_timeout": KEEPALIVE_S}
+    server.serve(
+        app, sockets=[listening], ident=None, asyncore_use_poll=True, _quiet=True, **limits
+    )
+
+
+def cheroot(where: str) -> None:
+    address: Any = where.removeprefix("unix:") if where.startswith("unix:") else tcp_address(where)
+    wsgi: Any = importlib.import_module("cheroot.wsgi")
+    server = wsgi.Server(address, app, request_queue_size=BACKLOG, timeout=KEEPALIVE_S)
+    server.keep_alive_conn_limit = CONNECTIONS_MAX
+    server.safe_start()
+
+
+def fork(workers: int) -> None:
+    for _ in range(workers - 1):
         if os.fork() == 0:
             break
+
+
+def main() -> None:
+    name, where, workers = sys.argv[1:]
+    if name == "cheroot":
+        return cheroot(where)
+    if name in {"fastwsgi", "fastpysgi"}:
+        fork(int(workers))
+        return fastwsgi(where, name)
+    listening = listener(where)
+    fork(int(workers))
     if name == "bjoern":
-        bjoern(listening)
-    else:
-        meinheld(listening, name)
+        return bjoern(listening)
+    if name == "waitress":
+        return waitress(listening)
+    return meinheld(listening, name)
 
 
 main()
