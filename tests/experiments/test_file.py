@@ -85,7 +85,7 @@ def test_a_right_file_is_read(tmp_path: Path) -> None:
         ("connections = 8", 'arms = ["x"]', "line 21, key `workload.arms`", "one+nopush"),
         ("cost(one)", "cost(two)", "line 26, key `claim.test`", "'two' is not an arm of hello"),
         ("@hello", "@bye", "line 26, key `claim.test`", "'bye' is not a workload"),
-        ("> cost", "cost", "line 26, key `claim.test`", "a sign is missing"),
+        ("> cost", "cost", "line 26, key `claim.test`", "cannot be read from"),
         ('test = ["cost(one) > cost(other@hello)"]', "", "key `claim.name`", "not_testable"),
         (
             "cost(other@hello)",
@@ -102,7 +102,7 @@ def test_a_right_file_is_read(tmp_path: Path) -> None:
             "must name a program",
         ),
         ("rate(one+nopush)", "benchmark.x(here)", "line 32, key `published", "is a benchmark's"),
-        ("rate(one+nopush)", "rate", "line 32, key `published.quantity`", "is not a quantity"),
+        ("rate(one+nopush)", "rate", "line 32, key `published.quantity`", "needs a target"),
     ],
 )
 def test_a_wrong_one_is_told_by_line_and_key(

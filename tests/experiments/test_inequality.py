@@ -1,6 +1,7 @@
 import pytest
 
-from jissoku.stats.inequality import GrammarError, Quantity, parse, quantity
+from jissoku.stats.expression import GrammarError
+from jissoku.stats.inequality import Quantity, parse, quantity
 
 
 def test_a_ratio_is_held_against_a_bound() -> None:
@@ -24,16 +25,20 @@ def test_numbers_are_multiplied_into_the_bound() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "not complete"),
-        ("cost(a)", "says nothing"),
-        ("cost(a) <", "not complete"),
-        ("cost(a) cost(b) < 1", "a sign is missing"),
-        ("cost(a) / / cost(b) < 1", "between two factors"),
+        ("", "is incomplete: write for example"),
+        ("cost(a)", "compares nothing"),
+        ("cost(a) <", "is incomplete"),
+        ("cost(a) cost(b) < 1", "cannot be read from 'cost(b) < 1' on"),
+        ("cost(a) / / cost(b) < 1", "cannot be read from '/ cost(b) < 1' on"),
         ("speed(a) < 1", "'speed' is not a metric; there are cost, rate"),
         ("cost.openat(a) < 1", "is not a metric"),
-        ("cost(a) <> 1", "not complete"),
-        ("cost(a < 1", "cannot be read from 'cost(a < 1'"),
+        ("cost(a) <> 1", "cannot be read from '> 1' on"),
+        ("cost(a < 1", "cannot be read from '(a < 1' on"),
         ("1 < 2", "numbers only"),
+        ("cost < 1", "needs a target"),
+        ("cost(a) + cost(b) < 1", "products only"),
+        ("sqrt(2) < cost(a)", "products only"),
+        ("-1 * cost(a) < 1", "above 0"),
         ("cost(a) / 0 < 1", "divided by 0"),
         ("cost(a) < 0", "above 0"),
         ("cost(a) = 1", "no measured value equals"),
@@ -49,6 +54,12 @@ def test_what_cannot_be_tested_is_refused(text: str, why: str) -> None:
     with pytest.raises(GrammarError) as refused:
         parse(text)
     assert why in str(refused.value)
+
+
+def test_parentheses_divide_by_what_they_contain() -> None:
+    assert parse("cost(a) / (2 * rate(b) / rate(c)) < 1") == parse(
+        "cost(a) / 2 / rate(b) * rate(c) < 1"
+    )
 
 
 def test_a_quantity_stands_alone() -> None:

@@ -9,7 +9,8 @@ from jissoku.errors import InputError
 from jissoku.model import Recipe
 from jissoku.model.experiment import Claim, ConfigChange, Design, Experiment, TargetSpec
 from jissoku.pipeline.counting import SYSCALL_BENCHMARK
-from jissoku.stats.inequality import GrammarError, Quantity, parse, quantity
+from jissoku.stats.expression import GrammarError
+from jissoku.stats.inequality import Quantity, parse, quantity
 from jissoku.system import toml_file
 from jissoku.system.toml_file import Keys
 

@@ -1,9 +1,8 @@
-"""The grammar of the claims of experiments.
+"""Claims of experiments: comparisons of products of metrics.
 
-    inequality := side relation side [relation side ...]
-    relation   := < | > | =
-    side       := factor { (* | /) factor }
-    factor     := NUMBER | METRIC ( ARM [@ WORKLOAD] ) | benchmark.NAME ( BENCHMARK )
+The grammar is that of `stats/expression.py`, with products only and, for a name,
+
+    METRIC ( ARM [@ WORKLOAD] )   or   benchmark.NAME ( BENCHMARK )
 
 As in `cost(tuned@hello) / cost(nginx@hello) < 0.9`, in `rate(one) < rate(two) < rate(three)`, which
 is an order, or in `0.99 < p50(one) / p50(two) < 1.01`, which is a bound on both sides. `=` is for
@@ -11,8 +10,11 @@ counts. Without a workload the experiment's first one is meant. A count per requ
 be a factor beside measured values: `calls(one) * benchmark.syscall_ns(here) / cost(one) < 0.25`.
 """
 
-import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from jissoku.stats import expression
+from jissoku.stats.expression import Formula, GrammarError, Operation, Reference
 
 # Metrics with an interval over blocks, metrics that are exact counts, and what each one is.
 MEASURED = {
@@ -35,19 +37,6 @@ METRICS = (*MEASURED, *COUNTERS, f"{BENCHMARK}.NAME")
 
 # Metrics whose names have a second part.
 WITH_PART = frozenset({"calls", BENCHMARK})
-
-RELATIONS = ("<", ">", "=")
-
-TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d[\d_]*(?:\.\d+)?)"
-    r"|(?P<metric>[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)?)\s*\(\s*(?P<arm>[^@()]+?)\s*"
-    r"(?:@\s*(?P<workload>[^()]+?)\s*)?\)"
-    r"|(?P<sign>[<>=*/]))"
-)
-
-
-class GrammarError(Exception):
-    """A claim that cannot be read; the message says what would be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,34 +107,14 @@ def parse(text: str) -> tuple[Inequality, ...]:
     Raises:
         GrammarError: It is none; the message quotes the place.
     """
-    sides: list[list[tuple[str, float | Quantity]]] = [[]]
-    relations: list[str] = []
-    sign = "*"
-    at = 0
-    while at < len(text.rstrip()):
-        found = TOKEN.match(text, at)
-        if found is None:
-            raise GrammarError(f"cannot be read from {text[at:].strip()[:30]!r} on: {_help()}")
-        at = found.end()
-        if found["sign"] in RELATIONS:
-            _complete(sides[-1], sign)
-            relations.append(found["sign"])
-            sides.append([])
-            sign = "*"
-        elif found["sign"]:
-            if sign or not sides[-1]:
-                raise GrammarError(f"{found['sign']!r} stands between two factors")
-            sign = found["sign"]
-        else:
-            if not sign:
-                raise GrammarError(f"a sign is missing before {found[0].strip()!r}")
-            sides[-1].append((sign, _factor(found)))
-            sign = ""
-    _complete(sides[-1], sign)
-    if not relations:
-        raise GrammarError(f"says nothing: {_help()}")
-    read = [_side(factors) for factors in sides]
-    links = tuple(map(Inequality, read[:-1], relations, read[1:]))
+    try:
+        read = expression.parse(text)
+    except GrammarError as error:
+        raise GrammarError(f"{error}: {_help()}") from error
+    if not read.relations:
+        raise GrammarError(f"compares nothing: {_help()}")
+    sides = [_product(side) for side in read.sides]
+    links = tuple(map(Inequality, sides[:-1], read.relations, sides[1:]))
     for link in links:
         _check(link)
     return links
@@ -157,43 +126,50 @@ def quantity(text: str) -> Quantity:
     Raises:
         GrammarError: It is none.
     """
-    found = TOKEN.fullmatch(text.strip())
-    if found is None or not found["metric"]:
+    read = expression.parse(text)
+    if read.relations or not isinstance(read.sides[0], Reference):
         raise GrammarError(f"{text!r} is not a quantity: write for example rate(nginx@hello)")
-    read = _factor(found)
-    assert isinstance(read, Quantity), "a match with a metric is a quantity"
-    return read
+    return _quantity(read.sides[0])
 
 
-def _factor(found: re.Match[str]) -> float | Quantity:
-    if found["number"]:
-        return float(found["number"].replace("_", ""))
-    name, dot, _ = found["metric"].partition(".")
+def _quantity(read: Reference) -> Quantity:
+    name, dot, _ = read.name.partition(".")
     known = name in MEASURED or name in COUNTERS or name == BENCHMARK
     if not known or (dot and name not in WITH_PART) or (name == BENCHMARK and not dot):
-        raise GrammarError(f"{found['metric']!r} is not a metric; there are {', '.join(METRICS)}")
-    if name == BENCHMARK and found["workload"]:
+        raise GrammarError(f"{read.name!r} is not a metric; there are {', '.join(METRICS)}")
+    if not read.subject:
+        raise GrammarError(f"{read.name!r} needs a target: write {read.name}(TARGET)")
+    if name == BENCHMARK and read.workload:
         raise GrammarError(
-            f"{found[0].strip()} does not belong to a workload: write {BENCHMARK}.NAME(BENCH)"
+            f"{read.name}({read.subject}@{read.workload}) does not belong to a workload: "
+            f"write {BENCHMARK}.NAME(BENCH)"
         )
-    return Quantity(found["metric"], found["arm"], found["workload"] or "")
+    return Quantity(read.name, read.subject, read.workload)
 
 
-def _complete(factors: list[tuple[str, float | Quantity]], sign: str) -> None:
-    if not factors or sign:
-        raise GrammarError(f"a side is not complete: {_help()}")
-
-
-def _side(factors: list[tuple[str, float | Quantity]]) -> Product:
+def _product(side: Formula) -> Product:
     number = 1.0
-    for sign, factor in factors:
-        if isinstance(factor, float):
-            if sign == "/" and factor == 0:
-                raise GrammarError("nothing can be divided by 0")
-            number = number * factor if sign == "*" else number / factor
-    above = tuple(f for s, f in factors if isinstance(f, Quantity) and s == "*")
-    below = tuple(f for s, f in factors if isinstance(f, Quantity) and s == "/")
-    return Product(number, above, below)
+    quantities: dict[bool, list[Quantity]] = {True: [], False: []}
+    for factor, is_above in _factors(side, is_above=True):
+        if isinstance(factor, Reference):
+            quantities[is_above].append(_quantity(factor))
+        elif not is_above and factor == 0:
+            raise GrammarError("nothing can be divided by 0")
+        else:
+            number = number * factor if is_above else number / factor
+    return Product(number, tuple(quantities[True]), tuple(quantities[False]))
+
+
+def _factors(side: Formula, *, is_above: bool) -> Iterator[tuple[float | Reference, bool]]:
+    """The factors of a product, and whether each is above the fraction line."""
+    match side:
+        case float() | Reference():
+            yield side, is_above
+        case Operation("*" | "/" as sign, left, right):
+            yield from _factors(left, is_above=is_above)
+            yield from _factors(right, is_above=is_above == (sign == "*"))
+        case _:
+            raise GrammarError(f"has a sum or a function; a claim has products only: {_help()}")
 
 
 def _check(link: Inequality) -> None:
