@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
-from jissoku.cli import exit_codes
+from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.cost import cost as measure_cost
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.version import version_line
@@ -51,7 +51,7 @@ COLOURS = {"A": "green", "B": "yellow", "F": "bold red"}
     show_default=True,
     help="Directory for records and the scorecard; records of other tools are kept.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the tool's record as JSON.")
+@shared_options.as_json("the tool's record")
 @click.option(
     "--cost",
     metavar="AGAINST",
@@ -68,7 +68,7 @@ COLOURS = {"A": "green", "B": "yellow", "F": "bold red"}
 @click.option(
     "--allow-clock", is_flag=True, help="Allow C19 to step this machine's clock (needs root)."
 )
-@click.option("--quiet", is_flag=True, help="Print no progress.")
+@shared_options.quiet
 def calibrate(tool: str | None, **given: Any) -> int:
     """Score a load generator, TOOL, against a server of known behaviour.
 

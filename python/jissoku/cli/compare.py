@@ -1,7 +1,6 @@
 """`jissoku compare`: differences of CPU cost, latency and capacity, with intervals."""
 
 import datetime as dt
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +67,7 @@ class CompareOptions:
     unix: bool
     blocks: int | None
     check_blocks: int | None
-    seed: int | None
+    seed: int
     out: Path | None
     server_cores: str | None
     generator_cores: str | None
@@ -160,11 +159,7 @@ class CompareOptions:
     help="Blocks that also measure each target alone and with the other slice length."
     " Default: 2 in quick mode, 6 in standard mode.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    help="Seed of all random choices (orders, roles, ports). Default: drawn and recorded.",
-)
+@shared_options.seed
 @shared_options.out
 @shared_options.server_cores
 @shared_options.generator_cores
@@ -174,7 +169,7 @@ class CompareOptions:
     is_flag=True,
     help="Sample two targets afterwards, and break their difference down by function.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@shared_options.as_json("the summary")
 @shared_options.quiet
 def compare(**given: Any) -> int:
     """Compare targets: same workload, randomised blocks, verdicts with intervals.
@@ -232,7 +227,7 @@ def _compare_config(options: CompareOptions, field: PreparedSelection) -> Compar
         workload=_workload(options),
         mode=mode,
         plan=_plan(options, mode),
-        seed=secrets.randbelow(2**31) if options.seed is None else options.seed,
+        seed=options.seed,
         cores=core_assignment(options.server_cores, options.generator_cores),
         folder=options.out or folder_for(compared, timestamp),
         version=version_line(),

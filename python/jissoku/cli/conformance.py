@@ -90,7 +90,7 @@ class ConformanceOptions:
     help="Send each case again, byte by byte.",
 )
 @click.option("--all", "show_all", is_flag=True, help="List every case, not only failures.")
-@click.option("--json", "as_json", is_flag=True, help="Print every case as JSON.")
+@shared_options.as_json("every case")
 def conformance(**given: Any) -> int:
     """Test a server's conformance to HTTP/1.1.
 

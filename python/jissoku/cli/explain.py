@@ -10,6 +10,7 @@ import click
 from jissoku import report
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.machine_lock import lock_machine
+from jissoku.cli.param_types import Rate
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.tune import exit_code
 from jissoku.cli.version import version_line
@@ -60,38 +61,20 @@ class ExplainOptions:
 )
 @click.option("--url", metavar="NAME=URL", help="Explain an external server at this URL.")
 @shared_options.recipes
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="An nginx configuration file to start from; it is only read.",
-)
-@click.option(
-    "--listen",
-    default="",
-    metavar="ADDRESS",
-    help="Listen address of the configuration to send requests to, as written in its listen"
-    " directive.",
-)
-@click.option("--path", default="/", show_default=True, help="Path and query of the request.")
+@shared_options.config
+@shared_options.listen
+@shared_options.path
 @shared_options.header
-@click.option(
-    "-c",
-    "--connections",
-    type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
-    help="Connections of the load.",
-)
+@shared_options.connections("Connections of the load.")
 @click.option(
     "-R",
     "--rate",
-    type=click.IntRange(min=1),
+    type=Rate(),
     help="Request rate in requests per second. Default: closed loop.",
 )
 @click.option(
     "--seed",
-    type=int,
+    type=click.IntRange(0),
     default=1,
     show_default=True,
     help="Seed of all random choices (ports, orders).",
@@ -109,7 +92,7 @@ class ExplainOptions:
     type=click.Path(file_okay=False, path_type=Path),
     help="With --verify: folder for records, report and diff.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all observations as JSON.")
+@shared_options.as_json("all observations")
 def explain(**given: Any) -> int:
     """Find the causes of a target's CPU cost and latency.
 

@@ -1,7 +1,6 @@
 """`jissoku profile`: CPU time per request by function, with intervals."""
 
 import datetime as dt
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ class ProfileOptions:
     frequency: int
     keepalive: bool
     unix: bool
-    seed: int | None
+    seed: int
     out: Path | None
     server_cores: str | None
     generator_cores: str | None
@@ -88,15 +87,11 @@ class ProfileOptions:
 )
 @shared_options.keepalive
 @shared_options.unix
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    help="Seed of all random choices (ports, orders). Default: drawn.",
-)
+@shared_options.seed
 @shared_options.out
 @shared_options.server_cores
 @shared_options.generator_cores
-@click.option("--json", "as_json", is_flag=True, help="Print all tables as JSON.")
+@shared_options.as_json("all tables")
 @shared_options.quiet
 def profile(**given: Any) -> int:
     """Show which functions a target's CPU time per request goes to.
@@ -156,7 +151,7 @@ def _profile_config(options: ProfileOptions, show: ProgressDisplay) -> ProfileCo
         ),
         cores=core_assignment(options.server_cores, options.generator_cores),
         window_ns=round(options.duration * 1e9),
-        seed=secrets.randbelow(2**31) if options.seed is None else options.seed,
+        seed=options.seed,
         folder=options.out or folder_for(["profile", *names], timestamp),
         version=version_line(),
         frequency=options.frequency,

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from jissoku import records
+from jissoku.cli import shared_options
 from jissoku.cli.run import publish_experiment
 from jissoku.cli.write_profiles import write_profile_report
 from jissoku.cli.write_reports import write_report
@@ -13,7 +14,7 @@ from jissoku.records import experiment as experiments
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@shared_options.as_json("the summary")
 def report(run: Path, *, as_json: bool) -> int:
     """Rebuild every report of a RUN or an experiment from its records, and print the answer.
 

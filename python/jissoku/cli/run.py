@@ -1,7 +1,6 @@
 """`jissoku run`: runs an experiment and evaluates its claims."""
 
 import datetime as dt
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -35,20 +34,16 @@ NAME_WIDTH = 17
     help="Six minutes (the default), or thirty with narrower intervals.",
 )
 @shared_options.recipes
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    help="Seed of all random choices (orders, roles, ports). Default: drawn and recorded.",
-)
+@shared_options.seed
 @shared_options.out
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@shared_options.as_json("the results")
 @shared_options.quiet
 def run(  # noqa: PLR0913 - click hands every option over by its name
     *,
     name: str | None,
     quick: bool,
     recipes: tuple[Path, ...],
-    seed: int | None,
+    seed: int,
     out: Path | None,
     as_json: bool,
     quiet: bool,
@@ -76,7 +71,7 @@ def run(  # noqa: PLR0913 - click hands every option over by its name
             recipes=known,
             place=build_paths(),
             mode=Mode.QUICK if quick else Mode.STANDARD,
-            seed=secrets.randbelow(2**31) if seed is None else seed,
+            seed=seed,
             cores=cores.partition_cores(cores.available_cores()),
             folder=out or Path("runs") / f"{timestamp}-{experiment.name}",
             version=version_line(),

@@ -1,5 +1,6 @@
 """Options shared by several commands."""
 
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,3 +71,28 @@ labels = click.option(
     metavar="NAME=TEXT",
     help="Label of the run in its record, such as commit=1234abc; repeatable.",
 )
+seed = click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=lambda: secrets.randbelow(2**31),
+    show_default="drawn and recorded",
+    help="Seed of all random choices (orders, roles, ports).",
+)
+config = click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="An nginx configuration file to start from; it is only read.",
+)
+listen = click.option(
+    "--listen",
+    default="",
+    metavar="ADDRESS",
+    help="Listen address of the configuration to send requests to, as written in its listen"
+    " directive.",
+)
+
+
+def as_json(what: str) -> Callable[[Any], Any]:
+    """Whether `what` is printed as JSON instead of text."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")

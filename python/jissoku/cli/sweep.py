@@ -2,7 +2,6 @@
 
 import datetime as dt
 import re
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,7 @@ class SweepOptions:
     connections: int
     keepalive: bool
     unix: bool
-    seed: int | None
+    seed: int
     out: Path | None
     server_cores: str | None
     generator_cores: str | None
@@ -121,15 +120,11 @@ class SweepOptions:
 @shared_options.connections("Connections, where they are not the factor.")
 @shared_options.keepalive
 @shared_options.unix
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    help="Seed of all random choices (orders, ports). Default: drawn and recorded.",
-)
+@shared_options.seed
 @shared_options.out
 @shared_options.server_cores
 @shared_options.generator_cores
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@shared_options.as_json("the summary")
 @shared_options.quiet
 def sweep(**given: Any) -> int:
     """Sweep connections, workers or rate, and fit the Universal Scalability Law.
@@ -186,7 +181,7 @@ def _sweep_config(options: SweepOptions, show: ProgressDisplay) -> SweepConfig:
         ),
         mode=mode,
         window=TrialTiming(effort.warmup_ns, effort.window_ns),
-        seed=secrets.randbelow(2**31) if options.seed is None else options.seed,
+        seed=options.seed,
         cores=cores,
         folder=options.out or folder_for(["sweep", *names], timestamp),
         version=version_line(),

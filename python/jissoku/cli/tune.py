@@ -1,7 +1,6 @@
 """`jissoku tune`: which knobs reduce cost, with intervals."""
 
 import datetime as dt
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ class TuneOptions:
     connections: int
     rate: int | None
     standard: bool
-    seed: int | None
+    seed: int
     out: Path | None
     as_json: bool
     quiet: bool
@@ -47,25 +46,14 @@ class TuneOptions:
 
 @click.command()
 @click.argument("target")
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="An nginx configuration file to start from; it is only read.",
-)
+@shared_options.config
 @click.option(
     "--knobs",
     default="",
     metavar="A,B",
     help="Knobs to test, comma-separated. Default: all of the recipe.",
 )
-@click.option(
-    "--listen",
-    default="",
-    metavar="ADDRESS",
-    help="Listen address of the configuration to send requests to, as written in its listen"
-    " directive.",
-)
+@shared_options.listen
 @shared_options.path
 @shared_options.header
 @shared_options.connections("Connections per target.")
@@ -80,17 +68,13 @@ class TuneOptions:
     is_flag=True,
     help="10 to 40 blocks of three seconds instead of nine of one.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    help="Seed of all random choices (orders, roles, ports). Default: drawn and recorded.",
-)
+@shared_options.seed
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     help="Directory for records, report and diff. Default: a new one under runs/.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@shared_options.as_json("the result")
 @shared_options.quiet
 def tune(**given: Any) -> int:
     """Test a target's knobs, and report those that reduce its cost.
@@ -141,7 +125,7 @@ def _tuning_config(options: TuneOptions) -> TuningConfig:
         ),
         mode=mode,
         plan=SAMPLING_PLANS[mode],
-        seed=secrets.randbelow(2**31) if options.seed is None else options.seed,
+        seed=options.seed,
         cores=cores.partition_cores(cores.available_cores()),
         folder=options.out or Path("runs") / f"{timestamp}-tune-{options.target}",
         version=version_line(),
