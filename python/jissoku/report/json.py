@@ -12,9 +12,9 @@ DIGITS = 9
 
 
 def to_json(summary: Summary) -> str:
-    """One object of schema `jissoku.summary/2`, indented, with a line end.
+    """One object of the schema that it names, indented, with a line end.
 
-    Keys are sorted. A figure that does not exist is null. docs/FORMAT.md lists what others rely on.
+    Keys are sorted. A missing value is null. docs/FORMAT.md lists what other programs may rely on.
     """
     plain = msgspec.to_builtins(sanitized(summary))
     text = msgspec.json.format(msgspec.json.encode(rounded(plain), order="deterministic"), indent=2)
@@ -22,7 +22,7 @@ def to_json(summary: Summary) -> str:
 
 
 def rounded(value: object) -> object:
-    """Plain values with every figure cut to as many digits as all machines agree on."""
+    """Plain values, with every number rounded to the digits that are equal on all machines."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, dict):
