@@ -12,15 +12,10 @@ from jissoku.model.observed import (
     TimerObservation,
     WireObservation,
 )
-from jissoku.model.profile import (
-    Frame,
-    InterpretedStack,
-    ProfiledThread,
-    SampledStack,
-    Samples,
-)
+from jissoku.model.profile import Frame
 from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.updated import updated
+from tests.profiles.factories import Stack, samples, with_interpreter
 
 REQUESTS = 800
 SAMPLES = 1_000
@@ -121,39 +116,20 @@ KERNEL = updated(
 )
 
 
-def profile(*stacks: tuple[int, tuple[Frame, ...]], interpreted: bool = False) -> Observations:
+def profile(*stacks: Stack, interpreted: bool = False) -> Observations:
     """A profile with this many samples of some stacks, innermost first, and the rest elsewhere."""
     outer = Frame(function="main", library="server")
     frames = (outer, *dict.fromkeys(frame for _, stack in stacks for frame in stack))
-    rest = SAMPLES - sum(count for count, _ in stacks)
-    seen = tuple(
-        SampledStack(thread=0, frames=(*map(frames.index, stack), 0), count=count)
-        for count, stack in stacks
-    )
-    read = (
-        *(InterpretedStack(thread=0, frames=one.frames, count=one.count) for one in seen),
-        InterpretedStack(thread=0, frames=(0,), count=rest),
-    )
-    samples = Samples(
-        clock="cpu-time",
-        period=1_000_000,
-        duration_ns=1_000_000_000,
-        samples=SAMPLES,
-        kernel_samples=0,
-        sees_kernel=True,
-        lost=0,
-        throttled=0,
-        cut_stacks=0,
-        frames=frames,
-        threads=(ProfiledThread(process=0, program="server", name="server"),),
-        stacks=(SampledStack(thread=0, frames=(0,), count=SAMPLES),)
-        if interpreted
-        else (*seen, SampledStack(thread=0, frames=(0,), count=rest)),
-        interpreted=read if interpreted else (),
-    )
+    rest = (SAMPLES - sum(count for count, _ in stacks), (outer,))
+    seen = (*((count, (*stack, outer)) for count, stack in stacks), rest)
+    read = with_interpreter(samples((SAMPLES, (outer,)), frames=frames), *seen)
     return updated(
         QUIET,
-        profile=ProfileObservation(requests=10_000, cpu_ns=SAMPLES * 1_000_000, samples=samples),
+        profile=ProfileObservation(
+            requests=10_000,
+            cpu_ns=SAMPLES * 1_000_000,
+            samples=read if interpreted else samples(*seen, frames=frames),
+        ),
     )
 
 

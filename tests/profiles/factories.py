@@ -1,4 +1,4 @@
-"""Profiles made up for the statistics and reports."""
+"""Constructed profiles, for the rules, statistics and reports."""
 
 from jissoku.model import CoreAssignment, Machine, Workload
 from jissoku.model.profile import (
@@ -33,32 +33,14 @@ TCP = Frame(function="tcp_sendmsg", library=KERNEL)
 HANDLER = Frame(function="handler", library="[python]", file="app.py", line=4)
 WORK = Frame(function="work", library="[python]", file="app.py", line=9)
 
+Stack = tuple[int, tuple[Frame, ...]]
+
 FRAMES = (MAIN, BURN, ZLIB, SEND, TCP, HANDLER, WORK)
 
 
-def profile(
-    *stacks: tuple[int, tuple[Frame, ...]], target: str = "server", us: float = 100.0
-) -> Profile:
+def profile(*stacks: Stack, target: str = "server", us: float = 100.0) -> Profile:
     """Samples of stacks, innermost first, under a load that cost `us` per request."""
     total = sum(count for count, _ in stacks)
-    seen = tuple(
-        SampledStack(thread=0, frames=tuple(map(FRAMES.index, stack)), count=count)
-        for count, stack in stacks
-    )
-    samples = Samples(
-        clock="cpu-time",
-        period=1_000_000,
-        duration_ns=10_000_000_000,
-        samples=total,
-        kernel_samples=0,
-        sees_kernel=True,
-        lost=0,
-        throttled=0,
-        cut_stacks=0,
-        frames=FRAMES,
-        threads=(ProfiledThread(process=0, program="server", name="worker"),),
-        stacks=seen,
-    )
     return Profile(
         target=target,
         version="1.0",
@@ -69,14 +51,40 @@ def profile(
         window_ns=10_000_000_000,
         requests=max(1, round(total * 1_000_000 / (us * 1000))),
         cpu_ns=total * 1_000_000,
-        samples=samples,
+        samples=samples(*stacks),
     )
 
 
-def interpreted(profile: Profile, *stacks: tuple[int, tuple[Frame, ...]]) -> Profile:
+def samples(*stacks: Stack, frames: tuple[Frame, ...] = FRAMES) -> Samples:
+    """What the sampler reports of stacks, innermost first: one sample per millisecond of CPU."""
+    return Samples(
+        clock="cpu-time",
+        period=1_000_000,
+        duration_ns=10_000_000_000,
+        samples=sum(count for count, _ in stacks),
+        kernel_samples=0,
+        sees_kernel=True,
+        lost=0,
+        throttled=0,
+        cut_stacks=0,
+        frames=frames,
+        threads=(ProfiledThread(process=0, program="server", name="worker"),),
+        stacks=tuple(
+            SampledStack(thread=0, frames=tuple(map(frames.index, stack)), count=count)
+            for count, stack in stacks
+        ),
+    )
+
+
+def interpreted(profile: Profile, *stacks: Stack) -> Profile:
     """The same with stacks of its interpreter."""
+    return updated(profile, samples=with_interpreter(profile.samples, *stacks))
+
+
+def with_interpreter(samples: Samples, *stacks: Stack) -> Samples:
+    """The same with stacks of an interpreter, of frames that are among those of `samples`."""
     read = tuple(
-        InterpretedStack(thread=0, frames=tuple(map(FRAMES.index, stack)), count=count)
+        InterpretedStack(thread=0, frames=tuple(map(samples.frames.index, stack)), count=count)
         for count, stack in stacks
     )
-    return updated(profile, samples=updated(profile.samples, interpreted=read))
+    return updated(samples, interpreted=read)
