@@ -223,6 +223,15 @@ def test_files_are_about_one_thing() -> None:
     assert not long, f"{long}: look for the second noun in them"
 
 
+def test_a_folder_of_modules_has_its_file_beside_it() -> None:
+    """`scan.rs` beside `scan/`, not `scan/mod.rs`: unless another crate includes it by its path."""
+    included = {
+        CRATES / "jissoku-http" / "src" / "scan" / "mod.rs",
+        CRATES / "jissoku-server" / "tests" / "it" / "files" / "mod.rs",
+    }
+    assert set(CRATES.rglob("mod.rs")) == included
+
+
 def test_unsafe_stays_home() -> None:
     strays = [
         str(path.relative_to(CRATES))

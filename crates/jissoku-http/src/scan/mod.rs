@@ -2,6 +2,7 @@
 //! classes.
 //!
 //! `swar.rs` is portable and safe. A faster path has to be worth it, and is tested against it.
+//! A `mod.rs`, because fuzz/targets/scan.rs includes this folder by its path.
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod sse2;

@@ -1,4 +1,4 @@
-//! A folder over the network.
+//! A folder over the network. A `mod.rs`, because tests/uring includes this folder by its path.
 
 mod coded;
 mod coherence;
