@@ -10,7 +10,7 @@ from jissoku.report import experiment, experiment_chart as chart
 from tests.report import drawing
 from tests.report.drawing import Mark
 from tests.report.outcome import CLAIMS, outcome
-from tests.report.test_golden import GOLDEN
+from tests.report.test_golden import compare_golden
 
 WRITERS: dict[str, Callable[[ExperimentResult], str]] = {
     "txt": experiment.to_text,
@@ -21,12 +21,7 @@ WRITERS: dict[str, Callable[[ExperimentResult], str]] = {
 
 @pytest.mark.parametrize("suffix", WRITERS)
 def test_a_report_is_byte_for_byte_what_it_was(suffix: str, pytestconfig: pytest.Config) -> None:
-    path = GOLDEN / f"experiment.{suffix}"
-    shown = WRITERS[suffix](outcome()).encode()
-    if pytestconfig.getoption("--golden", default=False):
-        path.write_bytes(shown)
-    assert path.exists(), "python -m pytest tests/report --golden writes it"
-    assert shown == path.read_bytes(), f"{path.name} differs; if it should: pytest --golden"
+    compare_golden(f"experiment.{suffix}", WRITERS[suffix](outcome()), pytestconfig)
 
 
 def test_all_answers_are_met() -> None:
