@@ -8,7 +8,7 @@ import click
 
 from jissoku.cli.exit_codes import BAD_INPUT, FAILED, INTERRUPTED
 from jissoku.cli.version import version_line
-from jissoku.errors import InputError, JissokuError
+from jissoku.errors import InputError, JissokuError, TargetError
 
 # A command's module is imported when it is used: importing the statistics takes a second.
 LAB_COMMANDS = {
@@ -94,7 +94,8 @@ def run() -> None:
         _print_error(str(error))
         sys.exit(BAD_INPUT)
     except JissokuError as error:
-        _print_error(str(error))
+        stderr = error.stderr if isinstance(error, TargetError) else ""
+        _print_error(f"{error}\n{stderr}" if stderr else str(error))
         sys.exit(FAILED)
     except BrokenPipeError:
         # The reader of a pipe has closed it, as in `jissoku targets | head`.

@@ -1,6 +1,5 @@
 """`jissoku compare`: differences of CPU cost, latency and capacity, with intervals."""
 
-import datetime as dt
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -212,7 +211,6 @@ def compare(**given: Any) -> int:
 def _compare_config(options: CompareOptions, field: PreparedSelection) -> CompareConfig:
     names = [c.arm.name for c in field.arms]
     mode = Mode.QUICK if options.quick else Mode.STANDARD
-    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
     compared = [name for name in names if name != FLOOR]
     arms, aa_control = field.arms, ""
     if mode is Mode.STANDARD:
@@ -229,7 +227,7 @@ def _compare_config(options: CompareOptions, field: PreparedSelection) -> Compar
         plan=_plan(options, mode),
         seed=options.seed,
         cores=core_assignment(options.server_cores, options.generator_cores),
-        folder=options.out or folder_for(compared, timestamp),
+        folder=options.out or folder_for(*compared),
         version=version_line(),
         noise_floors=noise_floors(),
         load_mode=LoadMode.CLOSED if options.closed_loop else LoadMode.COMMON,
@@ -271,8 +269,6 @@ def _plan(options: CompareOptions, mode: Mode) -> SamplingPlan:
 
 
 def _workload(options: CompareOptions) -> Workload:
-    if not options.path.startswith("/"):
-        raise InputError(f"--path {options.path!r}: a path begins with /")
     if options.rate is not None and (options.closed_loop or options.pipeline > 1):
         bursts = "--closed-loop" if options.closed_loop else "--pipeline"
         raise InputError(f"-R and {bursts} exclude each other")

@@ -1,6 +1,5 @@
 """`jissoku explain`: causes of a target's cost and latency, with evidence."""
 
-import datetime as dt
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.tune import exit_code
 from jissoku.cli.version import version_line
 from jissoku.design.sampling_plan import SAMPLING_PLANS
-from jissoku.errors import InputError, TargetError
+from jissoku.errors import InputError
 from jissoku.model import Mode, Workload
 from jissoku.model.finding import Explanation
 from jissoku.model.updated import updated
@@ -23,7 +22,7 @@ from jissoku.pipeline.compare_config import noise_floors
 from jissoku.pipeline.explain import ExplainConfig, answering, explain as look
 from jissoku.pipeline.knob_changes import tuning_target
 from jissoku.pipeline.reports import write_explanation
-from jissoku.pipeline.selection import floor_for, prepare_external, prepare_recipe
+from jissoku.pipeline.selection import floor_for, folder_for, prepare_external, prepare_recipe
 from jissoku.pipeline.tune import tune
 from jissoku.pipeline.tuning_target import TuningConfig, TuningTarget
 from jissoku.report.explanation import to_json, to_text
@@ -110,8 +109,6 @@ def explain(**given: Any) -> int:
     decided, 130 interrupted.
     """
     options = ExplainOptions(**given)
-    if not options.path.startswith("/"):
-        raise InputError(f"--path {options.path!r}: write it with its first slash, such as /42")
     prepared, knobs = _prepared(options)
     if options.verify and knobs is None:
         raise InputError(f"--verify needs knobs to switch, and {prepared.name} has none")
@@ -126,7 +123,7 @@ def explain(**given: Any) -> int:
     if knobs is not None:
         knobs = answering(knobs, explanation)
         explanation = _with_changes(explanation, knobs, options)
-    folder = options.out or _default_folder(explanation)
+    folder = options.out or folder_for("explain", explanation.target)
     write_explanation(folder, explanation)
     _note(f"Record: {folder}")
     if not options.as_json:
@@ -148,11 +145,7 @@ def _explained(options: ExplainOptions, prepared: PreparedTarget) -> Explanation
         floor=floor_for(options.path),
         seed=options.seed,
     )
-    try:
-        return look(config, _note)
-    except TargetError as error:
-        detail = f"\n{error.stderr}" if error.stderr else ""
-        raise TargetError(f"{error}{detail}") from error
+    return look(config, _note)
 
 
 def _workload(options: ExplainOptions) -> Workload:
@@ -173,11 +166,6 @@ def _with_changes(
     names = tuple(knob.name for knob in knobs.knobs)
     changes = knobs.diff(names).replace(" (proven)\n", "\n") if names else ""
     return updated(explanation, changes=changes)
-
-
-def _default_folder(explanation: Explanation) -> Path:
-    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"{timestamp}-explain-{explanation.target}"
 
 
 def _verified(

@@ -30,6 +30,20 @@ class Rate(click.ParamType[int]):
         return rate
 
 
+class RequestPath(click.ParamType[str]):
+    """The target of a request in origin form (RFC 9112 section 3.2.1)."""
+
+    name = "path"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Reads the path, or refuses it in one sentence."""
+        if not str(value).startswith("/"):
+            self.fail(f"{value!r} is not a path: it begins with /, as in /42", param, ctx)
+        return str(value)
+
+
 class Field(click.ParamType[tuple[str, str]]):
     """A header field: `Name: value` (RFC 9110 section 5)."""
 

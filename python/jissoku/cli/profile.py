@@ -1,6 +1,5 @@
 """`jissoku profile`: CPU time per request by function, with intervals."""
 
-import datetime as dt
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from jissoku.cli.param_types import Rate
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.version import version_line
 from jissoku.cli.write_profiles import write_profile_report
-from jissoku.errors import InputError, TargetError
+from jissoku.errors import InputError
 from jissoku.model import ConnectionMode, Transport, Workload
 from jissoku.observe.profiler import FREQUENCY_HZ
 from jissoku.pipeline.profile import ProfileConfig, profile as run_profile
@@ -108,17 +107,11 @@ def profile(**given: Any) -> int:
     count = len(options.targets) + len(options.cmd) + len(options.url)
     if not 1 <= count <= TARGETS_MAX:
         raise InputError("name one target, or two to be compared, see `jissoku targets`")
-    if not options.path.startswith("/"):
-        raise InputError(f"--path {options.path!r}: a path begins with /")
     lock_machine()
     with ProgressDisplay(quiet=options.quiet or options.as_json) as show:
         config = _profile_config(options, show)
         show.note(f"Records go to {config.folder}.")
-        try:
-            found = run_profile(config, show)
-        except TargetError as error:
-            detail = f"\n{error.stderr}" if error.stderr else ""
-            raise TargetError(f"{error}{detail}") from error
+        found = run_profile(config, show)
     if found is None:
         return exit_codes.INTERRUPTED
     return write_profile_report(config.folder, as_json=options.as_json)
@@ -135,7 +128,6 @@ def _profile_config(options: ProfileOptions, show: ProgressDisplay) -> ProfileCo
         floor=False,
     )
     field = prepare_targets(wanted, show)
-    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
     names = [arm.arm.name for arm in field.arms]
     return ProfileConfig(
         arms=field.arms,
@@ -152,7 +144,7 @@ def _profile_config(options: ProfileOptions, show: ProgressDisplay) -> ProfileCo
         cores=core_assignment(options.server_cores, options.generator_cores),
         window_ns=round(options.duration * 1e9),
         seed=options.seed,
-        folder=options.out or folder_for(["profile", *names], timestamp),
+        folder=options.out or folder_for("profile", *names),
         version=version_line(),
         frequency=options.frequency,
     )

@@ -1,6 +1,5 @@
 """`jissoku run`: runs an experiment and evaluates its claims."""
 
-import datetime as dt
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from jissoku.pipeline import experiment as story, experiment_file
 from jissoku.pipeline.compare_config import noise_floors
 from jissoku.pipeline.experiment import ExperimentConfig, ExperimentPlan
 from jissoku.pipeline.reports import write_experiment_reports
-from jissoku.pipeline.selection import build_paths
+from jissoku.pipeline.selection import build_paths, folder_for
 from jissoku.system import cores
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import missing_requirement
@@ -64,7 +63,6 @@ def run(  # noqa: PLR0913 - click hands every option over by its name
     file = experiment_file.find_experiment(name)
     experiment = experiment_file.read(file, known)
     lock_machine()
-    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
     with ProgressDisplay(quiet=quiet or as_json) as show:
         config = ExperimentConfig(
             experiment=experiment,
@@ -73,7 +71,7 @@ def run(  # noqa: PLR0913 - click hands every option over by its name
             mode=Mode.QUICK if quick else Mode.STANDARD,
             seed=seed,
             cores=cores.partition_cores(cores.available_cores()),
-            folder=out or Path("runs") / f"{timestamp}-{experiment.name}",
+            folder=out or folder_for(experiment.name),
             version=version_line(),
             noise_floors=noise_floors(),
         )

@@ -1,6 +1,5 @@
 """`jissoku doctor --prove`: runs the lab's self-test and prints its results."""
 
-import datetime as dt
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from jissoku.cli.version import version_line
 from jissoku.model import LoadLevel, Method
 from jissoku.model.noise_floor import NoiseFloor
 from jissoku.pipeline import self_test
+from jissoku.pipeline.selection import folder_for
 from jissoku.pipeline.self_test import OWN_TARGET, SelfTestConfig
 from jissoku.pipeline.self_test_plan import SeriesResults
 from jissoku.records import noise_floor
@@ -33,13 +33,12 @@ def run_self_test(*, campaigns: int, levels: Sequence[LoadLevel], seed: int) -> 
     Raises:
         JissokuError: jissoku itself is not available.
     """
-    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
     config = SelfTestConfig(
         campaigns=campaigns,
         levels=levels,
         seed=seed,
         cores=cores.partition_cores(cores.available_cores()),
-        folder=Path("runs") / f"self-test-{timestamp}",
+        folder=folder_for("self-test"),
         version=version_line(),
     )
     with ProgressDisplay() as show:

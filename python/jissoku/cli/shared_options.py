@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from jissoku.cli.param_types import Field, Label
+from jissoku.cli.param_types import Field, Label, RequestPath
 
 recipes = click.option(
     "--recipes",
@@ -15,7 +15,13 @@ recipes = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     help="Directory with additional recipes.",
 )
-path = click.option("--path", default="/", show_default=True, help="Path and query of the request.")
+path = click.option(
+    "--path",
+    default="/",
+    show_default=True,
+    type=RequestPath(),
+    help="Path and query of the request.",
+)
 header = click.option(
     "-H",
     "--header",

@@ -1,6 +1,5 @@
 """`jissoku sweep`: how a target scales with connections, workers or rate."""
 
-import datetime as dt
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,8 +147,6 @@ def sweep(**given: Any) -> int:
 
 
 def _sweep_config(options: SweepOptions, show: ProgressDisplay) -> SweepConfig:
-    if not options.path.startswith("/"):
-        raise InputError(f"--path {options.path!r}: a path begins with /")
     cores = core_assignment(options.server_cores, options.generator_cores)
     asked = _sweep(options, cores)
     wanted = Selection(
@@ -164,7 +161,6 @@ def _sweep_config(options: SweepOptions, show: ProgressDisplay) -> SweepConfig:
     field = prepare_targets(wanted, show)
     mode = Mode.QUICK if options.quick else Mode.STANDARD
     effort = SAMPLING_PLANS[mode]
-    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
     names = [arm.arm.name for arm in field.arms]
     return SweepConfig(
         arms_prepared=field.arms,
@@ -183,7 +179,7 @@ def _sweep_config(options: SweepOptions, show: ProgressDisplay) -> SweepConfig:
         window=TrialTiming(effort.warmup_ns, effort.window_ns),
         seed=options.seed,
         cores=cores,
-        folder=options.out or folder_for(["sweep", *names], timestamp),
+        folder=options.out or folder_for("sweep", *names),
         version=version_line(),
     )
 

@@ -1,6 +1,5 @@
 """`jissoku tune`: which knobs reduce cost, with intervals."""
 
-import datetime as dt
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult, Workload
 from jissoku.pipeline.compare_config import noise_floors
 from jissoku.pipeline.knob_changes import tuning_target
 from jissoku.pipeline.reports import write_tuning
+from jissoku.pipeline.selection import folder_for
 from jissoku.pipeline.tune import tune as run_tuning
 from jissoku.pipeline.tuning_target import TuningConfig
 from jissoku.system import cores
@@ -112,10 +112,7 @@ def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:
 
 
 def _tuning_config(options: TuneOptions) -> TuningConfig:
-    if not options.path.startswith("/"):
-        raise InputError(f"--path {options.path!r}: a path begins with /")
     mode = Mode.STANDARD if options.standard else Mode.QUICK
-    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
     return TuningConfig(
         workload=Workload(
             path=options.path,
@@ -127,7 +124,7 @@ def _tuning_config(options: TuneOptions) -> TuningConfig:
         plan=SAMPLING_PLANS[mode],
         seed=options.seed,
         cores=cores.partition_cores(cores.available_cores()),
-        folder=options.out or Path("runs") / f"{timestamp}-tune-{options.target}",
+        folder=options.out or folder_for("tune", options.target),
         version=version_line(),
         noise_floors=noise_floors(),
     )

@@ -1,10 +1,11 @@
 """From target names on the command line to prepared arms."""
 
+import datetime as dt
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jissoku.errors import InputError, TargetError
+from jissoku.errors import InputError
 from jissoku.model import Origin, Recipe, UnavailableTarget
 from jissoku.pipeline import PreparedArm, ProgressListener
 from jissoku.targets import catalogue, command, files
@@ -79,7 +80,7 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
     unavailable: list[UnavailableTarget] = []
     for name, recipe in named:
         listener.note(f"Preparing {name}.")
-        found = _prepared(recipe, where)
+        found = prepare(recipe, where)
         if not isinstance(found, UnavailableTarget):
             arms.append(PreparedArm(found.arm(name), found))
         elif name in required:
@@ -107,7 +108,7 @@ def prepare_recipe(name: str, folders: Iterable[Path]) -> PreparedTarget:
         TargetError: It cannot be built; the message has what was written.
     """
     recipe = catalogue.get_recipe(catalogue.recipes(folders), name)
-    found = _prepared(recipe, build_paths())
+    found = prepare(recipe, build_paths())
     if isinstance(found, UnavailableTarget):
         raise InputError(found.sentence)
     return found
@@ -166,14 +167,6 @@ def _require_unix(arms: Iterable[PreparedArm]) -> None:
             raise InputError(f"{arm.arm.name} cannot listen on a Unix socket{how}")
 
 
-def _prepared(recipe: Recipe, where: BuildPaths) -> PreparedTarget | UnavailableTarget:
-    try:
-        return prepare(recipe, where)
-    except TargetError as error:
-        detail = f"\n{error.stderr}" if error.stderr else ""
-        raise TargetError(f"{error}{detail}") from error
-
-
 def _check_names(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
@@ -190,14 +183,15 @@ def _with_floor(
     asked = capability(path)
     if asked is None or asked not in recipe.capabilities:
         return None
-    found = _prepared(recipe, where)
+    found = prepare(recipe, where)
     if isinstance(found, UnavailableTarget):
         return None
     arms.append(PreparedArm(found.arm(FLOOR), found))
     return FLOOR
 
 
-def folder_for(names: Iterable[str], timestamp: str) -> Path:
-    """Default directory of a run: `runs/`, by time and targets."""
+def folder_for(*names: str) -> Path:
+    """Default directory of a run: `runs/`, by time (UTC) and targets."""
+    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
     who = "-".join(names)
     return Path("runs") / f"{timestamp}-{who[:60].rstrip('-')}"
