@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -10,7 +10,9 @@ use std::thread;
 
 use jissoku_os::driver::{ConnectionId, NewConnection, SendBuffer};
 use jissoku_os::socket;
-use jissoku_server::{Handler, Metrics, Progress, RequestHead, Response, Service, WorkerInfo};
+use jissoku_server::{
+    BodyFlow, EventLoop, Handler, Metrics, Progress, RequestHead, Response, Service, WorkerInfo,
+};
 
 use crate::faults::InjectedFault;
 use crate::linear_timers::LinearTimers;
@@ -215,6 +217,38 @@ impl<H: Handler> Handler for FaultyHandler<H> {
 
     fn on_body(&mut self, request: &mut Self::Request, part: &[u8]) {
         self.inner.on_body(&mut request.inner, part);
+    }
+
+    fn body_flow(&self, request: &Self::Request) -> BodyFlow {
+        self.inner.body_flow(&request.inner)
+    }
+
+    fn on_end(&mut self, request: &mut Self::Request) {
+        self.inner.on_end(&mut request.inner);
+    }
+
+    fn on_hangup(&mut self, connection: &mut Self::Connection, request: &mut Self::Request) {
+        self.inner.on_hangup(&mut connection.inner, &mut request.inner);
+    }
+
+    fn event_loop(&self) -> Option<EventLoop> {
+        self.inner.event_loop()
+    }
+
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.watched()
+    }
+
+    fn on_watched(&mut self) {
+        self.inner.on_watched();
+    }
+
+    fn on_shutdown(&mut self) {
+        self.inner.on_shutdown();
+    }
+
+    fn is_busy(&self) -> bool {
+        self.inner.is_busy()
     }
 
     fn respond(

@@ -22,7 +22,7 @@ mod uring;
 mod waker;
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 pub use listener::Listener;
 pub use send_buffer::SendBuffer;
@@ -95,6 +95,10 @@ pub trait EventHandler {
     /// connection.
     fn on_eof(&mut self, connection: &mut Self::Connection, output: &mut SendBuffer) -> Next;
 
+    /// The peer of a connection with [`Next::Suspend`] has shut down its write side or is gone; bytes
+    /// that it sent before may still be unread. Called for each suspension, possibly repeatedly.
+    fn on_hangup(&mut self, _connection: &mut Self::Connection) {}
+
     /// Called after [`Next::Yield`], for a [`ResumeTarget`], and once a second. `unsent` bytes of
     /// earlier output are still to be sent.
     fn resume(
@@ -106,6 +110,9 @@ pub trait EventHandler {
 
     /// The connection was closed by either side.
     fn on_close(&mut self, connection: Self::Connection);
+
+    /// The descriptor of [`Driver::watch`] is readable.
+    fn on_watched(&mut self) {}
 
     /// The driver woke up, at `now_ns` on the monotonic clock. The first call of every iteration.
     fn on_tick(&mut self, now_ns: u64);
@@ -175,6 +182,18 @@ impl<H: EventHandler> Driver<H> {
             }
             Backend::Uring => Self::Uring(uring::Driver::new(listeners, waker, settings)?),
         })
+    }
+
+    /// Calls [`EventHandler::on_watched`] whenever `source` is readable. A driver watches at most one
+    /// descriptor besides its own, which has to stay open for as long as the driver.
+    ///
+    /// # Errors
+    /// The error of `epoll_ctl(2)` or `dup(2)`.
+    pub fn watch(&mut self, source: impl AsFd) -> io::Result<()> {
+        match self {
+            Self::Epoll(driver) => driver.watch(source),
+            Self::Uring(driver) => driver.watch(source),
+        }
     }
 
     /// The number of open connections.

@@ -3,6 +3,7 @@
 mod phase;
 mod rejection;
 mod request;
+mod streaming;
 mod telemetry;
 #[cfg(test)]
 mod tests;
@@ -16,11 +17,11 @@ use jissoku_os::driver::{ConnectionId, Next, SendBuffer};
 
 use crate::connection_limiter::Permit;
 use crate::context::WorkerContext;
-use crate::handler::{Handler, Progress};
+use crate::handler::{BodyFlow, Handler, Progress};
 use crate::metrics::Counter;
 use crate::telemetry::LogSlot;
 
-use phase::{Phase, Request, is_due};
+use phase::{Phase, Request, StreamedBody, is_due};
 use rejection::{write_over_limit, write_rejection};
 use write_stall::WriteStall;
 
@@ -88,6 +89,10 @@ impl<H: Handler> Connection<H> {
         match self.phase {
             Phase::Linger(size) => return self.discard(size + bytes.len() as u64, context),
             Phase::Closing => return self.next(),
+            Phase::Streaming if self.is_upgraded() => {
+                self.receive_upgraded(bytes, context, output);
+                return self.next();
+            }
             _ => {}
         }
         self.arrived_ns = context.now_ns;
@@ -123,12 +128,24 @@ impl<H: Handler> Connection<H> {
     }
 
     /// The client has shut down its side. It may still wait for responses.
-    pub(crate) fn on_eof(&mut self) -> Next {
+    pub(crate) fn on_eof(
+        &mut self,
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) -> Next {
         match self.phase {
             Phase::Responding(_) | Phase::Yielded => {}
+            Phase::Streaming if self.is_upgraded() => self.end_upgraded(context, output),
             _ => self.phase = Phase::Closing,
         }
         self.next()
+    }
+
+    /// The client has shut down its side, and nothing is received from it.
+    pub(crate) fn on_hangup(&mut self, context: &mut WorkerContext<H>) {
+        if let Some(request) = &mut self.request {
+            context.handler.on_hangup(&mut self.state, &mut request.state);
+        }
     }
 
     /// Continues after a delay, after output was sent, on a stop signal, or once a second.
@@ -147,8 +164,9 @@ impl<H: Handler> Connection<H> {
         }
         match self.phase {
             Phase::Responding(progress) if is_due(progress, unsent, context.now_ns) => {
-                self.continue_response(context, output);
+                self.continue_response(unsent, context, output);
             }
+            Phase::Streaming => self.resume_streaming(unsent, context, output),
             Phase::Yielded if unsent == 0 => self.read_input(context, output),
             Phase::OverLimit => self.reject_over_limit(context, output),
             _ => self.check_timeouts(context, output),
@@ -158,13 +176,15 @@ impl<H: Handler> Connection<H> {
 
     /// What the driver is to do next.
     #[inline]
-    const fn next(&self) -> Next {
+    fn next(&self) -> Next {
         match self.phase {
+            Phase::Streaming => self.next_of_streaming(),
             Phase::AwaitingFirst
             | Phase::OverLimit
             | Phase::Idle
             | Phase::Head
-            | Phase::Body(_) => Next::Receive,
+            | Phase::Body(_)
+            | Phase::Drain(_) => Next::Receive,
             Phase::Responding(Progress::Sent) | Phase::Yielded => Next::Yield,
             Phase::Responding(_) => Next::Suspend,
             Phase::Linger(_) => Next::ShutdownWrite,
@@ -214,18 +234,29 @@ impl<H: Handler> Connection<H> {
                     }
                 }
                 Event::Body(place) => self.take_body(&bytes[start..][place], context),
-                Event::End => {
-                    if let Some(request) = self.request.take() {
+                Event::End => match self.request.take() {
+                    Some(mut request) => {
+                        if request.body.is_some() {
+                            context.handler.on_end(&mut request.state);
+                        }
                         self.respond(request, is_last, context, output);
                     }
-                }
+                    None => self.set_phase(Phase::Idle, context),
+                },
                 Event::Partial => {
-                    self.wait_for_more(is_last, context);
+                    self.wait_for_more(is_last, context, output);
                     return used;
                 }
             }
             match self.phase {
                 Phase::Responding(_) => return used,
+                Phase::Streaming if self.is_upgraded() => {
+                    if !is_last {
+                        self.receive_upgraded(&bytes[used..], context, output);
+                    }
+                    return bytes.len();
+                }
+                Phase::Linger(_) => return bytes.len(),
                 Phase::Idle | Phase::Closing if is_last => return used,
                 Phase::Closing => {
                     // The client has sent more requests than will be answered. Closing with unread
@@ -250,18 +281,27 @@ impl<H: Handler> Connection<H> {
         context: &WorkerContext<H>,
         output: &mut SendBuffer,
     ) {
-        self.request = Some(request);
-        if head.expects_continue {
+        let mut request = request;
+        if context.handler.body_flow(&request.state) != BodyFlow::Whole {
+            request.body = Some(Box::new(StreamedBody::new(head.expects_continue)));
+        } else if head.expects_continue {
             output.append(response::CONTINUE);
         }
+        self.request = Some(request);
         self.set_phase(Phase::Body(0), context);
     }
 
     fn take_body(&mut self, bytes: &[u8], context: &mut WorkerContext<H>) {
-        if let Some(request) = &mut self.request {
-            context.handler.on_body(&mut request.state, bytes);
-        }
         let size = bytes.len() as u64;
+        let Some(request) = &mut self.request else {
+            return self.drain(size, context);
+        };
+        context.handler.on_body(&mut request.state, bytes);
+        if let Some(body) = &mut request.body {
+            body.awaits_continue = false;
+            body.received += size;
+            return;
+        }
         match &mut self.phase {
             Phase::Body(received) => *received += size,
             _ => self.set_phase(Phase::Body(size), context),
@@ -269,9 +309,18 @@ impl<H: Handler> Connection<H> {
     }
 
     /// The timeout of a head is not restarted by further bytes.
-    fn wait_for_more(&mut self, is_all_used: bool, context: &WorkerContext<H>) {
+    fn wait_for_more(
+        &mut self,
+        is_all_used: bool,
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) {
+        if let Some(request) = self.request.take_if(|request| request.body.is_some()) {
+            return self.respond_early(request, 0, context, output);
+        }
         let phase = match self.phase {
-            Phase::Body(_) | Phase::Head => return,
+            Phase::Body(_) | Phase::Head | Phase::Drain(_) => return,
+            _ if !self.exchange.is_in_head() && self.request.is_none() => Phase::Drain(0),
             _ if !self.exchange.is_in_head() => Phase::Body(0),
             _ if is_all_used => Phase::Idle,
             _ => Phase::Head,
@@ -291,6 +340,14 @@ impl<H: Handler> Connection<H> {
             Some(request) => request.response.is_head,
             None => self.exchange.is_head_request(bytes),
         };
+        let has_response =
+            self.request.as_ref().is_some_and(|request| request.response.status != 0);
+        if has_response || (self.request.is_none() && !self.exchange.is_in_head()) {
+            // The request has its response, or a part of it: another one would be read as its end.
+            self.input = Vec::new();
+            self.request = None;
+            return self.set_phase(Phase::Closing, context);
+        }
         let body_size = write_rejection(reject, is_head, &context.status_lines, output);
         self.record_rejection(reject.status(), body_size, bytes, context);
         self.input = Vec::new();

@@ -7,9 +7,14 @@
 //! A request is processed in three steps: [`Handler::on_head`] with its head, [`Handler::on_body`]
 //! with each part of its body, and [`Handler::respond`] when it is complete. A response that cannot
 //! be completed at once is continued by further calls of `respond`, which [`Progress`] requests.
+//!
+//! Two exceptions: with [`BodyFlow::Receive`] and [`BodyFlow::Hold`], the response is produced while
+//! the body is received; and after [`Response::upgrade`] all bytes of the client are passed to
+//! `on_body` as they are.
 
 use std::fmt::Debug;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use jissoku_http::head::Fields;
@@ -66,11 +71,28 @@ pub trait Handler: Debug + 'static {
         head: &RequestHead<'_>,
     ) -> Self::Request;
 
-    /// A part of the request body was received. By default it is discarded.
+    /// How the body of a request is to be received. Called when `respond` might be, and after each
+    /// call of it; to release a client that was held back, [`Handler::next_ready`] returns the
+    /// connection.
+    fn body_flow(&self, _request: &Self::Request) -> BodyFlow {
+        BodyFlow::Whole
+    }
+
+    /// A part of the request body was received; after an upgrade, bytes of the client. By default it
+    /// is discarded. At most one receive of the driver is passed after [`BodyFlow::Hold`].
     fn on_body(&mut self, _request: &mut Self::Request, _part: &[u8]) {}
 
-    /// The request is complete: writes the response or a part of it. It is called again as the
-    /// returned [`Progress`] says, and possibly earlier; it must then return the same again.
+    /// The last part of a body was passed that is not received as a whole; after an upgrade, the
+    /// client has shut down its side.
+    fn on_end(&mut self, _request: &mut Self::Request) {}
+
+    /// The client has shut down its side or is gone while its response is awaited, and nothing is
+    /// received from it. It may still read. Possibly called repeatedly.
+    fn on_hangup(&mut self, _connection: &mut Self::Connection, _request: &mut Self::Request) {}
+
+    /// The request is complete, or [`Handler::body_flow`] does not wait for that: writes the response
+    /// or a part of it. It is called again as the returned [`Progress`] says, and possibly earlier;
+    /// it must then return the same again.
     fn respond(
         &mut self,
         connection: &mut Self::Connection,
@@ -87,6 +109,27 @@ pub trait Handler: Debug + 'static {
         wait();
     }
 
+    /// The event loop that calls the worker's, if it is not the worker that waits for events.
+    fn event_loop(&self) -> Option<EventLoop> {
+        None
+    }
+
+    /// A descriptor that the worker watches besides its own; it stays open for as long as the handler.
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// The descriptor of [`Handler::watched`] is readable.
+    fn on_watched(&mut self) {}
+
+    /// A shutdown has begun: no more connections are accepted.
+    fn on_shutdown(&mut self) {}
+
+    /// Whether a shutdown has to wait, although no connection is left; at most until its deadline.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
     /// When [`Handler::next_ready`] has to be called at the latest, on the monotonic clock. Called
     /// at each wake-up of the worker.
     fn deadline_ns(&self) -> Option<u64> {
@@ -98,6 +141,24 @@ pub trait Handler: Debug + 'static {
     fn next_ready(&mut self, _now_ns: u64) -> Option<ConnectionId> {
         None
     }
+}
+
+/// One iteration of a worker: waits for events and processes them. Returns whether there is another.
+pub type Iteration = Box<dyn FnMut() -> bool>;
+
+/// Calls an iteration until it returns `false`.
+pub type EventLoop = Box<dyn FnOnce(Iteration)>;
+
+/// How the body of a request is received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyFlow {
+    /// [`Handler::respond`] is called when it is complete.
+    Whole,
+    /// [`Handler::respond`] is called for each part that was received, and for those that arrived with
+    /// the head once. A `100 Continue` is sent when it is wanted.
+    Receive,
+    /// As [`BodyFlow::Receive`], but nothing more is received for now.
+    Hold,
 }
 
 /// When a response is continued.

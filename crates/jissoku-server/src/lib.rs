@@ -32,7 +32,9 @@ mod worker_thread;
 pub use any_service::AnyService;
 pub use files::{FileResponse, Files, FilesError, FilesHandler, Options as FilesOptions, Rule};
 pub use fixed::Fixed;
-pub use handler::{Handler, Progress, RequestHead, Service, WorkerInfo};
+pub use handler::{
+    BodyFlow, EventLoop, Handler, Iteration, Progress, RequestHead, Service, WorkerInfo,
+};
 pub use limits::Limits;
 pub use log::{
     AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, LogEnd, LogError, LogFormat,

@@ -18,6 +18,7 @@ pub struct Response<'a> {
     pub(crate) status_lines: &'a StatusLineCache,
     pub(crate) state: &'a mut ResponseState,
     pub(crate) times: RequestTimes,
+    pub(crate) unsent: usize,
 }
 
 /// What is kept of a response between two calls.
@@ -28,6 +29,8 @@ pub(crate) struct ResponseState {
     pub(crate) is_head: bool,
     /// Whether the connection persists.
     pub(crate) keeps_alive: bool,
+    /// Whether the connection is upgraded.
+    pub(crate) is_upgraded: bool,
     /// 0 until the head is written.
     pub(crate) status: u16,
     /// Size of the body that is sent.
@@ -41,6 +44,7 @@ impl ResponseState {
             version: head.version,
             is_head: head.method == Method::Head,
             keeps_alive: head.keeps_alive,
+            is_upgraded: false,
             status: 0,
             body_size: 0,
         }
@@ -88,6 +92,21 @@ impl Response<'_> {
     /// Closes the connection after this response. Must be called before the head is written.
     pub const fn close_after(&mut self) {
         self.state.keeps_alive = false;
+    }
+
+    /// Ends HTTP on this connection, with a 101 or a response to CONNECT that the handler writes
+    /// (RFC 9110 sections 7.8 and 9.3.6). From now on, all bytes of the client are passed to
+    /// [`crate::Handler::on_body`], and [`crate::Handler::respond`] writes to it until it returns
+    /// [`crate::Progress::Complete`], which closes the connection.
+    pub const fn upgrade(&mut self) {
+        self.state.is_upgraded = true;
+        self.state.keeps_alive = false;
+    }
+
+    /// Bytes of earlier output that are not sent yet.
+    #[must_use]
+    pub const fn unsent(&self) -> usize {
+        self.unsent
     }
 
     /// Sends a response with its body in memory.
@@ -161,8 +180,9 @@ impl Response<'_> {
         buffer: &mut SendBuffer,
         respond: impl FnOnce(&mut Response<'_>) -> T,
     ) -> T {
-        let Self { status_lines, state, times, .. } = self;
-        respond(&mut Response { output: buffer, status_lines, state, times: *times })
+        let Self { status_lines, state, times, unsent, .. } = self;
+        let (times, unsent) = (*times, *unsent);
+        respond(&mut Response { output: buffer, status_lines, state, times, unsent })
     }
 
     /// Writes the status line, Date and Connection.

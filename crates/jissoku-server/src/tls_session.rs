@@ -104,12 +104,18 @@ impl<H: Handler> TlsSession<H> {
         output: &mut SendBuffer,
     ) -> Next {
         self.has_ended = true;
-        self.next = self.connection.on_eof();
         if matches!(self.state, TlsState::Closed) {
+            self.next = self.connection.on_eof(context, output);
             return self.next;
         }
-        let plain = self.take_pending(context);
+        let mut plain = self.take_pending(context);
+        self.next = self.connection.on_eof(context, &mut plain);
         self.encrypt_pending(plain, AHEAD_SIZE_MAX, context, output)
+    }
+
+    /// As [`Connection::on_hangup`].
+    pub(crate) fn on_hangup(&mut self, context: &mut WorkerContext<H>) {
+        self.connection.on_hangup(context);
     }
 
     /// As [`Connection::resume`].
@@ -176,7 +182,7 @@ impl<H: Handler> TlsSession<H> {
             }
             if state.peer_has_closed() && !*has_ended {
                 *has_ended = true;
-                *next = connection.on_eof();
+                *next = connection.on_eof(context, plain);
             }
         }
         if !tls.is_handshaking() {

@@ -35,8 +35,15 @@ impl<H: Handler> Transport<H> {
         output: &mut SendBuffer,
     ) -> Next {
         match self {
-            Self::Plain(connection) => connection.on_eof(),
+            Self::Plain(connection) => connection.on_eof(context, output),
             Self::Tls(session) => session.on_eof(context, output),
+        }
+    }
+
+    pub(crate) fn on_hangup(&mut self, context: &mut WorkerContext<H>) {
+        match self {
+            Self::Plain(connection) => connection.on_hangup(context),
+            Self::Tls(session) => session.on_hangup(context),
         }
     }
 

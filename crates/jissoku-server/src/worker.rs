@@ -1,8 +1,11 @@
 //! A worker: one thread with its own driver and connections. Workers share only the service.
 
+use std::cell::RefCell;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use jissoku_os::driver::{
@@ -13,7 +16,7 @@ use jissoku_os::socket;
 use crate::connection::Connection;
 use crate::connection_limiter::ConnectionLimiter;
 use crate::context::WorkerContext;
-use crate::handler::Handler;
+use crate::handler::{EventLoop, Handler};
 use crate::metrics::Counter;
 use crate::settings::Settings;
 use crate::shutdown::{ABORT, Shutdown, ShutdownSignal};
@@ -70,6 +73,11 @@ impl<H: Handler> Worker<H> {
         self
     }
 
+    /// The descriptor that the handler wants watched.
+    pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.context.handler.watched()
+    }
+
     /// Runs until it is shut down.
     ///
     /// # Errors
@@ -77,27 +85,64 @@ impl<H: Handler> Worker<H> {
     pub(crate) fn run(
         mut self,
         mut driver: Driver<Self>,
-        signal: &ShutdownSignal,
+        signal: &Arc<ShutdownSignal>,
     ) -> io::Result<()> {
-        let ended = catch_unwind(AssertUnwindSafe(|| self.serve(&mut driver, signal)));
+        if let Some(event_loop) = self.context.handler.event_loop() {
+            return self.run_inside(event_loop, driver, Arc::clone(signal));
+        }
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            while self.serve_once(&mut driver, signal)? {}
+            Ok(())
+        }));
         // Also after a panic, so that the connection limits stay correct.
         driver.close_all(&mut self);
         ended.unwrap_or_else(|fault| resume_unwind(fault))
     }
 
-    fn serve(&mut self, driver: &mut Driver<Self>, signal: &ShutdownSignal) -> io::Result<()> {
-        loop {
-            let outcome = driver.run_once(self)?;
-            if outcome == PollOutcome::Woken {
-                match signal.get() {
-                    ABORT => return Ok(()),
-                    signal => self.apply_command(signal, driver)?,
-                }
+    /// As [`Worker::run`], called by another event loop.
+    fn run_inside(
+        mut self,
+        event_loop: EventLoop,
+        mut driver: Driver<Self>,
+        signal: Arc<ShutdownSignal>,
+    ) -> io::Result<()> {
+        let ended = Rc::new(RefCell::new(None));
+        let outcome = Rc::clone(&ended);
+        event_loop(Box::new(move || {
+            let iteration = || self.serve_once(&mut driver, &signal);
+            let result = catch_unwind(AssertUnwindSafe(iteration));
+            if matches!(result, Ok(Ok(true))) {
+                return true;
             }
-            if self.context.is_stopping() && driver.connections() == 0 {
-                return Ok(());
+            // Also after a panic, so that the connection limits stay correct.
+            driver.close_all(&mut self);
+            *outcome.borrow_mut() = Some(result);
+            false
+        }));
+        match ended.take() {
+            Some(Ok(result)) => result.map(drop),
+            Some(Err(fault)) => resume_unwind(fault),
+            None => Err(io::Error::other("the event loop of the application has ended")),
+        }
+    }
+
+    /// Waits for events and processes them. Returns whether the worker continues.
+    #[inline]
+    fn serve_once(
+        &mut self,
+        driver: &mut Driver<Self>,
+        signal: &ShutdownSignal,
+    ) -> io::Result<bool> {
+        let outcome = driver.run_once(self)?;
+        if outcome == PollOutcome::Woken {
+            match signal.get() {
+                ABORT => return Ok(false),
+                signal => self.apply_command(signal, driver)?,
             }
         }
+        let context = &self.context;
+        let is_over = context.is_stopping() && driver.connections() == 0;
+        Ok(!is_over || (context.handler.is_busy() && !context.shutdown_deadline_passed()))
     }
 
     /// Starts a shutdown, or escalates it.
@@ -109,6 +154,7 @@ impl<H: Handler> Worker<H> {
         if given == 0 {
             driver.stop_listening(self)?;
             self.accepting = None;
+            self.context.handler.on_shutdown();
         }
         let now_ns = self.context.now_ns;
         self.context.shutdown = Some(Shutdown::new(signal, &self.context.limits, now_ns));
@@ -173,6 +219,14 @@ impl<H: Handler> EventHandler for Worker<H> {
         let next = transport.resume(unsent, &mut self.context, output);
         self.context.telemetry.count(Counter::SentBytes, (output.size() - before) as u64);
         next
+    }
+
+    fn on_hangup(&mut self, transport: &mut Transport<H>) {
+        transport.on_hangup(&mut self.context);
+    }
+
+    fn on_watched(&mut self) {
+        self.context.handler.on_watched();
     }
 
     fn on_close(&mut self, transport: Transport<H>) {

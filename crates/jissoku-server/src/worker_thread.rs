@@ -89,7 +89,10 @@ impl WorkerThread {
             connections_max: limits.connections_max.saturating_add(REFUSALS_MAX),
             ..self.settings.driver
         };
-        let driver = Driver::new(listeners.listeners, self.waker.clone(), driver_settings)?;
+        let mut driver = Driver::new(listeners.listeners, self.waker.clone(), driver_settings)?;
+        if let Some(watched) = worker.watched() {
+            driver.watch(watched)?;
+        }
         Ok((worker, driver))
     }
 }

@@ -24,7 +24,7 @@ use crate::epoll::{Epoll, Event, Interest, no_event};
 use accept_budget::ACCEPT_BATCH_MAX;
 use acceptor::{AcceptResult, Acceptor};
 use rustix::fd::{AsFd, OwnedFd};
-use slot::{ReadState, Slot, interest};
+use slot::{PeerState, ReadState, Slot, interest};
 
 /// Maximum number of events per wake-up.
 const EVENTS: usize = 512;
@@ -39,6 +39,7 @@ const OUTPUT_SIZE: usize = 64 * 1024;
 
 const WAKER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
+const WATCHED: u64 = u64::MAX - 2;
 
 /// Everything that one thread drives.
 pub struct Driver<H: EventHandler> {
@@ -101,6 +102,11 @@ impl<H: EventHandler> Driver<H> {
         })
     }
 
+    /// As [`super::Driver::watch`].
+    pub(super) fn watch(&self, source: impl AsFd) -> io::Result<()> {
+        self.epoll.add(source, WATCHED, Interest::IN)
+    }
+
     /// How many connections there are.
     #[must_use]
     pub fn connections(&self) -> usize {
@@ -130,6 +136,7 @@ impl<H: EventHandler> Driver<H> {
                     outcome = PollOutcome::Woken;
                 }
                 TIMER => has_ticked = self.timer.take(),
+                WATCHED => handler.on_watched(),
                 token => match Acceptor::index_of(token) {
                     Some(listener) => self.accept_expected(handler, listener)?,
                     None => self.on_event(handler, ConnectionId::from_token(token), event.flags),
@@ -249,6 +256,7 @@ impl<H: EventHandler> Driver<H> {
             next: Next::Receive,
             read_state: ReadState::Ready,
             write_is_shut: false,
+            peer: PeerState::Connected,
             is_queued: false,
             is_registered: false,
         });

@@ -224,7 +224,7 @@ impl SendBuffer {
     }
 
     /// Appends the content of `other`.
-    pub(super) fn append_all(&mut self, other: &mut Self) {
+    pub fn append_all(&mut self, other: &mut Self) {
         let mut start = 0;
         for (after, segment) in other.segments.drain(..) {
             self.append(&other.bytes[start..after]);

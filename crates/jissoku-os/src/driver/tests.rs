@@ -291,3 +291,45 @@ fn another_thread_can_wake_it() {
         assert_eq!(outcome, PollOutcome::Ordinary, "one call wakes once");
     });
 }
+
+#[test]
+fn the_end_of_a_held_client_is_reported() {
+    play(|stage| {
+        let mut client = stage.connect();
+        client.write_all(b"h").expect("room to send");
+        assert_eq!(stage.read(&mut *client, 1), b"h");
+        assert_eq!(stage.puppet.hung_up, 0);
+        client.finish();
+        stage.run_until("its end is reported", |stage| stage.puppet.hung_up > 0);
+        // Bytes and the end, both before the connection is held.
+        let mut other = stage.connect();
+        other.write_all(b"h").expect("room to send");
+        other.finish();
+        let before = stage.puppet.hung_up;
+        stage.run_until("its end is reported", |stage| stage.puppet.hung_up > before);
+        assert_eq!(stage.puppet.closed, 0, "they still wait for a response");
+        stage.puppet.released = true;
+        assert_eq!(stage.read(&mut *client, 2), b"HE");
+        assert_eq!(stage.read(&mut *other, 3), b"hHE");
+    });
+}
+
+#[test]
+fn another_descriptor_is_watched_for_as_long_as_it_is_readable() {
+    play(|stage| {
+        let watched = Waker::new().expect("a waker");
+        stage.driver.watch(&watched).expect("it can be watched");
+        stage.driver.run_once(&mut stage.puppet).expect("a turn succeeds");
+        assert_eq!(stage.puppet.watched, 0);
+        for expected in [2, 4] {
+            watched.wake().expect("waking succeeds");
+            stage.run_until("it is reported", |stage| stage.puppet.watched >= expected);
+            watched.take();
+            // The last report may be under way.
+            stage.driver.run_once(&mut stage.puppet).expect("a turn succeeds");
+            stage.puppet.watched = expected;
+            stage.driver.run_once(&mut stage.puppet).expect("a turn succeeds");
+            assert_eq!(stage.puppet.watched, expected, "nothing is readable");
+        }
+    });
+}

@@ -28,6 +28,7 @@ use slot::Slot;
 /// Numbers that no connection has, because there are fewer than 2^31.
 const WAKER: u64 = (1 << 61) - 1;
 const TIMER: u64 = WAKER - 1;
+const WATCHED: u64 = WAKER - 2;
 
 /// Timeout of the wait for a cancelled accept, which is then repeated.
 const CANCEL_WAIT_MAX: Duration = Duration::from_millis(100);
@@ -48,6 +49,10 @@ pub struct Driver<H: EventHandler> {
     sweep: Sweep,
     completions: Vec<Completion>,
     settings: Settings,
+    /// The descriptor of [`super::Driver::watch`].
+    watched: Option<OwnedFd>,
+    /// Whether a poll of it is active.
+    is_watching: bool,
     now_ns: u64,
 }
 
@@ -81,8 +86,25 @@ impl<H: EventHandler> Driver<H> {
             sweep: Sweep::default(),
             completions: Vec::new(),
             settings,
+            watched: None,
+            is_watching: false,
             now_ns: clock::monotonic_ns(),
         })
+    }
+
+    /// As [`super::Driver::watch`].
+    pub(super) fn watch(&mut self, source: impl AsFd) -> io::Result<()> {
+        self.watched = Some(source.as_fd().try_clone_to_owned()?);
+        Ok(())
+    }
+
+    fn poll_watched(&mut self) {
+        if let Some(watched) = &self.watched
+            && !std::mem::replace(&mut self.is_watching, true)
+        {
+            // A new poll also reports what is readable already.
+            self.ring.poll_readable(watched, WATCHED);
+        }
     }
 
     pub(super) fn connections(&self) -> usize {
@@ -92,6 +114,7 @@ impl<H: EventHandler> Driver<H> {
     pub(super) fn run_once(&mut self, handler: &mut H) -> io::Result<PollOutcome> {
         self.timer.set_enabled(self.slab.count() > 0)?;
         self.send_files(handler);
+        self.poll_watched();
         match self.wait(handler) {
             Wait::NonBlocking => self.enter(Wait::NonBlocking)?,
             wait => {
@@ -129,6 +152,10 @@ impl<H: EventHandler> Driver<H> {
                     if !more {
                         self.ring.watch(&self.timer, TIMER);
                     }
+                }
+                Completion::Ready { number: WATCHED, .. } => {
+                    handler.on_watched();
+                    self.is_watching = false;
                 }
                 Completion::Ready { number, .. } => {
                     self.flush(handler, ConnectionId::from_token(number));

@@ -163,6 +163,12 @@ impl Ring {
         self.push(poll.user_data(Kind::Poll.with(number)));
     }
 
+    /// Reports once when `source` is readable.
+    pub(crate) fn poll_readable(&mut self, source: impl AsFd, number: u64) {
+        let poll = opcode::PollAdd::new(fd(source), flags(libc::POLLIN)).build();
+        self.push(poll.user_data(Kind::Poll.with(number)));
+    }
+
     /// Cancels [`Ring::accept`]; its last completion has no `more`.
     pub(crate) fn cancel_accept(&mut self, number: u64) {
         self.cancel(Kind::Accept.with(number));

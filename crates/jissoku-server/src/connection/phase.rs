@@ -18,6 +18,10 @@ pub(super) enum Phase {
     Body(u64),
     /// The rest of a response, as the handler requested; never [`Progress::Complete`].
     Responding(Progress),
+    /// The rest of a response, and of a body or of an upgraded connection: see [`StreamedBody`].
+    Streaming,
+    /// The rest of a body whose response is complete; this many bytes were discarded.
+    Drain(u64),
     /// Other connections are served first; more input is buffered.
     Yielded,
     /// Lingering close after an error response; this many bytes were discarded.
@@ -32,6 +36,53 @@ pub(super) struct Request<R> {
     /// The state of the handler.
     pub(super) state: R,
     pub(super) response: ResponseState,
+    /// The body if it is not received as a whole, or what is received after an upgrade.
+    pub(super) body: Option<Box<StreamedBody>>,
+}
+
+impl<R> Request<R> {
+    /// Whether the client waits for `100 Continue`.
+    pub(super) fn awaits_continue(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| body.awaits_continue)
+    }
+}
+
+/// The body of a request that is not received as a whole.
+#[derive(Debug)]
+pub(super) struct StreamedBody {
+    /// How the response is continued; never [`Progress::Complete`].
+    pub(super) progress: Progress,
+    pub(super) reading: Reading,
+    /// The client waits for `100 Continue`.
+    pub(super) awaits_continue: bool,
+    /// Bytes received since they are wanted.
+    pub(super) received: u64,
+}
+
+/// Whether the rest of a body is received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    Receiving,
+    /// The handler holds the client back.
+    Held,
+    /// After an upgrade: the client has shut down its side.
+    Ended,
+}
+
+impl StreamedBody {
+    pub(super) const fn new(awaits_continue: bool) -> Self {
+        let progress = Progress::Pending;
+        Self { progress, reading: Reading::Receiving, awaits_continue, received: 0 }
+    }
+}
+
+/// The circumstances of a call of the handler.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallInfo {
+    /// No bytes of a later request were received.
+    pub(super) is_last: bool,
+    /// Bytes of earlier output that are not sent yet.
+    pub(super) unsent: usize,
 }
 
 /// Whether a response is to be continued.

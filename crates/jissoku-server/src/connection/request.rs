@@ -4,7 +4,7 @@ use jissoku_http::Head;
 use jissoku_os::driver::SendBuffer;
 
 use super::Connection;
-use super::phase::{Phase, Request};
+use super::phase::{CallInfo, Phase, Request};
 use crate::context::WorkerContext;
 use crate::handler::{Handler, Progress, RequestHead};
 use crate::response::{RequestTimes, Response, ResponseState};
@@ -21,7 +21,7 @@ impl<H: Handler> Connection<H> {
         self.record_head(head, bytes, context);
         let request_head = RequestHead { head, bytes, now_ns: context.now_ns };
         let state = context.handler.on_head(&mut self.state, &request_head);
-        Request { state, response: ResponseState::new(head) }
+        Request { state, response: ResponseState::new(head), body: None }
     }
 
     /// Has the handler write the response to a complete request, or the next part of it. `is_last`:
@@ -34,19 +34,31 @@ impl<H: Handler> Connection<H> {
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) {
-        if is_last && context.is_stopping() && request.response.status == 0 {
-            request.response.keeps_alive = false;
-        }
-        let times = RequestTimes { now_ns: context.now_ns, received_ns: self.arrived_ns };
-        let WorkerContext { handler, status_lines, .. } = context;
-        let mut response = Response { output, status_lines, state: &mut request.response, times };
-        match handler.respond(&mut self.state, &mut request.state, &mut response) {
+        match self.call_handler(&mut request, CallInfo { is_last, unsent: 0 }, context, output) {
             Progress::Complete => {
                 self.record_response(&request.response, context);
                 self.finish_response(request.response.keeps_alive, context);
             }
             progress => self.await_handler(request, progress, context),
         }
+    }
+
+    #[inline]
+    pub(super) fn call_handler(
+        &mut self,
+        request: &mut Request<H::Request>,
+        CallInfo { is_last, unsent }: CallInfo,
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) -> Progress {
+        if is_last && context.is_stopping() && request.response.status == 0 {
+            request.response.keeps_alive = false;
+        }
+        let times = RequestTimes { now_ns: context.now_ns, received_ns: self.arrived_ns };
+        let WorkerContext { handler, status_lines, .. } = context;
+        let state = &mut request.response;
+        let mut response = Response { output, status_lines, state, times, unsent };
+        handler.respond(&mut self.state, &mut request.state, &mut response)
     }
 
     /// Keeps a request whose response is not complete.
@@ -56,6 +68,9 @@ impl<H: Handler> Connection<H> {
         progress: Progress,
         context: &mut WorkerContext<H>,
     ) {
+        if request.response.is_upgraded {
+            return self.keep_streaming(request, progress, context);
+        }
         if let Progress::Until(due_ns) = progress {
             context.timers.add(due_ns, self.id);
         }
@@ -66,11 +81,26 @@ impl<H: Handler> Connection<H> {
     /// Continues a response, and after its end the requests behind it.
     pub(super) fn continue_response(
         &mut self,
+        unsent: usize,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) {
-        let Some(request) = self.request.take() else { return };
-        self.respond(request, self.input.is_empty(), context, output);
+        let Some(mut request) = self.request.take() else { return };
+        if self.phase == Phase::Streaming {
+            return self.respond_early(request, unsent, context, output);
+        }
+        let call = CallInfo { is_last: self.input.is_empty(), unsent };
+        match self.call_handler(&mut request, call, context, output) {
+            Progress::Complete => {
+                self.record_response(&request.response, context);
+                self.finish_response(request.response.keeps_alive, context);
+            }
+            progress => self.await_handler(request, progress, context),
+        }
+        if self.is_upgraded() && !self.input.is_empty() {
+            let input = std::mem::take(&mut self.input);
+            self.receive_upgraded(&input, context, output);
+        }
         if self.phase == Phase::Idle && !self.input.is_empty() {
             self.set_phase(Phase::Yielded, context);
         }

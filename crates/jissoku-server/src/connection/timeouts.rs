@@ -38,6 +38,11 @@ impl<H: Handler> Connection<H> {
                 context.telemetry.count(Counter::BodyDeadline, 1);
                 self.reject(Reject::Timeout, &[], context, output);
             }
+            Phase::Streaming if self.is_body_too_slow(elapsed_ns, &limits) => {
+                context.telemetry.count(Counter::BodyDeadline, 1);
+                self.reject(Reject::Timeout, &[], context, output);
+            }
+            Phase::Drain(_) if elapsed_ns > limits.linger_ns_max => self.phase = Phase::Closing,
             Phase::Linger(_) if elapsed_ns > limits.linger_ns_max => {
                 self.expire(Counter::LingerDeadline, context);
             }

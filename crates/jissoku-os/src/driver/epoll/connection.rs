@@ -1,6 +1,6 @@
 //! Events of one connection: calls of the handler, and sends.
 
-use super::slot::{ReadState, interest};
+use super::slot::{PeerState, ReadState, interest};
 use super::{Buffers, Driver};
 use crate::driver::send_buffer::Sent;
 use crate::driver::{ConnectionId, EventHandler, Next};
@@ -20,6 +20,9 @@ impl<H: EventHandler> Driver<H> {
         }
         if flags.intersects(Interest::IN | Interest::RDHUP | Interest::HUP) {
             let is_last = flags.intersects(Interest::RDHUP | Interest::HUP);
+            if is_last && let Some(slot) = self.slab.get(id) {
+                slot.peer = PeerState::HungUp;
+            }
             self.receive(handler, id, is_last);
         }
     }
@@ -35,6 +38,7 @@ impl<H: EventHandler> Driver<H> {
         slot.read_state = ReadState::Ready;
         let is_wanted = matches!(slot.next, Next::Receive | Next::ShutdownWrite);
         if !is_wanted || slot.unsent.is_some() {
+            slot.report_hangup(handler);
             return;
         }
         let Buffers { received, output, .. } = &mut self.buffers;
@@ -149,7 +153,10 @@ impl<H: EventHandler> Driver<H> {
             return;
         }
         let is_due = match slot.next {
-            Next::Suspend => false,
+            Next::Suspend => {
+                slot.report_hangup(handler);
+                false
+            }
             Next::Yield => true,
             Next::Close | Next::Abort => return self.close(handler, id),
             Next::Receive | Next::ShutdownWrite if slot.read_state == ReadState::Eof => {

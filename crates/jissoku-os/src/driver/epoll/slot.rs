@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::driver::{Next, SendBuffer};
+use crate::driver::{EventHandler, Next, SendBuffer};
 use crate::epoll::Interest;
 
 /// Whether a socket is readable.
@@ -16,6 +16,14 @@ pub(super) enum ReadState {
     Eof,
 }
 
+/// The state of the peer, as far as epoll has reported it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PeerState {
+    Connected,
+    /// It has shut down its write side or is gone; unread bytes may precede that.
+    HungUp,
+}
+
 /// A connection and its state.
 #[derive(Debug)]
 pub(super) struct Slot<C> {
@@ -27,10 +35,20 @@ pub(super) struct Slot<C> {
     pub(super) read_state: ReadState,
     /// The write side was shut down.
     pub(super) write_is_shut: bool,
+    pub(super) peer: PeerState,
     /// In the driver's queue.
     pub(super) is_queued: bool,
     /// Registered with epoll.
     pub(super) is_registered: bool,
+}
+
+impl<C> Slot<C> {
+    /// Tells the handler of a suspended connection that its peer is gone.
+    pub(super) fn report_hangup<H: EventHandler<Connection = C>>(&mut self, handler: &mut H) {
+        if self.peer == PeerState::HungUp && self.next == Next::Suspend {
+            handler.on_hangup(&mut self.connection);
+        }
+    }
 }
 
 /// EPOLLOUT is registered only while output is pending: a Unix socket would report it after every

@@ -37,6 +37,8 @@ pub(super) struct Puppet {
     pub(super) closed: usize,
     pub(super) largest: usize,
     pub(super) received: usize,
+    pub(super) hung_up: usize,
+    pub(super) watched: usize,
     /// The data of `F` and `S`, also for clients that were suspended.
     pub(super) paper: Option<Paper>,
 }
@@ -102,6 +104,15 @@ impl EventHandler for Puppet {
             _ => {}
         }
         connection.next
+    }
+
+    fn on_hangup(&mut self, connection: &mut Strings) {
+        assert_eq!(connection.next, Next::Suspend);
+        self.hung_up += 1;
+    }
+
+    fn on_watched(&mut self) {
+        self.watched += 1;
     }
 
     fn on_close(&mut self, _: Strings) {

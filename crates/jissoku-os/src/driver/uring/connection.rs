@@ -35,6 +35,7 @@ impl<H: EventHandler> Driver<H> {
                 if slot.wants_bytes() && slot.pending_input.is_empty() {
                     return self.deliver_eof(handler, id);
                 }
+                slot.report_hangup(handler);
             }
             // Buffers are released before the next wait.
             Received::NoBuffers | Received::Cancelled => {}
@@ -202,7 +203,10 @@ impl<H: EventHandler> Driver<H> {
             return;
         }
         let is_due = match slot.next {
-            Next::Suspend => false,
+            Next::Suspend => {
+                slot.report_hangup(handler);
+                false
+            }
             Next::Yield => true,
             Next::Close | Next::Abort => return self.close(handler, id),
             Next::Receive | Next::ShutdownWrite if slot.eof == Eof::Delivered => {

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::driver::{Next, SendBuffer};
+use crate::driver::{EventHandler, Next, SendBuffer};
 
 /// The state of the multishot receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,13 @@ impl<C> Slot<C> {
     /// output is sent with it.
     pub(super) const fn wants_bytes(&self) -> bool {
         matches!(self.next, Next::Receive | Next::ShutdownWrite) && self.unsent.is_none()
+    }
+
+    /// Tells the handler of a suspended connection that its peer is gone.
+    pub(super) fn report_hangup<H: EventHandler<Connection = C>>(&mut self, handler: &mut H) {
+        if self.eof != Eof::No && self.next == Next::Suspend {
+            handler.on_hangup(&mut self.connection);
+        }
     }
 
     /// Whether input or end of file is pending.
