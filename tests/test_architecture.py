@@ -21,6 +21,7 @@ CRATES = ROOT / "crates"
 CRATE_MAY_USE = {
     "jissoku-os": set[str](),
     "jissoku-http": set[str](),
+    "jissoku-upstream": set[str](),
     "jissoku-server": {"jissoku-os", "jissoku-http"},
     "jissoku-fixtures": {"jissoku-os", "jissoku-http", "jissoku-server"},
     "jissoku-load": {

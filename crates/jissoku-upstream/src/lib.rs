@@ -1,0 +1,6 @@
+//! The decisions of a gateway: which route takes a request.
+//!
+//! Pure: no socket, clock or thread. Times are arguments, in nanoseconds of any monotonic clock.
+//! The handler that forwards requests asks these modules and carries out what they decide.
+
+pub mod routes;

@@ -1,0 +1,204 @@
+//! Patterns for paths: literal segments, `{name}` for one segment, `**` at the end for all below.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::hazard;
+
+/// Variables that one pattern may have: their places are kept without an allocation.
+pub const PATH_VARIABLES_MAX: usize = 8;
+
+/// A path that a route is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathPattern {
+    segments: Vec<Segment>,
+    /// The pattern ends with `/**`.
+    is_prefix: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Segment {
+    /// Percent-decoded.
+    Literal(Vec<u8>),
+    Variable(String),
+}
+
+/// The places of a pattern's variables in the path that it matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Captures {
+    spans: [(u32, u32); PATH_VARIABLES_MAX],
+    count: usize,
+}
+
+impl Captures {
+    const NONE: Self = Self { spans: [(0, 0); PATH_VARIABLES_MAX], count: 0 };
+
+    /// The place of a variable by its index in `PathPattern::variables`, in bytes of the path.
+    pub fn span(&self, index: usize) -> Option<Range<usize>> {
+        let &(start, end) = self.spans.get(..self.count)?.get(index)?;
+        Some(start as usize..end as usize)
+    }
+
+    fn push(&mut self, place: &Range<usize>) {
+        let ends = (u32::try_from(place.start), u32::try_from(place.end));
+        if let ((Ok(start), Ok(end)), Some(span)) = (ends, self.spans.get_mut(self.count)) {
+            *span = (start, end);
+            self.count += 1;
+        }
+    }
+}
+
+impl PathPattern {
+    /// Parses `/`, `/exact/path`, `/home/{id}`, `/api/**`. The last also takes `/api`.
+    ///
+    /// # Errors
+    ///
+    /// What a pattern cannot mean, or no request path can be.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        let path = text.strip_prefix('/').ok_or(PatternError::NotAbsolute)?;
+        if text.contains('?') {
+            return Err(PatternError::Query);
+        }
+        let (path, is_prefix) = match path.strip_suffix("**") {
+            Some("") => return Ok(Self { segments: Vec::new(), is_prefix: true }),
+            Some(rest) => (rest.strip_suffix('/').ok_or(PatternError::Wildcard)?, true),
+            None => (path, false),
+        };
+        let pieces: Vec<&str> = path.split('/').collect();
+        let mut pattern = Self { segments: Vec::new(), is_prefix };
+        for (index, piece) in pieces.iter().enumerate() {
+            // `/a/` ends with an empty segment: a path of its own.
+            if piece.is_empty() && (is_prefix || index + 1 < pieces.len()) {
+                return Err(PatternError::EmptySegment);
+            }
+            pattern.segments.push(pattern.segment(piece)?);
+        }
+        Ok(pattern)
+    }
+
+    fn segment(&self, piece: &str) -> Result<Segment, PatternError> {
+        if let Some(name) = piece.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+            let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+            if name.is_empty() || !name.bytes().all(is_word) {
+                return Err(PatternError::VariableName);
+            }
+            if self.variables().any(|known| known == name) {
+                return Err(PatternError::RepeatedVariable);
+            }
+            if self.variables().count() == PATH_VARIABLES_MAX {
+                return Err(PatternError::TooManyVariables);
+            }
+            return Ok(Segment::Variable(name.to_owned()));
+        }
+        if piece.contains('*') {
+            return Err(PatternError::Wildcard);
+        }
+        if piece.contains(['{', '}']) {
+            return Err(PatternError::PartialVariable);
+        }
+        hazard::of_path(format!("/{piece}").as_bytes()).map_or_else(
+            || Ok(Segment::Literal(decoded(piece.as_bytes()).collect())),
+            |hazard| Err(PatternError::Hazard(hazard)),
+        )
+    }
+
+    /// The names of the variables, in the order of their places.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Variable(name) => Some(name.as_str()),
+            Segment::Literal(_) => None,
+        })
+    }
+
+    /// Where the variables are, if a path without hazards fits.
+    pub fn matches(&self, path: &[u8]) -> Option<Captures> {
+        let mut captures = Captures::NONE;
+        // The place of the next segment; behind the path if none is left.
+        let mut start = 1;
+        for segment in &self.segments {
+            let rest = path.get(start..)?;
+            let length = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+            let found = rest.get(..length)?;
+            match segment {
+                Segment::Literal(wanted) if decoded(found).eq(wanted.iter().copied()) => {}
+                Segment::Variable(_) if length > 0 => captures.push(&(start..start + length)),
+                Segment::Literal(_) | Segment::Variable(_) => return None,
+            }
+            start += length + 1;
+        }
+        (self.is_prefix || start > path.len()).then_some(captures)
+    }
+
+    /// Whether every path that fits `other` fits this pattern.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        let is_long_enough = if self.is_prefix {
+            other.segments.len() >= self.segments.len()
+        } else {
+            !other.is_prefix && other.segments.len() == self.segments.len()
+        };
+        is_long_enough
+            && self.segments.iter().zip(&other.segments).all(|pair| match pair {
+                (Segment::Literal(ours), Segment::Literal(theirs)) => ours == theirs,
+                (Segment::Literal(_), Segment::Variable(_)) => false,
+                (Segment::Variable(_), Segment::Literal(theirs)) => !theirs.is_empty(),
+                (Segment::Variable(_), Segment::Variable(_)) => true,
+            })
+    }
+}
+
+/// The bytes with `%XX` as the byte that it stands for.
+fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = text.get(at..)?;
+        let plain = *rest.first()?;
+        let decoded = hazard::decode(rest);
+        at += if decoded.is_some() { 3 } else { 1 };
+        Some(decoded.unwrap_or(plain))
+    })
+}
+
+/// Why a text is no pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatternError {
+    /// It does not begin with `/`.
+    NotAbsolute,
+    /// It has a `?`.
+    Query,
+    /// A `*` that is not the `/**` at the end.
+    Wildcard,
+    /// `//`.
+    EmptySegment,
+    /// A variable's name is not made of letters, digits and `_`.
+    VariableName,
+    /// Two variables of one name.
+    RepeatedVariable,
+    /// More than `PATH_VARIABLES_MAX`.
+    TooManyVariables,
+    /// A variable that is a part of a segment.
+    PartialVariable,
+    /// A path that is refused.
+    Hazard(hazard::Hazard),
+    /// Not a host, `*.host` or `host:port`.
+    Host,
+    /// Not a method, or none.
+    Method,
+}
+
+impl fmt::Display for PatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotAbsolute => "a path begins with a slash",
+            Self::Query => "routes are chosen by path, not by query: remove `?`",
+            Self::Wildcard => "`*` is for the end of a path only, as `/**`",
+            Self::EmptySegment => "the path has an empty segment (`//`)",
+            Self::VariableName => "a variable's name has letters, digits and `_`, as in `{id}`",
+            Self::RepeatedVariable => "two variables have the same name",
+            Self::TooManyVariables => "a path has at most 8 variables",
+            Self::PartialVariable => "a variable is a whole segment, as in `/home/{id}`",
+            Self::Hazard(hazard) => return hazard.fmt(f),
+            Self::Host => "a host is a name, `*.name` or an address, with or without a port",
+            Self::Method => "methods are a list of names, such as [\"GET\", \"POST\"]",
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! What one route is for: host, methods and path.
+
+use std::fmt;
+
+use super::host::HostPattern;
+use super::path::{Captures, PathPattern, PatternError};
+
+/// Host, methods and path of a route; an absent host or no methods: all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    host: Option<HostPattern>,
+    methods: Vec<String>,
+    path: PathPattern,
+}
+
+/// The first difference between a request and a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mismatch {
+    /// The rule is for another host.
+    Host,
+    /// The rule is for another path.
+    Path,
+    /// Host and path fit, the method does not.
+    Method,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Host => "another host",
+            Self::Path => "another path",
+            Self::Method => "another method",
+        })
+    }
+}
+
+impl Rule {
+    /// A rule for a path, on every host and for every method.
+    pub const fn new(path: PathPattern) -> Self {
+        Self { host: None, methods: Vec::new(), path }
+    }
+
+    /// The same for one host.
+    #[must_use]
+    pub fn with_host(mut self, host: HostPattern) -> Self {
+        self.host = Some(host);
+        self
+    }
+
+    /// The same for these methods. GET includes HEAD (RFC 9110 section 9.3.2).
+    ///
+    /// # Errors
+    ///
+    /// No methods, or a name that is not a token (RFC 9110 section 5.6.2).
+    pub fn with_methods(mut self, methods: Vec<String>) -> Result<Self, PatternError> {
+        let is_token =
+            |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        let is_method = |name: &String| !name.is_empty() && name.bytes().all(is_token);
+        if methods.is_empty() || !methods.iter().all(is_method) {
+            return Err(PatternError::Method);
+        }
+        self.methods = methods;
+        if self.takes(b"GET") && !self.takes(b"HEAD") {
+            self.methods.push("HEAD".to_owned());
+        }
+        Ok(self)
+    }
+
+    /// The methods of the rule; none if it is for all.
+    pub fn methods(&self) -> impl Iterator<Item = &str> {
+        self.methods.iter().map(String::as_str)
+    }
+
+    /// The path of the rule.
+    pub const fn path(&self) -> &PathPattern {
+        &self.path
+    }
+
+    pub(super) fn compare(
+        &self,
+        method: &[u8],
+        host: Option<&[u8]>,
+        path: &[u8],
+    ) -> Result<Captures, Mismatch> {
+        let is_host = |pattern: &HostPattern| host.is_some_and(|host| pattern.matches(host));
+        if !self.host.as_ref().is_none_or(is_host) {
+            return Err(Mismatch::Host);
+        }
+        let captures = self.path.matches(path).ok_or(Mismatch::Path)?;
+        if self.takes(method) { Ok(captures) } else { Err(Mismatch::Method) }
+    }
+
+    pub(super) fn takes(&self, method: &[u8]) -> bool {
+        self.methods.is_empty() || self.methods.iter().any(|name| name.as_bytes() == method)
+    }
+
+    pub(super) const fn takes_every_method(&self) -> bool {
+        self.methods.is_empty()
+    }
+
+    /// Whether every host and path that fit `other` fit this rule.
+    pub(super) fn covers_place(&self, other: &Self) -> bool {
+        let host = match (&self.host, &other.host) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(ours), Some(theirs)) => ours.covers(theirs),
+        };
+        host && self.path.covers(&other.path)
+    }
+}

@@ -1,0 +1,314 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn rule(path: &str) -> Rule {
+    Rule::new(PathPattern::parse(path).unwrap())
+}
+
+fn for_host(path: &str, host: &str) -> Rule {
+    rule(path).with_host(HostPattern::parse(host).unwrap())
+}
+
+fn for_methods(path: &str, methods: &[&str]) -> Rule {
+    rule(path).with_methods(methods.iter().map(ToString::to_string).collect()).unwrap()
+}
+
+fn get(path: &str) -> Subject<'_> {
+    Subject { method: b"GET", host: Some(b"example.org"), path: path.as_bytes() }
+}
+
+fn captured(pattern: &str, path: &str) -> Option<Vec<String>> {
+    let captures = PathPattern::parse(pattern).unwrap().matches(path.as_bytes())?;
+    let spans = (0..).map_while(|index| captures.span(index));
+    Some(spans.map(|span| path[span].to_owned()).collect())
+}
+
+#[test]
+fn the_first_route_that_fits_takes_the_request() {
+    let routes =
+        Routes::new(vec![rule("/api/v1/{id}"), rule("/api/**"), rule("/"), rule("/**")]).unwrap();
+    for (path, index) in
+        [("/api/v1/7", 0), ("/api/v1/7/x", 1), ("/api", 1), ("/", 2), ("/apis", 3), ("/api/v1/", 1)]
+    {
+        assert_eq!(routes.find(&get(path)).index(), Some(index), "{path}");
+    }
+}
+
+#[test]
+fn variables_are_whole_segments_that_are_not_empty() {
+    assert_eq!(captured("/home/{id}", "/home/a%20b"), Some(vec!["a%20b".to_owned()]));
+    assert_eq!(
+        captured("/{a}/x/{b}/**", "/1/x/22/more"),
+        Some(vec!["1".to_owned(), "22".to_owned()])
+    );
+    for path in ["/home/", "/home", "/home/a/b", "/home/a/", "/hom/a"] {
+        assert_eq!(captured("/home/{id}", path), None, "{path}");
+    }
+}
+
+#[test]
+fn an_encoded_spelling_is_the_same_path() {
+    let routes = Routes::new(vec![rule("/admin/**"), rule("/**")]).unwrap();
+    for path in ["/%61dmin/x", "/%61%64min", "/admi%6E/"] {
+        assert_eq!(routes.find(&get(path)).index(), Some(0), "{path}");
+    }
+    let accent = Routes::new(vec![rule("/caf%C3%A9")]).unwrap();
+    assert_eq!(accent.find(&get("/caf%c3%a9")).index(), Some(0));
+}
+
+#[test]
+fn paths_with_two_readings_are_refused() {
+    let routes = Routes::new(vec![rule("/admin/**"), rule("/**")]).unwrap();
+    for (path, hazard) in [
+        ("/a/../admin", Hazard::DotSegment),
+        ("/./admin", Hazard::DotSegment),
+        ("/a/..", Hazard::DotSegment),
+        ("/a/..;x=1/admin", Hazard::DotSegment),
+        ("/a/..%3Bx/admin", Hazard::DotSegment),
+        ("/a/%2e%2E/admin", Hazard::EncodedDelimiter),
+        ("/a%2fadmin", Hazard::EncodedDelimiter),
+        ("/a%5Cadmin", Hazard::EncodedDelimiter),
+        ("/a\\..\\admin", Hazard::Backslash),
+        ("/a#x", Hazard::InvalidByte),
+        ("/a\tb", Hazard::InvalidByte),
+        ("/a%00b", Hazard::EncodedControl),
+        ("/a%0d%0ab", Hazard::EncodedControl),
+        ("/a%zz", Hazard::InvalidEncoding),
+        ("/a%2", Hazard::InvalidEncoding),
+        ("//admin/x", Hazard::EmptySegment),
+        ("*", Hazard::NotAbsolute),
+        ("", Hazard::NotAbsolute),
+    ] {
+        assert_eq!(routes.find(&get(path)), Decision::Refuse(hazard), "{path:?}");
+    }
+    for path in ["/a//b", "/a.b/..c/d..", "/...", "/a;b", "/%C3%A9", "/a%252e"] {
+        assert_eq!(routes.find(&get(path)).index(), Some(1), "{path}");
+    }
+}
+
+#[test]
+fn hosts_are_compared_without_case_final_dot_and_unless_given_port() {
+    for (pattern, host, fits) in [
+        ("example.org", "EXAMPLE.org:8000", true),
+        ("example.org", "example.org.", true),
+        ("example.org", "a.example.org", false),
+        ("*.example.org", "a.b.Example.org", true),
+        ("*.example.org", "example.org", false),
+        ("*.example.org", ".example.org", false),
+        ("*.example.org", "aexample.org", false),
+        ("example.org:80", "example.org:80", true),
+        ("example.org:80", "example.org", false),
+        ("example.org:80", "example.org:+80", false),
+        ("[::1]", "[::1]:8000", true),
+        ("[::1]", "[::2]", false),
+    ] {
+        let found = HostPattern::parse(pattern).unwrap().matches(host.as_bytes());
+        assert_eq!(found, fits, "{pattern} {host}");
+    }
+    for bad in ["", "*", "*.", "a.*", "a:b", "a b", "a/"] {
+        assert_eq!(HostPattern::parse(bad), Err(PatternError::Host), "{bad}");
+    }
+}
+
+#[test]
+fn a_rule_with_a_host_is_not_for_requests_without() {
+    let routes = Routes::new(vec![for_host("/**", "example.org")]).unwrap();
+    let subject = Subject { host: None, ..get("/") };
+    assert_eq!(routes.find(&subject), Decision::NotFound);
+    assert_eq!(routes.find(&get("/")).index(), Some(0));
+}
+
+#[test]
+fn a_method_that_no_route_accepts_is_not_allowed_and_the_others_are_listed() {
+    let routes =
+        Routes::new(vec![for_methods("/a", &["GET"]), for_methods("/a", &["PUT"])]).unwrap();
+    let post = Subject { method: b"POST", ..get("/a") };
+    assert_eq!(routes.find(&post), Decision::MethodNotAllowed);
+    assert_eq!(routes.allow(&post), ["GET", "HEAD", "PUT"]);
+    assert_eq!(routes.find(&Subject { method: b"PUT", ..post }).index(), Some(1));
+    assert_eq!(routes.find(&Subject { method: b"HEAD", ..post }).index(), Some(0));
+    assert_eq!(routes.find(&Subject { path: b"/b", ..post }), Decision::NotFound);
+}
+
+#[test]
+fn the_reason_of_each_earlier_rule_is_given() {
+    let routes = Routes::new(vec![
+        for_host("/**", "other.org"),
+        rule("/b"),
+        for_methods("/a", &["PUT"]),
+        rule("/a"),
+    ])
+    .unwrap();
+    assert_eq!(routes.mismatches(&get("/a")), [Mismatch::Host, Mismatch::Path, Mismatch::Method]);
+}
+
+#[test]
+fn patterns_without_a_meaning_are_refused() {
+    for (text, error) in [
+        ("api", PatternError::NotAbsolute),
+        ("/a?b", PatternError::Query),
+        ("/a/*", PatternError::Wildcard),
+        ("/a**", PatternError::Wildcard),
+        ("/**/b", PatternError::Wildcard),
+        ("/a//b", PatternError::EmptySegment),
+        ("/a//**", PatternError::EmptySegment),
+        ("//", PatternError::EmptySegment),
+        ("/{}", PatternError::VariableName),
+        ("/{a}/{a}", PatternError::RepeatedVariable),
+        ("/x{a}", PatternError::PartialVariable),
+        ("/{a}{b}", PatternError::VariableName),
+        ("/a/../b", PatternError::Hazard(Hazard::DotSegment)),
+        ("/a%2Fb", PatternError::Hazard(Hazard::EncodedDelimiter)),
+        ("/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}", PatternError::TooManyVariables),
+    ] {
+        assert_eq!(PathPattern::parse(text), Err(error), "{text}");
+    }
+}
+
+#[test]
+fn a_rule_behind_a_larger_one_is_unreachable() {
+    let unreachable = |rules| Routes::new(rules).unwrap_err();
+    assert_eq!(
+        unreachable(vec![rule("/x"), rule("/a/**"), rule("/a/{b}/c")]),
+        Unreachable { index: 2, by: 1 }
+    );
+    assert_eq!(
+        unreachable(vec![
+            for_methods("/{a}", &["GET"]),
+            for_methods("/{b}", &["POST"]),
+            for_methods("/x", &["GET", "POST"]),
+        ]),
+        Unreachable { index: 2, by: 0 }
+    );
+    assert_eq!(
+        unreachable(vec![for_host("/**", "*.org"), for_host("/**", "*.a.org:80")]),
+        Unreachable { index: 1, by: 0 }
+    );
+}
+
+// Every request of a small world; `z` is a segment, host and method that no rule names.
+const SEGMENTS: [&str; 3] = ["a", "b", "z"];
+const HOSTS: [&str; 5] = ["x.org", "a.x.org", "b.a.x.org", "z", "x.org:80"];
+const METHODS: [&str; 3] = ["GET", "HEAD", "POST"];
+
+fn world() -> Vec<(&'static str, &'static str, String)> {
+    let mut paths = vec!["/".to_owned()];
+    for one in SEGMENTS {
+        paths.extend([format!("/{one}"), format!("/{one}/")]);
+        for two in SEGMENTS {
+            paths.extend([format!("/{one}/{two}"), format!("/{one}/{two}/")]);
+            paths.extend(SEGMENTS.map(|three| format!("/{one}/{two}/{three}")));
+        }
+    }
+    let requests = |path: &String| {
+        let path = path.clone();
+        let pairs =
+            METHODS.iter().flat_map(|method| HOSTS.iter().map(move |host| (*method, *host)));
+        pairs.map(|(method, host)| (method, host, path.clone())).collect::<Vec<_>>()
+    };
+    paths.iter().flat_map(requests).collect()
+}
+
+/// Path, host and methods as texts.
+type Parts = (String, Option<&'static str>, Vec<&'static str>);
+
+fn parts() -> impl Strategy<Value = Parts> {
+    let segment = prop_oneof![Just("a"), Just("b"), Just("{}")];
+    let path = (proptest::collection::vec(segment, 0..3), prop_oneof![Just(""), Just("**")])
+        .prop_map(|(segments, end)| {
+            let mut named = String::new();
+            for (index, segment) in segments.iter().enumerate() {
+                named.push('/');
+                named.push_str(&segment.replace("{}", &format!("{{v{index}}}")));
+            }
+            format!("{named}/{end}")
+        });
+    let host = proptest::option::of(proptest::sample::select(vec![
+        "x.org",
+        "*.x.org",
+        "a.x.org",
+        "*.a.x.org",
+        "x.org:80",
+    ]));
+    let methods = proptest::sample::subsequence(vec!["GET", "HEAD", "POST"], 0..=3);
+    (path, host, methods)
+}
+
+/// The same comparison with strings and splits.
+fn fits((path, host, methods): &Parts, request: &(&str, &str, String)) -> bool {
+    let (method, name, target) = request;
+    let name_only = name.split(':').next().unwrap();
+    let host_fits = host.is_none_or(|host| match host.strip_prefix("*.") {
+        Some(parent) => name_only.ends_with(&format!(".{parent}")),
+        None if host.contains(':') => host == *name,
+        None => host == name_only,
+    });
+    let wanted: Vec<&str> = path[1..].split('/').collect();
+    let found: Vec<&str> = target[1..].split('/').collect();
+    let same = |wanted: &[&str], found: &[&str]| {
+        wanted
+            .iter()
+            .zip(found)
+            .all(|(w, f)| if w.starts_with('{') { !f.is_empty() } else { w == f })
+    };
+    let path_fits = match wanted.split_last() {
+        Some((&"**", before)) => found.len() >= before.len() && same(before, &found),
+        _ => wanted.len() == found.len() && same(&wanted, &found),
+    };
+    let implied = *method == "HEAD" && methods.contains(&"GET");
+    host_fits && path_fits && (methods.is_empty() || methods.contains(method) || implied)
+}
+
+fn rule_of((path, host, methods): &Parts) -> Rule {
+    let rule = if methods.is_empty() { rule(path) } else { for_methods(path, methods) };
+    match host {
+        Some(host) => rule.with_host(HostPattern::parse(host).unwrap()),
+        None => rule,
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_request_goes_where_the_plain_comparison_says(
+        all in proptest::collection::vec(parts(), 1..6),
+    ) {
+        let rules: Vec<Rule> = all.iter().map(rule_of).collect();
+        let routes = Routes { rules };
+        for request in world() {
+            let subject = Subject {
+                method: request.0.as_bytes(),
+                host: Some(request.1.as_bytes()),
+                path: request.2.as_bytes(),
+            };
+            let expected = all.iter().position(|parts| fits(parts, &request));
+            prop_assert_eq!(routes.find(&subject).index(), expected, "{:?}", request);
+        }
+    }
+
+    #[test]
+    fn a_rule_is_unreachable_exactly_if_no_request_reaches_it(
+        all in proptest::collection::vec(parts(), 1..6),
+    ) {
+        // A method that no rule names stands for all others.
+        let mut requests = world();
+        for (_, host, path) in world() {
+            requests.push(("ZZZ", host, path));
+        }
+        let reached = |index: usize| requests.iter().any(|request| {
+            all.iter().position(|parts| fits(parts, request)) == Some(index)
+        });
+        let expected = (0..all.len()).find(|index| !reached(*index));
+        let found = Routes::new(all.iter().map(rule_of).collect()).err();
+        prop_assert_eq!(found.map(|found| found.index), expected);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(path in proptest::collection::vec(any::<u8>(), 0..40)) {
+        let routes = Routes::new(vec![rule("/a/{b}"), rule("/**")]).unwrap();
+        let subject = Subject { method: b"GET", host: Some(&path), path: &path };
+        if let Decision::Take { index: 0, captures } = routes.find(&subject) {
+            prop_assert!(captures.span(0).is_some_and(|span| !path[span].contains(&b'/')));
+        }
+    }
+}
