@@ -42,7 +42,7 @@ CRATE_MAY_USE = {
         "jissoku-profile",
     },
     "jissoku-apps": {"jissoku-os", "jissoku-http", "jissoku-server"},
-    "jissoku-python": {"jissoku-apps", "jissoku-cli", "jissoku-server"},
+    "jissoku-python": {"jissoku-apps", "jissoku-cli", "jissoku-os", "jissoku-server"},
 }
 
 # Foreign crates with one address each.
@@ -84,6 +84,8 @@ MAY_ALSO_USE = {
     "cli": STAGES | {"pipeline", "system", "_native"},
     "pipeline": STAGES | {"system"},  # not _native: ours is started like any other server
     "__main__": {"cli"},
+    "__init__": {"serving"},
+    "serving": {"_native"},  # for applications; the laboratory does not use it
 }
 NOT_FOR_CLI = {"asyncio", "multiprocessing", "os", "socket", "subprocess", "threading"}
 WRITES = {"write_text", "write_bytes", "mkdir", "unlink", "touch"}

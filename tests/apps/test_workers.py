@@ -86,8 +86,7 @@ def test_an_application_that_cannot_be_had_is_reported_once(tmp_path: Path) -> N
     served = serve("nowhere:app", "--workers", "2", directory=tmp_path)
     try:
         served.wait_for("^jissoku serve: there is no module named nowhere")
-        served.wait_for(r"^jissoku serve: worker 0 did not start \(exit code 2\)$")
         assert served.process.wait(10) == 2
-        assert sum("nowhere" in line for line in [*served.seen, *served.lines.queue]) == 1
+        assert [*served.seen, *served.lines.queue] == served.seen[:1]
     finally:
         served.end()

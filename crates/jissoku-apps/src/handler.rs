@@ -14,7 +14,7 @@ use pyo3::types::PyDict;
 use crate::environ::{Client, Environs, ServerInfo};
 use crate::head::Expectation;
 use crate::interpreter;
-use crate::load::{AppSpec, LoadError};
+use crate::load::{self, AppSpec, LoadError};
 use crate::response::{Response, Turn};
 use crate::wsgi::Wsgi;
 
@@ -37,6 +37,17 @@ impl WsgiService {
             let _frozen = python.import("gc").and_then(|gc| gc.call_method0("freeze"));
             Ok(Self { app, server })
         })
+    }
+}
+
+impl WsgiService {
+    /// Serves an object of this process.
+    ///
+    /// # Errors
+    /// It is not callable, or is an ASGI application.
+    pub fn of_object(app: &Bound<'_, PyAny>, server: ServerInfo) -> Result<Self, LoadError> {
+        load::check(app, &"the application")?;
+        Ok(Self { app: app.clone().unbind(), server })
     }
 }
 

@@ -51,15 +51,11 @@ impl AppSpec {
             })?;
         }
         if self.is_factory {
-            self.check_callable(&found)?;
+            check_callable(&found, self)?;
             let place = format!("{self} has failed");
             found = found.call0().map_err(|error| failed(python, &place, &error))?;
         }
-        self.check_callable(&found)?;
-        if is_asgi(&found).unwrap_or(false) {
-            let sentence = format!("{self} is an ASGI application, and only WSGI is served");
-            return Err(LoadError::Name(sentence));
-        }
+        check(&found, self)?;
         Ok(found)
     }
 
@@ -93,21 +89,31 @@ impl AppSpec {
         };
         error.is_instance_of::<PyModuleNotFoundError>(python) && name().is_ok_and(|n| is_ours(&n))
     }
-
-    fn check_callable(&self, found: &Bound<'_, PyAny>) -> Result<(), LoadError> {
-        if found.is_callable() {
-            return Ok(());
-        }
-        let class = found.get_type();
-        let class = class.name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
-        Err(LoadError::Name(format!("{self} is not callable: it is of type {class}")))
-    }
 }
 
 impl fmt::Display for AppSpec {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}", self.module, self.attribute)
     }
+}
+
+/// Rejects what cannot be served; `name` is that of the object.
+pub(crate) fn check(app: &Bound<'_, PyAny>, name: &dyn fmt::Display) -> Result<(), LoadError> {
+    check_callable(app, name)?;
+    if is_asgi(app).unwrap_or(false) {
+        let sentence = format!("{name} is an ASGI application, and only WSGI is served");
+        return Err(LoadError::Name(sentence));
+    }
+    Ok(())
+}
+
+fn check_callable(found: &Bound<'_, PyAny>, name: &dyn fmt::Display) -> Result<(), LoadError> {
+    if found.is_callable() {
+        return Ok(());
+    }
+    let class = found.get_type();
+    let class = class.name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
+    Err(LoadError::Name(format!("{name} is not callable: it is of type {class}")))
 }
 
 /// Prints the traceback of `error`.

@@ -42,7 +42,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>) -> u8 {
 
 /// As [`run`], with a function that imports Python applications.
 #[must_use]
-pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<LoadApp>) -> u8 {
+pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadApp>) -> u8 {
     let arguments: Vec<String> = arguments.into_iter().collect();
     // The server parses its arguments again at every reload.
     if arguments.get(1).is_some_and(|verb| verb == "serve") {

@@ -14,6 +14,7 @@ mod process;
 mod process_args;
 mod systemd_env;
 mod telemetry_args;
+mod watch;
 mod worker_args;
 
 use clap::{ArgGroup, Args, Command, FromArgMatches};
@@ -51,11 +52,14 @@ pub(crate) struct Serve {
     // Last, because its heading goes on to the end.
     #[command(flatten)]
     limits: limits::LimitArgs,
+    /// Whether the application is an object of this process.
+    #[arg(skip)]
+    app_is_given: bool,
 }
 
 /// Serves until SIGTERM or SIGINT and prints the addresses to standard output. `arguments` begin
 /// with the subcommand.
-pub(crate) fn run(arguments: &[String], load: Option<LoadApp>) -> u8 {
+pub(crate) fn run(arguments: &[String], load: Option<&LoadApp>) -> u8 {
     match process::run(arguments, load) {
         Ok(()) => SUCCESS,
         Err(failure) => failure.tell(),
@@ -64,11 +68,12 @@ pub(crate) fn run(arguments: &[String], load: Option<LoadApp>) -> u8 {
 
 impl Serve {
     /// Parses the arguments, at start-up and at every reload.
-    fn read(arguments: &[String]) -> Result<Self, Failure> {
+    fn read(arguments: &[String], load: Option<&LoadApp>) -> Result<Self, Failure> {
         let command = Self::augment_args(Command::new("serve").bin_name("jissoku serve"));
-        let arguments = config::merge(&command, arguments)?;
+        let arguments = config::merge(&command, arguments, &|name| std::env::var_os(name))?;
         let matches = command.try_get_matches_from(arguments).map_err(Failure::Usage)?;
-        Self::from_arg_matches(&matches).map_err(Failure::Usage)
+        let app_is_given = load.is_some_and(LoadApp::is_given);
+        Ok(Self { app_is_given, ..Self::from_arg_matches(&matches).map_err(Failure::Usage)? })
     }
 
     /// The settings of a worker pool; `given` are the addresses of inherited listeners, and `worker`
@@ -80,6 +85,7 @@ impl Serve {
         worker: Option<usize>,
     ) -> Result<Settings, Failure> {
         self.content.check(self.files.folder())?;
+        self.app.check(self.app().is_some())?;
         let mut placement = self.workers.placement(self.app().is_some())?;
         let has_processes = self.has_processes()?;
         if has_processes && self.telemetry.has_metrics() {
@@ -114,26 +120,34 @@ impl Serve {
         app_args::parse(self.files.folder())
     }
 
-    /// Whether the workers are processes: those of an application, if there are several.
+    /// Whether the workers are processes: those of an application, except of one that is an object
+    /// of this process and has one worker.
     fn has_processes(&self) -> Result<bool, Failure> {
-        Ok(self.app().is_some() && self.workers.placement(true)?.workers > 1)
+        Ok(self.app().is_some() && (!self.app_is_given || self.has_several_workers()?))
+    }
+
+    fn has_several_workers(&self) -> Result<bool, Failure> {
+        Ok(self.workers.placement(true)?.workers > 1)
     }
 
     /// The service of a worker pool that listens on `listeners`. `worker` is as in
     /// [`Serve::settings`].
     fn service(
         &self,
-        load: Option<LoadApp>,
+        load: Option<&LoadApp>,
         listeners: Vec<Endpoint>,
         worker: Option<usize>,
     ) -> Result<AnyService, Failure> {
-        let has_processes = self.has_processes()?;
-        if has_processes && worker.is_none() {
-            return Ok(AnyService::processes(systemd_env::worker_program));
-        }
         if let Some(app) = self.app() {
+            let load = load.ok_or_else(|| {
+                Failure::of_input("this program has no Python: use the jissoku package")
+            })?;
+            if worker.is_none() && self.has_processes()? {
+                return Ok(AnyService::processes(systemd_env::worker_program));
+            }
             let is_secure = self.telemetry.tls()?.is_some();
-            return self.app.service(app, load, (listeners, is_secure, has_processes));
+            let is_multiprocess = self.has_several_workers()?;
+            return self.app.service(app, load, (listeners, is_secure, is_multiprocess));
         }
         let workers = self.workers.placement(false)?.workers;
         self.content.service(self.files.folder(), || self.files.load(), workers)

@@ -19,6 +19,12 @@ use crate::inherited::FIRST;
 /// The name of the pipe in `LISTEN_FDNAMES`.
 pub const READY: &str = "jissoku-ready";
 
+/// What a child writes to the pipe when it is ready.
+pub const IS_READY: u8 = 1;
+
+/// What a child writes to the pipe if it cannot start and reports the reason to its user itself.
+pub const HAS_REPORTED: u8 = 2;
+
 /// Exit code of a child that could not become the program (as in `sh(1)`).
 const NOT_FOUND: i32 = 127;
 
@@ -75,6 +81,8 @@ pub enum ChildStatus {
     Pending,
     /// It is ready.
     Ready,
+    /// It cannot start, and has reported the reason.
+    Failed,
     /// It has exited.
     Exited,
 }
@@ -109,8 +117,10 @@ impl ReexecChild {
 
     /// Waits until it is ready or has exited.
     pub fn status(&self) -> ChildStatus {
-        match rustix::io::read(&self.ready, &mut [0; 1]) {
+        let mut message = [0; 1];
+        match rustix::io::read(&self.ready, &mut message) {
             Ok(0) => ChildStatus::Exited,
+            Ok(_) if message == [HAS_REPORTED] => ChildStatus::Failed,
             Ok(_) => ChildStatus::Ready,
             Err(_) => ChildStatus::Pending,
         }

@@ -18,6 +18,13 @@ pub fn ignore_sigpipe() {
     let _before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
+/// Sends `SIGHUP` to this process.
+pub fn reload_this_process() {
+    // The process exists, and may signal itself.
+    let _sent =
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP);
+}
+
 /// Registered signals; dropping it unregisters them.
 #[derive(Debug)]
 pub struct Signals {

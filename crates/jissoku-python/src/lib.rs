@@ -1,29 +1,51 @@
 //! The extension module through which Python runs the native commands.
 
+mod thread_server;
+
 use jissoku_apps::{AppSpec, LoadError, ServerInfo, WsgiService};
 use jissoku_cli::flame_graph::{Interaction, draw};
-use jissoku_cli::{AppError, AppRequest};
+use jissoku_cli::{AppError, AppRequest, LoadApp};
 use jissoku_server::AnyService;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use thread_server::ThreadServer;
 
 /// Runs `jissoku serve|load|floor …` and returns its exit code; Python's lock is free meanwhile.
 #[pyfunction]
 fn run(python: Python<'_>, arguments: Vec<String>) -> u8 {
-    python.detach(|| jissoku_cli::run_with(arguments, Some(load_app)))
+    python.detach(|| jissoku_cli::run_with(arguments, Some(&LoadApp::import(load_app))))
+}
+
+/// The attributes of the server that an application sees.
+fn server_info(request: &AppRequest) -> ServerInfo {
+    let AppRequest { listeners, is_secure, is_multiprocess, .. } = request.clone();
+    ServerInfo { listeners, is_secure, is_multiprocess }
 }
 
 /// Imports the application of `jissoku serve MODULE:APP`.
 fn load_app(request: &AppRequest) -> Result<AnyService, AppError> {
     let AppRequest { module, attribute, directory, is_factory, .. } = request.clone();
     let spec = AppSpec { module, attribute, directory, is_factory };
-    let AppRequest { listeners, is_secure, is_multiprocess, .. } = request.clone();
-    let server = ServerInfo { listeners, is_secure, is_multiprocess };
-    match WsgiService::load(&spec, server) {
+    match WsgiService::load(&spec, server_info(request)) {
         Ok(service) => Ok(service.into()),
         Err(LoadError::Name(sentence)) => Err(AppError::Name(sentence)),
         Err(LoadError::Code(sentence)) => Err(AppError::Code(sentence)),
     }
+}
+
+/// As `run`, for `serve` of an application that is an object of this process.
+#[pyfunction]
+fn run_app(python: Python<'_>, app: Py<PyAny>, arguments: Vec<String>) -> u8 {
+    let load = LoadApp::given(move |request: &AppRequest| {
+        Python::attach(|python| service_of(app.bind(python), server_info(request)))
+            .map_err(|error| AppError::Name(error.to_string()))
+    });
+    python.detach(move || jissoku_cli::run_with(arguments, Some(&load)))
+}
+
+/// Serves an object of this process.
+fn service_of(app: &Bound<'_, PyAny>, server: ServerInfo) -> Result<AnyService, LoadError> {
+    WsgiService::of_object(app, server).map(AnyService::from)
 }
 
 /// Draws collapsed stacks as a flame graph (SVG), alone with a script or for a page without one.
@@ -39,5 +61,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("__build__", env!("JISSOKU_BUILD"))?;
     module.add_function(wrap_pyfunction!(flame_graph, module)?)?;
-    module.add_function(wrap_pyfunction!(run, module)?)
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(run_app, module)?)?;
+    module.add_class::<ThreadServer>()
 }

@@ -49,4 +49,4 @@ pub use server::{
 pub use settings::{ListenerSharing, Settings};
 pub use telemetry::TelemetryConfig;
 pub use tls::{Tls, TlsError};
-pub use worker_process::{WORKER_NAME, WorkerProgram};
+pub use worker_process::{StartError, WORKER_NAME, WorkerProgram};

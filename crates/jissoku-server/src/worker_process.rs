@@ -3,7 +3,7 @@
 //! A thread stands for the process in its pool, so that reload, restart and shutdown treat it as any
 //! other worker.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, OnceLock};
@@ -26,6 +26,23 @@ pub const WORKER_NAME: &str = "jissoku-worker-";
 
 /// Creates the command line and the environment of a worker process.
 pub type WorkerProgram = fn() -> io::Result<ExecSpec>;
+
+/// A worker process that did not become ready.
+#[derive(Clone, Debug)]
+pub struct StartError {
+    index: u16,
+    exit: String,
+    /// Whether the process has written the reason to standard error.
+    pub is_reported: bool,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "worker {} did not start ({})", self.index, self.exit)
+    }
+}
+
+impl std::error::Error for StartError {}
 
 /// Starts a process for each worker.
 #[derive(Debug)]
@@ -75,16 +92,23 @@ impl WorkerProcesses {
             let _killed = child.end();
             return Err(io::Error::other(format!("worker {index} not ready within {seconds} s")));
         }
-        if child.status() == ChildStatus::Ready {
+        let status = child.status();
+        if status == ChildStatus::Ready {
             return Ok(child);
         }
         let exit = child.wait()?;
-        // The process has reported the reason.
         let kind = match exit.code {
             Some(2) => io::ErrorKind::InvalidInput,
             _ => io::ErrorKind::Other,
         };
-        Err(io::Error::new(kind, format!("worker {index} did not start ({})", exit.description)))
+        Err(io::Error::new(
+            kind,
+            StartError {
+                index,
+                exit: exit.description,
+                is_reported: status == ChildStatus::Failed,
+            },
+        ))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Flags for Python applications.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -36,8 +37,39 @@ pub enum AppError {
     Code(String),
 }
 
-/// Imports an application. A program without Python has none.
-pub type LoadApp = fn(&AppRequest) -> Result<AnyService, AppError>;
+type Load = dyn Fn(&AppRequest) -> Result<AnyService, AppError> + Send;
+
+/// Loads an application. A program without Python has none.
+pub struct LoadApp {
+    load: Box<Load>,
+    /// Whether the application is an object of this process, rather than to be imported.
+    is_given: bool,
+}
+
+impl LoadApp {
+    /// Imports the application that is requested.
+    pub fn import(load: fn(&AppRequest) -> Result<AnyService, AppError>) -> Self {
+        Self { load: Box::new(load), is_given: false }
+    }
+
+    /// Serves an object of this process, whatever name is requested.
+    pub fn given(
+        load: impl Fn(&AppRequest) -> Result<AnyService, AppError> + Send + 'static,
+    ) -> Self {
+        Self { load: Box::new(load), is_given: true }
+    }
+
+    /// Whether the application is an object of this process.
+    pub(super) const fn is_given(&self) -> bool {
+        self.is_given
+    }
+}
+
+impl fmt::Debug for LoadApp {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LoadApp").field("is_given", &self.is_given).finish_non_exhaustive()
+    }
+}
 
 /// Flags for an application.
 #[derive(Debug, Args)]
@@ -48,19 +80,32 @@ pub(super) struct AppArgs {
     /// Call APP without arguments, and serve the application that it returns
     #[arg(long)]
     factory: bool,
+    /// For development: reload when a Python file below --app-dir changes
+    #[arg(long)]
+    reload: bool,
 }
 
 impl AppArgs {
+    /// Rejects flags that need an application.
+    pub(super) fn check(&self, is_app: bool) -> Result<(), Failure> {
+        if self.reload && !is_app {
+            return Err(Failure::of_input("--reload needs an application, MODULE:APP"));
+        }
+        Ok(())
+    }
+
+    /// The directory whose files are watched for changes, if any.
+    pub(super) fn watched(&self) -> Option<&Path> {
+        self.reload.then_some(&*self.app_dir)
+    }
+
     /// Loads the application that the positional argument names.
     pub(super) fn service(
         &self,
         (module, attribute): (&str, &str),
-        load: Option<LoadApp>,
+        load: &LoadApp,
         server: (Vec<Endpoint>, bool, bool),
     ) -> Result<AnyService, Failure> {
-        let Some(load) = load else {
-            return Err(Failure::of_input("this program has no Python: use the jissoku package"));
-        };
         let (listeners, is_secure, is_multiprocess) = server;
         let request = AppRequest {
             module: module.to_owned(),
@@ -71,7 +116,7 @@ impl AppArgs {
             is_secure,
             is_multiprocess,
         };
-        load(&request).map_err(|error| match error {
+        (load.load)(&request).map_err(|error| match error {
             AppError::Name(sentence) => Failure::of_input(&sentence),
             AppError::Code(sentence) => Failure::of_work(&sentence),
         })

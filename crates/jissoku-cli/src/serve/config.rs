@@ -1,8 +1,11 @@
-//! `--config FILE.toml`: flags by name, in a file that is read again at every reload.
+//! `--config FILE.toml`: flags by name, in a file that is read again at every reload; and flags in
+//! environment variables.
 //!
-//! The file's values are converted to arguments, put before those of the command line, and parsed
-//! with them, so that clap alone defines what a flag means. A flag on the command line overrides
-//! the file.
+//! The values are converted to arguments, put before those of the command line, and parsed with
+//! them, so that clap alone defines what a flag means. A flag on the command line overrides the
+//! environment, which overrides the file.
+
+mod environment;
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -16,7 +19,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::CONTENT_GROUP;
+use super::app_args;
 use super::failure::Failure;
+
+/// Another key for the positional argument, if that is an application.
+const APP_KEY: &str = "app";
 
 /// The flag that names the file.
 #[derive(Debug, Args)]
@@ -26,12 +33,19 @@ pub(super) struct Config {
     config: Option<PathBuf>,
 }
 
-/// The arguments, with those of the configuration file inserted if `--config` is given.
-pub(super) fn merge(command: &Command, arguments: &[String]) -> Result<Vec<OsString>, Failure> {
+/// The arguments, with those of the environment inserted, and those of the configuration file if
+/// one is named. `variable` returns environment variables.
+pub(super) fn merge(
+    command: &Command,
+    arguments: &[String],
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Vec<OsString>, Failure> {
     // A required flag may be in the file.
     let lenient = command.clone().mut_group(CONTENT_GROUP, |what| what.required(false));
     let given = lenient.clone().try_get_matches_from(arguments).map_err(Failure::Usage)?;
     let mut merged: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    merged.splice(1..1, environment::arguments(&lenient, &given, variable)?);
+    let given = lenient.clone().try_get_matches_from(&merged).map_err(Failure::Usage)?;
     if let Some(path) = given.get_one::<PathBuf>("config") {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::of_input(&format!("cannot read {}: {error}", path.display()))
@@ -59,15 +73,14 @@ impl File<'_> {
         let mut arguments = Vec::new();
         for (key, value) in table.get_ref() {
             let name: &str = key.get_ref();
-            let known = self.command.get_arguments().find(|arg| name_of(arg) == Some(name));
-            let Some(arg) = known else {
+            let Some(arg) = find(&self.command, name) else {
                 return Err(self.refuse(&key.span(), &self.unknown(name)));
             };
             let found = self.values(arg, value)?;
             for argument in &found {
                 self.check(argument, &value.span())?;
             }
-            if !self.is_overruled(arg, given) {
+            if !is_overruled(&self.command, arg, given) {
                 arguments.extend(found);
             }
         }
@@ -77,16 +90,6 @@ impl File<'_> {
     fn unknown(&self, name: &str) -> String {
         let names: Vec<&str> = self.command.get_arguments().filter_map(name_of).collect();
         format!("there is no key {name:?}; there are {}", names.join(", "))
-    }
-
-    /// A flag of the content group on the command line overrides all keys of that group.
-    fn is_overruled(&self, arg: &Arg, given: &ArgMatches) -> bool {
-        let is_given = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
-        let what = self.command.get_groups().find(|group| group.get_id() == CONTENT_GROUP);
-        let decides: Vec<&str> =
-            what.into_iter().flat_map(ArgGroup::get_args).map(Id::as_str).collect();
-        let id = arg.get_id().as_str();
-        is_given(id) || (decides.contains(&id) && decides.into_iter().any(is_given))
     }
 
     /// A key's value as arguments: none for `false`, several for a list.
@@ -121,6 +124,10 @@ impl File<'_> {
         let text = match text.strip_prefix("unix:") {
             Some(path) if ["listen", "metrics"].contains(&name) => {
                 OsString::from(format!("unix:{}", self.beside(path)))
+            }
+            // An application is no path.
+            _ if arg.is_positional() && app_args::parse(Some(Path::new(&text))).is_some() => {
+                text.into()
             }
             // `-` is standard output.
             _ if hints.contains(&arg.get_value_hint()) && text != "-" => self.beside(&text).into(),
@@ -162,6 +169,22 @@ impl File<'_> {
         let line = before.matches('\n').count() + 1;
         Failure::of_input(&format!("{}, line {line}: {why}", self.path.display()))
     }
+}
+
+/// The flag of a key.
+fn find<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
+    let name = if name == APP_KEY { "folder" } else { name };
+    command.get_arguments().find(|arg| name_of(arg) == Some(name))
+}
+
+/// A flag of the content group that is given overrides all keys of that group.
+fn is_overruled(command: &Command, arg: &Arg, given: &ArgMatches) -> bool {
+    let is_given = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
+    let what = command.get_groups().find(|group| group.get_id() == CONTENT_GROUP);
+    let decides: Vec<&str> =
+        what.into_iter().flat_map(ArgGroup::get_args).map(Id::as_str).collect();
+    let id = arg.get_id().as_str();
+    is_given(id) || (decides.contains(&id) && decides.into_iter().any(is_given))
 }
 
 /// The key of a flag: its long name, or `folder` for the positional argument.

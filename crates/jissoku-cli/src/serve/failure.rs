@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use jissoku_server::StartError;
+
 /// Exit codes, as everywhere in jissoku.
 pub(super) const SUCCESS: u8 = 0;
 pub(super) const FAILED: u8 = 1;
@@ -15,6 +17,8 @@ pub(super) enum Failure {
     Usage(clap::Error),
     /// Anything else.
     Message { code: u8, message: String },
+    /// A worker process could not start, and has reported the reason itself.
+    Reported { code: u8 },
 }
 
 impl Failure {
@@ -26,6 +30,19 @@ impl Failure {
     /// The input was valid and the work failed.
     pub(super) fn of_work(message: &(impl ToString + ?Sized)) -> Self {
         Self::Message { code: FAILED, message: message.to_string() }
+    }
+
+    /// The workers could not be started.
+    pub(super) fn of_start(error: &io::Error) -> Self {
+        let code = match error.kind() {
+            io::ErrorKind::InvalidInput => BAD_INPUT,
+            _ => FAILED,
+        };
+        let process = error.get_ref().and_then(|error| error.downcast_ref::<StartError>());
+        match process {
+            Some(StartError { is_reported: true, .. }) => Self::Reported { code },
+            _ => Self::Message { code, message: error.to_string() },
+        }
     }
 
     /// Prints it to standard error and returns the exit code.
@@ -41,6 +58,7 @@ impl Failure {
                 print_error(&format!("{self}; see jissoku serve --help"));
                 BAD_INPUT
             }
+            Self::Reported { code } => *code,
             Self::Message { code, .. } => {
                 print_error(&self.to_string());
                 *code
@@ -64,6 +82,7 @@ impl fmt::Display for Failure {
                     None => Ok(()),
                 }
             }
+            Self::Reported { .. } => formatter.write_str("the reason is above"),
             Self::Message { message, .. } => formatter.write_str(message),
         }
     }

@@ -13,63 +13,23 @@ use super::failure::{Failure, print_error};
 use super::process_args::PidFile;
 use super::systemd_env::{SystemdEnv, environment};
 use super::telemetry_args::Telemetry;
-use super::{LoadApp, Serve};
+use super::{LoadApp, Serve, watch};
 
 /// How long a re-executed process may take until it is ready; then it is killed.
 const CHILD_READY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Serves as `arguments` say until a signal ends it.
-pub(super) fn run(arguments: &[String], load: Option<LoadApp>) -> Result<(), Failure> {
-    let serve = Serve::read(arguments)?;
+pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Failure> {
+    let serve = Serve::read(arguments, load)?;
     let mut systemd = SystemdEnv::read()?;
-    let worker = systemd.worker;
-    if worker.is_some() {
-        jissoku_os::reexec::end_with_parent().map_err(|error| Failure::of_work(&error))?;
-    }
-    let telemetry_state =
-        serve.telemetry.open(&mut systemd.sockets, serve.content.injected_faults())?;
-    let given = systemd.sockets.endpoints();
-    let user = if worker.is_none() { serve.process.find()? } else { None };
-    let settings = serve.settings(&given, telemetry_state.telemetry(), worker)?;
-    let is_secure = settings.tls.is_some();
-    let server =
-        Server::listen_on(settings, &systemd.sockets).map_err(|error| Failure::of_input(&error))?;
-    // From here on the server alone owns them.
-    systemd.sockets = Sockets::default();
-    // Privileged operations are done. The content is opened as the user that will reload it.
-    let pid_file = if worker.is_none() { serve.process.pid_file() } else { Ok(None) };
-    let prepared = pid_file.and_then(|pid_file| {
-        if let Some(user) = user {
-            let given = pid_file.as_ref().map_or(Ok(()), |file| user.chown(file));
-            given
-                .and_then(|()| user.drop_privileges())
-                .map_err(|error| Failure::of_input(&error))?;
-        }
-        Ok((pid_file, serve.service(load, server.endpoints(), worker)?))
-    });
-    let (pid_file, service) = match prepared {
-        Ok(prepared) => prepared,
-        Err(failure) => {
-            server.close();
-            return Err(failure);
-        }
-    };
-    if worker.is_none() {
-        serve.process.warn(&server.endpoints());
-    }
-    // Registered before clients can know that the server listens, so that no signal kills it
-    // half-way.
-    let signals = SignalSet::listen().map_err(|error| Failure::of_work(&error))?;
-    jissoku_os::signal::ignore_sigpipe();
-    // With a lower limit, fewer connections are open at once.
-    let _raised = jissoku_os::descriptors::raise_limit();
-    let running = server.start(service).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidInput => Failure::of_input(&error),
-        _ => Failure::of_work(&error),
-    })?;
+    let started = Started::begin(&serve, load, &mut systemd);
+    let Started { running, signals, given, pid_file, telemetry_state, is_secure } =
+        started.inspect_err(|_| systemd.notify_failure())?;
     let has_processes = serve.has_processes()?;
+    let worker = systemd.worker;
     let mut server_process = ServerProcess {
         arguments,
+        load,
         imports_app: serve.app().is_some() && !has_processes,
         has_processes: has_processes && worker.is_none(),
         worker,
@@ -82,14 +42,81 @@ pub(super) fn run(arguments: &[String], load: Option<LoadApp>) -> Result<(), Fai
     };
     server_process.telemetry_state.start()?;
     server_process.begin(is_secure);
+    if let Some(directory) = serve.app.watched().filter(|_| worker.is_none()) {
+        watch::reload_on_change(directory)?;
+    }
     server_process.event_loop()?;
     let ended = server_process.running.join().map_err(|error| Failure::of_work(&error));
     ended.and(server_process.telemetry_state.finish())
 }
 
+/// A server whose workers are ready.
+struct Started {
+    running: RunningServer,
+    signals: SignalSet,
+    /// Addresses of inherited listeners.
+    given: Vec<Endpoint>,
+    pid_file: Option<PidFile>,
+    telemetry_state: Telemetry,
+    is_secure: bool,
+}
+
+impl Started {
+    fn begin(
+        serve: &Serve,
+        load: Option<&LoadApp>,
+        systemd: &mut SystemdEnv,
+    ) -> Result<Self, Failure> {
+        let worker = systemd.worker;
+        if worker.is_some() {
+            jissoku_os::reexec::end_with_parent().map_err(|error| Failure::of_work(&error))?;
+        }
+        let telemetry_state =
+            serve.telemetry.open(&mut systemd.sockets, serve.content.injected_faults())?;
+        let given = systemd.sockets.endpoints();
+        let user = if worker.is_none() { serve.process.find()? } else { None };
+        let settings = serve.settings(&given, telemetry_state.telemetry(), worker)?;
+        let is_secure = settings.tls.is_some();
+        let server = Server::listen_on(settings, &systemd.sockets)
+            .map_err(|error| Failure::of_input(&error))?;
+        // From here on the server alone owns them.
+        systemd.sockets = Sockets::default();
+        // Privileged operations are done. The content is opened as the user that will reload it.
+        let pid_file = if worker.is_none() { serve.process.pid_file() } else { Ok(None) };
+        let prepared = pid_file.and_then(|pid_file| {
+            if let Some(user) = user {
+                let given = pid_file.as_ref().map_or(Ok(()), |file| user.chown(file));
+                given
+                    .and_then(|()| user.drop_privileges())
+                    .map_err(|error| Failure::of_input(&error))?;
+            }
+            Ok((pid_file, serve.service(load, server.endpoints(), worker)?))
+        });
+        let (pid_file, service) = match prepared {
+            Ok(prepared) => prepared,
+            Err(failure) => {
+                server.close();
+                return Err(failure);
+            }
+        };
+        if worker.is_none() {
+            serve.process.warn(&server.endpoints());
+        }
+        // Registered before clients can know that the server listens, so that no signal kills it
+        // half-way.
+        let signals = SignalSet::listen().map_err(|error| Failure::of_work(&error))?;
+        jissoku_os::signal::ignore_sigpipe();
+        // With a lower limit, fewer connections are open at once.
+        let _raised = jissoku_os::descriptors::raise_limit();
+        let running = server.start(service).map_err(|error| Failure::of_start(&error))?;
+        Ok(Self { running, signals, given, pid_file, telemetry_state, is_secure })
+    }
+}
+
 /// The running server process.
 struct ServerProcess<'a> {
     arguments: &'a [String],
+    load: Option<&'a LoadApp>,
     /// Whether this process imports a Python application.
     imports_app: bool,
     /// Whether the workers are processes.
@@ -194,12 +221,12 @@ impl ServerProcess<'_> {
     /// Reloads the configuration and the content; on failure the old ones stay in service.
     fn reload(&mut self) {
         self.announce_reload();
-        let outcome = Serve::read(self.arguments).and_then(|serve| {
+        let outcome = Serve::read(self.arguments, self.load).and_then(|serve| {
             let update = serve
                 .telemetry
                 .open_again(&self.telemetry_state, serve.content.injected_faults())?;
             let settings = serve.settings(&self.given, update.telemetry(), None)?;
-            let service = serve.service(None, Vec::new(), None)?;
+            let service = serve.service(self.load, Vec::new(), None)?;
             let reloaded = self.running.reload(&settings, service);
             reloaded.map_err(|error| Failure::of_input(&error))?;
             if self.telemetry_state.adopt(update)? {

@@ -66,9 +66,18 @@ impl SystemdEnv {
 
     /// Tells the predecessor that this process is ready.
     pub(super) fn notify_predecessor(&mut self) {
+        self.send(reexec::IS_READY);
+    }
+
+    /// Tells the predecessor that this process cannot start, and that it reports the reason.
+    pub(super) fn notify_failure(&mut self) {
+        self.send(reexec::HAS_REPORTED);
+    }
+
+    fn send(&mut self, message: u8) {
         if let Some(mut predecessor) = self.predecessor.take() {
             // The error is ignored: the predecessor may have exited.
-            let _written = predecessor.write_all(&[1]);
+            let _written = predecessor.write_all(&[message]);
         }
     }
 }

@@ -21,7 +21,7 @@ impl Folder {
         let file = self.0.join("serve.toml").display().to_string();
         let all = ["serve", "--config", &file].into_iter().chain(flags.iter().copied());
         let all: Vec<String> = all.map(str::to_owned).collect();
-        Serve::read(&all).map_err(|failure| failure.to_string())
+        Serve::read(&all, None).map_err(|failure| failure.to_string())
     }
 }
 
@@ -56,6 +56,7 @@ fn keys_are_flags() {
     check(text, &[], &expected);
     check(text, &[], &["127.0.0.1:2", "socket_mode: Some(432)"]);
     check("contract = true\nlisten = 'unix:/x'", &[], &["listen: [Unix(\"/x\")]"]);
+    check("app = 'a.b:c'\n", &[], &["folder: Some(\"a.b:c\")"]);
 }
 
 #[test]
@@ -112,6 +113,6 @@ fn what_is_wrong_is_named_with_its_line() {
 #[test]
 fn a_file_that_is_not_there_is_named() {
     let all = ["serve", "--config", "/nowhere/at/all.toml"].map(str::to_owned);
-    let refusal = Serve::read(&all).expect_err("there is no file").to_string();
+    let refusal = Serve::read(&all, None).expect_err("there is no file").to_string();
     assert!(refusal.contains("/nowhere/at/all.toml"), "{refusal}");
 }

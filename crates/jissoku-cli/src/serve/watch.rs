@@ -1,0 +1,119 @@
+//! `--reload`: sends this process the signal to reload when a Python file changes.
+//!
+//! The files are compared several times a second instead of watched by the kernel: that also works
+//! on network and container file systems, needs no library, and costs a few milliseconds per
+//! thousand files, which matters little during development.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use jissoku_os::{poll, signal};
+
+use super::failure::{Failure, print_error};
+
+/// Time between two comparisons. A change is reported once nothing changes for that long.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// Directories below the first that are not visited, besides hidden ones.
+const SKIPPED: [&str; 2] = ["__pycache__", "node_modules"];
+
+/// Size and modification time of each file.
+type Snapshot = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
+
+/// Starts a thread that reloads the server when a Python file below `directory` changes.
+pub(super) fn reload_on_change(directory: &Path) -> Result<(), Failure> {
+    let directory = directory.to_owned();
+    let mut seen = snapshot(&directory);
+    let watcher = thread::Builder::new().name("watcher".to_owned());
+    let started = watcher.spawn(move || {
+        loop {
+            pause();
+            let mut now = snapshot(&directory);
+            let Some(changed) = first_difference(&seen, &now) else { continue };
+            print_error(&format!("{} has changed", changed.display()));
+            loop {
+                pause();
+                let next = snapshot(&directory);
+                if next == now {
+                    break;
+                }
+                now = next;
+            }
+            seen = now;
+            signal::reload_this_process();
+        }
+    });
+    started.map(drop).map_err(|error| Failure::of_work(&error))
+}
+
+/// Waits for [`INTERVAL`].
+fn pause() {
+    // Without descriptors only the timeout ends it; an error ends it early.
+    let _ready = poll::wait_readable(&[], Some(INTERVAL));
+}
+
+fn snapshot(directory: &Path) -> Snapshot {
+    let mut files = Snapshot::new();
+    add(directory, &mut files);
+    files
+}
+
+/// Adds the Python files below `directory`. Whatever cannot be read is left out: it may be gone.
+fn add(directory: &Path, files: &mut Snapshot) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let name = name.to_string_lossy();
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() {
+            // A virtual environment has this file.
+            let is_skipped = name.starts_with('.')
+                || SKIPPED.contains(&&*name)
+                || path.join("pyvenv.cfg").exists();
+            if !is_skipped {
+                add(&path, files);
+            }
+        } else if name.ends_with(".py")
+            && let Ok(metadata) = fs::metadata(&path)
+        {
+            files.insert(path, (metadata.len(), metadata.modified().ok()));
+        }
+    }
+}
+
+/// The first file that was added, changed or removed.
+fn first_difference<'a>(before: &'a Snapshot, now: &'a Snapshot) -> Option<&'a Path> {
+    let changed = now.iter().find(|(path, stamp)| before.get(*path) != Some(*stamp));
+    let removed = before.iter().find(|(path, _)| !now.contains_key(*path));
+    changed.or(removed).map(|(path, _)| &**path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn added_changed_and_removed_python_files_are_differences() {
+        let name = format!("jissoku-watch-{}", std::process::id());
+        let root = std::env::temp_dir().join(name);
+        for below in ["package", ".hidden", "__pycache__", "venv"] {
+            fs::create_dir_all(root.join(below)).expect("a directory");
+        }
+        fs::write(root.join("venv/pyvenv.cfg"), "").expect("a file");
+        let empty = snapshot(&root);
+        for ignored in ["x.txt", ".hidden/x.py", "__pycache__/x.py", "venv/x.py"] {
+            fs::write(root.join(ignored), "x").expect("a file");
+        }
+        assert_eq!(first_difference(&empty, &snapshot(&root)), None);
+        let module = root.join("package/x.py");
+        fs::write(&module, "1").expect("a file");
+        let one = snapshot(&root);
+        assert_eq!(first_difference(&empty, &one), Some(&*module));
+        fs::write(&module, "22").expect("a file");
+        assert_eq!(first_difference(&one, &snapshot(&root)), Some(&*module));
+        fs::remove_dir_all(&root).expect("it is ours");
+        assert_eq!(first_difference(&one, &snapshot(&root)), Some(&*module));
+    }
+}

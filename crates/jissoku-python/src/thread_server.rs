@@ -1,0 +1,74 @@
+//! A server of an object of this process, in a thread: for tests of applications.
+
+use std::net::SocketAddr;
+
+use jissoku_apps::ServerInfo;
+use jissoku_os::socket::Endpoint;
+use jissoku_server::{Limits, RunningServer, Server, Settings};
+use pyo3::exceptions::{PyOSError, PyTypeError};
+use pyo3::prelude::*;
+
+use crate::service_of;
+
+/// A running server. It leaves the signals of the process alone.
+#[pyclass]
+#[derive(Debug)]
+pub(crate) struct ThreadServer {
+    /// `None` once it has stopped.
+    running: Option<RunningServer>,
+    address: SocketAddr,
+}
+
+#[pymethods]
+impl ThreadServer {
+    /// Serves `app` on the TCP address `listen`, of which port 0 selects a free port, with request
+    /// bodies of up to `body_size_max` bytes.
+    #[new]
+    fn new(
+        python: Python<'_>,
+        app: &Bound<'_, PyAny>,
+        listen: &str,
+        body_size_max: u64,
+    ) -> PyResult<Self> {
+        let endpoint: SocketAddr = listen.parse().map_err(|_| {
+            PyOSError::new_err(format!("invalid address {listen:?}: write HOST:PORT with a number"))
+        })?;
+        let mut limits = Limits { stop_idle_ns: 0, ..Limits::DEFAULT };
+        limits.request.body_size_max = body_size_max;
+        let settings = Settings { limits, ..Settings::new(Endpoint::Tcp(endpoint)) };
+        let server =
+            Server::listen(settings).map_err(|error| PyOSError::new_err(error.to_string()))?;
+        let listeners = server.endpoints();
+        let Some(&Endpoint::Tcp(address)) = listeners.first() else {
+            server.close();
+            return Err(PyOSError::new_err("the address is not one of TCP"));
+        };
+        let info = ServerInfo { listeners, is_secure: false, is_multiprocess: false };
+        let service = match service_of(app, info) {
+            Ok(service) => service,
+            Err(error) => {
+                server.close();
+                return Err(PyTypeError::new_err(error.to_string()));
+            }
+        };
+        let running = python.detach(|| server.start(service)).map_err(PyErr::from)?;
+        Ok(Self { running: Some(running), address })
+    }
+
+    /// Host and port.
+    #[getter]
+    fn address(&self) -> (String, u16) {
+        (self.address.ip().to_string(), self.address.port())
+    }
+
+    /// Answers the requests in flight, closes all connections, and ends the thread. A second call
+    /// has no effect.
+    fn stop(&mut self, python: Python<'_>) -> PyResult<()> {
+        let Some(mut running) = self.running.take() else { return Ok(()) };
+        python.detach(move || {
+            running.stop()?;
+            running.join()
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+"""`jissoku.run` and `jissoku.serve_in_thread`, with Django and Flask."""
+
+import http.client
+import signal
+import subprocess
+import sys
+import textwrap
+import urllib.request
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jissoku
+from tests.apps.conftest import port_of
+from tests.serving.server_process import Served, ask
+
+
+def hello(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"hello ", environ["wsgi.input"].read()]
+
+
+def get(url: str, body: bytes | None = None) -> bytes:
+    with urllib.request.urlopen(url, body, timeout=10) as response:  # noqa: S310 - loopback
+        read: bytes = response.read()
+        return read
+
+
+def test_an_application_is_served_in_a_thread() -> None:
+    with jissoku.serve_in_thread(hello) as live:
+        assert live.url == f"http://127.0.0.1:{live.port}"
+        assert get(live.url) == b"hello "
+        assert get(live.url, b"you") == b"hello you"
+        with jissoku.serve_in_thread(hello) as other:
+            assert get(other.url, b"x") == b"hello x"
+        kept = http.client.HTTPConnection(live.host, live.port, timeout=10)
+        kept.request("GET", "/")
+        assert kept.getresponse().read() == b"hello "
+    # The idle connection did not delay the end, and nothing listens any more.
+    kept.close()
+    with pytest.raises(OSError, match="refused"):
+        get(live.url)
+
+
+def test_what_cannot_be_served_in_a_thread_is_an_exception() -> None:
+    with pytest.raises(TypeError, match="not callable: it is of type int"):
+        jissoku.serve_in_thread(5).__enter__()  # type: ignore[arg-type]
+    with jissoku.serve_in_thread(hello) as live:
+        taken = jissoku.serve_in_thread(hello, listen=f"127.0.0.1:{live.port}")
+        with pytest.raises(OSError, match="already in use"):
+            taken.__enter__()
+
+
+def test_flask_is_served_in_a_thread() -> None:
+    flask = pytest.importorskip("flask")
+    app = flask.Flask("tested")
+    app.add_url_rule("/double/<int:number>", "double", lambda number: {"double": 2 * number})
+    with jissoku.serve_in_thread(app) as live:
+        assert get(f"{live.url}/double/21") == b'{"double":42}\n'
+
+
+DJANGO = """
+import django
+from django.conf import settings
+settings.configure(
+    ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], SECRET_KEY="x", STATIC_URL="/static/",
+    INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth"],
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+)
+django.setup()
+
+import urllib.request
+import jissoku
+from django.contrib.auth.models import User
+from django.db import connections
+from django.http import HttpResponse
+from django.test import TransactionTestCase
+from django.urls import path
+from django.core.wsgi import get_wsgi_application
+
+def names(request):
+    return HttpResponse(",".join(user.username for user in User.objects.all()))
+
+urlpatterns = [path("names", names)]
+
+class LiveTest(TransactionTestCase):
+    def test_a_page_sees_the_database_of_the_test(self):
+        User.objects.create_user("ann")
+        connection = connections["default"]
+        connection.inc_thread_sharing()
+        application = get_wsgi_application()
+        def shared(environ, start_response):
+            connections["default"] = connection
+            return application(environ, start_response)
+        try:
+            with jissoku.serve_in_thread(shared) as live:
+                with urllib.request.urlopen(live.url + "/names", timeout=10) as response:
+                    self.assertEqual(response.read(), b"ann")
+        finally:
+            connection.dec_thread_sharing()
+
+if __name__ == "__main__":
+    import sys
+    from django.test.runner import DiscoverRunner
+    runner = DiscoverRunner(verbosity=0)
+    sys.exit(runner.run_tests(["__main__"]))
+"""
+
+
+def test_django_is_served_in_a_thread(tmp_path: Path) -> None:
+    pytest.importorskip("django")
+    (tmp_path / "tested.py").write_text(DJANGO)
+    command = [sys.executable, str(tmp_path / "tested.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=25, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Ran 1 test" in done.stderr
+
+
+PROGRAM = """
+import os, sys
+import jissoku
+
+VERSION = {version!r}
+
+def app(environ, start_response):
+    start_response("200 OK", [])
+    return [f"{{VERSION}} {{os.getpid()}}".encode()]
+
+if __name__ == "__main__":
+    jissoku.run(app, listen="127.0.0.1:0", **{options})
+"""
+
+
+def start(source: Path, version: str, options: str) -> Served:
+    source.write_text(PROGRAM.format(version=version, options=options))
+    process = subprocess.Popen(
+        [sys.executable, str(source)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    return Served(process)
+
+
+def test_an_object_is_served_by_its_process_and_reloaded(tmp_path: Path) -> None:
+    source = tmp_path / "program.py"
+    served = start(source, "one", "{}")
+    try:
+        port = port_of(served)
+        assert ask(port)[1].decode().split() == ["one", str(served.process.pid)]
+        source.write_text(PROGRAM.format(version="two", options="{}"))
+        served.tell(signal.SIGHUP)
+        served.successors.append(int(served.wait_for("^process ([0-9]+) serves")[1]))
+        assert ask(port)[1].decode().split() == ["two", str(served.successors[-1])]
+        served.tell(signal.SIGTERM)
+        assert served.process.wait(20) == 0
+    finally:
+        served.end()
+
+
+def test_an_object_is_served_by_several_processes(tmp_path: Path) -> None:
+    served = start(tmp_path / "program.py", "one", '{"workers": 2}')
+    try:
+        version, pid = ask(port_of(served))[1].decode().split()
+        assert version == "one"
+        assert pid != str(served.process.pid)
+        served.tell(signal.SIGTERM)
+        assert served.process.wait(20) == 0
+    finally:
+        served.end()
+
+
+def test_an_invalid_option_is_one_sentence(tmp_path: Path) -> None:
+    source = textwrap.dedent("""
+        import jissoku
+        jissoku.run("nowhere:app", no_such_option=3)
+    """)
+    (tmp_path / "program.py").write_text(source)
+    command = [sys.executable, str(tmp_path / "program.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=25, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "--no-such-option" in done.stderr

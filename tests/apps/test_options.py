@@ -1,0 +1,123 @@
+"""Options of applications: environment variables, the configuration file, and `--reload`."""
+
+import os
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.apps.conftest import port_of, serve
+from tests.serving.server_process import COMMAND, Served, ask
+
+SOURCE = """
+def app(environ, start_response):
+    start_response("200 OK", [])
+    return [{version!r}.encode()]
+"""
+
+
+def test_options_are_environment_variables(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(SOURCE.format(version="one"))
+    variables = {
+        "JISSOKU_APP": "there:app",
+        "JISSOKU_APP_DIR": str(tmp_path),
+        "JISSOKU_LISTEN": "127.0.0.1:0",
+    }
+    process = subprocess.Popen(
+        COMMAND,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **variables},
+    )
+    served = Served(process)
+    try:
+        assert ask(port_of(served)) == (200, b"one")
+    finally:
+        served.end()
+
+
+def test_options_are_keys_of_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "there.py").write_text(SOURCE.format(version="one"))
+    config = tmp_path / "serve.toml"
+    config.write_text('app = "there:app"\napp-dir = "code"\nlisten = "127.0.0.1:0"\n')
+    process = subprocess.Popen(
+        [*COMMAND, "--config", str(config)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    served = Served(process)
+    try:
+        assert ask(port_of(served)) == (200, b"one")
+    finally:
+        served.end()
+
+
+def test_a_changed_file_is_served(tmp_path: Path) -> None:
+    source = tmp_path / "there.py"
+    source.write_text(SOURCE.format(version="one"))
+    served = serve("there:app", "--reload", directory=tmp_path)
+    try:
+        port = port_of(served)
+        assert ask(port) == (200, b"one")
+        source.write_text("import nothing_of_this_name")
+        served.wait_for("there.py has changed$")
+        served.wait_for("^jissoku serve: not reloaded")
+        assert any("ModuleNotFoundError" in line for line in served.seen)
+        assert ask(port) == (200, b"one")
+        source.write_text(SOURCE.format(version="three"))
+        served.wait_for("^reloaded$")
+        assert ask(port) == (200, b"three")
+        assert served.process.poll() is None
+    finally:
+        served.end()
+
+
+REFUSED = [
+    (["nowhere:app"], 2, "there is no module named nowhere"),
+    (["there:nothing"], 2, "the module there has no attribute nothing"),
+    (["there:five"], 2, "there:five is not callable: it is of type int"),
+    ([".", "--reload"], 2, "--reload needs an application"),
+    (["there:app", "--workers", "0"], 2, "invalid value '0' for '--workers <N>'"),
+    (["there:app", "--no-such-flag"], 2, "unexpected argument '--no-such-flag'"),
+    (["there:app", "--app-dir", "/nowhere"], 2, "there is no module named there in /nowhere"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "sentence"), REFUSED)
+def test_bad_input_is_one_sentence(
+    arguments: list[str], code: int, sentence: str, tmp_path: Path
+) -> None:
+    (tmp_path / "there.py").write_text(SOURCE.format(version="one") + "five = 5\n")
+    command = [*COMMAND, "--app-dir", str(tmp_path), "--listen", "127.0.0.1:0"]
+    if "--app-dir" in arguments:
+        del command[-4:-2]
+    done = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (done.returncode, done.stdout) == (code, "")
+    assert re.fullmatch(rf"jissoku serve: {re.escape(sentence)}.*\n", done.stderr), done.stderr
+
+
+def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(SOURCE.format(version="one"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [*COMMAND, "there:app", "--app-dir", str(tmp_path), "--listen", where]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"jissoku serve: {where} is already in use\n"
+
+
+def test_a_syntax_error_is_shown_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text("def app(:\n")
+    command = [*COMMAND, "there:app", "--app-dir", str(tmp_path), "--listen", "127.0.0.1:0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    *traceback, last = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert any('there.py", line 1' in line for line in traceback)
+    assert last.startswith("jissoku serve: cannot import there: SyntaxError: ")
