@@ -20,12 +20,13 @@ def recipe(request: pytest.FixtureRequest) -> Recipe:
 
 def test_every_promised_target_has_a_recipe() -> None:
     assert RECIPES.keys() == {
-        "bjoern", "cheroot", "civetweb", "fastpysgi", "fastwsgi", "feersum", "floor", "go",
-        "granian", "granian-wsgi", "gunicorn", "gunicorn-threads", "h2o", "http-server", "jissoku",
+        "bjoern", "caddy-gateway", "cheroot", "civetweb", "envoy-gateway", "fastpysgi",
+        "fastwsgi", "feersum", "floor", "go", "granian", "granian-wsgi", "gunicorn",
+        "gunicorn-threads", "h2o", "haproxy-gateway", "http-server", "jissoku",
         "jissoku-wsgi", "kernel-httpd", "libev", "libevent", "libmicrohttpd", "lighttpd",
-        "meinheld", "minefield", "nginx", "nginx-echo", "nginx-proxy", "nginx-tuned", "nginx-wsgi",
-        "node", "parsers", "poco", "starlet", "starman", "tornado", "twisted", "uvicorn", "uwsgi",
-        "waitress",
+        "meinheld", "minefield", "nginx", "nginx-echo", "nginx-gateway", "nginx-proxy",
+        "nginx-tuned", "nginx-wsgi", "node", "parsers", "poco", "starlet", "starman",
+        "tornado", "twisted", "uvicorn", "uwsgi", "waitress",
     }  # fmt: skip
 
 

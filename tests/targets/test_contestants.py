@@ -39,8 +39,8 @@ E5_FIELDS = {
 }
 ADDS_A_DATE = {
     "cheroot", "fastwsgi", "granian", "granian-wsgi", "gunicorn", "gunicorn-threads",
-    "jissoku-wsgi", "libevent", "libmicrohttpd", "meinheld", "minefield", "nginx-echo", "nginx-proxy",
-    "nginx-tuned", "nginx-wsgi", "starlet", "starman", "uvicorn", "waitress",
+    "jissoku-wsgi", "libevent", "libmicrohttpd", "meinheld", "minefield", "nginx-echo",
+    "nginx-proxy", "nginx-tuned", "nginx-wsgi", "starlet", "starman", "uvicorn", "waitress",
 }  # fmt: skip
 NAMES_ITSELF = {
     "gunicorn": "gunicorn",
@@ -48,6 +48,7 @@ NAMES_ITSELF = {
     "meinheld": "meinheld/1.0.2",
     "minefield": "minefield/0.5.6",
     "nginx-echo": "nginx",
+    "nginx-gateway": "nginx",
     "nginx-proxy": "nginx",
     "nginx-tuned": "nginx",
     "nginx-wsgi": "nginx",

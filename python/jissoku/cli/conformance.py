@@ -12,6 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from jissoku.cli import exit_codes, shared_options
+from jissoku.cli.gateway_conformance import (
+    GatewayOptions,
+    UpstreamTransport,
+    gateway_conformance,
+)
 from jissoku.conformance import (
     Case,
     CaseResult,
@@ -49,7 +54,9 @@ class ConformanceOptions:
     url: str | None
     recipes: tuple[Path, ...]
     case: tuple[str, ...]
-    cases: Path
+    cases: Path | None
+    through: str | None
+    upstream: str
     sending: SplitMode
     show_all: bool
     as_json: bool
@@ -61,6 +68,18 @@ class ConformanceOptions:
     "--cmd", metavar="NAME=COMMAND", help="Start a command; {port} is replaced by its port."
 )
 @click.option("--url", metavar="NAME=URL", help="Test an external server at this URL.")
+@click.option(
+    "--through",
+    metavar="PROXY",
+    help="Test this reverse proxy instead: a recipe, with scripted servers behind it.",
+)
+@click.option(
+    "--upstream",
+    type=click.Choice([str(kind) for kind in UpstreamTransport]),
+    default=str(UpstreamTransport.BOTH),
+    show_default=True,
+    help="With --through: the sockets of the servers behind the proxy.",
+)
 @shared_options.recipes
 @click.option(
     "--case",
@@ -70,8 +89,6 @@ class ConformanceOptions:
 )
 @click.option(
     "--cases",
-    default=BUILTIN_CASES,
-    show_default="ours",
     type=click.Path(file_okay=False, path_type=Path),
     help="Directory with other cases. Default: the built-in ones.",
 )
@@ -103,7 +120,9 @@ def conformance(**given: Any) -> int:
     """
     given["sending"] = given["sending"] or SplitMode.WHOLE
     options = ConformanceOptions(**given)
-    cases = _chosen(read_all(options.cases), options.case)
+    if options.through is not None:
+        return gateway_conformance(_gateway_options(options, options.through))
+    cases = _chosen(read_all(options.cases or BUILTIN_CASES), options.case)
     prepared = _prepared(options)
     results: list[CaseResult] = []
     asked = ConformanceConfig(prepared=prepared, cases=cases, sending=options.sending)
@@ -113,6 +132,21 @@ def conformance(**given: Any) -> int:
     else:
         _print(prepared, results, show_all=options.show_all)
     return _code(results) if finished else exit_codes.INTERRUPTED
+
+
+def _gateway_options(options: ConformanceOptions, target: str) -> GatewayOptions:
+    if any(given is not None for given in (options.target, options.cmd, options.url)):
+        raise InputError("--through names the target: give no other")
+    return GatewayOptions(
+        target=target,
+        recipes=options.recipes,
+        case=options.case,
+        cases=options.cases,
+        splitting=options.sending,
+        upstream=UpstreamTransport(options.upstream),
+        show_all=options.show_all,
+        as_json=options.as_json,
+    )
 
 
 def _chosen(cases: Sequence[Case], globs: Sequence[str]) -> list[Case]:

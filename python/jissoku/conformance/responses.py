@@ -16,6 +16,7 @@ FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff
 CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?")
 
 WITHOUT_BODY = {204, 304}
+SWITCHED = 101
 
 
 class MalformedResponse(Exception):  # noqa: N818 - says what a server sent, and is caught by who reads
@@ -63,6 +64,16 @@ class Reader:
         self._head: Response | None = None
 
     @property
+    def pending(self) -> Response | None:
+        """The head of an answer whose body is incomplete."""
+        return self._head
+
+    @property
+    def is_tunnel(self) -> bool:
+        """Whether the protocol was changed, so that what follows is no answer."""
+        return bool(self.answers) and self.answers[-1].status == SWITCHED
+
+    @property
     def finals(self) -> list[Response]:
         """The answers that are not interim."""
         return [answer for answer in self.answers if not answer.is_interim]
@@ -86,10 +97,12 @@ class Reader:
         if self._head is not None and not _has_framing(self._head):
             self._finish(self._bytes)
             self._bytes = b""
-        if self._head is not None or self._bytes:
+        if self._head is not None or (self._bytes and not self.is_tunnel):
             raise MalformedResponse("the connection ends in the middle of an answer")
 
     def _step(self) -> bool:
+        if self.is_tunnel:
+            return False
         if self._head is None:
             end = self._bytes.find(b"\r\n\r\n")
             if end < 0:

@@ -49,6 +49,21 @@ class ListenArguments(msgspec.Struct, frozen=True, kw_only=True):
     unix: tuple[str, ...] = ()
 
 
+class ForwardArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes a target a reverse proxy: the replacement of {upstreams}, once for each server.
+
+    Attributes:
+        tcp: The words for a server on a port, with {upstream_port}.
+        unix: The words for one on a Unix socket, with {upstream_socket}; empty: it cannot do that.
+        behind: The recipe whose server is started behind it when no other is given. Its processes
+            are not the target's: their CPU time is not counted.
+    """
+
+    tcp: str
+    unix: str = ""
+    behind: str = "jissoku"
+
+
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that is written into the target's own folder, {run}, before it starts."""
 
@@ -77,6 +92,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         groups: What it is one of, for `jissoku compare --group`: `wsgi` or `asgi`.
         compiles: Whether its runtime compiles what runs often (JavaScript, the JVM): it is then
             warmed up for longer, at a fixed rate.
+        forward: How a reverse proxy is configured; None for every other target.
         knob: What can be switched, for `jissoku tune`.
     """
 
@@ -99,4 +115,5 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     build: tuple[BuildStep, ...] = ()
     config: tuple[ConfigFile, ...] = ()
     compiles: bool = False
+    forward: ForwardArguments | None = None
     knob: tuple[Knob, ...] = ()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from jissoku.errors import TargetError
 from jissoku.model import Origin, Transport, Workload
-from jissoku.system.address import free_port
+from jissoku.system.address import Address, free_port
 from jissoku.targets import contract, process, response
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import LaunchOptions, RunningTarget
@@ -32,12 +32,14 @@ class Launcher:
         rng: Draws ports, and the padding of each start's environment.
         workers: How many each is to have; None: one for each core.
         give_up: Asked while a target is waited for; True ends the waiting.
+        upstreams: The servers that a reverse proxy forwards to; none: its recipe's own is started.
     """
 
     cores: tuple[int, ...]
     rng: random.Random
     workers: int | None = None
     give_up: Callable[[], bool] = _never
+    upstreams: tuple[Address, ...] = ()
 
     def start(
         self, prepared: PreparedTarget, workload: Workload, promised: Container[int] = ()
@@ -58,6 +60,7 @@ class Launcher:
             cores=self.cores,
             workers=len(self.cores) if self.workers is None else self.workers,
             seed=self.rng.getrandbits(31),
+            upstreams=self.upstreams,
         )
         return process.start(prepared, options)
 

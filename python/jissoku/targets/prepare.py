@@ -13,6 +13,7 @@ from jissoku.model import (
     BuildStep,
     Capability,
     ConfigFile,
+    ForwardArguments,
     ListenArguments,
     Origin,
     Recipe,
@@ -20,7 +21,7 @@ from jissoku.model import (
     UnavailableTarget,
 )
 from jissoku.system.address import Address
-from jissoku.targets import provenance
+from jissoku.targets import catalogue, provenance
 from jissoku.targets.build_paths import BuildPaths, find_header, find_module, find_program
 from jissoku.targets.placeholders import fill, fill_text
 from jissoku.targets.redact import redact
@@ -49,6 +50,8 @@ class PreparedTarget:
         address: Where a URL's server listens already; None for everything that we start.
         folder: Where the command is run; None for the folder of the start, {run}.
         compiles: Whether its runtime compiles hot code; assumed when unknown.
+        forward: How it is told its upstream servers, if it is a reverse proxy.
+        behind: The server that is started behind it unless others are given.
         inherits: Whether it is given our whole environment, as a command typed by hand expects.
     """
 
@@ -68,6 +71,8 @@ class PreparedTarget:
     folder: Path | None = None
     inherits: bool = False
     compiles: bool = True
+    forward: ForwardArguments | None = None
+    behind: "PreparedTarget | None" = None
 
     @property
     def listens_unix(self) -> bool:
@@ -125,6 +130,9 @@ def prepare(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTa
     lack = missing_requirement(recipe, place)
     if lack is not None:
         return lack
+    behind = _behind(recipe, place)
+    if isinstance(behind, UnavailableTarget):
+        return _missing(recipe, f"{behind.name}, which serves behind it: {behind.reason}")
     values = place.values(recipe.name)
     if recipe.build:
         _make_folder(recipe.name, Path(str(values["cache"])))
@@ -153,7 +161,16 @@ def prepare(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTa
         listen=recipe.listen,
         config=recipe.config,
         values=values,
+        forward=recipe.forward,
+        behind=behind,
     )
+
+
+def _behind(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTarget | None:
+    """The server behind a reverse proxy; None for every other target."""
+    if recipe.forward is None:
+        return None
+    return prepare(catalogue.get_recipe(catalogue.recipes(), recipe.forward.behind), place)
 
 
 def _probed(recipe: Recipe, place: BuildPaths) -> str:

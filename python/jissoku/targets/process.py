@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic_ns
 from typing import IO, Self
@@ -17,7 +17,7 @@ from typing import IO, Self
 from jissoku.errors import TargetError
 from jissoku.model import StartCommand
 from jissoku.system import oom
-from jissoku.system.address import Address
+from jissoku.system.address import Address, free_port
 from jissoku.system.process_session import ProcessSession
 from jissoku.system.processes import start_ticks
 from jissoku.targets.build_paths import search_path
@@ -53,12 +53,14 @@ class LaunchOptions:
         cores: The only cores it may run on.
         workers: Number of workers to configure.
         seed: Decides the size of the environment's padding.
+        upstreams: The servers that a reverse proxy forwards to; none: its recipe's own is started.
     """
 
     port: int | None
     cores: tuple[int, ...]
     workers: int
     seed: int
+    upstreams: tuple[Address, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,21 @@ class _Child:
 class RunningTarget:
     """A target that was started, or, for a URL, found."""
 
-    def __init__(self, name: str, address: Address, child: _Child | None = None) -> None:
-        """`child` is None for a target that another process started."""
+    def __init__(
+        self,
+        name: str,
+        address: Address,
+        child: _Child | None = None,
+        behind: "RunningTarget | None" = None,
+    ) -> None:
+        """`child` is None for a target that another process started.
+
+        `behind` is the server that was started for a reverse proxy. It ends with it, and is no part
+        of what is measured.
+        """
         self.name = name
         self.address = address
+        self.behind = behind
         self._child = child
         self._stopped = False
         self._last_output = ""
@@ -148,6 +161,8 @@ class RunningTarget:
             return True
         self._stopped = True
         try:
+            if self.behind is not None:
+                self.behind.stop()
             asked = self._child.session.end()
             self._child.process.wait()
             supervisor().unwatch(self._child.session.mark)
@@ -170,6 +185,29 @@ def start(prepared: PreparedTarget, placement: LaunchOptions) -> RunningTarget:
     """
     if prepared.address is not None:
         return RunningTarget(prepared.name, prepared.address)
+    behind = None
+    if prepared.behind is not None and not placement.upstreams:
+        behind = _start_behind(prepared.behind, placement)
+        placement = replace(placement, upstreams=(behind.address,))
+    try:
+        return _start(prepared, placement, behind)
+    except TargetError:
+        if behind is not None:
+            behind.stop()
+        raise
+
+
+def _start_behind(prepared: PreparedTarget, placement: LaunchOptions) -> RunningTarget:
+    """Starts the server behind a reverse proxy."""
+    rng = random.Random(placement.seed)
+    taken = () if placement.port is None else (placement.port,)
+    port = free_port(rng, taken)
+    return start(prepared, replace(placement, port=port, seed=rng.getrandbits(31)))
+
+
+def _start(
+    prepared: PreparedTarget, placement: LaunchOptions, behind: RunningTarget | None
+) -> RunningTarget:
     assert prepared.start is not None, "only a URL has no command"
     words = prepared.listen.unix if placement.port is None else prepared.listen.tcp
     if not words:
@@ -185,6 +223,7 @@ def start(prepared: PreparedTarget, placement: LaunchOptions) -> RunningTarget:
         "port": str(address.port),
         "socket": socket,
         "listen": words,
+        "upstreams": _upstreams(prepared, placement.upstreams),
     }
     try:
         _write_configs(prepared, folder, values)
@@ -194,7 +233,28 @@ def start(prepared: PreparedTarget, placement: LaunchOptions) -> RunningTarget:
         what = error.filename or prepared.start.command[0]
         message = f"{prepared.name} cannot be started: {what}: {error.strerror}"
         raise TargetError(message) from error
-    return RunningTarget(prepared.name, address, child)
+    return RunningTarget(prepared.name, address, child, behind)
+
+
+def _upstreams(prepared: PreparedTarget, servers: Iterable[Address]) -> str:
+    """The servers that a reverse proxy forwards to, in the words of its recipe, a line for each.
+
+    Raises:
+        TargetError: It cannot forward to a Unix socket.
+    """
+    words = []
+    for index, one in enumerate(servers):
+        assert prepared.forward is not None, "only a reverse proxy is given servers"
+        text = prepared.forward.unix if one.socket else prepared.forward.tcp
+        if not text:
+            raise TargetError(f"{prepared.name} cannot forward to a Unix socket")
+        values: Values = {
+            "upstream_port": str(one.port),
+            "upstream_socket": one.socket,
+            "upstream_index": str(index),
+        }
+        words.append(fill_text(text, values))
+    return "\n".join(words)
 
 
 def mask(cores: Iterable[int]) -> str:

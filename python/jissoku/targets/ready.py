@@ -72,6 +72,40 @@ def wait_until_ready(
     )
 
 
+def wait_for_listener(
+    running: RunningTarget,
+    limit_ns: int = READY_LIMIT_NS,
+    give_up: Callable[[], bool] = lambda: False,
+) -> None:
+    """Waits until a target takes connections; what it would answer is not asked.
+
+    Raises:
+        TargetError: It died, took no connection in time, or was given up.
+    """
+    deadline = monotonic_ns() + limit_ns
+    backoff = BACKOFF_NS
+    with _ExitWatch(running.pid) as death:
+        while monotonic_ns() < deadline:
+            if give_up():
+                raise TargetError(f"waiting for {running.name} was given up")
+            try:
+                running.address.connect(REQUEST_LIMIT_S).close()
+            except OSError:
+                death.wait(backoff)
+                backoff = min(2 * backoff, BACKOFF_NS_MAX)
+            else:
+                return
+            if not running.is_alive():
+                raise TargetError(
+                    f"{running.name} {running.exit_description()} before it listened",
+                    stderr=running.output_tail(),
+                )
+    raise TargetError(
+        f"{running.name} took no connection within {limit_ns / 1e9:g} s",
+        stderr=running.output_tail(),
+    )
+
+
 def _error_text(error: Exception) -> str:
     if isinstance(error, OSError):
         return (error.strerror or str(error) or type(error).__name__).lower()

@@ -10,7 +10,9 @@ from jissoku.system.toml_file import Keys
 from jissoku.targets.placeholders import MEANINGS, placeholders
 
 # Known before a target is started: all that getting ready and asking for the version may use.
-EARLY = frozenset(MEANINGS) - {"port", "socket", "listen", "workers", "mask", "files", "run"}
+OF_ONE_UPSTREAM = {"upstream_port", "upstream_socket", "upstream_index"}
+LATE = frozenset(MEANINGS) - OF_ONE_UPSTREAM
+EARLY = LATE - {"port", "socket", "listen", "workers", "mask", "files", "run", "upstreams"}
 
 # What is changed is known without being named.
 UNNAMED_CHANGES = {ChangeKind.ARGUMENT, ChangeKind.LISTEN, ChangeKind.UPSTREAM}
@@ -110,19 +112,40 @@ def _placeholders(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
     ]
     for key, value in recipe.start.environment.items():
         late.append((("start", "environment", key), (value,)))
-    for known, places in ((EARLY, early), (frozenset(MEANINGS), late)):
+    for known, places in ((EARLY, early), (LATE, late)):
         for keys, words in places:
             for placeholder in sorted(placeholders(words) - known):
                 yield keys, f"{{{placeholder}}} is not known here; known are {_listed(known)}"
     texts = [config.text for config in recipe.config]
-    if "listen" not in placeholders(
-        [*recipe.start.command, *recipe.start.environment.values(), *texts]
-    ):
+    used = placeholders([*recipe.start.command, *recipe.start.environment.values(), *texts])
+    if "listen" not in used:
         yield ("start", "command"), "must say where {listen} goes, here or in a config"
+    yield from _forward(recipe, used)
     if "port" not in placeholders(recipe.listen.tcp):
         yield ("listen", "tcp"), "must contain {port}"
     if recipe.listen.unix and "socket" not in placeholders(recipe.listen.unix):
         yield ("listen", "unix"), "must contain {socket}"
+
+
+def _forward(recipe: Recipe, used: set[str]) -> Iterator[tuple[Keys, str]]:
+    forward = recipe.forward
+    if (forward is not None) is not ("upstreams" in used):
+        yield (
+            ("start", "command"),
+            "{upstreams} goes with [forward], and [forward] with {upstreams}",
+        )
+    if forward is None:
+        return
+    for key, words, needed in (
+        ("tcp", forward.tcp, "upstream_port"),
+        ("unix", forward.unix, "upstream_socket"),
+    ):
+        unknown = placeholders([words]) - OF_ONE_UPSTREAM
+        if unknown or (words and needed not in placeholders([words])):
+            yield (
+                ("forward", key),
+                f"must contain {{{needed}}}, and no more than {{upstream_index}}",
+            )
 
 
 def _listed(names: frozenset[str]) -> str:

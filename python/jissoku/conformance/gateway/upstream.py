@@ -1,0 +1,322 @@
+"""Scripted upstream servers, on TCP or Unix sockets, that keep every byte they receive.
+
+Each connection follows its script, then takes from the case's answers, then answers 200. A thread
+per connection suffices: a case has few.
+"""
+
+import socket as sockets
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from jissoku.conformance.gateway.case import Await, Do, End, GatewayCase, ServerKind, Step
+from jissoku.conformance.gateway.raw_socket import reset, send_in_parts
+from jissoku.conformance.gateway.request_reader import (
+    MalformedRequest,
+    ReceivedRequest,
+    RequestReader,
+)
+from jissoku.conformance.split_points import SplitMode
+from jissoku.model import Transport
+from jissoku.system.address import HOST, Address
+
+# What a request gets for which a case has no answer.
+DEFAULT_ANSWER = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n"
+
+READ_BYTES = 65536
+
+# How long a proxy may take to close connections that its upstream has ended between two cases.
+CLOSE_LIMIT_S = 0.3
+
+# No step of a script takes longer.
+STEP_LIMIT_S = 8.0
+
+BACKLOG = 128
+
+
+@dataclass(slots=True)
+class UpstreamConnection:
+    """One connection of the proxy to a server, and what came on it.
+
+    Attributes:
+        malformed: Why what came is no request; empty while all of it was.
+        end: How it ended, as by `fin` or `rst`; empty while it is open.
+    """
+
+    number: int
+    reader: RequestReader = field(default_factory=RequestReader)
+    malformed: str = ""
+    end: str = ""
+
+
+class CaseRecord:
+    """What the servers received during one case; its condition is notified of every change."""
+
+    def __init__(self, case: GatewayCase, splitting: SplitMode) -> None:
+        """Nothing has been received yet."""
+        self.changed = threading.Condition()
+        self.connections: list[UpstreamConnection] = []
+        self.requests: list[ReceivedRequest] = []
+        self.is_over = threading.Event()
+        self.splitting = splitting
+        self.sockets: list[sockets.socket] = []
+        self._answers = list(case.answers)
+        self._scripts = list(case.script)
+
+    def open(self, connection: sockets.socket) -> tuple[UpstreamConnection, tuple[Step, ...]]:
+        """Registers a connection; its script is the next one."""
+        with self.changed:
+            seen = UpstreamConnection(len(self.connections))
+            self.connections.append(seen)
+            self.sockets.append(connection)
+            script = self._scripts.pop(0) if self._scripts else ()
+            self.changed.notify_all()
+        return seen, script
+
+    def next_answer(self) -> str:
+        """The answer to a request that no script answers."""
+        with self.changed:
+            return self._answers.pop(0) if self._answers else DEFAULT_ANSWER
+
+    def wait_for(self, count: int, limit_s: float) -> bool:
+        """Waits for the heads of `count` requests."""
+        with self.changed:
+            return self.changed.wait_for(lambda: len(self.requests) >= count, limit_s)
+
+    def wait_for_end(self, number: int, limit_s: float) -> bool:
+        """Waits until the proxy has ended a connection."""
+        with self.changed:
+            return self.changed.wait_for(lambda: bool(self.connections[number].end), limit_s)
+
+    def end_of(self, number: int) -> End:
+        """Whether a connection is still open."""
+        with self.changed:
+            return End.CLOSED if self.connections[number].end else End.OPEN
+
+
+class Upstream:
+    """The servers behind a proxy. A context manager: its end closes all of them."""
+
+    def __init__(self, kinds: Sequence[ServerKind], transport: Transport) -> None:
+        """Opens the sockets of all servers; nothing is answered before `begin`."""
+        self._folder = (
+            tempfile.TemporaryDirectory(prefix="jissoku-") if transport is Transport.UNIX else None
+        )
+        self._listeners: list[sockets.socket] = []
+        self._fillers: list[sockets.socket] = []
+        self._record: CaseRecord | None = None
+        self._is_closed = False
+        self.addresses = tuple(self._open(kind, index) for index, kind in enumerate(kinds))
+
+    def __enter__(self) -> Self:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes all sockets."""
+        self.finish()
+        self._is_closed = True
+        for one in (*self._listeners, *self._fillers):
+            # A blocked accept() returns only after this.
+            with suppress(OSError):
+                one.shutdown(sockets.SHUT_RDWR)
+            one.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def begin(self, case: GatewayCase, splitting: SplitMode) -> CaseRecord:
+        """Ends what is left of the case before, and follows this one's scripts."""
+        self.finish()
+        self._record = CaseRecord(case, splitting)
+        return self._record
+
+    def finish(self) -> None:
+        """Ends all connections, the proxy's idle ones too, and waits until it has noticed."""
+        record, self._record = self._record, None
+        if record is None:
+            return
+        record.is_over.set()
+        for one in record.sockets:
+            with suppress(OSError):
+                one.shutdown(sockets.SHUT_WR)
+        deadline = monotonic() + CLOSE_LIMIT_S
+        with record.changed:
+            record.changed.wait_for(
+                lambda: all(one.end for one in record.connections), deadline - monotonic()
+            )
+        for one in record.sockets:
+            with suppress(OSError):
+                one.shutdown(sockets.SHUT_RDWR)
+
+    def _open(self, kind: ServerKind, index: int) -> Address:
+        if self._folder is not None:
+            listener = sockets.socket(sockets.AF_UNIX)
+            address = Address(socket=str(Path(self._folder.name) / f"server{index}"))
+            if kind is ServerKind.REFUSED:
+                listener.close()
+                return address
+            listener.bind(address.socket)
+        else:
+            listener = sockets.socket()
+            listener.bind((HOST, 0))
+            address = Address(port=listener.getsockname()[1])
+        self._listeners.append(listener)
+        # A port that is bound and does not listen refuses, and no other process can take it.
+        if kind is ServerKind.FULL:
+            listener.listen(0)
+            self._fill(address)
+        elif kind is ServerKind.SCRIPTED:
+            listener.listen(BACKLOG)
+            threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        return address
+
+    def _fill(self, address: Address) -> None:
+        """Connects until the queue is full: a further connection waits, or is told EAGAIN."""
+        for _ in range(4):
+            family = sockets.AF_UNIX if address.socket else sockets.AF_INET
+            one = sockets.socket(family)
+            one.settimeout(0)
+            self._fillers.append(one)
+            with suppress(BlockingIOError):
+                one.connect(address.socket or (address.host, address.port))
+
+    def _accept(self, listener: sockets.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            record = self._record
+            if record is None or self._is_closed:
+                connection.close()
+                continue
+            threading.Thread(target=_serve, args=(connection, record), daemon=True).start()
+
+
+def _serve(connection: sockets.socket, record: CaseRecord) -> None:
+    seen, script = record.open(connection)
+    connection.settimeout(STEP_LIMIT_S)
+    if connection.family == sockets.AF_INET:
+        connection.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+    talk = _Conversation(connection, seen, record)
+    try:
+        if talk.follow(script):
+            talk.answer_all()
+        talk.read_to_end()
+    except TimeoutError:
+        talk.note_end("kept waiting")
+    except OSError as error:
+        talk.note_end("rst" if isinstance(error, ConnectionResetError) else "fin")
+    finally:
+        with suppress(OSError):
+            connection.close()
+
+
+class _Conversation:
+    """One connection from the side of the server."""
+
+    def __init__(
+        self, connection: sockets.socket, seen: UpstreamConnection, record: CaseRecord
+    ) -> None:
+        self._connection = connection
+        self._seen = seen
+        self._record = record
+        self._served = 0
+
+    def follow(self, script: Sequence[Step]) -> bool:
+        """Takes the steps of a script; False if they close the connection."""
+        for step in script:
+            if step.send is not None:
+                self._send(step.send)
+            elif step.wait_ms is not None:
+                self._record.is_over.wait(step.wait_ms / 1000)
+            elif step.wait is not None:
+                self._wait(step.wait)
+            elif step.do is not None and not self._do(step.do):
+                return False
+        return True
+
+    def answer_all(self) -> None:
+        """Answers one request after the other."""
+        while self._wait(Await.REQUEST):
+            self._send(self._record.next_answer())
+
+    def read_to_end(self) -> None:
+        """Receives until the proxy ends the connection."""
+        while not self._seen.end:
+            self._receive()
+
+    def note_end(self, how: str) -> None:
+        """Records how the connection ended."""
+        with self._record.changed:
+            self._seen.end = self._seen.end or how
+            self._record.changed.notify_all()
+
+    def _send(self, text: str) -> None:
+        send_in_parts(self._connection, text.encode("latin-1"), self._record.splitting)
+
+    def _wait(self, what: Await) -> bool:
+        """Waits for one more head or whole request, or for the end; whether it came."""
+        requests = self._seen.reader.requests
+        if what is Await.END:
+            self.read_to_end()
+            return True
+        while not self._seen.end:
+            is_there = len(requests) > self._served
+            if is_there and (what is Await.HEAD or requests[self._served].is_complete):
+                # A script may wait for the head and then for the whole of the same request.
+                self._served += what is Await.REQUEST
+                return True
+            self._receive()
+        return False
+
+    def _do(self, what: Do) -> bool:
+        if what is Do.TUNNEL:
+            self._seen.reader.is_tunnel = True
+        elif what is Do.CONTINUE:
+            if self._seen.reader.requests[-1].has("Expect"):
+                self._send(CONTINUE)
+        elif what is Do.FIN:
+            self._connection.shutdown(sockets.SHUT_WR)
+        elif what is Do.RST:
+            reset(self._connection)
+        else:
+            self._connection.close()
+        if what in {Do.RST, Do.CLOSE}:
+            self.note_end("fin")
+            return False
+        return True
+
+    def _receive(self) -> None:
+        data = self._connection.recv(READ_BYTES)
+        if not data:
+            self.note_end("fin")
+            return
+        with self._record.changed:
+            self._take(data)
+            self._record.changed.notify_all()
+
+    def _take(self, data: bytes) -> None:
+        if self._seen.malformed:
+            return
+        known = len(self._seen.reader.requests)
+        try:
+            self._seen.reader.feed(data)
+        except MalformedRequest as error:
+            self._seen.malformed = str(error)
+        for request in self._seen.reader.requests[known:]:
+            request.connection = self._seen.number
+            self._record.requests.append(request)

@@ -1,0 +1,156 @@
+"""All cases through a reverse proxy: starts it before scripted servers, runs and judges each case.
+
+The proxy is started again for another set of servers, so that what it remembers of a server that
+failed cannot reach the next case.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from jissoku.conformance import SplitMode
+from jissoku.conformance.gateway import (
+    GatewayCase,
+    GatewayVerdict,
+    Upstream,
+    judge_gateway,
+    run_gateway_case,
+)
+from jissoku.conformance.gateway.case import ServerKind
+from jissoku.conformance.gateway.judge import GatewayJudgement, worst_of
+from jissoku.model import Transport, Workload
+from jissoku.system.cores import available_cores
+from jissoku.system.interruption import Interrupted, Interruption
+from jissoku.targets.launch import Launcher
+from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.process import RunningTarget
+from jissoku.targets.ready import wait_for_listener
+
+# A proxy that dies again and again is not started for ever.
+RESTARTS_MAX = 5
+
+# A dying process closes its connections first.
+EXIT_LIMIT_S = 0.5
+
+ALONE = (ServerKind.SCRIPTED,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayConfig:
+    """The proxy, the cases, and how they are sent.
+
+    Attributes:
+        transports: Where the servers behind it listen, in turn.
+        splitting: How both client and servers divide what they send.
+    """
+
+    prepared: PreparedTarget
+    cases: Sequence[GatewayCase]
+    transports: tuple[Transport, ...] = (Transport.TCP,)
+    splitting: SplitMode = SplitMode.WHOLE
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayResult:
+    """What became of one case."""
+
+    case: GatewayCase
+    transport: Transport
+    judgement: GatewayJudgement
+
+
+def run_gateway_cases(config: GatewayConfig, results: list[GatewayResult]) -> bool:
+    """Runs the cases one after the other, and adds what became of each to `results`.
+
+    Returns:
+        Whether all cases ran; False if it was interrupted.
+
+    Raises:
+        TargetError: The proxy cannot be started.
+    """
+    rng = random.Random(config.seed)
+    with Interruption() as interruption:
+        try:
+            for transport in config.transports:
+                for result in _run_all(config, transport, rng, interruption):
+                    results.append(result)  # noqa: PERF402 - kept after an interruption
+        except Interrupted:
+            return False
+    return True
+
+
+def _run_all(
+    config: GatewayConfig,
+    transport: Transport,
+    rng: random.Random,
+    interruption: Interruption,
+) -> Iterator[GatewayResult]:
+    shared = [case for case in config.cases if case.servers == ALONE]
+    deaths = 0
+    while shared and deaths < RESTARTS_MAX:
+        with _started(config.prepared, ALONE, transport, rng, interruption) as (running, upstream):
+            while shared and running.is_alive():
+                yield _run_one(config, shared.pop(0), transport, running, upstream)
+                interruption.check()
+        deaths += 1
+    for case in shared:
+        gone = GatewayJudgement(
+            verdict=GatewayVerdict.UNDECIDED, reason=f"had died {deaths} times before it"
+        )
+        yield GatewayResult(case=case, transport=transport, judgement=gone)
+    for case in config.cases:
+        if case.servers != ALONE:
+            interruption.check()
+            with _started(config.prepared, case.servers, transport, rng, interruption) as (
+                running,
+                upstream,
+            ):
+                yield _run_one(config, case, transport, running, upstream)
+
+
+@contextmanager
+def _started(
+    prepared: PreparedTarget,
+    servers: Sequence[ServerKind],
+    transport: Transport,
+    rng: random.Random,
+    interruption: Interruption,
+) -> Iterator[tuple[RunningTarget, Upstream]]:
+    with Upstream(servers, transport) as upstream:
+        launcher = Launcher(
+            cores=available_cores(),
+            rng=rng,
+            workers=1,
+            give_up=lambda: interruption.asked,
+            upstreams=upstream.addresses,
+        )
+        with launcher.start(prepared, Workload()) as running:
+            wait_for_listener(running, give_up=lambda: interruption.asked)
+            yield running, upstream
+
+
+def _run_one(
+    config: GatewayConfig,
+    case: GatewayCase,
+    transport: Transport,
+    running: RunningTarget,
+    upstream: Upstream,
+) -> GatewayResult:
+    found = []
+    for _ in range(case.repeat):
+        try:
+            seen = run_gateway_case(case, running.address.connect, upstream, config.splitting)
+        except OSError as error:
+            reason = f"takes no connection: {(error.strerror or str(error)).lower()}"
+            found.append(GatewayJudgement(verdict=GatewayVerdict.UNDECIDED, reason=reason))
+            break
+        found.append(judge_gateway(case, seen))
+    judgement = worst_of(found)
+    is_ill = judgement.verdict not in {GatewayVerdict.PASS, GatewayVerdict.DIFFERS}
+    if not running.is_alive_after(EXIT_LIMIT_S if is_ill else 0.0):
+        judgement = GatewayJudgement(
+            verdict=GatewayVerdict.MUST_VIOLATED, reason=f"{running.exit_description()} over it"
+        )
+    return GatewayResult(case=case, transport=transport, judgement=judgement)

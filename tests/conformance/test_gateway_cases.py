@@ -1,0 +1,158 @@
+"""The format of the cases for reverse proxies, and the verdicts on what was seen around one."""
+
+from pathlib import Path
+
+import pytest
+
+from jissoku.conformance.case import Level
+from jissoku.conformance.gateway.case import (
+    End,
+    ExpectedAnswer,
+    ExpectedRequest,
+    GatewayCase,
+    Outcome,
+    ServerKind,
+    Step,
+    read_gateway_cases,
+)
+from jissoku.conformance.gateway.judge import GatewayVerdict, judge_gateway
+from jissoku.conformance.gateway.request_reader import (
+    MalformedRequest,
+    ReceivedRequest,
+    RequestReader,
+)
+from jissoku.conformance.gateway.run_case import GatewayObservation
+from jissoku.conformance.gateway.upstream import UpstreamConnection
+from jissoku.conformance.responses import Response
+from jissoku.errors import InputError
+
+POST = (
+    b"POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX: 1\r\n\r\n"
+)
+
+
+def read(data: bytes, size: int = 1 << 20) -> RequestReader:
+    reader = RequestReader()
+    for at in range(0, len(data), size):
+        reader.feed(data[at : at + size])
+    return reader
+
+
+def case(
+    outcome: Outcome, also: tuple[Outcome, ...] = (), level: Level = Level.MUST
+) -> GatewayCase:
+    return GatewayCase(
+        name="made",
+        group="made",
+        clause="made",
+        level=level,
+        why="",
+        client=(Step(send="GET / HTTP/1.1\r\nHost: a\r\n\r\n"),),
+        answers=(),
+        script=(),
+        servers=(ServerKind.SCRIPTED,),
+        outcome=outcome,
+        also=also,
+        repeat=1,
+    )
+
+
+def seen(
+    *requests: ReceivedRequest, status: int = 200, malformed: str = "", kept: bool = True
+) -> GatewayObservation:
+    return GatewayObservation(
+        finals=(Response(version="1.1", status=status, fields=(), body=b"ok"),),
+        interims=(),
+        raw=b"HTTP/1.1 200 OK\r\n\r\nok",
+        end="" if kept else "fin",
+        malformed="",
+        is_cut=False,
+        requests=requests,
+        connections=(UpstreamConnection(0, malformed=malformed),),
+        upstream_end=End.ANY,
+        is_kept_open=kept,
+    )
+
+
+def test_the_built_in_cases_can_be_read() -> None:
+    cases = read_gateway_cases()
+    assert len(cases) > 140
+    for one in cases:
+        assert one.clause.startswith("RFC ")
+        assert one.outcome.forwarded is not None or one.outcome.got is not None
+
+
+def test_a_case_needs_something_to_send(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text('title = "t"\n[[case]]\nname = "n"\nclause = "c"\n')
+    with pytest.raises(InputError, match=r"a\.toml, case n: give `send` or `client`"):
+        read_gateway_cases(tmp_path)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1 << 20])
+def test_requests_are_read_at_every_division(size: int) -> None:
+    get = b"GET /b HTTP/1.1\r\nHost: a\r\n\r\n"
+    first, second = read(POST + get, size).requests
+    assert (first.body, first.trailers, first.is_complete) == (b"hi", (("X", "1"),), True)
+    assert bytes(first.raw) == POST
+    assert (second.target, second.is_complete) == ("/b", True)
+
+
+def test_a_body_without_its_end_is_incomplete() -> None:
+    (request,) = read(POST[:-8]).requests
+    assert not request.is_complete
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET /a b HTTP/1.1\r\n\r\n",
+        b"GET /a HTTP/1.1\r\nX : 1\r\n\r\n",
+        b"GET /a HTTP/1.1\r\nX: \x00\r\n\r\n",
+        b"POST /a HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST /a HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+        b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+def test_what_no_proxy_may_forward_is_malformed(data: bytes) -> None:
+    with pytest.raises(MalformedRequest):
+        read(data)
+
+
+def test_as_expected_is_a_pass() -> None:
+    wanted = Outcome(
+        forwarded=(ExpectedRequest(target="/a", body="hi"),),
+        got=(ExpectedAnswer(status=(200,)),),
+        end=End.OPEN,
+    )
+    (request,) = read(POST).requests
+    assert judge_gateway(case(wanted), seen(request)).verdict is GatewayVerdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (Outcome(forwarded=()), "forwards 1 request and not 0 (POST /a)"),
+        (Outcome(forwarded=(ExpectedRequest(body="ho"),)), "forwards the body b'hi' and not b'ho'"),
+        (Outcome(forwarded=(ExpectedRequest(lacks=("host",)),)), "forwards host: a"),
+        (Outcome(forwarded=(ExpectedRequest(has=("Via",)),)), "forwards no Via"),
+        (Outcome(got=(ExpectedAnswer(status=(502,)),)), "sends 200 and not 502"),
+        (Outcome(got=(ExpectedAnswer(is_cut=True),)), "does not show that the response was cut"),
+        (Outcome(got=(ExpectedAnswer(interim=(103,)),)), "sends no interim response before 200"),
+        (Outcome(end=End.CLOSED), "keeps the client's connection open"),
+    ],
+)
+def test_a_deviation_has_a_reason(wanted: Outcome, reason: str) -> None:
+    (request,) = read(POST).requests
+    found = judge_gateway(case(wanted), seen(request))
+    assert (found.verdict, found.reason) == (GatewayVerdict.MUST_VIOLATED, reason)
+
+
+def test_another_allowed_outcome_differs() -> None:
+    other = Outcome(got=(ExpectedAnswer(status=(400,)),), why="refuses it")
+    found = judge_gateway(case(Outcome(got=()), (other,)), seen(status=400))
+    assert (found.verdict, found.reason) == (GatewayVerdict.DIFFERS, "refuses it")
+
+
+def test_a_malformed_request_is_a_violation_whatever_was_expected() -> None:
+    found = judge_gateway(case(Outcome()), seen(malformed="the request line reads b'x'"))
+    assert found.reason == "forwards what is no request: the request line reads b'x'"
