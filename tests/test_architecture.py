@@ -72,6 +72,7 @@ STAGES = {
     "targets",
     "observe",
     "records",
+    "history",
     "stats",
     "report",
 }

@@ -19,6 +19,8 @@ LAB_COMMANDS = {
     "sweep": "Sweep connections, workers or rate: how a target scales, with intervals.",
     "conformance": "Test a server's conformance to HTTP/1.1.",
     "tune": "Test a target's knobs, and report those that reduce its cost.",
+    "history": "List earlier runs, and show how a target's cost changed over them.",
+    "diff": "Compare two runs through the arms that are the same in both.",
     "watch": "Follow a run that another process measures.",
     "report": "Rebuild every report of a run from its records.",
     "calibrate": "Score a load generator against a server of known behaviour.",

@@ -77,6 +77,13 @@ labels = click.option(
     metavar="NAME=TEXT",
     help="Label of the run in its record, such as commit=1234abc; repeatable.",
 )
+records = click.option(
+    "--records",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Directory with runs; repeatable. Default: runs.",
+)
 seed = click.option(
     "--seed",
     type=click.IntRange(0),

@@ -25,6 +25,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
         binary_sha256: Hash of the program file that was started; empty for a URL.
         source_sha256: Of a program that its recipe compiles: hash of the sources and of the
             commands that compile them. It stays the same where compilers differ; else empty.
+        config_sha256: Hash of its configuration files and environment, with their placeholders;
+            empty in older records.
         description: From the recipe.
     """
 
@@ -35,6 +37,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     binary_sha256: str = ""
     source_sha256: str = ""
+    config_sha256: str = ""
     description: str = ""
     limitations: str = ""
 

@@ -1,5 +1,6 @@
 """From a recipe to a target that can be started here, or to the reason why it cannot."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -89,9 +90,16 @@ class PreparedTarget:
             command=tuple(map(redact, self.start.command)) if self.start else (),
             binary_sha256=self.binary_sha256,
             source_sha256=self.source_sha256,
+            config_sha256=self._config_sha256(),
             description=self.description,
             limitations=self.limitations,
         )
+
+    def _config_sha256(self) -> str:
+        environment = self.start.environment if self.start else {}
+        parts = [f"{file.name}\0{file.text}" for file in self.config]
+        parts += [f"{name}={value}" for name, value in sorted(environment.items())]
+        return hashlib.sha256("\0\0".join(parts).encode()).hexdigest()
 
 
 def missing_requirement(recipe: Recipe, place: BuildPaths) -> UnavailableTarget | None:

@@ -1,0 +1,114 @@
+"""`jissoku history`: earlier runs, and what may be said across them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from jissoku.cli import exit_codes, shared_options
+from jissoku.errors import InputError
+from jissoku.history import queries
+from jissoku.model.history_answer import Series
+from jissoku.pipeline.history import History, open_history
+from jissoku.report import history_text
+from jissoku.stats.target_history import machine_ratios, target_history
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryOptions:
+    """Values of the command line; fields are named as the options."""
+
+    target: str | None
+    records: tuple[Path, ...]
+    changes: bool
+    machines: bool
+    sql: str | None
+    export: Path | None
+
+
+@click.command()
+@click.argument("target", required=False)
+@shared_options.records
+@click.option("--changes", is_flag=True, help="Suspected changes of all targets only.")
+@click.option("--machines", is_flag=True, help="TARGET on each class of machines.")
+@click.option("--sql", metavar="QUERY", help="Answer a query over the tables of the index.")
+@click.option(
+    "--export",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write the tables as Parquet files.",
+)
+def history(**given: Any) -> int:
+    """List earlier runs, or show how the cost of TARGET changed over them.
+
+    Costs of different runs are compared only through arms that are the same program in both, and
+    never for other workloads, rates, cores or machines. A change is at most suspected; a run of
+    both versions together, which is named, proves it.
+
+    The index of runs is a cache: it is made from the records, and made again when it is deleted.
+
+    Exit codes: 0 success, 2 bad input, 3 --changes found a suspicion.
+    """
+    options = HistoryOptions(**given)
+    if options.machines and options.target is None:
+        raise InputError("--machines needs a target: jissoku history nginx --machines")
+    found = open_history(options.records or (Path("runs"),), _note)
+    for sentence in found.broken:
+        _note(sentence)
+    if options.sql is not None:
+        _print_rows(found, options.sql)
+    elif options.export is not None:
+        queries.export(found.session, options.export)
+        click.echo(f"Tables: {options.export}")
+    elif options.changes:
+        return _changes(found, options.target)
+    elif options.target is None:
+        click.echo(history_text.runs_text(found.runs()), nl=False)
+    else:
+        _print_target(found, options.target, machines=options.machines)
+    return exit_codes.OK
+
+
+def _print_target(found: History, target: str, *, machines: bool) -> None:
+    series = _series(found, target)
+    if machines:
+        click.echo(history_text.machines_text(machine_ratios(series)), nl=False)
+    else:
+        click.echo(history_text.history_text(target, series), nl=False)
+
+
+def _series(found: History, target: str) -> tuple[Series, ...]:
+    runs = found.runs()
+    known = sorted({arm.target for run in runs for arm in run.arms})
+    if target not in known:
+        raise InputError(f"no run has {target!r}; there are {', '.join(known)}")
+    return target_history(runs, target)
+
+
+def _changes(found: History, target: str | None) -> int:
+    runs = found.runs()
+    targets = [target] if target else sorted({arm.target for run in runs for arm in run.arms})
+    lines = [
+        f"{history_text.change_sentence(point.since)}\n    to confirm: {series.race}"
+        for name in targets
+        for series in target_history(runs, name)
+        for point in series.points
+        if point.since and point.since.is_suspected
+    ]
+    click.echo("\n".join(lines) or "No change of a version is suspected.")
+    return exit_codes.BOUND_EXCEEDED if lines else exit_codes.OK
+
+
+def _print_rows(found: History, query: str) -> None:
+    columns, rows = queries.answer(found.session, query, found.cache)
+    table = Table(*columns, box=None)
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row))
+    Console(highlight=False, markup=False, soft_wrap=True).print(table)
+
+
+def _note(sentence: str) -> None:
+    click.echo(f"jissoku: {sentence}", err=True)

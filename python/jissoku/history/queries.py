@@ -1,0 +1,84 @@
+"""Rows out of the index, as the types of the model."""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from jissoku.errors import InputError
+from jissoku.history.index import TABLES
+from jissoku.model import Load
+from jissoku.model.history import ArmRow, IndexedRun, RunRow, load_of
+
+LogsByPair = dict[Load, dict[tuple[str, str], dict[int, float]]]
+LogsByRun = dict[str, dict[tuple[int | None, str, str, str], dict[int, float]]]
+
+
+def runs(session: duckdb.DuckDBPyConnection) -> tuple[IndexedRun, ...]:
+    """All runs, earliest first, with what was measured block by block."""
+    arms: dict[str, list[ArmRow]] = defaultdict(list)
+    for row in _rows(session, "SELECT * FROM arms"):
+        arms[row["run"]].append(ArmRow(**row))
+    logs: LogsByRun = defaultdict(lambda: defaultdict(dict))
+    blocks = session.execute("SELECT run, rate_rps, level, arm, other, block, ln_ratio FROM blocks")
+    for run, rate, level, arm, other, block, log in blocks.fetchall():
+        logs[run][rate, level, arm, other][block] = log
+    found = []
+    query = "SELECT * FROM runs JOIN present USING (run) ORDER BY started_utc, run"
+    for row in _rows(session, query):
+        folder, unfinished = row.pop("folder"), row.pop("unfinished")
+        by_load: LogsByPair = defaultdict(dict)
+        for (rate, level, arm, other), values in logs[row["run"]].items():
+            by_load[load_of(rate, level)][arm, other] = values
+        found.append(
+            IndexedRun(
+                row=RunRow(**row),
+                arms=tuple(arms[row["run"]]),
+                logs=dict(by_load),
+                folder=folder,
+                unfinished=unfinished,
+            )
+        )
+    return tuple(found)
+
+
+def answer(
+    session: duckdb.DuckDBPyConnection, query: str, cache: Path
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """What a query of the user gives: names of the columns, and rows.
+
+    It reads the tables, and no file beside the index.
+
+    Raises:
+        InputError: It is no query, or reads what the index does not have.
+    """
+    session.execute("SET allowed_directories = [?]", [f"{cache.absolute()}/"])
+    session.execute("SET enable_external_access = false")
+    try:
+        done = session.execute(query)
+        return tuple(column[0] for column in done.description or ()), done.fetchall()
+    except duckdb.Error as error:
+        tables = ", ".join([*TABLES, "pairs", "present"])
+        raise InputError(f"--sql: {error}. The tables are {tables}") from error
+
+
+def export(session: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Writes every table as a Parquet file, for notebooks.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for table in (*TABLES, "pairs"):
+            path = str(folder / f"{table}.parquet").replace("'", "''")
+            session.execute(f"COPY (FROM {table}) TO '{path}' (FORMAT parquet)")
+    except (OSError, duckdb.Error) as error:
+        raise InputError(f"{folder} cannot be written: {error}") from error
+
+
+def _rows(session: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    done = session.execute(query)
+    names = [column[0] for column in done.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in done.fetchall()]

@@ -1,0 +1,184 @@
+"""What the index of runs holds: one row type per table, made from the records of one run."""
+
+import msgspec
+
+from jissoku.model.load import Load, LoadLevel
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A run.
+
+    Attributes:
+        run: Key: a hash of the header and the size of the trials. A copied folder is the same run.
+        machine: Hash of processor, cores, SMT and hypervisor: the class of the machine.
+        workload: Hash of everything that is asked of a target but the rate.
+        verdicts: How many comparisons of the run are proven differences.
+    """
+
+    run: str
+    started_utc: str
+    verb: str
+    mode: str
+    method: str
+    machine: str
+    machine_text: str
+    machine_label: str
+    boot: str
+    kernel: str
+    governor: str
+    turbo: str
+    clocksource: str
+    jissoku: str
+    workload: str
+    workload_text: str
+    path: str
+    connections: int
+    server_cores: int
+    generator_cores: int
+    shared: bool
+    baseline: str
+    floor: str
+    experiment: str
+    labels: str
+    blocks_planned: int | None
+    blocks: int
+    trials: int
+    trials_valid: int
+    trials_rejected: int
+    noise_floor: float | None
+    verdicts: int
+    headline: str
+
+
+class ArmRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm of a run.
+
+    Attributes:
+        program: Hash of what ran: the sources, where its recipe compiles them, else the binary;
+            with the command. Equal in two runs: the same arm. Empty where it is unknown.
+    """
+
+    run: str
+    arm: str
+    target: str
+    version: str
+    origin: str
+    program: str
+    binary_sha256: str
+    source_sha256: str
+    is_floor: bool
+    is_control: bool
+
+
+class BlockRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The datum: one block's ratio of two arms' CPU cost at one load.
+
+    Attributes:
+        arm: Sorts before `other` and is the numerator.
+        rate_rps: None is the closed loop.
+    """
+
+    run: str
+    arm: str
+    other: str
+    rate_rps: int | None
+    level: str
+    source: str
+    block: int
+    ln_ratio: float
+
+
+class VerdictRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A comparison of the run's report."""
+
+    run: str
+    arm: str
+    against: str
+    metric: str
+    rate_rps: int | None
+    level: str
+    verdict: str
+    proven: bool
+    ratio: float | None
+    low: float | None
+    high: float | None
+    p_holm: float | None
+    blocks_needed: int | None
+    sentence: str
+
+
+class StandingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm's values at one load; the closed-loop rate, capacity and memory are the same at all.
+
+    Attributes:
+        multiple: Cost as a multiple of the run's unit.
+    """
+
+    run: str
+    arm: str
+    rate_rps: int | None
+    level: str
+    status: str
+    rank: int | None
+    cost_ns: float | None
+    multiple: float | None
+    multiple_low: float | None
+    multiple_high: float | None
+    p50_ns: float | None
+    p99_ns: float | None
+    closed_loop_rps: float | None
+    capacity_rps: float | None
+    rss_bytes: int | None
+
+
+class CheckRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A check that a trial did not pass."""
+
+    run: str
+    trial: int
+    arms: str
+    name: str
+    outcome: str
+
+
+class RunRows(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the index holds of one run, by table."""
+
+    runs: tuple[RunRow, ...]
+    arms: tuple[ArmRow, ...]
+    blocks: tuple[BlockRow, ...]
+    verdicts: tuple[VerdictRow, ...]
+    standings: tuple[StandingRow, ...]
+    checks: tuple[CheckRow, ...]
+
+
+class IndexedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as it is read back, with what was measured at each load.
+
+    Attributes:
+        folder: Where its records are.
+        unfinished: Why it is incomplete; empty if it is finished.
+        logs: ln(cost of the first arm / cost of the second) by block; by load and pair.
+    """
+
+    row: RunRow
+    arms: tuple[ArmRow, ...]
+    logs: dict[Load, dict[tuple[str, str], dict[int, float]]]
+    folder: str = ""
+    unfinished: str = ""
+
+    def arm(self, name: str) -> ArmRow | None:
+        """The arm of this name."""
+        return next((one for one in self.arms if one.arm == name), None)
+
+    def ratios(self, load: Load, arm: str, other: str) -> dict[int, float]:
+        """ln(cost of `arm` / cost of `other`), by block; empty where they did not meet."""
+        pairs = self.logs.get(load, {})
+        if (arm, other) in pairs:
+            return pairs[arm, other]
+        return {block: -log for block, log in pairs.get((other, arm), {}).items()}
+
+
+def load_of(rate_rps: int | None, level: str) -> Load:
+    """A load as the tables hold it."""
+    return Load(rate_rps=rate_rps, level=LoadLevel(level))

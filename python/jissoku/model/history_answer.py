@@ -1,0 +1,157 @@
+"""What is said across runs: changes through unchanged arms, and series of a target's cost."""
+
+from enum import StrEnum
+
+import msgspec
+
+from jissoku.model.history import RunRow
+from jissoku.model.load import Load
+
+
+class Control(StrEnum):
+    """What unchanged arms did between two runs (docs/history.md, rule 3)."""
+
+    UNMOVED = "unchanged arms did not move"
+    MOVED = "unchanged arms moved, so the runs differ in kind"
+    ABSENT = "unchecked, without a second unchanged arm"
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A natural logarithm of a ratio of costs with its 95 % interval.
+
+    Attributes:
+        p_value: Two-sided p of: nothing changed.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p_value: float
+
+
+class Tau(msgspec.Struct, frozen=True, kw_only=True):
+    """Standard deviation of a log ratio between occasions when nothing changed.
+
+    Attributes:
+        pairs: Unchanged pairs that it was observed on; 0 if it is assumed.
+    """
+
+    value: float
+    pairs: int
+
+
+class ArmChange(msgspec.Struct, frozen=True, kw_only=True):
+    """How an arm's cost changed between two runs, through unchanged arms.
+
+    Attributes:
+        arm: Its name in the later run.
+        change: ln(cost in the later run / cost in the earlier one).
+        anchors: The unchanged arms.
+        control_change: Of the unchanged pair that moved most; None without a second one.
+        is_same: Whether the arm itself is unchanged.
+        is_suspected: A change is seen that a run of both versions has to confirm.
+    """
+
+    arm: str
+    load: Load
+    versions: tuple[str, str]
+    change: Change
+    anchors: tuple[str, ...]
+    control: Control
+    control_change: Change | None
+    is_same: bool
+    is_suspected: bool
+
+
+class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """Two runs side by side.
+
+    Attributes:
+        obstacles: Why they are not comparable, a clause each; empty if they are.
+        breaks: What changed beside the arms.
+        unchanged: Arms that are the same program in both.
+        only: Arms that are in one of them only.
+        race: The command that measures the arms of both together.
+    """
+
+    runs: tuple[RunRow, RunRow]
+    folders: tuple[str, str]
+    obstacles: tuple[str, ...]
+    breaks: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    only: tuple[tuple[str, ...], tuple[str, ...]]
+    changes: tuple[ArmChange, ...]
+    tau: Tau
+    race: str
+
+
+class PooledRatio(msgspec.Struct, frozen=True, kw_only=True):
+    """A log ratio over several occasions.
+
+    Attributes:
+        low, high: 95 % interval of the mean over occasions.
+        next_low, next_high: 95 % prediction interval of another occasion's ratio.
+        tau: Standard deviation between the occasions.
+        is_confirmed: Every occasion alone showed the same direction (rule 6).
+    """
+
+    mean: float
+    low: float
+    high: float
+    next_low: float
+    next_high: float
+    tau: float
+    occasions: int
+    is_confirmed: bool = False
+
+
+class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A target's cost as a multiple of the anchor's on one occasion.
+
+    Attributes:
+        runs: Keys of the runs.
+        breaks: What changed beside the arms since the point before; points on two sides are never
+            joined.
+        since: The change since the point before, where the target's program changed.
+    """
+
+    started_utc: str
+    version: str
+    program: str
+    runs: tuple[str, ...]
+    ratio: Change
+    breaks: tuple[str, ...] = ()
+    since: ArmChange | None = None
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """One target against one anchor at one load, on one class of machines, over time.
+
+    Attributes:
+        anchor: The arm that is the unit, the same program throughout.
+        pooled: Over occasions of the newest version with unchanged surroundings.
+        race: The command that measures the two newest versions together, or the target again.
+    """
+
+    target: str
+    arm: str
+    anchor: str
+    load: Load
+    workload_text: str
+    machine: str
+    machine_text: str
+    points: tuple[SeriesPoint, ...]
+    pooled: PooledRatio | None
+    tau: Tau
+    race: str
+
+
+class MachineRatio(msgspec.Struct, frozen=True, kw_only=True):
+    """A target against an anchor on several classes of machines: a row each, never one value."""
+
+    target: str
+    anchor: str
+    load: Load
+    workload_text: str
+    rows: tuple[tuple[str, Change], ...]
+    next_machine: PooledRatio | None

@@ -1,0 +1,119 @@
+"""From folders of records to the index of runs, and to what may be said across them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from jissoku import records
+from jissoku.errors import InputError
+from jissoku.history import queries
+from jissoku.history.index import HistoryIndex
+from jissoku.model.history import IndexedRun, RunRows
+from jissoku.records.find import run_folders, run_key
+from jissoku.stats.run_rows import REVISION, run_rows
+from jissoku.targets.build_paths import default_cache
+
+# Runs per part, so that an interrupted indexing goes on where it stopped.
+BATCH = 50
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """An open index.
+
+    Attributes:
+        session: The database in memory, over the runs that were found.
+        cache: The folder of the index.
+        broken: Folders whose records cannot be read, a sentence each.
+    """
+
+    session: duckdb.DuckDBPyConnection
+    cache: Path
+    broken: tuple[str, ...]
+
+    def runs(self) -> tuple[IndexedRun, ...]:
+        """All runs, earliest first."""
+        return queries.runs(self.session)
+
+
+def open_history(
+    roots: Sequence[Path], note: Callable[[str], None], cache: Path | None = None
+) -> History:
+    """Brings the index up to date with the records below some folders, and opens it.
+
+    Args:
+        roots: Folders that hold runs.
+        note: Receives what takes time.
+        cache: Where the index is; default: the user's cache.
+
+    Raises:
+        InputError: A folder is not there, or none holds a run.
+        JissokuError: The index cannot be written.
+    """
+    index = HistoryIndex(cache or default_cache(), REVISION)
+    present, broken = _present(roots)
+    known = index.known()
+    new = [key for key in present if key not in known]
+    if len(new) > BATCH:
+        note(f"Indexing {len(new)} runs.")
+    for first in range(0, len(new), BATCH):
+        batch: list[RunRows] = []
+        for key in new[first : first + BATCH]:
+            try:
+                batch.append(_rows(key, Path(present[key][0])))
+            except (InputError, ValueError, KeyError, ArithmeticError) as error:
+                broken.append(f"{present.pop(key)[0]} is left out: {error}")
+        index.add(batch)
+    if not present:
+        more = f" ({broken[0]})" if broken else ""
+        where = ", ".join(map(str, roots))
+        raise InputError(
+            f"{where} holds no run that can be read{more}: `jissoku compare` makes one"
+        )
+    return History(index.connect(present), index.folder, tuple(broken))
+
+
+def _present(roots: Sequence[Path]) -> tuple[dict[str, tuple[str, str]], list[str]]:
+    """By key the folder of each run and why it is unfinished; and what cannot be read."""
+    present: dict[str, tuple[str, str]] = {}
+    broken = []
+    for root in roots:
+        if not root.is_dir():
+            raise InputError(f"{root} is not a folder: name a folder of runs with --records")
+        for folder in run_folders(root):
+            try:
+                key = run_key(folder)
+            except OSError as error:
+                broken.append(f"{folder} cannot be read: {error.strerror}")
+            else:
+                present.setdefault(key, (str(folder), records.unfinished_reason(folder)))
+    return present, broken
+
+
+def find_run(runs: Sequence[IndexedRun], name: str) -> IndexedRun:
+    """A run by its folder, the end of its folder's path, or the beginning of its key.
+
+    Raises:
+        InputError: None or several are meant.
+    """
+    asked = Path(name)
+    found = [run for run in runs if Path(run.folder) == asked]
+    found = found or [
+        run
+        for run in runs
+        if Path(run.folder).parts[-len(asked.parts) :] == asked.parts
+        or (len(name) >= 4 and run.row.run.startswith(name))
+    ]
+    if not found:
+        raise InputError(f"{name} is no run that was found: `jissoku history` lists them")
+    if len(found) > 1:
+        several = ", ".join(run.folder for run in found[:4])
+        raise InputError(f"{name} may mean several runs: {several}")
+    return found[0]
+
+
+def _rows(key: str, folder: Path) -> RunRows:
+    run, trials = records.read(folder)
+    return run_rows(key, run, trials, is_sweep=records.read_sweep(folder) is not None)

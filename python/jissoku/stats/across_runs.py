@@ -1,0 +1,207 @@
+"""What may be said across two runs, and what may not.
+
+Cost across runs is compared only through arms that are the same program in both: what differs
+between the runs then differs for these, too, and cancels in the ratio. The rules are numbered as in
+docs/history.md.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from jissoku.model import Load
+from jissoku.model.history import IndexedRun
+from jissoku.model.history_answer import ArmChange, Control, Tau
+from jissoku.stats.pooling import LogRatio, log_ratio
+
+# Of a boundary that is only suspected: a change of version is tested where it is known to be.
+SUSPICION_ALPHA = 0.01
+
+# Of unchanged arms that moved.
+CONTROL_ALPHA = 0.05
+
+
+def obstacles(first: IndexedRun, second: IndexedRun) -> tuple[str, ...]:
+    """Rule 1: why two runs are not comparable, a clause each; empty if they are."""
+    return tuple(_obstacles(first, second))
+
+
+def _obstacles(first: IndexedRun, second: IndexedRun) -> Iterator[str]:
+    one, two = first.row, second.row
+    if one.workload != two.workload:
+        yield f"the workloads differ: {one.workload_text} and {two.workload_text}"
+    if one.machine != two.machine:
+        yield f"the machines differ: {one.machine_text} and {two.machine_text}"
+    if (one.server_cores, one.generator_cores, one.shared) != (
+        two.server_cores,
+        two.generator_cores,
+        two.shared,
+    ):
+        yield f"the cores differ: {_cores(first)} and {_cores(second)}"
+    if one.method != two.method:
+        yield f"the methods differ: {one.method} and {two.method} trials"
+    if not common_loads(first, second):
+        yield "they have no load in common"
+
+
+def _cores(run: IndexedRun) -> str:
+    row = run.row
+    if row.shared:
+        return f"{row.server_cores} shared by server and load generator"
+    return f"{row.server_cores} for the server, {row.generator_cores} for the load generator"
+
+
+def common_loads(first: IndexedRun, second: IndexedRun) -> tuple[Load, ...]:
+    """Loads that both ran at, by rate; the lightest first. The names are the second run's."""
+    rates = {load.rate_rps for load in first.logs}
+    common = [load for load in second.logs if load.rate_rps in rates]
+    return tuple(sorted(common, key=lambda load: load.rate_rps or math.inf))
+
+
+def breaks(first: IndexedRun, second: IndexedRun) -> tuple[str, ...]:
+    """Rule 8: what changed beside the arms; points on two sides of it are never joined."""
+    one, two = first.row, second.row
+    names = ("kernel", "governor", "turbo", "clocksource", "jissoku")
+    changed = [
+        f"{name} {before or 'unknown'} -> {after or 'unknown'}"
+        for name in names
+        if (before := getattr(one, name)) != (after := getattr(two, name))
+    ]
+    return tuple(changed)
+
+
+def unchanged_arms(first: IndexedRun, second: IndexedRun) -> tuple[tuple[str, str], ...]:
+    """Arms that are the same program in both runs: (name in the first, name in the second).
+
+    A/A controls are not among them: they are the baseline once more.
+    """
+    known = {arm.program: arm.arm for arm in first.arms if arm.program and not arm.is_control}
+    return tuple(
+        (known[arm.program], arm.arm)
+        for arm in second.arms
+        if arm.program in known and not arm.is_control
+    )
+
+
+def difference(
+    first: IndexedRun, second: IndexedRun, names: tuple[str, str], load: Load, tau: Tau
+) -> ArmChange | None:
+    """Rule 2: how an arm's cost changed from one run to another, through unchanged arms.
+
+    Args:
+        first: The earlier run.
+        second: The later run.
+        names: The arm's name in each.
+        load: A load of both runs.
+        tau: Of this class of machines.
+
+    Returns:
+        None where no unchanged arm met it at this load in both runs.
+    """
+    anchors = [
+        pair
+        for pair in unchanged_arms(first, second)
+        if names[0] != pair[0]
+        and names[1] != pair[1]
+        and _met(first, load, names[0], pair[0])
+        and _met(second, load, names[1], pair[1])
+    ]
+    ours = _against(first, load, names[0], [pair[0] for pair in anchors])
+    theirs = _against(second, load, names[1], [pair[1] for pair in anchors])
+    arms = first.arm(names[0]), second.arm(names[1])
+    if ours is None or theirs is None or None in arms:
+        return None
+    control, moved = _control(first, second, anchors, load, tau)
+    found = changed(ours, theirs, tau, len(anchors)).change
+    before, after = (arm for arm in arms if arm is not None)
+    is_same = before.program == after.program != ""
+    is_sure = control is not Control.MOVED and found.p_value <= SUSPICION_ALPHA
+    return ArmChange(
+        arm=names[1],
+        load=load,
+        versions=(before.version, after.version),
+        change=found,
+        anchors=tuple(pair[1] for pair in anchors),
+        control=control,
+        control_change=moved.change if moved else None,
+        is_same=is_same,
+        is_suspected=is_sure and not is_same,
+    )
+
+
+def changed(first: LogRatio, second: LogRatio, tau: Tau, anchors: int = 1) -> LogRatio:
+    """The change of a log ratio, widened by what unchanged arms do between occasions.
+
+    tau^2 is the variance of a ratio, half of it each arm's; the mean over several anchors has the
+    arm's half once and the anchors' halves averaged. Degrees of freedom by Welch and Satterthwaite;
+    those of an observed tau are its pairs, of an assumed one infinite.
+    """
+    between = tau.value**2 * (1 + 1 / anchors)  # Half of it in each of two runs, twice.
+    parts = [
+        (first.variance, first.freedom),
+        (second.variance, second.freedom),
+        (between, float(tau.pairs or math.inf)),
+    ]
+    variance = sum(part for part, _ in parts)
+    spread = sum(part**2 / freedom for part, freedom in parts)
+    freedom = variance**2 / spread if spread > 0 else math.inf
+    return LogRatio(second.mean - first.mean, variance, freedom)
+
+
+def unchanged_differences(
+    first: IndexedRun, second: IndexedRun, load: Load
+) -> tuple[LogRatio, ...]:
+    """Changes of unchanged pairs, with the variance of their measurement alone (for rule 4).
+
+    Each unchanged arm against the first one, so that no pair follows from two others.
+    """
+    anchors = unchanged_arms(first, second)
+    found = []
+    for pair in anchors[1:]:
+        sides = [
+            log_ratio(list(run.ratios(load, pair[place], anchors[0][place]).values()))
+            for place, run in enumerate((first, second))
+        ]
+        before, after = sides
+        if before is not None and after is not None:
+            found.append(changed(before, after, Tau(value=0.0, pairs=0)))
+    return tuple(found)
+
+
+def _met(run: IndexedRun, load: Load, arm: str, other: str) -> bool:
+    return len(run.ratios(load, arm, other)) >= 2
+
+
+def _against(run: IndexedRun, load: Load, arm: str, anchors: Sequence[str]) -> LogRatio | None:
+    """ln(cost / geometric mean of the anchors' costs), block by block.
+
+    Taken block by block, the anchors' common part is counted once.
+    """
+    if not anchors:
+        return None
+    sides = [run.ratios(load, arm, anchor) for anchor in anchors]
+    blocks = set.intersection(*(set(side) for side in sides))
+    return log_ratio([sum(side[block] for side in sides) / len(sides) for block in sorted(blocks)])
+
+
+def _control(
+    first: IndexedRun,
+    second: IndexedRun,
+    anchors: Sequence[tuple[str, str]],
+    load: Load,
+    tau: Tau,
+) -> tuple[Control, LogRatio | None]:
+    """Rule 3: whether a second unchanged pair stayed within what its interval allows.
+
+    With several pairs the level is divided by their number (Bonferroni).
+    """
+    found: list[LogRatio] = []
+    for pair in anchors[1:]:
+        before = log_ratio(list(first.ratios(load, pair[0], anchors[0][0]).values()))
+        after = log_ratio(list(second.ratios(load, pair[1], anchors[0][1]).values()))
+        if before is not None and after is not None:
+            found.append(changed(before, after, tau))
+    if not found:
+        return Control.ABSENT, None
+    most = min(found, key=lambda one: one.change.p_value)
+    has_moved = most.change.p_value < CONTROL_ALPHA / len(found)
+    return (Control.MOVED if has_moved else Control.UNMOVED), most

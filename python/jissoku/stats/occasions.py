@@ -1,0 +1,72 @@
+"""Runs grouped by occasion, and tau as observed on a class of machines."""
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from jissoku.model.history import IndexedRun
+from jissoku.model.history_answer import Tau
+from jissoku.stats.across_runs import common_loads, obstacles, unchanged_differences
+from jissoku.stats.pooling import tau_of_unchanged
+
+# A longer pause begins another occasion, whether or not the machine was started anew.
+PAUSE = dt.timedelta(hours=6)
+
+Occasion = tuple[IndexedRun, ...]
+
+
+def occasions(runs: Iterable[IndexedRun]) -> tuple[Occasion, ...]:
+    """Groups of runs of one machine class and boot without a long pause, earliest first."""
+    found: list[list[IndexedRun]] = []
+    for run in sorted(runs, key=lambda one: (one.row.machine, started(one), one.row.run)):
+        if found and _is_same(found[-1][-1], run):
+            found[-1].append(run)
+        else:
+            found.append([run])
+    return tuple(sorted(map(tuple, found), key=lambda group: started(group[0])))
+
+
+def started(run: IndexedRun) -> dt.datetime:
+    """When a run started; the earliest time there is where the record does not say."""
+    try:
+        found = dt.datetime.fromisoformat(run.row.started_utc)
+    except ValueError:
+        return dt.datetime.min.replace(tzinfo=dt.UTC)
+    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
+
+
+def observed_tau(runs: Sequence[IndexedRun]) -> Tau:
+    """Rule 4: from unchanged pairs between neighbouring occasions of comparable runs."""
+    comparable: dict[tuple[object, ...], list[IndexedRun]] = defaultdict(list)
+    for occasion in occasions(runs):
+        seen: set[tuple[object, ...]] = set()
+        for run in occasion:
+            key = comparison_key(run)
+            if key not in seen:  # One run of an occasion: the others share what changes with it.
+                seen.add(key)
+                comparable[key].append(run)
+    differences = [
+        change
+        for group in comparable.values()
+        for before, after in pairwise(group)
+        if not obstacles(before, after)
+        for load in common_loads(before, after)[-1:]
+        for change in unchanged_differences(before, after, load)
+    ]
+    return tau_of_unchanged(differences)
+
+
+def comparison_key(run: IndexedRun) -> tuple[object, ...]:
+    """Runs with equal keys are comparable at the loads that they share (rule 1)."""
+    row = run.row
+    cores = (row.server_cores, row.generator_cores, row.shared)
+    return (row.machine, row.workload, cores, row.method)
+
+
+def _is_same(before: IndexedRun, after: IndexedRun) -> bool:
+    return (
+        before.row.machine == after.row.machine
+        and before.row.boot == after.row.boot
+        and started(after) - started(before) <= PAUSE
+    )

@@ -1,0 +1,149 @@
+"""One ratio from several occasions, and how much it changes between them when nothing changed.
+
+An occasion is a group of runs of one boot of one machine. Within an occasion a ratio is measured
+precisely; between occasions it changes by more, because memory, processes and neighbours are laid
+out anew. tau is the standard deviation of that change: it has to be observed, and cannot be known
+from one occasion.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, stats  # type: ignore[import-untyped]
+
+from jissoku.model.history_answer import Change, PooledRatio, Tau
+
+# Below this many unchanged pairs tau is assumed: an estimate from fewer is mostly chance.
+UNCHANGED_MIN = 5
+TAU_ASSUMED = 0.01
+
+# Fewer machines give no prediction for another one that means anything.
+MACHINES_MIN = 4
+
+CONFIDENCE = 0.95
+
+# Of equal values; nothing is measured more precisely than a millionth.
+VARIANCE_MIN = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class LogRatio:
+    """A log ratio: mean, variance of the mean, degrees of freedom of that variance."""
+
+    mean: float
+    variance: float
+    freedom: float
+
+    @property
+    def error(self) -> float:
+        """Standard error."""
+        return math.sqrt(self.variance)
+
+    @property
+    def change(self) -> Change:
+        """With its 95 % interval and the p-value of zero, both by Student's t."""
+        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom)) * self.error
+        return Change(
+            mean=self.mean, low=self.mean - half, high=self.mean + half, p_value=self._p_value()
+        )
+
+    def _p_value(self) -> float:
+        if self.variance == 0:
+            return 1.0 if self.mean == 0 else 0.0
+        return float(2 * stats.t.sf(abs(self.mean) / self.error, self.freedom))
+
+
+def log_ratio(logs: Sequence[float]) -> LogRatio | None:
+    """From one logarithm per block; None from fewer than two."""
+    if len(logs) < 2:
+        return None
+    values = np.asarray(logs, dtype=float)
+    variance = float(values.var(ddof=1)) / len(values)
+    return LogRatio(float(values.mean()), variance, len(values) - 1)
+
+
+def within_occasion(found: Sequence[LogRatio]) -> LogRatio:
+    """One ratio from several runs of one occasion: weighted by their variances."""
+    if len(found) == 1:
+        return found[0]
+    weights = np.array([1 / max(one.variance, VARIANCE_MIN) for one in found])
+    mean = float(weights @ [one.mean for one in found] / weights.sum())
+    return LogRatio(mean, float(1 / weights.sum()), sum(one.freedom for one in found))
+
+
+def tau_of_unchanged(differences: Sequence[LogRatio]) -> Tau:
+    """Rule 4: tau from pairs of unchanged arms (Paule and Mandel, 1982).
+
+    Args:
+        differences: Of each pair, the change of its log ratio between two occasions; its variance
+            is that of the two measurements. The change of a pair has twice the variance tau^2.
+    """
+    if len(differences) < UNCHANGED_MIN:
+        return Tau(value=TAU_ASSUMED, pairs=0)
+    means = np.array([one.mean for one in differences])
+    variances = np.maximum([one.variance for one in differences], VARIANCE_MIN)
+
+    def excess(variance: float) -> float:
+        # The mean is known: nothing changed.
+        return float((means**2 / (variances + variance)).sum()) - len(means)
+
+    variance = _root(excess, float((means**2).max()))
+    return Tau(value=math.sqrt(variance / 2), pairs=len(differences))
+
+
+def pool(found: Sequence[LogRatio]) -> PooledRatio | None:
+    """Rule 5: a random-effects mean over occasions; None from fewer than two.
+
+    Paule and Mandel's variance between occasions, and the interval of Hartung and Knapp with k - 1
+    degrees of freedom, never narrower than without their factor.
+    """
+    count = len(found)
+    if count < 2:
+        return None
+    variances = np.maximum([one.variance for one in found], VARIANCE_MIN)
+    means = np.array([one.mean for one in found])
+
+    def weighted(variance: float) -> tuple[float, float, float]:
+        """Mean, its variance, and the weighted sum of squares around it."""
+        weights = 1 / (variances + variance)
+        mean = float(weights @ means / weights.sum())
+        return mean, float(1 / weights.sum()), float(weights @ (means - mean) ** 2)
+
+    tau2 = _root(lambda variance: weighted(variance)[2] - (count - 1), float(np.ptp(means)) ** 2)
+    centre, variance, squares = weighted(tau2)
+    error = math.sqrt(variance * max(1.0, squares / (count - 1)))
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * error
+    ahead = float(stats.t.ppf((1 + CONFIDENCE) / 2, max(1, count - 2)))
+    ahead *= math.sqrt(tau2 + error**2)
+    return PooledRatio(
+        mean=centre,
+        low=centre - half,
+        high=centre + half,
+        next_low=centre - ahead,
+        next_high=centre + ahead,
+        tau=math.sqrt(tau2),
+        occasions=count,
+        is_confirmed=is_confirmed([one.change for one in found]),
+    )
+
+
+def _root(excess: Callable[[float], float], above: float) -> float:
+    """Where Paule and Mandel's equation is met; 0 where no variance beyond the errors is seen."""
+    if above <= 0 or excess(0.0) <= 0:
+        return 0.0
+    while excess(above) > 0:
+        above *= 2
+    return float(optimize.brentq(excess, 0.0, above, xtol=1e-14))
+
+
+def is_confirmed(occasions: Sequence[Change]) -> bool:
+    """Rule 6: two occasions or more, and each alone shows the same direction."""
+    signs = {(one.low > 0) - (one.high < 0) for one in occasions}
+    return len(occasions) >= 2 and len(signs) == 1 and 0 not in signs
+
+
+def next_machine(found: Sequence[LogRatio]) -> PooledRatio | None:
+    """Rule 7: machines are never one value; from four on, what another machine may show."""
+    return pool(found) if len(found) >= MACHINES_MIN else None

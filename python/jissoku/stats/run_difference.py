@@ -1,0 +1,78 @@
+"""Two runs side by side: what may be said about them, or why nothing may."""
+
+from collections.abc import Iterable, Sequence
+
+from jissoku.model.history import ArmRow, IndexedRun
+from jissoku.model.history_answer import RunDifference, Tau
+from jissoku.stats.across_runs import breaks, common_loads, difference, obstacles, unchanged_arms
+
+RECIPE = "recipe"
+
+
+def run_difference(first: IndexedRun, second: IndexedRun, tau: Tau) -> RunDifference:
+    """All arms of two runs by the rules of docs/history.md.
+
+    Args:
+        first: The earlier run.
+        second: The later one.
+        tau: Of their class of machines.
+    """
+    reasons = list(obstacles(first, second))
+    unchanged = unchanged_arms(first, second)
+    if not unchanged:
+        reasons.append("no arm is the same program in both")
+    pairs = _named_alike(first, second)
+    changes = [
+        change
+        for load in common_loads(first, second)
+        for pair in pairs
+        if not reasons and (change := difference(first, second, pair, load, tau))
+    ]
+    if not (reasons or changes):
+        reasons.append("no arm met an unchanged one at a common load in both")
+    names = [{arm.arm for arm in run.arms} for run in (first, second)]
+    return RunDifference(
+        runs=(first.row, second.row),
+        folders=(first.folder, second.folder),
+        obstacles=tuple(reasons),
+        breaks=breaks(first, second),
+        unchanged=tuple(pair[1] for pair in unchanged),
+        only=(tuple(sorted(names[0] - names[1])), tuple(sorted(names[1] - names[0]))),
+        changes=tuple(changes),
+        tau=tau,
+        race=race([first, second]),
+    )
+
+
+def race(runs: Sequence[IndexedRun], targets: Iterable[str] = ()) -> str:
+    """The command that measures arms of several runs together, with the last one's workload.
+
+    Targets that a recipe starts are named; commands and URLs have to be given again, which `...`
+    stands for.
+    """
+    wanted = set(targets)
+    arms: dict[str, ArmRow] = {}
+    for run in runs:
+        arms |= {
+            arm.arm: arm
+            for arm in run.arms
+            if not (arm.is_floor or arm.is_control) and (not wanted or arm.target in wanted)
+        }
+    words = [
+        name if name == arm.target else f"{name}={arm.target}"
+        for name, arm in arms.items()
+        if arm.origin == RECIPE
+    ]
+    if len(words) < len(arms):
+        words.append("...")
+    row = runs[-1].row
+    words += ["--path", row.path] if row.path != "/" else []
+    words += ["-c", str(row.connections)]
+    return " ".join(["jissoku compare", *words])
+
+
+def _named_alike(first: IndexedRun, second: IndexedRun) -> tuple[tuple[str, str], ...]:
+    known = {arm.arm for arm in first.arms if not arm.is_control}
+    return tuple(
+        (arm.arm, arm.arm) for arm in second.arms if arm.arm in known and not arm.is_control
+    )

@@ -1,0 +1,112 @@
+"""Made-up runs of the index, with known costs and known changes between occasions."""
+
+import random
+from collections.abc import Mapping
+
+from jissoku.model import Load, LoadLevel
+from jissoku.model.history import ArmRow, IndexedRun, RunRow
+from jissoku.model.updated import updated
+
+LOAD = Load(rate_rps=20_000, level=LoadLevel.MEDIUM)
+
+ROW = RunRow(
+    run="r",
+    started_utc="2026-11-01T10:00:00+00:00",
+    verb="compare",
+    mode="quick",
+    method="time-sliced",
+    machine="m",
+    machine_text="EPYC, 2 cores",
+    machine_label="",
+    boot="b0",
+    kernel="6.12",
+    governor="performance",
+    turbo="off",
+    clocksource="tsc",
+    jissoku="0.1.0",
+    workload="w",
+    workload_text="GET /, 64 connections",
+    path="/",
+    connections=64,
+    server_cores=1,
+    generator_cores=1,
+    shared=False,
+    baseline="a",
+    floor="floor",
+    experiment="",
+    labels="{}",
+    blocks_planned=9,
+    blocks=9,
+    trials=9,
+    trials_valid=9,
+    trials_rejected=0,
+    noise_floor=None,
+    verdicts=0,
+    headline="",
+)
+
+
+def arm(name: str, program: str = "", **changes: object) -> ArmRow:
+    whole = ArmRow(
+        run="r",
+        arm=name,
+        target=name,
+        version="1.0",
+        origin="recipe",
+        program=program or name,
+        binary_sha256="",
+        source_sha256="",
+        is_floor=name == "floor",
+        is_control=False,
+    )
+    return updated(whole, **changes)  # type: ignore[arg-type]
+
+
+def indexed(
+    logs: Mapping[str, float],
+    rng: random.Random,
+    *,
+    number: int = 0,
+    programs: Mapping[str, str] | None = None,
+    tau: float = 0.0,
+    sd: float = 0.006,
+    blocks: int = 9,
+    **changes: object,
+) -> IndexedRun:
+    """A run on an occasion of its own.
+
+    Args:
+        logs: By arm the logarithm of its true cost.
+        rng: Of the noise.
+        number: Of the occasion: its day and its boot.
+        programs: By arm, where it is not the arm's name.
+        tau: Standard deviation of a ratio between occasions; half its variance is each arm's.
+        sd: Of a block's log ratio.
+        blocks: Of the run.
+        changes: Of the run's row.
+    """
+    names = sorted(logs)
+    shift = {name: rng.gauss(0, tau / 2**0.5) for name in names}
+    value = [
+        {name: logs[name] + shift[name] + rng.gauss(0, sd / 2**0.5) for name in names}
+        for _ in range(blocks)
+    ]
+    pairs = {
+        (one, other): {index: block[one] - block[other] for index, block in enumerate(value)}
+        for place, one in enumerate(names)
+        for other in names[place + 1 :]
+    }
+    fields = {
+        "run": f"run{number:04}",
+        "boot": f"b{number}",
+        "started_utc": f"2026-{1 + number // 28 % 12:02}-{1 + number % 28:02}T10:00:00+00:00",
+    } | changes
+    named = programs or {}
+    return IndexedRun(
+        row=updated(ROW, **fields),  # type: ignore[arg-type]
+        arms=tuple(
+            arm(name, named.get(name, name), version=named.get(name, "1.0")) for name in names
+        ),
+        logs={LOAD: pairs},
+        folder=f"runs/{number}",
+    )

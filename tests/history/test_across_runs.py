@@ -1,0 +1,206 @@
+"""What is said about two runs, on made-up records with known truth."""
+
+import random
+
+import pytest
+
+from jissoku.model.history_answer import Control, Tau
+from jissoku.model.updated import updated
+from jissoku.stats.across_runs import breaks, difference, obstacles, unchanged_arms
+from jissoku.stats.occasions import observed_tau, occasions
+from jissoku.stats.run_difference import run_difference
+from jissoku.stats.target_history import machine_ratios, target_history
+from tests.history.factories import LOAD, ROW, arm, indexed
+
+COSTS = {"a": 1.0, "floor": 0.0, "go": 0.7, "node": 1.4}
+TAU = Tau(value=0.01, pairs=0)
+NEW = {"a": "2.0"}
+
+
+def test_the_same_question_on_the_same_machine_is_comparable() -> None:
+    rng = random.Random(1)
+    assert obstacles(indexed(COSTS, rng), indexed(COSTS, rng, number=1)) == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "word"),
+    [
+        ("workload", "x", "workloads"),
+        ("machine", "x", "machines"),
+        ("server_cores", 2, "cores"),
+        ("shared", True, "cores"),
+        ("method", "paired", "methods"),
+    ],
+)
+def test_another_question_is_not(field: str, value: object, word: str) -> None:
+    rng = random.Random(1)
+    (reason,) = obstacles(indexed(COSTS, rng), indexed(COSTS, rng, number=1, **{field: value}))  # type: ignore[arg-type]
+    assert word in reason
+
+
+def test_another_rate_is_not() -> None:
+    rng = random.Random(1)
+    first, second = indexed(COSTS, rng), indexed(COSTS, rng, number=1)
+    moved = {updated(LOAD, rate_rps=5_000): second.logs[LOAD]}
+    assert obstacles(first, updated(second, logs=moved)) == ("they have no load in common",)
+
+
+def test_what_else_changed_is_named() -> None:
+    rng = random.Random(1)
+    first, second = indexed(COSTS, rng), indexed(COSTS, rng, number=1, kernel="6.18")
+    assert breaks(first, second) == ("kernel 6.12 -> 6.18",)
+
+
+def test_unchanged_arms_have_one_program_and_are_no_controls() -> None:
+    rng = random.Random(1)
+    first, second = indexed(COSTS, rng), indexed(COSTS, rng, number=1, programs=NEW)
+    again = (*second.arms, arm("go again", "go", is_control=True), updated(arm("url"), program=""))
+    second = updated(second, arms=again)
+    assert unchanged_arms(first, second) == (("floor", "floor"), ("go", "go"), ("node", "node"))
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.01, 0.03])
+def test_a_change_is_covered_and_false_suspicions_are_rare(tau: float) -> None:
+    rng = random.Random(round(tau * 1000))
+    known = Tau(value=tau, pairs=0)
+    hits = suspected = moved = 0
+    for _ in range(300):
+        first = indexed(COSTS, rng, tau=tau)
+        second = indexed(COSTS, rng, tau=tau, number=1, programs=NEW)
+        found = difference(first, second, ("a", "a"), LOAD, known)
+        assert found is not None
+        hits += found.change.low <= 0 <= found.change.high
+        suspected += found.is_suspected
+        moved += found.control is Control.MOVED
+    assert 0.91 <= hits / 300 <= 0.985
+    assert suspected / 300 <= 0.03
+    assert moved / 300 <= 0.09
+
+
+def test_a_real_change_is_suspected() -> None:
+    rng = random.Random(5)
+    found = []
+    for _ in range(100):
+        first = indexed(COSTS, rng, tau=0.005)
+        second = indexed(COSTS | {"a": 1.05}, rng, tau=0.005, number=1, programs=NEW)
+        found.append(difference(first, second, ("a", "a"), LOAD, Tau(value=0.005, pairs=0)))
+    assert sum(one is not None and one.is_suspected for one in found) >= 90
+
+
+def test_an_unchanged_program_is_never_suspected() -> None:
+    rng = random.Random(6)
+    first, second = indexed(COSTS, rng), indexed(COSTS | {"a": 1.5}, rng, number=1)
+    found = difference(first, second, ("a", "a"), LOAD, TAU)
+    assert found is not None
+    assert found.is_same
+    assert not found.is_suspected
+
+
+def test_runs_whose_unchanged_arms_moved_have_no_verdict() -> None:
+    rng = random.Random(2)
+    moved = COSTS | {"a": 1.2, "node": 1.8}
+    first, second = indexed(COSTS, rng), indexed(moved, rng, number=1, programs=NEW)
+    found = difference(first, second, ("a", "a"), LOAD, TAU)
+    assert found is not None
+    assert found.control is Control.MOVED
+    assert not found.is_suspected
+
+
+def test_with_one_unchanged_arm_a_change_is_unchecked() -> None:
+    rng = random.Random(2)
+    pair = {"a": 1.0, "go": 0.7}
+    found = difference(
+        indexed(pair, rng), indexed(pair, rng, number=1, programs=NEW), ("a", "a"), LOAD, TAU
+    )
+    assert found is not None
+    assert found.control is Control.ABSENT
+
+
+def test_without_an_unchanged_arm_runs_are_not_comparable() -> None:
+    rng = random.Random(2)
+    changed = {name: f"{name} 2" for name in COSTS}
+    first, second = indexed(COSTS, rng), indexed(COSTS, rng, number=1, programs=changed)
+    found = run_difference(first, second, TAU)
+    assert found.obstacles == ("no arm is the same program in both",)
+    assert found.changes == ()
+    assert found.race == "jissoku compare a go node -c 64"
+
+
+def test_occasions_end_with_a_boot_and_with_a_pause() -> None:
+    rng = random.Random(2)
+
+    starts = ((1, "x"), (3, "x"), (4, "y"), (12, "y"))
+    runs = [
+        indexed(COSTS, rng, boot=boot, started_utc=f"2026-11-01T{hour:02}:00:00+00:00")
+        for hour, boot in starts
+    ]
+    assert [len(one) for one in occasions(runs)] == [2, 1, 1]
+
+
+def test_tau_is_observed_over_many_occasions() -> None:
+    rng = random.Random(11)
+    runs = [indexed(COSTS, rng, tau=0.02, number=number) for number in range(60)]
+    found = observed_tau(runs)
+    assert found.pairs == 177  # 59 neighbours, three pairs of four arms each
+    assert found.value == pytest.approx(0.02, rel=0.3)
+
+
+def test_a_series_tests_where_the_version_changed() -> None:
+    rng = random.Random(4)
+    runs = [indexed(COSTS, rng, tau=0.003, number=number) for number in range(6)]
+    runs += [
+        indexed(COSTS | {"a": 1.10}, rng, tau=0.003, number=number, programs=NEW)
+        for number in range(6, 9)
+    ]
+    (series,) = target_history(runs, "a")
+    assert [point.since is not None for point in series.points] == [False] * 6 + [
+        True,
+        False,
+        False,
+    ]
+    since = series.points[6].since
+    assert since is not None
+    assert since.is_suspected
+    assert since.versions == ("1.0", "2.0")
+    assert series.anchor == "floor"
+    assert series.pooled is not None
+    assert series.pooled.occasions == 3
+    assert series.pooled.is_confirmed
+
+
+def test_a_series_is_not_pooled_over_a_break() -> None:
+    rng = random.Random(4)
+    runs = [
+        indexed(COSTS, rng, number=number, kernel="6.12" if number < 3 else "6.18")
+        for number in range(5)
+    ]
+    (series,) = target_history(runs, "a")
+    assert [point.breaks for point in series.points][3] == ("kernel 6.12 -> 6.18",)
+    assert series.pooled is not None
+    assert series.pooled.occasions == 2
+
+
+def test_series_of_nothing_raise_no_suspicion() -> None:
+    """Each run has another version: 20 changes of version in each series, and no change."""
+    alarms = 0
+    for seed in range(20):
+        rng = random.Random(seed)
+        runs = [
+            indexed(COSTS, rng, tau=0.005, number=number, programs={"a": f"{number}"})
+            for number in range(20)
+        ]
+        (series,) = target_history(runs, "a")
+        alarms += any(point.since and point.since.is_suspected for point in series.points)
+    assert alarms <= 2
+
+
+def test_machines_have_a_row_each() -> None:
+    rng = random.Random(4)
+    runs = [
+        indexed(COSTS | {"a": 1 + number / 10}, rng, number=number, machine=f"m{number}")
+        for number in range(4)
+    ]
+    (ratios,) = machine_ratios(target_history(runs, "a"))
+    assert len(ratios.rows) == 4
+    assert ratios.next_machine is not None
+    assert ROW.machine == "m"

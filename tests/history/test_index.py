@@ -1,0 +1,220 @@
+"""The index is a cache: rebuilt from records, robust to what it finds."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jissoku import records
+from jissoku.errors import InputError
+from jissoku.history import index as index_module
+from jissoku.history.index import HistoryIndex
+from jissoku.model import Method
+from jissoku.model.updated import updated
+from jissoku.pipeline.history import History, find_run, open_history
+from jissoku.records import RunWriter
+from jissoku.stats.run_rows import REVISION, run_rows
+from tests.conftest import Run
+from tests.stats import factories
+from tests.stats.factories import TrueValues
+
+TRUTHS = {
+    "floor": TrueValues(cost_ns=5_000),
+    "a": TrueValues(cost_ns=7_000),
+    "b": TrueValues(cost_ns=9_000),
+}
+
+
+def record(folder: Path, *, seed: int = 1, day: int = 1) -> Path:
+    """A made-up run in a folder of its own."""
+    arms = tuple(updated(factories.arm(name), binary_sha256=f"{name} binary") for name in TRUTHS)
+    run = updated(
+        factories.sliced(list(TRUTHS), floor="floor"),
+        arms=arms,
+        seed=seed,
+        started_utc=f"2026-11-{day:02}T09:00:00+00:00",
+        boot=f"boot{day}",
+    )
+    with RunWriter(folder, run) as writer:
+        for trial in factories.trials(run, TRUTHS, seed=seed):
+            writer.add(trial)
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder `runs` with two runs, beside a cache."""
+    record(tmp_path / "runs" / "one", seed=1, day=1)
+    record(tmp_path / "runs" / "two", seed=2, day=2)
+    return tmp_path
+
+
+def opened(place: Path) -> History:
+    return open_history([place / "runs"], lambda _: None, place / "cache")
+
+
+def rows(found: History, table: str = "blocks") -> list[tuple[object, ...]]:
+    return sorted(found.session.table(table).fetchall(), key=repr)
+
+
+def test_runs_are_indexed_with_their_blocks(place: Path) -> None:
+    runs = opened(place).runs()
+    assert [Path(run.folder).name for run in runs] == ["one", "two"]
+    assert {arm.arm for arm in runs[0].arms} == set(TRUTHS)
+    ratios = runs[0].ratios(factories.MIDDLE, "b", "a")
+    assert len(ratios) == 9
+    assert runs[0].ratios(factories.MIDDLE, "a", "b")[0] == pytest.approx(-ratios[0])
+    assert runs[0].row.method == Method.TIME_SLICED
+
+
+def test_pairs_agree_with_the_report(place: Path) -> None:
+    found = (
+        opened(place)
+        .session.execute(
+            "SELECT exp(-ln), v.ratio FROM pairs JOIN verdicts v ON pairs.run = v.run"
+            " AND pairs.arm = v.against AND pairs.other = v.arm AND v.metric = 'cost'"
+            " AND pairs.rate_rps = v.rate_rps"
+        )
+        .fetchall()
+    )
+    assert len(found) == 2
+    for ours, reported in found:
+        assert ours == pytest.approx(reported)
+
+
+def test_a_deleted_index_is_made_again(place: Path) -> None:
+    first = {table: rows(opened(place), table) for table in index_module.TABLES}
+    shutil.rmtree(place / "cache")
+    assert {table: rows(opened(place), table) for table in index_module.TABLES} == first
+
+
+def test_known_runs_are_not_read_again(place: Path) -> None:
+    before = rows(opened(place))
+    # The key is the header's hash and the size of the trials.
+    trials = place / "runs" / "one" / "trials.jsonl"
+    trials.write_bytes(b" " * trials.stat().st_size)
+    assert rows(opened(place)) == before
+
+
+def test_a_deleted_run_is_gone_and_a_copy_counts_once(place: Path) -> None:
+    opened(place)
+    shutil.copytree(place / "runs" / "one", place / "runs" / "copy")
+    assert len(opened(place).runs()) == 2
+    shutil.rmtree(place / "runs" / "two")
+    assert len(opened(place).runs()) == 1
+
+
+def test_a_broken_part_is_made_again(place: Path) -> None:
+    before = rows(opened(place))
+    (broken,) = (place / "cache" / "history").glob("*/*/blocks")
+    broken.write_bytes(b"PAR1 nonsense PAR1")
+    assert rows(opened(place)) == before
+
+
+def test_two_writers_of_the_same_runs_count_once(place: Path) -> None:
+    before = rows(opened(place))
+    index = HistoryIndex(place / "cache", REVISION)
+    run, trials = records.read(place / "runs" / "one")
+    index.add([run_rows(next(iter(index.known())), run, trials)])
+    assert len(list(index.folder.iterdir())) == 2
+    found = opened(place)
+    assert len(found.runs()) == 2
+    assert len(rows(found)) == len(before)
+
+
+def test_an_index_of_another_version_is_left_alone(place: Path) -> None:
+    other = HistoryIndex(place / "cache", REVISION + 1)
+    other.folder.mkdir(parents=True)
+    (other.folder / "part").write_text("of another version")
+    assert len(opened(place).runs()) == 2
+    assert (other.folder / "part").read_text() == "of another version"
+
+
+def test_many_parts_become_one(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "PARTS_MAX", 2)
+    for number in range(3, 7):
+        record(place / "runs" / f"more{number}", seed=number, day=number)
+        opened(place)
+    assert len(list(HistoryIndex(place / "cache", REVISION).folder.iterdir())) <= 3
+    assert len(opened(place).runs()) == 6
+
+
+def test_foreign_folders_and_broken_records_are_named(place: Path) -> None:
+    (place / "runs" / "foreign").mkdir()
+    (place / "runs" / "foreign" / "run.json").write_text('{"schema": "another/1"}')
+    (place / "runs" / "pictures").mkdir()
+    (place / "runs" / "pictures" / "cat.png").write_bytes(b"\x89PNG")
+    found = opened(place)
+    assert len(found.runs()) == 2
+    (sentence,) = found.broken
+    assert "foreign is left out" in sentence
+    assert "schema 'another/1'" in sentence
+
+
+def test_nothing_to_index_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a folder"):
+        open_history([tmp_path / "runs"], lambda _: None, tmp_path)
+    with pytest.raises(InputError, match="holds no run"):
+        open_history([tmp_path], lambda _: None, tmp_path / "cache")
+
+
+def test_an_unfinished_run_says_why(place: Path) -> None:
+    opened(place)
+    (place / "runs" / "one" / "unfinished.txt").write_text("it was interrupted\n")
+    assert opened(place).runs()[0].unfinished == "it was interrupted"
+
+
+def test_runs_are_found_by_folder_name_and_key(place: Path) -> None:
+    runs = opened(place).runs()
+    assert find_run(runs, str(place / "runs" / "one")) is runs[0]
+    assert find_run(runs, "two") is runs[1]
+    assert find_run(runs, runs[1].row.run[:8]) is runs[1]
+    with pytest.raises(InputError, match="is no run"):
+        find_run(runs, "three")
+
+
+def test_the_command_lists_shows_and_answers(
+    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    listed = run(["history"], place)
+    assert listed.returncode == 0, listed.stderr
+    assert "runs/one" in listed.stdout
+    shown = run(["history", "b"], place)
+    assert "b / floor: CPU time per request" in shown.stdout
+    assert "2 occasions: 1." in shown.stdout
+    asked = run(["history", "--sql", "SELECT count(*) AS n FROM runs"], place)
+    assert asked.stdout.split() == ["n", "2"]
+    assert run(["history", "--changes"], place).stdout == "No change of a version is suspected.\n"
+    exported = run(["history", "--export", "tables"], place)
+    assert exported.returncode == 0
+    assert (place / "tables" / "pairs.parquet").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["history", "c"], "no run has 'c'; there are a, b, floor"),
+        (["history", "--machines"], "--machines needs a target"),
+        (["history", "--sql", "SELECT nonsense"], "--sql: "),
+        (["history", "--sql", "SELECT * FROM '/etc/passwd'"], "--sql: "),
+        (["history", "--records", "elsewhere"], "elsewhere is not a folder"),
+        (["diff", "one", "nine"], "nine is no run"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str], complaint: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    done = run(arguments, place)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+
+
+def test_two_runs_are_compared(place: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    done = run(["diff", "two", "runs/one"], place)
+    assert done.returncode == 0
+    assert done.stdout.startswith("Earlier: 2026-11-01 09:00")
+    assert "The same program in both: floor, a, b." in done.stdout
+    assert "the same program; unchanged arms moved by at most" in done.stdout
