@@ -129,6 +129,29 @@ impl PathPattern {
         (self.is_prefix || start > path.len()).then_some(captures)
     }
 
+    /// Segments before the `**`.
+    pub(super) const fn depth(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// A prefix `/a/**` as `/a`, `/a/` and `/a/{}/**`: together the same, but for empty segments.
+    pub(super) fn split_prefix(&self) -> Option<Vec<Self>> {
+        let with = |segment: Segment, is_prefix: bool| {
+            let mut segments = self.segments.clone();
+            segments.push(segment);
+            Self { segments, is_prefix }
+        };
+        self.is_prefix.then(|| {
+            let alone = Self { is_prefix: false, ..self.clone() };
+            let parts = [
+                with(Segment::Literal(Vec::new()), false),
+                with(Segment::Variable(String::new()), true),
+            ];
+            // The path of no segments at all would be empty.
+            parts.into_iter().chain((self.depth() > 0).then_some(alone)).collect()
+        })
+    }
+
     /// Whether every path that fits `other` fits this pattern.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let is_long_enough = if self.is_prefix {

@@ -94,8 +94,8 @@ impl Rule {
         self.methods.is_empty() || self.methods.iter().any(|name| name.as_bytes() == method)
     }
 
-    pub(super) const fn takes_every_method(&self) -> bool {
-        self.methods.is_empty()
+    pub(super) fn with_path(self, path: PathPattern) -> Self {
+        Self { path, ..self }
     }
 
     /// Whether every host and path that fit `other` fit this rule.

@@ -182,6 +182,10 @@ fn a_rule_behind_a_larger_one_is_unreachable() {
         Unreachable { index: 2, by: 0 }
     );
     assert_eq!(
+        unreachable(vec![rule("/a"), rule("/a/"), rule("/a/{b}/**"), rule("/a/**")]),
+        Unreachable { index: 3, by: 0 }
+    );
+    assert_eq!(
         unreachable(vec![for_host("/**", "*.org"), for_host("/**", "*.a.org:80")]),
         Unreachable { index: 1, by: 0 }
     );
@@ -189,7 +193,7 @@ fn a_rule_behind_a_larger_one_is_unreachable() {
 
 // Every request of a small world; `z` is a segment, host and method that no rule names.
 const SEGMENTS: [&str; 3] = ["a", "b", "z"];
-const HOSTS: [&str; 5] = ["x.org", "a.x.org", "b.a.x.org", "z", "x.org:80"];
+const HOSTS: [&str; 6] = ["x.org", "z.x.org", "a.x.org", "b.a.x.org", "z", "x.org:80"];
 const METHODS: [&str; 3] = ["GET", "HEAD", "POST"];
 
 fn world() -> Vec<(&'static str, &'static str, String)> {
@@ -215,15 +219,16 @@ type Parts = (String, Option<&'static str>, Vec<&'static str>);
 
 fn parts() -> impl Strategy<Value = Parts> {
     let segment = prop_oneof![Just("a"), Just("b"), Just("{}")];
-    let path = (proptest::collection::vec(segment, 0..3), prop_oneof![Just(""), Just("**")])
-        .prop_map(|(segments, end)| {
-            let mut named = String::new();
-            for (index, segment) in segments.iter().enumerate() {
-                named.push('/');
-                named.push_str(&segment.replace("{}", &format!("{{v{index}}}")));
-            }
-            format!("{named}/{end}")
-        });
+    let path =
+        (proptest::collection::vec(segment, 0..3), prop_oneof![Just(""), Just("**"), Just("**")])
+            .prop_map(|(segments, end)| {
+                let mut named = String::new();
+                for (index, segment) in segments.iter().enumerate() {
+                    named.push('/');
+                    named.push_str(&segment.replace("{}", &format!("{{v{index}}}")));
+                }
+                format!("{named}/{end}")
+            });
     let host = proptest::option::of(proptest::sample::select(vec![
         "x.org",
         "*.x.org",
