@@ -29,6 +29,7 @@ from jissoku.conformance import (
 from jissoku.conformance.case import BUILTIN_CASES
 from jissoku.errors import InputError
 from jissoku.pipeline.conformance import ConformanceConfig, run_cases
+from jissoku.pipeline.gateway_counts import GatewayCount
 from jissoku.pipeline.selection import prepare_external, prepare_recipe
 from jissoku.targets.prepare import PreparedTarget
 
@@ -57,6 +58,8 @@ class ConformanceOptions:
     cases: Path | None
     through: str | None
     upstream: str
+    count: str | None
+    amount: int | None
     sending: SplitMode
     show_all: bool
     as_json: bool
@@ -79,6 +82,16 @@ class ConformanceOptions:
     default=str(UpstreamTransport.BOTH),
     show_default=True,
     help="With --through: the sockets of the servers behind the proxy.",
+)
+@click.option(
+    "--count",
+    type=click.Choice([str(what) for what in GatewayCount]),
+    help="With --through: no cases, but failures counted under load while servers end connections.",
+)
+@click.option(
+    "--amount",
+    type=click.IntRange(min=1),
+    help="With --count: how many requests or restarts. Default: 10000 requests, 50 restarts.",
 )
 @shared_options.recipes
 @click.option(
@@ -144,6 +157,8 @@ def _gateway_options(options: ConformanceOptions, target: str) -> GatewayOptions
         cases=options.cases,
         splitting=options.sending,
         upstream=UpstreamTransport(options.upstream),
+        count=None if options.count is None else GatewayCount(options.count),
+        amount=options.amount,
         show_all=options.show_all,
         as_json=options.as_json,
     )

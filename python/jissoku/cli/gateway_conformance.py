@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jissoku.cli import exit_codes
+from jissoku.cli.gateway_counts import gateway_counts
 from jissoku.conformance import SplitMode
 from jissoku.conformance.gateway import GatewayCase, GatewayVerdict, read_gateway_cases
 from jissoku.conformance.gateway.case import BUILTIN_GATEWAY_CASES
@@ -23,6 +24,7 @@ from jissoku.pipeline.gateway_conformance import (
     GatewayResult,
     run_gateway_cases,
 )
+from jissoku.pipeline.gateway_counts import GatewayCount
 from jissoku.pipeline.selection import prepare_recipe
 from jissoku.targets.prepare import PreparedTarget
 
@@ -58,22 +60,29 @@ class GatewayOptions:
     upstream: UpstreamTransport
     show_all: bool
     as_json: bool
+    count: GatewayCount | None = None
+    amount: int | None = None
 
 
 def gateway_conformance(options: GatewayOptions) -> int:
     """Runs the cases through a proxy and prints what became of each; returns the exit code."""
-    cases = _chosen(read_gateway_cases(options.cases or BUILTIN_GATEWAY_CASES), options.case)
     prepared = prepare_recipe(options.target, options.recipes)
     if prepared.forward is None:
         raise InputError(
             f"{prepared.name} is no reverse proxy: its recipe has no [forward]; give another one"
         )
+    transports = _transports(prepared, options.upstream)
+    if options.count is not None:
+        return gateway_counts(
+            prepared, options.count, transports, amount=options.amount, as_json=options.as_json
+        )
+    cases = _chosen(read_gateway_cases(options.cases or BUILTIN_GATEWAY_CASES), options.case)
     results: list[GatewayResult] = []
     finished = run_gateway_cases(
         GatewayConfig(
             prepared=prepared,
             cases=cases,
-            transports=_transports(prepared, options.upstream),
+            transports=transports,
             splitting=options.splitting,
         ),
         results,

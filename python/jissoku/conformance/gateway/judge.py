@@ -44,13 +44,18 @@ BY_LEVEL = {
 
 def judge_gateway(case: GatewayCase, seen: GatewayObservation) -> GatewayJudgement:
     """Judges one run of a case: as it should go, as the standard also permits, or not."""
-    reason = next(_deviations(case.outcome, seen), "")
-    if not reason:
+    reasons = list(_deviations(case.outcome, seen))
+    if not reasons:
         return GatewayJudgement(verdict=GatewayVerdict.PASS)
     for outcome in case.also:
-        if next(_deviations(outcome, seen), None) is None:
-            return GatewayJudgement(verdict=GatewayVerdict.DIFFERS, reason=outcome.why or reason)
-    return GatewayJudgement(verdict=BY_LEVEL[case.level], reason=reason)
+        others = list(_deviations(outcome, seen))
+        if not others:
+            return GatewayJudgement(
+                verdict=GatewayVerdict.DIFFERS, reason=outcome.why or reasons[0]
+            )
+        # Of the outcomes that did not come about, the nearest says best what went wrong.
+        reasons = min(reasons, others, key=len)
+    return GatewayJudgement(verdict=BY_LEVEL[case.level], reason=reasons[0])
 
 
 def worst_of(found: list[GatewayJudgement]) -> GatewayJudgement:
