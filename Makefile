@@ -89,6 +89,19 @@ fuzz: ## Fuzz the protocol, 20 s per fuzz target; needs cargo-fuzz and a nightly
 	  else cat artifacts/$$target.log; exit 1; fi; \
 	done
 
+# Few cases of each property, because Miri is hundreds of times slower; no isolation, because the
+# cases of tests are files. One test without unsafe code, which takes half of the time, is left out.
+MIRI_TESTS := --skip every_day_of_four_centuries
+
+.PHONY: miri
+miri: ## Run the protocol's tests under Miri, which finds undefined behaviour (4 minutes; needs a nightly Rust).
+	PROPTEST_CASES=4 MIRIFLAGS=-Zmiri-disable-isolation \
+	  cargo +nightly miri test -p jissoku-http --lib --target-dir target/miri -- $(MIRI_TESTS)
+
+.PHONY: deny
+deny: ## Check the crates' licences, advisories and duplicates; needs cargo-deny.
+	cargo deny check
+
 .PHONY: format
 format: $(VENV)/.packages ## Format Rust and Python.
 	cargo fmt --all
