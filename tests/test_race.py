@@ -97,7 +97,7 @@ def test_ctrl_c_ends_everything_and_keeps_what_was_finished(tmp_path: Path) -> N
         start_new_session=True,
     ) as process:
         assert process.stdout is not None
-        # The loads are told when the pilot's trials, one for each target, are done.
+        # The loads are printed when the pilot's trials, one for each target, are done.
         assert any(line.startswith(b"Loads: ") for line in process.stdout)
         os.killpg(process.pid, signal.SIGINT)
         process.stdout.read()

@@ -250,7 +250,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run([unmount, str(folder)], check=True)
 
 
-def is_told(campaign: Campaign, cause: str) -> None:
+def is_reported(campaign: Campaign, cause: str) -> None:
     code, said = campaign.end()
     assert code == 1, said
     assert "Traceback" not in said
@@ -266,7 +266,7 @@ def is_told(campaign: Campaign, cause: str) -> None:
 
 def test_a_full_disk_keeps_what_was_finished(small_disk: Path) -> None:
     with Campaign(small_disk / "run") as campaign:
-        is_told(campaign, "No space left on device")
+        is_reported(campaign, "No space left on device")
 
 
 def test_a_limit_on_files_keeps_what_was_finished(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_limit_on_files_keeps_what_was_finished(tmp_path: Path) -> None:
     if not prlimit:
         pytest.skip("no prlimit: it comes with util-linux")
     with Campaign(tmp_path / "run", wrapper=(prlimit, "--fsize=20000")) as campaign:
-        is_told(campaign, "File too large")
+        is_reported(campaign, "File too large")
 
 
 DAY_NS = 86_400_000_000_000

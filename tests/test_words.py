@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -51,6 +51,22 @@ BANNED = {
     "nought": "zero",
 }
 
+# As BANNED, except in UNREVISED, which shrinks as its folders are rewritten.
+BANNED_IN_REVISED = {
+    "told|tells?|telling": "report, print, show; distinguish",
+    "heard|hears?|hearing": "receive; is called when",
+}
+UNREVISED = (
+    "crates/jissoku-apps/",
+    "crates/jissoku-cli/src/serve",
+    "crates/jissoku-os/src/driver",
+    "crates/jissoku-server/",
+    "python/jissoku/conformance/",
+    "python/jissoku/records/",
+    "tests/conformance/",
+    "records/",
+)
+
 # The one place that explains the method's name in the literature, and a user of Unix systems.
 ALLOWED = (
     '"duet" of Bulej',
@@ -80,14 +96,20 @@ NATIVE_SOURCES = [*ROOT.glob("crates/**/*.rs"), *ROOT.glob("fuzz/targets/*.rs")]
 NATIVE_COMMANDS = ("serve", "load", "floor", "oracle")
 
 
-def offences(text: str) -> Iterator[str]:
+def offences(text: str, banned: Mapping[str, str] = BANNED) -> Iterator[str]:
     for allowed in ALLOWED:
         text = text.replace(allowed, "")
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text).replace("_", " ")
-    for word, instead in BANNED.items():
+    for word, instead in banned.items():
         for match in re.finditer(rf"\b(?:{word.replace('_', ' ')})\b", plain, re.IGNORECASE):
             line = plain.count("\n", 0, match.start()) + 1
             yield f"line {line}: {match[0]!r}; write {instead}"
+
+
+def offences_of(path: Path) -> list[str]:
+    is_revised = not name(path).startswith(UNREVISED)
+    banned = BANNED | BANNED_IN_REVISED if is_revised else BANNED
+    return list(offences(path.read_text(encoding="utf-8"), banned))
 
 
 def name(path: Path) -> str:
@@ -96,27 +118,27 @@ def name(path: Path) -> str:
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=name)
 def test_sources_use_the_terms(path: Path) -> None:
-    assert list(offences(path.read_text(encoding="utf-8"))) == []
+    assert offences_of(path) == []
 
 
 @pytest.mark.parametrize("path", sorted(NATIVE_SOURCES), ids=name)
 def test_native_sources_use_the_terms(path: Path) -> None:
-    assert list(offences(path.read_text(encoding="utf-8"))) == []
+    assert offences_of(path) == []
 
 
 @pytest.mark.parametrize("path", sorted(DOCUMENTS), ids=name)
 def test_documents_use_the_terms(path: Path) -> None:
-    assert list(offences(path.read_text(encoding="utf-8"))) == []
+    assert offences_of(path) == []
 
 
 @pytest.mark.parametrize("path", sorted(DATA), ids=name)
 def test_data_files_use_the_terms(path: Path) -> None:
-    assert list(offences(path.read_text(encoding="utf-8"))) == []
+    assert offences_of(path) == []
 
 
 @pytest.mark.parametrize("path", sorted(TESTS), ids=name)
 def test_tests_use_the_terms(path: Path) -> None:
-    assert list(offences(path.read_text(encoding="utf-8"))) == []
+    assert offences_of(path) == []
 
 
 @pytest.mark.parametrize("command", sorted(LAB_COMMANDS))

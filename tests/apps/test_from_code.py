@@ -148,10 +148,10 @@ def test_an_object_is_served_by_its_process_and_reloaded(tmp_path: Path) -> None
         port = port_of(served)
         assert ask(port)[1].decode().split() == ["one", str(served.process.pid)]
         source.write_text(PROGRAM.format(version="two", options="{}"))
-        served.tell(signal.SIGHUP)
+        served.send_signal(signal.SIGHUP)
         served.successors.append(int(served.wait_for("^process ([0-9]+) serves")[1]))
         assert ask(port)[1].decode().split() == ["two", str(served.successors[-1])]
-        served.tell(signal.SIGTERM)
+        served.send_signal(signal.SIGTERM)
         assert served.process.wait(20) == 0
     finally:
         served.end()
@@ -163,7 +163,7 @@ def test_an_object_is_served_by_several_processes(tmp_path: Path) -> None:
         version, pid = ask(port_of(served))[1].decode().split()
         assert version == "one"
         assert pid != str(served.process.pid)
-        served.tell(signal.SIGTERM)
+        served.send_signal(signal.SIGTERM)
         assert served.process.wait(20) == 0
     finally:
         served.end()

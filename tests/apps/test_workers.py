@@ -40,7 +40,7 @@ def test_a_worker_that_exits_is_replaced(tmp_path: Path) -> None:
             ask(port, "/exit")
         served.wait_for(r"^jissoku serve: worker [01] has failed .* exit code 7$")
         assert answer(port)[0] == "one"
-        served.tell(signal.SIGTERM)
+        served.send_signal(signal.SIGTERM)
         assert served.process.wait(20) == 0
     finally:
         served.end()
@@ -69,7 +69,7 @@ def test_a_reload_serves_new_code_and_loses_nothing(tmp_path: Path) -> None:
             for client in clients:
                 client.wait_for_an_answer()
         source.write_text("1 / 0")
-        served.tell(signal.SIGHUP)
+        served.send_signal(signal.SIGHUP)
         served.wait_for("^jissoku serve: cannot import there: ZeroDivisionError")
         served.wait_for("^jissoku serve: not reloaded: .*exit code 1")
         assert answer(port)[0] == "three"

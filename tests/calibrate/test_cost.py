@@ -224,7 +224,7 @@ def test_over_unix_sockets_wrk_has_no_cell() -> None:
         assert "Unix" in (cell.unsupported_reason(TOOLS["wrk"]) or "")
 
 
-def test_calls_are_told_for_each_answer_by_name() -> None:
+def test_calls_are_reported_per_response_by_name() -> None:
     counts = {"epoll_wait": 50, "recvfrom": 1000, "sendto": 1000, "mmap": 4}
     syscalls = SyscallCounts(cell="one", tool="mine", window_ns=1, answers=1000, counts=counts)
     assert list(syscalls.per_answer()) == ["recvfrom", "sendto", "epoll_wait", "mmap"]

@@ -41,7 +41,7 @@ def test_tolerances_add_up_and_three_of_them_are_a_b(got: float, grade: str) -> 
         (Expectation(of="x", at_least="11"), "F"),
         (Expectation(of="x", at_most="9.5", absolute="0.2"), "B"),
         (Expectation(of="x", equals="10"), "A"),
-        (Expectation(of="x", equals="11", graded=False), "told"),
+        (Expectation(of="x", equals="11", graded=False), "info"),
         (Expectation(says="(?i)CLOSED"), "A"),
         (Expectation(says="open"), "F"),
     ],
@@ -86,6 +86,6 @@ def test_what_is_right_in_spite_of_a_late_oracle_is_right() -> None:
     assert score(check(P50), {"s": late})[0] is Grade.A
 
 
-def test_evidence_is_told_in_units_of_people() -> None:
+def test_evidence_has_readable_units() -> None:
     [found] = judge(P50, outcome({"tool.p50_ns": 10.5e6, "served.p50_ns": 10e6}))
     assert (found.expected, found.got) == ("10.000 ms", "10.500 ms")

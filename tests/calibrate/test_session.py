@@ -28,7 +28,7 @@ from jissoku.records.calibration import read_cards
 from jissoku.report.scorecard import to_html
 from jissoku.system.cores import available_cores
 
-# It asks one time less than it was told, like a tool that rounds.
+# It sends one request less than its options say, like a tool that rounds.
 GENERATOR = """
 import http.client, sys
 host, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -74,8 +74,8 @@ CLOCK = CalibrationCheck(
 )
 
 
-class Heard:
-    """Collects what is told."""
+class Listener:
+    """Collects the grades."""
 
     def __init__(self) -> None:
         self.grades: list[str] = []
@@ -122,9 +122,9 @@ def plan(tmp_path: Path) -> CalibrationPlan:
 
 
 def test_a_generator_is_graded_by_what_really_happened(plan: CalibrationPlan) -> None:
-    heard = Heard()
-    card = calibrate(plan, heard)
-    assert heard.grades == ["F", "not testable here"]
+    listener = Listener()
+    card = calibrate(plan, listener)
+    assert listener.grades == ["F", "not testable here"]
     assert card.is_finished
     assert read_cards(plan.folder) == (card,)
     score = card.scores[0]
@@ -148,7 +148,7 @@ def test_who_ends_before_being_stopped_is_left_in_peace(plan: CalibrationPlan) -
     stopped = CalibrationCheck(
         id="C17", title="Stopped", why="A test.", is_timed=False, setup=(setup,)
     )
-    card = calibrate(updated(plan, checks=(stopped,)), Heard())
+    card = calibrate(updated(plan, checks=(stopped,)), Listener())
     assert card.scores[0].grade == "A"
 
 
@@ -184,12 +184,12 @@ def timed(name: str, count: int, wanted: int) -> CalibrationCheck:
 def test_what_is_void_is_repeated_and_nothing_else(
     plan: CalibrationPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    busy, heard = Busy(monkeypatch, busy=2), Heard()
+    busy, listener = Busy(monkeypatch, busy=2), Listener()
     # The second rests on the run of the first; the third is graded at once, and badly.
     checks = (timed("C1", 1, 1), timed("C2", 1, 1), timed("C3", 2, 2), timed("C4", 3, 4))
-    card = calibrate(updated(plan, checks=checks, budget_s=60), heard)
+    card = calibrate(updated(plan, checks=checks, budget_s=60), listener)
     assert busy.ran == ["1", "2", "3", "1", "2"]
-    assert heard.grades == ["void", "void", "void", "F", "A", "A", "A"]
+    assert listener.grades == ["void", "void", "void", "F", "A", "A", "A"]
     assert [score.grade for score in card.scores] == ["A", "A", "A", "F"]
     assert [score.check for score in card.scores] == ["C1", "C2", "C3", "C4"]
     assert (card.not_repeated, card.budget_s) == ((), 60)
@@ -197,7 +197,7 @@ def test_what_is_void_is_repeated_and_nothing_else(
 
 def test_repetitions_have_an_end(plan: CalibrationPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     busy = Busy(monkeypatch, busy=99)
-    card = calibrate(updated(plan, checks=(timed("C1", 1, 1),), budget_s=60), Heard())
+    card = calibrate(updated(plan, checks=(timed("C1", 1, 1),), budget_s=60), Listener())
     assert busy.ran == ["1", "1", "1"]
     assert card.scores[0].grade == "void"
     assert card.not_repeated == ()
@@ -207,14 +207,14 @@ def test_what_there_is_no_time_for_is_in_the_record(
     plan: CalibrationPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy = Busy(monkeypatch, busy=99)
-    calibrate(updated(plan, checks=(timed("C1", 1, 1),), budget_s=0), Heard())
+    calibrate(updated(plan, checks=(timed("C1", 1, 1),), budget_s=0), Listener())
     assert busy.ran == ["1"]
     [card] = read_cards(plan.folder)
     assert card.not_repeated == ("C1",)
     assert card.scores[0].sentence.endswith("meanwhile; not repeated for want of time")
 
 
-class Stops(Heard):
+class Stops(Listener):
     """Ctrl-C while the first check runs."""
 
     def begins(self, check: CalibrationCheck, done: int, total: int, seconds_left: float) -> None:
@@ -231,18 +231,18 @@ def test_an_interruption_before_the_first_grade_leaves_an_unfinished_card(
 
 
 def test_checks_of_another_time_stay_on_the_card(plan: CalibrationPlan) -> None:
-    first = calibrate(updated(plan, checks=(CLOCK,)), Heard())
-    calibrate(updated(plan, checks=(COUNTED,)), Heard())
+    first = calibrate(updated(plan, checks=(CLOCK,)), Listener())
+    calibrate(updated(plan, checks=(COUNTED,)), Listener())
     [card] = read_cards(plan.folder)
     assert [score.check for score in card.scores] == ["C3", "C19"]
     assert card.scores[1] == first.scores[0]
-    calibrate(updated(plan, checks=(CLOCK,), version="jissoku newer"), Heard())
+    calibrate(updated(plan, checks=(CLOCK,), version="jissoku newer"), Listener())
     [card] = read_cards(plan.folder)
     assert [score.check for score in card.scores] == ["C19"]
 
 
 def test_the_page_shows_every_tool_and_needs_nothing_else(plan: CalibrationPlan) -> None:
-    card = calibrate(plan, Heard())
+    card = calibrate(plan, Listener())
     page = to_html(read_checks(), [card])
     assert page == to_html(read_checks(), [card])
     assert "made-up" in page

@@ -178,7 +178,7 @@ def test_a_process_of_its_own_refuses_likewise(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_port_in_use_is_told(run: Run, tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error(run: Run, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         where = f"127.0.0.1:{listener.getsockname()[1]}"
         done = run(["serve", "--fixed", "x", "--listen", where], tmp_path)
@@ -186,7 +186,7 @@ def test_a_port_in_use_is_told(run: Run, tmp_path: Path) -> None:
     assert where in done.stderr
 
 
-def test_a_malformed_recipe_is_told_by_line(run: Run, tmp_path: Path) -> None:
+def test_a_malformed_recipe_is_reported_by_line(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('description = "x"\nparts = [\n')
     done = run(["compare", "--recipes", str(tmp_path), "mine", "floor"], tmp_path)
     assert done.returncode == 2

@@ -139,7 +139,7 @@ def answers(connections: list[socket.socket], request: bytes, limit_s: float = 6
     return good
 
 
-def tell(request: pytest.FixtureRequest, text: str) -> None:
+def print_line(request: pytest.FixtureRequest, text: str) -> None:
     """Prints a figure past pytest's capture."""
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
     assert reporter is not None

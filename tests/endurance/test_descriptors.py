@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.endurance.conftest import GET, answers, serving, tell
+from tests.endurance.conftest import GET, answers, print_line, serving
 
 pytestmark = pytest.mark.endurance
 
@@ -37,8 +37,10 @@ def test_a_server_without_descriptors_answers_who_it_has(request: pytest.Fixture
         with server.connect() as newcomer:
             assert answers([newcomer], GET) == 1
         back_s = time.monotonic() - begun
-    tell(request, f"{len(answered)} of {len(connections)} connections fit into {LIMIT} descriptors")
-    tell(
+    print_line(
+        request, f"{len(answered)} of {len(connections)} connections fit into {LIMIT} descriptors"
+    )
+    print_line(
         request, f"{100 * busy:.1f} % of a core while the others waited; {back_s:.3f} s to recover"
     )
     assert len(answered) > LIMIT // 2

@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 
-from tests.endurance.conftest import GET, Server, answers, loading, serving, tell
+from tests.endurance.conftest import GET, Server, answers, loading, print_line, serving
 
 pytestmark = pytest.mark.endurance
 
@@ -44,7 +44,7 @@ def test_idle_connections_cost_little_and_do_not_disturb_others(
             f"this machine allows {count} descriptors, and {LEAST} connections are to be held"
         )
     if count < WANTED:
-        tell(request, f"SKIPPED: {WANTED:,} connections, RLIMIT_NOFILE allows {count:,} here")
+        print_line(request, f"SKIPPED: {WANTED:,} connections, RLIMIT_NOFILE allows {count:,} here")
     # Who connects first is silent until the last has connected, which takes this client a while.
     patient = ("--head-time-max", "120s")
     with serving("--fixed", "Hello", "--workers", "1", *patient) as server:
@@ -60,8 +60,10 @@ def test_idle_connections_cost_little_and_do_not_disturb_others(
             for connection in held:
                 connection.close()
     ratio = statistics.median(c / a for c, a in zip(crowded, alone, strict=True))
-    tell(request, f"{count:,} connections held, each answered twice, {ROUNDS} times over")
-    tell(request, f"resident memory per connection, first time: {sizes[0]:.0f} bytes")
-    tell(request, f"p99 of 2,000 requests/s, microseconds: alone {[round(a) for a in alone]}")
-    tell(request, f"with the others connected {[round(c) for c in crowded]}, ratio {ratio:.2f}")
+    print_line(request, f"{count:,} connections held, each answered twice, {ROUNDS} times over")
+    print_line(request, f"resident memory per connection, first time: {sizes[0]:.0f} bytes")
+    print_line(request, f"p99 of 2,000 requests/s, microseconds: alone {[round(a) for a in alone]}")
+    print_line(
+        request, f"with the others connected {[round(c) for c in crowded]}, ratio {ratio:.2f}"
+    )
     assert sizes[0] <= 2048

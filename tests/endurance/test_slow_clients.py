@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.endurance.conftest import Server, loading, serving, tell
+from tests.endurance.conftest import Server, loading, print_line, serving
 
 pytestmark = pytest.mark.endurance
 
@@ -89,7 +89,7 @@ def attack(server: Server, clients: list[Attacker]) -> None:
 
     A client with a closed receive window does not receive the reset either, since its number lies
     beyond what there is room for (RFC 9293 section 3.10.7.4): of slow readers the server's side
-    tells.
+    shows.
     """
     deadline = time.monotonic() + 2 * LONGEST_S
     with selectors.DefaultSelector() as selector:
@@ -136,11 +136,13 @@ def test_the_slow_are_dropped_and_the_honest_notice_nothing(
     for kind, (_, _, limit) in KINDS.items():
         lasted = [a.ended - a.began for a in clients if a.kind == kind and a.ended is not None]
         dropped = f"{len(lasted)} of {PER_KIND} dropped"
-        tell(
+        print_line(
             request, f"{kind}: {dropped}, the last after {max(lasted, default=0):.1f} s ({limit} s)"
         )
         late += [kind] * (len(lasted) < PER_KIND)
     worst_ns = measurement["latency_ns"]["max"]
-    tell(request, f"honest requests: {measurement['requests']:,}, worst {worst_ns / 1e6:.1f} ms")
+    print_line(
+        request, f"honest requests: {measurement['requests']:,}, worst {worst_ns / 1e6:.1f} ms"
+    )
     assert not late
     assert not any(measurement["errors"].values()), measurement["errors"]

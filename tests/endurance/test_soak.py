@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.endurance.conftest import GET, Server, loading, serving, tell
+from tests.endurance.conftest import GET, Server, loading, print_line, serving
 
 pytestmark = pytest.mark.endurance
 
@@ -17,7 +17,7 @@ MALFORMED = (
     b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
 )
 
-# What has to be there before growth can be told from a beginning.
+# What has to be there before growth can be distinguished from the start.
 SETTLED_S = 30
 
 
@@ -54,12 +54,14 @@ def test_nothing_grows(request: pytest.FixtureRequest) -> None:
         measurement = load.report()["targets"][0]
     assert settled is not None
     growth = ended[0] / settled[0] - 1
-    tell(
+    print_line(
         request,
         f"{minutes:g} min: {measurement['requests']:,} requests, {2 * disturbances:,} disturbances",
     )
-    tell(request, f"resident memory {settled[0]:,} to {ended[0]:,} bytes: {100 * growth:+.2f} %")
-    tell(request, f"descriptors {settled[1]} to {ended[1]}; errors {measurement['errors']}")
+    print_line(
+        request, f"resident memory {settled[0]:,} to {ended[0]:,} bytes: {100 * growth:+.2f} %"
+    )
+    print_line(request, f"descriptors {settled[1]} to {ended[1]}; errors {measurement['errors']}")
     assert growth < 0.01
     assert ended[1] <= settled[1] + 2
     assert not any(measurement["errors"].values()), measurement["errors"]

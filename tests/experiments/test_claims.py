@@ -205,7 +205,7 @@ def test_too_few_blocks_decide_nothing() -> None:
     assert found.inequalities[0].blocks_needed == 2
 
 
-def test_what_is_missing_is_told_with_its_reason() -> None:
+def test_what_is_missing_is_reported_with_its_reason() -> None:
     unavailable = UnavailableTarget(
         name="dear", reason="no program dear", install_hint="apt-get it"
     )

@@ -105,7 +105,7 @@ def test_a_right_file_is_read(tmp_path: Path) -> None:
         ("rate(one+nopush)", "rate", "line 32, key `published.quantity`", "needs a target"),
     ],
 )
-def test_a_wrong_one_is_told_by_line_and_key(
+def test_a_wrong_one_is_reported_by_line_and_key(
     tmp_path: Path, old: str, new: str, place: str, why: str
 ) -> None:
     assert old in RIGHT
@@ -131,6 +131,6 @@ def test_all_six_are_there() -> None:
     }
 
 
-def test_an_unknown_name_is_told_the_known_ones() -> None:
+def test_the_error_for_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"did you mean delay\? Ours are delay, kernel-or-user"):
         experiment_file.find_experiment("dlay")

@@ -81,7 +81,7 @@ def test_what_is_no_figure_is_refused(text: str) -> None:
         microbenchmark.parse_output("micro", text)
 
 
-def test_a_program_that_is_not_there_is_told() -> None:
+def test_a_missing_program_is_an_error() -> None:
     with pytest.raises(TargetError, match="cannot be run"):
         microbenchmark.run_round("micro", [f"{sys.executable}-is-not-there"])
 

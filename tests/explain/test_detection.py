@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.endurance.conftest import tell
+from tests.endurance.conftest import print_line
 from tests.explain.explained import LIMIT_S, causes
 
 # The promises: of ten injected causes one may be missed, and twenty clean servers wronged once.
@@ -67,7 +67,7 @@ def test_an_injected_cause_is_named(
         other for names in found for other in names - {injected.name} - injected.beside
     )
     count = f"{injected.name} in {named} of {runs} runs"
-    tell(request, f"{injected}: {count}; beside it {_told(others)}")
+    print_line(request, f"{injected}: {count}; beside it {_counts(others)}")
     assert runs - named <= MISSED_MAX * runs
     assert others.total() <= MISSED_MAX * runs
 
@@ -80,9 +80,11 @@ def test_nothing_is_named_in_a_clean_server(
     found = [causes(tmp_path, "--driver", driver, seed=seed) for seed in range(count)]
     wronged = sum(bool(names) for names in found)
     others = Counter(name for names in found for name in names)
-    tell(request, f"clean on {driver}: a cause in {wronged} of {count} runs: {_told(others)}")
+    print_line(
+        request, f"clean on {driver}: a cause in {wronged} of {count} runs: {_counts(others)}"
+    )
     assert wronged <= WRONGED_MAX * count
 
 
-def _told(names: Counter[str]) -> str:
+def _counts(names: Counter[str]) -> str:
     return ", ".join(f"{name} {count} times" for name, count in names.items()) or "nothing"

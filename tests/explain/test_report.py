@@ -10,20 +10,20 @@ from jissoku.report.explanation import to_text
 from tests.explain import factories
 
 
-def told(observed: Observations) -> str:
+def shown(observed: Observations) -> str:
     found = findings(observed)
     return to_text(
         Explanation(target="it", version="1", path="/", observations=observed, findings=found)
     )
 
 
-def test_a_cost_is_told_beside_the_floors() -> None:
-    assert "CPU time per request: 7.0 µs (estimate)" in told(factories.QUIET)
-    assert "1.4 times the floor" in told(factories.QUIET)
+def test_a_cost_is_shown_beside_the_floors() -> None:
+    assert "CPU time per request: 7.0 µs (estimate)" in shown(factories.QUIET)
+    assert "1.4 times the floor" in shown(factories.QUIET)
 
 
-def test_of_a_target_in_the_kernel_the_cost_together_is_told() -> None:
-    text = told(factories.KERNEL)
+def test_of_a_target_in_the_kernel_the_total_cpu_is_shown() -> None:
+    text = shown(factories.KERNEL)
     assert "not known of the target alone" in text
     assert "used less than 0.1 µs, and the kernel's threads 4.0 µs in their place" in text
     # (2 + 1,050 + 400) ms over 100,000 answers.
@@ -40,11 +40,11 @@ def test_of_a_target_in_the_kernel_the_cost_together_is_told() -> None:
 def test_without_the_stopwatchs_time_nothing_is_added_up(load: dict[str, object]) -> None:
     assert factories.KERNEL.load is not None
     seen = updated(factories.KERNEL, load=updated(factories.KERNEL.load, **load))  # type: ignore[arg-type]
-    assert "not known of the target alone" in told(seen)
-    assert "Together" not in told(seen)
+    assert "not known of the target alone" in shown(seen)
+    assert "Together" not in shown(seen)
 
 
 def test_kernel_threads_that_work_for_other_processes_change_nothing() -> None:
     busy = factories.load(generator_cpu_cores=0.7, kernel_cpu_ns=2_000_000_000)
-    assert "CPU time per request: 7.0 µs" in told(busy)
+    assert "CPU time per request: 7.0 µs" in shown(busy)
     assert findings(busy) == ()

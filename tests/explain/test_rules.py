@@ -114,7 +114,7 @@ def test_calls_of_new_connections_are_not_the_requests() -> None:
     assert findings(observed) == ()
 
 
-def test_what_goes_with_opening_a_file_is_told_once() -> None:
+def test_what_goes_with_opening_a_file_is_reported_once() -> None:
     observed = factories.calls({"fstat": factories.REQUESTS}, opened={"/srv/a": factories.REQUESTS})
     assert only(observed).name == "open-per-request"
 
@@ -166,7 +166,7 @@ def test_a_delayed_acknowledgement_is_no_timer() -> None:
     assert only(updated(stalled, timers=late)).name == "delayed-acknowledgement"
 
 
-def test_threads_that_share_a_lock_are_told() -> None:
+def test_threads_that_share_a_lock_are_reported() -> None:
     threads = (factories.thread(0, 900_000_000), factories.thread(1, 900_000_000))
     observed = factories.load(
         cpu_user_fraction=0.8,

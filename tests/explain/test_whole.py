@@ -47,7 +47,7 @@ def test_the_server_as_it_is_has_none(tmp_path: Path) -> None:
     assert causes(tmp_path) == set()
 
 
-def test_a_target_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_target_is_an_error(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "jissoku", "explain", "absent"],
         cwd=tmp_path,

@@ -103,7 +103,7 @@ def test_differences_are_of_the_cores_asked_about() -> None:
     assert seen.major_faults == 2
 
 
-def test_what_the_kernel_does_not_tell_is_none_and_not_zero() -> None:
+def test_what_the_kernel_does_not_report_is_none_and_not_zero() -> None:
     before = snapshot(0, {TARGET: stat()})
     seen = interval_change(before, snapshot(1, {TARGET: stat()}), [0])
     assert seen.listen_overflows is None

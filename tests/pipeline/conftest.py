@@ -50,12 +50,12 @@ def answer(count): return b"Hello, World!"
 SERVE = "\nServer(('127.0.0.1', int(sys.argv[1])), Handler).serve_forever()\n"
 
 
-class Deaf:
-    """A listener that collects what it hears."""
+class CollectingListener:
+    """A listener that collects the trials."""
 
-    def __init__(self, hear: Callable[[Trial], object] = lambda _: None) -> None:
+    def __init__(self, on_trial: Callable[[Trial], object] = lambda _: None) -> None:
         self.trials: list[Trial] = []
-        self._hear = hear
+        self._on_trial = on_trial
 
     def note(self, text: str) -> None:
         del text
@@ -64,7 +64,7 @@ class Deaf:
         assert done <= total
         assert seconds_left >= 0
         self.trials.append(trial)
-        self._hear(trial)
+        self._on_trial(trial)
 
 
 Asks = Callable[..., CompareConfig]

@@ -10,7 +10,7 @@ from jissoku import records, report, stats
 from jissoku.model import MeasurementStatus, Method, Trial, TrialKind, TrialStage
 from jissoku.model.updated import updated
 from jissoku.pipeline import compare, trial_loop
-from tests.pipeline.conftest import Asks, Deaf, asking
+from tests.pipeline.conftest import Asks, CollectingListener, asking
 
 # A campaign takes a few seconds, and a machine may be busy.
 pytestmark = pytest.mark.timeout(240)
@@ -34,21 +34,21 @@ class Raced:
     """A campaign of two servers in which nothing goes wrong."""
 
     folder: Path
-    heard: tuple[Trial, ...]
+    delivered: tuple[Trial, ...]
 
 
 @pytest.fixture(scope="module")
 def raced(tmp_path_factory: pytest.TempPathFactory) -> Raced:
     config = asking(tmp_path_factory.mktemp("raced"))({"one": "", "other": ""})
-    heard = Deaf()
-    assert compare(config, heard)
+    listener = CollectingListener()
+    assert compare(config, listener)
     assert processes_of(config.folder.parent) == []
-    return Raced(config.folder, tuple(heard.trials))
+    return Raced(config.folder, tuple(listener.trials))
 
 
 def test_two_servers_are_raced_and_recorded(raced: Raced) -> None:
     run, trials = records.read(raced.folder)
-    assert trials == raced.heard
+    assert trials == raced.delivered
     ended = [trial for trial in trials if trial.attempt == 0]
     # The servers' programs differ, so they meet in turns, once in each of two lengths.
     sliced = [trial for trial in ended if trial.kind is TrialKind.TIME_SLICED]
@@ -75,7 +75,7 @@ def test_a_report_is_rebuilt_byte_for_byte(raced: Raced) -> None:
 
 
 def test_a_block_has_turns_and_each_alone(raced: Raced) -> None:
-    ended = [trial for trial in raced.heard if trial.attempt == 0]
+    ended = [trial for trial in raced.delivered if trial.attempt == 0]
     kinds = Counter(trial.kind for trial in ended)
     # Which loads both reach depends on this machine; each holds two turn lengths, or both alone.
     loads = len(records.read(raced.folder)[0].loads)
@@ -96,7 +96,7 @@ def test_a_block_has_turns_and_each_alone(raced: Raced) -> None:
 
 def test_records_name_neither_machine_nor_path(asks: Asks) -> None:
     config = asks({"one": "", "bad": "sys.exit(f'cannot read {__file__}')"})
-    compare(config, Deaf())
+    compare(config, CollectingListener())
     for path in config.folder.iterdir():
         text = path.read_text()
         assert str(config.folder.parent) not in text
@@ -136,7 +136,7 @@ BROKEN = {
 def test_a_broken_target_is_a_failure_and_never_a_number(asks: Asks, name: str) -> None:
     code, stage, words = BROKEN[name]
     config = asks({"good": "", "bad": code})
-    assert compare(config, Deaf())
+    assert compare(config, CollectingListener())
     run, trials = records.read(config.folder)
     failed = [trial for trial in trials if "bad" in trial.arms]
     assert failed
@@ -157,7 +157,7 @@ def test_a_broken_target_is_a_failure_and_never_a_number(asks: Asks, name: str) 
 def test_one_wrong_answer_under_load_takes_the_number_away(asks: Asks) -> None:
     code = "\ndef answer(count): return b'Hello, World?' if count % 20 == 0 else b'Hello, World!'\n"
     config = asks({"good": "", "bad": code})
-    compare(config, Deaf())
+    compare(config, CollectingListener())
     run, trials = records.read(config.folder)
     (bad,) = (s for s in stats.summarise(run, trials).arm_summaries if s.arm.name == "bad")
     assert bad.status is not MeasurementStatus.MEASURED
@@ -175,13 +175,13 @@ def test_an_interruption_leaves_no_process_and_keeps_every_trial(
     monkeypatch.setattr(trial_loop, "_is_rejected", lambda _: is_disturbed)
 
     def interrupt(_: Trial) -> None:
-        if len(heard.trials) == 2:
+        if len(listener.trials) == 2:
             os.kill(os.getpid(), number)
 
-    heard = Deaf(interrupt)
-    assert not compare(config, heard)
+    listener = CollectingListener(interrupt)
+    assert not compare(config, listener)
     _, trials = records.read(config.folder)
-    assert trials == tuple(heard.trials)
+    assert trials == tuple(listener.trials)
     assert len(trials) == 2
     assert processes_of(config.folder.parent) == []
 
@@ -189,7 +189,7 @@ def test_an_interruption_leaves_no_process_and_keeps_every_trial(
 @pytest.mark.race
 def test_an_a_a_control_meets_the_others_only(asks: Asks) -> None:
     config = updated(asks({"one": "", "other": "", "again": ""}), aa_control="again")
-    assert compare(config, Deaf())
+    assert compare(config, CollectingListener())
     run, trials = records.read(config.folder)
     assert run.aa_control == "again"
     kinds = {trial.kind for trial in trials if "again" in trial.arms}

@@ -10,7 +10,7 @@ from jissoku import records
 from jissoku.model import CheckOutcome, TrialStage
 from jissoku.pipeline import compare
 from jissoku.system import kernel_threads, oom
-from tests.pipeline.conftest import Asks, Deaf
+from tests.pipeline.conftest import Asks, CollectingListener
 
 pytestmark = [pytest.mark.race, pytest.mark.timeout(240)]
 
@@ -49,7 +49,7 @@ def test_a_load_generator_that_was_stopped_costs_its_trial(
     stop = StopOnce()
     monkeypatch.setattr(kernel_threads, "cpu_ns", stop.cpu_ns)
     config = asks({"one": "", "other": ""}, rate_rps=200)
-    assert compare(config, Deaf())
+    assert compare(config, CollectingListener())
     assert stop.stopped == 1
     _, trials = records.read(config.folder)
     rejected = [
@@ -96,7 +96,7 @@ def test_a_target_that_the_oom_killer_ends_is_a_failure_with_that_reason(
     vmstat.write_text("oom_kill 7")
     monkeypatch.setattr(oom, "VMSTAT", vmstat)
     config = asks({"good": "", "bad": GROWS.format(vmstat=str(vmstat))})
-    assert compare(config, Deaf())
+    assert compare(config, CollectingListener())
     _, trials = records.read(config.folder)
     first = next(trial for trial in trials if "bad" in trial.arms)
     assert first.failure is not None
@@ -107,7 +107,7 @@ def test_a_target_that_the_oom_killer_ends_is_a_failure_with_that_reason(
 
 def test_a_target_that_is_refused_memory_is_a_failure_in_its_own_words(asks: Asks) -> None:
     config = asks({"good": "", "bad": LIMITED})
-    assert compare(config, Deaf())
+    assert compare(config, CollectingListener())
     _, trials = records.read(config.folder)
     failed = [trial.failure for trial in trials if trial.failure is not None]
     assert failed

@@ -66,7 +66,7 @@ def test_a_later_measurement_replaces_its_own_method_only(file: Path) -> None:
     assert noise_floor.known(file, MACHINE) == {Method.PAIRED: 0.004, Method.TIME_SLICED: 0.03}
 
 
-def test_too_few_campaigns_tell_nothing(file: Path) -> None:
+def test_too_few_campaigns_have_no_noise_floor(file: Path) -> None:
     few = updated(QUIET, campaigns=CAMPAIGNS_MIN - 1)
     noise_floor.keep(file, MACHINE, {Method.PAIRED: few})
     assert noise_floor.known(file, MACHINE) == {}
@@ -83,7 +83,7 @@ def test_a_file_that_cannot_be_read_is_replaced(file: Path, text: str) -> None:
     assert noise_floor.known(file, MACHINE) == {Method.PAIRED: 0.004}
 
 
-def test_a_file_that_cannot_be_written_is_told(file: Path) -> None:
+def test_a_file_that_cannot_be_written_is_an_error(file: Path) -> None:
     file.mkdir(parents=True)
     (file / "in the way").touch()
     with pytest.raises(JissokuError, match="cannot be written"):

@@ -250,11 +250,11 @@ def comparison(
         connections=64,
         minimum_effect=0.02,
     )
-    told = f"{metric_words.verdict_text(metric, verdict)}{' (proven)' if found.proven else ''}"
+    words = f"{metric_words.verdict_text(metric, verdict)}{' (proven)' if found.proven else ''}"
     verb = "uses" if metric is Metric.COST else "has"
     figure = metric_words.METRIC_NAMES[metric].replace("Capacity", "capacity")
     at = "" if metric is Metric.CAPACITY else f" at {load.text}"
-    text = f"{arm} {verb} {times(ratio)} the {figure} of {against}{at}: {told}"
+    text = f"{arm} {verb} {times(ratio)} the {figure} of {against}{at}: {words}"
     return updated(found, sentence=text)
 
 

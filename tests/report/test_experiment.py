@@ -75,8 +75,8 @@ def test_published_ratios_stand_where_the_claim_speaks_of_them() -> None:
 def test_published_ratios_stand_beside_ours() -> None:
     names, marks = drawn("published")
     assert names == ["then: cheap", "then: like"]
-    told = [mark.tooltip for mark in marks]
-    assert [text for text in told if text.startswith("published")] == [
+    tooltips = [mark.tooltip for mark in marks]
+    assert [text for text in tooltips if text.startswith("published")] == [
         "published: 3.00", "published: 1.50",
     ]  # fmt: skip
     ours = [mark for mark in marks if mark.tooltip.startswith("ours: ")]

@@ -57,7 +57,7 @@ def test_the_curve_has_a_line_per_arm_over_the_rates_that_it_reached() -> None:
     assert texts[-7:] == ["2k", "light", "10k", "medium", "50k", "heavy", "requests per second"]
 
 
-def test_every_point_of_the_curve_has_its_interval_and_tells_its_figures() -> None:
+def test_every_point_of_the_curve_has_its_interval_and_shows_its_values() -> None:
     bars = [
         (float(bar.get("y2", "0")) - float(bar.get("y1", "0")))
         for bar in drawing.of_class(drawn(fixture.race()), "interval")

@@ -56,18 +56,18 @@ class Served:
             if found := re.search(pattern, line):
                 return found
 
-    def tell(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         """Sends a signal to the process that serves now."""
         os.kill(self.successors[-1] if self.successors else self.process.pid, number)
 
     def reload(self) -> None:
         """Reloads, and waits until that is done."""
-        self.tell(signal.SIGHUP)
+        self.send_signal(signal.SIGHUP)
         self.wait_for("^reloaded$")
 
     def replace(self) -> None:
         """Lets a new process take over, and waits until it has."""
-        self.tell(signal.SIGUSR2)
+        self.send_signal(signal.SIGUSR2)
         self.successors.append(int(self.wait_for("^process ([0-9]+) serves")[1]))
 
     def end(self) -> None:
@@ -130,7 +130,7 @@ def ask(where: int | Path, path: str = "/") -> tuple[int, bytes]:
 
 
 class Client(threading.Thread):
-    """Asks without a pause until told to stop, and stops at the first request that is lost.
+    """Sends requests without a pause until stopped, and stops at the first request that is lost.
 
     A connection that was kept alive and ends without an answer to what was sent is lost too:
     the client was not notified before.

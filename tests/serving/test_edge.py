@@ -55,7 +55,7 @@ def test_a_reload_takes_the_new_certificate_and_leaves_a_bad_one(
     assert ask_securely(port, old) == (200, b"x")
 
     shutil.copy(new, used)
-    served.tell(signal.SIGHUP)
+    served.send_signal(signal.SIGHUP)
     served.wait_for("not reloaded: the key in .* does not belong to the certificate in ")
     assert ask_securely(port, old) == (200, b"x")
 
@@ -86,7 +86,7 @@ def test_the_log_is_opened_again_and_written_to_the_end(tmp_path: Path, start: S
     port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
     ask(port, "/before")
     log.rename(moved)
-    served.tell(signal.SIGUSR1)
+    served.send_signal(signal.SIGUSR1)
     # The one sign that it was opened is that it is there; until then lines may go to the old one.
     asked = 0
     while not log.exists():
@@ -130,7 +130,7 @@ def read_until_refused(port: int) -> None:
         pass
 
 
-def test_a_reload_takes_another_log_and_tells_the_numbers_elsewhere(
+def test_a_reload_takes_another_log_and_serves_the_metrics_elsewhere(
     tmp_path: Path, start: Start
 ) -> None:
     config = tmp_path / "serve.toml"
@@ -141,13 +141,13 @@ def test_a_reload_takes_another_log_and_tells_the_numbers_elsewhere(
     ask(port, "/old")
 
     config.write_text(basis + "access-log = 'no/such/folder/new.log'\nmetrics = '127.0.0.1:0'\n")
-    served.tell(signal.SIGHUP)
+    served.send_signal(signal.SIGHUP)
     served.wait_for("not reloaded: cannot write the access log .*no/such/folder/new.log")
     ask(port, "/still-old")
 
     new = "access-log = 'new.log'\nlog-format = 'json'\n"
     config.write_text(basis + new + "metrics = '127.0.0.1:0'\n")
-    served.tell(signal.SIGHUP)
+    served.send_signal(signal.SIGHUP)
     metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/metrics")[1])
     served.wait_for("^reloaded$")
     ask(port, "/new")

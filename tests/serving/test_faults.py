@@ -68,7 +68,7 @@ def test_a_worker_that_fails_again_and_again_ends_the_server_with_1(start: Start
     assert served.process.wait(PATIENCE_S) == 1
 
 
-def test_the_worker_that_tells_the_numbers_is_replaced_too(start: Start) -> None:
+def test_the_worker_that_serves_the_metrics_is_replaced_too(start: Start) -> None:
     where = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--workers", "1"]
     served = start("--fixed", "x", *where, "--cause", "crash-metrics=2")
     port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
@@ -84,7 +84,7 @@ def test_the_worker_that_tells_the_numbers_is_replaced_too(start: Start) -> None
         read_metrics(metrics)
     # The site is still served, and a reload starts it again.
     assert ask(port) == (200, b"x")
-    served.tell(signal.SIGHUP)
+    served.send_signal(signal.SIGHUP)
     metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/metrics")[1])
     served.wait_for("^reloaded$")
     _, samples = read_metrics(metrics)

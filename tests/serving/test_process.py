@@ -80,7 +80,7 @@ def test_the_pid_file_names_the_serving_process(tmp_path: Path, start: Start) ->
     served.replace()
     assert served.process.wait(PATIENCE_S) == 0
     assert int(pid_file.read_text()) == served.successors[0]
-    served.tell(signal.SIGTERM)
+    served.send_signal(signal.SIGTERM)
     while pid_file.exists():
         os.kill(served.successors[0], 0)
 
@@ -102,47 +102,47 @@ class Manager:
         self.socket.settimeout(PATIENCE_S)
         self.socket.bind("\0" + address[1:] if address.startswith("@") else address)
 
-    def hear(self) -> dict[str, str]:
+    def receive(self) -> dict[str, str]:
         """The next message."""
         text = self.socket.recv(4096).decode()
         return dict(line.split("=", 1) for line in text.splitlines())
 
 
 @pytest.mark.parametrize("kind", ["path", "abstract"])
-def test_the_manager_is_told(kind: str, tmp_path: Path, start: Start) -> None:
+def test_the_service_manager_is_notified(kind: str, tmp_path: Path, start: Start) -> None:
     name = str(tmp_path / "notify")
     manager = Manager(name if kind == "path" else f"@{name}")
     with manager.socket:
-        check_what_is_told(manager, tmp_path, start)
+        check_notifications(manager, tmp_path, start)
 
 
-def check_what_is_told(manager: Manager, tmp_path: Path, start: Start) -> None:
+def check_notifications(manager: Manager, tmp_path: Path, start: Start) -> None:
     config = tmp_path / "serve.toml"
     config.write_text("fixed = 'x'\nlisten = '127.0.0.1:0'\n")
     served = start("--config", str(config), NOTIFY_SOCKET=manager.address)
-    assert manager.hear() == {"READY": "1", "STATUS": "serving"}
+    assert manager.receive() == {"READY": "1", "STATUS": "serving"}
     served.reload()
-    reloading = manager.hear()
+    reloading = manager.receive()
     assert reloading["RELOADING"] == "1"
     assert int(reloading["MONOTONIC_USEC"]) > 0
-    assert manager.hear() == {"READY": "1", "STATUS": "serving"}
+    assert manager.receive() == {"READY": "1", "STATUS": "serving"}
     config.write_text("fixed = 1.2.3")
-    served.tell(signal.SIGHUP)
-    assert manager.hear()["RELOADING"] == "1"
-    failed = manager.hear()
+    served.send_signal(signal.SIGHUP)
+    assert manager.receive()["RELOADING"] == "1"
+    failed = manager.receive()
     assert failed["READY"] == "1"
     assert "line 1" in failed["STATUS"]
     config.write_text("fixed = 'x'\nlisten = '127.0.0.1:0'\n")
     served.replace()
-    text = [manager.hear() for _ in range(3)]
+    text = [manager.receive() for _ in range(3)]
     assert {"MAINPID": str(served.successors[0]), "READY": "1"} in text
     assert served.process.wait(PATIENCE_S) == 0
     manager.socket.settimeout(0)
     with pytest.raises(BlockingIOError):
-        manager.hear()
+        manager.receive()
     manager.socket.settimeout(PATIENCE_S)
-    served.tell(signal.SIGTERM)
-    while manager.hear().get("STOPPING") != "1":
+    served.send_signal(signal.SIGTERM)
+    while manager.receive().get("STOPPING") != "1":
         pass
 
 

@@ -95,7 +95,7 @@ def test_no_request_is_lost_when_a_new_process_takes_over(site: Site) -> None:
     replace_often(site, 3)
     assert site.served.process.wait(PATIENCE_S) == 0, "the first process ends in order"
     assert site.socket.exists()
-    site.served.tell(signal.SIGTERM)
+    site.served.send_signal(signal.SIGTERM)
     while site.socket.exists():
         assert ask_or_nothing(site) in {b"3", None}
 
@@ -146,7 +146,7 @@ def test_a_broken_configuration_leaves_the_old_one_serving(case: str, site: Site
     text, reason = BROKEN[case]
     with Load(site.port, site.socket), socket.create_server(("127.0.0.1", 0)) as occupant:
         site.file.write_text(text.format(port=occupant.getsockname()[1]))
-        site.served.tell(signal.SIGHUP)
+        site.served.send_signal(signal.SIGHUP)
         site.served.wait_for(f"not reloaded: .*{reason}")
     site.check("0")
     site.write(text="1", workers=1)
@@ -157,14 +157,14 @@ def test_a_broken_configuration_leaves_the_old_one_serving(case: str, site: Site
 def test_a_successor_that_cannot_begin_leaves_the_old_process_serving(site: Site) -> None:
     with Load(site.port, site.socket):
         site.file.write_text("fixd = 'x'")
-        site.served.tell(signal.SIGUSR2)
+        site.served.send_signal(signal.SIGUSR2)
         site.served.wait_for("there is no key")
         site.served.wait_for(r"not replaced: process \d+ ended before it was ready")
         # Found out later, when the sockets are the successor's too.
         site.file.write_text(
             "folder = '/nowhere/at/all'\nlisten = ['127.0.0.1:0', 'unix:web.sock']\n"
         )
-        site.served.tell(signal.SIGUSR2)
+        site.served.send_signal(signal.SIGUSR2)
         site.served.wait_for(r"not replaced: process \d+ ended before it was ready")
     site.check("0")
     site.write(text="1", workers=1)
@@ -181,12 +181,12 @@ def test_a_successor_that_hangs_ends_with_the_server(site: Site) -> None:
     site.file.unlink()
     # A reader waits for a writer that never comes.
     os.mkfifo(site.file)
-    site.served.tell(signal.SIGUSR2)
+    site.served.send_signal(signal.SIGUSR2)
     deadline = time.monotonic() + PATIENCE_S
     while not (successors := children(site.served.process.pid)):
         assert time.monotonic() < deadline, "no successor was started"
     site.check("0")
-    site.served.tell(signal.SIGTERM)
+    site.served.send_signal(signal.SIGTERM)
     assert site.served.process.wait(PATIENCE_S) == 0
     for pid in successors:
         with pytest.raises(ProcessLookupError):
@@ -200,12 +200,12 @@ def test_a_second_interrupt_means_at_once(start: Start) -> None:
     waiting = connect(port)
     waiting.request("GET", "/delay?ms=60000")
     assert ask(port) == (200, b"Hello, World!")
-    served.tell(signal.SIGINT)
+    served.send_signal(signal.SIGINT)
     deadline = time.monotonic() + PATIENCE_S
     while listens(port):
         assert time.monotonic() < deadline, "the server still listens"
     assert served.process.poll() is None, "a client waits for a response"
-    served.tell(signal.SIGINT)
+    served.send_signal(signal.SIGINT)
     assert served.process.wait(PATIENCE_S) == 0
     waiting.close()
 
@@ -224,7 +224,7 @@ def test_requests_in_flight_are_answered_while_stopping(start: Start) -> None:
     waiting = [connect(port) for _ in range(8)]
     for connection in waiting:
         connection.request("GET", "/delay?ms=300")
-    served.tell(signal.SIGTERM)
+    served.send_signal(signal.SIGTERM)
     for connection in waiting:
         response = connection.getresponse()
         assert (response.status, response.read()) == (200, b"Hello, World!")

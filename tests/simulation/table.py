@@ -17,8 +17,8 @@ def rows(scenarios: Sequence[Scenario], counts: Counts) -> list[tuple[str, ...]]
         count = counts[scenario.key]
         for place, (name, bound) in enumerate(scenario.bounds.items()):
             named = (scenario.name, scenario.setting, f"{count.campaigns:,}")
-            told = named if place == 0 else ("", "", "")
-            found.append((*told, name, f"{count.share(name):.3f}", bound.text))
+            columns = named if place == 0 else ("", "", "")
+            found.append((*columns, name, f"{count.share(name):.3f}", bound.text))
     return found
 
 

@@ -186,7 +186,7 @@ def arm(name: str, **changes: object) -> Arm:
 
 
 def sliced(names: Sequence[str], *, floor: str = "", **changes: object) -> Run:
-    """A header of a run in time slices, at one load unless told otherwise."""
+    """A header of a run in time slices, at one load by default."""
     whole = updated(
         run(names, floor=floor),
         method=Method.TIME_SLICED,

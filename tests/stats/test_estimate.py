@@ -112,7 +112,7 @@ def test_exchanging_the_arms_mirrors_the_interval(logs: list[float]) -> None:
         assert (one.low, one.high) == pytest.approx((-other.high, -other.low), abs=1e-12)
 
 
-def test_an_outlier_is_told() -> None:
+def test_an_outlier_is_reported() -> None:
     assert estimate.outliers([0.01, 0.012, 0.011, 0.009, 0.010, 0.5]) == (5,)
     assert estimate.outliers([0.01, 0.02, 0.03, 0.04, 0.05, 0.06]) == ()
 

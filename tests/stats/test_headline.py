@@ -14,7 +14,7 @@ LIGHT = Load(rate_rps=1_000, level=LoadLevel.LIGHT)
 HEAVY = Load(rate_rps=50_000, level=LoadLevel.HEAVY)
 
 
-def told(truths: Mapping[str, TrueValues], *loads: Load, capacity_blocks: int = 0) -> Summary:
+def summary_of(truths: Mapping[str, TrueValues], *loads: Load, capacity_blocks: int = 0) -> Summary:
     run = factories.sliced(list(truths), loads=loads or (MIDDLE,), objective="p99<10ms")
     trials = factories.trials(run, truths, noise=QUIETEST, capacity_blocks=capacity_blocks)
     return summarise(run, trials)
@@ -25,12 +25,12 @@ def of(**costs_ns: float) -> dict[str, TrueValues]:
 
 
 def test_two_targets_have_the_sentence_of_their_comparison() -> None:
-    summary = told(of(a=5000, b=6000))
+    summary = summary_of(of(a=5000, b=6000))
     assert summary.headline == f"{summary.comparisons[0].sentence}."
 
 
 def test_the_first_the_next_and_the_last_are_named() -> None:
-    headline = told(of(a=5000, b=6000, c=9000)).headline
+    headline = summary_of(of(a=5000, b=6000, c=9000)).headline
     assert headline.startswith(
         "At 20,000 requests/s (medium load) a uses the least CPU time per request of 3 (proven);"
         " next is b with 1.20"
@@ -40,7 +40,7 @@ def test_the_first_the_next_and_the_last_are_named() -> None:
 
 
 def test_leaders_without_a_difference_share_the_rank() -> None:
-    headline = told(of(a=5000, b=5001, c=9000)).headline
+    headline = summary_of(of(a=5000, b=5001, c=9000)).headline
     assert headline.startswith(
         "At 20,000 requests/s (medium load) a and b use the least CPU time per request, with no"
         " difference shown; next is c with 1.8"
@@ -49,14 +49,14 @@ def test_leaders_without_a_difference_share_the_rank() -> None:
 
 
 def test_without_any_difference_there_is_no_first() -> None:
-    headline = told(of(a=5000, b=5001, c=5000)).headline
+    headline = summary_of(of(a=5000, b=5001, c=5000)).headline
     assert "show no difference in CPU time per request" in headline
     assert "least" not in headline
 
 
 def test_a_lead_within_the_minimum_effect_is_slight() -> None:
     # The interval of 1.021 excludes 1 and reaches below 1.02.
-    headline = told(of(a=5000, b=5105, c=9000)).headline
+    headline = summary_of(of(a=5000, b=5105, c=9000)).headline
     assert headline.startswith(
         "At 20,000 requests/s (medium load) a uses slightly less CPU time per request than b, the"
         " next of 3 (proven); next is b with 1.02"
@@ -76,20 +76,21 @@ def test_a_failed_target_is_named() -> None:
 
 def test_an_order_that_changes_with_the_load_is_in_the_headline() -> None:
     changes = of(a=5000) | {"b": TrueValues(cost_ns=6000, costs_ns={1_000: 4000})}
-    headline = told(changes, LIGHT, MIDDLE).headline
+    headline = summary_of(changes, LIGHT, MIDDLE).headline
     assert headline.startswith("b uses 1.20")
     assert headline.endswith(
         "; the order changes with the load: at 1,000 requests/s (light load) b uses less than a."
     )
     many = changes | of(c=9000)
     assert (
-        "at 1,000 requests/s (light load) b uses less than a" in told(many, LIGHT, MIDDLE).headline
+        "at 1,000 requests/s (light load) b uses less than a"
+        in summary_of(many, LIGHT, MIDDLE).headline
     )
 
 
 def test_an_order_that_is_open_at_another_load_has_not_changed() -> None:
     ties = of(a=5000) | {"b": TrueValues(cost_ns=6000, costs_ns={1_000: 4995})}
-    assert "changes" not in told(ties, LIGHT, MIDDLE).headline
+    assert "changes" not in summary_of(ties, LIGHT, MIDDLE).headline
 
 
 def test_advice_names_the_best_of_each_metric() -> None:
@@ -97,7 +98,7 @@ def test_advice_names_the_best_of_each_metric() -> None:
         "a": TrueValues(cost_ns=5000, latency_ns=200_000, capacity_rps=30_000),
         "b": TrueValues(cost_ns=6000, latency_ns=100_000, capacity_rps=60_000),
     }
-    assert told(truths, capacity_blocks=9).advice == (
+    assert summary_of(truths, capacity_blocks=9).advice == (
         "Least CPU time per request: a at 20,000 requests/s (medium load).",
         "Shortest p99 latency: b at 20,000 requests/s (medium load).",
         "Highest capacity: b.",
@@ -106,7 +107,7 @@ def test_advice_names_the_best_of_each_metric() -> None:
 
 def test_advice_changes_with_the_load() -> None:
     truths = of(a=5000, c=5000) | {"b": TrueValues(cost_ns=7000, costs_ns={1_000: 4000})}
-    first = told(truths, LIGHT, MIDDLE, HEAVY).advice[0]
+    first = summary_of(truths, LIGHT, MIDDLE, HEAVY).advice[0]
     assert first == (
         "Least CPU time per request: b at 1,000 requests/s (light load); a and c (no difference"
         " shown)"
@@ -115,7 +116,7 @@ def test_advice_changes_with_the_load() -> None:
 
 
 def test_advice_names_no_target_without_a_difference() -> None:
-    assert told(of(a=5000, b=5000)).advice == ()
+    assert summary_of(of(a=5000, b=5000)).advice == ()
 
 
 def test_advice_says_what_is_not_known() -> None:

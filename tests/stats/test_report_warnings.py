@@ -71,7 +71,7 @@ def _changes(trials: list[Trial], *, floor: str = "floor") -> list[ReportWarning
     ]
 
 
-def test_a_floor_that_moves_is_told_with_its_load() -> None:
+def test_a_floor_that_moves_is_reported_with_its_load() -> None:
     (warning,) = _changes([*_trials(MIDDLE, _steady), *_trials(HEAVY, _rising)])
     assert warning.severity is Severity.WARNING
     assert warning.title == "The machine changed during the run"
@@ -80,7 +80,7 @@ def test_a_floor_that_moves_is_told_with_its_load() -> None:
     )
 
 
-def test_each_load_at_which_it_moves_is_told() -> None:
+def test_each_load_at_which_it_moves_is_reported() -> None:
     assert len(_changes([*_trials(MIDDLE, _rising), *_trials(HEAVY, _rising)])) == 2
 
 
@@ -100,7 +100,7 @@ def test_a_floor_that_becomes_cheaper_moved_too() -> None:
     ],
     ids=["steady", "less than 3 %", "lost in the noise", "too few blocks", "no trials"],
 )
-def test_nothing_is_told_of(trials: list[Trial]) -> None:
+def test_no_warning_for(trials: list[Trial]) -> None:
     assert _changes(trials) == []
 
 

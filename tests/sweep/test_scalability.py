@@ -31,7 +31,7 @@ def test_an_injected_law_lies_in_its_intervals_under_noise(seed: int) -> None:
 
 
 @pytest.mark.parametrize("truth", [Truth(noise=0.05), Truth(contention=0.05, noise=0.05)])
-def test_no_peak_is_told_of_a_target_that_has_none(truth: Truth) -> None:
+def test_no_peak_is_reported_for_a_target_that_has_none(truth: Truth) -> None:
     text = [fit(rates(truth, blocks=3, seed=seed)).peak for seed in range(20)]
     assert text.count(None) >= 19
     model = fit(rates(truth, seed=1))

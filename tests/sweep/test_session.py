@@ -11,7 +11,7 @@ from jissoku.model import Axis, Mode, Sweep, Trial, TrialKind, Workload
 from jissoku.model.updated import updated
 from jissoku.pipeline import SweepConfig, run_sweep
 from jissoku.pipeline.trial_runner import TrialTiming
-from tests.pipeline.conftest import BRIEF, Asks, Deaf, asks
+from tests.pipeline.conftest import BRIEF, Asks, CollectingListener, asks
 
 __all__ = ["asks"]
 
@@ -40,11 +40,11 @@ def climbing(asks: Asks, axis: Axis, levels: tuple[int, ...] = LEVELS) -> SweepC
 @pytest.mark.race
 def test_every_level_is_measured_and_recorded(asks: Asks) -> None:
     config = climbing(asks, Axis.CONNECTIONS)
-    heard = Deaf()
-    assert run_sweep(config, heard)
+    collected = CollectingListener()
+    assert run_sweep(config, collected)
     run, trials = records.read(config.folder)
     assert records.read_sweep(config.folder) == config.sweep
-    assert trials == tuple(heard.trials)
+    assert trials == tuple(collected.trials)
     first = [trial for trial in trials if trial.attempt == 0]
     assert sorted(trial.workload.connections for trial in first) == list(LEVELS)
     assert all(trial.level == trial.workload.connections for trial in trials)
@@ -56,7 +56,7 @@ def test_every_level_is_measured_and_recorded(asks: Asks) -> None:
 @pytest.mark.race
 def test_rates_are_chosen_after_a_pilot(asks: Asks) -> None:
     config = climbing(asks, Axis.RATE, levels=())
-    assert run_sweep(config, Deaf())
+    assert run_sweep(config, CollectingListener())
     _, trials = records.read(config.folder)
     assert trials[0].level is None
     assert trials[0].kind is TrialKind.CLOSED_LOOP
@@ -67,7 +67,7 @@ def test_rates_are_chosen_after_a_pilot(asks: Asks) -> None:
 
 def test_a_target_without_workers_cannot_be_swept_over_them(asks: Asks) -> None:
     with pytest.raises(InputError, match="one takes no number of workers"):
-        run_sweep(climbing(asks, Axis.WORKERS), Deaf())
+        run_sweep(climbing(asks, Axis.WORKERS), CollectingListener())
 
 
 def test_an_interruption_keeps_what_was_finished(asks: Asks) -> None:
@@ -77,7 +77,7 @@ def test_an_interruption_keeps_what_was_finished(asks: Asks) -> None:
         if trial.index == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
-    assert not run_sweep(config, Deaf(stop))
+    assert not run_sweep(config, CollectingListener(stop))
     run, trials = records.read(config.folder)
     assert len(trials) == 3
     assert stats.summarise_sweep(run, config.sweep, trials).trials_total == 3
@@ -91,7 +91,7 @@ def test_a_level_at_which_a_target_fails_is_left_after_two(asks: Asks) -> None:
         arms_prepared=broken.arms_prepared,
         sweep=updated(config.sweep, blocks=4),
     )
-    assert run_sweep(config, Deaf())
+    assert run_sweep(config, CollectingListener())
     _, trials = records.read(config.folder)
     assert len(trials) == 2 * len(LEVELS)
     assert all(trial.failure is not None for trial in trials)

@@ -24,7 +24,7 @@ def summary() -> SweepSummary:
     )
 
 
-def test_a_law_is_fitted_and_its_peak_told(summary: SweepSummary) -> None:
+def test_a_model_is_fitted_and_its_peak_reported(summary: SweepSummary) -> None:
     (target,) = summary.targets
     assert target.status is MeasurementStatus.MEASURED
     assert [result.level for result in target.results] == list(LEVELS)
@@ -67,7 +67,7 @@ def test_workers_beyond_the_cores_are_measured_and_not_fitted() -> None:
     assert "more workers than the 64 cores" in target.results[-1].remarks[0]
 
 
-def test_over_rates_the_highest_that_was_answered_is_told() -> None:
+def test_over_rates_the_highest_that_was_sustained_is_reported() -> None:
     levels = (1000, 2000, 3000, 4000, 5000, 6000)
     trials = factories.paced("one", 3500, levels)
     sweep = factories.sweep(Axis.RATE, levels=levels, blocks=3)
@@ -79,7 +79,7 @@ def test_over_rates_the_highest_that_was_answered_is_told() -> None:
     assert "up to 3,000/s" in sweep_to_text(summary)
 
 
-def test_a_target_that_never_started_is_told_with_its_reason() -> None:
+def test_a_target_that_never_started_is_reported_with_its_reason() -> None:
     broken = tuple(
         updated(campaigns.failed(TrialKind.CLOSED_LOOP, "one"), level=level, index=index)
         for index, level in enumerate(LEVELS)
@@ -99,7 +99,7 @@ def test_the_same_records_give_the_same_bytes(summary: SweepSummary) -> None:
         assert write(summary) == write(again)
 
 
-def test_every_format_tells_the_same(summary: SweepSummary) -> None:
+def test_every_format_says_the_same(summary: SweepSummary) -> None:
     (target,) = summary.targets
     found = json.loads(sweep_to_json(summary))
     assert found["targets"][0]["sentence"] == target.sentence

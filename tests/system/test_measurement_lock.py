@@ -39,7 +39,7 @@ def is_free(path: Path) -> bool:
         return False
 
 
-def test_a_second_measurement_is_refused_and_told_who_holds_the_lock(tmp_path: Path) -> None:
+def test_a_second_measurement_is_refused_with_the_holder_of_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with measurement_lock("compare", path):
         words = rf"`jissoku compare`, process {os.getpid()}, since .* UTC"

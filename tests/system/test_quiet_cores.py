@@ -69,13 +69,13 @@ def test_waiting_ends_with_the_first_quiet_span() -> None:
     assert len(taken) == 3, "nothing is read once the cores are quiet"
 
 
-def test_cores_that_stay_busy_are_told_by_their_last_span() -> None:
+def test_cores_that_stay_busy_are_reported_by_their_last_span() -> None:
     rows = (START, later(user=10), later(user=18, idle=2))
     assert first_quiet(map(stat, rows), [0]) == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("texts", [[], [stat(START)]])
-def test_less_than_one_span_tells_nothing(texts: list[str]) -> None:
+def test_less_than_one_span_is_no_answer(texts: list[str]) -> None:
     assert first_quiet(texts, [0]) is None
 
 

@@ -148,7 +148,7 @@ def test_nothing_of_it_stays_in_the_kernel(alone: RunningTarget) -> None:
         ("print('fine')", ""),
     ],
 )
-def test_a_machine_that_cannot_run_a_recipe_is_told_why(
+def test_an_unmet_requirement_of_a_recipe_has_its_reason(
     tmp_path: Path, probe: str, reason: str
 ) -> None:
     ours = updated(

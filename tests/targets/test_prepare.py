@@ -46,7 +46,7 @@ def test_an_arm_is_published_without_paths_of_this_machine(place: BuildPaths) ->
         ({"program": "no-such-program"}, "no program no-such-program here"),
     ],
 )
-def test_what_is_missing_is_told_with_its_remedy(
+def test_what_is_missing_is_reported_with_its_install_hint(
     place: BuildPaths, change: dict[str, object], reason: str
 ) -> None:
     recipe = changed(**change)
@@ -97,13 +97,13 @@ def test_an_empty_version_is_none(place: BuildPaths) -> None:
         prepare(changed(version=empty), place)
 
 
-def test_a_program_that_cannot_be_asked_its_version_is_told(place: BuildPaths) -> None:
+def test_a_program_that_does_not_report_its_version_is_an_error(place: BuildPaths) -> None:
     absent = VersionQuery(command=("{cache}/absent",), pattern="(.*)")
     with pytest.raises(TargetError, match="its version cannot be determined"):
         prepare(changed(version=absent), place)
 
 
-def test_a_step_that_fails_is_told_with_its_own_words(place: BuildPaths) -> None:
+def test_a_step_that_fails_is_an_error_with_its_stderr(place: BuildPaths) -> None:
     step = BuildStep(command=("{python}", "-c", "import sys; sys.exit('no compiler')"))
     with pytest.raises(
         TargetError, match=r"mine: getting ready failed: .* exited with 1"
@@ -120,7 +120,7 @@ def test_steps_run_in_the_recipes_own_cache_folder(place: BuildPaths) -> None:
     assert (folder / "made").read_text() == f"in {folder}"
 
 
-def test_a_cache_that_cannot_be_written_is_told(place: BuildPaths, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_an_error(place: BuildPaths, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     step = BuildStep(command=("{python}", "-c", "pass"))
     with pytest.raises(TargetError, match=r"mine: .* cannot be made: Not a directory"):
@@ -133,7 +133,7 @@ def test_looking_for_what_is_missing_leaves_nothing(place: BuildPaths, tmp_path:
     assert not empty.cache.exists()
 
 
-def test_steps_that_make_no_program_are_told(place: BuildPaths) -> None:
+def test_steps_that_make_no_program_are_an_error(place: BuildPaths) -> None:
     step = BuildStep(command=("{python}", "-c", "pass"))
     recipe = changed(build=(step,), program="{cache}/absent")
     assert missing_requirement(recipe, place) is None

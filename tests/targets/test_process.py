@@ -19,14 +19,14 @@ PLAIN = "serve(listen())"
 
 # The parent ends only when the child says that it listens, so that there is something to find.
 FORKED = """
-told, tell = os.pipe()
+reader, writer = os.pipe()
 if os.fork():
-    os.close(tell)
-    os.read(told, 1)
+    os.close(writer)
+    os.read(reader, 1)
     os._exit(0)
 {child}
 listener = listen()
-os.write(tell, b"x")
+os.write(writer, b"x")
 serve(listener)
 """
 
@@ -150,8 +150,8 @@ def test_a_daemon_that_forgot_its_environment_is_found_by_its_address(starts: St
     daemon = SERVER + "listener = listen(); os.write(int(sys.argv[2]), b'x'); serve(listener)"
     child = f"""
 os.setsid()
-os.set_inheritable(tell, True)
-words = [sys.executable, "-c", {daemon!r}, sys.argv[1], str(tell)]
+os.set_inheritable(writer, True)
+words = [sys.executable, "-c", {daemon!r}, sys.argv[1], str(writer)]
 os.execve(sys.executable, words, {{}})
 """
     with starts(FORKED.format(child=child)) as running:
@@ -190,7 +190,7 @@ def test_a_stopped_target_stops_too(starts: Starts, monkeypatch: pytest.MonkeyPa
         assert not members(running)
 
 
-def test_a_program_that_cannot_be_run_is_told_and_leaves_nothing(
+def test_a_program_that_cannot_be_run_is_an_error_and_leaves_nothing(
     place: BuildPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "program"
@@ -204,7 +204,7 @@ def test_a_program_that_cannot_be_run_is_told_and_leaves_nothing(
     assert not list(folder.iterdir())
 
 
-def test_a_core_that_is_not_there_is_told(place: BuildPaths, tmp_path: Path) -> None:
+def test_a_missing_core_is_an_error(place: BuildPaths, tmp_path: Path) -> None:
     prepared = script(place, tmp_path, PLAIN)
     nowhere = LaunchOptions(port=1, cores=(1000,), workers=1, seed=1)
     home = os.sched_getaffinity(0)

@@ -13,7 +13,7 @@ def test_a_target_is_ready_when_it_answers(starts: Starts) -> None:
         assert ready.wait_until_ready(running, Workload()).body == b"Hello, World!"
 
 
-def test_a_target_that_never_listens_is_told(starts: Starts) -> None:
+def test_a_target_that_never_listens_is_an_error(starts: Starts) -> None:
     with (
         starts("print('thinking', flush=True); signal.pause()") as running,
         pytest.raises(TargetError) as failed,
@@ -24,7 +24,7 @@ def test_a_target_that_never_listens_is_told(starts: Starts) -> None:
     )
 
 
-def test_a_target_that_accepts_and_is_silent_is_told(
+def test_a_target_that_accepts_and_is_silent_is_an_error(
     starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ready, "REQUEST_LIMIT_S", 0.05)
@@ -42,7 +42,7 @@ def test_a_target_that_accepts_and_is_silent_is_told(
     ],
     ids=["a refusal", "another protocol"],
 )
-def test_a_target_that_gives_no_good_answer_is_told(starts: Starts, said: str, text: str) -> None:
+def test_a_target_with_a_wrong_response_is_an_error(starts: Starts, said: str, text: str) -> None:
     code = f"""
 listener = listen()
 while True:

@@ -68,7 +68,7 @@ def test_a_recipe_is_named_for_its_file(tmp_path: Path) -> None:
         ("a.conf", "/etc/a.conf", "line 24, key `config.name`", "below {run}"),
     ],
 )
-def test_nonsense_is_told_with_file_line_and_key(
+def test_an_invalid_recipe_is_reported_with_file_line_and_key(
     tmp_path: Path, old: str, new: str, place: str, why: str
 ) -> None:
     assert old in RIGHT

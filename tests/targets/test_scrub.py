@@ -43,7 +43,7 @@ def user_with_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
         ("/home/kazuho2/x", "…/x"),
     ],
 )
-def test_nothing_that_tells_whose_machine_it_is_is_left(text: str, scrubbed: str) -> None:
+def test_nothing_that_identifies_the_machine_is_left(text: str, scrubbed: str) -> None:
     if text.startswith("/home") and not Path("/home").exists():
         pytest.skip("this machine has no /home")
     assert redact(text) == scrubbed

@@ -66,7 +66,7 @@ def test_a_right_file_becomes_a_value(tmp_path: Path) -> None:
         ("# prose", "name = 'other'", 1, "name"),
     ],
 )
-def test_a_mistake_is_told_with_file_line_and_key(
+def test_a_mistake_is_reported_with_file_line_and_key(
     tmp_path: Path, old: str, new: str, line: int, key: str
 ) -> None:
     with pytest.raises(InputError) as refused:

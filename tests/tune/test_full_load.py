@@ -82,7 +82,9 @@ def test_a_rate_counts_where_the_load_generator_uses_little(
         assert "ask for something dearer" in found.remarks[0]
 
 
-def test_with_one_core_nothing_is_tried_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_one_core_nothing_is_tried_and_a_sentence_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     recipe = catalogue.recipes()["nginx"]
     base = PreparedTarget(
         name="it", origin=Origin.RECIPE, version="1", start=StartCommand(command=("it",))
@@ -95,7 +97,7 @@ def test_with_one_core_nothing_is_tried_and_that_is_told(monkeypatch: pytest.Mon
     assert [result.sentence for result in found.results] == ["there is one core only"]
 
 
-def test_a_recipe_that_follows_the_cores_need_not_be_told_to() -> None:
+def test_a_recipe_that_follows_the_cores_needs_no_setting() -> None:
     recipe = catalogue.recipes()["nginx"]
     base = PreparedTarget(
         name="nginx",

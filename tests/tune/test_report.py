@@ -52,7 +52,7 @@ TUNING = TuningResult(
 )
 
 
-def test_a_proven_change_is_told_with_its_effect_its_counter_and_its_price() -> None:
+def test_a_proven_change_is_reported_with_its_effect_its_counter_and_its_price() -> None:
     text = tuning_to_text(TUNING)
     assert text.startswith("Proven for nginx with nginx.conf: cache, together 0.85")
     assert "openat 1.00 to 0" in text
@@ -83,7 +83,7 @@ def test_a_rate_on_shared_cores_is_stamped_so() -> None:
         (Decision.ACCEPTED, "did not hold on fresh blocks"),
     ],
 )
-def test_what_is_not_proven_is_not_told_as_proven(decision: Decision, said: str) -> None:
+def test_what_is_not_proven_is_not_reported_as_proven(decision: Decision, said: str) -> None:
     results = (updated(REMEDY, decision=decision),)
     text = tuning_to_text(updated(TUNING, results=results, proven=False, diff=""))
     assert said in text.splitlines()[0]
@@ -119,6 +119,6 @@ def test_the_whole_is_json() -> None:
         ("connect", "connect 1.00 to 0  "),
     ],
 )
-def test_a_counter_is_told_with_what_it_is_counted_by(counter: str, text: str) -> None:
+def test_a_counter_is_shown_with_its_unit(counter: str, text: str) -> None:
     knob = updated(KNOB, counter=counter)
     assert text in tuning_to_text(updated(TUNING, results=(updated(REMEDY, knob=knob),)))

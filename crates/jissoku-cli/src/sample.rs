@@ -83,7 +83,7 @@ impl Sample {
             interpreters: !self.no_interpreters,
         };
         let begun = || {
-            let _told = writeln!(io::stderr(), "sampling");
+            let _written = writeln!(io::stderr(), "sampling");
         };
         let controls = Controls { stop: &stop, reset: &mut reset };
         let profile = jissoku_profile::sample(&plan, controls, begun);
@@ -92,7 +92,7 @@ impl Sample {
         serde_json::to_writer(&mut out, &profile)
             .map_err(|error| (1, format!("cannot print: {error}")))?;
         // A closed stdout has no reader.
-        let _told = writeln!(out).and_then(|()| out.flush());
+        let _written = writeln!(out).and_then(|()| out.flush());
         Ok(())
     }
 }

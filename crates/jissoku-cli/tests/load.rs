@@ -46,9 +46,9 @@ impl Drop for Served {
 
 #[test]
 fn the_self_test_alone_reports_its_limit() {
-    let told = json(&["load", "--self-test", "-c", "3", "-p", "2", "--json"]);
-    assert_eq!(told["schema"], "jissoku.self-test/1");
-    let found = &told["self_test"];
+    let report = json(&["load", "--self-test", "-c", "3", "-p", "2", "--json"]);
+    assert_eq!(report["schema"], "jissoku.self-test/1");
+    let found = &report["self_test"];
     assert_eq!((&found["connections"], &found["pipeline"]), (&3.into(), &2.into()));
     assert!(
         found["rate_rps"].as_f64() > Some(0.0) && found["cpu_ns_per_request"].as_f64() > Some(0.0)
@@ -63,7 +63,7 @@ fn the_self_test_alone_reports_its_limit() {
 }
 
 #[test]
-fn a_report_tells_how_much_of_its_ceiling_it_used() {
+fn a_report_has_the_used_share_of_its_ceiling() {
     let served = Served::start();
     let asked = ["load", "--self-test", "-R", "500", "-n", "100", "-c", "2"];
     let files = ["--format", "human", "--format", "json=/dev/stderr"];
@@ -84,7 +84,7 @@ fn a_report_tells_how_much_of_its_ceiling_it_used() {
 #[test]
 fn what_failed_stands_beside_the_step_on_github() {
     let served = Served::start();
-    let told = |actions: &str| {
+    let report = |actions: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_jissoku"));
         command.args(["load", "-n", "20", "-c", "2", "--format", "github", "--slo", "p50<1ns"]);
         command.arg(&served.url).env("GITHUB_ACTIONS", actions).env_remove("GITHUB_STEP_SUMMARY");
@@ -92,7 +92,7 @@ fn what_failed_stands_beside_the_step_on_github() {
         assert_eq!(output.status.code(), Some(3), "{output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let (there, elsewhere) = (told("true"), told("false"));
+    let (there, elsewhere) = (report("true"), report("false"));
     assert!(there.contains("\n::error title=jissoku load::"), "{there}");
     assert!(elsewhere.contains("### Load") && !elsewhere.contains("::error"), "{elsewhere}");
 }

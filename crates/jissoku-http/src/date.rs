@@ -27,7 +27,7 @@ pub fn imf_fixdate(unix_s: u64) -> [u8; SIZE] {
 }
 
 /// Reads a date in any of the three formats, as seconds since 1970; `None` for what is no date or
-/// lies before 1970. `now_s` tells the century of a year of two digits.
+/// lies before 1970. `now_s` decides the century of a year of two digits.
 #[must_use]
 pub fn parse(text: &[u8], now_s: u64) -> Option<u64> {
     let comma = text.iter().position(|&byte| byte == b',');

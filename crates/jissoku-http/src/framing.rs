@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn codings_we_do_not_know_are_told_from_endless_bodies() {
+    fn an_unknown_coding_is_not_a_body_without_an_end() {
         use Reject::{TransferEncodingInvalid as Invalid, TransferEncodingUnknown as Unknown};
         let check =
             |value: &str, expected| assert_eq!(coding_rejection(value.as_bytes()), expected);

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_old_clients_are_told_that_the_connection_lives() {
+    fn only_http_1_0_gets_a_keep_alive_field() {
         assert_eq!(ConnectionHeader::new(Version::Http11, true), ConnectionHeader::Implicit);
         assert_eq!(ConnectionHeader::new(Version::Http10, true), ConnectionHeader::KeepAlive);
         assert_eq!(ConnectionHeader::new(Version::Http10, false), ConnectionHeader::Close);

@@ -59,7 +59,7 @@ fn answer(stream: &mut impl Read) -> (String, Vec<u8>) {
         head.push(byte[0]);
     }
     let head = String::from_utf8(head).expect("a head is text");
-    let (_, rest) = head.split_once("Content-Length: ").expect("its length is told");
+    let (_, rest) = head.split_once("Content-Length: ").expect("a Content-Length");
     let size: usize = rest.lines().next().expect("a line").parse().expect("a number");
     let mut body = vec![0; size];
     stream.read_exact(&mut body).expect("the body comes");

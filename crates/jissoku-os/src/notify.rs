@@ -44,14 +44,14 @@ mod tests {
     use super::*;
 
     fn check(address: &OsStr, listener: &UnixDatagram) {
-        SdNotify::new(address).expect("an address").send("READY=1\nSTATUS=x").expect("told");
+        SdNotify::new(address).expect("an address").send("READY=1\nSTATUS=x").expect("sent");
         let mut bytes = [0; 64];
         let size = listener.recv(&mut bytes).expect("a message");
         assert_eq!(&bytes[..size], b"READY=1\nSTATUS=x");
     }
 
     #[test]
-    fn a_path_is_told() {
+    fn a_path_receives() {
         let path = std::env::temp_dir().join(format!("jissoku-notify-{}", std::process::id()));
         let listener = UnixDatagram::bind(&path).expect("a socket");
         check(path.as_os_str(), &listener);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abstract_name_is_told() {
+    fn an_abstract_name_receives() {
         let name = format!("jissoku-notify-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).expect("a name");
         let listener = UnixDatagram::bind_addr(&address).expect("a socket");

@@ -79,7 +79,7 @@ mod tests {
             assert_eq!(epoll.wait(&mut events, PATIENCE).expect("it goes off"), 1);
             assert_eq!(events[0].data.u64(), 7);
             let nothing = epoll.wait(&mut events, Some(Duration::ZERO));
-            assert_eq!(nothing.expect("it was told of"), 0);
+            assert_eq!(nothing.expect("the timer was read"), 0);
         }
         alarm.set(u64::MAX).expect("even the longest");
     }

@@ -31,7 +31,7 @@ const ALIVE_NS: u64 = 500_000_000;
 pub struct Plan {
     /// First processes; their trees are sampled, as are processes that these start.
     pub roots: Vec<i32>,
-    /// How long; `None`: until told to stop or until all have ended.
+    /// How long; `None`: until stopped or until all have ended.
     pub duration_ns: Option<u64>,
     /// Samples per second of CPU time.
     pub frequency: u32,

@@ -26,7 +26,7 @@ FOLDER = "cost"
 
 WIDTH = 140
 
-# What `_row` tells of pairs, at most.
+# Columns of a row of pairs, at most.
 CELLS_OF_A_PAIR = 7
 
 # Rarer calls are not printed; the record has them.
@@ -115,7 +115,7 @@ def _total(syscalls: SyscallCounts) -> str:
 def sentence(record: CostRecord) -> str:
     """The result in one line."""
     if record.overall is None:
-        return "Too few pairs count for a figure over all."
+        return "Too few pairs count for a value over all."
     words = f"{record.tool} costs {_ratio(record.overall)} of {record.against} per request"
     return f"{words} {_interval(record.overall)}, {record.overall.blocks} rounds."
 

@@ -12,7 +12,7 @@ from jissoku.observe.health import State, run_health_checks
 
 MARKS = {
     State.FINE: "[green]fine[/]",
-    State.WARN: "[yellow]mind[/]",
+    State.WARN: "[yellow]warning[/]",
     State.BAD: "[red]bad[/]",
 }
 

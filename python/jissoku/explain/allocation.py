@@ -25,7 +25,7 @@ WORDING = Wording(
     cause="Much of the CPU time goes into allocating and freeing memory.",
     falsified_by="buffers that are kept from request to request, and the same CPU time",
     remedy="keep buffers and objects from request to request, or try another allocator"
-    " (LD_PRELOAD of jemalloc or mimalloc tells within a minute what it would save)",
+    " (LD_PRELOAD of jemalloc or mimalloc shows within a minute what it would save)",
 )
 
 

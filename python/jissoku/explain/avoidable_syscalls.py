@@ -66,7 +66,7 @@ def diagnose(observed: Observations) -> Finding | None:
     if not found and not again:
         return None
     prices = observed.syscall_cost_ns
-    evidence = [_told(name, count, prices.get(name)) for name, count in found.items()]
+    evidence = [_evidence(name, count, prices.get(name)) for name, count in found.items()]
     evidence += [
         f"{name}: {count:.2f} per request that found nothing" for name, count in again.items()
     ]
@@ -87,6 +87,6 @@ def _per_request(syscalls: SyscallObservation, count: int) -> float:
     return (count - PER_CONNECTION * syscalls.connections) / syscalls.requests
 
 
-def _told(name: str, count: float, price: float | None) -> str:
+def _evidence(name: str, count: float, price: float | None) -> str:
     cost = f", at most {format_time(price)} each on this machine" if price else ""
     return f"{name}: {count:.2f} per request{cost}"

@@ -2,7 +2,7 @@
 
 from jissoku.model.observed import Observations
 
-# Below this a figure in microseconds would read as 0.0.
+# Below this a value in microseconds would read as 0.0.
 SAVING_NS_MIN = 100
 
 

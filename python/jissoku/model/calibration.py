@@ -19,9 +19,9 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             of `each` in turn.
         equals: The truth, an expression; or one of the two bounds instead.
         relative: How far `of` may be from the truth, as a part of it.
-        absolute: The same in the figure's unit, an expression; the two add up.
-        says: A regular expression that the tool's report must contain, instead of a figure.
-        required: A tool that does not report the figure fails; else it is not judged by it.
+        absolute: The same in the value's unit, an expression; the two add up.
+        says: A regular expression that the tool's report must contain, instead of a value.
+        required: A tool that does not report the value fails; else it is not judged by it.
         graded: False for information only.
         is_timed: Whether it is void where the oracle was late; unsaid, as the check says.
         why: A sentence for who wonders.
@@ -60,7 +60,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         share_of: Name of an earlier set-up of this check: the rate asked is `share` of what the
             oracle saw there.
         when: `quick` and `long` are of one kind of session only, where a longer sample has other
-            figures.
+            values.
         closed: No listener at the address.
         disturb: What happens meanwhile.
         expect: What should be so.
@@ -90,7 +90,7 @@ class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     Attributes:
         id: As in `C7`.
         why: What goes wrong where it does not hold, and how that is found.
-        is_timed: Figures are void where the oracle itself was late. A count does not care.
+        is_timed: Values are void where the oracle itself was late. A count does not care.
         needs: `clock` for a check that steps the machine's clock.
     """
 
@@ -120,7 +120,7 @@ class ScenarioResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a set-up.
 
     Attributes:
-        names: Every figure that is known, by its dotted name.
+        names: Every value that is known, by its dotted name.
         command: The tool's command line, without anything that belongs to this machine.
         report: The end of what the tool printed.
         code: How it exited; None when it had to be killed.

@@ -73,7 +73,7 @@ class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
         arms: Participating arms, the baseline first; all arms when empty.
         shared_cores: Servers and load generator both have every core: for questions about more
             workers than a small machine could give a server of its own. Stamped, and never a claim
-            on cost in absolute figures.
+            on cost in absolute values.
     """
 
     name: str
@@ -90,12 +90,12 @@ class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Microbenchmark(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that measures something itself, such as a microbenchmark, and prints its figures.
+    """A program that measures something itself, such as a microbenchmark, and prints its values.
 
     Attributes:
         recipe: Is made ready first, so that the command may name its `{program}` and `{cache}`.
         command: Prints lines of a name and a number above 0, and ends; run on the server's cores.
-        rounds: How often it is run; a round is to its figures what a block is to other ones.
+        rounds: How often it is run; a round is to its values what a block is to other ones.
         seconds: About how long a round takes, for the estimate of the whole.
     """
 
@@ -130,7 +130,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure of the original.
+    """A value of the original.
 
     Attributes:
         table: Rows of one table are shown as ratios to its first row.
@@ -220,7 +220,7 @@ class InequalityResult(msgspec.Struct, frozen=True, kw_only=True):
         measured: The same in words, for reports.
         blocks_needed: Of an undecided one: more blocks that would decide, at this spread.
         relation: What is said of value and bound: < or > or =.
-        published: What the published figures make of the same sides; None where they lack one.
+        published: What the published values make of the same sides; None where they lack one.
         p_holm: Of the t-test against the bound, after Holm over all inequalities.
         cross_checks: The ratio of two costs, measured in other ways.
     """

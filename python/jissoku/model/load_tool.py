@@ -9,7 +9,7 @@ from jissoku.model.calibration import ToolOptions
 
 
 class FigurePattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a figure is.
+    """Where a value is.
 
     Attributes:
         pattern: The first group is a number, a second one its unit. Every match is added up.
@@ -55,7 +55,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     Attributes:
         program: Its name on the search path, or where it lies in the folder of tools.
         how: What a person types to have it.
-        version: The command that tells its version, which is the proof that it runs.
+        version: The command that prints its version, which is the proof that it runs.
         pattern: Finds the version, as its first group.
     """
 
@@ -93,7 +93,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Attributes:
         about: What it is, for a person who meets it here.
-        read: Where its report has each figure.
+        read: Where its report has each value.
         samples: Its log of all requests, if it can write one.
         lacks: Why something cannot be asked of it or is not in its report.
         deviates: Its own documents say so: by a check's id, a sentence. Such a failure is a B.

@@ -11,7 +11,7 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: Of the function, library, thread or part.
         place: Where that is: the library of a function, the function of a line; may be empty.
-        samples: How many samples the figure rests on.
+        samples: How many samples the value rests on.
         ns: CPU time per request in nanoseconds, that of callees not included.
         ns_low: Lower end of the 95 % interval; samples are counts (Wilson's score interval).
         ns_high: Upper end.
@@ -36,7 +36,7 @@ class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
         functions: They add up to the CPU time too. Of threads whose interpreter was read,
             interpreted functions with all that they called in native code and in the kernel.
         native: Functions of native code and of the kernel; empty where `functions` has the same.
-        too_few: CPU time per request of the functions that have too few samples for a figure.
+        too_few: CPU time per request of the functions that have too few samples for a value.
         sampled_ns: CPU time per request by samples alone; None where samples are no times.
         remarks: What was not seen, and what to doubt, in sentences.
     """

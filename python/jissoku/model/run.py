@@ -27,7 +27,7 @@ class Method(StrEnum):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine's fingerprint: enough to judge a figure by, nothing that names the machine."""
+    """The machine's fingerprint: enough to judge a value by, nothing that names the machine."""
 
     cpu_model: str
     cores: int
@@ -58,7 +58,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         reference: The arm every other one is in paired trials with.
         baseline: The arm that verdicts are given against; the first one named.
         floor: The arm whose cost is the multiple's unit; empty when the floor is unavailable.
-        aa_control: An arm that is the baseline once more: what tells the two apart is noise. Empty
+        aa_control: An arm that is the baseline once more: their difference is noise. Empty
             in quick mode.
         arms: All arms, floor and A/A control among them.
         workload: As asked; `rate_rps` None means that the lab chooses the paired trials' rate.

@@ -17,7 +17,7 @@ class Grade(StrEnum):
     VOID = "void"
     NOT_OFFERED = "not offered"
     NOT_HERE = "not testable here"
-    INFO = "told"
+    INFO = "info"
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

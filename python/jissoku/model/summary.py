@@ -28,7 +28,7 @@ class Metric(StrEnum):
 
 
 class Verdict(StrEnum):
-    """The answer about an arm's figure, seen from the arm it is compared with."""
+    """The answer about an arm's value, seen from the arm it is compared with."""
 
     LOWER = "lower"
     SLIGHTLY_LOWER = "slightly lower"
@@ -90,7 +90,7 @@ class Severity(StrEnum):
     """Severity of a warning in a report."""
 
     PROBLEM = "problem"  # something failed, or a verdict is missing
-    WARNING = "warning"  # a figure stands, but for less than it seems
+    WARNING = "warning"  # a value stands, but for less than it seems
     NOTE = "note"
 
 
@@ -166,7 +166,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         arm: The candidate.
-        against: What it is compared with; the ratio is `arm`'s figure over this one's.
+        against: What it is compared with; the ratio is `arm`'s value over this one's.
         proven: The verdict is a difference, its p-value after Holm over all comparisons of the run
             by this metric is at most 0.05, and no check contradicts its direction.
         ratio: With its 95 % interval, which the verdict rests on; None where there is nothing that
@@ -312,10 +312,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         headline: Which is cheaper, in one sentence; where the order depends on the load, that too.
         advice: Which to choose for which load, and what is not known: a sentence each.
         unit: Name of the arm that multiples refer to; empty when neither floor nor baseline has a
-            figure.
+            value.
         loads: At which loads arms were compared, lightest first.
-        main_load: The load that tables are sorted by; None where no load has a figure.
-        arm_summaries: One per arm, cheapest first at the main load, those without a figure last.
+        main_load: The load that tables are sorted by; None where no load has a value.
+        arm_summaries: One per arm, cheapest first at the main load, those without a value last.
         comparisons: Every pair of ranked arms by every metric at every load that both reach; by
             cost first, lightest load first, those against the baseline first.
         aa_control: The baseline against itself at each load: the noise of this run, where asked

@@ -98,7 +98,7 @@ class LevelResult(msgspec.Struct, frozen=True, kw_only=True):
         achieved_fraction: Smallest part of the offered rate that was answered; None in the closed
             loop.
         is_fitted: Whether the model was fitted to it.
-        remarks: What the figures cannot be used for, and why.
+        remarks: What the values cannot be used for, and why.
     """
 
     level: int

@@ -1,6 +1,6 @@
 """The machine's conditions during a load: differences of counters read before and after it.
 
-Reading everything takes some milliseconds, so it is done outside the window: the figures cover the
+Reading everything takes some milliseconds, so it is done outside the window: the values cover the
 warm-up too. They decide whether a trial is believed, never what it says.
 """
 
@@ -56,7 +56,7 @@ class IntervalChange:
         foreign_fraction: CPU time of others' processes that ran on the cores, of these cores' time.
         tcp_retransmits: Segments that were lost and sent again, of all connections of the machine.
         user_fractions: Of each target, by its root.
-        migrations_per_second: The same; a target of which no thread tells is not among them.
+        migrations_per_second: The same; without targets of which no thread could be read.
     """
 
     steal_fraction: float

@@ -17,8 +17,8 @@ class State(StrEnum):
     """How bad it is."""
 
     FINE = "fine"
-    WARN = "mind"  # figures are right, but mean less or are noisier than they could be
-    BAD = "bad"  # do not believe absolute figures from here
+    WARN = "warning"  # values are right, but mean less or are noisier than they could be
+    BAD = "bad"  # do not believe absolute values from here
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _uring() -> tuple[State, str]:
 
 HEALTH_CHECKS: tuple[tuple[str, Look, str], ...] = (
     ("cores", _cores, "use a machine with two physical cores; ratios only"),
-    ("SMT", _smt, "for absolute figures: echo off > /sys/devices/system/cpu/smt/control"),
+    ("SMT", _smt, "for absolute values: echo off > /sys/devices/system/cpu/smt/control"),
     (
         "frequency governor",
         lambda: _matches(machine().governor, "performance"),
@@ -143,7 +143,7 @@ HEALTH_CHECKS: tuple[tuple[str, Look, str], ...] = (
     (
         "virtual machine",
         lambda: _matches(machine().hypervisor, "none seen"),
-        "absolute figures vary with other guests; rely on ratios, see --prove",
+        "absolute values vary with other guests; rely on ratios, see --prove",
     ),
     ("other work", _others, "stop it, or expect rejected trials"),
     ("open files", _descriptors, f"for many connections: ulimit -n {DESCRIPTORS_WANTED}"),

@@ -37,7 +37,7 @@ def machine() -> Machine:
 
 
 def boot() -> str:
-    """Identifies this boot of the machine by a hash; empty where the kernel does not tell boots."""
+    """Identifies this boot of the machine by a hash; empty where the kernel has no boot ID."""
     identifier = _word(BOOT)
     return "" if identifier == UNKNOWN else hashlib.sha256(identifier.encode()).hexdigest()[:12]
 

@@ -20,10 +20,10 @@ ROUNDS = 5
 
 
 def run_round(name: str, command: Sequence[str]) -> dict[str, float]:
-    """Runs a bench once, and reads the figures off its output.
+    """Runs a bench once, and reads the values off its output.
 
     Raises:
-        TargetError: It cannot be run, fails, takes too long, or prints no figures.
+        TargetError: It cannot be run, fails, takes too long, or prints no values.
     """
     try:
         done = subprocess.run(

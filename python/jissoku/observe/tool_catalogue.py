@@ -27,7 +27,7 @@ def find_tool(tool: Tool, home: Path) -> InstalledTool:
     """Finds a tool on the search path, or in the folder where its own ways of getting put it.
 
     Raises:
-        InputError: It is not here, or does not tell its version.
+        InputError: It is not here, or does not report its version.
     """
     places = [str(home / "bin"), os.environ.get("PATH", os.defpath)]
     beside = home / tool.get.program

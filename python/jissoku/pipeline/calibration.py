@@ -58,16 +58,16 @@ class CalibrationPlan:
 
 
 class CalibrationListener(Protocol):
-    """Hears of progress."""
+    """Receives progress."""
 
     def starts(self, checks: int, seconds: float, budget_s: float) -> None:
-        """Hears how long everything will take, and how long it may with repetitions."""
+        """Receives the expected duration, and the longest one with repetitions."""
 
     def begins(self, check: CalibrationCheck, done: int, total: int, seconds_left: float) -> None:
-        """Hears of a check that begins."""
+        """Called when a check begins."""
 
     def scored(self, score: Score) -> None:
-        """Hears of a check that has ended."""
+        """Called when a check has ended."""
 
 
 def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard:
@@ -163,8 +163,8 @@ class _Calibration:
         if self._forbidden(check):
             return 0.0
         able = [s for s in check.setup if not self._tool.unsupported_reason(s.ask)]
-        new = [setup for setup in able if _key(setup, self._told(setup)) not in seen]
-        seen |= {_key(setup, self._told(setup)) for setup in able}
+        new = [setup for setup in able if _key(setup, self._options(setup)) not in seen]
+        seen |= {_key(setup, self._options(setup)) for setup in able}
         return sum(setup.seconds() + OVERHEAD_S for setup in new)
 
     def _forbidden(self, check: CalibrationCheck) -> bool:
@@ -212,7 +212,7 @@ class _Calibration:
             if reason is not None:
                 reasons.append(reason)
                 continue
-            ask = self._asked(setup, outcomes)
+            ask = self._options_at_load(setup, outcomes)
             if ask is not None:
                 try:
                     outcomes[setup.name] = self._outcome(setup, ask)
@@ -222,7 +222,7 @@ class _Calibration:
         grade, evidence = score(check, outcomes)
         sentence = reasons[0] if reasons else ""
         if grade is Grade.NOT_OFFERED and not sentence:
-            sentence = self._tool.lacks.get(check.id, "its report has none of the figures")
+            sentence = self._tool.lacks.get(check.id, "its report has none of the values")
         if grade is Grade.F and check.id in self._tool.deviates:
             grade, sentence = Grade.B, f"documented: {self._tool.deviates[check.id]}"
         if grade is Grade.VOID:
@@ -237,16 +237,18 @@ class _Calibration:
             runs=runs,
         )
 
-    def _asked(self, setup: Scenario, outcomes: Mapping[str, ScenarioResult]) -> ToolOptions | None:
+    def _options_at_load(
+        self, setup: Scenario, outcomes: Mapping[str, ScenarioResult]
+    ) -> ToolOptions | None:
         """Options for the tool; None where they depend on what was not measured."""
-        ask = self._told(setup)
+        ask = self._options(setup)
         if not setup.share_of:
             return ask
         earlier = outcomes.get(setup.share_of)
         capacity = earlier.names.get("oracle.rate_rps") if earlier else None
         return None if capacity is None else ask | {"rate": max(1, round(setup.share * capacity))}
 
-    def _told(self, setup: Scenario) -> ToolOptions:
+    def _options(self, setup: Scenario) -> ToolOptions:
         """Required options, and optional ones that the tool supports."""
         able = {
             k: v

@@ -35,7 +35,7 @@ from jissoku.system.interruption import Interrupted, Interruption
 # What is watched of targets before their first request of a trial, without asking them anything.
 IDLE_WATCH_NS = 200_000_000
 
-# The closed loop that tells which loads an arm reaches.
+# The closed loop that determines which loads an arm reaches.
 PILOT_BLOCK = 0
 
 
@@ -298,7 +298,7 @@ class _ComparisonRun:
 def _capacities(trials: Sequence[Trial]) -> dict[str, float]:
     """Closed-loop rate of each arm, in requests per second; the best of its attempts.
 
-    A trial that the machine disturbed tells well enough which loads an arm reaches.
+    A trial that the machine disturbed is good enough for this.
     """
     found: dict[str, float] = {}
     for trial in trials:

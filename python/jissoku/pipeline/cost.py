@@ -52,16 +52,16 @@ class CostPlan:
 
 
 class CostListener(Protocol):
-    """Hears of progress."""
+    """Receives progress."""
 
     def begins(self, what: str, done: int, total: int, seconds_left: float) -> None:
-        """Hears of a pair that begins."""
+        """Called when a pair begins."""
 
     def measured(self, pair: ToolPair) -> None:
-        """Hears of a pair that has ended."""
+        """Called when a pair has ended."""
 
     def counted(self, syscalls: SyscallCounts) -> None:
-        """Hears of system calls that were counted."""
+        """Called when system calls have been counted."""
 
 
 def measure(plan: CostPlan, listener: CostListener) -> CostRecord:

@@ -14,7 +14,7 @@ from jissoku.report.profile_html import FlameGraph, profile_to_html
 from jissoku.stats.profile import summarise
 from jissoku.stats.profile_difference import difference
 
-# What the figures of a flame graph count.
+# What the values of a flame graph count.
 UNIT = "ps per request"
 
 # A difference is of two.

@@ -124,7 +124,7 @@ class ScenarioRunner:
         )
 
     def _logged(self, folder: Path) -> dict[str, float]:
-        """The figures of the tool's own log of requests; nothing if it wrote none."""
+        """The values of the tool's own log of requests; nothing if it wrote none."""
         wanted = self.found.tool.samples
         if wanted is None or not (folder / wanted.file).is_file():
             return {}

@@ -35,7 +35,7 @@ from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.targets.placeholders import placeholders
 
-# The closed loops that tell which rates are worth offering.
+# The closed loops that determine which rates are offered.
 PILOT_BLOCK = 0
 
 
@@ -137,7 +137,7 @@ class _SweepRun:
     def _piloted(self) -> tuple[int, ...]:
         """Levels of rate: parts of what the slowest target answers in a closed loop.
 
-        A trial that the machine disturbed tells this well enough.
+        A trial that the machine disturbed is good enough for this.
         """
         self.planned = len(self.config.names)
         for leveled in plan.block(

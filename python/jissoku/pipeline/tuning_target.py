@@ -21,7 +21,7 @@ class TuningTarget:
         knobs: Those that are tried.
         skipped: Those that are not, each with why.
         prepared: Makes the target with these knobs switched.
-        diff: Tells how to come from the configuration as it is to one with these knobs switched.
+        diff: The change from the configuration as it is to one with these knobs switched.
     """
 
     name: str

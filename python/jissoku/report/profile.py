@@ -14,7 +14,7 @@ from jissoku.model.profile_summary import (
 FUNCTIONS = 20
 OTHERS = 8
 
-# The widest name; what is longer keeps its end, which tells functions apart.
+# The widest name; what is longer keeps its end, by which functions differ.
 NAME_WIDTH = 56
 
 Line = tuple[str, ...]

@@ -15,7 +15,7 @@ MARKS = {
     "void": ("void", "void"),
     "not offered": ("none", "\N{EN DASH}"),
     "not testable here": ("none", "n/t"),
-    "told": ("told", "told"),
+    "info": ("info", "info"),
 }
 
 

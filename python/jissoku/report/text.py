@@ -185,11 +185,11 @@ def _certainty(found: Comparison) -> str:
     return f"{text} {metric_words.WARNING}".lstrip() if metric_words.disagreements(found) else text
 
 
-def _remarks(told: Sequence[Comparison]) -> list[RenderableType]:
+def _remarks(comparisons: Sequence[Comparison]) -> list[RenderableType]:
     """Without a ratio the sentence gives the reason; else remarks and checks that disagree."""
     found: list[RenderableType] = []
     shared: dict[tuple[str, str], list[str]] = {}
-    for one in told:
+    for one in comparisons:
         if one.ratio is None:
             text = Text(f"{one.sentence}.")
             text.highlight_words([f": {one.verdict}"], _colour(one))

@@ -39,9 +39,9 @@ class ArmOutcome:
 
 
 def arm_outcome(trials: Sequence[Trial], arm: str) -> ArmOutcome:
-    """Whether an arm has figures, and what went wrong with it.
+    """Whether an arm has values, and what went wrong with it.
 
-    An arm that broke, and has fewer blocks than a verdict needs, has no figures at all: the trials
+    An arm that broke, and has fewer blocks than a verdict needs, has no values at all: the trials
     in which a failing target did not fail are not a fair sample of it.
     """
     ours = [trial for trial in trials if arm in trial.arms]
@@ -96,7 +96,7 @@ def _add(
 
 
 def arm_summary(evidence: ComparisonInput, arm: Arm, counted: ArmOutcome, unit: str) -> ArmSummary:
-    """All figures of one arm, none of them from a trial that does not count.
+    """All values of one arm, none of them from a trial that does not count.
 
     `unit` is the name of the arm that multiples refer to; empty for none.
     """

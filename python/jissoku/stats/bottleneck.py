@@ -17,7 +17,7 @@ def bottleneck(conditions: MachineConditions) -> Bottleneck:
     """What one trial's rate was bound by.
 
     A load generator thread at 90 % is the limit itself, whatever the server does. One
-    that spins is always busy, and tells nothing.
+    that busy-polls is always busy, whatever the load.
     """
     if (
         not conditions.generator_busy_polls

@@ -109,7 +109,7 @@ def _cost_ratio(campaign: WorkloadTrials, arm: str, against: str) -> LogRatioSam
 def benchmark_sample(
     figures: BenchmarkOutput, above: Sequence[Quantity], below: Sequence[Quantity]
 ) -> LogRatioSample:
-    """The log of a bench's figures above over those below, round by round."""
+    """The log of a bench's values above over those below, round by round."""
     signed = [(1, _name(q)) for q in above] + [(-1, _name(q)) for q in below]
     return LogRatioSample(
         logs={
@@ -211,7 +211,7 @@ def _each(
 
 
 def _latency(measurement: ArmMeasurement, fraction: float) -> float:
-    """Zero, which is no figure, where too few answers lie above the percentile."""
+    """Zero, which is no value, where too few answers lie above the percentile."""
     if not latency.is_supported(fraction, measurement.requests):
         return 0.0
     return float(measurement.latency_ns.p50 if fraction == 0.50 else measurement.latency_ns.p99)

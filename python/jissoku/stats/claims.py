@@ -254,7 +254,7 @@ def _shares(known: ClaimData, link: Inequality) -> Iterator[str]:
 
 
 def _published(known: ClaimData, link: Inequality) -> float | None:
-    """What the published figures of one table make of it; absolute figures are never compared."""
+    """What the published values of one table make of it; absolute values are never compared."""
     tables: dict[str, dict[Quantity, float]] = {}
     for row in known.header.experiment.published:
         if row.quantity:

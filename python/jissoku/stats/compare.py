@@ -127,7 +127,7 @@ def _without_figure(
 def _compare_metric(
     evidence: ComparisonInput, arm: str, against: str, metric: Metric, load: Load | None
 ) -> Comparison | None:
-    """One pair by latency at a load, or by capacity; None where either has no such figure."""
+    """One pair by latency at a load, or by capacity; None where either has no such value."""
     if {arm, against} & evidence.excluded_arms.keys():
         return None
     if load is None:

@@ -2,7 +2,7 @@
 
 from jissoku.model import Comparison, Estimate, Metric, Verdict
 
-# What is said of an arm's figure, and what of a verdict that tells two arms apart.
+# The verb for an arm's metric, and for a verdict of a difference between two arms.
 METRIC_NAMES = {
     Metric.COST: "the CPU time per request",
     Metric.P50: "the median latency",

@@ -42,11 +42,11 @@ class RunDisturbance(Protocol):
 
     @property
     def names(self) -> Mapping[str, float]:
-        """Every figure that is known; of these, how long answers were served."""
+        """Every value that is known; of these, how long answers were served."""
 
 
 def external_cause(run: RunDisturbance, what: str, got: float, truth: float) -> str:
-    """What else explains that a figure is off, in a sentence; empty if nothing does.
+    """What else explains that a value is off, in a sentence; empty if nothing does.
 
     What was served is known to the nanosecond, so a late oracle is late in the truth as well. But
     a machine on which it was late disturbed the tool equally, unobserved. The monitor observes
@@ -85,7 +85,7 @@ def _is_time(what: str) -> bool:
 
 
 def _off_ns(run: RunDisturbance, what: str, got: float, truth: float) -> float:
-    """How far a figure is off, in the time of an answer where it is no time itself."""
+    """How far a value is off, in the time of an answer where it is no time itself."""
     off = abs(got - truth)
     if _is_time(what):
         return off

@@ -41,9 +41,9 @@ def worst(grades: Iterable[Grade]) -> Grade:
 def judge(
     expectation: Expectation, outcome: ScenarioResult, *, is_timed: bool = False
 ) -> list[Evidence]:
-    """The evidence of one expectation: none where the tool does not report the figure.
+    """The evidence of one expectation: none where the tool does not report the value.
 
-    Where `is_timed`, a figure that is off is void if something else than the tool explains it. One
+    Where `is_timed`, a value that is off is void if something else than the tool explains it. One
     that is right in spite of that is right.
     """
     if expectation.says is not None:
@@ -71,7 +71,7 @@ def _one(
     try:
         bound = _bound(expectation, outcome.names, each)
     except UnreportedValue:
-        return None  # The oracle has no such figure: nothing was answered at all.
+        return None  # The oracle has no such value: nothing was answered at all.
     try:
         got = value(what, outcome.names)
     except UnreportedValue as unavailable:
@@ -129,7 +129,7 @@ def _bound(expectation: Expectation, names: Mapping[str, float], each: str) -> _
 
 
 def _shown(number: float, what: str) -> str:
-    """A figure for people: times in milliseconds, everything else as it is."""
+    """A value for people: times in milliseconds, everything else as it is."""
     if math.isnan(number):
         return "none"
     if what.rstrip(")").endswith("_ns"):

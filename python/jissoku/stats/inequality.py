@@ -41,7 +41,7 @@ WITH_PART = frozenset({"calls", BENCHMARK})
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """One figure of one arm in one workload; an empty workload is the experiment's first."""
+    """One value of one arm in one workload; an empty workload is the experiment's first."""
 
     metric: str
     arm: str

@@ -15,7 +15,7 @@ from jissoku.model.profile_summary import ProfileRow, ProfileSummary
 # Normal quantile of a two-sided interval of 95 %.
 Z = 1.959964
 
-# With fewer samples an interval reaches from a third to three times the figure.
+# With fewer samples an interval reaches from a third to three times the value.
 SAMPLES_MIN = 10
 
 # Samples and accounting may differ by this part before it is said: a timer's ticks in the kernel

@@ -11,7 +11,7 @@ from jissoku.stats.inequality import Quantity, quantity
 
 
 def compare_published(known: ClaimData) -> Iterator[PublishedComparison]:
-    """Every published row in the order of the file; absolute figures are never compared."""
+    """Every published row in the order of the file; absolute values are never compared."""
     first: dict[str, PublishedFigure] = {}
     for row in known.header.experiment.published:
         head = first.setdefault(row.table, row)

@@ -17,7 +17,7 @@ COUNT = -1
 
 
 def read_values(wanted: dict[str, FigurePattern], text: str) -> dict[str, float]:
-    """Every figure that the report has."""
+    """Every value that the report has."""
     tree = _json(text)
     found: dict[str, float] = {}
     for name, figure in wanted.items():

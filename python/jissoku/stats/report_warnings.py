@@ -158,7 +158,7 @@ def _of_the_machine(run: Run, trials: tuple[Trial, ...]) -> Iterator[ReportWarni
             text = (
                 f"At {load.text} the floor's CPU time per request moved by {100 * moved:+.1f} %"
                 " from the first third of the blocks to the last. Ratios within a trial stand;"
-                " absolute figures are an average over both."
+                " absolute values are an average over both."
             )
             yield ReportWarning(
                 severity=Severity.WARNING, title="The machine changed during the run", text=text

@@ -12,7 +12,7 @@ from jissoku.stats.report_parser import rank
 # Fewer gaps give no estimate of their distribution.
 GAPS_MIN = 100
 
-# Shares of the samples that do not exceed a percentile, by the name that figures have.
+# Shares of the samples that do not exceed a percentile, by the name that values have.
 SHARES = {
     "p50_ns": 0.5,
     "p75_ns": 0.75,

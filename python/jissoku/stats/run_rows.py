@@ -68,7 +68,7 @@ def program_key(arm: Arm) -> str:
     program = arm.source_sha256 or arm.binary_sha256
     if not program:
         return ""
-    # Older records do not tell configurations apart, but by the arm's name.
+    # Older records do not distinguish configurations, but by the arm's name.
     return _hash(program, arm.version, arm.config_sha256 or arm.name, *arm.command)
 
 

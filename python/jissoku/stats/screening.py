@@ -26,7 +26,7 @@ def effects(
         knobs: All of them.
 
     Returns:
-        None where too few trials count to tell the knobs apart.
+        None where too few trials count to separate the knobs.
     """
     known = ComparisonInput(run, valid_trials(trials), {}, ()).main
     rows, values = [], []

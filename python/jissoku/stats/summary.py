@@ -154,6 +154,6 @@ def _ranks(
 
 
 def _cost(known: ArmSummary, load: Load | None) -> float:
-    """Nanoseconds per request at a load; infinite where there is no such figure."""
+    """Nanoseconds per request at a load; infinite where there is no such value."""
     point = known.at(load)
     return point.cost_ns.value if point is not None and point.cost_ns else math.inf

@@ -73,7 +73,7 @@ def find_module(name: str) -> Path | None:
 def find_header(name: str) -> bool:
     """Whether the C compiler finds a header, also in CPATH and the like.
 
-    The compiler is asked, not pkg-config: libev and POCO tell pkg-config nothing about themselves.
+    The compiler is run, not pkg-config: libev and POCO install no file for pkg-config.
     """
     compiler = find_program("cc")
     if compiler is None:

@@ -19,8 +19,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def from_command(text: str, place: BuildPaths) -> PreparedTarget:
     """Reads `NAME=COMMAND`. The words are split as a shell would, and no shell is run.
 
-    The provenance is a hash over the program and every file named in the command, since nothing
-    tells how to ask for a version.
+    The provenance is a hash over the program and every file named in the command, since how
+    it reports a version is unknown.
 
     Raises:
         InputError: No name, no such program, neither {port} nor {socket}, or both.

@@ -1,7 +1,7 @@
 """Enables keep-alive between nginx and its upstream servers.
 
 It takes three things, and two of them do nothing: `keepalive` in the upstream block, HTTP/1.1, and
-no `Connection: close`, which nginx sends unless told otherwise (ngx_http_upstream_module).
+no `Connection: close`, which nginx sends by default (ngx_http_upstream_module).
 """
 
 from collections import defaultdict

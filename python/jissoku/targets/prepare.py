@@ -51,7 +51,7 @@ class PreparedTarget:
         address: Where a URL's server listens already; None for everything that we start.
         folder: Where the command is run; None for the folder of the start, {run}.
         compiles: Whether its runtime compiles hot code; assumed when unknown.
-        forward: How it is told its upstream servers, if it is a reverse proxy.
+        forward: How its upstream servers are configured, if it is a reverse proxy.
         behind: The server that is started behind it unless others are given.
         inherits: Whether it is given our whole environment, as a command typed by hand expects.
     """

@@ -18,7 +18,7 @@ READY_LIMIT_NS = 15_000_000_000
 # How long a single question may take meanwhile.
 REQUEST_LIMIT_S = 2.0
 
-# Between two questions, longer each time up to the second figure.
+# Between two questions, longer each time up to the second value.
 BACKOFF_NS = 500_000
 BACKOFF_NS_MAX = 10_000_000
 

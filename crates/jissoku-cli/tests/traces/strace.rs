@@ -106,7 +106,7 @@ impl Server {
     fn stop(&mut self) {
         let id = self.0.id();
         let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
-        let server = children.expect("the kernel tells children").trim().to_owned();
+        let server = children.expect("the kernel lists children").trim().to_owned();
         assert!(server.parse::<u32>().is_ok(), "one child: {server:?}");
         let killed = Command::new("kill").args(["-TERM", &server]).status();
         assert!(killed.expect("kill runs").success());
@@ -130,10 +130,10 @@ fn calls(text: &str) -> Vec<Call> {
     calls.retain(|call| workers.contains(&call.thread));
     let first = calls.iter().position(|call| call.name == "accept4").unwrap_or(0);
     calls.drain(..first);
-    // A worker that ends says so with two bytes, a signal that it happens to catch is told with one, and a
+    // A worker announces its end with two bytes, and a signal that it happens to catch with one, and a
     // debug build looks at each descriptor before it closes it.
-    let is_told = |call: &Call| call.name == "sendto" && ["1", "2"].contains(&&*call.result);
-    calls.retain(|call| call.name != "fcntl" && !is_told(call));
+    let is_wakeup = |call: &Call| call.name == "sendto" && ["1", "2"].contains(&&*call.result);
+    calls.retain(|call| call.name != "fcntl" && !is_wakeup(call));
     calls
 }
 

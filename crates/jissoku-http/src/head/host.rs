@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_told_from_other_things() {
+    fn a_host_is_accepted_and_other_text_is_not() {
         let hosts = [
             "",
             "localhost",

@@ -216,9 +216,9 @@ fn write_latency(out: &mut fmt::Formatter<'_>, target: &TargetReport) -> fmt::Re
 
 /// The Kaplan-Meier estimates of the percentiles that are lower bounds.
 fn estimated(percentiles: &[Percentile]) -> Option<String> {
-    let is_told =
+    let is_shown =
         |percentile: &&Percentile| percentile.is_lower_bound && percentile.support != Support::None;
-    let bounds: Vec<&Percentile> = percentiles.iter().filter(is_told).collect();
+    let bounds: Vec<&Percentile> = percentiles.iter().filter(is_shown).collect();
     let known =
         bounds.iter().filter_map(|percentile| Some((percentile.name, percentile.estimate_ns?)));
     let shown: Vec<String> = known

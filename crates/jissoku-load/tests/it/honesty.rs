@@ -18,7 +18,7 @@ fn check(report: &Report, name: &str) -> Option<bool> {
 }
 
 fn percentile(target: &TargetReport, name: &str) -> Percentile {
-    *target.percentiles.iter().find(|percentile| percentile.name == name).expect("it was told")
+    *target.percentiles.iter().find(|percentile| percentile.name == name).expect("it is reported")
 }
 
 /// Responds to 40 requests and no more.

@@ -25,10 +25,10 @@ fn rotating(server: &Server, request_targets: &[&str], requests: u64) -> Plan {
 }
 
 /// Whether the requests seen are in cyclic order.
-fn follows(request_targets: &[&str], heard: &[String]) -> bool {
+fn follows(request_targets: &[&str], received: &[String]) -> bool {
     let place =
         |request_target: &String| request_targets.iter().position(|known| request_target == known);
-    heard.windows(2).all(|pair| match (place(&pair[0]), place(&pair[1])) {
+    received.windows(2).all(|pair| match (place(&pair[0]), place(&pair[1])) {
         (Some(one), Some(next)) => next == (one + 1) % request_targets.len(),
         _ => false,
     })
@@ -50,11 +50,15 @@ fn each_connection_sends_one_after_the_other() {
         let counters = &measure(&plan).targets[0].counters;
         assert_eq!((counters.requests, counters.errors), (602, ErrorCounts::default()));
         assert_eq!(counters.per_spec.iter().sum::<u64>(), 602);
-        let heard = server.request_targets_seen();
-        assert_eq!(heard.len(), 4);
-        assert!(heard.iter().all(|heard| follows(&REQUEST_TARGETS, heard)), "{heard:?}");
+        let received = server.request_targets_seen();
+        assert_eq!(received.len(), 4);
+        assert!(
+            received.iter().all(|received| follows(&REQUEST_TARGETS, received)),
+            "{received:?}"
+        );
         for (spec, request_target) in REQUEST_TARGETS.iter().enumerate() {
-            let sent = heard.iter().flatten().filter(|heard| heard == request_target).count();
+            let sent =
+                received.iter().flatten().filter(|received| received == request_target).count();
             assert_eq!(counters.per_spec[spec], sent as u64);
         }
     }
@@ -71,9 +75,9 @@ fn a_rotation_goes_on_where_a_lost_connection_left_it() {
     plan.connections = 1;
     let counters = &measure(&plan).targets[0].counters;
     assert_eq!((counters.requests, counters.errors.closed), (40, 10));
-    let heard: Vec<String> = server.request_targets_seen().into_iter().flatten().collect();
-    assert_eq!(heard.len(), 50);
-    assert!(follows(&REQUEST_TARGETS, &heard), "{heard:?}");
+    let received: Vec<String> = server.request_targets_seen().into_iter().flatten().collect();
+    assert_eq!(received.len(), 50);
+    assert!(follows(&REQUEST_TARGETS, &received), "{received:?}");
 }
 
 #[test]
@@ -107,7 +111,12 @@ fn both_targets_cycle_through_their_requests() {
             (target.counters.requests, target.counters.errors),
             (200, ErrorCounts::default())
         );
-        assert!(server.request_targets_seen().iter().all(|heard| follows(&REQUEST_TARGETS, heard)));
+        assert!(
+            server
+                .request_targets_seen()
+                .iter()
+                .all(|received| follows(&REQUEST_TARGETS, received))
+        );
     }
 }
 
@@ -125,10 +134,13 @@ fn every_number_of_a_sequence_is_sent_once() {
         let number = |request_target: &String| {
             request_target.split('/').find(|part| part.len() == 6).map(String::from)
         };
-        let mut heard: Vec<_> =
+        let mut received: Vec<_> =
             server.request_targets_seen().iter().flatten().map(number).collect();
-        heard.sort();
-        assert_eq!(heard, (0..500).map(|number| Some(format!("{number:06}"))).collect::<Vec<_>>());
+        received.sort();
+        assert_eq!(
+            received,
+            (0..500).map(|number| Some(format!("{number:06}"))).collect::<Vec<_>>()
+        );
     }
 }
 
@@ -148,7 +160,7 @@ fn a_request_with_blanks_that_does_not_fit_the_socket_stays_itself() {
     let counters = &measure(&plan).targets[0].counters;
     assert_eq!((counters.requests, counters.errors), (8, ErrorCounts::default()));
     // The body's number is filled after that of the request target, so it is one more.
-    for (request_target, body_end) in server.ends_heard() {
+    for (request_target, body_end) in server.ends_received() {
         let first: u64 = request_target.trim_start_matches('/').parse().expect("a number");
         assert_eq!(body_end.parse::<u64>().expect("a number"), first + 1);
     }

@@ -26,8 +26,11 @@ fn histograms_are_those_of_the_entries() {
         assert_eq!(counted.sum_ns(), latencies.iter().sum::<u64>());
         for per_mille in [1, 500, 900, 990, 999] {
             let truth = latencies[per_mille * 2 - 1];
-            let told = counted.quantile(per_mille as u64);
-            assert!(told >= truth && told - truth <= truth / 1_000, "{told} for {truth}");
+            let reported = counted.quantile(per_mille as u64);
+            assert!(
+                reported >= truth && reported - truth <= truth / 1_000,
+                "{reported} for {truth}"
+            );
         }
     }
 }

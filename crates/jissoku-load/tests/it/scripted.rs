@@ -36,7 +36,7 @@ pub(crate) struct Place {
 }
 
 /// A received request: its connection, its request target, and its last six bytes.
-struct Heard {
+struct ReceivedRequest {
     connection: usize,
     request_target: String,
     end: String,
@@ -57,7 +57,7 @@ pub(crate) struct Server {
     counters: Arc<Counters>,
     address: ServerAddress,
     accepting: Option<JoinHandle<()>>,
-    heard: Receiver<Heard>,
+    received: Receiver<ReceivedRequest>,
     peers: Option<Receiver<IpAddr>>,
 }
 
@@ -114,7 +114,7 @@ impl Server {
     ) -> Self {
         let counters = Arc::new(Counters::default());
         let (shared, script): (_, Script) = (Arc::clone(&counters), Arc::new(script));
-        let (note, heard) = channel();
+        let (note, received) = channel();
         let accepting = spawn(move || {
             let mut talking = Vec::new();
             loop {
@@ -132,7 +132,7 @@ impl Server {
                 thread.join().expect("scripts do not panic");
             }
         });
-        Self { counters, address, accepting: Some(accepting), heard, peers: None }
+        Self { counters, address, accepting: Some(accepting), received, peers: None }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -160,16 +160,16 @@ impl Server {
     /// The request targets since the last call, by connection.
     pub(crate) fn request_targets_seen(&self) -> Vec<Vec<String>> {
         let mut request_targets = Vec::new();
-        for heard in self.heard.try_iter() {
-            request_targets.resize(request_targets.len().max(heard.connection + 1), Vec::new());
-            request_targets[heard.connection].push(heard.request_target);
+        for received in self.received.try_iter() {
+            request_targets.resize(request_targets.len().max(received.connection + 1), Vec::new());
+            request_targets[received.connection].push(received.request_target);
         }
         request_targets
     }
 
     /// Each request's target and last six bytes.
-    pub(crate) fn ends_heard(&self) -> Vec<(String, String)> {
-        self.heard.try_iter().map(|heard| (heard.request_target, heard.end)).collect()
+    pub(crate) fn ends_received(&self) -> Vec<(String, String)> {
+        self.received.try_iter().map(|received| (received.request_target, received.end)).collect()
     }
 
     /// The peer addresses of connections since the last call; TCP only.
@@ -200,7 +200,7 @@ impl Drop for Server {
 /// Serves one connection to its end; the client may close it at any time.
 fn talk(
     mut stream: impl Read + Write,
-    note: &(usize, Sender<Heard>),
+    note: &(usize, Sender<ReceivedRequest>),
     counters: &Counters,
     script: &Script,
 ) {
@@ -208,7 +208,7 @@ fn talk(
     for on_connection in 0.. {
         let Some((size, body)) = request(&mut stream, &mut pending, &mut chunk) else { return };
         let wire: Vec<u8> = pending.drain(..size).collect();
-        let request_target = hear(&wire, note);
+        let request_target = record(&wire, note);
         counters.body_bytes.fetch_add(body, Ordering::SeqCst);
         let overall = counters.requests.fetch_add(1, Ordering::SeqCst);
         let spoken = match script(Place { overall, on_connection }) {
@@ -232,13 +232,14 @@ fn talk(
 }
 
 /// Records a request, and returns its request target.
-fn hear(wire: &[u8], (connection, note): &(usize, Sender<Heard>)) -> String {
+fn record(wire: &[u8], (connection, note): &(usize, Sender<ReceivedRequest>)) -> String {
     let text = String::from_utf8_lossy(&wire[..wire.len().min(1024)]).into_owned();
     let request_target = text.split(' ').nth(1).unwrap_or_default().to_owned();
     let end = String::from_utf8_lossy(&wire[wire.len() - 6..]).into_owned();
-    let heard = Heard { connection: *connection, request_target: request_target.clone(), end };
+    let received =
+        ReceivedRequest { connection: *connection, request_target: request_target.clone(), end };
     // The error is ignored: the test may have ended.
-    let _sent = note.send(heard);
+    let _sent = note.send(received);
     request_target
 }
 

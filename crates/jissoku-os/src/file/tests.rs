@@ -84,7 +84,7 @@ fn a_name_stands_for_a_file_or_a_folder_or_nothing() {
 }
 
 #[test]
-fn a_folder_tells_its_names() {
+fn a_folder_lists_its_names() {
     let place = Place::new();
     place.write("a", b"abc");
     symlink("a", place.0.join("b")).expect("a link can be made");

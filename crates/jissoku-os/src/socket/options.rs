@@ -45,10 +45,16 @@ mod tests {
             SocketOptions { nagle: true, receive_size: Some(8192), send_size: Some(16 * 1024) };
         let socket = connect_from(&endpoint, None, asked).expect("it listens");
         // The kernel doubles the size for bookkeeping (socket(7)).
-        assert_eq!(sockopt::socket_recv_buffer_size(&socket).expect("it is told"), 2 * 8192);
-        assert_eq!(sockopt::socket_send_buffer_size(&socket).expect("it is told"), 32 * 1024);
-        assert!(!sockopt::tcp_nodelay(&socket).expect("it is told"));
+        assert_eq!(
+            sockopt::socket_recv_buffer_size(&socket).expect("the option is read"),
+            2 * 8192
+        );
+        assert_eq!(
+            sockopt::socket_send_buffer_size(&socket).expect("the option is read"),
+            32 * 1024
+        );
+        assert!(!sockopt::tcp_nodelay(&socket).expect("the option is read"));
         let usual = connect_from(&endpoint, None, SocketOptions::default()).expect("it listens");
-        assert!(sockopt::tcp_nodelay(&usual).expect("it is told"));
+        assert!(sockopt::tcp_nodelay(&usual).expect("the option is read"));
     }
 }

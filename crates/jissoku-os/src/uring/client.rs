@@ -146,15 +146,15 @@ impl RingClient {
 
     /// Delivers all events: first failed sends, because received bytes may lead to further sends on
     /// the same sockets.
-    pub fn collect(&mut self, tell: impl FnMut(RingEvent<'_>)) {
-        self.collect_all(tell, |_, _, _| ());
+    pub fn collect(&mut self, on_event: impl FnMut(RingEvent<'_>)) {
+        self.collect_all(on_event, |_, _, _| ());
     }
 
     /// As [`RingClient::collect`], with accepted connections: the number of the listener, the
     /// result, and whether the accept is still active.
     pub(super) fn collect_all(
         &mut self,
-        mut tell: impl FnMut(RingEvent<'_>),
+        mut on_event: impl FnMut(RingEvent<'_>),
         mut accepted: impl FnMut(u64, io::Result<OwnedFd>, bool),
     ) {
         let Self { ring, completions } = self;
@@ -163,22 +163,22 @@ impl RingClient {
             completions.extract_if(.., |completion| matches!(completion, Completion::Short { .. }))
         {
             if let Completion::Short { index, outcome } = completion {
-                tell(RingEvent::Short { number: index, outcome });
+                on_event(RingEvent::Short { number: index, outcome });
             }
         }
         for completion in completions.drain(..) {
             match completion {
                 Completion::Received { number, what, more } => match what {
                     Received::Bytes(lease) => {
-                        tell(RingEvent::Bytes { number, bytes: ring.bytes(&lease), more });
+                        on_event(RingEvent::Bytes { number, bytes: ring.bytes(&lease), more });
                         ring.release(lease);
                     }
-                    Received::End => tell(RingEvent::End { number }),
-                    Received::Failed => tell(RingEvent::Failed { number }),
-                    Received::NoBuffers => tell(RingEvent::Stopped { number }),
+                    Received::End => on_event(RingEvent::End { number }),
+                    Received::Failed => on_event(RingEvent::Failed { number }),
+                    Received::NoBuffers => on_event(RingEvent::Stopped { number }),
                     Received::Cancelled => {}
                 },
-                Completion::Ready { number, more } => tell(RingEvent::Ready { number, more }),
+                Completion::Ready { number, more } => on_event(RingEvent::Ready { number, more }),
                 Completion::Accepted { listener, outcome, more } => {
                     accepted(listener, outcome, more);
                 }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_that_does_not_fit_is_told_of() {
+    fn a_request_that_does_not_fit_is_reported() {
         let Some(mut client) = client() else { return };
         let (near, _far) = UnixStream::pair().expect("a pair can be had");
         let much = vec![0; 4 << 20];

@@ -30,13 +30,13 @@ impl RingServer {
         &mut self.client
     }
 
-    /// Delivers all events: those of [`RingClient::collect`] to `tell`, and results of accepts to
+    /// Delivers all events: those of [`RingClient::collect`] to `on_event`, and results of accepts to
     /// `accepted`, with the number of the listener and whether the accept is still active.
     pub fn collect(
         &mut self,
-        tell: impl FnMut(RingEvent<'_>),
+        on_event: impl FnMut(RingEvent<'_>),
         accepted: impl FnMut(u64, io::Result<OwnedFd>, bool),
     ) {
-        self.client.collect_all(tell, accepted);
+        self.client.collect_all(on_event, accepted);
     }
 }

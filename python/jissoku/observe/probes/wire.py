@@ -8,10 +8,10 @@ from jissoku.model.observed import WireObservation
 from jissoku.observe.probes.client import Client, ProbeError, RequestTarget
 from jissoku.system.tcp_info import tcp_info
 
-# Enough to tell a wait that comes each time from one that came once.
+# Enough to distinguish a wait at each request from a single one.
 SAMPLES = 40
 
-# As many answers on one connection as tell a limit that costs from one that does not.
+# A limit of requests per connection beyond this costs too little to report.
 ANSWERS_MAX = 1_001
 CLOSE_LIMIT_NS = 3_000_000_000
 

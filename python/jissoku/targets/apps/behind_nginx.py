@@ -2,7 +2,7 @@
 
 behind_nginx.py FOLDER WORKERS, where FOLDER holds nginx.conf and uwsgi.ini, and the environment's
 BEHIND says who stands behind: minefield, meinheld or uwsgi. Each listens on FOLDER/behind.sock.
-behind_nginx.py --version tells who they are. Both are started here and end together.
+behind_nginx.py --version prints their versions. Both are started here and end together.
 """
 
 import os
@@ -32,7 +32,7 @@ def commands(folder: str, workers: str) -> list[list[str]]:
     return [behind, [nginx(), "-p", folder, "-c", f"{folder}/nginx.conf", "-e", "stderr"]]
 
 
-def tell_version() -> None:
+def print_version() -> None:
     subprocess.run([nginx(), "-v"], check=True)
     said = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
     sys.stdout.write(f"{said}\n")
@@ -40,7 +40,7 @@ def tell_version() -> None:
 
 def main() -> None:
     if sys.argv[1] == "--version":
-        tell_version()
+        print_version()
         return
     # After SIGTERM the process leaves the waiting below as by any other end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

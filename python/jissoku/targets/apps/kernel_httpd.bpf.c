@@ -8,7 +8,7 @@
 // not its own: the kernel checks that before it takes them (bpf(2)).
 //
 // What is not exactly one whole head of a GET / without a field on the connection or a body is left
-// to the process (kernel_httpd.c), which is told of it, and then so is all that follows.
+// to the process (kernel_httpd.c), which is notified of it, and then of all that follows.
 
 #include <linux/bpf.h>
 

@@ -1,6 +1,6 @@
 // The process of kernel-httpd: puts connections into the kernel's hands, and does the rest itself.
 //
-// kernel_httpd PORT OBJECT, where OBJECT is kernel_httpd.bpf.c compiled; --version alone tells what
+// kernel_httpd PORT OBJECT, where OBJECT is kernel_httpd.bpf.c compiled; --version alone prints what
 // it stands on. It listens on 127.0.0.1, loads the object, accepts, and puts each connection into the
 // map on which the object's programs hang. From then on it sleeps, unless the kernel's part notes
 // that it left something: another path, a head in pieces, a body, a field on the connection. Nothing
@@ -154,7 +154,7 @@ static void take_in(void)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
         if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &self->cookie, &size))
             fail("SO_COOKIE", errno);
-        // Only an end wakes us; of anything else we are told by a note. A connection that the map
+        // Only an end wakes us; anything else is notified. A connection that the map
         // does not take, as when it is half closed by now, is ours alone. What came before it was in
         // the map nobody has seen, and is read here.
         int is_out = bpf_map_update_elem(map, &self->cookie, &value, BPF_ANY);
@@ -222,7 +222,7 @@ static void catch_signals(void)
     watch(signals, EPOLLIN, EPOLL_CTL_ADD);
 }
 
-static void tell(void)
+static void print_version(void)
 {
     int cores = libbpf_num_possible_cpus();
     __u64 each[cores], inside = 0;
@@ -261,7 +261,7 @@ int main(int count, char **words)
         for (int i = 0; i < ready; i++) {
             int fd = events[i].data.fd;
             if (fd == signals) {
-                tell();
+                print_version();
                 return 0;
             }
             if (fd == listener)

@@ -1,7 +1,7 @@
 // The common contract on libmicrohttpd, as its tutorial shows how to write a server.
 //
 // microhttpd_server LISTEN FILES WORKERS [--poll] [--threads N], where LISTEN is 127.0.0.1:PORT or
-// unix:PATH. Unless told otherwise it waits with epoll, on as many threads of the library's pool as
+// unix:PATH. By default it waits with epoll, on as many threads of the library's pool as
 // there are workers. All of them share one listening socket.
 #include "contract.h"
 

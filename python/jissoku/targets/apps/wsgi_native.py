@@ -44,7 +44,7 @@ def bjoern(listening: socket.socket) -> None:
 def meinheld(listening: socket.socket, package: str) -> None:
     server: Any = importlib.import_module(f"{package}.server")
     server.set_access_logger(None)
-    server.set_keepalive(KEEPALIVE_S)  # neither keeps a connection unless it is told to
+    server.set_keepalive(KEEPALIVE_S)  # neither keeps a connection by default
     server.set_listen_socket(listening.fileno())
     server.run(app)
 

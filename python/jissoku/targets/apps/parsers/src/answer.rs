@@ -21,8 +21,8 @@ pub fn answer(request: &Request<'_>, out: &mut Vec<u8>) {
         (b"GET", b"/", false) => out.extend_from_slice(HELLO_LAST),
         (b"GET", b"/42", true) => out.extend_from_slice(FORTY_TWO),
         (b"GET", b"/42", false) => out.extend_from_slice(FORTY_TWO_LAST),
-        (b"GET" | b"POST", b"/heard", keeps_alive) => {
-            made("200 OK", &heard(request), keeps_alive, out);
+        (b"GET" | b"POST", b"/parsed", keeps_alive) => {
+            made("200 OK", &parsed(request), keeps_alive, out);
         }
         (method, _, keeps_alive) => {
             let body: &[u8] = if method == b"HEAD" { b"" } else { b"Not Found\n" };
@@ -57,7 +57,7 @@ fn made(status: &str, body: &[u8], keeps_alive: bool, out: &mut Vec<u8>) {
 
 /// What a parser made of a request, for those who check that they agree.
 #[cold]
-fn heard(request: &Request<'_>) -> Vec<u8> {
+fn parsed(request: &Request<'_>) -> Vec<u8> {
     let mut text = [request.method, b" ", request.target, b"\n"].concat();
     request.fields.each(|name, value| {
         text.extend_from_slice(name);

@@ -1,6 +1,6 @@
 //! The microbenchmark: nanoseconds per head, without sockets.
 //!
-//! Every round measures every parser on every shape, in another order each time; what is told of a round
+//! Every round measures every parser on every shape, in another order each time; what is printed of a round
 //! is the mean over enough repetitions to fill half a millisecond of this thread's CPU time. `alone` is
 //! the parser by itself, `noted` includes what the server has to know of a request.
 

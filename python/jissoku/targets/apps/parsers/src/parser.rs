@@ -1,4 +1,4 @@
-//! What the server asks of a parser, and what it is told of a request.
+//! The interface between the server and a parser.
 
 mod callback;
 mod jissoku;

@@ -41,7 +41,7 @@ fn check(request: &str, expected: &str, is_last: bool) {
     }
 }
 
-fn heard(text: &str, connection: &str) -> String {
+fn parsed(text: &str, connection: &str) -> String {
     let size = text.len();
     format!(
         "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {size}\r\n\
@@ -57,47 +57,47 @@ fn refused(status: &str) -> String {
 }
 
 #[test]
-fn every_shape_is_heard_alike() {
+fn every_shape_is_parsed_alike() {
     for (name, shape) in crate::bench::SHAPES {
-        let request = shape.replace("{PATH}", "/heard").replace("{HOST}", "a:1");
+        let request = shape.replace("{PATH}", "/parsed").replace("{HOST}", "a:1");
         let (line, rest) = request.split_once("\r\n").expect("there is a request line");
         let target = line.split(' ').nth(1).expect("there is a target");
         let lines = rest.trim_end().lines().map(|line| line.replacen(": ", "=", 1) + "\n");
         let text = format!("GET {target}\n{}", lines.collect::<String>());
         assert!(text.contains("Host=a:1\n"), "{name} names its host");
-        check(&request, &heard(&text, "keep-alive"), false);
+        check(&request, &parsed(&text, "keep-alive"), false);
     }
 }
 
 #[test]
 fn requests_in_a_row_are_answered_in_order() {
-    let row = "GET /heard HTTP/1.1\r\nHost: a\r\n\r\n\
-        POST /heard HTTP/1.1\r\nHost: b\r\nContent-Length: 3\r\n\r\nxyz\
-        GET /heard?2 HTTP/1.1\r\nHost:c\r\nX:  two words \t\r\nEmpty:\r\n\r\n";
+    let row = "GET /parsed HTTP/1.1\r\nHost: a\r\n\r\n\
+        POST /parsed HTTP/1.1\r\nHost: b\r\nContent-Length: 3\r\n\r\nxyz\
+        GET /parsed?2 HTTP/1.1\r\nHost:c\r\nX:  two words \t\r\nEmpty:\r\n\r\n";
     let expected = [
-        heard("GET /heard\nHost=a\n", "keep-alive"),
-        heard("POST /heard\nHost=b\nContent-Length=3\n", "keep-alive"),
-        heard("GET /heard?2\nHost=c\nX=two words\nEmpty=\n", "keep-alive"),
+        parsed("GET /parsed\nHost=a\n", "keep-alive"),
+        parsed("POST /parsed\nHost=b\nContent-Length=3\n", "keep-alive"),
+        parsed("GET /parsed?2\nHost=c\nX=two words\nEmpty=\n", "keep-alive"),
     ];
     check(row, &expected.concat(), false);
 }
 
 #[test]
 fn a_client_that_closes_is_answered_once() {
-    let closing = "GET /heard HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-    let expected = heard("GET /heard\nHost=a\nConnection=close\n", "close");
+    let closing = "GET /parsed HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let expected = parsed("GET /parsed\nHost=a\nConnection=close\n", "close");
     check(closing, &expected, true);
     let more = format!("{closing}GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     check(&more, &expected, true);
-    let old = "GET /heard HTTP/1.0\r\n\r\n";
-    check(old, &heard("GET /heard\n", "close"), true);
+    let old = "GET /parsed HTTP/1.0\r\n\r\n";
+    check(old, &parsed("GET /parsed\n", "close"), true);
 }
 
 #[test]
 fn an_upgrade_is_not_heeded() {
-    let request = "GET /heard HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n";
-    let text = "GET /heard\nHost=a\nConnection=upgrade\nUpgrade=h2c\n";
-    check(&request.repeat(2), &heard(text, "keep-alive").repeat(2), false);
+    let request = "GET /parsed HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n";
+    let text = "GET /parsed\nHost=a\nConnection=upgrade\nUpgrade=h2c\n";
+    check(&request.repeat(2), &parsed(text, "keep-alive").repeat(2), false);
 }
 
 #[test]
