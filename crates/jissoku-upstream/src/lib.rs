@@ -1,6 +1,10 @@
-//! The decisions of a gateway: which route takes a request.
+//! The decisions of a gateway: which route takes a request, which server gets it.
 //!
 //! Pure: no socket, clock or thread. Times are arguments, in nanoseconds of any monotonic clock.
 //! The handler that forwards requests asks these modules and carries out what they decide.
 
+pub mod balance;
+pub mod fleet;
+pub mod health;
+pub mod random;
 pub mod routes;

@@ -1,0 +1,213 @@
+//! What all workers share about one server: a cache line of relaxed atomics.
+//!
+//! Each word changes by itself and consistently; between two of them no order is needed.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+use super::passive::{Ejection, Passive};
+use super::policy::HealthPolicy;
+use super::window::Window;
+
+/// The weight of a server that begins to serve, in thousandths.
+const SLOW_START_PERMILLE: u64 = 100;
+
+/// One server's requests in flight and health.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct ServerState {
+    passive: AtomicU64,
+    window: AtomicU64,
+    in_flight: AtomicU32,
+    is_probed_dead: AtomicBool,
+    is_draining: AtomicBool,
+}
+
+/// What a request's end says about its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It answered.
+    Success,
+    /// It failed in a way that counts against its health.
+    Failure,
+    /// It refused the connection.
+    Refused,
+    /// Neither: the client's fault, or ours, or a cancelled request.
+    Neutral,
+}
+
+/// Whether a server may get a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// As usual.
+    Serving,
+    /// One, to see whether it serves again.
+    Trial,
+    /// Only if no server is left.
+    Ejected,
+    /// None: it refuses connections, its probes fail, or it is being removed.
+    Never,
+}
+
+/// A change of a server's health, for log and metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Ejected for this time.
+    Ejected {
+        /// In nanoseconds.
+        for_ns: u64,
+    },
+    /// Serves again.
+    Returned,
+}
+
+impl Default for ServerState {
+    fn default() -> Self {
+        Self {
+            passive: AtomicU64::new(Passive::INITIAL.pack()),
+            window: AtomicU64::new(Window::default().pack()),
+            in_flight: AtomicU32::new(0),
+            is_probed_dead: AtomicBool::new(false),
+            is_draining: AtomicBool::new(false),
+        }
+    }
+}
+
+impl ServerState {
+    /// Requests in flight, of all workers.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Relaxed)
+    }
+
+    /// Adds a request unless that would exceed `max`.
+    pub(crate) fn begin(&self, max: u32) -> bool {
+        let is_within = self.in_flight.fetch_add(1, Relaxed) < max;
+        if !is_within {
+            self.end();
+        }
+        is_within
+    }
+
+    pub(crate) fn end(&self) {
+        self.in_flight.fetch_sub(1, Relaxed);
+    }
+
+    /// The passive state.
+    pub fn passive(&self) -> Passive {
+        Passive::unpack(self.passive.load(Relaxed))
+    }
+
+    /// Whether it may get a request now.
+    pub fn admission(&self, now_ns: u64) -> Admission {
+        let passive = self.passive();
+        if self.is_draining.load(Relaxed) || self.is_probed_dead.load(Relaxed) {
+            Admission::Never
+        } else if passive.ejection == Ejection::Serving {
+            Admission::Serving
+        } else if passive.is_trial_due(now_ns) {
+            Admission::Trial
+        } else if passive.is_refusing {
+            Admission::Never
+        } else {
+            Admission::Ejected
+        }
+    }
+
+    /// Takes the trial, which only one request gets.
+    pub(crate) fn claim_trial(&self, now_ns: u64, policy: &HealthPolicy) -> bool {
+        self.update(|passive| passive.claimed(now_ns, policy)).is_some()
+    }
+
+    /// Ends a trial without a result.
+    pub(crate) fn release_trial(&self) {
+        self.update(|passive| (passive.ejection == Ejection::Trial).then(|| passive.released()));
+    }
+
+    /// Notes the result of a request. `proves`: it was sent although the server was ejected, so a
+    /// success ends the ejection. `may_eject`: fewer than the permitted share are ejected.
+    pub(crate) fn note(
+        &self,
+        outcome: Outcome,
+        now_ns: u64,
+        policy: &HealthPolicy,
+        (proves, may_eject): (bool, impl Fn() -> bool),
+    ) -> Option<Change> {
+        let is_failure = match outcome {
+            Outcome::Success => false,
+            Outcome::Failure | Outcome::Refused => true,
+            Outcome::Neutral => return None,
+        };
+        let count = |word| Some(Window::unpack(word).counted(is_failure, now_ns).pack());
+        let before = self.window.fetch_update(Relaxed, Relaxed, count).unwrap_or_default();
+        let window = Window::unpack(before).counted(is_failure, now_ns);
+        let is_refusing = outcome == Outcome::Refused;
+        let after = self.update(|passive| match (passive.ejection, is_failure) {
+            (Ejection::Serving, true) => (window.is_unhealthy(policy.failures) && may_eject())
+                .then(|| passive.ejected(now_ns, policy, is_refusing)),
+            (Ejection::Trial, true) if proves => Some(passive.ejected(now_ns, policy, is_refusing)),
+            (Ejection::Trial | Ejection::Ejected, false) if proves => {
+                Some(passive.returned(now_ns))
+            }
+            _ => None,
+        })?;
+        // What led here is spent: the next ejection needs failures of its own.
+        self.window.store(Window::default().pack(), Relaxed);
+        Some(match after.ejection {
+            Ejection::Serving => Change::Returned,
+            Ejection::Ejected | Ejection::Trial => {
+                Change::Ejected { for_ns: (after.at_ms * 1_000_000).saturating_sub(now_ns) }
+            }
+        })
+    }
+
+    /// Publishes the state of the probes. A passing probe ends no passive ejection: the path that
+    /// is probed may work where others fail.
+    pub fn set_probe(&self, is_up: bool, now_ns: u64) {
+        let was_dead = self.is_probed_dead.swap(!is_up, Relaxed);
+        if was_dead && is_up {
+            self.begin_slow_start(now_ns);
+        }
+    }
+
+    /// Lets the weight grow from now on.
+    pub(crate) fn begin_slow_start(&self, now_ns: u64) {
+        self.update(|passive| {
+            (passive.ejection == Ejection::Serving).then(|| passive.returned(now_ns))
+        });
+    }
+
+    /// Removed from the configuration: nothing new, what runs may end.
+    pub(crate) fn set_draining(&self, is_draining: bool) {
+        self.is_draining.store(is_draining, Relaxed);
+    }
+
+    /// Whether it was removed and has nothing in flight.
+    pub fn is_drained(&self) -> bool {
+        self.is_draining.load(Relaxed) && self.in_flight() == 0
+    }
+
+    /// The share of its weight that it has now, in thousandths: grows linearly from 100 to 1,000.
+    pub fn weight_permille(&self, now_ns: u64, policy: &HealthPolicy) -> u64 {
+        let passive = self.passive();
+        let since_ns = now_ns.saturating_sub(passive.at_ms * 1_000_000);
+        let is_grown = passive.ejection != Ejection::Serving
+            || passive.at_ms == 0
+            || since_ns >= policy.slow_start_ns;
+        if is_grown {
+            return 1000;
+        }
+        SLOW_START_PERMILLE + (1000 - SLOW_START_PERMILLE) * since_ns / policy.slow_start_ns
+    }
+
+    /// The state that `change` led to; it is asked again if another worker was faster.
+    fn update(&self, change: impl Fn(Passive) -> Option<Passive>) -> Option<Passive> {
+        let mut before = self.passive.load(Relaxed);
+        loop {
+            let after = change(Passive::unpack(before))?;
+            match self.passive.compare_exchange_weak(before, after.pack(), Relaxed, Relaxed) {
+                Ok(_) => return Some(after),
+                Err(now) => before = now,
+            }
+        }
+    }
+}
