@@ -56,6 +56,21 @@ def test_all_that_it_takes_is_set_together(before: str, after: str) -> None:
     assert found == f"{KEPT} server {{ location / {{ {after} }} }}"
 
 
+@pytest.mark.parametrize(
+    ("name", "without", "with_it"),
+    [
+        ("gzip_min_length", "http { gzip off; }", "http { server { gzip on; } }"),
+        ("gzip_comp_level", "http { gzip_comp_level 9; }", "http { gzip on; gzip_comp_level 9; }"),
+        ("output_buffers", "http { sendfile on; }", "http { location / { sendfile off; } }"),
+    ],
+)
+def test_a_knob_is_left_out_where_what_it_needs_is_not_set(
+    name: str, without: str, with_it: str
+) -> None:
+    assert "which is not set" in unfit(without, KNOBS[name])
+    assert unfit(with_it, KNOBS[name]) == ""
+
+
 def test_fields_of_an_outer_block_are_not_hidden() -> None:
     inner = "location / { proxy_pass http://app; }"
     found = switched(f"{UPSTREAM} server {{ proxy_set_header Host h; {inner} }}")

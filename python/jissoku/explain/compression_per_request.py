@@ -18,9 +18,11 @@ WORDING = Wording(
     cause="The answer is compressed anew for each request.",
     falsified_by="compression off or at level 1, and the same CPU time per request",
     remedy="compress files once, beforehand (gzip_static and .gz files), or use a low level: level"
-    " 9 takes several times the time of level 1 for a few per cent of the size",
+    " 9 takes several times the time of level 1 for a few per cent of the size; leave out answers"
+    " that fit into one segment",
     directives=(
         SuggestedDirective(program="nginx", directive="gzip_comp_level", value="1"),
+        SuggestedDirective(program="nginx", directive="gzip_min_length", value="1000"),
         SuggestedDirective(program="nginx", directive="gzip_static", value="on"),
     ),
 )

@@ -18,6 +18,7 @@ WORDING = Wording(
     " certificate, whose signature is cheaper than RSA's",
     directives=(
         SuggestedDirective(program="nginx", directive="ssl_session_cache", value="shared:SSL:10m"),
+        SuggestedDirective(program="nginx", directive="ssl_session_timeout", value="1h"),
     ),
 )
 

@@ -62,6 +62,8 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
         for_findings: Names of the findings that it answers; `jissoku explain --verify` tries it
             then.
         workers_min: With fewer workers there is nothing that it could do.
+        needs: A directive of nginx with its words, such as `gzip on`; where it is not set, there is
+            nothing that the knob could do.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
     for_findings: tuple[str, ...] = ()
     objective: Objective = Objective.COST
     workers_min: int = 1
+    needs: str = ""
 
     @property
     def counter_unit(self) -> str:

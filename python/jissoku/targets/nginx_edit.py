@@ -27,6 +27,8 @@ def unfit(configuration: Configuration, knob: Knob, cores: int) -> str:
         return "is not a directive"
     if _workers(configuration, cores) < knob.workers_min:
         return "is for several workers, and there is one"
+    if knob.needs and not _is_set(configuration, knob.needs):
+        return f"needs `{knob.needs};`, which is not set"
     for change in knob.change:
         if change.kind is ChangeKind.UPSTREAM and not any(
             nginx_upstream.proxy_routes(configuration)
@@ -35,6 +37,12 @@ def unfit(configuration: Configuration, knob: Knob, cores: int) -> str:
         if change.kind is ChangeKind.LISTEN and not nginx_listen.addresses(configuration):
             return "is for a listen directive with a TCP address, and there is none"
     return ""
+
+
+def _is_set(configuration: Configuration, directive: str) -> bool:
+    return any(
+        " ".join((found.name, *found.words)) == directive for _, found in configuration.walk()
+    )
 
 
 def _workers(configuration: Configuration, cores: int) -> int:
