@@ -21,6 +21,7 @@ LAB_COMMANDS = {
     "tune": "Test a target's knobs, and report those that reduce its cost.",
     "history": "List earlier runs, and show how a target's cost changed over them.",
     "diff": "Compare two runs through the arms that are the same in both.",
+    "bisect": "Find the commit from which on a server costs more.",
     "watch": "Follow a run that another process measures.",
     "report": "Rebuild every report of a run from its records.",
     "calibrate": "Score a load generator against a server of known behaviour.",

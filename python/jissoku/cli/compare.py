@@ -1,5 +1,7 @@
 """`jissoku compare`: differences of CPU cost, latency and capacity, with intervals."""
 
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import click
 
 from jissoku.cli import exit_codes, shared_options
+from jissoku.cli.ci_options import ci_options
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.param_types import LatencyObjective, MethodName, Rate
 from jissoku.cli.progress_display import ProgressDisplay
@@ -16,10 +19,14 @@ from jissoku.cli.write_reports import write_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan
 from jissoku.errors import InputError
 from jissoku.model import ConnectionMode, Method, Mode, Transport, Workload
+from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.observe.capacity import Objective
 from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm, compare as run_campaign
+from jissoku.pipeline.baseline import git_baseline
+from jissoku.pipeline.ci import any_exceeded, judge, write_ci_files
 from jissoku.pipeline.compare_config import noise_floors
+from jissoku.pipeline.history import compare_folders
 from jissoku.pipeline.profile import ProfileConfig, profile
 from jissoku.pipeline.profile_reports import TARGETS_MAX
 from jissoku.pipeline.selection import (
@@ -29,6 +36,10 @@ from jissoku.pipeline.selection import (
     folder_for,
     prepare_targets,
 )
+from jissoku.records.run_folder import RUN_FILE
+from jissoku.report.bounds import bound_sentence
+from jissoku.report.history_text import difference_text
+from jissoku.stats.bounds import confirmed, read_bound
 from jissoku.system.cores import core_assignment
 from jissoku.targets.raw_requests import read_raw_requests
 
@@ -71,6 +82,14 @@ class CompareOptions:
     server_cores: str | None
     generator_cores: str | None
     label: tuple[tuple[str, str], ...]
+    baseline: str | None
+    build: str
+    fail_if: tuple[str, ...]
+    confirm: bool
+    undecided: str
+    comment: Path | None
+    step_summary: Path | None
+    export_as: tuple[tuple[str, Path], ...]
     profile: bool
     as_json: bool
     quiet: bool
@@ -163,6 +182,7 @@ class CompareOptions:
 @shared_options.server_cores
 @shared_options.generator_cores
 @shared_options.labels
+@ci_options
 @click.option(
     "--profile",
     is_flag=True,
@@ -177,43 +197,100 @@ def compare(**given: Any) -> int:
     `jissoku targets` lists all targets; --cmd and --url compare any server. The floor, a minimal
     server, is always measured too.
 
-    Exit codes: 0 success, 1 a target failed, 2 bad input, 4 no verdict, 130 interrupted.
+    Exit codes: 0 success, 1 a target failed, 2 bad input, 3 a bound of --fail-if is proven,
+    4 no verdict, or a bound is undecided, 130 interrupted.
     """
     options = CompareOptions(**given)
+    for text in options.fail_if:
+        read_bound(text)
+    earlier, ref = _split_baseline(options.baseline)
     lock_machine()
-    with ProgressDisplay(quiet=options.quiet or options.as_json) as show:
-        wanted = Selection(
-            named=options.arms,
-            group=options.group,
-            commands=options.cmd,
-            urls=options.url,
-            recipes=options.recipes,
-            path=options.path,
-            unix=options.unix,
-        )
-        field = prepare_targets(wanted, show)
-        config = _compare_config(options, field)
-        for unavailable in field.unavailable:
-            show.note(unavailable.sentence)
-        show.note(f"Seed {config.seed}; records go to {config.folder}.")
-        pair = _profiled_pair(config) if options.profile else None
-        finished = run_campaign(config, show)
-        if finished and pair is not None:
-            finished = profile(pair, show) is not None
+    with (
+        ProgressDisplay(quiet=options.quiet or options.as_json) as show,
+        git_baseline(ref, options.cmd, options.build, show) if ref else nullcontext() as base,
+    ):
+        config, finished = _measure(options, base, show)
+        bounds = judge(config.folder, options.fail_if) if finished else ()
+        if options.confirm and any_exceeded(bounds):
+            show.note("A bound is exceeded: confirming it with a run of its own.")
+            folder = config.folder.with_name(f"{config.folder.name}-confirmed")
+            again = updated(options, out=folder, seed=options.seed + 1, profile=False)
+            config_again, finished = _measure(again, base, show)
+            if finished:
+                bounds = confirmed(bounds, judge(config_again.folder, options.fail_if))
     code = write_report(config.folder, as_json=options.as_json)
     if finished and options.profile:
         write_profile_report(config.folder, as_json=False, quiet=options.as_json)
+    if earlier is not None and not options.as_json:
+        click.echo(difference_text(compare_folders(earlier, config.folder)), nl=False)
     if not (config.noise_floors or options.quiet or options.as_json):
         click.echo(NOISE_FLOOR_UNKNOWN, err=True)
-    return code if finished else exit_codes.INTERRUPTED
+    if not finished:
+        return exit_codes.INTERRUPTED
+    write_ci_files(
+        config.folder,
+        bounds,
+        comment_file=options.comment,
+        step_summary=options.step_summary,
+        exports=dict(options.export_as),
+    )
+    return _bound_code(options, bounds) if bounds and code != exit_codes.FAILED else code
 
 
-def _compare_config(options: CompareOptions, field: PreparedSelection) -> CompareConfig:
+def _measure(
+    options: CompareOptions, base: PreparedArm | None, show: ProgressDisplay
+) -> tuple[CompareConfig, bool]:
+    """Prepares the targets and runs the campaign; whether it came to its end."""
+    wanted = Selection(
+        named=options.arms,
+        group=options.group,
+        commands=options.cmd,
+        urls=options.url,
+        recipes=options.recipes,
+        path=options.path,
+        unix=options.unix,
+        floor=base is None,
+    )
+    field = prepare_targets(wanted, show)
+    if base is not None:
+        field = updated(field, arms=(base, *field.arms))
+    config = _compare_config(options, field, is_pair=base is not None)
+    for unavailable in field.unavailable:
+        show.note(unavailable.sentence)
+    show.note(f"Seed {config.seed}; records go to {config.folder}.")
+    pair = _profiled_pair(config) if options.profile else None
+    finished = run_campaign(config, show)
+    if finished and pair is not None:
+        finished = profile(pair, show) is not None
+    return config, finished
+
+
+def _split_baseline(given: str | None) -> tuple[Path | None, str]:
+    """The folder of an earlier run, or a git ref."""
+    if given is None:
+        return None, ""
+    folder = Path(given)
+    return (folder, "") if (folder / RUN_FILE).is_file() else (None, given)
+
+
+def _bound_code(options: CompareOptions, bounds: Sequence[BoundResult]) -> int:
+    for one in bounds:
+        click.echo(f"jissoku: fail if {bound_sentence(one)}.", err=True)
+    if any_exceeded(bounds):
+        return exit_codes.BOUND_EXCEEDED
+    is_open = any(one.status is BoundStatus.UNDECIDED for one in bounds)
+    return exit_codes.UNDECIDED if is_open and options.undecided == "fail" else exit_codes.OK
+
+
+def _compare_config(
+    options: CompareOptions, field: PreparedSelection, *, is_pair: bool
+) -> CompareConfig:
+    """`is_pair`: two builds of one program, which are alike, at one load, with an A/A control."""
     names = [c.arm.name for c in field.arms]
     mode = Mode.QUICK if options.quick else Mode.STANDARD
     compared = [name for name in names if name != FLOOR]
     arms, aa_control = field.arms, ""
-    if mode is Mode.STANDARD:
+    if mode is Mode.STANDARD or is_pair:
         first = arms[0]
         aa_control = f"{first.arm.name} again"
         arms = (*arms, PreparedArm(first.prepared.arm(aa_control), first.prepared))
@@ -231,7 +308,8 @@ def _compare_config(options: CompareOptions, field: PreparedSelection) -> Compar
         version=version_line(),
         noise_floors=noise_floors(),
         load_mode=LoadMode.CLOSED if options.closed_loop else LoadMode.COMMON,
-        method=options.method_name,
+        method=options.method_name or (Method.PAIRED if is_pair else None),
+        one_load=is_pair,
         labels=dict(options.label),
         objective=None if options.closed_loop or options.pipeline > 1 else options.objective,
     )

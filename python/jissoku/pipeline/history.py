@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 
@@ -11,7 +12,10 @@ from jissoku.errors import InputError
 from jissoku.history import queries
 from jissoku.history.index import HistoryIndex
 from jissoku.model.history import IndexedRun, RunRows
+from jissoku.model.history_answer import RunDifference
 from jissoku.records.find import run_folders, run_key
+from jissoku.stats.occasions import observed_tau
+from jissoku.stats.run_difference import run_difference
 from jissoku.stats.run_rows import REVISION, run_rows
 from jissoku.targets.build_paths import default_cache
 
@@ -112,6 +116,19 @@ def find_run(runs: Sequence[IndexedRun], name: str) -> IndexedRun:
         several = ", ".join(run.folder for run in found[:4])
         raise InputError(f"{name} may mean several runs: {several}")
     return found[0]
+
+
+def compare_folders(earlier: Path, later: Path) -> RunDifference:
+    """Two runs, given by their folders, through the arms that are the same program in both.
+
+    Raises:
+        InputError: A folder holds no run that can be read.
+    """
+    with TemporaryDirectory(prefix="jissoku-history-") as scratch:
+        found = open_history((earlier, later), lambda _: None, Path(scratch))
+        known = found.runs()
+    runs = [find_run(known, str(folder)) for folder in (earlier, later)]
+    return run_difference(runs[0], runs[1], observed_tau(runs))
 
 
 def _rows(key: str, folder: Path) -> RunRows:

@@ -13,14 +13,21 @@ from jissoku.targets.build_paths import BuildPaths, find_program
 from jissoku.targets.placeholders import placeholders
 from jissoku.targets.prepare import PreparedTarget
 
+HERE = Path()
+
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def from_command(text: str, place: BuildPaths) -> PreparedTarget:
+def from_command(text: str, place: BuildPaths, folder: Path = HERE) -> PreparedTarget:
     """Reads `NAME=COMMAND`. The words are split as a shell would, and no shell is run.
 
     The provenance is a hash over the program and every file named in the command, since how
     it reports a version is unknown.
+
+    Args:
+        text: The argument of `--cmd`.
+        place: Where files of the lab are.
+        folder: Where the command is run; a program or file with a relative path is looked up there.
 
     Raises:
         InputError: No name, no such program, neither {port} nor {socket}, or both.
@@ -33,13 +40,13 @@ def from_command(text: str, place: BuildPaths) -> PreparedTarget:
     found = placeholders(words) & {"port", "socket"}
     if len(found) != 1:
         raise InputError(f"--cmd {name}: say once where it listens: write {{port}} or {{socket}}")
-    program = find_program(words[0])
+    program = find_program(str(folder.absolute() / words[0]) if "/" in words[0] else words[0])
     if program is None:
         raise InputError(f"--cmd {name}: no program {words[0]!r} was found")
     return PreparedTarget(
         name=name,
         origin=Origin.COMMAND,
-        version=_hash_of_files(program, words),
+        version=_hash_of_files(program, words, folder),
         description="A command given on the command line; its first response is taken as the"
         " expected one.",
         binary_sha256=provenance.sha256(program),
@@ -48,7 +55,7 @@ def from_command(text: str, place: BuildPaths) -> PreparedTarget:
         if found == {"port"}
         else ListenArguments(tcp=(), unix=("{socket}",)),
         values=place.values(name) | {"program": str(program)},
-        folder=Path.cwd(),
+        folder=folder.absolute(),
         inherits=True,
     )
 
@@ -79,7 +86,7 @@ def _split(text: str, example: str) -> tuple[str, str]:
     return name, rest.strip()
 
 
-def _hash_of_files(program: Path, words: tuple[str, ...]) -> str:
-    files = [program, *(Path(word) for word in words[1:] if Path(word).is_file())]
+def _hash_of_files(program: Path, words: tuple[str, ...], folder: Path) -> str:
+    files = [program, *(folder / word for word in words[1:] if (folder / word).is_file())]
     together = hashlib.sha256("".join(provenance.sha256(file) for file in files).encode())
     return f"sha256 {together.hexdigest()[:16]}"

@@ -1,0 +1,106 @@
+"""`jissoku bisect`: the commit that made a server cost more."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jissoku.cli import exit_codes, shared_options
+from jissoku.cli.machine_lock import lock_machine
+from jissoku.cli.param_types import Rate
+from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli.version import version_line
+from jissoku.design.bisection import Bisection, bisect as halve
+from jissoku.errors import InputError
+from jissoku.model import Workload
+from jissoku.model.bound import BoundStatus
+from jissoku.pipeline.commits import CommitQuestion, Interrupted, compare_commits
+from jissoku.pipeline.selection import folder_for
+from jissoku.report.bounds import bound_sentence
+from jissoku.stats.bounds import read_bound
+from jissoku.system import cores
+from jissoku.targets.worktree import commits_between, resolve, subject
+
+BOUND = "cost(candidate) > 1.01 x cost(good)"
+
+
+@click.command()
+@click.argument("good")
+@click.argument("bad")
+@click.option(
+    "--cmd",
+    required=True,
+    metavar="COMMAND",
+    help="Starts the server in a worktree's folder; {port} is replaced by its port.",
+)
+@click.option("--build", default="", metavar="COMMAND", help="Builds a commit in its worktree.")
+@click.option(
+    "--fail-if",
+    default=BOUND,
+    show_default=True,
+    metavar="BOUND",
+    help="What is so from the searched commit on; arms are good and candidate.",
+)
+@shared_options.path
+@shared_options.connections("Connections per arm.")
+@click.option("-R", "--rate", type=Rate(), help="Rate in requests per second. Default: chosen.")
+@shared_options.seed
+@shared_options.out
+@shared_options.quiet
+def bisect(**given: Any) -> int:
+    """Find the commit after GOOD, up to BAD, from which on the server costs more.
+
+    Each step builds one commit in a worktree and measures it together with GOOD. A step that stays
+    undecided is measured again with more blocks; if that does not decide either, the range that is
+    left is printed.
+
+    Exit codes: 0 found, 1 a build or the server failed, 2 bad input, 4 undecided, or BAD is not
+    proven to cost more, 130 interrupted.
+    """
+    read_bound(given["fail_if"])
+    good = resolve(given["good"])
+    commits = commits_between(good, resolve(given["bad"]))
+    if not commits:
+        raise InputError(f"there is no commit between {given['good']} and {given['bad']}")
+    lock_machine()
+    question = CommitQuestion(
+        good=good,
+        command=given["cmd"],
+        build=given["build"],
+        bound=given["fail_if"],
+        workload=Workload(
+            path=given["path"], connections=given["connections"], rate_rps=given["rate"]
+        ),
+        seed=given["seed"],
+        cores=cores.partition_cores(cores.available_cores()),
+        folder=given["out"] or folder_for("bisect"),
+        version=version_line(),
+    )
+    try:
+        with ProgressDisplay(quiet=given["quiet"]) as show:
+            found = halve(commits, lambda commit, attempt: _judge(question, commit, attempt, show))
+    except Interrupted:
+        return exit_codes.INTERRUPTED
+    return _print(found, commits, question.folder)
+
+
+def _judge(
+    question: CommitQuestion, commit: str, attempt: int, show: ProgressDisplay
+) -> BoundStatus:
+    result = compare_commits(question, commit, attempt, show)
+    show.note(f"{commit[:12]} {subject(commit)}: {bound_sentence(result)}.")
+    return result.status
+
+
+def _print(found: Bisection, commits: tuple[str, ...], folder: Path) -> int:
+    records = f"{found.steps} measurements; records: {folder}"
+    if found.undecided is not None:
+        stuck = commits[found.undecided]
+        click.echo(f"Undecided at {stuck[:12]} {subject(stuck)}. {records}")
+        return exit_codes.UNDECIDED
+    if found.bad is None:
+        click.echo(f"{commits[-1][:12]} does not exceed the bound. {records}")
+        return exit_codes.UNDECIDED
+    first = commits[found.bad]
+    click.echo(f"The first one is {first[:12]} {subject(first)}. {records}")
+    return exit_codes.OK

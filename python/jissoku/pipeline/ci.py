@@ -1,0 +1,57 @@
+"""Bounds of a run, and the files that continuous integration reads."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from jissoku import records, stats
+from jissoku.errors import InputError
+from jissoku.model.bound import BoundResult, BoundStatus
+from jissoku.report.bounds import comment
+from jissoku.report.exports import FORMATS
+from jissoku.stats.block_costs import block_costs
+from jissoku.stats.bounds import bound_results
+
+
+def judge(folder: Path, bounds: Sequence[str]) -> tuple[BoundResult, ...]:
+    """The answer of a run's records to each bound.
+
+    Raises:
+        InputError: A bound cannot be read, or names an arm that is not in the run.
+    """
+    return bound_results(*records.read(folder), bounds)
+
+
+def any_exceeded(found: Sequence[BoundResult]) -> bool:
+    """Whether a bound is proven to be exceeded."""
+    return any(one.status is BoundStatus.EXCEEDED for one in found)
+
+
+def write_ci_files(
+    folder: Path,
+    found: Sequence[BoundResult],
+    *,
+    comment_file: Path | None,
+    step_summary: Path | None,
+    exports: Mapping[str, Path],
+) -> None:
+    """Writes a run's comment, its part of a job's summary, and exports by format.
+
+    A job's summary is shared with other steps, and appended to.
+
+    Raises:
+        InputError: A file cannot be written.
+    """
+    run, trials = records.read(folder)
+    summary = stats.summarise(run, trials)
+    text = comment(summary, found)
+    costs = block_costs(run, trials)
+    try:
+        if comment_file is not None:
+            comment_file.write_text(text, encoding="utf-8")
+        if step_summary is not None:
+            with step_summary.open("a", encoding="utf-8") as file:
+                file.write(text)
+        for name, path in exports.items():
+            path.write_text(FORMATS[name](summary, costs, found), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{error.filename} cannot be written: {error.strerror}") from error

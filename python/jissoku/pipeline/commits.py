@@ -1,0 +1,99 @@
+"""Two commits of one server, built in worktrees and measured together."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from jissoku.design.sampling_plan import SAMPLING_PLANS
+from jissoku.model import CoreAssignment, Method, Mode, Workload
+from jissoku.model.bound import BoundResult
+from jissoku.model.updated import updated
+from jissoku.pipeline.ci import judge
+from jissoku.pipeline.compare_config import CompareConfig, noise_floors
+from jissoku.pipeline.comparison_run import compare
+from jissoku.pipeline.progress import ProgressListener
+from jissoku.pipeline.selection import build_paths
+from jissoku.pipeline.trial_runner import PreparedArm
+from jissoku.system.interruption import Interrupted
+from jissoku.targets import command
+from jissoku.targets.worktree import checkout
+
+GOOD, CANDIDATE = "good", "candidate"
+
+# Blocks of the first attempt and of the next one.
+BLOCKS = (10, 30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitQuestion:
+    """What is asked of every commit.
+
+    Attributes:
+        good: The commit that candidates are compared with.
+        command: Starts the server in a commit's folder.
+        build: Builds a commit in its folder; empty: nothing is built.
+        bound: What is to be found, of the arms `good` and `candidate`.
+        folder: Holds a run for each measurement.
+    """
+
+    good: str
+    command: str
+    build: str
+    bound: str
+    workload: Workload
+    seed: int
+    cores: CoreAssignment
+    folder: Path
+    version: str
+
+
+def compare_commits(
+    question: CommitQuestion, commit: str, attempt: int, listener: ProgressListener
+) -> BoundResult:
+    """Measures a commit together with the good one.
+
+    Raises:
+        Interrupted: On request.
+        TargetError: A build failed.
+    """
+    listener.note(f"Building {commit[:12]}.")
+    with (
+        checkout(question.good, question.build) as good,
+        checkout(commit, question.build) as other,
+    ):
+        arms = []
+        for name, place in ((GOOD, good), (CANDIDATE, other)):
+            prepared = command.from_command(
+                f"{name}={question.command}", build_paths(), place.folder
+            )
+            arms.append(PreparedArm(prepared.arm(), prepared))
+        control = f"{GOOD} again"
+        arms.append(PreparedArm(arms[0].prepared.arm(control), arms[0].prepared))
+        blocks = BLOCKS[attempt]
+        plan = updated(
+            SAMPLING_PLANS[Mode.QUICK], blocks=blocks, blocks_max=blocks, capacity_blocks=0
+        )
+        config = CompareConfig(
+            arms_prepared=tuple(arms),
+            aa_control=control,
+            floor=None,
+            unavailable=(),
+            workload=question.workload,
+            mode=Mode.QUICK,
+            plan=plan,
+            seed=question.seed + attempt,
+            cores=question.cores,
+            folder=question.folder / f"{commit[:12]}-{blocks}",
+            version=question.version,
+            method=Method.PAIRED,
+            one_load=True,
+            noise_floors=noise_floors(),
+            verb="bisect",
+            labels={"good": question.good, "commit": commit},
+        )
+        if not compare(config, listener):
+            raise Interrupted
+    (found,) = judge(config.folder, [question.bound])
+    return found
+
+
+__all__ = ["CommitQuestion", "Interrupted", "compare_commits"]

@@ -1,0 +1,136 @@
+"""A commit of a git repository, checked out beside the user's files and built."""
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from jissoku.errors import InputError, TargetError
+
+BUILD_LIMIT_S = 1800.0
+
+OF_HOOKS = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A commit on disk.
+
+    Attributes:
+        commit: Its full hash.
+        folder: The folder in it that corresponds to the user's.
+    """
+
+    commit: str
+    folder: Path
+
+
+def resolve(ref: str) -> str:
+    """The commit that a ref names in the repository around the working directory.
+
+    Raises:
+        InputError: There is no repository, or no such commit.
+    """
+    words = ("--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    return _git("rev-parse", *words, what=ref)
+
+
+def commits_between(good: str, bad: str) -> tuple[str, ...]:
+    """Commits after `good` up to `bad`, oldest first, along the first parents.
+
+    Raises:
+        InputError: `good` is no ancestor of `bad`.
+    """
+    if good == bad:
+        return ()
+    span = f"{good}..{bad}"
+    listed = _git("rev-list", "--first-parent", "--reverse", span, what=span)
+    found = tuple(listed.split())
+    parent = _git("rev-parse", f"{found[0]}^", what=found[0]) if found else ""
+    if parent != good:
+        raise InputError(f"{good[:12]} is no ancestor of {bad[:12]} along the first parents")
+    return found
+
+
+def subject(commit: str) -> str:
+    """The first line of a commit's message."""
+    return _git("log", "-1", "--format=%s", commit, what=commit)
+
+
+@contextmanager
+def checkout(ref: str, build: str) -> Iterator[Checkout]:
+    """Checks a ref out in a worktree of its own, builds it, and removes it when left.
+
+    Args:
+        ref: A branch, tag or commit.
+        build: The command that builds it, without a shell; empty: none.
+
+    Raises:
+        InputError: As `resolve`.
+        TargetError: The build failed; `stderr` is what it said.
+    """
+    commit = resolve(ref)
+    inside = _git("rev-parse", "--show-prefix", what=ref)
+    with tempfile.TemporaryDirectory(prefix="jissoku-worktree-") as scratch:
+        folder = Path(scratch) / "tree"
+        _git("worktree", "add", "--quiet", "--detach", str(folder), commit, what=ref)
+        try:
+            found = Checkout(commit, folder / inside)
+            run_build(build, found.folder)
+            yield found
+        finally:
+            _git("worktree", "remove", "--force", str(folder), what=ref)
+
+
+def run_build(build: str, folder: Path) -> None:
+    """Runs a build command in a folder.
+
+    Raises:
+        InputError: The command cannot be split into words.
+        TargetError: It failed; `stderr` is what it said.
+    """
+    try:
+        words = shlex.split(build)
+    except ValueError as error:
+        raise InputError(f"--build {build!r} cannot be split into words: {error}") from error
+    if not words:
+        return
+    done = _run(words, folder, BUILD_LIMIT_S)
+    if done.returncode:
+        raise TargetError(
+            f"the build {build!r} exited with {done.returncode}",
+            stderr=done.stdout.decode(errors="replace")[-2000:],
+        )
+
+
+def _git(*words: str, what: str) -> str:
+    done = _run(["git", *words], Path(), 300.0)
+    said = done.stdout.decode(errors="replace").strip()
+    if done.returncode:
+        reason = said.splitlines()[0] if said else "no such commit"
+        raise InputError(f"git {words[0]} {what} failed: {reason}")
+    return said
+
+
+def _run(words: Sequence[str], folder: Path, limit_s: float) -> subprocess.CompletedProcess[bytes]:
+    # A hook that runs us has set these for its own repository.
+    environment = {name: text for name, text in os.environ.items() if name not in OF_HOOKS}
+    try:
+        return subprocess.run(
+            words,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=limit_s,
+            check=False,
+        )
+    except OSError as error:
+        raise TargetError(f"{words[0]} cannot be run: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise TargetError(f"{words[0]} took longer than {limit_s:g} s") from error

@@ -1,0 +1,168 @@
+"""Bounds on made-up runs whose truth is known."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from jissoku.model import Run, Trial
+from jissoku.model.bound import BoundStatus
+from jissoku.model.updated import updated
+from jissoku.pipeline.ci import write_ci_files
+from jissoku.records import RunWriter
+from jissoku.report.bounds import LENGTH_MAX, MARKER, bound_sentence, comment
+from jissoku.report.exports import FORMATS
+from jissoku.stats import summarise
+from jissoku.stats.bounds import bound_results, confirmed, read_bound
+from jissoku.stats.expression import GrammarError
+from tests.stats import factories
+from tests.stats.factories import Noise, TrueValues
+
+BOUND = "cost(head) > 1.01 x cost(base)"
+NOISE = Noise(own=0.004)
+
+
+def measured(
+    head: float, *, seed: int, blocks: int = 9, again: float = 1.0
+) -> tuple[Run, tuple[Trial, ...]]:
+    """`head` costs this many times as much as `base`; so does the A/A control with `again`."""
+    names = ["base", "head", "base again"]
+    run = updated(factories.sliced(names), aa_control="base again")
+    truths = {
+        "base": TrueValues(cost_ns=10_000),
+        "head": TrueValues(cost_ns=10_000 * head),
+        "base again": TrueValues(cost_ns=10_000 * again),
+    }
+    return run, factories.trials(
+        run, truths, blocks=blocks, check_blocks=0, solo_blocks=0, noise=NOISE, seed=seed
+    )
+
+
+def statuses(head: float, count: int = 40) -> Counter[BoundStatus]:
+    return Counter(
+        bound_results(*measured(head, seed=seed), [BOUND])[0].status for seed in range(count)
+    )
+
+
+def test_equal_code_is_never_red() -> None:
+    found = statuses(1.0)
+    assert found[BoundStatus.EXCEEDED] == 0
+    assert found[BoundStatus.KEPT] >= 20
+
+
+def test_a_change_beyond_the_bound_is_red() -> None:
+    found = statuses(1.03)
+    assert found[BoundStatus.EXCEEDED] >= 34
+    assert found[BoundStatus.KEPT] == 0
+
+
+def test_a_change_at_the_bound_is_undecided() -> None:
+    found = statuses(1.01)
+    assert found[BoundStatus.UNDECIDED] >= 34
+
+
+def test_an_improvement_keeps_the_bound() -> None:
+    assert statuses(0.97)[BoundStatus.KEPT] >= 38
+
+
+def test_the_reason_and_the_blocks_that_would_decide_are_given() -> None:
+    (found,) = bound_results(*measured(1.01, seed=3), [BOUND])
+    assert found.reason == "the interval contains the bound"
+    assert found.ratio is not None
+    assert found.load == factories.MIDDLE
+    assert "undecided" in bound_sentence(found)
+
+
+def test_few_blocks_decide_nothing() -> None:
+    (found,) = bound_results(*measured(1.5, seed=1, blocks=4), [BOUND])
+    assert found.status is BoundStatus.UNDECIDED
+    assert found.blocks_needed == 2
+
+
+def test_an_aa_control_that_differs_prevents_a_proof() -> None:
+    (found,) = bound_results(*measured(1.05, seed=1, again=1.05), [BOUND])
+    assert found.status is BoundStatus.UNDECIDED
+    assert found.reason.startswith("the A/A control differs, too, by")
+    (beyond,) = bound_results(*measured(1.15, seed=1, again=1.05), [BOUND])
+    assert beyond.status is BoundStatus.EXCEEDED
+    (kept,) = bound_results(*measured(0.95, seed=1, again=1.05), [BOUND])
+    assert kept.status is BoundStatus.KEPT
+
+
+def test_only_what_two_runs_prove_is_exceeded() -> None:
+    proven = bound_results(*measured(1.05, seed=1), [BOUND])
+    equal = bound_results(*measured(1.0, seed=2), [BOUND])
+    assert confirmed(proven, proven)[0].status is BoundStatus.EXCEEDED
+    (doubtful,) = confirmed(proven, equal)
+    assert doubtful.status is BoundStatus.UNDECIDED
+    assert "did not confirm" in doubtful.reason
+    assert confirmed(equal, proven)[0].status is BoundStatus.KEPT
+
+
+def test_the_other_direction_and_values_that_are_not_there() -> None:
+    run, trials = measured(0.90, seed=1)
+    less, rate = bound_results(
+        run, trials, ["cost(head) / cost(base) < 0.95", "rate(head) < 0.9 * rate(base)"]
+    )
+    assert less.status is BoundStatus.EXCEEDED
+    assert rate.status is BoundStatus.UNDECIDED
+    assert rate.reason == "no valid trials have these values"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["cost(head)", "cost(head) > ", "errors(head) > 0", "1 < cost(a) / cost(b) < 2", "cost(a) = 3"],
+)
+def test_what_is_no_bound_is_refused(text: str) -> None:
+    with pytest.raises(GrammarError):
+        read_bound(text)
+
+
+def test_times_may_be_written_as_people_write_it() -> None:
+    expected = read_bound("cost(head) > 1.01 * cost(base)")
+    assert read_bound(BOUND) == expected
+    assert read_bound("cost(head) > 1.01 \N{MULTIPLICATION SIGN} cost(base)") == expected
+
+
+def test_an_unknown_arm_is_named() -> None:
+    with pytest.raises(GrammarError, match="no arm 'haed'; there are base, base again, head"):
+        bound_results(*measured(1.0, seed=1), ["cost(haed) > cost(base)"])
+
+
+def test_a_comment_is_found_again_fits_and_is_harmless() -> None:
+    run, trials = measured(1.05, seed=1)
+    hostile = updated(run.arms[1], version="<script>alert(1)</script> " + "x" * 80_000)
+    run = updated(run, arms=(run.arms[0], hostile, run.arms[2]))
+    text = comment(summarise(run, trials), bound_results(run, trials, [BOUND]))
+    assert text.startswith(MARKER)
+    assert len(text) <= LENGTH_MAX
+    assert "exceeded, proven" in text
+    assert "<script>" not in text
+    assert text.count("<details>") == text.count("</details>")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_exports_have_every_arm_or_bound(name: str, tmp_path: Path) -> None:
+    run, trials = measured(1.05, seed=1)
+    with RunWriter(tmp_path / "run", run) as writer:
+        for trial in trials:
+            writer.add(trial)
+    found = bound_results(run, trials, [BOUND])
+    step = tmp_path / "step.md"
+    step.write_text("of an earlier step\n")
+    write_ci_files(
+        tmp_path / "run",
+        found,
+        comment_file=tmp_path / "comment.md",
+        step_summary=step,
+        exports={name: tmp_path / "file"},
+    )
+    text = (tmp_path / "file").read_text()
+    if name == "junit":
+        assert '<failure message="cost(head) &gt; 1.01 x cost(base): exceeded' in text
+    else:
+        assert "base" in text
+        assert "head" in text
+    if name == "benchstat":
+        assert text.count("arm=head 1 ") == 9
+    assert step.read_text() == "of an earlier step\n" + (tmp_path / "comment.md").read_text()

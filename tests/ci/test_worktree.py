@@ -1,0 +1,141 @@
+"""Commits in worktrees: checked out, built, removed; and the search for one."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jissoku.design.bisection import bisect
+from jissoku.errors import InputError, TargetError
+from jissoku.model.bound import BoundStatus
+from jissoku.targets.worktree import checkout, commits_between, resolve, subject
+from tests.conftest import Run
+
+AUTHOR = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+
+
+def git(folder: Path, *words: str) -> str:
+    environment = os.environ | {"GIT_CONFIG_GLOBAL": "/dev/null"}
+    done = subprocess.run(
+        ["git", *AUTHOR, *words],  # noqa: S607
+        cwd=folder,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Five commits; the working directory is a folder inside, with a change of its own."""
+    folder = tmp_path / "repository"
+    (folder / "app").mkdir(parents=True)
+    git(folder, "init", "--quiet", "--initial-branch", "main")
+    for number in range(5):
+        (folder / "app" / "value").write_text(f"{number}\n")
+        git(folder, "add", ".")
+        git(folder, "commit", "--quiet", "-m", f"number {number}")
+    (folder / "app" / "value").write_text("uncommitted\n")
+    monkeypatch.chdir(folder / "app")
+    return folder
+
+
+def test_a_ref_is_checked_out_built_and_removed(repository: Path) -> None:
+    with checkout("main~2", "cp value built") as found:
+        assert (found.folder / "value").read_text() == "2\n"
+        assert (found.folder / "built").read_text() == "2\n"
+        assert found.commit == resolve("main~2")
+        place = found.folder
+    assert not place.exists()
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+    assert (repository / "app" / "value").read_text() == "uncommitted\n"
+
+
+def test_a_build_that_fails_says_so_and_leaves_nothing(repository: Path) -> None:
+    with (
+        pytest.raises(TargetError, match="exited with 1") as error,
+        checkout("main", "cat nothing"),
+    ):
+        pass
+    assert "nothing" in error.value.stderr
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+@pytest.mark.parametrize("ref", ["nowhere", "--help", "main:app/value"])
+def test_what_is_no_commit_is_refused(repository: Path, ref: str) -> None:
+    assert repository.is_dir()
+    with pytest.raises(InputError, match="failed"):
+        resolve(ref)
+
+
+def test_outside_of_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(InputError, match="git rev-parse main failed"):
+        resolve("main")
+
+
+def test_commits_between_two(repository: Path) -> None:
+    assert repository.is_dir()
+    good, bad = resolve("main~3"), resolve("main")
+    subjects = [subject(one) for one in commits_between(good, bad)]
+    assert subjects == ["number 2", "number 3", "number 4"]
+    assert commits_between(good, good) == ()
+    with pytest.raises(InputError, match="no ancestor"):
+        commits_between(git(repository, "commit-tree", "main^{tree}", "-m", "alone"), bad)
+
+
+@pytest.mark.parametrize("first", range(16))
+def test_the_first_bad_one_is_found_in_few_steps(first: int) -> None:
+    names = [str(number) for number in range(16)]
+
+    def judge(commit: str, _: int) -> BoundStatus:
+        return BoundStatus.EXCEEDED if int(commit) >= first else BoundStatus.KEPT
+
+    found = bisect(names, judge)
+    assert (found.good, found.bad, found.undecided) == (first - 1, first, None)
+    assert found.steps <= 5
+
+
+def test_a_last_one_that_is_good_ends_the_search() -> None:
+    found = bisect(["a", "b"], lambda *_: BoundStatus.KEPT)
+    assert (found.bad, found.steps) == (None, 1)
+
+
+def test_an_undecided_step_is_tried_again_and_then_named() -> None:
+    asked = []
+
+    def judge(commit: str, attempt: int) -> BoundStatus:
+        asked.append((commit, attempt))
+        if commit == "d":
+            return BoundStatus.EXCEEDED
+        return BoundStatus.UNDECIDED if attempt == 0 or commit == "a" else BoundStatus.KEPT
+
+    found = bisect(["a", "b", "c", "d"], judge)
+    assert asked == [("d", 0), ("b", 0), ("b", 1), ("c", 0), ("c", 1)]
+    assert (found.good, found.bad) == (2, 3)
+    stuck = bisect(["a", "d"], judge)
+    assert stuck.undecided == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["compare", "floor", "--fail-if", "cost(a)"], "compares nothing"),
+        (["compare", "--baseline", "main"], "--baseline needs one command"),
+        (["compare", "--cmd", "base=cat {port}", "--baseline", "main"], "choose another"),
+        (["compare", "--cmd", "head=cat {port}", "--baseline", "nowhere"], "git rev-parse nowhere"),
+        (["compare", "floor", "go", "--export", "xml=file"], "formats are benchstat"),
+        (["bisect", "main", "main", "--cmd", "cat {port}"], "there is no commit between"),
+        (["bisect", "nowhere", "main", "--cmd", "cat {port}"], "git rev-parse nowhere"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    repository: Path, run: Run, arguments: list[str], complaint: str
+) -> None:
+    done = run(arguments, repository / "app")
+    assert done.returncode == 2, done.stderr
+    assert complaint in done.stderr
