@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use jissoku_http::Method;
 use jissoku_os::driver::NewConnection;
-use jissoku_os::socket;
 use jissoku_server::{Handler, Progress, RequestHead, Response as Output, Service, WorkerInfo};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -105,7 +104,7 @@ impl Handler for WsgiHandler {
     }
 
     fn on_open(&mut self, opened: &NewConnection<'_>) -> Connection {
-        let address = socket::peer(opened.socket);
+        let address = opened.peer();
         Connection { listener: opened.listener, address, client: None }
     }
 

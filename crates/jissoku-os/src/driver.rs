@@ -22,12 +22,15 @@ mod uring;
 mod waker;
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 pub use listener::Listener;
 pub use send_buffer::SendBuffer;
 pub use slab::ConnectionId;
 pub use waker::Waker;
+
+use crate::socket;
 
 /// What a handler requests for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +76,28 @@ pub struct NewConnection<'a> {
     pub listener: usize,
     /// Its socket, for socket options and addresses. It must not be read or written.
     pub socket: BorrowedFd<'a>,
+    /// The address of the client, if the driver has received it with the connection.
+    pub peer: Peer,
+}
+
+/// The address of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// `accept4(2)` has returned it; `None` for a Unix socket.
+    Known(Option<SocketAddr>),
+    /// The kernel has to be asked.
+    Unknown,
+}
+
+impl NewConnection<'_> {
+    /// The address of the client; `None` for a Unix socket.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        match self.peer {
+            Peer::Known(address) => address,
+            Peer::Unknown => socket::peer(self.socket),
+        }
+    }
 }
 
 /// Processes connections. A handler belongs to one driver and one thread.

@@ -8,10 +8,9 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use jissoku_os::socket;
+use jissoku_os::driver::NewConnection;
 
 use crate::limits::Limits;
 
@@ -56,13 +55,13 @@ impl ConnectionLimiter {
     /// Counts a connection, if it is within the limits. A rejected one is not counted while it
     /// lingers: otherwise clients that reconnect all the time would keep occupying the slots that
     /// became free.
-    pub(crate) fn acquire(&self, socket: BorrowedFd<'_>) -> Permit {
+    pub(crate) fn acquire(&self, arrival: &NewConnection<'_>) -> Permit {
         let before = self.connections.fetch_add(1, Ordering::Relaxed);
         let mut permit = Permit { counters: None, is_over_limit: before >= self.connections_max };
         if let Some(addresses) = &self.addresses
-            && let Some(address) = socket::peer_address(socket)
+            && let Some(address) = arrival.peer()
         {
-            let counters = addresses.counters(address);
+            let counters = addresses.counters(address.ip());
             permit.is_over_limit |= addresses.add(counters) >= addresses.max;
             permit.counters = Some(counters);
         }

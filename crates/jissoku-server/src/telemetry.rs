@@ -2,11 +2,10 @@
 //!
 //! When neither is enabled, each call costs one comparison.
 
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use jissoku_http::Head;
-use jissoku_os::socket;
+use jissoku_os::driver::NewConnection;
 
 use crate::log::{LogEntry, LogSink, Recorder, ResponseInfo};
 use crate::metrics::{Counter, Metrics, ShardHandle, ShardOwner};
@@ -42,10 +41,10 @@ pub(crate) struct Telemetry {
 impl Telemetry {
     /// Records an accepted connection.
     #[inline]
-    pub(crate) fn open(&mut self, socket: BorrowedFd<'_>) -> LogSlot {
+    pub(crate) fn open(&mut self, arrival: &NewConnection<'_>) -> LogSlot {
         self.count(Counter::Accepted, 1);
         let recorder = self.recorder.as_mut()?;
-        Some(recorder.open(socket::peer(socket)))
+        Some(recorder.open(arrival.peer()))
     }
 
     /// Records a closed connection.

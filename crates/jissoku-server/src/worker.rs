@@ -171,12 +171,12 @@ impl<H: Handler> EventHandler for Worker<H> {
         // From here on the index is that of the endpoint.
         let listener = self.endpoint_indices.get(arrival.listener).copied().unwrap_or_default();
         let arrival = &NewConnection { listener, ..*arrival };
-        let permit = self.limiter.acquire(arrival.socket);
+        let permit = self.limiter.acquire(arrival);
         if permit.is_over_limit {
             self.context.over_limit_open += 1;
             self.over_limit.push(arrival.id);
         }
-        let log_slot = self.context.telemetry.open(arrival.socket);
+        let log_slot = self.context.telemetry.open(arrival);
         let state = self.context.handler.on_open(arrival);
         let connection = Connection::new(arrival.id, permit, state, self.context.now_ns);
         let connection = connection.with_log_slot(log_slot);

@@ -16,7 +16,7 @@ use super::interval_timer::IntervalTimer;
 use super::slab::Slab;
 use super::sweep::Sweep;
 use super::{
-    ConnectionId, EventHandler, Listener, NewConnection, Next, PollOutcome, ResumeTarget,
+    ConnectionId, EventHandler, Listener, NewConnection, Next, Peer, PollOutcome, ResumeTarget,
     SendBuffer, Settings, Waker,
 };
 use crate::clock;
@@ -235,7 +235,9 @@ impl<H: EventHandler> Driver<H> {
         for came in 0..max {
             let has_room = self.slab.count() < self.settings.connections_max;
             match if has_room { self.acceptor.take(listener) } else { AcceptResult::Exhausted } {
-                AcceptResult::Connection(socket) => self.register(handler, listener, socket),
+                AcceptResult::Connection(socket, peer) => {
+                    self.register(handler, listener, (socket, Peer::Known(peer)));
+                }
                 AcceptResult::NoConnection => return Ok(came),
                 AcceptResult::Exhausted => {
                     self.acceptor.pause(&self.epoll, self.now_ns)?;
@@ -246,9 +248,10 @@ impl<H: EventHandler> Driver<H> {
         Ok(max)
     }
 
-    fn register(&mut self, handler: &mut H, listener: usize, socket: OwnedFd) {
+    fn register(&mut self, handler: &mut H, listener: usize, (socket, peer): (OwnedFd, Peer)) {
         let id = self.slab.next_id();
-        let connection = handler.on_open(&NewConnection { id, listener, socket: socket.as_fd() });
+        let arrival = NewConnection { id, listener, socket: socket.as_fd(), peer };
+        let connection = handler.on_open(&arrival);
         self.slab.insert(Slot {
             socket,
             connection,

@@ -15,7 +15,8 @@ use super::interval_timer::IntervalTimer;
 use super::slab::Slab;
 use super::sweep::Sweep;
 use super::{
-    ConnectionId, EventHandler, Listener, NewConnection, PollOutcome, ResumeTarget, Settings, Waker,
+    ConnectionId, EventHandler, Listener, NewConnection, Peer, PollOutcome, ResumeTarget, Settings,
+    Waker,
 };
 use crate::clock;
 use crate::descriptors::is_resource_exhausted;
@@ -301,7 +302,10 @@ impl<H: EventHandler> Driver<H> {
 
     fn register(&mut self, handler: &mut H, (listener, socket): AcceptedSocket) {
         let id = self.slab.next_id();
-        let connection = handler.on_open(&NewConnection { id, listener, socket: socket.as_fd() });
+        // A multishot accept returns no addresses.
+        let peer = Peer::Unknown;
+        let arrival = NewConnection { id, listener, socket: socket.as_fd(), peer };
+        let connection = handler.on_open(&arrival);
         self.slab.insert(Slot::new(socket, connection));
         self.receive(id);
     }

@@ -91,15 +91,18 @@ pub fn is_tcp(socket: impl AsFd) -> bool {
     sockopt::socket_domain(socket).is_ok_and(|domain| domain != AddressFamily::UNIX)
 }
 
-/// Accepts one connection, or returns `None` when none is queued.
+/// Accepts one connection, or returns `None` when none is queued. With it comes the address of its
+/// peer, which a Unix socket does not have.
 ///
 /// A TCP connection inherits `TCP_NODELAY` from its listener.
 ///
 /// # Errors
 /// The error of `accept4(2)`; `EMFILE` and `ENFILE` have to be handled.
-pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
-    match net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-        Ok(socket) => Ok(Some(socket)),
+pub fn accept(listener: impl AsFd) -> io::Result<Option<(OwnedFd, Option<SocketAddr>)>> {
+    match net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok((socket, peer)) => {
+            Ok(Some((socket, peer.and_then(|peer| SocketAddr::try_from(peer).ok()))))
+        }
         Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => Ok(None),
         Err(error) => Err(error.into()),
     }

@@ -1,6 +1,7 @@
 //! The listeners of a driver, and the pause while resources are exhausted.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use super::accept_budget::AcceptBudget;
@@ -15,7 +16,7 @@ const TOKENS: u64 = 0xffff_ffff_8000_0000;
 /// The result of an accept.
 #[derive(Debug)]
 pub(super) enum AcceptResult {
-    Connection(OwnedFd),
+    Connection(OwnedFd, Option<SocketAddr>),
     /// No connection is queued, or this accept failed.
     NoConnection,
     /// Descriptors, memory or connection slots are exhausted.
@@ -61,7 +62,7 @@ impl Acceptor {
         }
         let Some(listener) = self.listeners.get(index) else { return AcceptResult::NoConnection };
         match socket::accept(listener.fd()) {
-            Ok(Some(connection)) => AcceptResult::Connection(connection),
+            Ok(Some((connection, peer))) => AcceptResult::Connection(connection, peer),
             Err(error) if is_resource_exhausted(&error) => AcceptResult::Exhausted,
             // Other errors concern a single connection (`accept(2)`).
             Ok(None) | Err(_) => AcceptResult::NoConnection,
