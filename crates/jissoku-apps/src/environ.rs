@@ -8,8 +8,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::file_wrapper::FileWrapper;
+use crate::hash::Hasher;
 use crate::input::Input;
-use crate::names::{Key, Names};
+use crate::names::Names;
+use crate::recent_heads::{RecentHead, RecentHeads};
 use crate::text::{latin1, percent_decoded};
 
 /// The attributes of the server in an application's environ.
@@ -76,6 +78,7 @@ pub(crate) struct Environs {
     /// The part that all requests of a listener have in common.
     templates: Vec<Py<PyDict>>,
     names: Names,
+    recent: RecentHeads,
     keys: Keys,
     values: Values,
 }
@@ -84,9 +87,11 @@ impl Environs {
     pub(crate) fn new(python: Python<'_>, server: &ServerInfo) -> PyResult<Self> {
         let template = |listener| template(python, listener, server);
         let string = |text| PyString::intern(python, text).unbind();
+        let hasher = Hasher::new();
         Ok(Self {
             templates: server.listeners.iter().map(template).collect::<PyResult<_>>()?,
-            names: Names::default(),
+            names: Names::new(hasher),
+            recent: RecentHeads::new(hasher),
             keys: Keys {
                 method: string("REQUEST_METHOD"),
                 path: string("PATH_INFO"),
@@ -110,7 +115,55 @@ impl Environs {
     }
 
     /// The environ of a request without its body. `bytes` are those that `head` was parsed from.
+    #[inline]
     pub(crate) fn build<'py>(
+        &mut self,
+        python: Python<'py>,
+        (head, bytes): (&Head, &[u8]),
+        client: &Client,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let fields = head.fields.of(bytes);
+        let line = &bytes[..head.fields.start as usize];
+        let (recent, admits) = self.recent.find(client.listener, fields);
+        if let Some(recent) = recent {
+            let environ = recent.environ.bind(python);
+            if *recent.line != *line {
+                // No line at all, should one of these fail.
+                recent.line.clear();
+                set_line(environ, (head, bytes), &self.keys, &self.values)?;
+                recent.line.extend_from_slice(line);
+            }
+            if !recent.host.is(&client.host) {
+                environ.set_item(&self.keys.remote_host, &client.host)?;
+                recent.host = client.host.clone_ref(python);
+            }
+            if let Some(port) = &client.port
+                && !recent.port.as_ref().is_some_and(|recent| recent.is(port))
+            {
+                environ.set_item(&self.keys.remote_port, port)?;
+                recent.port = Some(port.clone_ref(python));
+            }
+            return environ.copy();
+        }
+        let environ = self.build_anew(python, (head, bytes), client)?;
+        if let Some(admission) = admits {
+            self.recent.insert(
+                admission,
+                RecentHead {
+                    listener: client.listener,
+                    fields: fields.into(),
+                    line: line.to_vec(),
+                    host: client.host.clone_ref(python),
+                    port: client.port.as_ref().map(|port| port.clone_ref(python)),
+                    environ: environ.copy()?.unbind(),
+                },
+            );
+        }
+        Ok(environ)
+    }
+
+    /// As [`Environs::build`], from the head itself.
+    fn build_anew<'py>(
         &mut self,
         python: Python<'py>,
         (head, bytes): (&Head, &[u8]),
@@ -118,35 +171,13 @@ impl Environs {
     ) -> PyResult<Bound<'py, PyDict>> {
         let Self { keys, values, names, .. } = self;
         let environ = self.templates[client.listener].bind(python).copy()?;
-        match head.method {
-            Method::Get => environ.set_item(&keys.method, &values.get)?,
-            _ => environ.set_item(&keys.method, latin1(python, head.method_name.of(bytes)))?,
-        }
-        let target = latin1(python, head.target.of(bytes));
-        environ.set_item(&keys.request_uri, &target)?;
-        environ.set_item(&keys.raw_uri, &target)?;
-        let path_and_query = head.path_and_query(bytes);
-        let end = path_and_query.iter().position(|&byte| byte == b'?');
-        let (path, query) = path_and_query.split_at(end.unwrap_or(path_and_query.len()));
-        environ.set_item(&keys.path, latin1(python, &percent_decoded(path)))?;
-        match query {
-            [] | [b'?'] => environ.set_item(&keys.query, &values.empty)?,
-            [_, query @ ..] => environ.set_item(&keys.query, latin1(python, query))?,
-        }
-        let protocol = match head.version {
-            Version::Http10 => &values.http_10,
-            Version::Http11 => &values.http_11,
-        };
-        environ.set_item(&keys.protocol, protocol)?;
+        set_line(&environ, (head, bytes), keys, values)?;
         environ.set_item(&keys.remote_host, &client.host)?;
         if let Some(port) = &client.port {
             environ.set_item(&keys.remote_port, port)?;
         }
         environ.set_item(&keys.input, &values.no_body)?;
-        for (name, value) in head.fields(bytes) {
-            let value = latin1(python, value);
-            names.with(python, name, |key| set_field(&environ, key, value))?;
-        }
+        names.set_fields(&environ, head.fields(bytes))?;
         Ok(environ)
     }
 
@@ -158,18 +189,34 @@ impl Environs {
     }
 }
 
-fn set_field(environ: &Bound<'_, PyDict>, key: &Key, value: Bound<'_, PyString>) -> PyResult<()> {
-    match key {
-        Key::Drop => Ok(()),
-        Key::Last(key) => environ.set_item(key, value),
-        Key::Join(key, separator) => {
-            let value = match environ.get_item(key)? {
-                None => value.into_any(),
-                Some(first) => first.add(*separator)?.add(value)?,
-            };
-            environ.set_item(key, value)
-        }
+/// Sets what follows from the request line.
+fn set_line(
+    environ: &Bound<'_, PyDict>,
+    (head, bytes): (&Head, &[u8]),
+    keys: &Keys,
+    values: &Values,
+) -> PyResult<()> {
+    let python = environ.py();
+    match head.method {
+        Method::Get => environ.set_item(&keys.method, &values.get)?,
+        _ => environ.set_item(&keys.method, latin1(python, head.method_name.of(bytes)))?,
     }
+    let target = latin1(python, head.target.of(bytes));
+    environ.set_item(&keys.request_uri, &target)?;
+    environ.set_item(&keys.raw_uri, &target)?;
+    let path_and_query = head.path_and_query(bytes);
+    let end = path_and_query.iter().position(|&byte| byte == b'?');
+    let (path, query) = path_and_query.split_at(end.unwrap_or(path_and_query.len()));
+    environ.set_item(&keys.path, latin1(python, &percent_decoded(path)))?;
+    match query {
+        [] | [b'?'] => environ.set_item(&keys.query, &values.empty)?,
+        [_, query @ ..] => environ.set_item(&keys.query, latin1(python, query))?,
+    }
+    let protocol = match head.version {
+        Version::Http10 => &values.http_10,
+        Version::Http11 => &values.http_11,
+    };
+    environ.set_item(&keys.protocol, protocol)
 }
 
 fn template(python: Python<'_>, listener: &Endpoint, server: &ServerInfo) -> PyResult<Py<PyDict>> {

@@ -91,7 +91,8 @@ pub struct Request {
     has_body: bool,
     is_head: bool,
     version: jissoku_http::Version,
-    response: Option<Response>,
+    /// A response that is not complete.
+    response: Option<Box<Response>>,
 }
 
 impl Handler for WsgiHandler {
@@ -142,7 +143,11 @@ impl Handler for WsgiHandler {
             persists: writer.keeps_alive(),
         };
         let turn = Python::attach(|python| match (&mut request.response, request.environ.take()) {
-            (Some(response), _) => self.wsgi.resume(python, response, writer.output()),
+            (Some(response), _) => {
+                let turn = self.wsgi.resume(python, response, writer.output());
+                writer.set_sent(response.status, response.body_size);
+                turn
+            }
             (None, None) => Turn::Truncated,
             (None, Some(environ)) => {
                 let body = request.has_body.then(|| std::mem::take(&mut request.body));
@@ -153,13 +158,13 @@ impl Handler for WsgiHandler {
                 });
                 let (turn, response) =
                     self.wsgi.respond(python, environ, expectation, writer.output());
-                request.response = Some(response);
+                writer.set_sent(response.status, response.body_size);
+                if turn == Turn::More {
+                    request.response = Some(Box::new(response));
+                }
                 turn
             }
         });
-        if let Some(response) = &request.response {
-            writer.set_sent(response.status, response.body_size);
-        }
         match turn {
             Turn::More => return Progress::Sent,
             Turn::Done { persists: true } => {}

@@ -5,6 +5,8 @@ use std::fmt;
 use jissoku_http::Version;
 use jissoku_http::response::ConnectionHeader;
 
+use crate::decimal;
+
 /// Why a head is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HeadError {
@@ -64,6 +66,13 @@ pub(crate) struct ResponseHead {
 impl ResponseHead {
     /// Starts a head; `status` is the status code and its reason.
     pub(crate) fn new(status: &[u8]) -> Result<Self, HeadError> {
+        let mut head = Self { bytes: Vec::with_capacity(256), ..Self::default() };
+        head.restart(status)?;
+        Ok(head)
+    }
+
+    /// Starts another head, in the same memory.
+    pub(crate) fn restart(&mut self, status: &[u8]) -> Result<(), HeadError> {
         let refusal = || HeadError::Status(lossy(status));
         let (digits, reason) = status.split_first_chunk::<3>().ok_or_else(refusal)?;
         let reason = match reason {
@@ -77,11 +86,15 @@ impl ResponseHead {
             return Err(refusal());
         }
         let code = digits.iter().fold(0, |sum, digit| 10 * sum + u16::from(digit - b'0'));
-        let mut bytes = Vec::with_capacity(256);
-        for part in [b"HTTP/1.1 ".as_slice(), digits, b" ", reason, b"\r\n"] {
-            bytes.extend_from_slice(part);
-        }
-        Ok(Self { bytes, status: code, ..Self::default() })
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        bytes.extend_from_slice(b"HTTP/1.1 ");
+        bytes.extend_from_slice(digits);
+        bytes.push(b' ');
+        bytes.extend_from_slice(reason);
+        bytes.extend_from_slice(b"\r\n");
+        *self = Self { bytes, status: code, ..Self::default() };
+        Ok(())
     }
 
     /// The head of a response to a request that the application failed at.
@@ -93,7 +106,7 @@ impl ResponseHead {
     /// Adds a header. Fields that belong to the connection are not the application's to send
     /// (PEP 3333, "Other HTTP Features"): they are left out, but `Connection: close` is obeyed.
     pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
-        if name.is_empty() || !name.iter().copied().all(is_token) {
+        if name.is_empty() || !name.iter().all(|&byte| TOKENS[usize::from(byte)]) {
             return Err(HeadError::Name(lossy(name)));
         }
         if !is_text(value) {
@@ -109,17 +122,32 @@ impl ResponseHead {
             return self.add_content_length(value);
         }
         self.has_date |= name.eq_ignore_ascii_case(b"date");
-        for part in [name, b": ", value, b"\r\n"] {
-            self.bytes.extend_from_slice(part);
-        }
+        self.bytes.reserve(name.len() + value.len() + 4);
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(b": ");
+        self.bytes.extend_from_slice(value);
+        self.bytes.extend_from_slice(b"\r\n");
         Ok(())
+    }
+
+    /// The size of what was added so far.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The lines that were added since the head had this `size`.
+    pub(crate) fn lines_since(&self, size: usize) -> &[u8] {
+        self.bytes.get(size..).unwrap_or_default()
+    }
+
+    /// Adds header lines that were validated before, of which none is a Date.
+    pub(crate) fn add_lines(&mut self, lines: &[u8]) {
+        self.bytes.extend_from_slice(lines);
     }
 
     fn add_content_length(&mut self, value: &[u8]) -> Result<(), HeadError> {
         let refusal = || HeadError::ContentLength(lossy(value));
-        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        let text = str::from_utf8(value).ok().filter(|_| is_number).ok_or_else(refusal)?;
-        let size: u64 = text.parse().map_err(|_| refusal())?;
+        let size = decimal::read(value).ok_or_else(refusal)?;
         if self.content_length.is_some_and(|other| other != size) {
             return Err(refusal());
         }
@@ -162,7 +190,7 @@ impl ResponseHead {
             (Framing::Chunked, _) => append(b"Transfer-Encoding: chunked\r\n\r\n"),
             (_, Some(size)) => {
                 append(b"Content-Length: ");
-                append(size.to_string().as_bytes());
+                decimal::write(size, &mut append);
                 append(b"\r\n\r\n");
             }
             (_, None) => append(b"\r\n"),
@@ -203,6 +231,19 @@ pub(crate) struct Expectation {
     pub(crate) persists: bool,
 }
 
+/// Whether each byte is a `tchar`.
+static TOKENS: [bool; 256] = {
+    let mut tokens = [false; 256];
+    let mut byte = 0_u8;
+    loop {
+        tokens[byte as usize] = is_token(byte);
+        if byte == u8::MAX {
+            break tokens;
+        }
+        byte += 1;
+    }
+};
+
 /// `tchar` of RFC 9110 section 5.6.2.
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
@@ -211,7 +252,9 @@ const fn is_token(byte: u8) -> bool {
 
 /// Whether a field value or reason has no control characters but tabs (RFC 9110 section 5.5).
 fn is_text(value: &[u8]) -> bool {
-    value.iter().all(|&byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..))
+    // Counting has no early end, so that several bytes are examined at once.
+    let is_control = |byte: u8| byte != b'\t' && (byte < b' ' || byte == 0x7f);
+    value.iter().filter(|&&byte| is_control(byte)).count() == 0
 }
 
 fn is_hop_by_hop(name: &[u8]) -> bool {

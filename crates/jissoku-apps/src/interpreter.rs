@@ -1,7 +1,8 @@
-//! Releases the interpreter's lock while a worker waits for events.
+//! What pyo3 has no safe function for: releasing the interpreter's lock while a worker waits for
+//! events, and counting references.
 
-use pyo3::Python;
 use pyo3::ffi::{self, PyThreadState};
+use pyo3::prelude::*;
 
 /// Calls `wait`, which does not use the interpreter, while other threads may.
 pub(crate) fn release_while(wait: &mut dyn FnMut()) {
@@ -29,4 +30,11 @@ impl Drop for Released {
         // SAFETY: the state is that of this thread, released by `new`, and restored once.
         unsafe { ffi::PyEval_RestoreThread(self.0) };
     }
+}
+
+/// The number of references to `object`, with that of the caller.
+#[expect(unsafe_code, reason = "the safe method is deprecated in favour of this function")]
+pub(crate) fn references(object: &Bound<'_, PyAny>) -> isize {
+    // SAFETY: the thread is attached and the object is alive, as `Bound` proves.
+    unsafe { ffi::Py_REFCNT(object.as_ptr()) }
 }

@@ -5,15 +5,19 @@
 //! `response` sends the rest, a part at a time. Everything here runs on a worker's thread, which
 //! is attached to the interpreter except while it waits for events.
 
+mod constant_headers;
+mod decimal;
 mod environ;
 mod file_wrapper;
 mod handler;
+mod hash;
 mod head;
 mod input;
 mod interpreter;
 mod load;
 mod log;
 mod names;
+mod recent_heads;
 mod response;
 mod start_response;
 mod text;

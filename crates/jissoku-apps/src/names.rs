@@ -1,16 +1,56 @@
 //! The keys of header fields in an environ: `HTTP_ACCEPT` for `Accept` (RFC 3875 section 4.1.18).
 
-use std::collections::HashMap;
-
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyDict, PyString};
 
-/// Names kept at most. Clients choose names, so their memory has to be bounded.
-const NAMES_MAX: usize = 1_024;
+use crate::hash::Hasher;
+use crate::text::latin1;
+
+/// Names kept at most, a power of two. Clients choose names, so their memory has to be bounded.
+const NAMES_MAX: usize = 512;
+
+/// Size of a value that is kept to be used again.
+const VALUE_SIZE_MAX: usize = 256;
+
+/// Names that applications ask for.
+const COMMON: [&str; 32] = [
+    "ACCEPT",
+    "ACCEPT_CHARSET",
+    "ACCEPT_ENCODING",
+    "ACCEPT_LANGUAGE",
+    "AUTHORIZATION",
+    "CACHE_CONTROL",
+    "CONNECTION",
+    "CONTENT_LENGTH",
+    "CONTENT_TYPE",
+    "COOKIE",
+    "DNT",
+    "FORWARDED",
+    "HOST",
+    "IF_MATCH",
+    "IF_MODIFIED_SINCE",
+    "IF_NONE_MATCH",
+    "IF_RANGE",
+    "ORIGIN",
+    "PRAGMA",
+    "RANGE",
+    "REFERER",
+    "SEC_FETCH_DEST",
+    "SEC_FETCH_MODE",
+    "SEC_FETCH_SITE",
+    "UPGRADE_INSECURE_REQUESTS",
+    "USER_AGENT",
+    "X_FORWARDED_FOR",
+    "X_FORWARDED_HOST",
+    "X_FORWARDED_PROTO",
+    "X_REAL_IP",
+    "X_REQUESTED_WITH",
+    "X_REQUEST_ID",
+];
 
 /// What becomes of a header field.
 #[derive(Debug)]
-pub(crate) enum Key {
+enum Key {
     /// It is set under this key, and joined with earlier ones of the same name by this separator.
     Join(Py<PyString>, &'static str),
     /// It is set under this key; the last one counts.
@@ -19,29 +59,116 @@ pub(crate) enum Key {
     Drop,
 }
 
-/// Keys by the name as received.
-#[derive(Debug, Default)]
+/// A header name, and the last value that was received with it.
+#[derive(Debug)]
+struct Name {
+    /// As first received.
+    bytes: Box<[u8]>,
+    key: Key,
+    value_bytes: Vec<u8>,
+    value: Option<Py<PyString>>,
+    /// The request that it was last used for.
+    request: u64,
+}
+
+/// The names that were received recently: a name has one possible place, where it replaces the name
+/// that was there.
+#[derive(Debug)]
 pub(crate) struct Names {
-    keys: HashMap<Box<[u8]>, Key>,
+    hasher: Hasher,
+    slots: Box<[Option<Name>]>,
+    request: u64,
 }
 
 impl Names {
-    /// Calls `use_key` with the key of `name`.
-    #[inline]
-    pub(crate) fn with<T>(
+    pub(crate) fn new(hasher: Hasher) -> Self {
+        Self { hasher, slots: (0..NAMES_MAX).map(|_| None).collect(), request: 0 }
+    }
+
+    /// Adds the header fields of one request to its environ, which has none yet.
+    pub(crate) fn set_fields<'a>(
         &mut self,
-        python: Python<'_>,
+        environ: &Bound<'_, PyDict>,
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> PyResult<()> {
+        self.request += 1;
+        for (name, value) in fields {
+            self.set_field(environ, name, value)?;
+        }
+        Ok(())
+    }
+
+    fn set_field(
+        &mut self,
+        environ: &Bound<'_, PyDict>,
         name: &[u8],
-        use_key: impl FnOnce(&Key) -> T,
-    ) -> T {
-        if let Some(key) = self.keys.get(name) {
-            return use_key(key);
+        value: &[u8],
+    ) -> PyResult<()> {
+        let python = environ.py();
+        let slot = self.hasher.slot_of_name(name, NAMES_MAX);
+        let Some(slot) = self.slots.get_mut(slot) else { return Ok(()) };
+        let is_known = slot.as_ref().is_some_and(|known| known.is(name));
+        if !is_known {
+            *slot = Some(Name::new(python, name));
         }
-        let key = Key::new(python, name);
-        if self.keys.len() == NAMES_MAX {
-            return use_key(&key);
+        let Some(known) = slot else { return Ok(()) };
+        // A name that is not known any more may have been set earlier in this request.
+        let is_first = is_known && known.request != self.request;
+        known.request = self.request;
+        let value = known.value(python, value);
+        match &known.key {
+            Key::Drop => Ok(()),
+            Key::Last(key) => environ.set_item(key, value),
+            Key::Join(key, _) if is_first => environ.set_item(key, value),
+            Key::Join(key, separator) => join(environ, key, separator, value),
         }
-        use_key(self.keys.entry(name.into()).or_insert(key))
+    }
+}
+
+/// Sets a value behind those that were set under the same key.
+pub(crate) fn join(
+    environ: &Bound<'_, PyDict>,
+    key: &Py<PyString>,
+    separator: &str,
+    value: Bound<'_, PyString>,
+) -> PyResult<()> {
+    match environ.get_item(key)? {
+        None => environ.set_item(key, value),
+        Some(first) => environ.set_item(key, first.add(separator)?.add(value)?),
+    }
+}
+
+impl Name {
+    fn new(python: Python<'_>, name: &[u8]) -> Self {
+        Self {
+            bytes: name.into(),
+            key: Key::new(python, name),
+            value_bytes: Vec::new(),
+            value: None,
+            request: 0,
+        }
+    }
+
+    #[inline]
+    fn is(&self, name: &[u8]) -> bool {
+        *self.bytes == *name || self.bytes.eq_ignore_ascii_case(name)
+    }
+
+    /// A string of a value; the same one as long as the same value is received.
+    #[inline]
+    fn value<'py>(&mut self, python: Python<'py>, bytes: &[u8]) -> Bound<'py, PyString> {
+        if let Some(value) = &self.value
+            && *self.value_bytes == *bytes
+        {
+            return value.bind(python).clone();
+        }
+        let value = latin1(python, bytes);
+        if bytes.len() <= VALUE_SIZE_MAX {
+            self.value_bytes.clear();
+            self.value_bytes.extend_from_slice(bytes);
+            self.value = Some(value.clone().unbind());
+        }
+        value
     }
 }
 
@@ -67,5 +194,9 @@ impl Key {
 }
 
 fn key(python: Python<'_>, name: &str) -> Py<PyString> {
-    PyString::intern(python, name).unbind()
+    // An application's own strings are interned, so that comparing them takes one instruction. Names
+    // that a client makes up would stay in memory, in some versions of CPython.
+    let is_common = COMMON.contains(&name.strip_prefix("HTTP_").unwrap_or(name));
+    let string = if is_common { PyString::intern } else { PyString::new };
+    string(python, name).unbind()
 }

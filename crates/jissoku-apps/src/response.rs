@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyTuple};
 
 use crate::head::{BodySize, Expectation, Framing, ResponseHead};
-use crate::start_response::StartResponse;
+use crate::start_response::Starter;
 
 /// The body of a response to a request that the application failed at.
 const ERROR_TEXT: &[u8] = b"Internal Server Error\n";
@@ -26,7 +26,7 @@ pub(crate) enum Turn {
 /// A response that is being sent. Dropping it calls the iterable's `close`.
 #[derive(Debug)]
 pub(crate) struct Response {
-    start: Option<Py<StartResponse>>,
+    start: Option<Starter>,
     /// What the application returned, until its `close` was called.
     iterable: Option<Py<PyAny>>,
     iterator: Option<Py<PyIterator>>,
@@ -54,9 +54,18 @@ impl Response {
         }
     }
 
-    /// Sets the object that collects the head.
-    pub(crate) fn set_start(&mut self, start: &Bound<'_, StartResponse>) {
-        self.start = Some(start.clone().unbind());
+    /// Sets the object that collects the head, and returns its method for the application.
+    pub(crate) fn set_start<'py>(
+        &mut self,
+        python: Python<'py>,
+        start: Starter,
+    ) -> Bound<'py, PyAny> {
+        self.start.insert(start).callable.bind(python).clone()
+    }
+
+    /// Takes the object that has collected the head of a complete response.
+    pub(crate) fn take_start(&mut self) -> Option<Starter> {
+        self.start.take()
     }
 
     /// Ends a response after an error of the application: with a 500 if nothing was sent.
@@ -90,11 +99,9 @@ impl Response {
         let written = self.take_written(python);
         if written.is_empty() {
             // Neither a list nor a tuple has a `close`.
-            if let Some(size) = size_of(&returned) {
-                self.write_head(python, BodySize::Known(size), date, output)?;
-                for chunk in returned.try_iter()? {
-                    self.write(chunk?.cast::<PyBytes>()?.as_bytes(), output);
-                }
+            if let Some(chunks) = Chunks::of(&returned) {
+                self.write_head(python, BodySize::Known(chunks.size()), date, output)?;
+                chunks.for_each(|chunk| self.write(chunk, output));
                 return Ok(self.finish(output));
             }
         } else {
@@ -152,7 +159,7 @@ impl Response {
     }
 
     fn take_written(&self, python: Python<'_>) -> Vec<u8> {
-        let start = self.start.as_ref().map(|start| start.borrow_mut(python));
+        let start = self.start.as_ref().map(|start| start.response.bind(python).borrow_mut());
         start.map(|mut start| start.take_written()).unwrap_or_default()
     }
 
@@ -163,12 +170,17 @@ impl Response {
         date: &[u8],
         output: &mut SendBuffer,
     ) -> PyResult<()> {
-        let head = self.start.as_ref().and_then(|start| start.borrow_mut(python).send_head());
-        let Some(head) = head else {
-            return Err(PyAssertionError::new_err("the application did not call start_response"));
+        let refusal = || PyAssertionError::new_err("the application did not call start_response");
+        let Some(start) = self.start.take() else { return Err(refusal()) };
+        let written = match start.response.bind(python).borrow_mut().send_head() {
+            Some(head) => {
+                self.write_given_head(head, size, date, output);
+                Ok(())
+            }
+            None => Err(refusal()),
         };
-        self.write_given_head(&head, size, date, output);
-        Ok(())
+        self.start = Some(start);
+        written
     }
 
     fn write_given_head(
@@ -236,17 +248,45 @@ impl Drop for Response {
     }
 }
 
-/// The size of a body that is complete: a list or a tuple of bytes.
-fn size_of(returned: &Bound<'_, PyAny>) -> Option<u64> {
-    let size = |chunk: &Bound<'_, PyAny>| {
-        let bytes = chunk.cast_exact::<PyBytes>().ok();
-        bytes.map(|bytes| bytes.as_bytes().len() as u64)
-    };
-    if let Ok(list) = returned.cast_exact::<PyList>() {
-        return list.iter().map(|chunk| size(&chunk)).sum();
+/// A body that is complete: a list or a tuple of bytes.
+enum Chunks<'a, 'py> {
+    One(Bound<'py, PyBytes>),
+    List(&'a Bound<'py, PyList>),
+    Tuple(&'a Bound<'py, PyTuple>),
+}
+
+impl<'a, 'py> Chunks<'a, 'py> {
+    fn of(returned: &'a Bound<'py, PyAny>) -> Option<Self> {
+        if let Ok(list) = returned.cast_exact::<PyList>() {
+            if list.len() == 1 {
+                return list.get_item(0).ok()?.cast_into_exact().ok().map(Self::One);
+            }
+            let is_bytes = list.iter().all(|chunk| chunk.is_exact_instance_of::<PyBytes>());
+            return is_bytes.then_some(Self::List(list));
+        }
+        let tuple = returned.cast_exact::<PyTuple>().ok()?;
+        let is_bytes = tuple.iter().all(|chunk| chunk.is_exact_instance_of::<PyBytes>());
+        is_bytes.then_some(Self::Tuple(tuple))
     }
-    let tuple = returned.cast_exact::<PyTuple>().ok()?;
-    tuple.iter().map(|chunk| size(&chunk)).sum()
+
+    fn size(&self) -> u64 {
+        let mut size = 0;
+        self.for_each(|chunk| size += chunk.len() as u64);
+        size
+    }
+
+    fn for_each(&self, mut use_chunk: impl FnMut(&[u8])) {
+        let mut use_any = |chunk: Bound<'_, PyAny>| {
+            if let Ok(chunk) = chunk.cast_exact::<PyBytes>() {
+                use_chunk(chunk.as_bytes());
+            }
+        };
+        match self {
+            Self::One(chunk) => use_chunk(chunk.as_bytes()),
+            Self::List(list) => list.iter().for_each(&mut use_any),
+            Self::Tuple(tuple) => tuple.iter().for_each(&mut use_any),
+        }
+    }
 }
 
 fn not_bytes(chunk: &Bound<'_, PyAny>) -> PyErr {

@@ -2,28 +2,37 @@
 
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple, PyType};
 
+use crate::constant_headers::ConstantHeaders;
 use crate::head::{HeadError, ResponseHead};
+use crate::interpreter::references;
 use crate::text::to_latin1;
 
-/// The response that an application has announced. The application calls it with the status and
-/// the headers.
+/// The response that an application has announced. The application calls one method of it with the
+/// status and the headers.
 #[pyclass(module = "jissoku")]
 #[derive(Debug, Default)]
 pub(crate) struct StartResponse {
-    head: Option<ResponseHead>,
+    head: ResponseHead,
+    /// Whether there is a head that can still be replaced.
+    has_head: bool,
     /// Whether the head was sent, or something that follows it.
     is_sent: bool,
     /// What was passed to `write` and is not sent yet.
     written: Vec<u8>,
+    /// Memory for the next head.
+    next: ResponseHead,
+    constants: ConstantHeaders,
+    /// The method `write`, as long as the object is used for one response after the other.
+    write: Option<Py<PyAny>>,
 }
 
 impl StartResponse {
-    /// Takes the head to send it. From now on it cannot be replaced.
-    pub(crate) fn send_head(&mut self) -> Option<ResponseHead> {
-        self.is_sent |= self.head.is_some();
-        self.head.take()
+    /// Marks the head as sent and returns it. From now on it cannot be replaced.
+    pub(crate) fn send_head(&mut self) -> Option<&ResponseHead> {
+        self.is_sent |= self.has_head;
+        std::mem::take(&mut self.has_head).then_some(&self.head)
     }
 
     pub(crate) fn take_written(&mut self) -> Vec<u8> {
@@ -31,29 +40,66 @@ impl StartResponse {
     }
 
     const fn is_started(&self) -> bool {
-        self.is_sent || self.head.is_some()
+        self.is_sent || self.has_head
+    }
+
+    /// Reads status and headers of the usual types, for which no code of Python is run. `None` for
+    /// other types, and for what has to be refused.
+    fn read_usual(&mut self, status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> Option<()> {
+        let Self { next, constants, .. } = self;
+        next.restart(ascii(status)?).ok()?;
+        for pair in headers.cast_exact::<PyList>().ok()?.iter() {
+            let pair = pair.cast_into_exact::<PyTuple>().ok()?;
+            if let Some(line) = constants.line(&pair) {
+                next.add_lines(line);
+                continue;
+            }
+            if pair.len() != 2 {
+                return None;
+            }
+            let (name, value) = (pair.get_borrowed_item(0).ok()?, pair.get_borrowed_item(1).ok()?);
+            let (name, value) = (ascii(&name)?, ascii(&value)?);
+            let size = next.size();
+            next.add(name, value).ok()?;
+            constants.offer(&pair, next.lines_since(size));
+        }
+        Some(())
     }
 }
 
 #[pymethods]
 impl StartResponse {
     #[pyo3(signature = (status, headers, exc_info=None))]
-    fn __call__<'py>(
+    fn start_response<'py>(
         this: &Bound<'py, Self>,
         status: &Bound<'py, PyAny>,
         headers: &Bound<'py, PyAny>,
         exc_info: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let python = this.py();
+        let mut start = this.borrow_mut();
         match exc_info {
-            Some(fault) if this.borrow().is_sent => return Err(reraised(fault)?),
-            None if this.borrow().is_started() => {
+            Some(fault) if start.is_sent => return Err(reraised(fault)?),
+            None if start.is_started() => {
                 return Err(PyAssertionError::new_err("start_response was called already"));
             }
             _ => {}
         }
-        let head = read(status, headers)?;
-        this.borrow_mut().head = Some(head);
-        this.getattr(pyo3::intern!(this.py(), "write"))
+        if start.read_usual(status, headers).is_none() {
+            // Reading may call this method again.
+            drop(start);
+            let head = read(status, headers)?;
+            start = this.borrow_mut();
+            start.next = head;
+        }
+        let this_start = &mut *start;
+        std::mem::swap(&mut this_start.head, &mut this_start.next);
+        this_start.has_head = true;
+        if let Some(write) = &this_start.write {
+            return Ok(write.bind(python).clone());
+        }
+        drop(start);
+        this.getattr(pyo3::intern!(python, "write"))
     }
 
     /// Sends `data` after the head.
@@ -63,6 +109,51 @@ impl StartResponse {
         self.is_sent = true;
         self.written.extend_from_slice(data.as_bytes());
     }
+}
+
+/// A [`StartResponse`] and its method for the application, for one response after the other.
+#[derive(Debug)]
+pub(crate) struct Starter {
+    pub(crate) response: Py<StartResponse>,
+    /// The method `start_response`.
+    pub(crate) callable: Py<PyAny>,
+}
+
+impl Starter {
+    pub(crate) fn new(python: Python<'_>) -> PyResult<Self> {
+        let response = Bound::new(python, StartResponse::default())?;
+        let write = response.getattr("write")?;
+        response.borrow_mut().write = Some(write.unbind());
+        let callable = response.getattr("start_response")?.unbind();
+        Ok(Self { response: response.unbind(), callable })
+    }
+
+    /// Makes it ready for another response. `None` if the application has kept a part of it, which
+    /// must never have an effect on another response.
+    pub(crate) fn reset(self, python: Python<'_>) -> Option<Self> {
+        let response = self.response.bind(python);
+        let mut start = response.borrow_mut();
+        let is_ours = |write: &Py<PyAny>| references(write.bind(python)) == 1;
+        // References: this one, and those of the two methods.
+        let is_free = start.write.as_ref().is_some_and(is_ours)
+            && references(self.callable.bind(python)) == 1
+            && references(response) == 3;
+        if !is_free {
+            // Otherwise it would refer to itself for ever.
+            let _write = start.write.take();
+            return None;
+        }
+        (start.has_head, start.is_sent) = (false, false);
+        start.written.clear();
+        drop(start);
+        Some(self)
+    }
+}
+
+/// The bytes of a string of exactly this type, if it is ASCII.
+fn ascii<'a>(text: &'a Bound<'_, PyAny>) -> Option<&'a [u8]> {
+    let text = text.cast_exact::<PyString>().ok()?.to_str().ok()?;
+    text.is_ascii().then_some(text.as_bytes())
 }
 
 fn read(status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<ResponseHead> {

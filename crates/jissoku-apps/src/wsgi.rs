@@ -10,7 +10,7 @@ use crate::environ::Environs;
 use crate::head::Expectation;
 use crate::log;
 use crate::response::{Response, Turn};
-use crate::start_response::StartResponse;
+use crate::start_response::Starter;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -19,6 +19,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(crate) struct Wsgi {
     app: Py<PyAny>,
     pub(crate) environs: Environs,
+    /// For the next response.
+    starter: Option<Starter>,
     date: [u8; date::SIZE],
     /// When the date changes, on the monotonic clock.
     date_valid_until_ns: u64,
@@ -26,7 +28,7 @@ pub(crate) struct Wsgi {
 
 impl Wsgi {
     pub(crate) fn new(app: Py<PyAny>, environs: Environs) -> Self {
-        Self { app, environs, date: date::imf_fixdate(0), date_valid_until_ns: 0 }
+        Self { app, environs, starter: None, date: date::imf_fixdate(0), date_valid_until_ns: 0 }
     }
 
     /// Sets the time, on the monotonic clock.
@@ -41,7 +43,7 @@ impl Wsgi {
     /// Calls the application, and writes its response as far as it is there at once. `environ` is
     /// an error if it could not be built.
     pub(crate) fn respond(
-        &self,
+        &mut self,
         python: Python<'_>,
         environ: PyResult<Bound<'_, PyDict>>,
         request: Expectation,
@@ -49,8 +51,8 @@ impl Wsgi {
     ) -> (Turn, Response) {
         let mut response = Response::new(request);
         let turn = environ.and_then(|environ| {
-            let start = Bound::new(python, StartResponse::default())?;
-            response.set_start(&start);
+            let starter = self.starter.take().map_or_else(|| Starter::new(python), Ok)?;
+            let start = response.set_start(python, starter);
             let returned = self.app.bind(python).call1((environ, start))?;
             response.begin(returned, &self.date, output)
         });
@@ -59,7 +61,7 @@ impl Wsgi {
 
     /// Writes the next part of a response.
     pub(crate) fn resume(
-        &self,
+        &mut self,
         python: Python<'_>,
         response: &mut Response,
         output: &mut SendBuffer,
@@ -70,15 +72,19 @@ impl Wsgi {
 
     /// Reports an error of the application, and answers 500 if nothing was sent.
     fn settle(
-        &self,
+        &mut self,
         python: Python<'_>,
         turn: PyResult<Turn>,
         response: &mut Response,
         output: &mut SendBuffer,
     ) -> Turn {
-        turn.unwrap_or_else(|error| {
+        let turn = turn.unwrap_or_else(|error| {
             log::report(python, &error, "in the application");
             response.fail(python, &self.date, output)
-        })
+        });
+        if turn != Turn::More {
+            self.starter = response.take_start().and_then(|starter| starter.reset(python));
+        }
+        turn
     }
 }

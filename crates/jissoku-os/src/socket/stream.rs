@@ -91,20 +91,37 @@ pub fn is_tcp(socket: impl AsFd) -> bool {
     sockopt::socket_domain(socket).is_ok_and(|domain| domain != AddressFamily::UNIX)
 }
 
-/// Accepts one connection, or returns `None` when none is queued. With it comes the address of its
-/// peer, which a Unix socket does not have.
+/// Accepts one connection, or returns `None` when none is queued.
 ///
 /// A TCP connection inherits `TCP_NODELAY` from its listener.
 ///
 /// # Errors
 /// The error of `accept4(2)`; `EMFILE` and `ENFILE` have to be handled.
-pub fn accept(listener: impl AsFd) -> io::Result<Option<(OwnedFd, Option<SocketAddr>)>> {
+pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    match net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(error) => no_connection(error),
+    }
+}
+
+/// As [`accept`], with the address of the peer; `None` for a Unix socket.
+///
+/// # Errors
+/// As for [`accept`].
+pub fn accept_from(listener: impl AsFd) -> io::Result<Option<(OwnedFd, Option<SocketAddr>)>> {
     match net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok((socket, peer)) => {
-            Ok(Some((socket, peer.and_then(|peer| SocketAddr::try_from(peer).ok()))))
+            let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+            Ok(Some((socket, peer)))
         }
-        Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => no_connection(error),
+    }
+}
+
+fn no_connection<T>(error: Errno) -> io::Result<Option<T>> {
+    match error {
+        Errno::AGAIN | Errno::CONNABORTED | Errno::INTR => Ok(None),
+        _ => Err(error.into()),
     }
 }
 

@@ -61,7 +61,7 @@ impl Acceptor {
             return AcceptResult::NoConnection;
         }
         let Some(listener) = self.listeners.get(index) else { return AcceptResult::NoConnection };
-        match socket::accept(listener.fd()) {
+        match socket::accept_from(listener.fd()) {
             Ok(Some((connection, peer))) => AcceptResult::Connection(connection, peer),
             Err(error) if is_resource_exhausted(&error) => AcceptResult::Exhausted,
             // Other errors concern a single connection (`accept(2)`).

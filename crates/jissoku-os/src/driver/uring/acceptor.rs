@@ -124,7 +124,7 @@ impl Acceptor {
         for ((listener, _), number) in self.listeners.iter().zip(0..) {
             for _ in 0..ACCEPT_FAILURES_MAX {
                 match socket::accept(listener.fd()) {
-                    Ok(Some((socket, _))) => return Some((number, socket)),
+                    Ok(Some(socket)) => return Some((number, socket)),
                     Ok(None) => break,
                     Err(error) if is_resource_exhausted(&error) => return None,
                     // Other errors belong to one connection that came and went (`accept(2)`).

@@ -1,0 +1,85 @@
+//! Environs of header fields that were received before.
+//!
+//! Clients and proxies send the same header fields again and again. Their environ is kept, and
+//! copied with the request line and the client of the next request, so that no field is converted
+//! again. Fields are kept when they come a second time: most that change, such as a token of each
+//! request, never do.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use crate::hash::{Hasher, slot};
+
+/// Environs kept at most, a power of two. Each takes up to about 6 KiB.
+const HEADS_MAX: usize = 128;
+
+/// Size of the fields that are kept.
+const FIELDS_SIZE_MAX: usize = 2 * 1024;
+
+/// The environ of a request with these fields.
+#[derive(Debug)]
+pub(crate) struct RecentHead {
+    pub(crate) listener: usize,
+    /// The header lines as received.
+    pub(crate) fields: Box<[u8]>,
+    /// The request line that the environ is for.
+    pub(crate) line: Vec<u8>,
+    pub(crate) host: Py<PyString>,
+    pub(crate) port: Option<Py<PyString>>,
+    /// Never passed on itself.
+    pub(crate) environ: Py<PyDict>,
+}
+
+/// A head, and the hash of the last fields that were not found here.
+#[derive(Debug, Default)]
+struct Slot {
+    missed: u64,
+    head: Option<Box<RecentHead>>,
+}
+
+/// A place for fields that came a second time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admission(usize);
+
+/// The heads that were received recently. Fields have one possible place.
+#[derive(Debug)]
+pub(crate) struct RecentHeads {
+    hasher: Hasher,
+    slots: Box<[Slot]>,
+}
+
+impl RecentHeads {
+    pub(crate) fn new(hasher: Hasher) -> Self {
+        Self { hasher, slots: (0..HEADS_MAX).map(|_| Slot::default()).collect() }
+    }
+
+    /// Finds the head with these fields. If there is none, it may be inserted.
+    #[inline]
+    pub(crate) fn find(
+        &mut self,
+        listener: usize,
+        fields: &[u8],
+    ) -> (Option<&mut RecentHead>, Option<Admission>) {
+        if fields.len() > FIELDS_SIZE_MAX {
+            return (None, None);
+        }
+        let hash = self.hasher.hash(fields);
+        let place = slot(hash, HEADS_MAX);
+        let Some(slot) = self.slots.get_mut(place) else { return (None, None) };
+        match &mut slot.head {
+            Some(head) if *head.fields == *fields && head.listener == listener => {
+                (Some(head), None)
+            }
+            _ => {
+                let is_second = std::mem::replace(&mut slot.missed, hash) == hash;
+                (None, is_second.then_some(Admission(place)))
+            }
+        }
+    }
+
+    pub(crate) fn insert(&mut self, Admission(place): Admission, head: RecentHead) {
+        if let Some(slot) = self.slots.get_mut(place) {
+            slot.head = Some(Box::new(head));
+        }
+    }
+}
