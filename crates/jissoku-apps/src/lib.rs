@@ -20,6 +20,8 @@ mod names;
 mod recent_heads;
 mod response;
 mod start_response;
+#[cfg(test)]
+mod tests;
 mod text;
 mod wsgi;
 

@@ -132,12 +132,13 @@ impl Starter {
     /// must never have an effect on another response.
     pub(crate) fn reset(self, python: Python<'_>) -> Option<Self> {
         let response = self.response.bind(python);
+        // References: this one, and those of the two methods.
+        let is_unshared = references(response) == 3;
         let mut start = response.borrow_mut();
         let is_ours = |write: &Py<PyAny>| references(write.bind(python)) == 1;
-        // References: this one, and those of the two methods.
-        let is_free = start.write.as_ref().is_some_and(is_ours)
+        let is_free = is_unshared
             && references(self.callable.bind(python)) == 1
-            && references(response) == 3;
+            && start.write.as_ref().is_some_and(is_ours);
         if !is_free {
             // Otherwise it would refer to itself for ever.
             let _write = start.write.take();
