@@ -6,62 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from tests import relay_proxy
 from tests.conftest import Run
 
 pytestmark = pytest.mark.timeout(240)
 
-# Passes bytes on in both directions, one connection for each client: right in what it does not
-# touch, and wrong wherever a gateway has to act.
-RELAY = """
-import socket, sys, threading
-listener = socket.socket()
-listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-listener.bind(("127.0.0.1", int(sys.argv[1])))
-listener.listen(64)
-def pump(source, sink):
-    try:
-        while data := source.recv(65536):
-            sink.sendall(data)
-        sink.shutdown(socket.SHUT_WR)
-    except OSError:
-        pass
-while True:
-    client, _ = listener.accept()
-    server = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
-    threading.Thread(target=pump, args=(client, server), daemon=True).start()
-    threading.Thread(target=pump, args=(server, client), daemon=True).start()
-"""
-
-RECIPE = """
-description = "Passes bytes on."
-limitations = "All."
-install = "none"
-capabilities = ["hello"]
-program = "{{python}}"
-
-[version]
-command = ["{{python}}", "--version"]
-pattern = 'Python (\\S+)'
-
-[start]
-command = ["{{program}}", "{script}", "{{listen}}", "{{upstreams}}"]
-
-[listen]
-tcp = ["{{port}}"]
-
-[forward]
-tcp = "{{upstream_port}}"
-"""
-
 
 @pytest.fixture
 def recipes(tmp_path: Path) -> Path:
-    folder = tmp_path / "recipes"
-    folder.mkdir()
-    script = tmp_path / "relay.py"
-    script.write_text(RELAY)
-    (folder / "relay.toml").write_text(RECIPE.format(script=script))
-    return folder
+    return relay_proxy.write_recipe(tmp_path / "recipes")
 
 
 def test_a_relay_of_bytes_is_judged_by_what_it_does(

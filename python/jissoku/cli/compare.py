@@ -75,6 +75,7 @@ class CompareOptions:
     pipeline: int
     keepalive: bool
     unix: bool
+    upstream: str
     blocks: int | None
     check_blocks: int | None
     seed: int
@@ -167,6 +168,13 @@ class CompareOptions:
 @shared_options.keepalive
 @shared_options.unix
 @click.option(
+    "--upstream",
+    type=click.Choice([str(kind) for kind in Transport]),
+    default=str(Transport.TCP),
+    show_default=True,
+    help="Where the servers behind reverse proxies listen; their CPU time is not counted.",
+)
+@click.option(
     "--blocks",
     type=click.IntRange(1, 200),
     help="Number of blocks. Default: chosen by the precision reached.",
@@ -249,6 +257,7 @@ def _measure(
         recipes=options.recipes,
         path=options.path,
         unix=options.unix,
+        upstream=Transport(options.upstream),
         floor=base is None,
     )
     field = prepare_targets(wanted, show)

@@ -82,5 +82,6 @@ def _varied(
         recipe=spec.recipe,
         command=spec.command,
         change=(*spec.change, *changes),
+        upstream=spec.upstream,
         substitutes=spec.substitutes,
     )

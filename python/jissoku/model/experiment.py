@@ -7,6 +7,7 @@ import msgspec
 from jissoku.model.arm import UnavailableTarget
 from jissoku.model.run import CoreAssignment, Machine, Mode
 from jissoku.model.summary import CrossCheck, Estimate, Summary
+from jissoku.model.workload import Transport
 
 SCHEMA = "jissoku.experiment/2"
 RESULT_SCHEMA = "jissoku.outcome/1"
@@ -41,6 +42,7 @@ class TargetSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A target of an experiment: a recipe or a command, with what is changed about it.
 
     Attributes:
+        upstream: Where the server behind it listens, if it is a reverse proxy.
         substitutes: The server of the original whose idea it has, where that one cannot be had.
     """
 
@@ -48,6 +50,7 @@ class TargetSpec(msgspec.Struct, frozen=True, kw_only=True):
     recipe: str = ""
     command: str = ""
     change: tuple[ConfigChange, ...] = ()
+    upstream: Transport = Transport.TCP
     substitutes: str = ""
 
 

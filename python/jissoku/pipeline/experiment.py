@@ -242,7 +242,7 @@ def _prepared_arm(spec: TargetSpec, prepared: PreparedTarget) -> PreparedArm:
         )
         text += [" ".join(change.add)] if change.add else []
         text += [f"{key}={value}" for key, value in change.environment.items()]
-    changed = updated(prepared, start=start, config=config)
+    changed = updated(prepared, start=start, config=config).with_upstream(spec.upstream)
     arm = changed.arm(spec.name)
     if text:
         arm = updated(arm, description=f"{arm.description}\nChanged: {'; '.join(text)}.")

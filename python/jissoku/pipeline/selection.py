@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jissoku.errors import InputError
-from jissoku.model import Origin, Recipe, UnavailableTarget
+from jissoku.model import Origin, Recipe, Transport, UnavailableTarget
 from jissoku.pipeline import PreparedArm, ProgressListener
 from jissoku.targets import catalogue, command, files
 from jissoku.targets.build_paths import BuildPaths, default_cache
@@ -38,6 +38,7 @@ class Selection:
         recipes: Directories with additional recipes.
         path: Path of the requests; recipes that do not serve it are refused.
         unix: Whether all targets must listen on Unix sockets.
+        upstream: Where the servers behind reverse proxies listen.
         floor: Whether the floor is included; then one target is enough.
     """
 
@@ -48,6 +49,7 @@ class Selection:
     recipes: tuple[Path, ...] = ()
     path: str = "/"
     unix: bool = False
+    upstream: Transport = Transport.TCP
     floor: bool = True
 
 
@@ -82,6 +84,7 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
         listener.note(f"Preparing {name}.")
         found = prepare(recipe, where)
         if not isinstance(found, UnavailableTarget):
+            found = found.with_upstream(wanted.upstream)
             arms.append(PreparedArm(found.arm(name), found))
         elif name in required:
             raise InputError(found.sentence)

@@ -196,6 +196,12 @@ class Servers:
         servers = [self._servers[name] for name in planned.arms]
         bodies = {server.answer.body for server in servers}
         others = [self._root(name) for name in self._servers if name not in planned.arms]
+        # What serves behind a reverse proxy is no foreign work, and none of the proxy's.
+        others += [
+            server.running.behind.pid
+            for server in self._servers.values()
+            if server.running.behind is not None
+        ]
         return LoadSpec(
             arms=planned.arms,
             urls=tuple(server.running.address.url(workload.path) for server in servers),

@@ -5,10 +5,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from jissoku.errors import TargetError
+from jissoku.errors import InputError, TargetError
 from jissoku.model import (
     Arm,
     BuildStep,
@@ -19,6 +19,7 @@ from jissoku.model import (
     Origin,
     Recipe,
     StartCommand,
+    Transport,
     UnavailableTarget,
 )
 from jissoku.system.address import Address
@@ -53,6 +54,7 @@ class PreparedTarget:
         compiles: Whether its runtime compiles hot code; assumed when unknown.
         forward: How its upstream servers are configured, if it is a reverse proxy.
         behind: The server that is started behind it unless others are given.
+        upstream: Where that server listens.
         inherits: Whether it is given our whole environment, as a command typed by hand expects.
     """
 
@@ -74,11 +76,25 @@ class PreparedTarget:
     compiles: bool = True
     forward: ForwardArguments | None = None
     behind: "PreparedTarget | None" = None
+    upstream: Transport = Transport.TCP
 
     @property
     def listens_unix(self) -> bool:
         """Whether it can be started on a Unix socket."""
         return bool(self.listen.unix)
+
+    def with_upstream(self, upstream: Transport) -> "PreparedTarget":
+        """With the server behind it on this transport; as it is, if it is no reverse proxy.
+
+        Raises:
+            InputError: It cannot forward to a Unix socket.
+        """
+        if self.forward is None or upstream is self.upstream:
+            return self
+        if upstream is Transport.UNIX and not self.forward.unix:
+            raise InputError(f"{self.name} cannot forward to a Unix socket")
+        description = f"{self.description}\nThe server behind it listens on {upstream.value}."
+        return replace(self, upstream=upstream, description=description)
 
     def arm(self, name: str = "") -> Arm:
         """What is recorded of it; its command is published with its holes."""

@@ -15,7 +15,7 @@ from time import monotonic_ns
 from typing import IO, Self
 
 from jissoku.errors import TargetError
-from jissoku.model import StartCommand
+from jissoku.model import StartCommand, Transport
 from jissoku.system import oom
 from jissoku.system.address import Address, free_port
 from jissoku.system.process_session import ProcessSession
@@ -187,7 +187,7 @@ def start(prepared: PreparedTarget, placement: LaunchOptions) -> RunningTarget:
         return RunningTarget(prepared.name, prepared.address)
     behind = None
     if prepared.behind is not None and not placement.upstreams:
-        behind = _start_behind(prepared.behind, placement)
+        behind = _start_behind(prepared.behind, prepared.upstream, placement)
         placement = replace(placement, upstreams=(behind.address,))
     try:
         return _start(prepared, placement, behind)
@@ -197,11 +197,13 @@ def start(prepared: PreparedTarget, placement: LaunchOptions) -> RunningTarget:
         raise
 
 
-def _start_behind(prepared: PreparedTarget, placement: LaunchOptions) -> RunningTarget:
+def _start_behind(
+    prepared: PreparedTarget, transport: Transport, placement: LaunchOptions
+) -> RunningTarget:
     """Starts the server behind a reverse proxy."""
     rng = random.Random(placement.seed)
     taken = () if placement.port is None else (placement.port,)
-    port = free_port(rng, taken)
+    port = None if transport is Transport.UNIX else free_port(rng, taken)
     return start(prepared, replace(placement, port=port, seed=rng.getrandbits(31)))
 
 

@@ -1,0 +1,53 @@
+"""The server behind a reverse proxy: started with it, ended with it, and no part of it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jissoku.errors import InputError
+from jissoku.model import Transport, Workload
+from jissoku.system.processes import process_tree
+from jissoku.targets import process, ready, recipe
+from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.prepare import PreparedTarget, prepare
+from tests import relay_proxy
+from tests.targets.conftest import placed
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def relay(tmp_path: Path, place: BuildPaths) -> PreparedTarget:
+    path = relay_proxy.write_recipe(tmp_path / "recipes") / "relay.toml"
+    found = prepare(recipe.read(path), place)
+    assert isinstance(found, PreparedTarget)
+    return found
+
+
+def test_it_serves_and_is_not_counted(relay: PreparedTarget) -> None:
+    with process.start(relay, placed()) as running:
+        answer = ready.wait_until_ready(running, Workload())
+        assert answer.body == b"Hello, World!"
+        behind = running.behind
+        assert behind is not None
+        assert behind.name == "http-server"
+        assert running.pid is not None
+        assert behind.pid not in process_tree(running.pid)
+    assert not behind.is_alive()
+
+
+def test_other_servers_may_be_given(relay: PreparedTarget) -> None:
+    assert relay.behind is not None
+    with process.start(relay.behind, placed(seed=2)) as server:
+        ready.wait_until_ready(server, Workload())
+        options = replace(placed(), upstreams=(server.address,))
+        with process.start(relay, options) as running:
+            assert running.behind is None
+            assert ready.wait_until_ready(running, Workload()).status == 200
+
+
+def test_a_proxy_without_unix_sockets_says_so(relay: PreparedTarget) -> None:
+    assert relay.with_upstream(Transport.TCP) is relay
+    with pytest.raises(InputError, match="relay cannot forward to a Unix socket"):
+        relay.with_upstream(Transport.UNIX)
