@@ -22,6 +22,10 @@ const TRIES: u64 = 3;
 /// Readings that failed in a row until a process is given up: it has ended.
 const FAILURES_MAX: u32 = 50;
 
+/// Frames kept of all Python stacks, of up to some hundred bytes each; once they are used up, only the
+/// innermost frame of a new stack is kept.
+const FRAMES_MAX: usize = 50_000;
+
 /// Python stacks of one thread, innermost first, and how often each was met on a core.
 pub(crate) type PythonStacks = HashMap<Vec<Frame>, u64>;
 
@@ -30,6 +34,7 @@ pub(crate) struct PythonReader {
     processes: Vec<(i32, PythonSpy, u32)>,
     /// By process and thread.
     pub(crate) stacks: HashMap<(i32, i32), PythonStacks>,
+    frames: usize,
     /// Processes that run Python and whose frames could not be read, with the reason.
     pub(crate) failures: Vec<String>,
 }
@@ -55,12 +60,18 @@ impl PythonReader {
             }
         }
         failures.dedup();
-        Self { processes, stacks: HashMap::new(), failures }
+        Self { processes, stacks: HashMap::new(), frames: 0, failures }
     }
 
     /// Whether there is anything to read.
     pub(crate) fn is_empty(&self) -> bool {
         self.processes.is_empty()
+    }
+
+    /// Forgets what was read so far.
+    pub(crate) fn reset(&mut self) {
+        self.stacks.clear();
+        self.frames = 0;
     }
 
     /// Reads the frames of threads that are on a core.
@@ -74,13 +85,26 @@ impl PythonReader {
             *failures = 0;
             for trace in traces.iter().filter(|trace| trace.active && !trace.frames.is_empty()) {
                 let tid = trace.os_thread_id.and_then(|tid| i32::try_from(tid).ok());
-                let stack = trace.frames.iter().map(frame).collect();
                 let stacks = self.stacks.entry((*pid, tid.unwrap_or(*pid))).or_default();
-                *stacks.entry(stack).or_default() += 1;
+                self.frames += count(stacks, trace.frames.iter().map(frame).collect(), self.frames);
             }
         }
         self.processes.retain(|(_, _, failures)| *failures < FAILURES_MAX);
     }
+}
+
+/// Counts a stack, where `kept` frames are kept so far; returns how many more that makes.
+fn count(stacks: &mut PythonStacks, mut stack: Vec<Frame>, kept: usize) -> usize {
+    if kept + stack.len() > FRAMES_MAX && !stacks.contains_key(&stack) {
+        stack.truncate(1);
+    }
+    let depth = stack.len();
+    let mut added = 0;
+    *stacks.entry(stack).or_insert_with(|| {
+        added = depth;
+        0
+    }) += 1;
+    added
 }
 
 /// Whether a process runs CPython, by its program and its libraries.
@@ -98,5 +122,25 @@ fn frame(frame: &py_spy::Frame) -> Frame {
         library: "[python]".to_owned(),
         file: base_name(&frame.filename),
         line: u32::try_from(frame.line).unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_the_bound_only_the_innermost_frame_is_kept() {
+        let stack = |line| {
+            let frame = |line| Frame { function: "f".to_owned(), line, ..Frame::default() };
+            vec![frame(0), frame(line)]
+        };
+        let mut stacks = PythonStacks::new();
+        assert_eq!(count(&mut stacks, stack(1), 0), 2);
+        assert_eq!(count(&mut stacks, stack(1), FRAMES_MAX), 0, "a known stack stays whole");
+        assert_eq!(count(&mut stacks, stack(2), FRAMES_MAX), 1);
+        assert_eq!(count(&mut stacks, stack(3), FRAMES_MAX), 0);
+        assert_eq!(stacks[&stack(1)], 2);
+        assert_eq!(stacks[&stack(2)[..1]], 2);
     }
 }

@@ -134,7 +134,7 @@ impl State {
             }
             if woken.get(1) == Some(&true) && controls.reset.count() > 0 {
                 self.collector.reset();
-                self.python.stacks.clear();
+                self.python.reset();
                 start_ns = clock::monotonic_ns();
             }
         }

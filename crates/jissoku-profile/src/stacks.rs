@@ -4,8 +4,12 @@ use std::collections::HashMap;
 
 use crate::address_space::Location;
 
-/// The most different stacks kept; beyond them only the innermost function of a sample is.
-const STACKS_MAX: usize = 100_000;
+/// Bytes of the kept stacks. Once they are used up, only the innermost function of a new stack is
+/// kept; once a quarter more is used up, a new stack is counted as unknown.
+const SIZE_MAX: usize = 24 << 20;
+
+/// Bytes of a stack beside its locations: a hash table is at least half full when it has grown.
+const ENTRY_SIZE: usize = 2 * (size_of::<((u32, Stack), u64)>() + 1);
 
 /// A thread, by its process and name; processes by their number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,12 +21,17 @@ pub(crate) struct Thread {
 /// A stack, innermost first; `None` for an address in no known code.
 type Stack = Box<[Option<Location>]>;
 
+fn size_of_stack(stack: &[Option<Location>]) -> usize {
+    ENTRY_SIZE + size_of_val(stack)
+}
+
 /// Numbers of samples.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
     threads: Vec<Thread>,
     thread_ids: HashMap<Thread, u32>,
     counts: HashMap<(u32, Stack), u64>,
+    size: usize,
     shortened: u64,
 }
 
@@ -31,11 +40,22 @@ impl Stacks {
     pub(crate) fn add(&mut self, thread: &Thread, stack: &[Option<Location>]) {
         let id = self.id(thread);
         let mut key = (id, stack.into());
-        if self.counts.len() >= STACKS_MAX && !self.counts.contains_key(&key) {
-            key.1 = stack.iter().take(1).copied().collect();
+        if !self.has_room(&key, SIZE_MAX) {
             self.shortened += 1;
+            key.1 = stack.iter().take(1).copied().collect();
+            if !self.has_room(&key, SIZE_MAX + SIZE_MAX / 4) {
+                key.1 = Box::new([None]);
+            }
         }
-        *self.counts.entry(key).or_default() += 1;
+        let size = size_of_stack(&key.1);
+        *self.counts.entry(key).or_insert_with(|| {
+            self.size += size;
+            0
+        }) += 1;
+    }
+
+    fn has_room(&self, key: &(u32, Stack), size_max: usize) -> bool {
+        self.size + size_of_stack(&key.1) <= size_max || self.counts.contains_key(key)
     }
 
     fn id(&mut self, thread: &Thread) -> u32 {
@@ -68,5 +88,42 @@ impl Stacks {
     /// Samples whose stack was cut to its innermost function because memory was short.
     pub(crate) fn shortened(&self) -> u64 {
         self.shortened
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_that_are_all_different_take_bounded_memory() {
+        let thread = Thread { pid: 1, name: "worker".to_owned() };
+        let mut stacks = Stacks::default();
+        let add = |stacks: &mut Stacks, depth: usize, count: u64| {
+            for index in 0..count {
+                let stack = vec![Some(Location::File(0, index)); depth];
+                stacks.add(&thread, &stack);
+            }
+        };
+        add(&mut stacks, 256, 10_000);
+        assert!(stacks.shortened() > 0);
+        add(&mut stacks, 1, 100_000);
+        let of = |stack: &[Option<Location>]| stacks.counts.get(&(0, stack.into())).copied();
+        assert!(of(&[None]).is_some_and(|count| count > 0), "there is room for every function");
+        let size: usize = stacks.iter().map(|(_, stack, _)| size_of_stack(stack)).sum();
+        assert!(size <= 32 << 20, "{size} bytes");
+        let sum: u64 = stacks.iter().map(|(_, _, count)| count).sum();
+        assert_eq!(sum, 110_000);
+    }
+
+    #[test]
+    fn a_known_stack_is_counted_whole_when_there_is_no_room() {
+        let thread = Thread { pid: 1, name: String::new() };
+        let known = vec![Some(Location::Vdso); 64];
+        let mut stacks = Stacks::default();
+        stacks.add(&thread, &known);
+        stacks.size = SIZE_MAX;
+        stacks.add(&thread, &known);
+        assert_eq!((stacks.counts.len(), stacks.shortened()), (1, 0));
     }
 }
