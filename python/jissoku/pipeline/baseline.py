@@ -23,7 +23,7 @@ def git_baseline(
         ref: A branch, tag or commit.
         commands: What `--cmd` was given: one `NAME=COMMAND`.
         build: Builds both, each in its own folder; empty: nothing is built.
-        listener: Is told what is built.
+        listener: Receives what is built.
 
     Raises:
         InputError: Not one command, no repository, or no such ref.

@@ -115,16 +115,16 @@ def _decided(
     if is_above != (blank.relation == ">"):
         return updated(found, status=BoundStatus.KEPT)
     beyond = (interval.low - bound) if is_above else (bound - interval.high)
-    if beyond <= noise:
-        percent = 100 * math.expm1(noise)
-        return updated(found, reason=f"the A/A control differs, too, by {percent:.1f} %")
-    doubt = _doubt(sample, blank.bound, is_above=is_above)
-    if doubt:
-        return updated(found, reason=doubt)
-    return updated(found, status=BoundStatus.EXCEEDED)
+    doubt = _doubt(sample, blank.bound, noise - beyond, is_above=is_above)
+    return updated(
+        found, reason=doubt, status=BoundStatus.UNDECIDED if doubt else BoundStatus.EXCEEDED
+    )
 
 
-def _doubt(sample: LogRatioSample, bound: float, *, is_above: bool) -> str:
+def _doubt(sample: LogRatioSample, bound: float, excess: float, *, is_above: bool) -> str:
+    """What speaks against a proof; `excess`: by how much noise is larger than what is shown."""
+    if excess >= 0:
+        return "the A/A control differs, too, by more than the bound is exceeded"
     for check in sample.checks:
         if not check.agrees and check.ratio and (check.ratio.value > bound) != is_above:
             return f"cross-checked ({check.name}) the ratio is {check.ratio.text}"

@@ -50,8 +50,8 @@ def commits_between(good: str, bad: str) -> tuple[str, ...]:
     span = f"{good}..{bad}"
     listed = _git("rev-list", "--first-parent", "--reverse", span, what=span)
     found = tuple(listed.split())
-    parent = _git("rev-parse", f"{found[0]}^", what=found[0]) if found else ""
-    if parent != good:
+    parents = _git("log", "-1", "--format=%P", found[0], what=span).split() if found else []
+    if parents[:1] != [good]:
         raise InputError(f"{good[:12]} is no ancestor of {bad[:12]} along the first parents")
     return found
 
