@@ -1,4 +1,5 @@
-//! The decisions of a gateway: which route takes a request, which server gets it.
+//! The decisions of a gateway: which route takes a request, which server gets it, whether
+//! it may be repeated, and whether it is too much.
 //!
 //! Pure: no socket, clock or thread. Times are arguments, in nanoseconds of any monotonic clock.
 //! The handler that forwards requests asks these modules and carries out what they decide.
@@ -6,5 +7,8 @@
 pub mod balance;
 pub mod fleet;
 pub mod health;
+pub mod queue;
 pub mod random;
+pub mod rate;
+pub mod retry;
 pub mod routes;

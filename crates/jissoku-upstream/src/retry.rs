@@ -1,0 +1,168 @@
+//! May a failed request be sent again, where, and when.
+//!
+//! A proxy must not repeat what may have had an effect (RFC 9110 section 9.2.2, RFC 9112 section
+//! 9.3.1). What may be repeated is limited by a budget, since retries multiply the load of servers
+//! that already fail.
+
+mod budget;
+mod hedge;
+
+pub use budget::{Budget, BudgetPolicy};
+pub use hedge::HedgeDelay;
+
+use crate::random::Random;
+
+/// The wait before a second retry; doubled for each that follows.
+const BACKOFF_NS: u64 = 25_000_000;
+
+/// Doublings at most: 25 ms to 1.6 s.
+const DOUBLINGS_MAX: u32 = 6;
+
+/// What a route permits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Tries in all. Failed connects are not counted: they end with the servers.
+    pub tries_max: u32,
+    /// After failed connects.
+    pub on_connect: bool,
+    /// After connections that ended before the response.
+    pub on_reset: bool,
+    /// After responses that are late, with a time for each try.
+    pub on_timeout: bool,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self { tries_max: 2, on_connect: true, on_reset: true, on_timeout: false }
+    }
+}
+
+/// How a try ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// No connection: refused, timed out, or the server's backlog is full. Nothing was sent.
+    Connect,
+    /// A connection that was used before ended before the first byte of the response.
+    ReusedReset,
+    /// A new connection did.
+    Reset,
+    /// No response within the time for a try.
+    Timeout,
+    /// A response with a status for which the route asks to retry.
+    Status,
+    /// A response that is malformed, or broke off.
+    Invalid,
+}
+
+/// A try that failed.
+#[expect(clippy::struct_excessive_bools, reason = "facts that are independent of each other")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// How it ended.
+    pub cause: Cause,
+    /// Whether repeating the method has no further effect: `is_idempotent`.
+    pub is_idempotent: bool,
+    /// Whether the whole request is still there.
+    pub is_replayable: bool,
+    /// Whether the client has received a byte of a response.
+    pub has_relayed: bool,
+    /// Tries before this one that count.
+    pub tries: u32,
+    /// Whether a reused connection has already been replaced for this request.
+    pub was_replaced: bool,
+    /// The time that the request has left.
+    pub left_ns: u64,
+}
+
+/// What follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// Once more on a new connection, the same server included. Neither counted nor budgeted.
+    Fresh,
+    /// At another server, after a wait.
+    Other {
+        /// In nanoseconds; 0 for the first.
+        after_ns: u64,
+    },
+    /// The failure is the answer.
+    No(Refusal),
+}
+
+/// Why there is no retry, for the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The client has a part of a response.
+    Relayed,
+    /// The method may have had an effect.
+    NotIdempotent,
+    /// The request's body is gone.
+    NotReplayable,
+    /// The route does not ask for it.
+    NotWanted,
+    /// All tries are spent.
+    Tries,
+    /// Too many retries of late.
+    Budget,
+    /// The deadline comes first.
+    Deadline,
+}
+
+/// Methods that are safe to repeat (RFC 9110 section 9.2.2).
+pub fn is_idempotent(method: &[u8]) -> bool {
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE" | b"TRACE")
+}
+
+impl RetryPolicy {
+    /// Decides about one failed try, and spends the budget if it is repeated.
+    pub fn decide(
+        self,
+        attempt: &Attempt,
+        budget: &Budget,
+        now_ns: u64,
+        random: &mut Random,
+    ) -> Retry {
+        if let Some(refusal) = self.refusal(attempt) {
+            return Retry::No(refusal);
+        }
+        if attempt.cause == Cause::ReusedReset {
+            return Retry::Fresh;
+        }
+        let after_ns = match attempt.tries {
+            0 => 0,
+            tries => random.below(BACKOFF_NS << tries.min(DOUBLINGS_MAX)),
+        };
+        if after_ns >= attempt.left_ns {
+            return Retry::No(Refusal::Deadline);
+        }
+        if budget.try_spend(now_ns) {
+            Retry::Other { after_ns }
+        } else {
+            Retry::No(Refusal::Budget)
+        }
+    }
+
+    fn refusal(self, attempt: &Attempt) -> Option<Refusal> {
+        let is_wanted = match attempt.cause {
+            Cause::Connect => self.on_connect,
+            Cause::ReusedReset => !attempt.was_replaced,
+            Cause::Reset => self.on_reset,
+            Cause::Timeout => self.on_timeout,
+            Cause::Status => true,
+            Cause::Invalid => false,
+        };
+        let was_sent = attempt.cause != Cause::Connect;
+        let is_counted = was_sent && attempt.cause != Cause::ReusedReset;
+        [
+            (attempt.has_relayed, Refusal::Relayed),
+            (was_sent && !attempt.is_idempotent, Refusal::NotIdempotent),
+            (!attempt.is_replayable, Refusal::NotReplayable),
+            (!is_wanted, Refusal::NotWanted),
+            (is_counted && attempt.tries + 1 >= self.tries_max, Refusal::Tries),
+        ]
+        .into_iter()
+        .find_map(|(holds, refusal)| holds.then_some(refusal))
+    }
+}
+
+#[cfg(test)]
+mod tests;
