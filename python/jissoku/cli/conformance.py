@@ -86,7 +86,7 @@ class ConformanceOptions:
 @click.option(
     "--count",
     type=click.Choice([str(what) for what in GatewayCount]),
-    help="With --through: no cases, but failures counted under load while servers end connections.",
+    help="With --through: no cases, but failures counted: at ended connections, or by mutations.",
 )
 @click.option(
     "--amount",

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jissoku.cli import exit_codes
+from jissoku.cli.gateway_mutations import gateway_mutations
 from jissoku.model import Transport
 from jissoku.pipeline.gateway_counts import (
     CountConfig,
@@ -17,7 +18,11 @@ from jissoku.pipeline.gateway_counts import (
 from jissoku.targets.prepare import PreparedTarget
 
 # Enough for rates of one in a thousand within seconds; a record takes more.
-DEFAULT_AMOUNT = {GatewayCount.IDLE_RACE: 10_000, GatewayCount.RESTARTS: 50}
+DEFAULT_AMOUNT = {
+    GatewayCount.IDLE_RACE: 10_000,
+    GatewayCount.RESTARTS: 50,
+    GatewayCount.MUTATIONS: 10_000,
+}
 
 SENTENCES = {
     GatewayCount.IDLE_RACE: "requests while the server closes connections that were idle for 50 ms",
@@ -35,6 +40,8 @@ def gateway_counts(
 ) -> int:
     """Counts, and prints a table for each transport; returns the exit code."""
     amount = DEFAULT_AMOUNT[what] if amount is None else amount
+    if what is GatewayCount.MUTATIONS:
+        return gateway_mutations(prepared, amount, as_json=as_json)
     results = {
         transport: count_gateway(
             CountConfig(prepared=prepared, what=what, transport=transport, amount=amount)

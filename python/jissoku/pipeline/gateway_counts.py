@@ -39,6 +39,7 @@ class GatewayCount(StrEnum):
 
     IDLE_RACE = "idle-race"
     RESTARTS = "restarts"
+    MUTATIONS = "mutations"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

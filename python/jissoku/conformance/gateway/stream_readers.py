@@ -1,0 +1,200 @@
+"""Reads what a proxy sent on one connection with several parsers of requests.
+
+Each gives the complete requests in order. A parser that refuses something stops there, which is
+safe. Two that read on and find different requests make request smuggling.
+"""
+
+import importlib.util
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
+from io import BytesIO
+from typing import Any
+
+from jissoku.conformance.gateway.request_reader import MalformedRequest, RequestReader
+
+# Method, target and body.
+Request = tuple[str, str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What one parser found.
+
+    Attributes:
+        refused: Why it stopped before the end; empty if it did not.
+    """
+
+    requests: tuple[Request, ...]
+    refused: str = ""
+
+
+def stream_readers() -> dict[str, Callable[[bytes], Reading]]:
+    """The parsers that are installed, by name."""
+    readers: dict[str, Callable[[bytes], Reading]] = {
+        "strict": read_strict,
+        "http.server": read_http_server,
+    }
+    if importlib.util.find_spec("h11") is not None:
+        readers["h11"] = read_h11
+    if importlib.util.find_spec("httptools") is not None:
+        readers["httptools"] = read_httptools
+    return readers
+
+
+def read_alike(one: Reading, other: Reading) -> bool:
+    """Whether two readings agree as far as neither refused."""
+    first, second = sorted((one, other), key=lambda reading: len(reading.requests))
+    if first.requests != second.requests[: len(first.requests)]:
+        return False
+    return len(first.requests) == len(second.requests) or bool(first.refused)
+
+
+def difference(readings: Mapping[str, Reading]) -> str:
+    """The first request that two parsers read differently; empty if all agree."""
+    for (name, one), (other_name, other) in itertools.combinations(readings.items(), 2):
+        if not read_alike(one, other):
+            pairs = itertools.zip_longest(one.requests, other.requests)
+            first, second = next(pair for pair in pairs if pair[0] != pair[1])
+            return f"{name} {_shown(first)}, {other_name} {_shown(second)}"
+    return ""
+
+
+def _shown(request: Request | None) -> str:
+    return "nothing" if request is None else f"{request[0]} {request[1]!r} {request[2][:60]!r}"
+
+
+def read_strict(data: bytes) -> Reading:
+    """By the reader of this package."""
+    reader, refused = RequestReader(), ""
+    try:
+        reader.feed(data)
+    except MalformedRequest as error:
+        refused = str(error)
+    found = [(one.method, one.target, one.body) for one in reader.requests if one.is_complete]
+    return Reading(requests=tuple(found), refused=refused)
+
+
+def read_h11(data: bytes) -> Reading:
+    """By h11, which uvicorn and hypercorn use."""
+    h11: Any = importlib.import_module("h11")
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)
+    connection.receive_data(data)
+    found: list[Request] = []
+    head, body = None, b""
+    try:
+        while True:
+            event = connection.next_event()
+            if isinstance(event, h11.Request):
+                head, body = event, b""
+            elif isinstance(event, h11.Data):
+                body += bytes(event.data)
+            elif isinstance(event, h11.EndOfMessage) and head is not None:
+                found.append((head.method.decode(), head.target.decode("latin-1"), body))
+                connection.send(h11.Response(status_code=200, headers=[("Content-Length", "0")]))
+                connection.send(h11.EndOfMessage())
+                if connection.our_state is not h11.DONE:
+                    return Reading(requests=tuple(found), refused="the connection ends")
+                connection.start_next_cycle()
+            else:
+                return Reading(requests=tuple(found))
+    except h11.RemoteProtocolError as error:
+        return Reading(requests=tuple(found), refused=str(error))
+
+
+class _Collector:
+    """The callbacks of httptools, which have its names."""
+
+    def __init__(self) -> None:
+        self.found: list[Request] = []
+        self.parser: Any = None
+        self._target, self._body = b"", b""
+
+    def on_message_begin(self) -> None:
+        self._target, self._body = b"", b""
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        method = self.parser.get_method().decode()
+        self.found.append((method, self._target.decode("latin-1"), self._body))
+
+
+def read_httptools(data: bytes) -> Reading:
+    """By httptools, which is llhttp, the parser of Node."""
+    httptools: Any = importlib.import_module("httptools")
+    collector = _Collector()
+    collector.parser = httptools.HttpRequestParser(collector)
+    refused = ""
+    try:
+        collector.parser.feed_data(data)
+    except httptools.HttpParserUpgrade:
+        # It takes such a request for complete with its head.
+        collector.found.pop()
+        refused = "the protocol changes"
+    except httptools.HttpParserError as error:
+        refused = str(error) or type(error).__name__
+    return Reading(requests=tuple(collector.found), refused=refused)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """The parsing part of the standard library's server."""
+
+    def __init__(self, data: bytes) -> None:
+        # The base class would serve a socket.
+        self.rfile = BytesIO(data)
+        self.wfile = BytesIO()
+        self.client_address = ("", 0)
+        self.close_connection = False
+
+    def read(self) -> Request | str | None:
+        """One request, why it is refused, or None at the end."""
+        self.raw_requestline = self.rfile.readline(65537)
+        if not self.raw_requestline:
+            return None
+        if not self.parse_request():
+            return "refused"
+        body = self._body()
+        # It makes one of several slashes at the start, after parsing.
+        target = self.requestline.split()[1]
+        return None if body is None else (self.command, target, body)
+
+    def _body(self) -> bytes | None:
+        """As applications of it do: by Transfer-Encoding, else by Content-Length; None: cut."""
+        if "chunked" not in self.headers.get("Transfer-Encoding", "").lower():
+            size = int(self.headers.get("Content-Length", "0"))
+            body = self.rfile.read(size)
+            return body if len(body) == size else None
+        body = b""
+        while size := int(self.rfile.readline().split(b";")[0] or b"-1", 16):
+            if size < 0:
+                return None
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        while self.rfile.readline() not in {b"\r\n", b"\n", b""}:
+            pass
+        return body
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class's
+        """Reports nothing."""
+
+
+def read_http_server(data: bytes) -> Reading:
+    """By the server of Python's standard library."""
+    handler = _Handler(data)
+    found: list[Request] = []
+    while True:
+        try:
+            request = handler.read()
+        except ValueError as error:
+            return Reading(requests=tuple(found), refused=str(error))
+        if request is None:
+            return Reading(requests=tuple(found))
+        if isinstance(request, str):
+            return Reading(requests=tuple(found), refused=request)
+        found.append(request)
