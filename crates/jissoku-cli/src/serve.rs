@@ -8,10 +8,12 @@ mod config;
 mod content_args;
 mod failure;
 mod files;
+mod init;
 mod limits;
 mod listen;
 mod process;
 mod process_args;
+mod supervision_args;
 mod systemd_env;
 mod telemetry_args;
 mod watch;
@@ -46,6 +48,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     workers: worker_args::WorkerArgs,
     #[command(flatten)]
+    supervision: supervision_args::SupervisionArgs,
+    #[command(flatten)]
     process: process_args::ProcessArgs,
     #[command(flatten)]
     config: config::Config,
@@ -60,10 +64,12 @@ pub(crate) struct Serve {
 /// Serves until SIGTERM or SIGINT and prints the addresses to standard output. `arguments` begin
 /// with the subcommand.
 pub(crate) fn run(arguments: &[String], load: Option<&LoadApp>) -> u8 {
-    match process::run(arguments, load) {
-        Ok(()) => SUCCESS,
-        Err(failure) => failure.tell(),
-    }
+    let outcome = if init::is_first() {
+        init::run()
+    } else {
+        process::run(arguments, load).map(|()| SUCCESS)
+    };
+    outcome.unwrap_or_else(|failure| failure.tell())
 }
 
 impl Serve {
@@ -88,9 +94,6 @@ impl Serve {
         self.app.check(self.app().is_some())?;
         let mut placement = self.workers.placement(self.app().is_some())?;
         let has_processes = self.has_processes()?;
-        if has_processes && self.telemetry.has_metrics() {
-            return Err(Failure::of_input("--metrics does not go with several worker processes"));
-        }
         if let Some(index) = worker {
             placement = placement.of_worker(index);
         }
@@ -106,6 +109,8 @@ impl Serve {
             driver: self.workers.driver()?,
             telemetry: telemetry.clone(),
             tls: self.telemetry.tls()?,
+            hang_watch: worker.and_then(|_| self.supervision.hang_watch()),
+            replace_after: None,
             listener_sharing: if has_processes {
                 ListenerSharing::Exclusive
             } else {
@@ -143,7 +148,7 @@ impl Serve {
                 Failure::of_input("this program has no Python: use the jissoku package")
             })?;
             if worker.is_none() && self.has_processes()? {
-                return Ok(AnyService::processes(systemd_env::worker_program));
+                return Ok(AnyService::processes(self.supervision.processes()));
             }
             let is_secure = self.telemetry.tls()?.is_some();
             let is_multiprocess = self.has_several_workers()?;

@@ -25,6 +25,17 @@ pub fn process_tree(root: i32) -> io::Result<Vec<i32>> {
     Ok(processes.keys().copied().filter(|&pid| belongs(pid, root, &processes)).collect())
 }
 
+/// The resident memory of a process in bytes.
+///
+/// # Errors
+/// The error of reading `/proc`; the process may have exited.
+pub fn resident_size(pid: i32) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm"))?;
+    let pages = text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    let pages = pages.ok_or_else(|| io::Error::other("/proc/PID/statm has another format"))?;
+    Ok(pages * rustix::param::page_size() as u64)
+}
+
 /// Parent and session of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ProcStat {
@@ -62,6 +73,14 @@ mod tests {
     fn this_process_is_its_own_family() {
         let me = i32::try_from(std::process::id()).expect("a pid is positive");
         assert!(process_tree(me).expect("/proc can be read").contains(&me));
+    }
+
+    #[test]
+    fn this_process_uses_memory() {
+        let me = i32::try_from(std::process::id()).expect("a pid is positive");
+        let size = resident_size(me).expect("/proc can be read");
+        assert!(size > 100_000 && size < 1 << 40, "{size}");
+        assert!(resident_size(i32::MAX).is_err());
     }
 
     #[test]

@@ -126,6 +126,15 @@ impl ReexecChild {
         }
     }
 
+    /// Receives what the child has written to its pipe: once it is ready, whatever it says beyond
+    /// that. 0 is the end. Waits unless the pipe is readable.
+    ///
+    /// # Errors
+    /// The error of `read(2)`.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(&self.ready, buffer)?)
+    }
+
     /// Kills the child, if it is running, and returns its exit status as text.
     ///
     /// # Errors
@@ -185,6 +194,23 @@ impl ReexecChild {
         Ok(rustix::process::kill_process(self.pid, Signal::TERM)?)
     }
 
+    /// Sends the signal of this number.
+    ///
+    /// # Errors
+    /// The error of `kill(2)`, and `InvalidInput` for a number that is no signal.
+    pub fn send_signal(&self, number: i32) -> io::Result<()> {
+        let signal = Signal::from_named_raw(number).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(rustix::process::kill_process(self.pid, signal)?)
+    }
+
+    /// Sends `SIGABRT`, on which an interpreter writes its stacks (`faulthandler`).
+    ///
+    /// # Errors
+    /// The error of `kill(2)`.
+    pub fn abort(&self) -> io::Result<()> {
+        Ok(rustix::process::kill_process(self.pid, Signal::ABORT)?)
+    }
+
     /// Sends `SIGKILL`.
     ///
     /// # Errors
@@ -209,6 +235,13 @@ impl ReexecChild {
             }
         }
     }
+}
+
+/// Reaps a child of this process that has exited, whichever it is. Does not wait.
+pub fn reap_any() -> Option<(i32, ChildExit)> {
+    let (pid, status) = rustix::process::wait(WaitOptions::NOHANG).ok()??;
+    let exit = ChildExit { code: status.exit_status(), description: describe(status) };
+    Some((pid.as_raw_nonzero().get(), exit))
 }
 
 /// Sends `SIGTERM` to this process when the thread that started it ends, and so when its process
@@ -313,60 +346,4 @@ fn write_pid(text: &mut [u8; PID_KEY.len() + PID_SIZE]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spec(program: &str, arguments: &[&str]) -> ExecSpec {
-        let arguments = arguments.iter().map(OsString::from).collect();
-        let environment = vec![("KEPT".into(), "yes".into()), ("LISTEN_FDS".into(), "9".into())];
-        ExecSpec { program: program.into(), arguments, environment }
-    }
-
-    fn start(spec: &ExecSpec) -> ReexecChild {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        ReexecChild::start(spec, &[("web".to_owned(), listener)]).expect("a process")
-    }
-
-    #[test]
-    fn the_child_knows_what_it_was_given() {
-        let script = "test $LISTEN_PID = $$ && test $LISTEN_FDS = 2 && test $KEPT = yes \
-                      && test $LISTEN_FDNAMES = web:jissoku-ready && test -S /dev/fd/3 \
-                      && echo >&4 && exec 4>&- && exit 7";
-        let child = start(&spec("/bin/sh", &["sh", "-c", script]));
-        assert_eq!(child.status(), ChildStatus::Ready);
-        assert_eq!(child.status(), ChildStatus::Exited);
-        let ending = child.end().expect("it is our child");
-        assert!(["exit code 7", "signal 9"].contains(&ending.as_str()), "{ending}");
-    }
-
-    #[test]
-    fn a_program_that_cannot_be_executed_ends_at_once() {
-        let child = start(&spec("/nowhere/at/all", &["x"]));
-        assert_eq!(child.status(), ChildStatus::Exited);
-        let ending = child.end().expect("it is our child");
-        assert!(["exit code 127", "signal 9"].contains(&ending.as_str()), "{ending}");
-    }
-
-    #[test]
-    fn one_that_says_nothing_is_ended() {
-        let child = start(&spec("/bin/sh", &["sh", "-c", "exec sleep 600"]));
-        assert!(child.pid() > 1);
-        assert_eq!(child.end().expect("it is our child"), "signal 9");
-    }
-
-    #[test]
-    fn programs_are_found_as_a_shell_finds_them() {
-        assert_eq!(find(Path::new("/bin/sh"), None), Some("/bin/sh".into()));
-        assert_eq!(find(Path::new("sh"), Some(&"/nowhere:/bin".into())), Some("/bin/sh".into()));
-        assert_eq!(find(Path::new("sh"), None), None);
-        assert_eq!(find(Path::new("/nowhere/sh"), None), None);
-        assert_eq!(find(Path::new("/etc/passwd"), None), None);
-    }
-
-    #[test]
-    fn the_process_finds_itself() {
-        let environment = std::env::vars_os().collect();
-        let spec = ExecSpec::of_this_process(environment).expect("/proc can be read");
-        assert!(spec.program.is_file());
-    }
-}
+mod tests;

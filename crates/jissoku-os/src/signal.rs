@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use signal_hook::SigId;
-pub use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+pub use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::low_level::{pipe, unregister};
 
 /// Ignores `SIGPIPE` for the whole process, so that a send to a closed connection returns an error.

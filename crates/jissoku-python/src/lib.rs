@@ -26,6 +26,11 @@ fn server_info(request: &AppRequest) -> ServerInfo {
 fn load_app(request: &AppRequest) -> Result<AnyService, AppError> {
     let AppRequest { module, attribute, directory, is_factory, .. } = request.clone();
     let spec = AppSpec { module, attribute, directory, is_factory };
+    // Stacks on standard error after a crash, and when a worker hangs.
+    Python::attach(|python| {
+        // Without a standard error there is nowhere to write to.
+        let _enabled = python.import("faulthandler").and_then(|it| it.call_method0("enable"));
+    });
     match WsgiService::load(&spec, server_info(request)) {
         Ok(service) => Ok(service.into()),
         Err(LoadError::Name(sentence)) => Err(AppError::Name(sentence)),

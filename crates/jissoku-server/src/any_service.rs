@@ -17,6 +17,11 @@ pub struct AnyService(Arc<dyn RunWorker>);
 pub(crate) trait RunWorker: Debug + Send + Sync {
     fn report_to(&self, metrics: &Metrics);
 
+    /// Whether workers are processes of their own.
+    fn are_processes(&self) -> bool {
+        false
+    }
+
     fn run_worker(self: Arc<Self>, thread: WorkerThread) -> io::Result<()>;
 }
 
@@ -48,6 +53,11 @@ impl AnyService {
 
     pub(crate) fn report_to(&self, metrics: &Metrics) {
         self.0.report_to(metrics);
+    }
+
+    /// Whether workers are processes of their own.
+    pub(crate) fn are_processes(&self) -> bool {
+        self.0.are_processes()
     }
 
     /// Runs a worker on this thread until it is shut down.

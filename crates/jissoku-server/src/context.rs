@@ -24,6 +24,8 @@ pub(crate) struct WorkerContext<H> {
     /// The time of this wake-up, on the monotonic clock.
     pub(crate) now_ns: u64,
     pub(crate) shutdown: Option<Shutdown>,
+    /// The number of complete responses.
+    pub(crate) response_count: u64,
 }
 
 impl<H: Handler> WorkerContext<H> {
@@ -38,6 +40,7 @@ impl<H: Handler> WorkerContext<H> {
             over_limit_open: 0,
             now_ns,
             shutdown: None,
+            response_count: 0,
         }
     }
 

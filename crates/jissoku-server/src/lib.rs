@@ -11,6 +11,7 @@ mod context;
 mod files;
 mod fixed;
 mod handler;
+mod hang_watch;
 mod limits;
 mod log;
 mod metrics;
@@ -26,6 +27,7 @@ mod tls;
 mod tls_session;
 mod transport;
 mod worker;
+mod worker_message;
 mod worker_process;
 mod worker_thread;
 
@@ -35,6 +37,7 @@ pub use fixed::Fixed;
 pub use handler::{
     BodyFlow, EventLoop, Handler, Iteration, Progress, RequestHead, Service, WorkerInfo,
 };
+pub use hang_watch::HangWatch;
 pub use limits::Limits;
 pub use log::{
     AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, LogEnd, LogError, LogFormat,
@@ -49,4 +52,5 @@ pub use server::{
 pub use settings::{ListenerSharing, Settings};
 pub use telemetry::TelemetryConfig;
 pub use tls::{Tls, TlsError};
-pub use worker_process::{StartError, WORKER_NAME, WorkerProgram};
+pub use worker_message::ParentPipe;
+pub use worker_process::{ProcessSettings, StartError, WORKER_NAME};

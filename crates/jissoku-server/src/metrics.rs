@@ -12,6 +12,7 @@ use jissoku_os::clock;
 
 use crate::log::DroppedRecords;
 pub(crate) use cache::CacheGauge;
+pub(crate) use counters::COUNTERS;
 use counters::CounterShards;
 pub(crate) use counters::{Counter, ShardHandle, ShardOwner};
 
@@ -36,6 +37,11 @@ impl Metrics {
     #[must_use]
     pub fn text(&self) -> String {
         text::write(self)
+    }
+
+    /// The sums of all counters.
+    pub(crate) fn values(&self) -> [u64; COUNTERS] {
+        self.shards.values()
     }
 
     pub(crate) fn shard_owner(&self) -> ShardOwner {

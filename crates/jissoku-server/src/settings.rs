@@ -3,9 +3,11 @@
 use jissoku_os::driver;
 use jissoku_os::socket::Endpoint;
 
+use crate::hang_watch::HangWatch;
 use crate::limits::Limits;
 use crate::telemetry::TelemetryConfig;
 use crate::tls::Tls;
+use crate::worker_message::ParentPipe;
 
 /// The configuration of a server.
 #[derive(Clone, Debug)]
@@ -28,6 +30,10 @@ pub struct Settings {
     pub telemetry: TelemetryConfig,
     /// TLS for TCP listeners; Unix sockets never use it.
     pub tls: Option<Tls>,
+    /// Whether and when a worker counts as hung.
+    pub hang_watch: Option<HangWatch>,
+    /// The number of responses after which a worker asks its parent process to be replaced.
+    pub replace_after: Option<(u64, ParentPipe)>,
 }
 
 /// How workers share the listeners of an endpoint.
@@ -58,6 +64,8 @@ impl Settings {
             driver: driver::Settings::default(),
             telemetry: TelemetryConfig::default(),
             tls: None,
+            hang_watch: None,
+            replace_after: None,
         }
     }
 

@@ -17,6 +17,7 @@ use crate::connection::Connection;
 use crate::connection_limiter::ConnectionLimiter;
 use crate::context::WorkerContext;
 use crate::handler::{EventLoop, Handler};
+use crate::hang_watch::Heartbeat;
 use crate::metrics::Counter;
 use crate::settings::Settings;
 use crate::shutdown::{ABORT, Shutdown, ShutdownSignal};
@@ -24,6 +25,7 @@ use crate::telemetry::Telemetry;
 use crate::tls::Tls;
 use crate::tls_session::TlsSession;
 use crate::transport::Transport;
+use crate::worker_message::ParentPipe;
 
 /// The event handler of one driver.
 #[derive(Debug)]
@@ -40,6 +42,9 @@ pub(crate) struct Worker<H> {
     accepting: Option<UnixStream>,
     /// The TLS configuration for TCP clients, if any.
     tls: Option<Tls>,
+    heartbeat: Option<Heartbeat>,
+    /// As in [`Settings`]; `None` once the worker has asked.
+    replace_after: Option<(u64, ParentPipe)>,
 }
 
 impl<H: Handler> Worker<H> {
@@ -56,8 +61,23 @@ impl<H: Handler> Worker<H> {
             over_limit: Vec::new(),
             next_sweep_ns: None,
             tls: settings.tls.clone(),
+            heartbeat: None,
+            replace_after: settings.replace_after.clone(),
             endpoint_indices: Vec::new(),
             accepting: None,
+        }
+    }
+
+    /// Sets where the worker notes that it is alive.
+    pub(crate) fn with_heartbeat(self, heartbeat: Option<Heartbeat>) -> Self {
+        Self { heartbeat, ..self }
+    }
+
+    /// Asks to be replaced.
+    #[cold]
+    fn ask_for_replacement(&mut self) {
+        if let Some((_, parent)) = self.replace_after.take() {
+            parent.ask_for_replacement();
         }
     }
 
@@ -244,6 +264,13 @@ impl<H: Handler> EventHandler for Worker<H> {
         self.context.now_ns = now_ns;
         self.context.status_lines.refresh(now_ns);
         self.context.telemetry.wake(now_ns);
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.beat(now_ns);
+        }
+        let count = self.context.response_count;
+        if self.replace_after.as_ref().is_some_and(|(count_max, _)| count >= *count_max) {
+            self.ask_for_replacement();
+        }
     }
 
     #[inline]

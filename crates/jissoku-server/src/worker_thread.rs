@@ -80,9 +80,12 @@ impl WorkerThread {
         let telemetry = self.settings.telemetry.telemetry();
         let info = WorkerInfo { index, counters: telemetry.shard_handle() };
         let handler = service.handler(&info)?;
+        let watch = self.settings.hang_watch;
+        let heartbeat = watch.map(|watch| watch.start(index, self.waker.clone())).transpose()?;
         let listeners = std::mem::take(&mut self.listeners);
         let limiter = Arc::clone(&self.limiter);
         let worker = Worker::new(handler, limiter, &self.settings, telemetry)
+            .with_heartbeat(heartbeat)
             .with_listeners(listeners.endpoint_indices, self.accepting.take());
         // Connections over the limit are accepted up to a margin, to be answered with 503.
         let driver_settings = driver::Settings {

@@ -41,12 +41,19 @@ pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Fa
         telemetry_state,
     };
     server_process.telemetry_state.start()?;
-    server_process.begin(is_secure);
+    server_process.begin(is_secure)?;
+    let counters = server_process.systemd.parent_pipe();
+    if let Some(parent) = &counters {
+        server_process.telemetry_state.send_counters(parent)?;
+    }
     if let Some(directory) = serve.app.watched().filter(|_| worker.is_none()) {
         watch::reload_on_change(directory)?;
     }
     server_process.event_loop()?;
     let ended = server_process.running.join().map_err(|error| Failure::of_work(&error));
+    if let Some(parent) = &counters {
+        server_process.telemetry_state.send_last_counters(parent);
+    }
     ended.and(server_process.telemetry_state.finish())
 }
 
@@ -72,10 +79,12 @@ impl Started {
             jissoku_os::reexec::end_with_parent().map_err(|error| Failure::of_work(&error))?;
         }
         let telemetry_state =
-            serve.telemetry.open(&mut systemd.sockets, serve.content.injected_faults())?;
+            serve.telemetry.open(&mut systemd.sockets, serve.content.injected_faults(), worker)?;
         let given = systemd.sockets.endpoints();
         let user = if worker.is_none() { serve.process.find()? } else { None };
-        let settings = serve.settings(&given, telemetry_state.telemetry(), worker)?;
+        let mut settings = serve.settings(&given, telemetry_state.telemetry(), worker)?;
+        let parent = systemd.parent_pipe();
+        settings.replace_after = serve.supervision.requests_max().zip(parent);
         let is_secure = settings.tls.is_some();
         let server = Server::listen_on(settings, &systemd.sockets)
             .map_err(|error| Failure::of_input(&error))?;
@@ -133,9 +142,14 @@ struct ServerProcess<'a> {
 }
 
 impl ServerProcess<'_> {
-    fn begin(&mut self, is_secure: bool) {
+    fn begin(&mut self, is_secure: bool) -> Result<(), Failure> {
         if self.worker.is_some() {
-            return self.systemd.notify_predecessor();
+            // The parent may have ended before this process asked to end with it.
+            return if self.systemd.notify_predecessor() {
+                Ok(())
+            } else {
+                Err(Failure::of_work("the server has ended"))
+            };
         }
         for endpoint in self.running.endpoints() {
             print_line(&match endpoint {
@@ -148,8 +162,10 @@ impl ServerProcess<'_> {
         if let Some(Err(error)) = self.pid_file.as_mut().map(PidFile::fill) {
             print_error(&format!("cannot write the process id: {error}"));
         }
-        self.systemd.notify_predecessor();
+        // A program that has exited has stopped serving, which is what it waits for.
+        let _is_there = self.systemd.notify_predecessor();
         self.systemd.tell_status("READY=1\n", "serving");
+        Ok(())
     }
 
     fn print_metrics_endpoints(&mut self) {
@@ -202,6 +218,9 @@ impl ServerProcess<'_> {
             ServerEvent::ReopenLog => self.telemetry_state.reopen(),
             ServerEvent::WorkerRestarted(index, why) => {
                 report_restart(&format!("worker {index}"), why);
+            }
+            ServerEvent::WorkerNotRestarted(index, why) => {
+                print_error(&format!("worker {index} is tried again later: {why}"));
             }
             ServerEvent::AuxWorkerRestarted(_, why) => {
                 report_restart("the metrics worker", why);

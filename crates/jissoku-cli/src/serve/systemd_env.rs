@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use jissoku_os::inherited::{self, Inherited};
 use jissoku_os::notify::SdNotify;
 use jissoku_os::reexec::{self, ExecSpec};
-use jissoku_server::{Sockets, WORKER_NAME};
+use jissoku_server::{ParentPipe, Sockets, WORKER_NAME};
 
 use super::failure::{Failure, print_error};
 
@@ -64,21 +64,30 @@ impl SystemdEnv {
         self.tell(&format!("{prefix}STATUS={}", status.replace('\n', " ")));
     }
 
-    /// Tells the predecessor that this process is ready.
-    pub(super) fn notify_predecessor(&mut self) {
-        self.send(reexec::IS_READY);
+    /// Tells the predecessor that this process is ready. Returns whether it is still there, if
+    /// there ever was one.
+    pub(super) fn notify_predecessor(&mut self) -> bool {
+        self.send(reexec::IS_READY)
     }
 
     /// Tells the predecessor that this process cannot start, and that it reports the reason.
     pub(super) fn notify_failure(&mut self) {
-        self.send(reexec::HAS_REPORTED);
+        // It may have exited.
+        let _is_there = self.send(reexec::HAS_REPORTED);
     }
 
-    fn send(&mut self, message: u8) {
-        if let Some(mut predecessor) = self.predecessor.take() {
-            // The error is ignored: the predecessor may have exited.
-            let _written = predecessor.write_all(&[message]);
-        }
+    /// The pipe to the parent, if this process is a worker.
+    pub(super) fn parent_pipe(&self) -> Option<ParentPipe> {
+        let pipe = self.predecessor.as_ref().filter(|_| self.worker.is_some())?;
+        Some(ParentPipe::new(pipe.try_clone().ok()?))
+    }
+
+    fn send(&mut self, message: u8) -> bool {
+        // A worker keeps it open, because it may say more.
+        let kept = self.worker.and(self.predecessor.as_ref()).map(File::try_clone);
+        let sent = self.predecessor.take();
+        self.predecessor = kept.and_then(Result::ok);
+        sent.is_none_or(|mut predecessor| predecessor.write_all(&[message]).is_ok())
     }
 }
 

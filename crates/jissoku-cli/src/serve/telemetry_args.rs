@@ -6,16 +6,20 @@ use std::time::Duration;
 
 use clap::Args;
 use jissoku_fixtures::{Faulty, InjectedFault};
+use jissoku_os::poll;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{
     AccessLog, AnyService, LogDroppedRecords, LogEnd, LogFormat, LogSink, Metrics, MetricsPage,
-    RunningServer, Server, Settings, Sockets, TelemetryConfig, Tls,
+    ParentPipe, RunningServer, Server, Settings, Sockets, TelemetryConfig, Tls,
 };
 
 use super::failure::{Failure, print_error};
 
 /// How long the process waits at exit for the access log to be flushed.
 const LOG_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often a worker process sends its counters.
+const COUNTERS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Flags for TLS, the access log and metrics.
 #[derive(Debug, Args)]
@@ -38,11 +42,6 @@ pub(super) struct TelemetryArgs {
 }
 
 impl TelemetryArgs {
-    /// Whether metrics are served.
-    pub(super) const fn has_metrics(&self) -> bool {
-        self.metrics.is_some()
-    }
-
     /// Reads the certificate and key from disk, if they are configured.
     pub(super) fn tls(&self) -> Result<Option<Tls>, Failure> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
@@ -56,12 +55,14 @@ impl TelemetryArgs {
         &self,
         sockets: &mut Sockets,
         injected_faults: &[InjectedFault],
+        worker: Option<usize>,
     ) -> Result<Telemetry, Failure> {
         let dropped = Arc::default();
         let log = self.log(&dropped)?;
         let (metrics, mut metrics_server) =
             (Metrics::new(Some(Arc::clone(&dropped))), MetricsServer::Disabled);
-        if let Some(endpoint) = &self.metrics {
+        // A worker sends its counters to its parent.
+        if let Some(endpoint) = self.metrics.as_ref().filter(|_| worker.is_none()) {
             let page = metrics_page(&metrics, injected_faults);
             metrics_server = metrics_server_at(endpoint, &sockets.split_off(endpoint), page)?;
         }
@@ -213,6 +214,29 @@ impl Telemetry {
     /// The configuration that workers need.
     pub(super) const fn telemetry(&self) -> &TelemetryConfig {
         &self.config
+    }
+
+    /// Starts a thread that sends the counters to the parent process, if there are metrics.
+    pub(super) fn send_counters(&self, parent: &ParentPipe) -> Result<(), Failure> {
+        if self.wanted.metrics.is_none() {
+            return Ok(());
+        }
+        let (metrics, parent) = (Arc::clone(&self.metrics), parent.clone());
+        let sender = std::thread::Builder::new().name("counters".to_owned());
+        let started = sender.spawn(move || {
+            while poll::wait_readable(&[], Some(COUNTERS_INTERVAL)).is_ok()
+                && parent.send_counters(&metrics).is_ok()
+            {}
+        });
+        started.map(drop).map_err(|error| Failure::of_work(&error))
+    }
+
+    /// Sends the counters after the last request.
+    pub(super) fn send_last_counters(&self, parent: &ParentPipe) {
+        if self.wanted.metrics.is_some() {
+            // The error is ignored: the parent may be gone.
+            let _sent = parent.send_counters(&self.metrics);
+        }
     }
 
     /// Starts the metrics server.

@@ -33,6 +33,7 @@ impl<H: Handler> Connection<H> {
         response: &ResponseState,
         context: &mut WorkerContext<H>,
     ) {
+        context.response_count += 1;
         if context.telemetry.is_on() {
             let ResponseState { status, body_size, .. } = *response;
             let info = ResponseInfo { status, body_size, now_ns: context.now_ns };

@@ -31,6 +31,9 @@ pub(crate) enum Counter {
     CacheEvictions,
 }
 
+/// The number of counters.
+pub(crate) const COUNTERS: usize = Counter::COUNT;
+
 impl Counter {
     /// The number of counters.
     pub(super) const COUNT: usize = Self::CacheEvictions as usize + 1;
@@ -106,6 +109,14 @@ impl CounterShards {
         self.iter().map(at).sum()
     }
 
+    /// The sums of all counters, in their order.
+    pub(super) fn values(&self) -> [u64; COUNTERS] {
+        let at = |index: usize| {
+            self.iter().map(|shard| shard.counters.0[index].load(Ordering::Relaxed)).sum()
+        };
+        std::array::from_fn(at)
+    }
+
     /// The number of running workers.
     pub(super) fn active_count(&self) -> usize {
         self.iter().filter(|shard| shard.is_taken.load(Ordering::Relaxed)).count()
@@ -123,6 +134,16 @@ impl ShardOwner {
     #[inline]
     pub(crate) fn add(&self, counter: Counter, size: u64) {
         self.shard.add(counter, size);
+    }
+
+    /// Adds what `values` have grown by since `before`, which are values of another process.
+    pub(crate) fn add_growth(&self, before: &[u64; COUNTERS], values: &[u64; COUNTERS]) {
+        for (counter, (value, before)) in
+            self.shard.counters.0.iter().zip(values.iter().zip(before))
+        {
+            let grown = counter.load(Ordering::Relaxed).wrapping_add(value.wrapping_sub(*before));
+            counter.store(grown, Ordering::Relaxed);
+        }
     }
 
     /// A second handle to the same shard, for the same worker.

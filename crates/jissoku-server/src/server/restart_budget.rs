@@ -9,6 +9,11 @@ const FAULTS_NS: u64 = 60_000_000_000;
 /// Delay before a restart is retried that failed for lack of descriptors.
 const RETRY_NS: u64 = 100_000_000;
 
+/// Half of the first delay of a restart when there were too many failures, and how often it doubles:
+/// up to 8 s.
+const BACK_OFF_NS: u64 = 125_000_000;
+const BACK_OFF_DOUBLINGS_MAX: usize = 6;
+
 /// Failed workers and the time of recent failures.
 #[derive(Debug, Default)]
 pub(super) struct RestartBudget {
@@ -31,6 +36,15 @@ impl RestartBudget {
     /// Whether the budget is exhausted.
     pub(super) fn are_too_many(&self, now_ns: u64) -> bool {
         self.noticed_ns.iter().filter(|&then_ns| now_ns - then_ns < FAULTS_NS).count() > FAULTS_MAX
+    }
+
+    /// Delays restarts when there were many failures: by more, the more there were.
+    pub(super) fn back_off(&mut self, now_ns: u64) {
+        let recent = self.noticed_ns.iter().filter(|&then_ns| now_ns - then_ns < FAULTS_NS).count();
+        let doublings = recent.saturating_sub(FAULTS_MAX).min(BACK_OFF_DOUBLINGS_MAX);
+        if doublings > 0 {
+            self.retry_ns = Some(now_ns + (BACK_OFF_NS << doublings));
+        }
     }
 
     /// Takes a worker that is to be replaced now.
@@ -107,6 +121,22 @@ mod tests {
         restarts.add(3, "why".to_owned(), FAULTS_NS - 1);
         assert!(restarts.are_too_many(FAULTS_NS - 1));
         assert!(!restarts.are_too_many(FAULTS_NS));
+    }
+
+    #[test]
+    fn restarts_are_delayed_by_more_the_more_failures_there_were() {
+        let mut restarts = RestartBudget::default();
+        let mut delays_ms = Vec::new();
+        for _ in 0..14 {
+            restarts.add(0, String::new(), 0);
+            restarts.back_off(0);
+            delays_ms.push(restarts.retry_ns().unwrap_or(0) / 1_000_000);
+            restarts.take_due(u64::MAX);
+        }
+        assert_eq!(
+            delays_ms,
+            [0, 0, 0, 0, 0, 250, 500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000, 8_000]
+        );
     }
 
     #[test]

@@ -303,6 +303,9 @@ impl RunningServer {
                 let fault = self.current.reap(index);
                 let why = fault.err().map_or("no reason".to_owned(), |error| error.to_string());
                 self.restarts.add(index, why, now_ns);
+                if self.shared.service.are_processes() {
+                    self.restarts.back_off(now_ns);
+                }
             }
         }
         for mut pool in std::mem::take(&mut self.retired) {
@@ -331,7 +334,8 @@ impl RunningServer {
             return Ok(None);
         }
         let Some((index, why)) = self.restarts.take_due(now_ns) else { return Ok(None) };
-        let replaced = if self.restarts.are_too_many(now_ns) {
+        let are_processes = self.shared.service.are_processes();
+        let replaced = if !are_processes && self.restarts.are_too_many(now_ns) {
             Err(io::Error::other(format!("worker {index} has failed once too often: {why}")))
         } else {
             self.reserve.release();
@@ -344,6 +348,12 @@ impl RunningServer {
             Err(error) if is_resource_exhausted(&error) => {
                 self.restarts.put_off(index, why, now_ns);
                 Ok(None)
+            }
+            // An application that cannot be imported now may be repaired.
+            Err(error) if are_processes => {
+                self.restarts.add(index, error.to_string(), now_ns);
+                self.restarts.back_off(now_ns);
+                Ok(Some(ServerEvent::WorkerNotRestarted(index, error.to_string())))
             }
             Err(error) => {
                 self.record_outcome(Err(error));

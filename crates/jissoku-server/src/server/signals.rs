@@ -42,6 +42,8 @@ pub enum ServerEvent {
     WorkerRestarted(usize, String),
     /// The same for the auxiliary server.
     AuxWorkerRestarted(usize, String),
+    /// The worker of this index could not be started again, for this reason; it is tried again.
+    WorkerNotRestarted(usize, String),
     /// The auxiliary server has stopped, after too many failures or on request.
     AuxStopped,
     /// A reload was requested.

@@ -1,0 +1,55 @@
+use super::*;
+
+fn spec(program: &str, arguments: &[&str]) -> ExecSpec {
+    let arguments = arguments.iter().map(OsString::from).collect();
+    let environment = vec![("KEPT".into(), "yes".into()), ("LISTEN_FDS".into(), "9".into())];
+    ExecSpec { program: program.into(), arguments, environment }
+}
+
+fn start(spec: &ExecSpec) -> ReexecChild {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    ReexecChild::start(spec, &[("web".to_owned(), listener)]).expect("a process")
+}
+
+#[test]
+fn the_child_knows_what_it_was_given() {
+    let script = "test $LISTEN_PID = $$ && test $LISTEN_FDS = 2 && test $KEPT = yes \
+                  && test $LISTEN_FDNAMES = web:jissoku-ready && test -S /dev/fd/3 \
+                  && echo >&4 && exec 4>&- && exit 7";
+    let child = start(&spec("/bin/sh", &["sh", "-c", script]));
+    assert_eq!(child.status(), ChildStatus::Ready);
+    assert_eq!(child.status(), ChildStatus::Exited);
+    let ending = child.end().expect("it is our child");
+    assert!(["exit code 7", "signal 9"].contains(&ending.as_str()), "{ending}");
+}
+
+#[test]
+fn a_program_that_cannot_be_executed_ends_at_once() {
+    let child = start(&spec("/nowhere/at/all", &["x"]));
+    assert_eq!(child.status(), ChildStatus::Exited);
+    let ending = child.end().expect("it is our child");
+    assert!(["exit code 127", "signal 9"].contains(&ending.as_str()), "{ending}");
+}
+
+#[test]
+fn one_that_says_nothing_is_ended() {
+    let child = start(&spec("/bin/sh", &["sh", "-c", "exec sleep 600"]));
+    assert!(child.pid() > 1);
+    assert_eq!(child.end().expect("it is our child"), "signal 9");
+}
+
+#[test]
+fn programs_are_found_as_a_shell_finds_them() {
+    assert_eq!(find(Path::new("/bin/sh"), None), Some("/bin/sh".into()));
+    assert_eq!(find(Path::new("sh"), Some(&"/nowhere:/bin".into())), Some("/bin/sh".into()));
+    assert_eq!(find(Path::new("sh"), None), None);
+    assert_eq!(find(Path::new("/nowhere/sh"), None), None);
+    assert_eq!(find(Path::new("/etc/passwd"), None), None);
+}
+
+#[test]
+fn the_process_finds_itself() {
+    let environment = std::env::vars_os().collect();
+    let spec = ExecSpec::of_this_process(environment).expect("/proc can be read");
+    assert!(spec.program.is_file());
+}

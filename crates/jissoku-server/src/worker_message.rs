@@ -1,0 +1,103 @@
+//! What a worker process tells its parent, on the pipe of its readiness.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use crate::metrics::{COUNTERS, Metrics};
+
+const REPLACE_ME: u8 = 10;
+const COUNTERS_ARE: u8 = 11;
+
+/// Size of the values of all counters.
+const VALUES_SIZE: usize = COUNTERS * size_of::<u64>();
+
+/// A message of a worker process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WorkerMessage {
+    /// It has served as many requests as it is to serve.
+    ReplaceMe,
+    /// The values of its counters.
+    Counters([u64; COUNTERS]),
+}
+
+impl WorkerMessage {
+    /// Takes the first message from received bytes, if it is complete.
+    pub(crate) fn take(buffer: &mut Vec<u8>) -> Option<Self> {
+        loop {
+            match *buffer.first()? {
+                REPLACE_ME => {
+                    buffer.drain(..1);
+                    return Some(Self::ReplaceMe);
+                }
+                COUNTERS_ARE => {
+                    let bytes = buffer.get(1..=VALUES_SIZE)?;
+                    let mut values = [0; COUNTERS];
+                    for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
+                        *value = u64::from_ne_bytes(*bytes);
+                    }
+                    buffer.drain(..=VALUES_SIZE);
+                    return Some(Self::Counters(values));
+                }
+                // Of another version of the program: ignored.
+                _ => drop(buffer.drain(..1)),
+            }
+        }
+    }
+}
+
+/// Sends the messages of a worker process. The parent reads each message whole, because it is
+/// shorter than `PIPE_BUF` (`pipe(7)`).
+#[derive(Clone, Debug)]
+pub struct ParentPipe(Arc<std::fs::File>);
+
+impl ParentPipe {
+    /// Sends over `pipe`.
+    #[must_use]
+    pub fn new(pipe: std::fs::File) -> Self {
+        Self(Arc::new(pipe))
+    }
+
+    /// Asks to be replaced.
+    pub(crate) fn ask_for_replacement(&self) {
+        // Without a parent the worker ends as well.
+        let _written = self.send(&[REPLACE_ME]);
+    }
+
+    /// Sends the values of all counters.
+    ///
+    /// # Errors
+    /// The parent is gone.
+    pub fn send_counters(&self, metrics: &Metrics) -> io::Result<()> {
+        let mut message = Vec::with_capacity(1 + VALUES_SIZE);
+        message.push(COUNTERS_ARE);
+        message.extend(metrics.values().iter().flat_map(|value| value.to_ne_bytes()));
+        self.send(&message)
+    }
+
+    fn send(&self, message: &[u8]) -> io::Result<()> {
+        (&*self.0).write_all(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_as_they_were_sent_at_every_split() {
+        let mut bytes = vec![REPLACE_ME, COUNTERS_ARE];
+        let values: [u64; COUNTERS] = std::array::from_fn(|index| index as u64 * 7);
+        bytes.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
+        bytes.push(REPLACE_ME);
+        let expected =
+            [WorkerMessage::ReplaceMe, WorkerMessage::Counters(values), WorkerMessage::ReplaceMe];
+        for split in 0..=bytes.len() {
+            let (mut buffer, mut seen) = (Vec::new(), Vec::new());
+            for part in [&bytes[..split], &bytes[split..]] {
+                buffer.extend_from_slice(part);
+                seen.extend(std::iter::from_fn(|| WorkerMessage::take(&mut buffer)));
+            }
+            assert_eq!((seen.as_slice(), buffer.as_slice()), (&expected[..], &[][..]), "{split}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Starts worker processes: the same program again, with the listeners of one worker.
+
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use jissoku_os::poll;
+use jissoku_os::reexec::{ChildStatus, ExecSpec, ReexecChild};
+
+use crate::log::ErrorReporter;
+use crate::worker_thread::WorkerListeners;
+
+/// How long a process may take until it is ready; then it is killed.
+const READY_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How long a process that hangs may write its stacks.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Prefix of the names of the listeners of a worker process; the index of the worker follows.
+pub const WORKER_NAME: &str = "jissoku-worker-";
+
+/// How worker processes are started and watched.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessSettings {
+    /// Creates the command line and the environment of a worker process.
+    pub program: fn() -> io::Result<ExecSpec>,
+    /// Reports to people what happens to a worker.
+    pub report: ErrorReporter,
+    /// Resident memory in bytes above which a worker is replaced.
+    pub memory_max: Option<u64>,
+}
+
+/// A worker process that did not become ready.
+#[derive(Clone, Debug)]
+pub struct StartError {
+    index: u16,
+    exit: String,
+    /// Whether the process has written the reason to standard error.
+    pub is_reported: bool,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "worker {} did not start ({})", self.index, self.exit)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// Starts a process and waits until it is ready.
+pub(super) fn start_now(
+    settings: &ProcessSettings,
+    index: u16,
+    listeners: &WorkerListeners,
+) -> io::Result<ReexecChild> {
+    let name = format!("{WORKER_NAME}{index}");
+    let sockets: Vec<_> =
+        listeners.listeners.iter().map(|listener| (name.clone(), listener)).collect();
+    let child = ReexecChild::start(&(settings.program)()?, &sockets)?;
+    if !poll::wait_readable(&[child.as_fd()], Some(READY_TIMEOUT))?.contains(&true) {
+        let seconds = READY_TIMEOUT.as_secs();
+        // It writes where it hangs, if it is an interpreter.
+        child.abort()?;
+        let exited = child.exit_fd()?;
+        poll::wait_readable(&[exited.as_fd()], Some(ABORT_TIMEOUT))?;
+        let _killed = child.end();
+        return Err(io::Error::other(format!("worker {index} not ready within {seconds} s")));
+    }
+    let status = child.status();
+    if status == ChildStatus::Ready {
+        return Ok(child);
+    }
+    let exit = child.wait()?;
+    let kind = match exit.code {
+        Some(2) => io::ErrorKind::InvalidInput,
+        _ => io::ErrorKind::Other,
+    };
+    let is_reported = status == ChildStatus::Failed;
+    Err(io::Error::new(kind, StartError { index, exit: exit.description, is_reported }))
+}

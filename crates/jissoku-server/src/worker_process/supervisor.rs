@@ -1,0 +1,198 @@
+//! Watches the process of one worker: passes signals on, collects its counters, and replaces it
+//! when it asks to or uses too much memory. The new process is ready before the old one drains.
+
+use std::fmt::Debug;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use jissoku_os::driver::Waker;
+use jissoku_os::reexec::ReexecChild;
+use jissoku_os::{clock, poll, process};
+
+use super::start::{ProcessSettings, start_now};
+use crate::metrics::{COUNTERS, ShardOwner};
+use crate::shutdown::{ABORT, RELOAD_DRAIN, ShutdownSignal};
+use crate::worker_message::WorkerMessage;
+use crate::worker_thread::WorkerListeners;
+
+/// How often the memory of a process is compared with its limit.
+const MEMORY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// After a replacement that did not start: time until it is tried again.
+const RETRY_NS: u64 = 10_000_000_000;
+
+/// A process and what it has said.
+#[derive(Debug)]
+struct Process {
+    child: ReexecChild,
+    exited: OwnedFd,
+    /// Received bytes that are not a whole message yet; `None` after the end.
+    received: Option<Vec<u8>>,
+    /// Its counters as it last sent them.
+    counters: [u64; COUNTERS],
+}
+
+impl Process {
+    fn new(child: ReexecChild) -> io::Result<Self> {
+        let exited = child.exit_fd()?;
+        Ok(Self { child, exited, received: Some(Vec::new()), counters: [0; COUNTERS] })
+    }
+
+    /// Reads what it says. Returns whether it asks to be replaced.
+    fn receive(&mut self, sum: Option<&ShardOwner>) -> bool {
+        let Some(received) = &mut self.received else { return false };
+        let mut bytes = [0; 4096];
+        let size = self.child.receive(&mut bytes).unwrap_or(0);
+        if size == 0 {
+            self.received = None;
+            return false;
+        }
+        received.extend_from_slice(&bytes[..size]);
+        let mut wants_replacement = false;
+        while let Some(message) = WorkerMessage::take(received) {
+            match message {
+                WorkerMessage::ReplaceMe => wants_replacement = true,
+                WorkerMessage::Counters(counters) => {
+                    if let Some(sum) = sum {
+                        sum.add_growth(&self.counters, &counters);
+                    }
+                    self.counters = counters;
+                }
+            }
+        }
+        wants_replacement
+    }
+
+    /// Reads what it said last, before its end is collected.
+    fn receive_last(&mut self, sum: Option<&ShardOwner>) {
+        while self.received.is_some() && is_readable(&self.child) {
+            self.receive(sum);
+        }
+    }
+}
+
+fn is_readable(child: &ReexecChild) -> bool {
+    let readable = poll::wait_readable(&[child.as_fd()], Some(Duration::ZERO));
+    readable.is_ok_and(|readable| readable.contains(&true))
+}
+
+/// The process of one worker, and those that it has replaced.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    settings: ProcessSettings,
+    index: u16,
+    /// For replacements. Dropped with the first signal, so that the last process closes them.
+    listeners: Option<WorkerListeners>,
+    sum: Option<ShardOwner>,
+    current: Process,
+    draining: Vec<Process>,
+    /// Before this time no replacement is tried.
+    retry_ns: u64,
+}
+
+impl Supervisor {
+    pub(super) fn new(
+        settings: ProcessSettings,
+        index: u16,
+        listeners: WorkerListeners,
+        sum: Option<ShardOwner>,
+        child: ReexecChild,
+    ) -> io::Result<Self> {
+        let (listeners, draining) = (Some(listeners), Vec::new());
+        let current = Process::new(child)?;
+        Ok(Self { settings, index, listeners, sum, current, draining, retry_ns: 0 })
+    }
+
+    /// Watches until the process has exited, and after a signal until all have. `accepting` is
+    /// dropped with the first signal.
+    pub(super) fn run(
+        mut self,
+        order: &ShutdownSignal,
+        waker: &Waker,
+        accepting: impl Debug,
+    ) -> io::Result<()> {
+        let mut accepting = Some(accepting);
+        loop {
+            let (is_over, is_woken, wants_replacement) = self.wait(waker)?;
+            if is_woken {
+                waker.take();
+                self.pass_on(order.get())?;
+                self.listeners = None;
+                accepting = None;
+            }
+            if is_over {
+                self.current.receive_last(self.sum.as_ref());
+                let exit = self.current.child.wait()?;
+                if accepting.is_some() {
+                    return Err(io::Error::other(exit.description));
+                }
+                // An exit that was asked for is the end, whatever its code. The others were asked
+                // for earlier.
+                return self.draining.into_iter().try_for_each(|old| old.child.wait().map(drop));
+            }
+            if wants_replacement {
+                self.replace("has served as many requests as it is to serve")?;
+            } else if let Some(size) = self.memory_above_limit() {
+                self.replace(&format!("uses {} MiB of memory", size >> 20))?;
+            }
+        }
+    }
+
+    /// Waits for events. Returns whether the process has exited, whether there is a signal, and
+    /// whether the process asks to be replaced.
+    fn wait(&mut self, waker: &Waker) -> io::Result<(bool, bool, bool)> {
+        let mut sources = vec![self.current.exited.as_fd(), waker.as_fd()];
+        let hears = self.current.received.is_some();
+        sources.extend(hears.then(|| self.current.child.as_fd()));
+        sources.extend(self.draining.iter().map(|old| old.exited.as_fd()));
+        let interval = self.settings.memory_max.map(|_| MEMORY_INTERVAL);
+        let ready = poll::wait_readable(&sources, interval)?;
+        let (is_over, is_woken) = (ready[0], ready[1]);
+        let wants_replacement = hears && ready[2] && self.current.receive(self.sum.as_ref());
+        let ended = ready[2 + usize::from(hears)..].iter();
+        for (index, _) in ended.enumerate().filter(|(_, ended)| **ended).rev().collect::<Vec<_>>() {
+            let mut old = self.draining.remove(index);
+            old.receive_last(self.sum.as_ref());
+            old.child.wait()?;
+        }
+        Ok((is_over, is_woken, wants_replacement))
+    }
+
+    fn memory_above_limit(&self) -> Option<u64> {
+        let size_max = self.settings.memory_max?;
+        // The process may have exited.
+        let size = process::resident_size(self.current.child.pid()).ok()?;
+        Some(size).filter(|&size| size > size_max)
+    }
+
+    /// Starts another process, and lets the current one drain once that is ready.
+    fn replace(&mut self, why: &str) -> io::Result<()> {
+        let Some(listeners) = self.listeners.as_ref() else { return Ok(()) };
+        if clock::monotonic_ns() < self.retry_ns {
+            return Ok(());
+        }
+        let report = self.settings.report;
+        match start_now(&self.settings, self.index, listeners).and_then(Process::new) {
+            Ok(new) => {
+                report(&format!("worker {} {why} and is replaced", self.index));
+                let old = std::mem::replace(&mut self.current, new);
+                old.child.drain()?;
+                self.draining.push(old);
+            }
+            Err(error) => {
+                report(&format!("worker {} {why}, and stays: {error}", self.index));
+                self.retry_ns = clock::monotonic_ns() + RETRY_NS;
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_on(&self, signal: u8) -> io::Result<()> {
+        [&self.current].into_iter().chain(&self.draining).try_for_each(|process| match signal {
+            ABORT => process.child.kill(),
+            RELOAD_DRAIN => process.child.drain(),
+            _ => process.child.stop(),
+        })
+    }
+}
