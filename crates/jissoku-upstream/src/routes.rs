@@ -10,7 +10,7 @@ mod path;
 mod reachability;
 mod rule;
 
-pub use hazard::Hazard;
+pub use hazard::{Hazard, of_path as hazard_of};
 pub use host::HostPattern;
 pub use path::{Captures, PATH_VARIABLES_MAX, PathPattern, PatternError};
 pub use rule::{Mismatch, Rule};

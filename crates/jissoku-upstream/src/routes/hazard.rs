@@ -42,7 +42,7 @@ impl fmt::Display for Hazard {
 }
 
 /// The first reason to refuse a path, in the order of its bytes; dot segments last.
-pub(super) fn of_path(path: &[u8]) -> Option<Hazard> {
+pub fn of_path(path: &[u8]) -> Option<Hazard> {
     if path.first() != Some(&b'/') {
         return Some(Hazard::NotAbsolute);
     }
