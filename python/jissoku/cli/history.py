@@ -13,6 +13,7 @@ from jissoku.errors import InputError
 from jissoku.history import queries
 from jissoku.model.history_answer import Series
 from jissoku.pipeline.history import History, open_history
+from jissoku.pipeline.history_pages import write_history
 from jissoku.report import history_text
 from jissoku.stats.target_history import machine_ratios, target_history
 
@@ -27,6 +28,7 @@ class HistoryOptions:
     machines: bool
     sql: str | None
     export: Path | None
+    html: Path | None
 
 
 @click.command()
@@ -40,6 +42,12 @@ class HistoryOptions:
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
     help="Write the tables as Parquet files.",
+)
+@click.option(
+    "--html",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write static pages of all runs and targets: `jissoku serve DIR` serves them.",
 )
 def history(**given: Any) -> int:
     """List earlier runs, or show how the cost of TARGET changed over them.
@@ -63,6 +71,10 @@ def history(**given: Any) -> int:
     elif options.export is not None:
         queries.export(found.session, options.export)
         click.echo(f"Tables: {options.export}")
+    elif options.html is not None:
+        roots = options.records or (Path("runs"),)
+        count = write_history(options.html, found.runs(), roots)
+        click.echo(f"{count} pages: {options.html / 'index.html'}")
     elif options.changes:
         return _changes(found, options.target)
     elif options.target is None:

@@ -62,11 +62,16 @@ def breaks(first: IndexedRun, second: IndexedRun) -> tuple[str, ...]:
     one, two = first.row, second.row
     names = ("kernel", "governor", "turbo", "clocksource", "jissoku")
     changed = [
-        f"{name} {before or 'unknown'} -> {after or 'unknown'}"
+        f"{name} {_bare(name, before)} -> {_bare(name, after)}"
         for name in names
         if (before := getattr(one, name)) != (after := getattr(two, name))
     ]
     return tuple(changed)
+
+
+def _bare(name: str, value: str) -> str:
+    """Without the name, which a version line begins with."""
+    return value.removeprefix(f"{name} ") or "unknown"
 
 
 def unchanged_arms(first: IndexedRun, second: IndexedRun) -> tuple[tuple[str, str], ...]:

@@ -68,5 +68,6 @@ def _is_same(before: IndexedRun, after: IndexedRun) -> bool:
     return (
         before.row.machine == after.row.machine
         and before.row.boot == after.row.boot
+        and before.row.kernel == after.row.kernel  # Older records name no boot.
         and started(after) - started(before) <= PAUSE
     )

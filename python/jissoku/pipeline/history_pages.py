@@ -1,0 +1,45 @@
+"""Static pages of all runs, to be read as files or served as a directory."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jissoku import records, report, stats
+from jissoku.model.history import IndexedRun
+from jissoku.pipeline.reports import write_texts
+from jissoku.report.history_html import index_html, report_file, target_file, target_html
+from jissoku.stats.target_history import target_history
+
+
+def write_history(folder: Path, runs: Sequence[IndexedRun], roots: Sequence[Path]) -> int:
+    """Writes all pages into a folder, and returns their number.
+
+    A run's report is taken from its folder, or made if it is not there.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+    targets = sorted({arm.target for run in runs for arm in run.arms if not arm.is_control})
+    series = {target: target_history(runs, target) for target in targets}
+    command = " ".join(["jissoku history", *(f"--records {root}" for root in roots), "--html DIR"])
+    pages = {
+        target_file(target): target_html(target, found, command)
+        for target, found in series.items()
+        if found
+    }
+    everything = [one for found in series.values() for one in found]
+    pages["index.html"] = index_html(runs, everything, command)
+    pages |= {report_file(run.row.run): _report(run) for run in runs}
+    write_texts(folder, pages)
+    return len(pages)
+
+
+def _report(run: IndexedRun) -> str:
+    """The report as it is beside the records; made from them where it is not."""
+    try:
+        return (Path(run.folder) / "report.html").read_text(encoding="utf-8")
+    except OSError:
+        header, trials = records.read(Path(run.folder))
+        sweep = records.read_sweep(Path(run.folder))
+        if sweep is not None:
+            return report.sweep_to_html(stats.summarise_sweep(header, sweep, trials))
+        return report.to_html(stats.summarise(header, trials))

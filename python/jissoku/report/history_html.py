@@ -1,0 +1,173 @@
+"""Earlier runs as static pages: boards, runs, and a page for each target."""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from hashlib import sha256
+
+from jissoku.model import Estimate
+from jissoku.model.history import IndexedRun
+from jissoku.model.history_answer import Change, Series, SeriesPoint
+from jissoku.report import page, row_plots
+from jissoku.report.axis import scale
+from jissoku.report.chart_value import Chart
+from jissoku.report.format import TIMES, load_mark
+from jissoku.report.history_text import (
+    KEY_LENGTH,
+    change_sentence,
+    day,
+    multiple,
+    pooled_sentence,
+    tau_sentence,
+)
+from jissoku.report.row_plots import Row
+from jissoku.report.tables import Table
+
+# Longer series are shown by their newest points.
+POINTS_MAX = 60
+
+
+def index_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: str) -> str:
+    """The first page: boards, targets and runs, newest first.
+
+    Args:
+        runs: All of them.
+        series: Of all targets.
+        command: Rebuilds the pages from the records.
+    """
+    return page.render(
+        "history.html.j2",
+        figures=(),
+        heading="Runs and targets",
+        lead=(
+            "CPU time per request as a multiple of an arm that stays the same. Each table is one"
+            " question: workload, rate, class of machine and anchor are the same in all its rows,"
+            " and different in every other table."
+        ),
+        links=[(name, target_file(name)) for name in sorted({one.target for one in series})],
+        parts=[(title, _board(group)) for title, group in _boards(series)],
+        sections=(),
+        runs=_runs(runs),
+        command=command,
+    )
+
+
+def target_html(target: str, series: Sequence[Series], command: str) -> str:
+    """A target's page: a figure for each series, and what may be said across runs."""
+    figures = [_figure(one, number) for number, one in enumerate(series)]
+    return page.render(
+        "history.html.j2",
+        figures=tuple(figures),
+        heading=target,
+        lead=(
+            "Each row is an occasion: runs of one boot without a long pause. A change between two"
+            " occasions is a suspicion at most; the command below it measures both together."
+        ),
+        links=[("All runs and targets", "index.html")],
+        parts=(),
+        sections=list(zip(figures, map(_sentences, series), strict=True)),
+        runs=None,
+        command=command,
+    )
+
+
+def target_file(target: str) -> str:
+    """The file of a target's page; a name that is no file name gets a hash."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "-", target)
+    suffix = "" if plain == target else "-" + sha256(target.encode()).hexdigest()[:8]
+    return f"target-{plain}{suffix}.html"
+
+
+def report_file(run: str) -> str:
+    """The file of a run's report."""
+    return f"run-{run[:16]}.html"
+
+
+def _boards(series: Sequence[Series]) -> list[tuple[str, list[Series]]]:
+    """Series with one question together; those with most targets first."""
+    found: dict[str, list[Series]] = defaultdict(list)
+    for one in series:
+        title = (
+            f"{one.workload_text}, {load_mark(one.load)}, multiple of {one.anchor}"
+            f" ({one.machine_text})"
+        )
+        found[title].append(one)
+    return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def _board(series: Sequence[Series]) -> Table:
+    """No ranks: whether two rows differ is what a run of both says."""
+    ordered = sorted(series, key=lambda one: one.points[-1].ratio.mean)
+    return Table(
+        header=("target", "multiple, newest occasion", "version", "occasions", "newest"),
+        rows=tuple(
+            (
+                one.arm,
+                multiple(one.points[-1].ratio),
+                one.points[-1].version,
+                str(len(one.points)),
+                day(one.points[-1].started_utc),
+            )
+            for one in ordered
+        ),
+    )
+
+
+def _figure(one: Series, number: int) -> Chart:
+    points = one.points[-POINTS_MAX:]
+    estimates = [_estimate(point.ratio) for point in points]
+    axis = scale([end for e in estimates for end in (e.low, e.high)], lambda v: f"{v:g} {TIMES}")
+    rows = [
+        Row(
+            name=f"{day(point.started_utc)} {point.version}",
+            label=multiple(point.ratio),
+            marks=row_plots.dot(axis, estimate),
+            style="c0",
+            tooltip=f"{point.version}: {multiple(point.ratio)}",
+        )
+        for point, estimate in zip(points, estimates, strict=True)
+    ]
+    return Chart(
+        name=f"series-{number}",
+        title=f"{one.arm} / {one.anchor}, {load_mark(one.load)}",
+        caption=f"{one.workload_text}; {one.machine_text}. CPU time per request: dot and 95 %"
+        " interval of one occasion, oldest on top. Further left is better.",
+        drawing=row_plots.draw(f"series-{number}", rows, axis),
+        numbers=Table(
+            header=("occasion", "version", "multiple", "runs", "changed beside the target"),
+            rows=tuple(_row(point) for point in points),
+        ),
+    )
+
+
+def _row(point: SeriesPoint) -> tuple[str, ...]:
+    keys = ", ".join(key[:KEY_LENGTH] for key in point.runs)
+    changed = "; ".join(point.breaks) or "-"
+    return (day(point.started_utc), point.version, multiple(point.ratio), keys, changed)
+
+
+def _sentences(one: Series) -> list[str]:
+    found = [f"{change_sentence(point.since)}." for point in one.points if point.since]
+    if any(point.since and point.since.is_suspected for point in one.points):
+        found.append(f"To confirm: {one.race}")
+    return [*found, pooled_sentence(one.pooled), tau_sentence(one.tau)]
+
+
+def _estimate(change: Change) -> Estimate:
+    value, low, high = (math.exp(one) for one in (change.mean, change.low, change.high))
+    return Estimate(value=value, low=low, high=high, blocks=0, sd_log=0.0)
+
+
+def _runs(runs: Sequence[IndexedRun]) -> list[tuple[str, str, str, str, str]]:
+    """(date, file of the report, key, arms, headline), newest first."""
+    return [
+        (
+            day(run.row.started_utc),
+            report_file(run.row.run),
+            run.row.run[:KEY_LENGTH],
+            ", ".join(arm.arm for arm in run.arms if not (arm.is_floor or arm.is_control)),
+            f"{run.row.headline} {f'Incomplete: {run.unfinished}.' if run.unfinished else ''}",
+        )
+        for run in reversed(runs)
+    ]

@@ -1,0 +1,102 @@
+"""Static pages of made-up runs: complete, harmless, the same bytes each time."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from jissoku.errors import InputError
+from jissoku.model.history import IndexedRun
+from jissoku.model.updated import updated
+from jissoku.pipeline.history import open_history
+from jissoku.pipeline.history_pages import write_history
+from jissoku.report.history_html import index_html, report_file, target_file, target_html
+from jissoku.report.history_text import history_text, machines_text
+from jissoku.stats.target_history import machine_ratios, target_history
+from tests.history.factories import indexed
+from tests.history.test_index import record
+
+COSTS = {"a": 1.0, "floor": 0.0, "go": 0.7, "node": 1.4}
+COMMAND = "jissoku history --html DIR"
+
+
+def some_runs(name: str = "a") -> list[IndexedRun]:
+    """Four occasions; from the third on `name` is another version that costs 10 % more."""
+    rng = random.Random(1)
+    costs = {name: 1.0} | {arm: cost for arm, cost in COSTS.items() if arm != "a"}
+    runs = [indexed(costs, rng, number=number) for number in range(2)]
+    dearer = costs | {name: 1.1}
+    runs += [indexed(dearer, rng, number=number, programs={name: "2.0"}) for number in (2, 3)]
+    return runs
+
+
+def test_a_target_page_shows_every_occasion_and_the_suspicion() -> None:
+    series = target_history(some_runs(), "a")
+    page = target_html("a", series, COMMAND)
+    assert page.count("2026-01-0") >= 4
+    assert "a change is suspected" in page
+    assert "To confirm: jissoku compare a floor" not in page  # The floor is always beside it.
+    assert "To confirm: jissoku compare a" in page
+    assert target_html("a", target_history(some_runs(), "a"), COMMAND) == page
+
+
+def test_the_index_has_a_board_and_links() -> None:
+    runs = some_runs()
+    series = [one for name in COSTS for one in target_history(runs, name)]
+    page = index_html(runs, series, COMMAND)
+    assert 'href="target-a.html"' in page
+    for run in runs:
+        assert f'href="{report_file(run.row.run)}"' in page
+    assert COMMAND in page
+
+
+def test_hostile_names_are_text_and_files_of_their_own() -> None:
+    name = '<img src=x onerror="alert(1)">/../x'
+    runs = some_runs(name)
+    series = target_history(runs, name)
+    for page in (target_html(name, series, COMMAND), index_html(runs, series, COMMAND)):
+        assert "<img" not in page
+    assert re.fullmatch(r"target-[A-Za-z0-9.-]+\.html", target_file(name))
+    assert target_file("a/b") != target_file("a-b")
+
+
+def test_the_text_says_the_same() -> None:
+    series = target_history(some_runs(), "a")
+    text = history_text("a", series)
+    assert "a 1.0 -> 2.0, 20,000/s, medium: +" in text
+    assert "to confirm: jissoku compare a" in text
+    assert "No run compares x" in history_text("x", ())
+    assert machines_text(machine_ratios(series)).startswith("The target was measured on one class")
+
+
+def test_machines_are_rows_of_a_text() -> None:
+    rng = random.Random(1)
+    runs = [
+        updated(run, row=updated(run.row, machine_text=f"machine {number}"))
+        for number in range(4)
+        for run in [indexed(COSTS, rng, number=number, machine=f"m{number}")]
+    ]
+    text = machines_text(machine_ratios(target_history(runs, "a")))
+    assert text.count("machine ") >= 4
+    assert "another machine: " in text
+
+
+def test_pages_of_records_are_written(tmp_path: Path) -> None:
+    record(tmp_path / "runs" / "one")
+    (tmp_path / "runs" / "one" / "report.html").write_text("as it is beside the records")
+    record(tmp_path / "runs" / "two", seed=2, day=2)
+    found = open_history([tmp_path / "runs"], lambda _: None, tmp_path / "cache")
+    runs = found.runs()
+    count = write_history(tmp_path / "html", runs, [Path("runs")])
+    names = {path.name for path in (tmp_path / "html").iterdir()}
+    assert len(names) == count
+    index = (tmp_path / "html" / "index.html").read_text()
+    linked = set(re.findall(r'href="([^"#]+)"', index))
+    assert linked <= names
+    first, second = (tmp_path / "html" / report_file(run.row.run) for run in runs)
+    assert first.read_text() == "as it is beside the records"
+    assert "<svg" in second.read_text()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_history(tmp_path / "file" / "x", runs, [])
