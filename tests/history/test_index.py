@@ -164,6 +164,15 @@ def test_an_unfinished_run_says_why(place: Path) -> None:
     assert opened(place).runs()[0].unfinished == "it was interrupted"
 
 
+def test_a_list_reads_no_measurements_and_a_target_only_its_workloads(place: Path) -> None:
+    found = opened(place)
+    assert [run.row.run for run in found.headers()] == [run.row.run for run in found.runs()]
+    assert all(not run.logs for run in found.headers())
+    assert found.targets() == ("a", "b", "floor")
+    assert found.runs("b") == found.runs()
+    assert found.runs("elsewhere") == ()
+
+
 def test_runs_are_found_by_folder_name_and_key(place: Path) -> None:
     runs = opened(place).runs()
     assert find_run(runs, str(place / "runs" / "one")) is runs[0]

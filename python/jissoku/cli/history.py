@@ -78,7 +78,7 @@ def history(**given: Any) -> int:
     elif options.changes:
         return _changes(found, options.target)
     elif options.target is None:
-        click.echo(history_text.runs_text(found.runs()), nl=False)
+        click.echo(history_text.runs_text(found.headers()), nl=False)
     else:
         _print_target(found, options.target, machines=options.machines)
     return exit_codes.OK
@@ -93,20 +93,18 @@ def _print_target(found: History, target: str, *, machines: bool) -> None:
 
 
 def _series(found: History, target: str) -> tuple[Series, ...]:
-    runs = found.runs()
-    known = sorted({arm.target for run in runs for arm in run.arms})
+    known = found.targets()
     if target not in known:
         raise InputError(f"no run has {target!r}; there are {', '.join(known)}")
-    return target_history(runs, target)
+    return target_history(found.runs(target), target)
 
 
 def _changes(found: History, target: str | None) -> int:
-    runs = found.runs()
-    targets = [target] if target else sorted({arm.target for run in runs for arm in run.arms})
+    targets = [target] if target else found.targets()
     lines = [
         f"{history_text.change_sentence(point.since)}\n    to confirm: {series.race}"
         for name in targets
-        for series in target_history(runs, name)
+        for series in target_history(found.runs(name), name)
         for point in series.points
         if point.since and point.since.is_suspected
     ]

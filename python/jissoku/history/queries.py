@@ -12,20 +12,58 @@ from jissoku.model import Load
 from jissoku.model.history import ArmRow, IndexedRun, RunRow, load_of
 
 LogsByPair = dict[Load, dict[tuple[str, str], dict[int, float]]]
+# A target's workloads with all their runs: tau is estimated from those without it, too.
+OF_TARGET = """
+SELECT run FROM runs SEMI JOIN (
+  SELECT machine, workload FROM runs JOIN arms USING (run) WHERE target = getvariable('target')
+) USING (machine, workload)
+"""
+
 LogsByRun = dict[str, dict[tuple[int | None, str, str, str], dict[int, float]]]
 
 
-def runs(session: duckdb.DuckDBPyConnection) -> tuple[IndexedRun, ...]:
-    """All runs, earliest first, with what was measured block by block."""
+def headers(session: duckdb.DuckDBPyConnection) -> tuple[IndexedRun, ...]:
+    """All runs, earliest first, without what was measured."""
+    return _runs(session, "SELECT run FROM runs", is_measured=False)
+
+
+def runs(session: duckdb.DuckDBPyConnection, target: str = "") -> tuple[IndexedRun, ...]:
+    """Runs, earliest first, with what was measured block by block.
+
+    Args:
+        session: An open index.
+        target: Only of the classes of machines and workloads that it was measured with; empty: all.
+    """
+    if not target:
+        return _runs(session, "SELECT run FROM runs")
+    session.execute("SET VARIABLE target = ?", [target])
+    return _runs(session, OF_TARGET)
+
+
+def targets(session: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Every target that has a run, by name."""
+    found = session.execute("SELECT DISTINCT target FROM arms ORDER BY target").fetchall()
+    return tuple(name for (name,) in found)
+
+
+def _runs(
+    session: duckdb.DuckDBPyConnection, chosen: str, *, is_measured: bool = True
+) -> tuple[IndexedRun, ...]:
+    """The runs whose keys a query gives."""
     arms: dict[str, list[ArmRow]] = defaultdict(list)
-    for row in _rows(session, "SELECT * FROM arms"):
+    for row in _rows(session, f"SELECT * FROM arms WHERE run IN ({chosen})"):  # noqa: S608 - ours
         arms[row["run"]].append(ArmRow(**row))
     logs: LogsByRun = defaultdict(lambda: defaultdict(dict))
-    blocks = session.execute("SELECT run, rate_rps, level, arm, other, block, ln_ratio FROM blocks")
-    for run, rate, level, arm, other, block, log in blocks.fetchall():
+    columns = "run, rate_rps, level, arm, other, block, ln_ratio"
+    query = f"SELECT {columns} FROM blocks WHERE run IN ({chosen})"  # noqa: S608 - ours
+    blocks = session.execute(query).fetchall() if is_measured else []
+    for run, rate, level, arm, other, block, log in blocks:
         logs[run][rate, level, arm, other][block] = log
     found = []
-    query = "SELECT * FROM runs JOIN present USING (run) ORDER BY started_utc, run"
+    query = (
+        f"SELECT * FROM runs JOIN present USING (run) WHERE run IN ({chosen})"  # noqa: S608 - ours
+        " ORDER BY started_utc, run"
+    )
     for row in _rows(session, query):
         folder, unfinished = row.pop("folder"), row.pop("unfinished")
         by_load: LogsByPair = defaultdict(dict)

@@ -37,9 +37,17 @@ class History:
     cache: Path
     broken: tuple[str, ...]
 
-    def runs(self) -> tuple[IndexedRun, ...]:
-        """All runs, earliest first."""
-        return queries.runs(self.session)
+    def runs(self, target: str = "") -> tuple[IndexedRun, ...]:
+        """Runs, earliest first: all, or those that a target's history is made from."""
+        return queries.runs(self.session, target)
+
+    def headers(self) -> tuple[IndexedRun, ...]:
+        """All runs, earliest first, without what was measured."""
+        return queries.headers(self.session)
+
+    def targets(self) -> tuple[str, ...]:
+        """Every target that has a run, by name."""
+        return queries.targets(self.session)
 
 
 def open_history(
