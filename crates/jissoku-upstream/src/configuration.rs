@@ -1,0 +1,85 @@
+//! `[upstream.*]` and `[[route]]` of the configuration file.
+//!
+//! Every error is one sentence with the line that it is about. Other keys of the file are not read
+//! here.
+
+mod gather;
+mod problem;
+mod route;
+mod table;
+mod upstream;
+
+use toml::de::{DeTable, DeValue};
+
+use self::table::Table;
+use crate::routes::Routes;
+
+pub use problem::Problem;
+pub use route::{Action, Hedge, Rate, RateKey, Route};
+pub use upstream::{HealthCheck, Protocol, Upstream};
+
+/// The keys of the file that are read here.
+pub const KEYS: [&str; 2] = ["upstream", "route"];
+
+/// What the file says about upstreams and routes.
+#[derive(Debug, Clone, Default)]
+pub struct Configuration {
+    /// By name.
+    pub upstreams: Vec<Upstream>,
+    /// In their order, which is that of `rules`.
+    pub routes: Vec<Route>,
+    /// Which route takes a request.
+    pub rules: Routes,
+}
+
+impl Configuration {
+    /// Reads a whole file.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that cannot be meant.
+    pub fn parse(text: &str) -> Result<Self, Problem> {
+        Self::read(text).map_err(|refusal| Problem::new(text, refusal))
+    }
+
+    fn read(text: &str) -> Result<Self, problem::Refusal> {
+        let file = DeTable::parse(text).map_err(|error| problem::Refusal {
+            at: error.span().unwrap_or_default(),
+            why: error.message().to_owned(),
+        })?;
+        let mut configuration = Self::default();
+        if let Some(value) = file.get_ref().get("upstream") {
+            let DeValue::Table(all) = value.get_ref() else {
+                return Err(problem::refuse(value.span(), "upstream is a table: [upstream.NAME]"));
+            };
+            for (name, value) in all {
+                let table =
+                    Table::of(value, &format!("upstream {:?}", name.get_ref()), &name.span())?;
+                configuration.upstreams.push(upstream::read(name.get_ref(), table)?);
+            }
+        }
+        let Some(value) = file.get_ref().get("route") else { return Ok(configuration) };
+        let DeValue::Array(all) = value.get_ref() else {
+            return Err(problem::refuse(value.span(), "route is a list of tables: [[route]]"));
+        };
+        let mut rules = Vec::new();
+        for value in all {
+            let table = Table::of(value, "a route", &value.span())?;
+            let (route, rule) = route::read(table, &configuration.upstreams)?;
+            configuration.routes.push(route);
+            rules.push(rule);
+        }
+        configuration.rules = Routes::new(rules).map_err(|found| {
+            let at = |index: usize| configuration.routes.get(index).map(|route| route.at.clone());
+            let by = problem::line(text, &at(found.by).unwrap_or_default());
+            problem::refuse(
+                at(found.index).unwrap_or_default(),
+                &format!("no request reaches this route: the one on line {by} takes them before"),
+            )
+        })?;
+        Ok(configuration)
+    }
+}
+
+#[cfg(test)]
+mod tests;

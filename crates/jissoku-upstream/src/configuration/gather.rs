@@ -1,0 +1,60 @@
+//! `gather` of a route, and the keys beside it.
+
+use std::ops::Range;
+
+use toml::de::DeValue;
+
+use super::problem::{Refusal, refuse};
+use super::table::{Table, integer, string};
+use super::upstream::Upstream;
+use crate::fan_out::{PartPlan, PartTemplate, Plan, Quorum};
+use crate::routes::PathPattern;
+
+/// Reads the parts from their table, and the rest from the route's.
+pub(super) fn read(
+    route: &mut Table<'_, '_>,
+    parts: &Table<'_, '_>,
+    path: &PathPattern,
+    upstreams: &[Upstream],
+) -> Result<Plan, Refusal> {
+    let mut plan = Plan::new(Vec::new());
+    for ((id, _), value) in parts.in_order() {
+        let (text, at) = string(&id, value)?;
+        let template = PartTemplate::parse(&text, path)
+            .map_err(|error| refuse(at.clone(), &format!("{text:?}: {error}")))?;
+        if !upstreams.iter().any(|upstream| upstream.name == template.upstream()) {
+            return Err(unknown_upstream(template.upstream(), upstreams, &at));
+        }
+        plan.parts.push(PartPlan { id, template, is_required: false });
+    }
+    for (id, at) in route.strings("required")?.unwrap_or_default() {
+        let part = plan.parts.iter_mut().find(|part| part.id == id);
+        part.ok_or_else(|| refuse(at, &format!("gather has no part {id:?}")))?.is_required = true;
+    }
+    plan.deadline_ns = route.duration("deadline")?.unwrap_or(plan.deadline_ns);
+    plan.soft_deadline_ns = route.duration("soft-deadline")?;
+    plan.parallel = route.integer("parallel", 1..=64, plan.parallel)?;
+    let partial = [("accept", false), ("refuse", true)];
+    plan.refuses_partial = route.word("partial", &partial)?.unwrap_or(false);
+    if let Some(value) = route.value("quorum") {
+        plan.quorum = quorum(value)?;
+    }
+    plan.check().map_err(|error| refuse(parts.at.clone(), &error.to_string()))?;
+    Ok(plan)
+}
+
+fn quorum(value: &super::table::Value<'_>) -> Result<Quorum, Refusal> {
+    let DeValue::String(text) = value.get_ref() else {
+        return integer("quorum", value, 0..=64).map(Quorum::Count);
+    };
+    let percent = text.strip_suffix('%').and_then(|digits| digits.parse::<u8>().ok());
+    percent.filter(|percent| *percent <= 100).map(Quorum::Percent).ok_or_else(|| {
+        refuse(value.span(), &format!("quorum is a number or a share as \"95%\", not {text:?}"))
+    })
+}
+
+pub(super) fn unknown_upstream(name: &str, upstreams: &[Upstream], at: &Range<usize>) -> Refusal {
+    let names: Vec<&str> = upstreams.iter().map(|upstream| upstream.name.as_str()).collect();
+    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    refuse(at.clone(), &format!("there is no upstream {name:?}; there are: {known}"))
+}

@@ -1,0 +1,202 @@
+//! `[[route]]`: which requests, and what happens with them.
+
+use std::ops::Range;
+
+use toml::de::DeValue;
+
+use super::gather;
+use super::problem::{Refusal, refuse};
+use super::table::{Placed, Table, word, wrong};
+use super::upstream::Upstream;
+use crate::fan_out::Plan;
+use crate::rate::RatePolicy;
+use crate::retry::{BudgetPolicy, RetryPolicy};
+use crate::routes::{HostPattern, PathPattern, PatternError, Rule};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What the file says about one route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Its place in the file, in bytes.
+    pub at: Range<usize>,
+    /// The path as it was written.
+    pub path: String,
+    /// What answers.
+    pub action: Action,
+    /// The time for the head of a response.
+    pub head_ns: u64,
+    /// The time for each try; retries after it.
+    pub try_ns: Option<u64>,
+    /// When a request is repeated.
+    pub retry: RetryPolicy,
+    /// Whether a second request is sent if the first is late.
+    pub hedge: Option<Hedge>,
+    /// How often a client may ask.
+    pub rate: Option<Rate>,
+}
+
+/// What answers a route's requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// The upstream of this index.
+    Forward(usize),
+    /// Files below this folder.
+    Folder(String),
+    /// This text.
+    Fixed(String),
+    /// Several upstreams.
+    Gather(Box<Plan>),
+}
+
+/// A second request after the 95th percentile of latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hedge {
+    /// How many.
+    pub budget: BudgetPolicy,
+}
+
+/// A limit on requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Whose requests are counted together.
+    pub per: RateKey,
+    /// How many.
+    pub policy: RatePolicy,
+    /// Count and report only.
+    pub is_dry_run: bool,
+}
+
+/// Whose requests are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateKey {
+    /// A client's address.
+    Address,
+    /// All of the route.
+    Route,
+}
+
+pub(super) fn read(
+    mut table: Table<'_, '_>,
+    upstreams: &[Upstream],
+) -> Result<(Route, Rule), Refusal> {
+    let at = table.at.clone();
+    let Some(path) = table.string("path")? else {
+        return Err(refuse(at, "a route has a path, such as path = \"/api/**\""));
+    };
+    let pattern = parsed(&path, PathPattern::parse)?;
+    let mut rule = Rule::new(pattern.clone());
+    if let Some(host) = table.string("host")? {
+        rule = rule.with_host(parsed(&host, HostPattern::parse)?);
+    }
+    if let Some(methods) = table.strings("methods")? {
+        let place = methods.first().map_or_else(|| at.clone(), |(_, place)| place.clone());
+        let names = methods.into_iter().map(|(name, _)| name).collect();
+        rule = rule.with_methods(names).map_err(|error| refuse(place, &error.to_string()))?;
+    }
+    let try_ns = table.duration("try-time")?;
+    let route = Route {
+        at,
+        path: path.0,
+        action: action(&mut table, &pattern, upstreams)?,
+        head_ns: table.duration("head-time")?.unwrap_or(60 * SECOND_NS),
+        try_ns,
+        retry: retry(table.table("retry")?, try_ns)?,
+        hedge: table.table("hedge")?.map(hedge).transpose()?,
+        rate: table.table("rate")?.map(rate).transpose()?,
+    };
+    table.finish()?;
+    Ok((route, rule))
+}
+
+fn parsed<T>(
+    (text, at): &Placed<String>,
+    parse: impl Fn(&str) -> Result<T, PatternError>,
+) -> Result<T, Refusal> {
+    parse(text).map_err(|error| refuse(at.clone(), &format!("{text:?}: {error}")))
+}
+
+fn action(
+    table: &mut Table<'_, '_>,
+    path: &PathPattern,
+    upstreams: &[Upstream],
+) -> Result<Action, Refusal> {
+    let mut found = Vec::new();
+    if let Some((name, at)) = table.string("to")? {
+        let index = upstreams.iter().position(|upstream| upstream.name == name);
+        let index = index.ok_or_else(|| gather::unknown_upstream(&name, upstreams, &at))?;
+        found.push(Action::Forward(index));
+    }
+    found.extend(table.string("folder")?.map(|(folder, _)| Action::Folder(folder)));
+    found.extend(table.string("fixed")?.map(|(text, _)| Action::Fixed(text)));
+    if let Some(parts) = table.table("gather")? {
+        let plan = gather::read(table, &parts, path, upstreams)?;
+        found.push(Action::Gather(Box::new(plan)));
+    }
+    match (found.pop(), found.is_empty()) {
+        (Some(action), true) => Ok(action),
+        _ => Err(refuse(table.at.clone(), "a route has one of to, folder, fixed and gather")),
+    }
+}
+
+fn retry(table: Option<Table<'_, '_>>, try_ns: Option<u64>) -> Result<RetryPolicy, Refusal> {
+    let defaults = RetryPolicy { on_timeout: try_ns.is_some(), ..RetryPolicy::default() };
+    let Some(mut table) = table else { return Ok(defaults) };
+    let mut policy =
+        RetryPolicy { tries_max: table.integer("tries", 1..=10, defaults.tries_max)?, ..defaults };
+    if let Some(causes) = table.strings("on")? {
+        (policy.on_connect, policy.on_reset, policy.on_timeout) = (false, false, false);
+        for (cause, at) in causes {
+            let names = [("connect", 0), ("reset", 1), ("timeout", 2)];
+            match word("on", &cause, &names).map_err(|why| refuse(at.clone(), &why))? {
+                0 => policy.on_connect = true,
+                1 => policy.on_reset = true,
+                _ if try_ns.is_none() => {
+                    return Err(refuse(at, "to retry on \"timeout\", the route needs a try-time"));
+                }
+                _ => policy.on_timeout = true,
+            }
+        }
+    }
+    table.finish()?;
+    Ok(policy)
+}
+
+fn hedge(mut table: Table<'_, '_>) -> Result<Hedge, Refusal> {
+    table.word("after", &[("p95", ())])?;
+    let mut percent = 5;
+    if let Some(value) = table.value("budget") {
+        let share = match value.get_ref() {
+            DeValue::Float(digits) => digits.as_str().parse::<f64>().ok(),
+            other => return Err(wrong("budget", "a share, such as 0.05", other, value)),
+        };
+        // Whole percents, compared as such: there are a hundred.
+        let found = (1..=100_u32).find(|percent| {
+            share.is_some_and(|share| (share * 100.0 - f64::from(*percent)).abs() < 0.5)
+        });
+        percent = found.ok_or_else(|| refuse(value.span(), "budget is a share of 0.01 to 1.0"))?;
+    }
+    table.finish()?;
+    Ok(Hedge { budget: BudgetPolicy { percent, per_second_min: 0 } })
+}
+
+fn rate(mut table: Table<'_, '_>) -> Result<Rate, Refusal> {
+    let at = table.at.clone();
+    let keys = [("address", RateKey::Address), ("route", RateKey::Route)];
+    let per = table.word("per", &keys)?.unwrap_or(RateKey::Address);
+    let requests = table.integer("requests", 1..=1_000_000, 0)?;
+    let policy = RatePolicy {
+        requests,
+        every_ns: table.duration("every")?.unwrap_or(SECOND_NS),
+        burst: table.integer("burst", 1..=1_000_000, requests)?,
+    };
+    let is_dry_run = table.flag("dry-run")?;
+    table.finish()?;
+    if requests == 0 {
+        return Err(refuse(
+            at,
+            "rate wants a number of requests: { requests = 100, every = \"1s\" }",
+        ));
+    }
+    Ok(Rate { per, policy, is_dry_run })
+}

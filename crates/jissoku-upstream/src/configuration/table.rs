@@ -1,0 +1,176 @@
+//! A TOML table whose values are taken by name and type. What is left over is unknown.
+
+use std::fmt::Display;
+use std::ops::{Range, RangeInclusive};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Refusal, refuse};
+
+pub(super) type Value<'a> = Spanned<DeValue<'a>>;
+
+/// A value and its place.
+pub(super) type Placed<T> = (T, Range<usize>);
+
+pub(super) struct Table<'t, 'a> {
+    /// For messages: "upstream "app"".
+    what: String,
+    entries: &'t DeTable<'a>,
+    pub(super) at: Range<usize>,
+    known: Vec<&'static str>,
+}
+
+impl<'t, 'a> Table<'t, 'a> {
+    pub(super) fn of(value: &'t Value<'a>, what: &str, at: &Range<usize>) -> Result<Self, Refusal> {
+        match value.get_ref() {
+            DeValue::Table(table) => Ok(Self {
+                what: what.to_owned(),
+                entries: table,
+                at: at.clone(),
+                known: Vec::new(),
+            }),
+            other => Err(refuse(value.span(), &format!("{what} is a table, not {}", kind(other)))),
+        }
+    }
+
+    pub(super) fn value(&mut self, key: &'static str) -> Option<&'t Value<'a>> {
+        self.known.push(key);
+        self.entries.get(key)
+    }
+
+    /// All keys and values in the order of the file.
+    pub(super) fn in_order(&self) -> Vec<(Placed<String>, &'t Value<'a>)> {
+        let mut all: Vec<_> = self
+            .entries
+            .iter()
+            .map(|(key, value)| ((key.get_ref().to_string(), key.span()), value))
+            .collect();
+        all.sort_by_key(|((_, at), _)| at.start);
+        all
+    }
+
+    pub(super) fn string(&mut self, key: &'static str) -> Result<Option<Placed<String>>, Refusal> {
+        self.value(key).map(|value| string(key, value)).transpose()
+    }
+
+    pub(super) fn strings(
+        &mut self,
+        key: &'static str,
+    ) -> Result<Option<Vec<Placed<String>>>, Refusal> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        match value.get_ref() {
+            DeValue::Array(values) => {
+                values.iter().map(|value| string(key, value)).collect::<Result<_, _>>().map(Some)
+            }
+            other => Err(wrong(key, "a list of strings", other, value)),
+        }
+    }
+
+    pub(super) fn integer<T: TryFrom<i64> + Display>(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<i64>,
+        default: T,
+    ) -> Result<T, Refusal> {
+        self.value(key).map_or(Ok(default), |value| integer(key, value, range))
+    }
+
+    /// In nanoseconds; more than 0.
+    pub(super) fn duration(&mut self, key: &'static str) -> Result<Option<u64>, Refusal> {
+        let Some((text, at)) = self.string(key)? else { return Ok(None) };
+        let ns = duration_ns(&text).filter(|ns| *ns > 0);
+        ns.map(Some).ok_or_else(|| {
+            refuse(at, &format!("{key} is a time, such as \"500ms\" or \"2s\", not {text:?}"))
+        })
+    }
+
+    pub(super) fn flag(&mut self, key: &'static str) -> Result<bool, Refusal> {
+        let Some(value) = self.value(key) else { return Ok(false) };
+        match value.get_ref() {
+            DeValue::Boolean(flag) => Ok(*flag),
+            other => Err(wrong(key, "true or false", other, value)),
+        }
+    }
+
+    /// One of several words.
+    pub(super) fn word<T: Copy>(
+        &mut self,
+        key: &'static str,
+        words: &[(&str, T)],
+    ) -> Result<Option<T>, Refusal> {
+        let Some((text, at)) = self.string(key)? else { return Ok(None) };
+        word(key, &text, words).map(Some).map_err(|why| refuse(at, &why))
+    }
+
+    pub(super) fn table(&mut self, key: &'static str) -> Result<Option<Self>, Refusal> {
+        self.value(key).map(|value| Self::of(value, key, &value.span())).transpose()
+    }
+
+    /// Refuses keys that nothing asked for.
+    pub(super) fn finish(self) -> Result<(), Refusal> {
+        for ((key, at), _) in self.in_order() {
+            if !self.known.contains(&key.as_str()) {
+                let names = self.known.join(", ");
+                let why = format!("{} has no key {key:?}; there are {names}", self.what);
+                return Err(refuse(at, &why));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn word<T: Copy>(key: &str, text: &str, words: &[(&str, T)]) -> Result<T, String> {
+    let found = words.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let names: Vec<String> = words.iter().map(|(name, _)| format!("{name:?}")).collect();
+        format!("{key} is {}, not {text:?}", names.join(" or "))
+    })
+}
+
+pub(super) fn string(key: &str, value: &Value<'_>) -> Result<Placed<String>, Refusal> {
+    match value.get_ref() {
+        DeValue::String(text) => Ok((text.to_string(), value.span())),
+        other => Err(wrong(key, "a string", other, value)),
+    }
+}
+
+pub(super) fn integer<T: TryFrom<i64>>(
+    key: &str,
+    value: &Value<'_>,
+    range: RangeInclusive<i64>,
+) -> Result<T, Refusal> {
+    let DeValue::Integer(digits) = value.get_ref() else {
+        return Err(wrong(key, "a whole number", value.get_ref(), value));
+    };
+    let number = i64::from_str_radix(digits.as_str(), digits.radix()).ok();
+    number
+        .filter(|number| range.contains(number))
+        .and_then(|number| T::try_from(number).ok())
+        .ok_or_else(|| {
+            let (least, most) = range.into_inner();
+            refuse(value.span(), &format!("{key} is {least} to {most}, not {}", digits.as_str()))
+        })
+}
+
+pub(super) fn wrong(key: &str, wanted: &str, found: &DeValue<'_>, value: &Value<'_>) -> Refusal {
+    refuse(value.span(), &format!("{key} is {wanted}, not {}", kind(found)))
+}
+
+fn kind(value: &DeValue<'_>) -> String {
+    format!("a value of type {}", value.type_str())
+}
+
+fn duration_ns(text: &str) -> Option<u64> {
+    let split = text.find(|sign: char| !sign.is_ascii_digit())?;
+    let (digits, unit) = text.split_at_checked(split)?;
+    let factor = match unit {
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}

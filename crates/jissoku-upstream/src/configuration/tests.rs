@@ -1,0 +1,128 @@
+use super::*;
+use crate::balance::Balance;
+use crate::fan_out::Quorum;
+use crate::routes::Subject;
+
+const EXAMPLE: &str = r#"
+workers = 2
+
+[upstream.app]
+servers = ["unix:/run/app.sock", { at = "127.0.0.1:9001", weight = 2 }]
+balance = "least"
+connections-max = 64
+queue = { size = 256, time = "500ms" }
+health = { path = "/healthz", every = "2s" }
+
+[upstream.ads]
+servers = ["ads.example:80"]
+protocol = "uwsgi"
+balance = "hash"
+
+[[route]]
+path = "/api/**"
+to = "app"
+head-time = "10s"
+retry = { tries = 3, on = ["connect", "reset"] }
+hedge = { after = "p95", budget = 0.05 }
+rate = { per = "address", requests = 100, every = "1s", burst = 200 }
+
+[[route]]
+path = "/home/{id}"
+gather = { users = "app:/users/{id}", ads = "ads:/for/{id}" }
+deadline = "200ms"
+quorum = "50%"
+required = ["users"]
+
+[[route]]
+path = "/**"
+folder = "site"
+"#;
+
+#[test]
+fn the_example_is_read_whole() {
+    let read = Configuration::parse(EXAMPLE).unwrap();
+    let app = read.upstreams.iter().find(|upstream| upstream.name == "app").unwrap();
+    let weights: Vec<u32> = app.servers.iter().map(|server| server.weight).collect();
+    assert_eq!((weights, app.servers[0].in_flight_max), (vec![1, 2], 64));
+    assert_eq!(app.queue.unwrap().time_ns, 500_000_000);
+    assert_eq!(app.health.as_ref().unwrap().policy.rise, 2);
+    let ads = read.upstreams.iter().find(|upstream| upstream.name == "ads").unwrap();
+    assert_eq!((ads.balance, ads.protocol), (Balance::Hash, Protocol::Uwsgi));
+
+    let api = &read.routes[0];
+    assert!(matches!(&api.action, Action::Forward(index) if read.upstreams[*index].name == "app"));
+    assert_eq!((api.head_ns, api.retry.tries_max), (10_000_000_000, 3));
+    assert_eq!(api.hedge.unwrap().budget.percent, 5);
+    assert_eq!(api.rate.unwrap().policy.burst, 200);
+
+    let Action::Gather(plan) = &read.routes[1].action else { panic!("no plan") };
+    let parts: Vec<_> =
+        plan.parts.iter().map(|part| (part.id.as_str(), part.is_required)).collect();
+    assert_eq!(parts, [("users", true), ("ads", false)]);
+    assert_eq!((plan.deadline_ns, plan.quorum), (200_000_000, Quorum::Percent(50)));
+
+    assert_eq!(read.routes[2].action, Action::Folder("site".to_owned()));
+    let subject = Subject { method: b"GET", host: None, path: b"/home/7" };
+    assert_eq!(read.rules.find(&subject).index(), Some(1));
+}
+
+#[test]
+fn a_file_without_these_keys_has_no_routes() {
+    let read = Configuration::parse("workers = 3\n").unwrap();
+    assert!(read.routes.is_empty() && read.upstreams.is_empty());
+}
+
+/// The example with one line replaced, and what is said about it.
+fn check(from: &str, to: &str, line: usize, why: &str) {
+    assert!(EXAMPLE.contains(from), "{from}");
+    let problem = Configuration::parse(&EXAMPLE.replacen(from, to, 1)).unwrap_err();
+    assert!(problem.why.contains(why), "{problem}");
+    assert_eq!(problem.line, line, "{problem}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_its_line() {
+    for (from, to, line, why) in [
+        ("balance = \"least\"", "balanced = 1", 6, "has no key \"balanced\"; there are"),
+        ("balance = \"least\"", "balance = \"fair\"", 6, "\"least\" or \"two-choices\""),
+        ("weight = 2", "weight = 0", 5, "weight is 1 to 1000, not 0"),
+        ("weight = 2", "weights = 2", 5, "a server has no key \"weights\""),
+        ("127.0.0.1:9001", "127.0.0.1", 5, "HOST:PORT or unix:/PATH"),
+        ("127.0.0.1:9001", "127.0.0.1:0", 5, "HOST:PORT or unix:/PATH"),
+        ("127.0.0.1:9001", "unix:/run/app.sock", 5, "is there twice"),
+        ("connections-max = 64", "connections-max = \"64\"", 7, "a whole number"),
+        ("time = \"500ms\"", "time = \"500\"", 8, "time is a time"),
+        ("time = \"500ms\"", "time = \"0s\"", 8, "time is a time"),
+        ("/healthz", "healthz", 9, "begins with a slash"),
+        ("servers = [\"ads.example:80\"]", "servers = []", 12, "empty list"),
+        ("servers = [\"ads.example:80\"]", "", 11, "upstream \"ads\" has no servers"),
+        ("to = \"app\"", "to = \"apps\"", 18, "no upstream \"apps\"; there are: ads, app"),
+        ("to = \"app\"", "to = \"app\"\nfixed = \"x\"", 16, "one of to, folder, fixed and gather"),
+        ("to = \"app\"", "", 16, "one of to, folder, fixed and gather"),
+        ("path = \"/api/**\"", "", 16, "a route has a path"),
+        ("/api/**", "/api/*/x", 17, "\"/api/*/x\": `*` is for the end"),
+        ("/api/**", "/**", 24, "no request reaches this route: the one on line 16"),
+        ("path = \"/api/**\"", "path = \"/a\"\nhost = \"a b\"", 18, "a host is a name"),
+        ("path = \"/api/**\"", "path = \"/a\"\nmethods = []", 16, "methods are a list of names"),
+        ("\"reset\"]", "\"timeout\"]", 20, "needs a try-time"),
+        ("\"reset\"]", "\"error\"]", 20, "\"connect\" or \"reset\" or \"timeout\""),
+        ("budget = 0.05", "budget = 5.0", 21, "0.01 to 1.0"),
+        ("requests = 100, ", "", 22, "a number of requests"),
+        ("app:/users/{id}", "app:/users/{name}", 26, "no variable {name}"),
+        ("ads:/for/{id}", "add:/for/{id}", 26, "no upstream \"add\""),
+        ("deadline = \"200ms\"", "soft-deadline = \"2s\"", 26, "before the deadline"),
+        ("quorum = \"50%\"", "quorum = 3", 26, "quorum is larger"),
+        ("quorum = \"50%\"", "quorum = \"half\"", 28, "a share as \"95%\""),
+        ("required = [\"users\"]", "required = [\"user\"]", 29, "no part \"user\""),
+        (
+            "folder = \"site\"",
+            "folder = \"site\"\ndeadline = \"1s\"",
+            34,
+            "has no key \"deadline\"",
+        ),
+        ("folder = \"site\"", "folder = ", 33, "quoted"),
+        ("[[route]]", "[route]", 24, "duplicate key"),
+    ] {
+        check(from, to, line, why);
+    }
+}

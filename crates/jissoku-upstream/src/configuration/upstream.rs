@@ -1,0 +1,171 @@
+//! `[upstream.NAME]`: servers, how they are chosen, and their limits.
+
+use toml::de::DeValue;
+
+use super::problem::{Refusal, refuse};
+use super::table::{Table, Value, string, wrong};
+use crate::balance::Balance;
+use crate::fleet::ServerSpec;
+use crate::health::{HealthPolicy, ProbePolicy};
+use crate::queue::QueuePolicy;
+
+const SECOND_NS: u64 = 1_000_000_000;
+const WEIGHT_MAX: i64 = 1000;
+
+/// Requests in flight at one server, unless the file says otherwise.
+const CONNECTIONS_MAX: u32 = 1024;
+
+/// Idle connections are closed before the usual servers close them, after 5 s.
+const IDLE_NS: u64 = 4 * SECOND_NS;
+
+/// A named group of servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upstream {
+    /// What routes refer to.
+    pub name: String,
+    /// At least one.
+    pub servers: Vec<ServerSpec>,
+    /// How one is chosen.
+    pub balance: Balance,
+    /// What the servers speak.
+    pub protocol: Protocol,
+    /// When a server is ejected.
+    pub ejection: HealthPolicy,
+    /// How servers are probed, if they are.
+    pub health: Option<HealthCheck>,
+    /// Where requests wait when all servers are full; `None`: 503 at once.
+    pub queue: Option<QueuePolicy>,
+    /// For how long an idle connection is kept.
+    pub idle_ns: u64,
+}
+
+/// What a server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    Http,
+    /// uWSGI's protocol.
+    Uwsgi,
+}
+
+/// A probe: GET `path`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// The request's target.
+    pub path: String,
+    /// The time for the response.
+    pub time_ns: u64,
+    /// When, and what follows.
+    pub policy: ProbePolicy,
+}
+
+pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Refusal> {
+    let defaults = HealthPolicy::default();
+    let at = table.at.clone();
+    let in_flight_max = table.integer("connections-max", 1..=1_000_000, CONNECTIONS_MAX)?;
+    let Some(value) = table.value("servers") else {
+        return Err(refuse(at, &format!("upstream {name:?} has no servers")));
+    };
+    let upstream = Upstream {
+        name: name.to_owned(),
+        servers: servers(value, in_flight_max)?,
+        balance: table.word("balance", &BALANCES)?.unwrap_or_default(),
+        protocol: table.word("protocol", &PROTOCOLS)?.unwrap_or(Protocol::Http),
+        ejection: HealthPolicy {
+            failures: table.integer("failures", 1..=255, defaults.failures)?,
+            ..defaults
+        },
+        health: table.table("health")?.map(health).transpose()?,
+        queue: table.table("queue")?.map(queue).transpose()?,
+        idle_ns: table.duration("idle-time")?.unwrap_or(IDLE_NS),
+    };
+    table.finish()?;
+    Ok(upstream)
+}
+
+const BALANCES: [(&str, Balance); 4] = [
+    ("least", Balance::Least),
+    ("two-choices", Balance::TwoChoices),
+    ("round-robin", Balance::RoundRobin),
+    ("hash", Balance::Hash),
+];
+
+const PROTOCOLS: [(&str, Protocol); 2] = [("http", Protocol::Http), ("uwsgi", Protocol::Uwsgi)];
+
+fn servers(value: &Value<'_>, in_flight_max: u32) -> Result<Vec<ServerSpec>, Refusal> {
+    let DeValue::Array(values) = value.get_ref() else {
+        return Err(wrong("servers", "a list", value.get_ref(), value));
+    };
+    let mut servers: Vec<ServerSpec> = Vec::new();
+    for value in values {
+        let ((endpoint, at), weight) = if let DeValue::Table(_) = value.get_ref() {
+            let mut table = Table::of(value, "a server", &value.span())?;
+            let weight = table.integer("weight", 1..=WEIGHT_MAX, 1)?;
+            let endpoint = table.string("at")?;
+            table.finish()?;
+            let endpoint = endpoint.ok_or_else(|| {
+                refuse(value.span(), "a server has an address: { at = \"HOST:PORT\" }")
+            })?;
+            (endpoint, weight)
+        } else {
+            (string("a server", value)?, 1)
+        };
+        if !is_endpoint(&endpoint) {
+            let why = format!("a server is HOST:PORT or unix:/PATH, not {endpoint:?}");
+            return Err(refuse(at, &why));
+        }
+        if servers.iter().any(|server| server.endpoint == endpoint) {
+            return Err(refuse(at, &format!("the server {endpoint:?} is there twice")));
+        }
+        servers.push(ServerSpec { endpoint, weight, in_flight_max });
+    }
+    if servers.is_empty() {
+        return Err(refuse(value.span(), "servers is an empty list"));
+    }
+    Ok(servers)
+}
+
+fn is_endpoint(text: &str) -> bool {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return path.starts_with('/');
+    }
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|number| number > 0);
+    let is_host = |host: &str| {
+        let is_address = host.starts_with('[') && host.ends_with(']');
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        !host.is_empty() && (is_address || host.bytes().all(allowed))
+    };
+    text.rsplit_once(':').is_some_and(|(host, port)| is_host(host) && is_port(port))
+}
+
+fn health(mut table: Table<'_, '_>) -> Result<HealthCheck, Refusal> {
+    let defaults = ProbePolicy::default();
+    let at = table.at.clone();
+    let path = table.string("path")?;
+    let check = HealthCheck {
+        path: path.map(|(path, _)| path).unwrap_or_default(),
+        time_ns: table.duration("time")?.unwrap_or(SECOND_NS),
+        policy: ProbePolicy {
+            every_ns: table.duration("every")?.unwrap_or(defaults.every_ns),
+            rise: table.integer("rise", 1..=100, defaults.rise)?,
+            fall: table.integer("fall", 1..=100, defaults.fall)?,
+        },
+    };
+    table.finish()?;
+    let is_target =
+        check.path.starts_with('/') && check.path.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_target {
+        Ok(check)
+    } else {
+        Err(refuse(at, "health wants a path that begins with a slash"))
+    }
+}
+
+fn queue(mut table: Table<'_, '_>) -> Result<QueuePolicy, Refusal> {
+    let policy = QueuePolicy {
+        size_max: table.integer("size", 1..=1_000_000, 256)?,
+        time_ns: table.duration("time")?.unwrap_or(SECOND_NS / 2),
+    };
+    table.finish()?;
+    Ok(policy)
+}
