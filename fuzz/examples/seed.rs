@@ -18,11 +18,14 @@ const ANSWERS: [&[u8]; 7] = [
 
 fn main() -> io::Result<()> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for target in ["head", "chunked", "exchange", "scan", "answer"] {
+    for target in ["head", "chunked", "exchange", "scan", "answer", "response"] {
         fs::create_dir_all(here.join("corpus").join(target))?;
     }
     for (number, answer) in ANSWERS.iter().enumerate() {
-        fs::write(here.join(format!("corpus/answer/{number}")), [&b"."[..], answer].concat())?;
+        for target in ["answer", "response"] {
+            let file = here.join(format!("corpus/{target}/{number}"));
+            fs::write(file, [&b"."[..], answer].concat())?;
+        }
     }
     for entry in fs::read_dir(here.join("../python/jissoku/conformance/cases"))? {
         let file: Table = fs::read_to_string(entry?.path())?.parse().map_err(io::Error::other)?;

@@ -1,5 +1,6 @@
 //! Request heads. A [`Head`] holds spans of the parsed bytes, and no copies.
 
+pub(crate) mod field_line;
 mod fields;
 mod header_flags;
 mod host;
@@ -13,6 +14,7 @@ pub use header_flags::HeaderFlags;
 pub use reader::HeadReader;
 pub use request_head::Head;
 pub use request_line::{Method, Span, Version};
+pub(crate) use request_line::{after_scheme, authority, span};
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,13 @@
 //! HTTP/1.1 as a pure function of bytes: no sockets, no clock, no threads, no other crate.
 //!
 //! [`Exchange::step`] parses the bytes of requests, or returns why they are rejected; [`response`]
-//! and [`date`] format responses. The result never depends on how the bytes are split.
+//! and [`date`] format responses. [`response_reader`] and [`forward`] are for a proxy. The result never depends on how the bytes are split.
 
 pub mod chunked;
 pub mod content_coding;
 pub mod date;
 pub mod exchange;
+pub mod forward;
 pub mod framing;
 pub mod head;
 pub mod limits;
@@ -14,6 +15,7 @@ pub mod precondition;
 pub mod range;
 pub mod reject;
 pub mod response;
+pub mod response_reader;
 mod scan;
 
 pub use exchange::{Event, Exchange, Step};

@@ -9,7 +9,8 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) const fn new(lines: &'a [u8]) -> Self {
+    /// The fields of these lines, each of which is valid and ends with CRLF.
+    pub(crate) const fn of_lines(lines: &'a [u8]) -> Self {
         Self { rest: lines }
     }
 }

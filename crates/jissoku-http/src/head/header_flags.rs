@@ -12,6 +12,8 @@ impl HeaderFlags {
     pub const CONDITIONAL: Self = Self(2);
     /// `Accept-Encoding` (RFC 9110 section 12.5.3).
     pub const ACCEPT_ENCODING: Self = Self(4);
+    /// `Connection` (RFC 9110 section 7.6.1).
+    pub const CONNECTION: Self = Self(8);
 
     /// Whether this and `other` have a flag in common.
     #[must_use]
@@ -20,7 +22,13 @@ impl HeaderFlags {
         self.0 & other.0 != 0
     }
 
-    /// Sets the flag of a field name, if it has one.
+    /// Sets a flag.
+    #[inline]
+    pub(super) const fn set(&mut self, flag: Self) {
+        self.0 |= flag.0;
+    }
+
+    /// Sets the flag of a field name, if it has one. Connection is set by its reader.
     #[inline]
     pub(super) fn add(&mut self, name: &[u8]) {
         let (candidates, flags): (&[&[u8]], Self) = match name.len() {

@@ -3,6 +3,7 @@
 //! INVARIANT: a decision at a byte depends only on the bytes up to it, so the result is independent
 //! of how the head is split. Limits are enforced by not reading beyond them.
 
+use super::field_line::{self, FieldLine, FieldStart};
 use super::fields;
 use super::header_flags::HeaderFlags;
 use super::request_head::Head;
@@ -10,7 +11,6 @@ use super::request_line::{self, Method, RequestLine, Version, span};
 use crate::framing::Framing;
 use crate::limits::Limits;
 use crate::reject::Reject;
-use crate::scan;
 
 /// The state of parsing a head. Parsed lines are not read again.
 #[derive(Clone, Copy, Debug, Default)]
@@ -107,36 +107,16 @@ impl HeadReader {
         line: &RequestLine,
         limits: &Limits,
     ) -> Result<Line, Reject> {
-        let line_limit = self.at + limits.field_size_max as usize;
-        let limit = line_limit.min(self.fields_at + limits.fields_size_max as usize);
-        let partial = || match bytes.len() {
-            size if size < limit => Ok(Line::Partial),
-            _ if limit == line_limit => Err(Reject::FieldTooLong),
-            _ => Err(Reject::FieldsTooLong),
+        let count = self.fields_count;
+        let start = FieldStart { at: self.at, fields_at: self.fields_at, count };
+        let (name_size, value_size) = match field_line::read(bytes, start, limits)? {
+            FieldLine::Field { name_size, value_size } => (name_size, value_size),
+            FieldLine::Partial => return Ok(Line::Partial),
+            FieldLine::Empty => return Ok(Line::Empty),
         };
-        let window = &bytes[self.at..bytes.len().min(limit)];
-        let name_size = scan::token_end(window);
-        let Some(&after_name) = window.get(name_size) else { return partial() };
-        if after_name != b':' || name_size == 0 {
-            return match (after_name, name_size, window.get(1)) {
-                (b'\r', 0, None) => partial(),
-                (b'\r', 0, Some(b'\n')) => Ok(Line::Empty),
-                _ => Err(name_rejection(after_name, name_size)),
-            };
-        }
-        if self.fields_count == limits.fields_count_max {
-            return Err(Reject::FieldsTooMany);
-        }
-        let rest = &window[name_size + 1..];
-        let value_size = scan::value_end(rest);
-        match (rest.get(value_size), rest.get(value_size + 1)) {
-            (Some(b'\r'), Some(b'\n')) => {}
-            (None, _) | (Some(b'\r'), None) => return partial(),
-            (Some(b'\r'), Some(_)) => return Err(Reject::BareCr),
-            (Some(b'\n'), _) => return Err(Reject::BareLf),
-            (Some(_), _) => return Err(Reject::ControlByte),
-        }
-        self.record_header(&window[..name_size], fields::trim(&rest[..value_size]), line)?;
+        let window = &bytes[self.at..];
+        let value = &window[name_size + 1..][..value_size];
+        self.record_header(&window[..name_size], fields::trim(value), line)?;
         self.fields_count += 1;
         self.at += name_size + 1 + value_size + 2;
         Ok(Line::Field)
@@ -175,6 +155,7 @@ impl HeadReader {
                 self.expects_continue = true;
             }
             10 if name.eq_ignore_ascii_case(b"connection") => {
+                self.flags.set(HeaderFlags::CONNECTION);
                 for option in value.split(|&byte| byte == b',').map(fields::trim) {
                     if option.eq_ignore_ascii_case(b"close") {
                         self.connection = ConnectionOption::Close;
@@ -231,17 +212,6 @@ impl HeadReader {
 fn is_host(name: &[u8]) -> bool {
     let small = |&name: &[u8; 4]| u32::from_le_bytes(name) | 0x2020_2020;
     name.first_chunk().map(small) == Some(u32::from_le_bytes(*b"host"))
-}
-
-#[cold]
-fn name_rejection(byte: u8, name_size: usize) -> Reject {
-    match byte {
-        b' ' | b'\t' if name_size == 0 => Reject::ObsoleteFold,
-        b' ' | b'\t' => Reject::SpaceBeforeColon,
-        b'\n' => Reject::BareLf,
-        b'\r' if name_size == 0 => Reject::BareCr,
-        _ => Reject::FieldNameInvalid,
-    }
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ impl Head {
     /// Iterates over the header fields in order, as name and value.
     #[must_use]
     pub fn fields<'a>(&self, bytes: &'a [u8]) -> Fields<'a> {
-        Fields::new(self.fields.of(bytes))
+        Fields::of_lines(self.fields.of(bytes))
     }
 
     /// The path and query of the target: scheme and authority of an absolute form are removed

@@ -130,7 +130,7 @@ fn check(method: Method, target: &[u8]) -> Result<(), Reject> {
 }
 
 /// The authority of a target in absolute form.
-fn authority(target: &[u8]) -> Option<&[u8]> {
+pub(crate) fn authority(target: &[u8]) -> Option<&[u8]> {
     let rest = after_scheme(target)?;
     let end = rest.iter().position(|&byte| matches!(byte, b'/' | b'?' | b'#'));
     Some(&rest[..end.unwrap_or(rest.len())])
@@ -145,7 +145,7 @@ pub(super) fn after_authority(target: &[u8]) -> &[u8] {
     }
 }
 
-fn after_scheme(target: &[u8]) -> Option<&[u8]> {
+pub(crate) fn after_scheme(target: &[u8]) -> Option<&[u8]> {
     [b"http://".as_slice(), b"https://"].into_iter().find_map(|scheme| {
         let (front, rest) = target.split_at_checked(scheme.len())?;
         front.eq_ignore_ascii_case(scheme).then_some(rest)
@@ -187,6 +187,6 @@ fn read_uncommon_version(rest: &[u8]) -> Result<Option<Version>, Reject> {
 
 /// Heads are smaller than 4 GiB, because their limits are `u32`.
 #[expect(clippy::cast_possible_truncation, reason = "a head ends within limits that are u32")]
-pub(super) const fn span(start: usize, end: usize) -> Span {
+pub(crate) const fn span(start: usize, end: usize) -> Span {
     Span { start: start as u32, end: end as u32 }
 }

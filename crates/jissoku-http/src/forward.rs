@@ -1,0 +1,14 @@
+//! Heads that a proxy forwards: written anew from parsed parts (RFC 9110 section 7.6).
+//!
+//! Nothing is forwarded that was not parsed. Fields keep their order and their duplicates; each is
+//! one `name: value` line.
+
+mod connection_options;
+mod lines;
+mod request;
+mod response;
+#[cfg(test)]
+mod tests;
+
+pub use request::{ClientFields, ForwardError, ForwardedHost, RequestEdit, write_request_head};
+pub use response::{ClientFraming, write_response_head};

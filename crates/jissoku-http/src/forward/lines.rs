@@ -1,0 +1,47 @@
+//! Copies header lines. Neighbouring lines that are canonical already are copied with one call.
+
+use crate::head::trim;
+use crate::scan;
+
+/// Appends those of `lines`, the header lines of a valid head, for which `keeps` returns true to
+/// `output`, each as `name: value` and CRLF. `keeps` is called with name and value.
+///
+/// # Errors
+/// The first error of `keeps`.
+pub(super) fn copy<'a, E>(
+    lines: &'a [u8],
+    output: &mut Vec<u8>,
+    mut keeps: impl FnMut(&'a [u8], &'a [u8]) -> Result<bool, E>,
+) -> Result<(), E> {
+    // Canonical lines from here on are not copied yet.
+    let mut run_at = 0;
+    let mut at = 0;
+    while at < lines.len() {
+        let name_size = scan::token_end(&lines[at..]);
+        let value_at = at + name_size + 1;
+        let raw_size = scan::value_end(&lines[value_at..]);
+        let (name, raw) = (&lines[at..][..name_size], &lines[value_at..][..raw_size]);
+        let value = trim(raw);
+        let end = value_at + raw_size + 2;
+        let is_canonical = raw.first() == Some(&b' ') && raw.len() == value.len() + 1;
+        let is_kept = keeps(name, value)?;
+        if !is_kept || !is_canonical {
+            output.extend_from_slice(&lines[run_at..at]);
+            if is_kept {
+                write(name, value, output);
+            }
+            run_at = end;
+        }
+        at = end;
+    }
+    output.extend_from_slice(&lines[run_at..]);
+    Ok(())
+}
+
+/// Appends one line.
+pub(super) fn write(name: &[u8], value: &[u8], output: &mut Vec<u8>) {
+    output.extend_from_slice(name);
+    output.extend_from_slice(b": ");
+    output.extend_from_slice(value);
+    output.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,294 @@
+//! The head of a forwarded request.
+
+use super::connection_options::ConnectionOptions;
+use super::lines;
+use crate::framing::Body;
+use crate::head::{Head, HeaderFlags, Method, Version, after_scheme, authority, trim};
+
+/// The name of this proxy in Via.
+const PSEUDONYM: &[u8] = b"jissoku";
+
+/// What a proxy changes in a request head.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestEdit<'a> {
+    /// Adds Via (RFC 9110 section 7.6.3). Some servers do not compress responses to a proxy.
+    pub adds_via: bool,
+    /// What becomes of the Forwarded and X-Forwarded fields of the client.
+    pub client_fields: ClientFields,
+    /// The address of the client, for X-Forwarded-For; none over a Unix socket.
+    pub client: Option<&'a str>,
+    /// Whether the request came over TLS.
+    pub is_secure: bool,
+    /// The Host of the request.
+    pub host: ForwardedHost,
+    /// The host and port of the upstream server, for a request without Host.
+    pub upstream_host: &'a str,
+    /// The size of a chunked body that was collected, which is then sent with Content-Length. None
+    /// if it is sent chunked.
+    pub collected_size: Option<u64>,
+    /// Forwards `Expect: 100-continue`.
+    pub expects_continue: bool,
+}
+
+/// What becomes of the Forwarded and X-Forwarded fields of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientFields {
+    /// They are dropped: a client may claim anything.
+    #[default]
+    Drop,
+    /// They are kept, and appended to: the client is a proxy that is trusted.
+    Append,
+}
+
+/// The Host of a forwarded request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForwardedHost {
+    /// That of the client.
+    #[default]
+    Client,
+    /// That of the upstream server.
+    Upstream,
+}
+
+/// Why a request is not forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ForwardError {
+    /// Connection names a field that is essential: Host, Content-Length, Transfer-Encoding, Cookie
+    /// or Authorization.
+    ConnectionOption,
+    /// The target has a fragment (RFC 9112 section 3.2).
+    Fragment,
+    /// The request has passed this proxy before (RFC 9110 section 7.6.3).
+    Loop,
+    /// Max-Forwards is 0: this proxy is the final recipient (RFC 9110 section 7.6.2).
+    MaxForwards,
+}
+
+impl ForwardError {
+    /// The status code of the response.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::ConnectionOption | Self::Fragment => 400,
+            Self::Loop => 502,
+            Self::MaxForwards => 204,
+        }
+    }
+
+    /// The error type of RFC 9209 section 2.3; empty for [`ForwardError::MaxForwards`].
+    #[must_use]
+    pub const fn error_type(self) -> &'static str {
+        match self {
+            Self::ConnectionOption | Self::Fragment => "http_request_error",
+            Self::Loop => "proxy_loop_detected",
+            Self::MaxForwards => "",
+        }
+    }
+}
+
+/// Fields that Connection must not name.
+const ESSENTIAL: [&[u8]; 5] =
+    [b"host", b"content-length", b"transfer-encoding", b"cookie", b"authorization"];
+
+/// What the fields of a request say to a proxy.
+#[derive(Debug, Default)]
+struct Received<'a> {
+    host: Option<&'a [u8]>,
+    /// Max-Forwards of the forwarded request.
+    max_forwards: Option<u64>,
+    takes_trailers: bool,
+    has_forwarded_proto: bool,
+    has_forwarded_host: bool,
+}
+
+/// Appends the forwarded form of `head`, which was parsed from `bytes`, to `output`.
+///
+/// # Errors
+/// Why it is not forwarded; what was appended has no meaning then.
+pub fn write_request_head(
+    head: &Head,
+    bytes: &[u8],
+    edit: &RequestEdit<'_>,
+    output: &mut Vec<u8>,
+) -> Result<(), ForwardError> {
+    let has_options = head.flags.has(HeaderFlags::CONNECTION);
+    let options = ConnectionOptions::new(head.fields(bytes), has_options);
+    let is_essential =
+        |option: &[u8]| ESSENTIAL.iter().any(|name| option.eq_ignore_ascii_case(name));
+    if options.iter().any(is_essential) {
+        return Err(ForwardError::ConnectionOption);
+    }
+    let target_host = write_request_line(head, bytes, output)?;
+    let mut received = Received::default();
+    let keeps_host = target_host.is_none() && edit.host == ForwardedHost::Client;
+    lines::copy(head.fields.of(bytes), output, |name, value| {
+        received.keeps(name, value, &Rules { head, edit, options: &options, keeps_host })
+    })?;
+    let client_host = target_host.or(received.host);
+    let upstream_host = edit.upstream_host.as_bytes();
+    match edit.host {
+        ForwardedHost::Client if keeps_host && received.host.is_some() => {}
+        ForwardedHost::Client => {
+            lines::write(b"Host", client_host.unwrap_or(upstream_host), output);
+        }
+        ForwardedHost::Upstream => lines::write(b"Host", upstream_host, output),
+    }
+    if let Some(count) = received.max_forwards {
+        lines::write(b"Max-Forwards", count.to_string().as_bytes(), output);
+    }
+    write_own_fields(head, edit, (&received, client_host), output);
+    output.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// What decides whether a field is kept.
+struct Rules<'a, 'b> {
+    head: &'a Head,
+    edit: &'a RequestEdit<'b>,
+    options: &'a ConnectionOptions<'b>,
+    keeps_host: bool,
+}
+
+impl<'a> Received<'a> {
+    /// Whether a field is forwarded.
+    fn keeps(
+        &mut self,
+        name: &'a [u8],
+        value: &'a [u8],
+        rules: &Rules<'_, '_>,
+    ) -> Result<bool, ForwardError> {
+        let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
+        let Rules { head, edit, options, keeps_host } = *rules;
+        let is_trusted = edit.client_fields == ClientFields::Append;
+        Ok(match name.len() {
+            2 if is(b"te") => {
+                let mut codings = value.split(|&byte| byte == b',').map(trim);
+                self.takes_trailers |= codings.any(|name| name.eq_ignore_ascii_case(b"trailers"));
+                false
+            }
+            3 if is(b"via") => {
+                if edit.adds_via && names_this_proxy(value) {
+                    return Err(ForwardError::Loop);
+                }
+                !options.has(name)
+            }
+            4 if is(b"host") => {
+                self.host = Some(value);
+                keeps_host
+            }
+            6 if is(b"expect") => edit.expects_continue,
+            12 if is(b"max-forwards") && head.method == Method::Options => {
+                match str::from_utf8(value).ok().and_then(|count| count.parse::<u64>().ok()) {
+                    Some(0) => return Err(ForwardError::MaxForwards),
+                    count => self.max_forwards = count.map(|count| count - 1),
+                }
+                self.max_forwards.is_none()
+            }
+            _ if is_hop_by_hop(name) || name.contains(&b'_') || options.has(name) => false,
+            9 if is(b"forwarded") => is_trusted,
+            15 if is(b"x-forwarded-for") => is_trusted,
+            16 if is(b"x-forwarded-host") => {
+                self.has_forwarded_host = is_trusted;
+                is_trusted
+            }
+            17 if is(b"x-forwarded-proto") => {
+                self.has_forwarded_proto = is_trusted;
+                is_trusted
+            }
+            _ => true,
+        })
+    }
+}
+
+/// Writes the request line, and returns the authority of a target in absolute form.
+fn write_request_line<'a>(
+    head: &Head,
+    bytes: &'a [u8],
+    output: &mut Vec<u8>,
+) -> Result<Option<&'a [u8]>, ForwardError> {
+    let target = head.target.of(bytes);
+    if target.contains(&b'#') {
+        return Err(ForwardError::Fragment);
+    }
+    output.extend_from_slice(head.method_name.of(bytes));
+    output.push(b' ');
+    let host = authority(target);
+    match after_scheme(target).zip(host) {
+        None => output.extend_from_slice(target),
+        Some((rest, host)) => {
+            // An empty path is a slash, or an asterisk for OPTIONS (RFC 9112 section 3.2.4).
+            match &rest[host.len()..] {
+                [] if head.method == Method::Options => output.push(b'*'),
+                path @ [b'/', ..] => output.extend_from_slice(path),
+                query => {
+                    output.push(b'/');
+                    output.extend_from_slice(query);
+                }
+            }
+        }
+    }
+    output.extend_from_slice(b" HTTP/1.1\r\n");
+    Ok(host)
+}
+
+/// Writes the fields that a proxy adds.
+fn write_own_fields(
+    head: &Head,
+    edit: &RequestEdit<'_>,
+    (received, host): (&Received<'_>, Option<&[u8]>),
+    output: &mut Vec<u8>,
+) {
+    if received.takes_trailers {
+        output.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n");
+    }
+    if edit.adds_via {
+        output.extend_from_slice(match head.version {
+            Version::Http10 => b"Via: 1.0 ",
+            Version::Http11 => b"Via: 1.1 ",
+        });
+        output.extend_from_slice(PSEUDONYM);
+        output.extend_from_slice(b"\r\n");
+    }
+    if let Some(client) = edit.client {
+        lines::write(b"X-Forwarded-For", client.as_bytes(), output);
+    }
+    if !received.has_forwarded_proto {
+        let scheme: &[u8] = if edit.is_secure { b"https" } else { b"http" };
+        lines::write(b"X-Forwarded-Proto", scheme, output);
+    }
+    if let Some(host) = host.filter(|_| !received.has_forwarded_host) {
+        lines::write(b"X-Forwarded-Host", host, output);
+    }
+    match (head.body, edit.collected_size) {
+        (Body::Chunked, Some(size)) => {
+            lines::write(b"Content-Length", size.to_string().as_bytes(), output);
+        }
+        (Body::Chunked, None) => lines::write(b"Transfer-Encoding", b"chunked", output),
+        (Body::Empty | Body::Length(_), _) => {}
+    }
+}
+
+/// Fields of one connection, whether or not Connection names them, and `Proxy`, which some
+/// applications take for an environment variable. Trailers of requests are dropped, too.
+fn is_hop_by_hop(name: &[u8]) -> bool {
+    let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
+    match name.len() {
+        5 => is(b"proxy"),
+        7 => is(b"upgrade") || is(b"trailer"),
+        10 => is(b"connection") || is(b"keep-alive"),
+        14 => is(b"http2-settings"),
+        16 => is(b"proxy-connection"),
+        17 => is(b"transfer-encoding"),
+        19 => is(b"proxy-authorization"),
+        _ => false,
+    }
+}
+
+/// Whether a Via has this proxy as a recipient.
+fn names_this_proxy(via: &[u8]) -> bool {
+    let hops = via.split(|&byte| byte == b',').map(trim);
+    hops.into_iter().any(|hop| {
+        let mut words = hop.split(|&byte| byte == b' ' || byte == b'\t');
+        words.nth(1).is_some_and(|host| host.eq_ignore_ascii_case(PSEUDONYM))
+    })
+}

@@ -1,0 +1,242 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::head::{Head, HeadReader, Version};
+use crate::limits::Limits;
+use crate::response_reader::{ResponseBody, ResponseEvent, ResponseReader};
+
+const EDIT: RequestEdit<'_> = RequestEdit {
+    adds_via: true,
+    client_fields: ClientFields::Drop,
+    client: Some("192.0.2.1"),
+    is_secure: false,
+    host: ForwardedHost::Client,
+    upstream_host: "up:9001",
+    collected_size: None,
+    expects_continue: false,
+};
+
+fn read(bytes: &[u8]) -> Head {
+    let head = HeadReader::default().read(bytes, &Limits::DEFAULT);
+    head.expect("the head is valid").expect("the head is complete")
+}
+
+fn forward(request: &str, edit: &RequestEdit<'_>) -> Result<String, ForwardError> {
+    let mut output = Vec::new();
+    write_request_head(&read(request.as_bytes()), request.as_bytes(), edit, &mut output)?;
+    // Whatever is forwarded can be read.
+    assert_eq!(read(&output).size as usize, output.len());
+    Ok(String::from_utf8_lossy(&output).into_owned())
+}
+
+const ADDED: &str = "Via: 1.1 jissoku\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n";
+
+#[test]
+fn a_request_is_written_anew() {
+    let check = |request: &str, expected: &str| {
+        let expected = format!("{expected}{ADDED}X-Forwarded-Host: h\r\n\r\n");
+        assert_eq!(forward(&format!("{request}\r\n"), &EDIT), Ok(expected), "{request:?}");
+    };
+    check(
+        "GET /a%2f?b HTTP/1.1\r\nHost: h\r\nA:  b c \r\nB:\r\nA: d\r\nC: e\r\n",
+        "GET /a%2f?b HTTP/1.1\r\nHost: h\r\nA: b c\r\nB: \r\nA: d\r\nC: e\r\n",
+    );
+    // Fields of this connection, and those that could be taken for others.
+    check(
+        "GET / HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, X-Mine\r\nX-Mine: 1\r\nx-mine: 2\r\n\
+         Keep-Alive: 5\r\nTE: gzip\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\nProxy: x\r\n\
+         Proxy-Connection: x\r\nProxy-Authorization: x\r\nX_Y: 1\r\nTrailer: x\r\n\
+         Expect: 100-continue\r\nLast: 1\r\n",
+        "GET / HTTP/1.1\r\nHost: h\r\nLast: 1\r\n",
+    );
+    // The fields that are added cannot be named.
+    check(
+        "GET / HTTP/1.1\r\nConnection: X-Forwarded-For, Via, close\r\nHost: h\r\n\
+         X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\n\
+         Forwarded: for=6.6.6.6\r\n",
+        "GET / HTTP/1.1\r\nHost: h\r\n",
+    );
+    check(
+        "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n",
+        "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n",
+    );
+    // Targets in absolute form (RFC 9112 section 3.2.2).
+    check("GET http://h/a?b HTTP/1.1\r\nHost: other\r\n", "GET /a?b HTTP/1.1\r\nHost: h\r\n");
+    check("GET http://h?b HTTP/1.1\r\nHost: other\r\n", "GET /?b HTTP/1.1\r\nHost: h\r\n");
+    check("GET http://h HTTP/1.1\r\nHost: other\r\n", "GET / HTTP/1.1\r\nHost: h\r\n");
+    check("OPTIONS http://h HTTP/1.1\r\nHost: h\r\n", "OPTIONS * HTTP/1.1\r\nHost: h\r\n");
+    check(
+        "OPTIONS * HTTP/1.1\r\nHost: h\r\nMax-Forwards: 3\r\nA: b\r\n",
+        "OPTIONS * HTTP/1.1\r\nHost: h\r\nA: b\r\nMax-Forwards: 2\r\n",
+    );
+    check(
+        "GET / HTTP/1.1\r\nHost: h\r\nTE: trailers, gzip\r\nA: b\r\n",
+        "GET / HTTP/1.1\r\nHost: h\r\nA: b\r\nTE: trailers\r\nConnection: TE\r\n",
+    );
+}
+
+#[test]
+fn bodies_keep_their_framing_or_get_a_length() {
+    let chunked = "PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n";
+    let streamed = forward(chunked, &EDIT).expect("it is forwarded");
+    assert!(streamed.ends_with("\r\nTransfer-Encoding: chunked\r\n\r\n"), "{streamed}");
+    let collected = RequestEdit { collected_size: Some(12), ..EDIT };
+    let collected = forward(chunked, &collected).expect("it is forwarded");
+    assert!(collected.ends_with("\r\nContent-Length: 12\r\n\r\n"), "{collected}");
+    assert!(!collected.contains("Transfer-Encoding"), "{collected}");
+}
+
+#[test]
+fn old_clients_are_forwarded_with_a_host_and_their_version_in_via() {
+    let expected = "GET / HTTP/1.1\r\nA: b\r\nHost: up:9001\r\nVia: 1.0 jissoku\r\n\
+        X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n\r\n";
+    assert_eq!(forward("GET / HTTP/1.0\r\nA: b\r\n\r\n", &EDIT), Ok(expected.to_owned()));
+}
+
+#[test]
+fn fields_of_a_trusted_client_are_appended_to() {
+    let edit = RequestEdit { client_fields: ClientFields::Append, is_secure: true, ..EDIT };
+    let request = "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 6.6.6.6\r\n\
+        X-Forwarded-Proto: http\r\nVia: 1.1 other\r\n\r\n";
+    let expected = "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 6.6.6.6\r\n\
+        X-Forwarded-Proto: http\r\nVia: 1.1 other\r\nVia: 1.1 jissoku\r\n\
+        X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Host: h\r\n\r\n";
+    assert_eq!(forward(request, &edit), Ok(expected.to_owned()));
+    let own = RequestEdit { host: ForwardedHost::Upstream, adds_via: false, client: None, ..EDIT };
+    let expected = "GET / HTTP/1.1\r\nHost: up:9001\r\nX-Forwarded-Proto: http\r\n\
+        X-Forwarded-Host: h\r\n\r\n";
+    assert_eq!(forward("GET / HTTP/1.1\r\nHost: h\r\n\r\n", &own), Ok(expected.to_owned()));
+}
+
+#[test]
+fn some_requests_are_not_forwarded() {
+    let check = |lines: &str, error| {
+        let request = format!("{lines}\r\nHost: h\r\n\r\n");
+        assert_eq!(forward(&request, &EDIT), Err(error), "{lines}");
+    };
+    for name in ["host", "Content-Length", "transfer-encoding", "Cookie", "a, Authorization"] {
+        check(&format!("GET / HTTP/1.1\r\nConnection: {name}"), ForwardError::ConnectionOption);
+    }
+    check("GET /a#b HTTP/1.1", ForwardError::Fragment);
+    check("GET / HTTP/1.1\r\nVia: 1.0 other, 1.1 Jissoku (x)", ForwardError::Loop);
+    check("OPTIONS * HTTP/1.1\r\nMax-Forwards: 0", ForwardError::MaxForwards);
+    assert!(forward("GET / HTTP/1.1\r\nHost: h\r\nMax-Forwards: 0\r\n\r\n", &EDIT).is_ok());
+}
+
+fn forward_response(response: &str, version: Version) -> (String, String) {
+    let step = ResponseReader::new(false).step(response.as_bytes()).expect("it is valid");
+    let (ResponseEvent::Head(head) | ResponseEvent::Interim(head)) = step.event else {
+        panic!("{step:?} is not a head");
+    };
+    let mut output = b"..".to_vec();
+    let framing = ClientFraming::new(head.body, version);
+    let size = write_response_head(&head, response.as_bytes(), framing, &mut output);
+    let text = String::from_utf8_lossy(&output[2..]).into_owned();
+    (text[..size].to_owned(), text[size..].to_owned())
+}
+
+#[test]
+fn a_response_is_written_anew() {
+    let check = |response: &str, version, line: &str, rest: &str| {
+        let seen = forward_response(response, version);
+        assert_eq!(seen, (line.to_owned(), rest.to_owned()), "{response:?}");
+    };
+    check(
+        "HTTP/1.0 404\r\nServer: a\r\nConnection: close, x\r\nX: 1\r\nKeep-Alive: 1\r\n\
+         Set-Cookie: a\r\nSet-Cookie: b\r\nContent-Length: 3\r\n\r\n",
+        Version::Http11,
+        "HTTP/1.1 404 \r\n",
+        "Server: a\r\nSet-Cookie: a\r\nSet-Cookie: b\r\nContent-Length: 3\r\n\r\n",
+    );
+    let chunked = "HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\nTrailer: x\r\nA: b\r\n\r\n";
+    let line = "HTTP/1.1 200 Fine\r\n";
+    check(chunked, Version::Http11, line, "A: b\r\nTransfer-Encoding: chunked\r\n\r\n");
+    check(chunked, Version::Http10, line, "A: b\r\n\r\n");
+    let no_length = "HTTP/1.1 204 No Content\r\nContent-Length: 3\r\nA: b\r\n\r\n";
+    check(no_length, Version::Http11, "HTTP/1.1 204 No Content\r\n", "A: b\r\n\r\n");
+    let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+    check(hints, Version::Http11, "HTTP/1.1 103 Early Hints\r\n", "Link: </a>\r\n\r\n");
+    assert_eq!(
+        ClientFraming::new(ResponseBody::UntilClose, Version::Http11),
+        ClientFraming::Chunked
+    );
+}
+
+/// Field lines with names that may be special, in odd but valid forms.
+fn field() -> impl Strategy<Value = (String, String, String)> {
+    let name = prop_oneof![
+        "[A-Za-z][A-Za-z0-9-]{0,8}",
+        Just("Accept".to_owned()),
+        Just("Connection".to_owned()),
+        Just("X_Y".to_owned()),
+        Just("keep-alive".to_owned()),
+        Just("Via".to_owned()),
+        Just("x-forwarded-for".to_owned()),
+    ];
+    (name, "[ -~]{0,12}", "[ \t]{0,2}").prop_filter("Host and framing are fixed", |(name, ..)| {
+        let special = ["host", "content-length", "transfer-encoding", "expect"];
+        !special.iter().any(|special| name.eq_ignore_ascii_case(special))
+    })
+}
+
+/// What has to become of the fields: the plain definition that the writer is compared with.
+fn edited(fields: &[(String, String, String)]) -> Vec<(String, String)> {
+    let is = |name: &str, other: &str| name.eq_ignore_ascii_case(other);
+    let options: Vec<String> = fields
+        .iter()
+        .filter(|(name, ..)| is(name, "connection"))
+        .flat_map(|(_, value, _)| value.split(',').map(|option| option.trim().to_lowercase()))
+        .collect();
+    let own = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"];
+    let hops = [
+        "connection",
+        "keep-alive",
+        "te",
+        "trailer",
+        "upgrade",
+        "proxy",
+        "http2-settings",
+        "proxy-connection",
+        "proxy-authorization",
+    ];
+    let kept = fields.iter().filter(|(name, ..)| {
+        let name = name.to_lowercase();
+        let is_listed = own.contains(&&*name) || hops.contains(&&*name);
+        !is_listed && !name.contains('_') && !options.contains(&name)
+    });
+    kept.map(|(name, value, _)| (name.clone(), value.trim().to_owned())).collect()
+}
+
+proptest! {
+    #[test]
+    fn what_is_read_from_a_forwarded_head_is_the_edited_head(
+        fields in prop::collection::vec(field(), 0..8),
+        target in "/[!-\"$-~]{0,20}",
+    ) {
+        let lines = fields.iter().map(|(name, value, space)| format!("{name}:{space}{value}\r\n"));
+        let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\n{}\r\n", lines.collect::<String>());
+        let bytes = request.as_bytes();
+        let mut output = Vec::new();
+        let edit = RequestEdit { client: None, ..EDIT };
+        if let Err(error) = write_request_head(&read(bytes), bytes, &edit, &mut output) {
+            prop_assert!(matches!(error, ForwardError::ConnectionOption | ForwardError::Loop));
+            return Ok(());
+        }
+        let mut expected = vec![("Host".to_owned(), "h".to_owned())];
+        expected.extend(edited(&fields));
+        let own = [("Via", "1.1 jissoku"), ("X-Forwarded-Proto", "http"), ("X-Forwarded-Host", "h")];
+        expected.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let ours = read(&output);
+        let seen: Vec<_> =
+            ours.fields(&output).map(|(name, value)| (text(name), text(value))).collect();
+        prop_assert_eq!(&seen, &expected);
+        prop_assert_eq!(ours.target.of(&output), target.as_bytes());
+        let mut room = [httparse::EMPTY_HEADER; 32];
+        let mut theirs = httparse::Request::new(&mut room);
+        prop_assert_eq!(theirs.parse(&output), Ok(httparse::Status::Complete(output.len())));
+        let seen: Vec<_> = theirs.headers.iter()
+            .map(|field| (field.name.to_owned(), text(field.value))).collect();
+        prop_assert_eq!(seen, expected);
+    }
+}

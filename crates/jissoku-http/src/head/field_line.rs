@@ -1,0 +1,75 @@
+//! One header line, of a request or a response: RFC 9112 section 5.
+
+use crate::limits::Limits;
+use crate::reject::Reject;
+use crate::scan;
+
+/// Where a line starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FieldStart {
+    /// The first byte of the line.
+    pub(crate) at: usize,
+    /// The first byte of all header lines.
+    pub(crate) fields_at: usize,
+    /// The number of lines before it.
+    pub(crate) count: u32,
+}
+
+/// The result of reading one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldLine {
+    /// It is incomplete.
+    Partial,
+    /// A field: its name, a colon, its value with whitespace, and CRLF.
+    Field { name_size: usize, value_size: usize },
+    /// The empty line behind the fields.
+    Empty,
+}
+
+/// Reads the line that starts at `start` of `bytes`.
+///
+/// INVARIANT: a decision at a byte depends only on the bytes up to it. Limits are enforced by not
+/// reading beyond them.
+#[inline]
+pub(crate) fn read(bytes: &[u8], start: FieldStart, limits: &Limits) -> Result<FieldLine, Reject> {
+    let line_limit = start.at + limits.field_size_max as usize;
+    let limit = line_limit.min(start.fields_at + limits.fields_size_max as usize);
+    let partial = || match bytes.len() {
+        size if size < limit => Ok(FieldLine::Partial),
+        _ if limit == line_limit => Err(Reject::FieldTooLong),
+        _ => Err(Reject::FieldsTooLong),
+    };
+    let window = &bytes[start.at..bytes.len().min(limit)];
+    let name_size = scan::token_end(window);
+    let Some(&after_name) = window.get(name_size) else { return partial() };
+    if after_name != b':' || name_size == 0 {
+        return match (after_name, name_size, window.get(1)) {
+            (b'\r', 0, None) => partial(),
+            (b'\r', 0, Some(b'\n')) => Ok(FieldLine::Empty),
+            _ => Err(name_rejection(after_name, name_size)),
+        };
+    }
+    if start.count == limits.fields_count_max {
+        return Err(Reject::FieldsTooMany);
+    }
+    let rest = &window[name_size + 1..];
+    let value_size = scan::value_end(rest);
+    match (rest.get(value_size), rest.get(value_size + 1)) {
+        (Some(b'\r'), Some(b'\n')) => Ok(FieldLine::Field { name_size, value_size }),
+        (None, _) | (Some(b'\r'), None) => partial(),
+        (Some(b'\r'), Some(_)) => Err(Reject::BareCr),
+        (Some(b'\n'), _) => Err(Reject::BareLf),
+        (Some(_), _) => Err(Reject::ControlByte),
+    }
+}
+
+#[cold]
+fn name_rejection(byte: u8, name_size: usize) -> Reject {
+    match byte {
+        b' ' | b'\t' if name_size == 0 => Reject::ObsoleteFold,
+        b' ' | b'\t' => Reject::SpaceBeforeColon,
+        b'\n' => Reject::BareLf,
+        b'\r' if name_size == 0 => Reject::BareCr,
+        _ => Reject::FieldNameInvalid,
+    }
+}
