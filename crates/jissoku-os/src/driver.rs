@@ -6,8 +6,11 @@
 //!
 //! - one receive buffer per driver, so that idle connections need none;
 //! - all output of one call, and of calls that follow before the next wait, is sent with one system call;
-//! - no input is received from a client that does not read its output;
+//! - no input is received from a client that does not read its output (from a connection that the
+//!   handler opened it is: a server may respond before it has read a request);
 //! - exhausted descriptors pause accepting, and nothing else;
+//! - of several events, those of connections that the handler opened come first;
+//! - a failed send to such a connection is reported after all bytes that can still be received;
 //! - the clock is read once per wake-up, and passed to the handler.
 //!
 //! Timeouts are up to the handler, which is called for every connection once a second.
@@ -15,6 +18,7 @@
 mod epoll;
 mod interval_timer;
 mod listener;
+mod origin;
 mod send_buffer;
 mod slab;
 mod sweep;
@@ -24,6 +28,9 @@ mod waker;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use crate::socket::Endpoint;
 
 pub use listener::Listener;
 pub use send_buffer::SendBuffer;
@@ -47,15 +54,28 @@ pub enum Next {
     Close,
     /// Close now and discard unsent output.
     Abort,
+    /// As [`Next::Abort`], and let the peer know that something is missing, by a reset (TCP).
+    Reset,
 }
 
-/// For which connections [`EventHandler::resume`] is to be called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// For which connections [`EventHandler::resume`] is to be called, or what is to be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResumeTarget {
     /// One connection, which may be closed already.
     One(ConnectionId),
     /// All connections.
     All,
+    /// Open a connection.
+    Open(Opening),
+}
+
+/// A connection that a handler opens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// The address.
+    pub endpoint: Arc<Endpoint>,
+    /// Identifies it to the handler.
+    pub token: u64,
 }
 
 /// The outcome of one iteration of the event loop.
@@ -133,6 +153,36 @@ pub trait EventHandler {
         output: &mut SendBuffer,
     ) -> Next;
 
+    /// A connection is being opened, as `token`; `None` closes it.
+    fn on_connecting(&mut self, _token: u64, _id: ConnectionId) -> Option<Self::Connection> {
+        None
+    }
+
+    /// An opened connection is established.
+    fn on_connected(&mut self, _connection: &mut Self::Connection, _: &mut SendBuffer) -> Next {
+        Next::Close
+    }
+
+    /// As [`EventHandler::on_data`], for an opened connection, which is also received from while
+    /// `unsent` bytes of output are still to be sent.
+    fn on_opened_data(
+        &mut self,
+        connection: &mut Self::Connection,
+        bytes: &[u8],
+        _unsent: usize,
+        output: &mut SendBuffer,
+    ) -> Next {
+        self.on_data(connection, bytes, output)
+    }
+
+    /// The connection of `token` cannot be opened, for lack of resources for example. `WouldBlock`
+    /// if the queue of a Unix socket is full.
+    fn on_connect_error(&mut self, _token: u64, _error: io::Error) {}
+
+    /// An opened connection has failed, or could not be established. All bytes that could be
+    /// received were passed; [`EventHandler::on_close`] follows.
+    fn on_error(&mut self, _connection: &mut Self::Connection, _error: &io::Error) {}
+
     /// The connection was closed by either side.
     fn on_close(&mut self, connection: Self::Connection);
 
@@ -145,7 +195,7 @@ pub trait EventHandler {
     /// When [`EventHandler::next_ready`] has to be called at the latest, on the monotonic clock.
     fn deadline_ns(&self) -> Option<u64>;
 
-    /// The next target of [`EventHandler::resume`]; called until it returns `None`.
+    /// The next target; called until it returns `None`.
     fn next_ready(&mut self) -> Option<ResumeTarget>;
 
     /// Calls `wait` once, which blocks the thread until events arrive. What a handler holds
@@ -170,7 +220,7 @@ pub enum Backend {
 /// The settings of a driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Maximum number of open connections; at this number accepting is paused until one closes.
+    /// Maximum number of accepted connections; at this number accepting is paused until one closes.
     pub connections_max: usize,
     /// The kernel interface.
     pub backend: Backend,
@@ -221,7 +271,7 @@ impl<H: EventHandler> Driver<H> {
         }
     }
 
-    /// The number of open connections.
+    /// The number of accepted connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         match self {

@@ -7,24 +7,26 @@
 mod accept_budget;
 mod acceptor;
 mod connection;
+mod opened;
 mod slot;
 
 use std::io;
 use std::time::Duration;
 
 use super::interval_timer::IntervalTimer;
+use super::origin::Origin;
 use super::slab::Slab;
 use super::sweep::Sweep;
 use super::{
-    ConnectionId, EventHandler, Listener, NewConnection, Next, Peer, PollOutcome, ResumeTarget,
-    SendBuffer, Settings, Waker,
+    ConnectionId, EventHandler, Listener, NewConnection, Peer, PollOutcome, ResumeTarget, SendBuffer,
+    Settings, Waker,
 };
 use crate::clock;
 use crate::epoll::{Epoll, Event, Interest, no_event};
 use accept_budget::ACCEPT_BATCH_MAX;
 use acceptor::{AcceptResult, Acceptor};
 use rustix::fd::{AsFd, OwnedFd};
-use slot::{PeerState, ReadState, Slot, interest};
+use slot::{Slot, interest};
 
 /// Maximum number of events per wake-up.
 const EVENTS: usize = 512;
@@ -48,6 +50,8 @@ pub struct Driver<H: EventHandler> {
     waker: Waker,
     timer: IntervalTimer,
     slab: Slab<Slot<H::Connection>>,
+    /// How many of them the handler has opened.
+    opened_count: usize,
     /// Connections to be processed without an event.
     queue: Vec<ConnectionId>,
     /// The previous queue, whose capacity is reused.
@@ -89,6 +93,7 @@ impl<H: EventHandler> Driver<H> {
             waker,
             timer,
             slab: Slab::new(),
+            opened_count: 0,
             queue: Vec::new(),
             last_queue: Vec::new(),
             sweep: Sweep::default(),
@@ -107,10 +112,10 @@ impl<H: EventHandler> Driver<H> {
         self.epoll.add(source, WATCHED, Interest::IN)
     }
 
-    /// How many connections there are.
+    /// How many accepted connections there are.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.slab.count()
+        self.slab.count() - self.opened_count
     }
 
     /// Waits for something to happen and deals with all that has.
@@ -128,6 +133,9 @@ impl<H: EventHandler> Driver<H> {
         // Connections queued before this wake-up have waited longest.
         let next_queue = std::mem::take(&mut self.last_queue);
         let mut queue = std::mem::replace(&mut self.queue, next_queue);
+        if self.opened_count > 0 {
+            self.process_opened(handler, count);
+        }
         for index in 0..count {
             let event = self.buffers.events[index];
             match event.data.u64() {
@@ -154,6 +162,7 @@ impl<H: EventHandler> Driver<H> {
             match due {
                 ResumeTarget::One(id) => self.resume(handler, id),
                 ResumeTarget::All => self.sweep.start(self.slab.len()),
+                ResumeTarget::Open(opening) => self.open(handler, &opening),
             }
         }
         self.step_sweep(handler);
@@ -233,7 +242,7 @@ impl<H: EventHandler> Driver<H> {
     /// Accepts up to `max` connections from one listener and returns their number.
     fn accept_batch(&mut self, handler: &mut H, listener: usize, max: usize) -> io::Result<usize> {
         for came in 0..max {
-            let has_room = self.slab.count() < self.settings.connections_max;
+            let has_room = self.connections() < self.settings.connections_max;
             match if has_room { self.acceptor.take(listener) } else { AcceptResult::Exhausted } {
                 AcceptResult::Connection(socket, peer) => {
                     self.register(handler, listener, (socket, Peer::Known(peer)));
@@ -252,17 +261,7 @@ impl<H: EventHandler> Driver<H> {
         let id = self.slab.next_id();
         let arrival = NewConnection { id, listener, socket: socket.as_fd(), peer };
         let connection = handler.on_open(&arrival);
-        self.slab.insert(Slot {
-            socket,
-            connection,
-            unsent: None,
-            next: Next::Receive,
-            read_state: ReadState::Ready,
-            write_is_shut: false,
-            peer: PeerState::Connected,
-            is_queued: false,
-            is_registered: false,
-        });
+        self.slab.insert(Slot::new(socket, connection, Origin::Accepted));
         self.receive(handler, id, false);
         let Some(slot) = self.slab.get(id) else { return };
         slot.is_registered = true;

@@ -5,6 +5,7 @@
 
 mod acceptor;
 mod connection;
+mod opened;
 mod send_queue;
 mod slot;
 
@@ -12,6 +13,7 @@ use std::io;
 use std::time::Duration;
 
 use super::interval_timer::IntervalTimer;
+use super::origin::Origin;
 use super::slab::Slab;
 use super::sweep::Sweep;
 use super::{
@@ -41,6 +43,8 @@ pub struct Driver<H: EventHandler> {
     waker: Waker,
     timer: IntervalTimer,
     slab: Slab<Slot<H::Connection>>,
+    /// How many of them the handler has opened.
+    opened_count: usize,
     send_queue: SendQueue,
     /// Connections to be processed without a completion.
     queue: Vec<ConnectionId>,
@@ -81,6 +85,7 @@ impl<H: EventHandler> Driver<H> {
             waker,
             timer,
             slab: Slab::new(),
+            opened_count: 0,
             send_queue: SendQueue::default(),
             queue: Vec::new(),
             last_queue: Vec::new(),
@@ -109,7 +114,7 @@ impl<H: EventHandler> Driver<H> {
     }
 
     pub(super) fn connections(&self) -> usize {
-        self.slab.count()
+        self.slab.count() - self.opened_count
     }
 
     pub(super) fn run_once(&mut self, handler: &mut H) -> io::Result<PollOutcome> {
@@ -129,6 +134,7 @@ impl<H: EventHandler> Driver<H> {
         let mut completions = std::mem::take(&mut self.completions);
         self.ring.collect(&mut completions);
         self.conclude(handler, &mut completions);
+        self.put_opened_first(&mut completions);
         let next_queue = std::mem::take(&mut self.last_queue);
         let mut queue = std::mem::replace(&mut self.queue, next_queue);
         let mut outcome = PollOutcome::Ordinary;
@@ -177,6 +183,7 @@ impl<H: EventHandler> Driver<H> {
             match due {
                 ResumeTarget::One(id) => self.resume(handler, id),
                 ResumeTarget::All => self.sweep.start(self.slab.len()),
+                ResumeTarget::Open(opening) => self.open(handler, &opening),
             }
         }
         self.step_sweep(handler);
@@ -293,7 +300,7 @@ impl<H: EventHandler> Driver<H> {
     }
 
     fn register_or_defer(&mut self, handler: &mut H, accepted: AcceptedSocket) {
-        if self.slab.count() < self.settings.connections_max && !self.acceptor.has_deferred() {
+        if self.connections() < self.settings.connections_max && !self.acceptor.has_deferred() {
             return self.register(handler, accepted);
         }
         self.acceptor.defer(accepted);
@@ -306,7 +313,7 @@ impl<H: EventHandler> Driver<H> {
         let peer = Peer::Unknown;
         let arrival = NewConnection { id, listener, socket: socket.as_fd(), peer };
         let connection = handler.on_open(&arrival);
-        self.slab.insert(Slot::new(socket, connection));
+        self.slab.insert(Slot::new(socket, connection, Origin::Accepted));
         self.receive(id);
     }
 
@@ -315,7 +322,7 @@ impl<H: EventHandler> Driver<H> {
             Some(due_ns) if due_ns <= self.now_ns => self.acceptor.resume(),
             _ => return,
         }
-        while self.slab.count() < self.settings.connections_max {
+        while self.connections() < self.settings.connections_max {
             let Some(accepted) = self.acceptor.next_deferred() else { break };
             self.register(handler, accepted);
         }

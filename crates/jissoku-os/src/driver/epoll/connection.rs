@@ -2,24 +2,31 @@
 
 use super::slot::{PeerState, ReadState, interest};
 use super::{Buffers, Driver};
+use crate::driver::origin::Origin;
 use crate::driver::send_buffer::Sent;
 use crate::driver::{ConnectionId, EventHandler, Next};
 use crate::epoll::Interest;
 use crate::socket::{self, Received};
 
+/// After the bytes that are available, the connection ends.
+const ENDS: Interest = Interest::RDHUP.union(Interest::HUP).union(Interest::ERR);
+
 impl<H: EventHandler> Driver<H> {
     /// Processes an epoll event.
     pub(super) fn on_event(&mut self, handler: &mut H, id: ConnectionId, flags: Interest) {
         let Some(slot) = self.slab.get(id) else { return };
-        if flags.contains(Interest::ERR) {
+        if flags.contains(Interest::ERR) && slot.origin == Origin::Accepted {
             self.close(handler, id);
             return;
+        }
+        if slot.origin == Origin::Connecting {
+            return self.finish_connecting(handler, id);
         }
         if flags.contains(Interest::OUT) && slot.unsent.is_some() {
             self.flush(handler, id);
         }
-        if flags.intersects(Interest::IN | Interest::RDHUP | Interest::HUP) {
-            let is_last = flags.intersects(Interest::RDHUP | Interest::HUP);
+        if flags.intersects(Interest::IN | ENDS) {
+            let is_last = flags.intersects(ENDS);
             if is_last && let Some(slot) = self.slab.get(id) {
                 slot.peer = PeerState::HungUp;
             }
@@ -37,10 +44,11 @@ impl<H: EventHandler> Driver<H> {
         }
         slot.read_state = ReadState::Ready;
         let is_wanted = matches!(slot.next, Next::Receive | Next::ShutdownWrite);
-        if !is_wanted || slot.unsent.is_some() {
+        if !is_wanted || slot.is_blocked() {
             slot.report_hangup(handler);
             return;
         }
+        let unsent = slot.unsent.as_ref().map_or(0, |unsent| unsent.size());
         let Buffers { received, output, .. } = &mut self.buffers;
         let next = match socket::receive(&slot.socket, received) {
             Ok(Received::Bytes(size)) => {
@@ -48,7 +56,14 @@ impl<H: EventHandler> Driver<H> {
                 if !is_last && size < received.len() {
                     slot.read_state = ReadState::NotReady;
                 }
-                handler.on_data(&mut slot.connection, &received[..size], output)
+                let (connection, bytes) = (&mut slot.connection, &received[..size]);
+                match slot.origin {
+                    Origin::Accepted => handler.on_data(connection, bytes, output),
+                    _ => handler.on_opened_data(connection, bytes, unsent, output),
+                }
+            }
+            Ok(Received::End | Received::NotYet) if slot.send_error.is_some() => {
+                return self.fail_opened(handler, id, None);
             }
             Ok(Received::End) => {
                 slot.read_state = ReadState::Eof;
@@ -58,7 +73,8 @@ impl<H: EventHandler> Driver<H> {
                 slot.read_state = ReadState::NotReady;
                 return;
             }
-            Err(_) => return self.close(handler, id),
+            Err(_) if slot.origin == Origin::Accepted => return self.close(handler, id),
+            Err(error) => return self.fail_opened(handler, id, Some(error)),
         };
         self.apply_next(handler, id, next);
     }
@@ -75,33 +91,41 @@ impl<H: EventHandler> Driver<H> {
         slot.is_queued = false;
         match slot.next {
             // It continues when the output is flushed.
-            _ if slot.unsent.is_some() => {}
+            _ if slot.is_blocked() => {}
             Next::Yield => self.resume(handler, id),
             Next::Receive | Next::ShutdownWrite if slot.read_state == ReadState::Ready => {
                 self.receive(handler, id, true);
             }
-            Next::Receive | Next::ShutdownWrite | Next::Suspend | Next::Close | Next::Abort => {}
+            Next::Receive
+            | Next::ShutdownWrite
+            | Next::Suspend
+            | Next::Close
+            | Next::Abort
+            | Next::Reset => {}
         }
     }
 
     /// Sends the output of a handler call and applies its `Next`.
-    fn apply_next(&mut self, handler: &mut H, id: ConnectionId, next: Next) {
+    pub(super) fn apply_next(&mut self, handler: &mut H, id: ConnectionId, next: Next) {
         let Some(slot) = self.slab.get(id) else { return };
         slot.next = next;
         let output = &mut self.buffers.output;
-        if next == Next::Abort {
+        if matches!(next, Next::Abort | Next::Reset) {
             output.clear();
-            if slot.unsent.is_some() {
+            if slot.unsent.is_some() || next == Next::Reset {
                 // Otherwise the kernel would keep the unsent data, possibly megabytes, for a peer
                 // that does not read.
                 let _gone = socket::set_linger_zero(&slot.socket);
             }
             return self.close(handler, id);
         }
+        if slot.send_error.is_some() {
+            output.clear();
+        }
         if !output.is_empty() {
             if let Some(unsent) = &mut slot.unsent {
                 unsent.append_all(output);
-                return;
+                return self.schedule(handler, id);
             }
             match output.send(&slot.socket) {
                 Ok(Sent::All) => output.clear(),
@@ -110,13 +134,12 @@ impl<H: EventHandler> Driver<H> {
                     if slot.is_registered
                         && self.epoll.modify(&slot.socket, id.token(), interest(true)).is_err()
                     {
-                        self.close(handler, id);
+                        return self.close(handler, id);
                     }
-                    return;
                 }
-                Err(_) => {
+                Err(error) => {
                     output.clear();
-                    return self.close(handler, id);
+                    return self.on_send_error(handler, id, &error);
                 }
             }
         }
@@ -142,14 +165,14 @@ impl<H: EventHandler> Driver<H> {
                     self.close(handler, id);
                 }
             }
-            Err(_) => self.close(handler, id),
+            Err(error) => self.on_send_error(handler, id, &error),
         }
     }
 
     /// Schedules the next call, once the output is sent.
-    fn schedule(&mut self, handler: &mut H, id: ConnectionId) {
+    pub(super) fn schedule(&mut self, handler: &mut H, id: ConnectionId) {
         let Some(slot) = self.slab.get(id) else { return };
-        if slot.unsent.is_some() {
+        if slot.is_blocked() {
             return;
         }
         let is_due = match slot.next {
@@ -158,7 +181,7 @@ impl<H: EventHandler> Driver<H> {
                 false
             }
             Next::Yield => true,
-            Next::Close | Next::Abort => return self.close(handler, id),
+            Next::Close | Next::Abort | Next::Reset => return self.close(handler, id),
             Next::Receive | Next::ShutdownWrite if slot.read_state == ReadState::Eof => {
                 return self.close(handler, id);
             }
@@ -178,6 +201,7 @@ impl<H: EventHandler> Driver<H> {
 
     pub(super) fn close(&mut self, handler: &mut H, id: ConnectionId) {
         if let Some(slot) = self.slab.remove(id) {
+            self.opened_count -= usize::from(slot.origin != Origin::Accepted);
             handler.on_close(slot.connection);
             // Closing the socket unregisters it: there is no duplicate.
             drop(slot.socket);

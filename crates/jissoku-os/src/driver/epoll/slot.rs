@@ -1,7 +1,9 @@
 //! The state of a connection in the epoll driver.
 
+use std::io;
 use std::os::fd::OwnedFd;
 
+use crate::driver::origin::Origin;
 use crate::driver::{EventHandler, Next, SendBuffer};
 use crate::epoll::Interest;
 
@@ -40,6 +42,33 @@ pub(super) struct Slot<C> {
     pub(super) is_queued: bool,
     /// Registered with epoll.
     pub(super) is_registered: bool,
+    pub(super) origin: Origin,
+    /// Why nothing can be sent any more.
+    pub(super) send_error: Option<io::ErrorKind>,
+}
+
+impl<C> Slot<C> {
+    /// The state of a new connection.
+    pub(super) const fn new(socket: OwnedFd, connection: C, origin: Origin) -> Self {
+        Self {
+            socket,
+            connection,
+            unsent: None,
+            next: Next::Receive,
+            read_state: ReadState::Ready,
+            write_is_shut: false,
+            peer: PeerState::Connected,
+            is_queued: false,
+            is_registered: false,
+            origin,
+            send_error: None,
+        }
+    }
+
+    /// Whether unsent output has to go first.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.unsent.is_some() && (self.origin == Origin::Accepted || self.next != Next::Receive)
+    }
 }
 
 impl<C> Slot<C> {

@@ -3,6 +3,7 @@
 use super::Driver;
 use super::send_queue::{PendingSend, SendQueue};
 use super::slot::{Eof, RecvState, Slot};
+use crate::driver::origin::Origin;
 use crate::driver::send_buffer::Sent;
 use crate::driver::slab::Slab;
 use crate::driver::{ConnectionId, EventHandler, Next, SendBuffer};
@@ -39,7 +40,7 @@ impl<H: EventHandler> Driver<H> {
             }
             // Buffers are released before the next wait.
             Received::NoBuffers | Received::Cancelled => {}
-            Received::Failed => return self.close(handler, id),
+            Received::Failed => return self.on_receive_error(handler, id),
         }
         if !more {
             self.receive(id);
@@ -51,8 +52,9 @@ impl<H: EventHandler> Driver<H> {
         let bytes = self.ring.bytes(filled);
         if slot.wants_bytes() && slot.pending_input.is_empty() {
             let send_queue = &mut self.send_queue;
-            let next = call(&mut self.slab, send_queue, id, |connection, _, output| {
-                handler.on_data(connection, bytes, output)
+            let origin = slot.origin;
+            let next = call(&mut self.slab, send_queue, id, |connection, unsent, output| {
+                pass(handler, origin, (connection, bytes), unsent, output)
             });
             return self.apply_next(handler, id, next);
         }
@@ -63,9 +65,12 @@ impl<H: EventHandler> Driver<H> {
         }
     }
 
-    fn deliver_eof(&mut self, handler: &mut H, id: ConnectionId) {
+    pub(super) fn deliver_eof(&mut self, handler: &mut H, id: ConnectionId) {
         if let Some(slot) = self.slab.get(id) {
             slot.eof = Eof::Delivered;
+            if let Some(error) = slot.error {
+                return self.fail_opened(handler, id, &error.into());
+            }
         }
         let next = call(&mut self.slab, &mut self.send_queue, id, |connection, _, output| {
             handler.on_eof(connection, output)
@@ -85,41 +90,50 @@ impl<H: EventHandler> Driver<H> {
         slot.is_queued = false;
         match slot.next {
             // It continues when the output is sent.
-            _ if slot.unsent.is_some() || slot.send.is_some() => {}
+            _ if slot.is_blocked() || slot.send.is_some() => {}
             Next::Yield => self.resume(handler, id),
             Next::Receive | Next::ShutdownWrite if !slot.pending_input.is_empty() => {
                 let bytes = std::mem::take(&mut slot.pending_input);
                 let send_queue = &mut self.send_queue;
-                let next = call(&mut self.slab, send_queue, id, |connection, _, output| {
-                    handler.on_data(connection, &bytes, output)
+                let origin = slot.origin;
+                let next = call(&mut self.slab, send_queue, id, |connection, unsent, output| {
+                    pass(handler, origin, (connection, &bytes), unsent, output)
                 });
                 self.apply_next(handler, id, next);
             }
             Next::Receive | Next::ShutdownWrite if slot.eof == Eof::Pending => {
                 self.deliver_eof(handler, id);
             }
-            Next::Receive | Next::ShutdownWrite | Next::Suspend | Next::Close | Next::Abort => {}
+            Next::Receive
+            | Next::ShutdownWrite
+            | Next::Suspend
+            | Next::Close
+            | Next::Abort
+            | Next::Reset => {}
         }
     }
 
     /// Queues the output of a handler call and applies its `Next`.
     #[inline]
-    fn apply_next(&mut self, handler: &mut H, id: ConnectionId, next: Option<Next>) {
+    pub(super) fn apply_next(&mut self, handler: &mut H, id: ConnectionId, next: Option<Next>) {
         let (Some(slot), Some(next)) = (self.slab.get(id), next) else { return };
         slot.next = next;
         let send_queue = &mut self.send_queue;
-        if next == Next::Abort {
+        if matches!(next, Next::Abort | Next::Reset) {
             send_queue.scratch.clear();
-            if slot.unsent.is_some() {
+            if slot.unsent.is_some() || next == Next::Reset {
                 // Otherwise the kernel would keep the unsent data, possibly megabytes, for a peer
                 // that does not read.
                 let _gone = socket::set_linger_zero(&slot.socket);
             }
             return self.close(handler, id);
         }
+        if slot.error.is_some() {
+            send_queue.output(slot.send).clear();
+        }
         if let Some(unsent) = &mut slot.unsent {
             unsent.append_all(&mut send_queue.scratch);
-            return;
+            return self.schedule(handler, id);
         }
         if slot.send.is_none() && !send_queue.scratch.is_empty() {
             slot.send = Some(send_queue.enqueue(id));
@@ -144,7 +158,11 @@ impl<H: EventHandler> Driver<H> {
                     slot.send = None;
                     self.keep(id, unsent);
                 }
-                Err(_) => self.close(handler, id),
+                Err(error) => {
+                    send.output.clear();
+                    slot.send = None;
+                    self.on_send_error(handler, id, &error);
+                }
             }
         }
     }
@@ -161,7 +179,10 @@ impl<H: EventHandler> Driver<H> {
                 SendData::Many(places) => places.map(<[u8]>::len).sum(),
             },
             Some(Ok(size)) => size,
-            Some(Err(_)) => return self.close(handler, id),
+            Some(Err(error)) => {
+                self.send_queue.recycle(output);
+                return self.on_send_error(handler, id, &error);
+            }
         };
         output.advance(sent);
         if output.is_empty() {
@@ -178,11 +199,15 @@ impl<H: EventHandler> Driver<H> {
         slot.unsent = Some(Box::new(output.take_unsent()));
         self.send_queue.recycle(output);
         self.ring.poll_writable(&slot.socket, id.token());
+        self.receive(id);
     }
 
     /// Sends pending output when the socket is writable or reset.
     pub(super) fn flush(&mut self, handler: &mut H, id: ConnectionId) {
         let Some(slot) = self.slab.get(id) else { return };
+        if slot.origin == Origin::Connecting {
+            return self.finish_connecting(handler, id);
+        }
         let Some(unsent) = &mut slot.unsent else { return };
         match unsent.send(&slot.socket) {
             Ok(Sent::All) => {
@@ -192,14 +217,14 @@ impl<H: EventHandler> Driver<H> {
             Ok(Sent::WouldBlock | Sent::BudgetSpent) => {
                 self.ring.poll_writable(&slot.socket, id.token());
             }
-            Err(_) => self.close(handler, id),
+            Err(error) => self.on_send_error(handler, id, &error),
         }
     }
 
     /// Schedules the next call, once the output is sent.
-    fn schedule(&mut self, handler: &mut H, id: ConnectionId) {
+    pub(super) fn schedule(&mut self, handler: &mut H, id: ConnectionId) {
         let Some(slot) = self.slab.get(id) else { return };
-        if slot.unsent.is_some() {
+        if slot.is_blocked() {
             return;
         }
         let is_due = match slot.next {
@@ -208,7 +233,7 @@ impl<H: EventHandler> Driver<H> {
                 false
             }
             Next::Yield => true,
-            Next::Close | Next::Abort => return self.close(handler, id),
+            Next::Close | Next::Abort | Next::Reset => return self.close(handler, id),
             Next::Receive | Next::ShutdownWrite if slot.eof == Eof::Delivered => {
                 return self.close(handler, id);
             }
@@ -231,6 +256,9 @@ impl<H: EventHandler> Driver<H> {
     /// Starts a receive, if the handler wants bytes and none is active.
     pub(super) fn receive(&mut self, id: ConnectionId) {
         let Some(slot) = self.slab.get(id) else { return };
+        if slot.origin == Origin::Connecting {
+            return;
+        }
         let is_possible = slot.recv_state == RecvState::Off && slot.eof == Eof::No;
         if is_possible && slot.wants_bytes() && slot.pending_input.is_empty() {
             slot.recv_state = RecvState::On;
@@ -238,8 +266,9 @@ impl<H: EventHandler> Driver<H> {
         }
     }
 
-    fn close(&mut self, handler: &mut H, id: ConnectionId) {
+    pub(super) fn close(&mut self, handler: &mut H, id: ConnectionId) {
         let Some(slot) = self.slab.remove(id) else { return };
+        self.opened_count -= usize::from(slot.origin != Origin::Accepted);
         handler.on_close(slot.connection);
         if let Some(place) = slot.send {
             // Its descriptor may be reused.
@@ -248,7 +277,7 @@ impl<H: EventHandler> Driver<H> {
         if slot.recv_state == RecvState::On {
             self.ring.cancel_receive(id.token());
         }
-        if slot.unsent.is_some() {
+        if slot.unsent.is_some() || slot.origin == Origin::Connecting {
             self.ring.cancel_poll(id.token());
         }
         self.ring.close(slot.socket);
@@ -258,9 +287,24 @@ impl<H: EventHandler> Driver<H> {
     }
 }
 
+/// Passes received bytes to the handler.
+#[inline]
+fn pass<H: EventHandler>(
+    handler: &mut H,
+    origin: Origin,
+    (connection, bytes): (&mut H::Connection, &[u8]),
+    unsent: usize,
+    output: &mut SendBuffer,
+) -> Next {
+    match origin {
+        Origin::Accepted => handler.on_data(connection, bytes, output),
+        _ => handler.on_opened_data(connection, bytes, unsent + output.size(), output),
+    }
+}
+
 /// Calls the handler of a connection; its output is appended to that of this iteration.
 #[inline]
-fn call<C>(
+pub(super) fn call<C>(
     slots: &mut Slab<Slot<C>>,
     send_queue: &mut SendQueue,
     id: ConnectionId,

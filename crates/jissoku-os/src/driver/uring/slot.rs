@@ -1,7 +1,9 @@
 //! The state of a connection in the io_uring driver.
 
+use std::io;
 use std::os::fd::OwnedFd;
 
+use crate::driver::origin::Origin;
 use crate::driver::{EventHandler, Next, SendBuffer};
 
 /// The state of the multishot receive.
@@ -42,11 +44,14 @@ pub(super) struct Slot<C> {
     pub(super) write_is_shut: bool,
     /// In the driver's queue.
     pub(super) is_queued: bool,
+    pub(super) origin: Origin,
+    /// Why nothing can be sent any more, or received after the pending input.
+    pub(super) error: Option<io::ErrorKind>,
 }
 
 impl<C> Slot<C> {
     /// Creates the state, without a receive.
-    pub(super) const fn new(socket: OwnedFd, connection: C) -> Self {
+    pub(super) const fn new(socket: OwnedFd, connection: C, origin: Origin) -> Self {
         Self {
             socket,
             connection,
@@ -58,13 +63,20 @@ impl<C> Slot<C> {
             eof: Eof::No,
             write_is_shut: false,
             is_queued: false,
+            origin,
+            error: None,
         }
     }
 
     /// Whether the handler wants bytes or end of file now. Queued output does not matter: further
     /// output is sent with it.
-    pub(super) const fn wants_bytes(&self) -> bool {
-        matches!(self.next, Next::Receive | Next::ShutdownWrite) && self.unsent.is_none()
+    pub(super) fn wants_bytes(&self) -> bool {
+        matches!(self.next, Next::Receive | Next::ShutdownWrite) && !self.is_blocked()
+    }
+
+    /// Whether unsent output has to go first.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.unsent.is_some() && (self.origin == Origin::Accepted || self.next != Next::Receive)
     }
 
     /// Tells the handler of a suspended connection that its peer is gone.
