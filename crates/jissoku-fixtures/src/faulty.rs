@@ -278,7 +278,9 @@ impl<H: Handler> Handler for FaultyHandler<H> {
                 return Progress::Pending;
             }
             (Progress::Until(_) | Progress::Pending, _) => {}
-            (Progress::Complete | Progress::Sent, _) => self.apply(connection.peer.as_ref()),
+            (Progress::Complete | Progress::Sent | Progress::Reset, _) => {
+                self.apply(connection.peer.as_ref());
+            }
         }
         progress
     }

@@ -88,7 +88,7 @@ impl<H: Handler> Connection<H> {
         }
         match self.phase {
             Phase::Linger(size) => return self.discard(size + bytes.len() as u64, context),
-            Phase::Closing => return self.next(),
+            Phase::Closing | Phase::Resetting => return self.next(),
             Phase::Streaming if self.is_upgraded() => {
                 self.receive_upgraded(bytes, context, output);
                 return self.next();
@@ -189,11 +189,15 @@ impl<H: Handler> Connection<H> {
             Phase::Responding(_) => Next::Suspend,
             Phase::Linger(_) => Next::ShutdownWrite,
             Phase::Closing => Next::Close,
+            Phase::Resetting => Next::Reset,
         }
     }
 
     fn read_input(&mut self, context: &mut WorkerContext<H>, output: &mut SendBuffer) {
-        if !matches!(self.phase, Phase::Closing | Phase::Linger(_) | Phase::Responding(_)) {
+        if !matches!(
+            self.phase,
+            Phase::Closing | Phase::Resetting | Phase::Linger(_) | Phase::Responding(_)
+        ) {
             let mut input = std::mem::take(&mut self.input);
             let used = self.read(&input, context, output);
             if used < input.len() {
@@ -256,7 +260,7 @@ impl<H: Handler> Connection<H> {
                     }
                     return bytes.len();
                 }
-                Phase::Linger(_) => return bytes.len(),
+                Phase::Linger(_) | Phase::Resetting => return bytes.len(),
                 Phase::Idle | Phase::Closing if is_last => return used,
                 Phase::Closing => {
                     // The client has sent more requests than will be answered. Closing with unread

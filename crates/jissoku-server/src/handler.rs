@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use jissoku_http::head::Fields;
 use jissoku_http::{Head, Method};
-use jissoku_os::driver::{ConnectionId, NewConnection};
+use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 
 use crate::metrics::{Metrics, ShardHandle};
 use crate::response::Response;
@@ -141,6 +141,57 @@ pub trait Handler: Debug + 'static {
     fn next_ready(&mut self, _now_ns: u64) -> Option<ConnectionId> {
         None
     }
+
+    /// The next connection to open, to another server; called at each wake-up until it returns
+    /// `None`, after [`Handler::next_ready`]. Such a connection does not count against the limits
+    /// of clients.
+    fn next_opening(&mut self) -> Option<Opening> {
+        None
+    }
+
+    /// The connection of `token` is being opened. If [`Handler::next_ready`] returns `id`, it is
+    /// called with [`UpstreamEvent::Resumed`].
+    fn on_opening(&mut self, _token: u64, _id: ConnectionId) {}
+
+    /// Something has happened to an opened connection: returns what to do next. Output is sent
+    /// after this call.
+    fn on_upstream(&mut self, _event: UpstreamEvent<'_>, _output: &mut SendBuffer) -> Next {
+        Next::Close
+    }
+
+    /// The connection of `token` is closed, or could not be opened. `error` is what has ended it,
+    /// if not this side; `WouldBlock` if the queue of a Unix socket is full.
+    fn on_upstream_close(&mut self, _token: u64, _error: Option<&io::Error>, _now_ns: u64) {}
+}
+
+/// An event of a connection that a handler has opened.
+#[derive(Clone, Copy, Debug)]
+pub struct UpstreamEvent<'a> {
+    /// Identifies the connection, as the handler has named it.
+    pub token: u64,
+    /// What has happened.
+    pub kind: UpstreamEventKind<'a>,
+    /// The time of this wake-up, on the monotonic clock.
+    pub now_ns: u64,
+}
+
+/// What has happened to a connection that a handler has opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpstreamEventKind<'a> {
+    /// It is established.
+    Connected,
+    /// Bytes were received, while `unsent` bytes of output are still to be sent.
+    Data {
+        /// The bytes, at least one.
+        bytes: &'a [u8],
+        /// Bytes of earlier output that are not sent yet.
+        unsent: usize,
+    },
+    /// The server has shut down its side.
+    Eof,
+    /// [`Handler::next_ready`] has returned it, or a second has passed. It may not be established
+    /// yet; nothing can be sent then.
+    Resumed,
 }
 
 /// One iteration of a worker: waits for events and processes them. Returns whether there is another.
@@ -172,6 +223,8 @@ pub enum Progress {
     Sent,
     /// When [`Handler::next_ready`] returns the connection.
     Pending,
+    /// Never: the connection is reset, so that the client knows that its response is incomplete.
+    Reset,
 }
 
 /// The head of a request.

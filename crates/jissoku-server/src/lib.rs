@@ -35,7 +35,8 @@ pub use any_service::AnyService;
 pub use files::{FileResponse, Files, FilesError, FilesHandler, Options as FilesOptions, Rule};
 pub use fixed::Fixed;
 pub use handler::{
-    BodyFlow, EventLoop, Handler, Iteration, Progress, RequestHead, Service, WorkerInfo,
+    BodyFlow, EventLoop, Handler, Iteration, Progress, RequestHead, Service, UpstreamEvent,
+    UpstreamEventKind, WorkerInfo,
 };
 pub use hang_watch::HangWatch;
 pub use limits::Limits;

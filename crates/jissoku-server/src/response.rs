@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use jissoku_http::date;
 use jissoku_http::response::{ConnectionHeader, StaticResponse};
 use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::SendBuffer;
@@ -73,6 +74,13 @@ impl Response<'_> {
     #[inline]
     pub const fn received_ns(&self) -> u64 {
         self.times.received_ns
+    }
+
+    /// The value of Date, now.
+    #[must_use]
+    #[inline]
+    pub const fn date(&self) -> &[u8; date::SIZE] {
+        self.status_lines.date()
     }
 
     /// Whether the request is a HEAD.

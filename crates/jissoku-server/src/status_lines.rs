@@ -47,6 +47,11 @@ impl StatusLineCache {
         }
     }
 
+    /// The value of Date.
+    pub(crate) const fn date(&self) -> &[u8; date::SIZE] {
+        &self.date
+    }
+
     /// Calls `use_bytes` with the status line and Date for `status`.
     #[inline]
     pub(crate) fn with<T>(&self, status: u16, use_bytes: impl FnOnce(&[u8]) -> T) -> T {

@@ -136,8 +136,8 @@ impl<H: Handler> TlsSession<H> {
         let mut plain = self.take_pending(context);
         let waiting = unsent + plain.size();
         self.next = self.connection.resume(waiting, context, &mut plain);
-        if self.next == Next::Abort {
-            return Next::Abort;
+        if matches!(self.next, Next::Abort | Next::Reset) {
+            return self.next;
         }
         let ahead = if unsent == 0 { AHEAD_SIZE_MAX } else { 0 };
         self.encrypt_pending(plain, ahead, context, output)

@@ -1,10 +1,10 @@
-//! A connection over plain TCP or a Unix socket, or over TLS.
+//! A connection over plain TCP or a Unix socket, or over TLS; or one that the handler has opened.
 
 use jissoku_os::driver::{Next, SendBuffer};
 
 use crate::connection::Connection;
 use crate::context::WorkerContext;
-use crate::handler::Handler;
+use crate::handler::{Handler, UpstreamEvent, UpstreamEventKind};
 use crate::tls_session::TlsSession;
 
 /// Dispatches to a plain or a TLS connection. Most are plain, and a box would cost each an
@@ -13,6 +13,8 @@ use crate::tls_session::TlsSession;
 pub(crate) enum Transport<H: Handler> {
     Plain(Connection<H>),
     Tls(Box<TlsSession<H>>),
+    /// A connection that the handler has opened and keeps the state of: its token.
+    Upstream(u64),
 }
 
 impl<H: Handler> Transport<H> {
@@ -26,6 +28,10 @@ impl<H: Handler> Transport<H> {
         match self {
             Self::Plain(connection) => connection.on_data(bytes, context, output),
             Self::Tls(session) => session.on_data(bytes, context, output),
+            Self::Upstream(token) => {
+                let kind = UpstreamEventKind::Data { bytes, unsent: 0 };
+                call_handler(*token, kind, context, output)
+            }
         }
     }
 
@@ -37,6 +43,7 @@ impl<H: Handler> Transport<H> {
         match self {
             Self::Plain(connection) => connection.on_eof(context, output),
             Self::Tls(session) => session.on_eof(context, output),
+            Self::Upstream(token) => call_handler(*token, UpstreamEventKind::Eof, context, output),
         }
     }
 
@@ -44,6 +51,7 @@ impl<H: Handler> Transport<H> {
         match self {
             Self::Plain(connection) => connection.on_hangup(context),
             Self::Tls(session) => session.on_hangup(context),
+            Self::Upstream(_) => {}
         }
     }
 
@@ -56,14 +64,41 @@ impl<H: Handler> Transport<H> {
         match self {
             Self::Plain(connection) => connection.resume(unsent, context, output),
             Self::Tls(session) => session.resume(unsent, context, output),
+            Self::Upstream(token) => {
+                call_handler(*token, UpstreamEventKind::Resumed, context, output)
+            }
         }
     }
 
-    /// The connection inside.
-    pub(crate) fn into_connection(self) -> Connection<H> {
+    /// As the last of these, for other events of an opened connection.
+    pub(crate) fn on_upstream(
+        &self,
+        kind: UpstreamEventKind<'_>,
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) -> Next {
         match self {
-            Self::Plain(connection) => connection,
-            Self::Tls(session) => session.into_connection(),
+            Self::Upstream(token) => call_handler(*token, kind, context, output),
+            Self::Plain(_) | Self::Tls(_) => Next::Close,
         }
     }
+
+    /// The connection of a client inside, or the token of an opened one.
+    pub(crate) fn into_connection(self) -> Result<Connection<H>, u64> {
+        match self {
+            Self::Plain(connection) => Ok(connection),
+            Self::Tls(session) => Ok(session.into_connection()),
+            Self::Upstream(token) => Err(token),
+        }
+    }
+}
+
+fn call_handler<H: Handler>(
+    token: u64,
+    kind: UpstreamEventKind<'_>,
+    context: &mut WorkerContext<H>,
+    output: &mut SendBuffer,
+) -> Next {
+    let event = UpstreamEvent { token, kind, now_ns: context.now_ns };
+    context.handler.on_upstream(event, output)
 }

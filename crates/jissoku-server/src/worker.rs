@@ -16,7 +16,7 @@ use jissoku_os::socket;
 use crate::connection::Connection;
 use crate::connection_limiter::ConnectionLimiter;
 use crate::context::WorkerContext;
-use crate::handler::{EventLoop, Handler};
+use crate::handler::{EventLoop, Handler, UpstreamEventKind};
 use crate::hang_watch::Heartbeat;
 use crate::metrics::Counter;
 use crate::settings::Settings;
@@ -223,6 +223,9 @@ impl<H: Handler> EventHandler for Worker<H> {
     }
 
     fn on_eof(&mut self, transport: &mut Transport<H>, output: &mut SendBuffer) -> Next {
+        if let Transport::Upstream(_) = transport {
+            return transport.on_eof(&mut self.context, output);
+        }
         let before = output.size();
         let next = transport.on_eof(&mut self.context, output);
         self.context.telemetry.count(Counter::SentBytes, (output.size() - before) as u64);
@@ -235,6 +238,9 @@ impl<H: Handler> EventHandler for Worker<H> {
         unsent: usize,
         output: &mut SendBuffer,
     ) -> Next {
+        if let Transport::Upstream(_) = transport {
+            return transport.resume(unsent, &mut self.context, output);
+        }
         let before = output.size();
         let next = transport.resume(unsent, &mut self.context, output);
         self.context.telemetry.count(Counter::SentBytes, (output.size() - before) as u64);
@@ -249,8 +255,46 @@ impl<H: Handler> EventHandler for Worker<H> {
         self.context.handler.on_watched();
     }
 
+    fn on_connecting(&mut self, token: u64, id: ConnectionId) -> Option<Transport<H>> {
+        self.context.handler.on_opening(token, id);
+        Some(Transport::Upstream(token))
+    }
+
+    fn on_connected(&mut self, transport: &mut Transport<H>, output: &mut SendBuffer) -> Next {
+        transport.on_upstream(UpstreamEventKind::Connected, &mut self.context, output)
+    }
+
+    fn on_opened_data(
+        &mut self,
+        transport: &mut Transport<H>,
+        bytes: &[u8],
+        unsent: usize,
+        output: &mut SendBuffer,
+    ) -> Next {
+        let kind = UpstreamEventKind::Data { bytes, unsent };
+        transport.on_upstream(kind, &mut self.context, output)
+    }
+
+    fn on_connect_error(&mut self, token: u64, error: io::Error) {
+        let now_ns = self.context.now_ns;
+        self.context.handler.on_upstream_close(token, Some(&error), now_ns);
+    }
+
+    fn on_error(&mut self, transport: &mut Transport<H>, error: &io::Error) {
+        if let Transport::Upstream(token) = transport {
+            let now_ns = self.context.now_ns;
+            self.context.handler.on_upstream_close(*token, Some(error), now_ns);
+        }
+    }
+
     fn on_close(&mut self, transport: Transport<H>) {
-        let connection = transport.into_connection();
+        let connection = match transport.into_connection() {
+            Ok(connection) => connection,
+            Err(token) => {
+                let now_ns = self.context.now_ns;
+                return self.context.handler.on_upstream_close(token, None, now_ns);
+            }
+        };
         let permit = connection.permit();
         self.context.over_limit_open -= usize::from(permit.is_over_limit);
         self.limiter.release(permit);
@@ -296,6 +340,9 @@ impl<H: Handler> EventHandler for Worker<H> {
         }
         let WorkerContext { timers, handler, .. } = &mut self.context;
         let ready = self.over_limit.pop().or_else(|| timers.take_due(now_ns));
-        ready.or_else(|| handler.next_ready(now_ns)).map(ResumeTarget::One)
+        if let Some(id) = ready.or_else(|| handler.next_ready(now_ns)) {
+            return Some(ResumeTarget::One(id));
+        }
+        handler.next_opening().map(ResumeTarget::Open)
     }
 }

@@ -28,6 +28,8 @@ pub(super) enum Phase {
     Linger(u64),
     /// The connection is to be closed.
     Closing,
+    /// The connection is to be reset.
+    Resetting,
 }
 
 /// A parsed request without a complete response.
@@ -88,7 +90,7 @@ pub(super) struct CallInfo {
 /// Whether a response is to be continued.
 pub(super) const fn is_due(progress: Progress, unsent: usize, now_ns: u64) -> bool {
     match progress {
-        Progress::Complete => false,
+        Progress::Complete | Progress::Reset => false,
         Progress::Until(due_ns) => due_ns <= now_ns,
         Progress::Sent => unsent == 0,
         Progress::Pending => true,

@@ -68,6 +68,9 @@ impl<H: Handler> Connection<H> {
         progress: Progress,
         context: &mut WorkerContext<H>,
     ) {
+        if progress == Progress::Reset {
+            return self.reset(&request, context);
+        }
         if request.response.is_upgraded {
             return self.keep_streaming(request, progress, context);
         }
@@ -104,6 +107,13 @@ impl<H: Handler> Connection<H> {
         if self.phase == Phase::Idle && !self.input.is_empty() {
             self.set_phase(Phase::Yielded, context);
         }
+    }
+
+    /// Resets the connection in the middle of a response.
+    #[cold]
+    pub(super) fn reset(&mut self, request: &Request<H::Request>, context: &mut WorkerContext<H>) {
+        self.record_response(&request.response, context);
+        self.set_phase(Phase::Resetting, context);
     }
 
     #[inline]

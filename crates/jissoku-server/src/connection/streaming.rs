@@ -33,6 +33,7 @@ impl<H: Handler> Connection<H> {
         let progress = self.call_handler(&mut request, call, context, output);
         match progress {
             Progress::Complete => self.finish_early(&request, context),
+            Progress::Reset => self.reset(&request, context),
             progress => {
                 if request.response.status == 0 && !context.is_stopping() {
                     request.response.keeps_alive = persists;
