@@ -24,6 +24,7 @@ CRATE_MAY_USE = {
     "jissoku-upstream": set[str](),
     "jissoku-server": {"jissoku-os", "jissoku-http"},
     "jissoku-fixtures": {"jissoku-os", "jissoku-http", "jissoku-server"},
+    "jissoku-gateway": {"jissoku-os", "jissoku-http", "jissoku-server"},
     "jissoku-load": {
         "jissoku-os"
     },  # never jissoku-http: the load generator shares nothing with a runner
@@ -38,6 +39,7 @@ CRATE_MAY_USE = {
         "jissoku-fixtures",
         "jissoku-load",
         "jissoku-floor",
+        "jissoku-gateway",
         "jissoku-oracle",
         "jissoku-profile",
     },

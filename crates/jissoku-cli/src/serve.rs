@@ -1,5 +1,5 @@
-//! `jissoku serve`: serves a directory, a Python application, a fixed text, the benchmark contract
-//! or an echo until a signal.
+//! `jissoku serve`: serves a directory, a Python application, another server, a fixed text, the
+//! benchmark contract or an echo until a signal.
 //!
 //! Each file defines a group of flags; this one combines them into settings and content.
 
@@ -8,6 +8,7 @@ mod config;
 mod content_args;
 mod failure;
 mod files;
+mod gateway_args;
 mod init;
 mod limits;
 mod listen;
@@ -29,10 +30,11 @@ use failure::{Failure, SUCCESS};
 /// The group of flags that choose the content.
 const CONTENT_GROUP: &str = "what";
 
-/// Serve a directory, a Python application, a fixed text, the benchmark contract or an echo.
+/// Serve a directory, a Python application, another server, a fixed text, the benchmark contract or
+/// an echo.
 #[derive(Debug, Args)]
 #[command(group(
-    ArgGroup::new(CONTENT_GROUP).args(["folder", "fixed", "contract", "echo"]).required(true).multiple(true)
+    ArgGroup::new(CONTENT_GROUP).args(["folder", "fixed", "contract", "echo", "to"]).required(true).multiple(true)
 ))]
 pub(crate) struct Serve {
     #[command(flatten)]
@@ -41,6 +43,8 @@ pub(crate) struct Serve {
     app: app_args::AppArgs,
     #[command(flatten)]
     content: content_args::ContentArgs,
+    #[command(flatten)]
+    gateway: gateway_args::GatewayArgs,
     #[command(flatten)]
     listen: listen::Listen,
     #[command(flatten)]
@@ -154,6 +158,9 @@ impl Serve {
             let is_multiprocess = self.has_several_workers()?;
             return self.app.service(app, load, (listeners, is_secure, is_multiprocess));
         }
+        if let Some(service) = self.gateway.service(self.telemetry.tls()?.is_some())? {
+            return Ok(service);
+        }
         let workers = self.workers.placement(false)?.workers;
         self.content.service(self.files.folder(), || self.files.load(), workers)
     }
@@ -201,6 +208,9 @@ mod tests {
         check_refused(&["--echo", "--cause", "magic"]);
         check_refused(&["--echo", "--cause", "open=0"]);
         check_refused(&["--echo", "."]);
+        check_refused(&["--to", "https://127.0.0.1:1"]);
+        check_refused(&["--to", "http://127.0.0.1:1/path"]);
+        check_refused(&["--to", "http://127.0.0.1:1", "."]);
         check_refused(&["--echo", "--contract"]);
         check_refused(&["e5", "--contract", "--delay", "1s"]);
         check_refused(&["--echo", "--connections-max", "0"]);

@@ -18,8 +18,8 @@ use super::origin::Origin;
 use super::slab::Slab;
 use super::sweep::Sweep;
 use super::{
-    ConnectionId, EventHandler, Listener, NewConnection, Peer, PollOutcome, ResumeTarget, SendBuffer,
-    Settings, Waker,
+    ConnectionId, EventHandler, Listener, NewConnection, Peer, PollOutcome, ResumeTarget,
+    SendBuffer, Settings, Waker,
 };
 use crate::clock;
 use crate::epoll::{Epoll, Event, Interest, no_event};

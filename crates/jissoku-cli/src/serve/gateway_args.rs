@@ -1,0 +1,49 @@
+//! Flags for a reverse proxy.
+
+use clap::Args;
+use jissoku_gateway::{Gateway, Target, Timeouts};
+use jissoku_server::AnyService;
+
+use super::failure::Failure;
+use crate::units;
+
+/// Flags for a reverse proxy.
+#[derive(Debug, Args)]
+pub(super) struct GatewayArgs {
+    /// Forward all requests to another server: http://HOST:PORT or unix:PATH
+    #[arg(long, value_name = "URL", conflicts_with_all = ["folder", "fixed", "contract", "echo"])]
+    to: Option<String>,
+    /// How long that server may take to accept a connection
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1s",
+        hide_short_help = true)]
+    connect_time_max: u64,
+    /// How long that server may take from the end of a request to the head of its response
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "60s",
+        hide_short_help = true)]
+    response_time_max: u64,
+    /// How long that server may take between two parts of a response
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "60s",
+        hide_short_help = true)]
+    read_time_max: u64,
+    /// How long an unused connection to that server is kept; less than the server keeps it
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "4s",
+        hide_short_help = true)]
+    upstream_idle_time: u64,
+}
+
+impl GatewayArgs {
+    /// The reverse proxy, if these flags name a server. `is_secure`: clients over TCP use TLS.
+    pub(super) fn service(&self, is_secure: bool) -> Result<Option<AnyService>, Failure> {
+        let Some(to) = &self.to else { return Ok(None) };
+        let target: Target = to.parse().map_err(|error: jissoku_gateway::TargetError| {
+            Failure::of_input(&format!("--to {error}"))
+        })?;
+        let timeouts = Timeouts {
+            connect_ns: self.connect_time_max,
+            head_ns: self.response_time_max,
+            read_ns: self.read_time_max,
+            idle_ns: self.upstream_idle_time,
+        };
+        Ok(Some(Gateway::new(target, timeouts, is_secure).into()))
+    }
+}

@@ -1,0 +1,272 @@
+//! The handler of one worker: brings clients and servers together.
+
+mod connections;
+mod events;
+mod response;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use jissoku_http::Head;
+use jissoku_http::forward::{
+    ClientFields, ForwardError, ForwardedHost, RequestEdit, write_request_head,
+};
+use jissoku_http::framing::Body;
+use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
+use jissoku_server::{
+    Handler, Progress, RequestHead, Response, Service, UpstreamEvent, UpstreamEventKind, WorkerInfo,
+};
+
+use crate::client::Client;
+use crate::config::Gateway;
+use crate::deadlines::Deadlines;
+use crate::error_response;
+use crate::exchange::Exchange;
+use crate::failure::Fault;
+use crate::pool::Pool;
+use crate::slab::{Key, Slab};
+use crate::upstream::{State, Upstream};
+
+/// Forwards the requests of one worker.
+#[derive(Debug)]
+pub struct GatewayHandler {
+    service: Arc<Gateway>,
+    exchanges: Slab<Exchange>,
+    upstreams: Slab<Upstream>,
+    pool: Pool,
+    /// Connections of either side that are to be resumed.
+    ready: VecDeque<ConnectionId>,
+    openings: VecDeque<Key>,
+    deadlines: Deadlines,
+    now_ns: u64,
+}
+
+/// A request.
+#[derive(Debug)]
+pub struct Request {
+    state: RequestState,
+    /// A chunked body is collected before the head is written, which has its size.
+    chunked: Option<Box<ChunkedRequest>>,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug)]
+enum RequestState {
+    Refused(ForwardError),
+    /// Its body is being received.
+    Collecting(Key),
+    Forwarded(Key),
+}
+
+/// A request with a chunked body.
+#[derive(Debug)]
+struct ChunkedRequest {
+    head: Head,
+    head_bytes: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl GatewayHandler {
+    fn new(service: Arc<Gateway>) -> Self {
+        Self {
+            service,
+            exchanges: Slab::default(),
+            upstreams: Slab::default(),
+            pool: Pool::default(),
+            ready: VecDeque::new(),
+            openings: VecDeque::new(),
+            deadlines: Deadlines::default(),
+            now_ns: 0,
+        }
+    }
+
+    fn write_head(
+        &self,
+        client: &Client,
+        (head, bytes): (&Head, &[u8]),
+        collected_size: Option<u64>,
+        output: &mut Vec<u8>,
+    ) -> Result<(), ForwardError> {
+        let edit = RequestEdit {
+            adds_via: true,
+            client_fields: ClientFields::Drop,
+            client: client.address.as_deref(),
+            is_secure: self.service.is_secure && client.address.is_some(),
+            host: ForwardedHost::Client,
+            upstream_host: &self.service.target.host,
+            collected_size,
+            expects_continue: false,
+        };
+        write_request_head(head, bytes, &edit, output)
+    }
+
+    /// Forwards a request that is complete.
+    fn start(&mut self, client: &Client, request: &mut Request, key: Key) {
+        request.state = RequestState::Forwarded(key);
+        if let Some(chunked) = request.chunked.take() {
+            let ChunkedRequest { head, head_bytes, body } = *chunked;
+            let mut bytes = Vec::with_capacity(head_bytes.len() + body.len() + 256);
+            let size = Some(body.len() as u64);
+            if let Err(error) = self.write_head(client, (&head, &head_bytes), size, &mut bytes) {
+                self.exchanges.remove(key);
+                request.state = RequestState::Refused(error);
+                return;
+            }
+            bytes.extend_from_slice(&body);
+            if let Some(exchange) = self.exchanges.get(key) {
+                exchange.request = bytes;
+            }
+        }
+        self.assign(key, true);
+    }
+
+    /// The client of an exchange has its response, or is gone.
+    fn end_exchange(&mut self, key: Key) {
+        if let Some(exchange) = self.exchanges.remove(key)
+            && let Some(upstream) = exchange.upstream
+        {
+            self.close(upstream);
+        }
+    }
+}
+
+impl Service for Gateway {
+    type Handler = GatewayHandler;
+
+    fn handler(self: &Arc<Self>, _worker: &WorkerInfo) -> io::Result<GatewayHandler> {
+        Ok(GatewayHandler::new(Arc::clone(self)))
+    }
+}
+
+impl Handler for GatewayHandler {
+    type Connection = Client;
+    type Request = Request;
+
+    fn on_open(&mut self, opened: &NewConnection<'_>) -> Client {
+        Client::new(opened)
+    }
+
+    fn on_head(&mut self, client: &mut Client, request: &RequestHead<'_>) -> Request {
+        let RequestHead { head, bytes, now_ns } = *request;
+        self.now_ns = now_ns;
+        let mut exchange = Exchange::new(client.id, head);
+        let mut chunked = None;
+        if head.body == Body::Chunked {
+            let head_bytes = bytes[..head.size as usize].to_vec();
+            chunked = Some(Box::new(ChunkedRequest { head: *head, head_bytes, body: Vec::new() }));
+        } else {
+            let size = head.size as usize + 256;
+            exchange.request.reserve(size);
+            if let Err(error) = self.write_head(client, (head, bytes), None, &mut exchange.request)
+            {
+                return Request { state: RequestState::Refused(error), chunked: None };
+            }
+        }
+        let key = self.exchanges.insert(exchange);
+        Request { state: RequestState::Collecting(key), chunked }
+    }
+
+    fn on_body(&mut self, request: &mut Request, part: &[u8]) {
+        match (&mut request.chunked, request.state) {
+            (Some(chunked), _) => chunked.body.extend_from_slice(part),
+            (None, RequestState::Collecting(key)) => {
+                if let Some(exchange) = self.exchanges.get(key) {
+                    exchange.request.extend_from_slice(part);
+                }
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn respond(
+        &mut self,
+        client: &mut Client,
+        request: &mut Request,
+        response: &mut Response<'_>,
+    ) -> Progress {
+        self.now_ns = response.now_ns();
+        if let RequestState::Collecting(key) = request.state {
+            self.start(client, request, key);
+        }
+        match request.state {
+            RequestState::Refused(error) => {
+                error_response::write(error.status(), response);
+                Progress::Complete
+            }
+            RequestState::Collecting(key) | RequestState::Forwarded(key) => {
+                let progress = self.write(key, response);
+                if matches!(progress, Progress::Complete | Progress::Reset) {
+                    self.end_exchange(key);
+                }
+                progress
+            }
+        }
+    }
+
+    fn on_close(&mut self, _client: Client, request: Option<Request>) {
+        if let Some(Request {
+            state: RequestState::Collecting(key) | RequestState::Forwarded(key),
+            ..
+        }) = request
+        {
+            self.end_exchange(key);
+        }
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        self.deadlines.earliest_ns()
+    }
+
+    fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
+        self.now_ns = now_ns;
+        while let Some(key) = self.deadlines.take_due(now_ns) {
+            self.check_deadline(key);
+        }
+        self.ready.pop_front()
+    }
+
+    fn next_opening(&mut self) -> Option<Opening> {
+        while let Some(key) = self.openings.pop_front() {
+            if self.upstreams.get(key).is_some() {
+                let endpoint = Arc::clone(&self.service.target.endpoint);
+                return Some(Opening { endpoint, token: key.token() });
+            }
+        }
+        None
+    }
+
+    fn on_opening(&mut self, token: u64, id: ConnectionId) {
+        if let Some(upstream) = self.upstreams.get(Key::from_token(token)) {
+            upstream.id = Some(id);
+        }
+    }
+
+    fn on_upstream(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
+        self.now_ns = event.now_ns;
+        let key = Key::from_token(event.token);
+        match event.kind {
+            UpstreamEventKind::Connected => self.on_connected(key, output),
+            UpstreamEventKind::Data { bytes, unsent } => self.on_data(key, bytes, unsent),
+            UpstreamEventKind::Eof => self.on_eof(key),
+            UpstreamEventKind::Resumed => self.on_resumed(key, output),
+        }
+    }
+
+    fn on_upstream_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {
+        self.now_ns = now_ns;
+        let key = Key::from_token(token);
+        let Some(upstream) = self.upstreams.get(key) else { return };
+        match (upstream.state, error) {
+            (State::Connecting(_), Some(error)) => return self.on_connect_error(key, error),
+            (State::Connecting(_), None) => self.fail_exchange(key, Fault::Closed),
+            (State::Busy(..), _) => {
+                let fault = upstream.reset_fault();
+                self.fail_exchange(key, fault);
+            }
+            (State::Idle, _) => self.pool.remove(key),
+            (State::Closing, _) => {}
+        }
+        self.upstreams.remove(key);
+    }
+}

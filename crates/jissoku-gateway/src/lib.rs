@@ -1,0 +1,21 @@
+//! A reverse proxy: forwards requests to another server, through the handler interface of
+//! `jissoku-server`.
+//!
+//! Each worker has its own connections to the upstream server, driven by the worker's own driver.
+//! A request and its response are an [`exchange`]; what happens when something fails is decided by
+//! [`failure`], a pure function.
+
+mod client;
+mod config;
+mod deadlines;
+mod error_response;
+mod exchange;
+mod failure;
+mod handler;
+mod pool;
+mod slab;
+mod target;
+mod upstream;
+
+pub use config::{Gateway, Timeouts};
+pub use target::{Target, TargetError};

@@ -1,0 +1,89 @@
+//! The address of an upstream server, as the user writes it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use jissoku_os::socket::Endpoint;
+
+/// Where requests are forwarded to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its address.
+    pub(crate) endpoint: Arc<Endpoint>,
+    /// Its host and port as written, for requests without Host.
+    pub(crate) host: Box<str>,
+}
+
+/// Not the address of an upstream server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetError(String);
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TargetError {}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    /// Parses `http://HOST[:PORT]` or `unix:PATH`. The name of a host is resolved.
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let refuse = |why: &str| Err(TargetError(format!("{text}: {why}")));
+        if let Some(path) = text.strip_prefix("unix:") {
+            if path.is_empty() {
+                return refuse("the path of the socket is missing");
+            }
+            let endpoint = Arc::new(Endpoint::Unix(path.into()));
+            return Ok(Self { endpoint, host: "localhost".into() });
+        }
+        let Some(rest) = text.strip_prefix("http://") else {
+            return refuse("write http://HOST:PORT or unix:PATH");
+        };
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
+            return refuse("write http://HOST:PORT, without a path");
+        }
+        let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
+        let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
+        match address.parse() {
+            Ok(endpoint) => Ok(Self { endpoint: Arc::new(endpoint), host: authority.into() }),
+            Err(_) => refuse("this host cannot be resolved"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        let check = |text: &str, endpoint: &str, host: &str| {
+            let target: Target = text.parse().expect("it is an address");
+            assert_eq!((target.endpoint.to_string(), &*target.host), (endpoint.to_owned(), host));
+        };
+        check("http://127.0.0.1:9001", "127.0.0.1:9001", "127.0.0.1:9001");
+        check("http://127.0.0.1/", "127.0.0.1:80", "127.0.0.1");
+        check("http://[::1]", "[::1]:80", "[::1]");
+        check("http://[::1]:81", "[::1]:81", "[::1]:81");
+        check("unix:/run/app.sock", "unix:/run/app.sock", "localhost");
+        let wrong = [
+            "",
+            "127.0.0.1:80",
+            "https://a",
+            "http://",
+            "http://a/b",
+            "http://u@a",
+            "unix:",
+            "http://a:x",
+        ];
+        for wrong in wrong {
+            let error = wrong.parse::<Target>().expect_err("it is no address").to_string();
+            assert!(error.starts_with(wrong), "{error}");
+        }
+    }
+}

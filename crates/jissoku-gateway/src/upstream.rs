@@ -1,0 +1,165 @@
+//! A connection to an upstream server.
+
+use jissoku_http::response_reader::{BadResponse, ResponseEvent, ResponseReader};
+use jissoku_os::driver::ConnectionId;
+
+use crate::exchange::Exchange;
+use crate::failure::{Fault, Received};
+use crate::slab::Key;
+
+/// A connection to an upstream server.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    /// None until the driver has started to open it.
+    pub(crate) id: Option<ConnectionId>,
+    pub(crate) state: State,
+    /// When something has to have happened.
+    pub(crate) deadline_ns: u64,
+    /// The earliest entry in the list of deadlines; 0 if there is none.
+    pub(crate) timer_ns: u64,
+    /// How long it is tried to open it.
+    pub(crate) open_until_ns: u64,
+    reader: ResponseReader,
+    /// The start of a head.
+    input: Vec<u8>,
+    /// Whether the server keeps the connection after this response.
+    is_kept: bool,
+}
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It is being opened for an exchange.
+    Connecting(Key),
+    /// It serves an exchange, whose request was handed to the driver or not.
+    Busy(Key, Sending),
+    /// It is in the pool.
+    Idle,
+    /// It is to be closed.
+    Closing,
+}
+
+/// Whether a request was handed to the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sending {
+    Pending,
+    Done,
+}
+
+/// What the bytes of a server have led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The response continues.
+    Partial,
+    /// It is complete. Whether the connection can be used again.
+    Complete {
+        is_reusable: bool,
+    },
+    Failed(Fault),
+}
+
+impl Upstream {
+    pub(crate) fn new(exchange: Key, open_until_ns: u64) -> Self {
+        Self {
+            id: None,
+            state: State::Connecting(exchange),
+            deadline_ns: 0,
+            timer_ns: 0,
+            open_until_ns,
+            reader: ResponseReader::new(false),
+            input: Vec::new(),
+            is_kept: false,
+        }
+    }
+
+    /// The exchange that it serves.
+    pub(crate) const fn exchange(&self) -> Option<Key> {
+        match self.state {
+            State::Connecting(exchange) | State::Busy(exchange, _) => Some(exchange),
+            State::Idle | State::Closing => None,
+        }
+    }
+
+    /// Prepares for the response to a request.
+    pub(crate) fn begin(&mut self, exchange: Key, is_head: bool) {
+        self.state = State::Busy(exchange, Sending::Pending);
+        self.reader = ResponseReader::new(is_head);
+        self.input = Vec::new();
+    }
+
+    /// Whether the head of the response is incomplete.
+    pub(crate) const fn is_in_head(&self) -> bool {
+        self.reader.is_in_head()
+    }
+
+    /// Reads a part of the response and writes it to `exchange`. `is_sent`: the request has gone
+    /// out as a whole.
+    pub(crate) fn read(&mut self, bytes: &[u8], is_sent: bool, exchange: &mut Exchange) -> Outcome {
+        if exchange.received == Received::Nothing {
+            exchange.received = Received::Part;
+        }
+        if self.input.is_empty() {
+            let (used, outcome) = self.parse(bytes, is_sent, exchange);
+            self.input.extend_from_slice(&bytes[used..]);
+            return outcome;
+        }
+        let mut input = std::mem::take(&mut self.input);
+        input.extend_from_slice(bytes);
+        let (used, outcome) = self.parse(&input, is_sent, exchange);
+        input.drain(..used);
+        self.input = input;
+        outcome
+    }
+
+    /// Returns the number of bytes that are not needed again.
+    fn parse(&mut self, bytes: &[u8], is_sent: bool, exchange: &mut Exchange) -> (usize, Outcome) {
+        let mut used = 0;
+        loop {
+            let step = match self.reader.step(&bytes[used..]) {
+                Ok(step) => step,
+                Err(error) => {
+                    return (bytes.len(), Outcome::Failed(Fault::BadResponse(error)));
+                }
+            };
+            let start = used;
+            used += step.used;
+            match step.event {
+                ResponseEvent::Partial => return (used, Outcome::Partial),
+                ResponseEvent::Interim(head) => exchange.write_interim(&head, &bytes[start..]),
+                ResponseEvent::Head(head) if head.status == 101 => {
+                    return (bytes.len(), Outcome::Failed(Fault::UnexpectedUpgrade));
+                }
+                ResponseEvent::Head(head) => {
+                    self.is_kept = head.keeps_alive;
+                    exchange.write_head(&head, &bytes[start..]);
+                }
+                ResponseEvent::Body(place) => exchange.write_body(&bytes[start..][place]),
+                ResponseEvent::End => {
+                    // What follows a response was not asked for.
+                    let is_exact = used == bytes.len();
+                    let is_reusable =
+                        is_exact && is_sent && self.is_kept && !exchange.method.has_unusual_body;
+                    exchange.finish();
+                    return (bytes.len(), Outcome::Complete { is_reusable });
+                }
+            }
+        }
+    }
+
+    /// The server has closed its side.
+    pub(crate) fn finish(&mut self, exchange: &mut Exchange) -> Outcome {
+        match self.reader.finish() {
+            Ok(()) => {
+                exchange.finish();
+                Outcome::Complete { is_reusable: false }
+            }
+            Err(_) if self.is_in_head() => Outcome::Failed(Fault::Closed),
+            Err(error) => Outcome::Failed(Fault::BadResponse(error)),
+        }
+    }
+
+    /// The connection was reset.
+    pub(crate) const fn reset_fault(&self) -> Fault {
+        if self.is_in_head() { Fault::Closed } else { Fault::BadResponse(BadResponse::Incomplete) }
+    }
+}
