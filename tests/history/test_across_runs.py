@@ -4,11 +4,12 @@ import random
 
 import pytest
 
+from jissoku.model import LoadLevel
 from jissoku.model.history_answer import Control, Tau
 from jissoku.model.updated import updated
 from jissoku.stats.across_runs import breaks, difference, obstacles, unchanged_arms
 from jissoku.stats.occasions import observed_tau, occasions
-from jissoku.stats.run_difference import run_difference
+from jissoku.stats.run_difference import race, run_difference
 from jissoku.stats.target_history import machine_ratios, target_history
 from tests.history.factories import LOAD, ROW, arm, indexed
 
@@ -124,6 +125,17 @@ def test_without_an_unchanged_arm_runs_are_not_comparable() -> None:
     assert found.obstacles == ("no arm is the same program in both",)
     assert found.changes == ()
     assert found.race == "jissoku compare a go node -c 64"
+
+
+def test_the_race_names_what_has_to_be_given_again() -> None:
+    rng = random.Random(2)
+    run = indexed(COSTS, rng, path="/42")
+    origins = {"go": "command", "node": "url"}
+    arms = tuple(updated(one, origin=origins.get(one.arm, "recipe")) for one in run.arms)
+    given = {updated(LOAD, level=LoadLevel.GIVEN): run.logs[LOAD]}
+    expected = "jissoku compare a --cmd 'go=COMMAND' --url node=URL --path /42 -c 64"
+    assert race([updated(run, arms=arms)]) == expected
+    assert race([updated(run, arms=arms, logs=given)]) == f"{expected} -R 20000"
 
 
 def test_occasions_end_with_a_boot_and_with_a_pause() -> None:

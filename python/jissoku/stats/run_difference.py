@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from jissoku.model import LoadLevel, Origin
 from jissoku.model.history import ArmRow, IndexedRun
 from jissoku.model.history_answer import RunDifference, Tau
 from jissoku.stats.across_runs import breaks, common_loads, difference, obstacles, unchanged_arms
-
-RECIPE = "recipe"
 
 
 def run_difference(first: IndexedRun, second: IndexedRun, tau: Tau) -> RunDifference:
@@ -47,8 +46,8 @@ def run_difference(first: IndexedRun, second: IndexedRun, tau: Tau) -> RunDiffer
 def race(runs: Sequence[IndexedRun], targets: Iterable[str] = ()) -> str:
     """The command that measures arms of several runs together, with the last one's workload.
 
-    Targets that a recipe starts are named; commands and URLs have to be given again, which `...`
-    stands for.
+    Targets that a recipe starts are named. Commands and URLs are not in the index: COMMAND and URL
+    stand for what the user gave. The rate is the given one, where there was one.
     """
     wanted = set(targets)
     arms: dict[str, ArmRow] = {}
@@ -58,17 +57,21 @@ def race(runs: Sequence[IndexedRun], targets: Iterable[str] = ()) -> str:
             for arm in run.arms
             if not (arm.is_floor or arm.is_control) and (not wanted or arm.target in wanted)
         }
-    words = [
-        name if name == arm.target else f"{name}={arm.target}"
-        for name, arm in arms.items()
-        if arm.origin == RECIPE
-    ]
-    if len(words) < len(arms):
-        words.append("...")
+    words = [word for name, arm in arms.items() for word in _words(name, arm)]
     row = runs[-1].row
     words += ["--path", row.path] if row.path != "/" else []
     words += ["-c", str(row.connections)]
+    given = [load.rate_rps for load in runs[-1].logs if load.level is LoadLevel.GIVEN]
+    words += ["-R", str(given[0])] if given[:1] != [None] and len(given) == 1 else []
     return " ".join(["jissoku compare", *words])
+
+
+def _words(name: str, arm: ArmRow) -> tuple[str, ...]:
+    if arm.origin == Origin.RECIPE:
+        return (name if name == arm.target else f"{name}={arm.target}",)
+    if arm.origin == Origin.URL:
+        return ("--url", f"{name}=URL")
+    return ("--cmd", f"'{name}=COMMAND'")
 
 
 def _named_alike(first: IndexedRun, second: IndexedRun) -> tuple[tuple[str, str], ...]:
