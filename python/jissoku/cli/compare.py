@@ -26,7 +26,6 @@ from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm, compare as ru
 from jissoku.pipeline.baseline import git_baseline
 from jissoku.pipeline.ci import any_exceeded, judge, write_ci_files
 from jissoku.pipeline.compare_config import noise_floors
-from jissoku.pipeline.history import compare_folders
 from jissoku.pipeline.profile import ProfileConfig, profile
 from jissoku.pipeline.profile_reports import TARGETS_MAX
 from jissoku.pipeline.selection import (
@@ -230,7 +229,7 @@ def compare(**given: Any) -> int:
     if finished and options.profile:
         write_profile_report(config.folder, as_json=False, quiet=options.as_json)
     if earlier is not None and not options.as_json:
-        click.echo(difference_text(compare_folders(earlier, config.folder)), nl=False)
+        _print_difference(earlier, config.folder)
     if not (config.noise_floors or options.quiet or options.as_json):
         click.echo(NOISE_FLOOR_UNKNOWN, err=True)
     if not finished:
@@ -272,6 +271,13 @@ def _measure(
     if finished and pair is not None:
         finished = profile(pair, show) is not None
     return config, finished
+
+
+def _print_difference(earlier: Path, later: Path) -> None:
+    # DuckDB takes 0.2 s to import, and most comparisons have no earlier run.
+    from jissoku.pipeline.history import compare_folders  # noqa: PLC0415
+
+    click.echo(difference_text(compare_folders(earlier, later)), nl=False)
 
 
 def _split_baseline(given: str | None) -> tuple[Path | None, str]:
