@@ -23,6 +23,7 @@ class Answer:
     status: int
     reason: str
     fields: dict[str, str]
+    trailers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     is_whole: bool = True
 
@@ -75,7 +76,7 @@ class Connection:
             name, _, value = line.partition(":")
             assert name.lower() not in answer.fields, f"{name} is there twice"
             answer.fields[name.lower()] = value.strip()
-        has_body = method != "HEAD" and answer.status not in {100, 204, 304}
+        has_body = method != "HEAD" and answer.status not in {100, 103, 204, 304}
         if has_body:
             body = bytearray()
             try:
@@ -91,7 +92,9 @@ class Connection:
             while size := int(self.take_line(), 16):
                 self.take(size, body)
                 assert self.take_line() == b""
-            assert self.take_line() == b""
+            while line := self.take_line().decode("latin-1"):
+                name, _, value = line.partition(":")
+                answer.trailers[name.lower()] = value.strip()
         elif "content-length" in answer.fields:
             self.take(int(answer.fields["content-length"]), body)
         else:
@@ -126,10 +129,14 @@ def check(case: dict[str, Any], port: int) -> None:
         if "then" in case:
             assert connection.answer("").status == case["interim"]
             opened.sendall(case["then"].encode("latin-1"))
-        answers = [
-            compare(expected, connection.answer(method))
-            for expected, method in zip(case["answers"], methods, strict=False)
-        ]
+        # An interim response belongs to the request of the next one.
+        final = iter(methods)
+        answers: list[Answer] = []
+        method = ""
+        for expected in case["answers"]:
+            if not answers or answers[-1].status >= 200:
+                method = next(final)
+            answers.append(compare(expected, connection.answer(method)))
         match case.get("ends", "open"):
             case "truncated":
                 assert not answers[-1].is_whole, "the end looks like that of a complete response"
@@ -151,6 +158,8 @@ def compare(expected: dict[str, Any], answer: Answer) -> Answer:
     assert answer.body.decode("latin-1") == expected.get("body", answer.body.decode("latin-1"))
     for name, value in expected.get("has", {}).items():
         assert answer.fields.get(name.lower()) == value, f"{name} in {answer.fields}"
+    trailers = {name.lower(): value for name, value in expected.get("trailers", {}).items()}
+    assert answer.trailers == trailers
     for name in expected.get("lacks", []):
         assert name.lower() not in answer.fields, f"{name} in {answer.fields}"
     if "json" in expected:

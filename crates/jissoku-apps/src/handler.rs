@@ -13,40 +13,19 @@ use pyo3::types::PyDict;
 use crate::environ::{Client, Environs, ServerInfo};
 use crate::head::Expectation;
 use crate::interpreter;
-use crate::load::{self, AppSpec, LoadError};
 use crate::response::{Response, Turn};
 use crate::wsgi::Wsgi;
 
 /// A WSGI application as the content of a server with one worker.
 #[derive(Debug)]
-pub struct WsgiService {
+pub(crate) struct WsgiService {
     app: Py<PyAny>,
     server: ServerInfo,
 }
 
 impl WsgiService {
-    /// Imports the application.
-    ///
-    /// # Errors
-    /// Why there is none; the traceback of an exception is printed already.
-    pub fn load(spec: &AppSpec, server: ServerInfo) -> Result<Self, LoadError> {
-        Python::attach(|python| {
-            let app = spec.load(python)?.unbind();
-            // What is there now stays, so the collector need not visit it again and again.
-            let _frozen = python.import("gc").and_then(|gc| gc.call_method0("freeze"));
-            Ok(Self { app, server })
-        })
-    }
-}
-
-impl WsgiService {
-    /// Serves an object of this process.
-    ///
-    /// # Errors
-    /// It is not callable, or is an ASGI application.
-    pub fn of_object(app: &Bound<'_, PyAny>, server: ServerInfo) -> Result<Self, LoadError> {
-        load::check(app, &"the application")?;
-        Ok(Self { app: app.clone().unbind(), server })
+    pub(crate) fn new(app: &Bound<'_, PyAny>, server: ServerInfo) -> Self {
+        Self { app: app.clone().unbind(), server }
     }
 }
 
@@ -69,13 +48,13 @@ impl Service for WsgiService {
 
 /// Calls the application for the requests of one worker.
 #[derive(Debug)]
-pub struct WsgiHandler {
+pub(crate) struct WsgiHandler {
     wsgi: Wsgi,
 }
 
 /// A connection: where it comes from.
 #[derive(Debug)]
-pub struct Connection {
+pub(crate) struct Connection {
     listener: usize,
     address: Option<SocketAddr>,
     /// The same as strings, from the first request on.
@@ -84,7 +63,7 @@ pub struct Connection {
 
 /// A request until its response is complete.
 #[derive(Debug)]
-pub struct Request {
+pub(crate) struct Request {
     /// Taken when the application is called.
     environ: Option<PyResult<Py<PyDict>>>,
     body: Vec<u8>,

@@ -243,6 +243,19 @@ static TOKENS: [bool; 256] = {
         byte += 1;
     }
 };
+/// Appends a header line to `lines`.
+pub(crate) fn write_field(name: &[u8], value: &[u8], lines: &mut Vec<u8>) -> Result<(), HeadError> {
+    if name.is_empty() || !name.iter().copied().all(is_token) {
+        return Err(HeadError::Name(lossy(name)));
+    }
+    if !is_text(value) {
+        return Err(HeadError::Value(lossy(name)));
+    }
+    for part in [name, b": ", value.trim_ascii(), b"\r\n"] {
+        lines.extend_from_slice(part);
+    }
+    Ok(())
+}
 
 /// `tchar` of RFC 9110 section 5.6.2.
 const fn is_token(byte: u8) -> bool {

@@ -1,10 +1,11 @@
 //! Python applications on the engine of the server.
 //!
-//! An application is one more handler: `environ` makes the request of a WSGI application, `wsgi`
-//! calls it, `start_response` and `head` take and validate the head of its response, and
-//! `response` sends the rest, a part at a time. Everything here runs on a worker's thread, which
+//! An application is one more handler. `asgi` is that of ASGI. For WSGI, `environ` makes the request
+//! of an application, `wsgi` calls it, `start_response` and `head` take and validate the head of its
+//! response, and `response` sends the rest, a part at a time. Everything here runs on a worker's thread, which
 //! is attached to the interpreter except while it waits for events.
 
+mod asgi;
 mod constant_headers;
 mod decimal;
 mod environ;
@@ -26,5 +27,4 @@ mod text;
 mod wsgi;
 
 pub use environ::ServerInfo;
-pub use handler::{WsgiHandler, WsgiService};
-pub use load::{AppSpec, LoadError};
+pub use load::{AppSpec, Interface, LoadError, load, serve_object};

@@ -7,6 +7,12 @@ use pyo3::exceptions::PyModuleNotFoundError;
 use pyo3::prelude::*;
 use pyo3::types::{PyModule, PyString};
 
+use jissoku_server::AnyService;
+
+use crate::asgi::AsgiService;
+use crate::environ::ServerInfo;
+use crate::handler::WsgiService;
+
 /// Where an application is.
 #[derive(Clone, Debug)]
 pub struct AppSpec {
@@ -18,6 +24,58 @@ pub struct AppSpec {
     pub directory: PathBuf,
     /// Whether the attribute is a function that returns the application.
     pub is_factory: bool,
+}
+
+/// The protocol between server and application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// PEP 3333.
+    Wsgi,
+    /// ASGI 3.
+    Asgi,
+}
+
+/// Imports an application as the content of a server. Without `interface`, it is ASGI if calling it
+/// returns a coroutine.
+///
+/// # Errors
+/// Why there is none; the traceback of an exception is printed already.
+pub fn load(
+    spec: &AppSpec,
+    interface: Option<Interface>,
+    server: ServerInfo,
+) -> Result<AnyService, LoadError> {
+    Python::attach(|python| {
+        let app = spec.load(python)?;
+        // What is there now stays, so the collector need not visit it again and again.
+        let _frozen = python.import("gc").and_then(|gc| gc.call_method0("freeze"));
+        Ok(service_of(&app, interface, server))
+    })
+}
+
+/// Serves an object of this process.
+///
+/// # Errors
+/// It is not callable.
+pub fn serve_object(
+    app: &Bound<'_, PyAny>,
+    interface: Option<Interface>,
+    server: ServerInfo,
+) -> Result<AnyService, LoadError> {
+    check_callable(app, &"the application")?;
+    Ok(service_of(app, interface, server))
+}
+
+fn service_of(
+    app: &Bound<'_, PyAny>,
+    interface: Option<Interface>,
+    server: ServerInfo,
+) -> AnyService {
+    let found = || if is_asgi(app).unwrap_or(false) { Interface::Asgi } else { Interface::Wsgi };
+    match interface.unwrap_or_else(found) {
+        Interface::Wsgi => WsgiService::new(app, server).into(),
+        Interface::Asgi => AsgiService::new(app, server).into(),
+    }
 }
 
 /// Why there is no application.
@@ -55,7 +113,7 @@ impl AppSpec {
             let place = format!("{self} has failed");
             found = found.call0().map_err(|error| failed(python, &place, &error))?;
         }
-        check(&found, self)?;
+        check_callable(&found, self)?;
         Ok(found)
     }
 
@@ -98,15 +156,6 @@ impl fmt::Display for AppSpec {
 }
 
 /// Rejects what cannot be served; `name` is that of the object.
-pub(crate) fn check(app: &Bound<'_, PyAny>, name: &dyn fmt::Display) -> Result<(), LoadError> {
-    check_callable(app, name)?;
-    if is_asgi(app).unwrap_or(false) {
-        let sentence = format!("{name} is an ASGI application, and only WSGI is served");
-        return Err(LoadError::Name(sentence));
-    }
-    Ok(())
-}
-
 fn check_callable(found: &Bound<'_, PyAny>, name: &dyn fmt::Display) -> Result<(), LoadError> {
     if found.is_callable() {
         return Ok(());

@@ -2,7 +2,7 @@
 
 mod thread_server;
 
-use jissoku_apps::{AppSpec, LoadError, ServerInfo, WsgiService};
+use jissoku_apps::{AppSpec, Interface, LoadError, ServerInfo};
 use jissoku_cli::flame_graph::{Interaction, draw};
 use jissoku_cli::{AppError, AppRequest, LoadApp};
 use jissoku_server::AnyService;
@@ -31,8 +31,8 @@ fn load_app(request: &AppRequest) -> Result<AnyService, AppError> {
         // Without a standard error there is nowhere to write to.
         let _enabled = python.import("faulthandler").and_then(|it| it.call_method0("enable"));
     });
-    match WsgiService::load(&spec, server_info(request)) {
-        Ok(service) => Ok(service.into()),
+    match jissoku_apps::load(&spec, interface(request), server_info(request)) {
+        Ok(service) => Ok(service),
         Err(LoadError::Name(sentence)) => Err(AppError::Name(sentence)),
         Err(LoadError::Code(sentence)) => Err(AppError::Code(sentence)),
     }
@@ -42,15 +42,17 @@ fn load_app(request: &AppRequest) -> Result<AnyService, AppError> {
 #[pyfunction]
 fn run_app(python: Python<'_>, app: Py<PyAny>, arguments: Vec<String>) -> u8 {
     let load = LoadApp::given(move |request: &AppRequest| {
-        Python::attach(|python| service_of(app.bind(python), server_info(request)))
-            .map_err(|error| AppError::Name(error.to_string()))
+        let serve = |python: Python<'_>| {
+            jissoku_apps::serve_object(app.bind(python), interface(request), server_info(request))
+        };
+        Python::attach(serve).map_err(|error| AppError::Name(error.to_string()))
     });
     python.detach(move || jissoku_cli::run_with(arguments, Some(&load)))
 }
 
-/// Serves an object of this process.
-fn service_of(app: &Bound<'_, PyAny>, server: ServerInfo) -> Result<AnyService, LoadError> {
-    WsgiService::of_object(app, server).map(AnyService::from)
+/// The interface that was asked for.
+fn interface(request: &AppRequest) -> Option<Interface> {
+    request.is_asgi.map(|is_asgi| if is_asgi { Interface::Asgi } else { Interface::Wsgi })
 }
 
 /// Draws collapsed stacks as a flame graph (SVG), alone with a script or for a page without one.

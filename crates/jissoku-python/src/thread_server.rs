@@ -2,13 +2,11 @@
 
 use std::net::SocketAddr;
 
-use jissoku_apps::ServerInfo;
+use jissoku_apps::{ServerInfo, serve_object};
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Limits, RunningServer, Server, Settings};
 use pyo3::exceptions::{PyOSError, PyTypeError};
 use pyo3::prelude::*;
-
-use crate::service_of;
 
 /// A running server. It leaves the signals of the process alone.
 #[pyclass]
@@ -44,7 +42,7 @@ impl ThreadServer {
             return Err(PyOSError::new_err("the address is not one of TCP"));
         };
         let info = ServerInfo { listeners, is_secure: false, is_multiprocess: false };
-        let service = match service_of(app, info) {
+        let service = match serve_object(app, None, info) {
             Ok(service) => service,
             Err(error) => {
                 server.close();

@@ -20,6 +20,8 @@ pub struct AppRequest {
     pub directory: PathBuf,
     /// Whether the attribute is a function that returns the application.
     pub is_factory: bool,
+    /// Whether it is an ASGI application; `None` to find out.
+    pub is_asgi: Option<bool>,
     /// The addresses of the listeners.
     pub listeners: Vec<Endpoint>,
     /// Whether those on TCP speak TLS.
@@ -73,6 +75,7 @@ impl fmt::Debug for LoadApp {
 
 /// Flags for an application.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct AppArgs {
     /// Directory to import MODULE from, before those of the Python path
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -83,6 +86,12 @@ pub(super) struct AppArgs {
     /// For development: reload when a Python file below --app-dir changes
     #[arg(long)]
     reload: bool,
+    /// Serve APP by WSGI; without --wsgi and --asgi, APP is inspected
+    #[arg(long, conflicts_with = "asgi")]
+    wsgi: bool,
+    /// Serve APP by ASGI
+    #[arg(long)]
+    asgi: bool,
 }
 
 impl AppArgs {
@@ -112,6 +121,7 @@ impl AppArgs {
             attribute: attribute.to_owned(),
             directory: self.app_dir.clone(),
             is_factory: self.factory,
+            is_asgi: (self.asgi || self.wsgi).then_some(self.asgi),
             listeners,
             is_secure,
             is_multiprocess,

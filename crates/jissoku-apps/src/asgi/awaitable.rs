@@ -1,0 +1,135 @@
+//! What `receive` and `send` return. They behave as coroutines, so that `asyncio.create_task`
+//! accepts them, but are created without a frame.
+
+use pyo3::exceptions::PyStopIteration;
+use pyo3::prelude::*;
+use pyo3::types::PyIterator;
+
+/// A `send` that is done.
+#[pyclass(module = "jissoku", frozen)]
+#[derive(Debug)]
+pub(super) struct Done;
+
+#[pymethods]
+impl Done {
+    fn __await__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    #[expect(clippy::unused_self, reason = "an iterator has this method")]
+    const fn __next__(&self) -> Option<()> {
+        None
+    }
+
+    #[expect(clippy::unused_self, reason = "a coroutine has this method")]
+    fn send(&self, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(PyStopIteration::new_err(()))
+    }
+
+    #[expect(clippy::unused_self, reason = "a coroutine has this method")]
+    #[pyo3(signature = (kind, value=None, _traceback=None))]
+    fn throw(
+        &self,
+        kind: &Bound<'_, PyAny>,
+        value: Option<&Bound<'_, PyAny>>,
+        _traceback: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        Err(thrown(kind, value))
+    }
+
+    #[expect(clippy::unused_self, reason = "a coroutine has this method")]
+    const fn close(&self) {}
+}
+
+/// What is waited for.
+pub(super) trait Source: Send + Sync {
+    /// The result, or a future that is to be awaited before the next call.
+    fn poll(&self, python: Python<'_>) -> PyResult<Poll>;
+}
+
+/// The state of what is waited for.
+#[derive(Debug)]
+pub(super) enum Poll {
+    Ready(Py<PyAny>),
+    Pending(Py<PyAny>),
+}
+
+/// A `receive`, or a `send` that waits until the client has read enough.
+#[pyclass(module = "jissoku")]
+pub(super) struct Waiting {
+    source: Box<dyn Source>,
+    /// The iterator of the future that is awaited.
+    future: Option<Py<PyIterator>>,
+}
+
+impl Waiting {
+    pub(super) fn new(source: impl Source + 'static) -> Self {
+        Self { source: Box::new(source), future: None }
+    }
+
+    fn next(&mut self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+        loop {
+            if let Some(future) = &self.future {
+                if let Some(yielded) = future.bind(python).clone().next() {
+                    return yielded.map(Bound::unbind);
+                }
+                self.future = None;
+            }
+            match self.source.poll(python)? {
+                Poll::Ready(result) => return Err(PyStopIteration::new_err((result,))),
+                Poll::Pending(future) => {
+                    let awaited =
+                        future.call_method0(python, pyo3::intern!(python, "__await__"))?;
+                    self.future = Some(awaited.bind(python).cast::<PyIterator>()?.clone().unbind());
+                }
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Waiting {
+    fn __await__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__(&mut self, python: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.next(python)
+    }
+
+    fn send(&mut self, python: Python<'_>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.next(python)
+    }
+
+    #[pyo3(signature = (kind, value=None, _traceback=None))]
+    fn throw(
+        &mut self,
+        kind: &Bound<'_, PyAny>,
+        value: Option<&Bound<'_, PyAny>>,
+        _traceback: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.future = None;
+        Err(thrown(kind, value))
+    }
+
+    fn close(&mut self) {
+        self.future = None;
+    }
+}
+
+/// The exception that the arguments of `throw` denote.
+fn thrown(kind: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyErr {
+    match value {
+        Some(value) if !value.is_none() => PyErr::from_value(value.clone()),
+        // A class is instantiated.
+        _ => PyErr::from_value(kind.clone()),
+    }
+}

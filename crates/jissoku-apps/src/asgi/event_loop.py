@@ -1,0 +1,168 @@
+"""The event loop of a worker: asyncio's, whose selector serves the worker's connections.
+
+It is compiled into the extension module, and imported by event_loop.rs.
+"""
+
+import asyncio
+import select
+import selectors
+import sys
+import traceback
+
+# How long the lifespan's shutdown and cancelled tasks may take.
+SHUTDOWN_S = 10.0
+
+
+class ServingSelector(selectors.EpollSelector):
+    """A selector that waits for the worker's connections and asyncio's descriptors at once."""
+
+    # Waits and serves connections: `iterate(timeout)` returns whether asyncio's descriptors are
+    # ready. Set while the worker serves.
+    iterate = None
+
+    def __init__(self, descriptor):
+        super().__init__()
+        # The worker watches this epoll instance.
+        self._selector.close()
+        self._selector = select.epoll.fromfd(descriptor)
+
+    def select(self, timeout=None):
+        """Returns the ready descriptors of asyncio."""
+        iterate = self.iterate
+        if iterate is None:
+            return super().select(timeout)
+        return super().select(0) if iterate(timeout) else []
+
+
+def new_loop(descriptor):
+    """Creates the loop of this thread and its selector, over an epoll instance."""
+    selector = ServingSelector(descriptor)
+    loop = asyncio.SelectorEventLoop(selector)
+    asyncio.set_event_loop(loop)
+    return loop, selector
+
+
+class Lifespan:
+    """The lifespan protocol of one application (ASGI, "Lifespan Protocol")."""
+
+    def __init__(self, app, loop):
+        self.app = app
+        self.loop = loop
+        self.state = {}
+        self.events = asyncio.Queue()
+        self.started = loop.create_future()
+        self.stopped = loop.create_future()
+        self.has_received = False
+        self.task = None
+
+    def start(self):
+        """Runs the application's startup, and returns why it has failed or None."""
+        self.events.put_nowait({"type": "lifespan.startup"})
+        self.task = self.loop.create_task(self.run())
+        return self.loop.run_until_complete(self.started)
+
+    def stop(self):
+        """Runs the application's shutdown, and returns why it has failed or None."""
+        if self.task.done():
+            return None
+        self.events.put_nowait({"type": "lifespan.shutdown"})
+        stopped = asyncio.wait_for(asyncio.shield(self.stopped), SHUTDOWN_S)
+        try:
+            return self.loop.run_until_complete(stopped)
+        except TimeoutError:
+            return f"no answer within {SHUTDOWN_S:g} s"
+
+    async def run(self):
+        """Calls the application, until it returns."""
+        scope = {
+            "type": "lifespan",
+            "asgi": {"version": "3.0", "spec_version": "2.0"},
+            "state": self.state,
+        }
+        try:
+            await self.app(scope, self.receive, self.send)
+        except asyncio.CancelledError:
+            raise
+        except BaseException:  # noqa: BLE001 - whatever it raises, it has no lifespan
+            # An application without the protocol raises before it receives anything, and the server
+            # continues; an error in its startup looks the same, so it is shown.
+            if self.has_received:
+                traceback.print_exc()
+        finally:
+            set_result(self.started, None)
+            set_result(self.stopped, None)
+
+    async def receive(self):
+        """Returns the next event for the application."""
+        self.has_received = True
+        return await self.events.get()
+
+    async def send(self, message):
+        """Takes an answer of the application."""
+        kind = message["type"]
+        futures = {"lifespan.startup": self.started, "lifespan.shutdown": self.stopped}
+        stage, _, outcome = kind.rpartition(".")
+        if stage not in futures or outcome not in {"complete", "failed"}:
+            raise RuntimeError(f"unexpected message {kind!r} in the lifespan protocol")
+        if futures[stage].done():
+            raise RuntimeError(f"{kind!r} was sent already")
+        message = message.get("message") or "no message" if outcome == "failed" else None
+        set_result(futures[stage], message)
+
+
+def set_result(future, result):
+    """Sets the result of a future, unless it has one."""
+    if not future.done():
+        future.set_result(result)
+
+
+def serve(loop, selector, iterate, is_over):
+    """Runs the loop until the worker has ended."""
+    selector.iterate = iterate
+    try:
+        while not is_over():
+            try:
+                loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):
+                # Raised by a request: it has failed, the others go on.
+                traceback.print_exc()
+    finally:
+        selector.iterate = None
+
+
+def finish(loop, lifespan):
+    """Cancels what is left and closes the loop, as asyncio.run does."""
+    try:
+        cancel(loop, {lifespan.task})
+        if failure := lifespan.stop():
+            sys.stderr.write(f"jissoku serve: the application's shutdown has failed: {failure}\n")
+        cancel(loop, set())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def cancel(loop, kept):
+    """Cancels all tasks but those that are kept, and waits for them."""
+    tasks = asyncio.all_tasks(loop) - kept
+    if not tasks:
+        return
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(asyncio.wait(tasks, timeout=SHUTDOWN_S))
+    for task in tasks:
+        if task.done() and not task.cancelled() and task.exception() is not None:
+            loop.call_exception_handler(
+                {
+                    "message": "unhandled exception during shutdown",
+                    "exception": task.exception(),
+                    "task": task,
+                }
+            )
+
+
+async def awaited(awaitable):
+    """Makes a coroutine of an awaitable that is none."""
+    await awaitable

@@ -1,0 +1,257 @@
+//! asyncio's event loop on the worker's thread, and the tasks of requests.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use jissoku_os::clock;
+use jissoku_os::epoll::Epoll;
+use jissoku_server::Iteration;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyModule};
+
+const SOURCE: &str = include_str!("event_loop.py");
+const SECOND_NS: f64 = 1e9;
+
+/// What the selector tells the worker and is told by it.
+#[derive(Debug, Default)]
+pub(super) struct Signals {
+    /// When asyncio has to continue, on the monotonic clock; `u64::MAX` for never.
+    deadline_ns: AtomicU64,
+    /// Descriptors of asyncio are ready.
+    has_events: AtomicBool,
+}
+
+impl Signals {
+    pub(super) fn deadline_ns(&self) -> Option<u64> {
+        Some(self.deadline_ns.load(Ordering::Relaxed)).filter(|&deadline| deadline != u64::MAX)
+    }
+
+    pub(super) fn set_events(&self) {
+        self.has_events.store(true, Ordering::Relaxed);
+    }
+
+    fn set_timeout(&self, timeout_s: Option<f64>) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+        let wait = |timeout_s: f64| (timeout_s.max(0.0) * SECOND_NS) as u64;
+        let deadline_ns = match timeout_s {
+            None => u64::MAX,
+            Some(timeout_s) if timeout_s <= 0.0 => 0,
+            Some(timeout_s) => clock::monotonic_ns().saturating_add(wait(timeout_s)),
+        };
+        self.deadline_ns.store(deadline_ns, Ordering::Relaxed);
+    }
+}
+
+/// The event loop of one worker, with the lifespan of its application.
+#[derive(Debug)]
+pub(super) struct EventLoop {
+    module: Py<PyModule>,
+    asyncio: Py<PyAny>,
+    selector: Py<PyAny>,
+    lifespan: Py<PyAny>,
+    pub(super) signals: Arc<Signals>,
+    /// The epoll instance of asyncio, for the driver to watch.
+    epoll: Epoll,
+}
+
+impl EventLoop {
+    /// Creates the loop and runs the startup of the application.
+    ///
+    /// # Errors
+    /// A Python error, or an `io::Error` with the reason why the startup has failed.
+    pub(super) fn start(python: Python<'_>, app: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let source = CString::new(SOURCE)?;
+        let module =
+            PyModule::from_code(python, &source, c"jissoku/event_loop.py", c"jissoku_event_loop")?;
+        let epoll = Epoll::new()?;
+        // Python closes its own descriptor.
+        let descriptor = epoll.as_fd().try_clone_to_owned()?.into_raw_fd();
+        let (event_loop, selector): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
+            module.getattr("new_loop")?.call1((descriptor,))?.extract()?;
+        let lifespan = module.getattr("Lifespan")?.call1((app, &event_loop))?;
+        let this = Self {
+            module: module.unbind(),
+            asyncio: event_loop.unbind(),
+            selector: selector.unbind(),
+            epoll,
+            signals: Arc::default(),
+            lifespan: lifespan.clone().unbind(),
+        };
+        let failure: Option<String> = lifespan.call_method0("start")?.extract()?;
+        match failure {
+            None => Ok(this),
+            Some(reason) => {
+                this.finish(python);
+                let sentence = format!("the application's startup has failed: {reason}");
+                Err(io::Error::other(sentence).into())
+            }
+        }
+    }
+
+    /// The state that the lifespan has filled.
+    pub(super) fn state<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        Ok(self.lifespan.bind(python).getattr("state")?.cast_into::<PyDict>()?)
+    }
+
+    pub(super) fn bind<'py>(&self, python: Python<'py>) -> &Bound<'py, PyAny> {
+        self.asyncio.bind(python)
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// Serves until the worker has ended.
+    pub(super) fn run(&self, python: Python<'_>, iteration: Iteration) {
+        let served = || -> PyResult<()> {
+            let iterate = Iterate {
+                iteration: RefCell::new(Some(iteration)),
+                signals: Arc::clone(&self.signals),
+                event_loop: self.asyncio.clone_ref(python),
+                is_over: Cell::new(false),
+            };
+            let iterate = Bound::new(python, iterate)?;
+            let is_over = iterate.getattr("is_over")?;
+            let arguments = (&self.asyncio, &self.selector, iterate, is_over);
+            self.module.bind(python).getattr("serve")?.call1(arguments)?;
+            Ok(())
+        };
+        if let Err(error) = served() {
+            crate::log::report(python, &error, "in the event loop");
+        }
+    }
+
+    /// Runs the shutdown of the application and closes the loop.
+    pub(super) fn finish(&self, python: Python<'_>) {
+        let finish = self.module.bind(python).getattr("finish");
+        let finished = finish.and_then(|finish| finish.call1((&self.asyncio, &self.lifespan)));
+        if let Err(error) = finished {
+            crate::log::report(python, &error, "in the shutdown of the application");
+        }
+    }
+}
+
+/// What the selector calls: one iteration of the worker.
+#[pyclass(module = "jissoku", unsendable)]
+struct Iterate {
+    iteration: RefCell<Option<Iteration>>,
+    signals: Arc<Signals>,
+    event_loop: Py<PyAny>,
+    is_over: Cell<bool>,
+}
+
+impl fmt::Debug for Iterate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Iterate").field("is_over", &self.is_over).finish_non_exhaustive()
+    }
+}
+
+#[pymethods]
+impl Iterate {
+    /// Waits up to `timeout` seconds, serves connections, and returns whether descriptors of asyncio
+    /// are ready.
+    #[pyo3(signature = (timeout, /))]
+    fn __call__(&self, python: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let nested = || PyRuntimeError::new_err("the event loop is running already");
+        let mut iteration = self.iteration.take().ok_or_else(nested)?;
+        self.signals.set_timeout(timeout);
+        if iteration() {
+            *self.iteration.borrow_mut() = Some(iteration);
+        } else {
+            self.is_over.set(true);
+            self.event_loop.call_method0(python, "stop")?;
+        }
+        Ok(self.signals.has_events.swap(false, Ordering::Relaxed))
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+}
+
+/// Starts tasks whose first step runs at once.
+#[derive(Debug)]
+pub(super) struct Tasks {
+    task_class: Py<PyAny>,
+    coroutine_class: Py<PyAny>,
+    /// Makes a coroutine of another awaitable.
+    wrap: Py<PyAny>,
+    arguments: Py<PyDict>,
+    /// Before Python 3.12 tasks cannot start eagerly: their first step is taken from `call_soon`.
+    capture: Option<(Py<Capture>, Py<PyAny>)>,
+    event_loop: Py<PyAny>,
+    /// Tasks that have not ended: asyncio refers to them weakly.
+    pub(super) running: Py<pyo3::types::PySet>,
+}
+
+impl Tasks {
+    pub(super) fn new(python: Python<'_>, event_loop: &EventLoop) -> PyResult<Self> {
+        let arguments = PyDict::new(python);
+        arguments.set_item("loop", event_loop.bind(python))?;
+        let capture = if python.version_info() >= (3, 12) {
+            arguments.set_item("eager_start", true)?;
+            None
+        } else {
+            let capture = Bound::new(python, Capture::default())?;
+            let method = capture.getattr("call_soon")?.unbind();
+            Some((capture.unbind(), method))
+        };
+        Ok(Self {
+            task_class: python.import("asyncio")?.getattr("Task")?.unbind(),
+            coroutine_class: python.import("types")?.getattr("CoroutineType")?.unbind(),
+            wrap: event_loop.module.bind(python).getattr("awaited")?.unbind(),
+            arguments: arguments.unbind(),
+            capture,
+            event_loop: event_loop.asyncio.clone_ref(python),
+            running: pyo3::types::PySet::empty(python)?.unbind(),
+        })
+    }
+
+    /// Creates the task of what an application has returned, and runs its first step.
+    pub(super) fn start<'py>(&self, awaitable: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let python = awaitable.py();
+        let coroutine = if awaitable.get_type().is(&self.coroutine_class) {
+            awaitable
+        } else {
+            self.wrap.bind(python).call1((awaitable,))?
+        };
+        let task_class = self.task_class.bind(python);
+        let arguments = Some(self.arguments.bind(python));
+        let Some((capture, method)) = &self.capture else {
+            return task_class.call((coroutine,), arguments);
+        };
+        let event_loop = self.event_loop.bind(python);
+        let name = pyo3::intern!(python, "call_soon");
+        event_loop.setattr(name, method)?;
+        let task = task_class.call((coroutine,), arguments);
+        event_loop.delattr(name)?;
+        let task = task?;
+        let captured = capture.borrow_mut(python).step.take();
+        if let Some((step, context)) = captured {
+            // An exit that it raises is the task's result, too.
+            let _raised = context.call_method1(python, pyo3::intern!(python, "run"), (step,));
+        }
+        Ok(task)
+    }
+}
+
+/// Takes the first step of a task.
+#[pyclass(module = "jissoku")]
+#[derive(Debug, Default)]
+struct Capture {
+    step: Option<(Py<PyAny>, Py<PyAny>)>,
+}
+
+#[pymethods]
+impl Capture {
+    #[pyo3(signature = (callback, *, context))]
+    fn call_soon(&mut self, callback: Py<PyAny>, context: Py<PyAny>) {
+        self.step = Some((callback, context));
+    }
+}

@@ -1,0 +1,341 @@
+//! A request and its response as an application sees them: `receive` and `send` (ASGI, "HTTP &
+//! WebSocket Protocol").
+
+use std::sync::Arc;
+
+use jissoku_os::driver::{ConnectionId, SendBuffer};
+use jissoku_server::{BodyFlow, Progress, Response as Output};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use super::awaitable::{Poll, Source, Waiting};
+use super::message::{Message, unexpected};
+use super::response::{Response, Stage};
+use super::shared::{Shared, resolve};
+use crate::head::Expectation;
+use crate::log;
+
+/// Bytes of a body that are received before the application asks for them, and bytes of a response
+/// that a client has not read before `send` waits.
+const BUFFER_SIZE_MAX: usize = 32 * 1024;
+
+create_exception!(jissoku, ClientDisconnected, PyOSError, "The client has disconnected.");
+
+/// A request and its response.
+#[pyclass(module = "jissoku")]
+#[derive(Debug)]
+pub(super) struct Exchange {
+    shared: Arc<Shared>,
+    id: ConnectionId,
+    body: RequestBody,
+    /// What `receive` waits with.
+    receivers: Vec<Py<PyAny>>,
+    /// What `send` waits with.
+    senders: Vec<Py<PyAny>>,
+    response: Response,
+    /// Whether the worker is calling the application, and sends what it writes after that.
+    is_inside: bool,
+    is_queued: bool,
+    has_ended: bool,
+}
+
+#[derive(Debug)]
+struct RequestBody {
+    received: Vec<u8>,
+    stage: BodyStage,
+    /// A `100 Continue` is to be sent when the application asks for the body.
+    is_on_demand: bool,
+    peer: Peer,
+    /// The application has received `http.disconnect`.
+    is_disconnect_seen: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BodyStage {
+    Incomplete,
+    Complete,
+    /// The last part was passed to the application.
+    Taken,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peer {
+    Connected,
+    /// It is gone, or has shut down its side.
+    Gone,
+    /// There will be no more bytes in either direction.
+    Closed,
+}
+
+impl Exchange {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        id: ConnectionId,
+        request: Expectation,
+        (has_body, expects_continue): (bool, bool),
+    ) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            id,
+            body: RequestBody {
+                received: Vec::new(),
+                stage: if has_body { BodyStage::Incomplete } else { BodyStage::Complete },
+                is_on_demand: expects_continue,
+                peer: Peer::Connected,
+                is_disconnect_seen: false,
+            },
+            receivers: Vec::new(),
+            senders: Vec::new(),
+            response: Response::new(shared, request),
+            is_inside: false,
+            is_queued: false,
+            has_ended: false,
+        }
+    }
+
+    pub(super) fn body_flow(&self) -> BodyFlow {
+        let RequestBody { is_on_demand, received, .. } = &self.body;
+        if *is_on_demand || received.len() >= BUFFER_SIZE_MAX {
+            return BodyFlow::Hold;
+        }
+        BodyFlow::Receive
+    }
+
+    /// A part of the request body was received.
+    pub(super) fn add_body(&mut self, part: &[u8]) -> Vec<Py<PyAny>> {
+        self.body.received.extend_from_slice(part);
+        std::mem::take(&mut self.receivers)
+    }
+
+    pub(super) fn end_body(&mut self) -> Vec<Py<PyAny>> {
+        self.body.stage = BodyStage::Complete;
+        std::mem::take(&mut self.receivers)
+    }
+
+    /// The client is gone, or has shut down its side; it may still read.
+    pub(super) fn hang_up(&mut self) -> Vec<Py<PyAny>> {
+        self.body.peer = Peer::Gone;
+        std::mem::take(&mut self.receivers)
+    }
+
+    /// The connection is closed, or the response is complete. Returns what waits for that.
+    pub(super) fn close(&mut self) -> Vec<Py<PyAny>> {
+        self.body.peer = Peer::Closed;
+        self.response.output = SendBuffer::default();
+        let mut waiting = std::mem::take(&mut self.receivers);
+        waiting.append(&mut self.senders);
+        waiting
+    }
+
+    /// Whether the client has gone before its response was complete.
+    fn is_abandoned(&self) -> bool {
+        self.response.stage != Stage::Complete && self.body.peer != Peer::Connected
+    }
+
+    pub(super) const fn begin_call(&mut self, persists: bool) {
+        self.is_inside = true;
+        self.response.request.persists = persists;
+    }
+
+    /// Passes what was written to the driver, and returns what follows and who can continue.
+    pub(super) fn flush(&mut self, writer: &mut Output<'_>) -> (Progress, Vec<Py<PyAny>>) {
+        (self.is_inside, self.is_queued) = (false, false);
+        let response = &mut self.response;
+        response.in_flight = writer.unsent() + response.output.size();
+        writer.output().append_all(&mut response.output);
+        if response.status != 0 {
+            writer.set_sent(response.status, response.body_size);
+        }
+        if response.has_ended() {
+            if response.stage == Stage::Truncated || !response.persists {
+                writer.close_after();
+            }
+            return (Progress::Complete, Vec::new());
+        }
+        if response.in_flight > BUFFER_SIZE_MAX {
+            return (Progress::Sent, Vec::new());
+        }
+        (Progress::Pending, std::mem::take(&mut self.senders))
+    }
+
+    /// Has the worker send what was written, or receive.
+    fn wake(&mut self) {
+        if !self.is_inside && !std::mem::replace(&mut self.is_queued, true) {
+            self.shared.wake(self.id);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let Response { output, in_flight, stage, .. } = &self.response;
+        *stage != Stage::Complete
+            && self.body.peer != Peer::Closed
+            && output.size() + in_flight > BUFFER_SIZE_MAX
+    }
+
+    /// The next message for the application, if there is one.
+    fn take_message<'py>(&mut self, python: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let body = &mut self.body;
+        let message = PyDict::new(python);
+        let kind = pyo3::intern!(python, "type");
+        let is_complete = body.stage == BodyStage::Complete;
+        let has_part = !body.received.is_empty() || is_complete;
+        let has_response = self.response.stage == Stage::Complete;
+        if has_part && !has_response && body.peer != Peer::Closed {
+            let part = std::mem::take(&mut body.received);
+            let was_held = part.len() >= BUFFER_SIZE_MAX;
+            if is_complete {
+                body.stage = BodyStage::Taken;
+            }
+            message.set_item(kind, pyo3::intern!(python, "http.request"))?;
+            message.set_item(pyo3::intern!(python, "body"), PyBytes::new(python, &part))?;
+            message.set_item(pyo3::intern!(python, "more_body"), !is_complete)?;
+            if was_held {
+                self.wake();
+            }
+            return Ok(Some(message));
+        }
+        if has_response || body.peer != Peer::Connected {
+            body.is_disconnect_seen = true;
+            message.set_item(kind, pyo3::intern!(python, "http.disconnect"))?;
+            return Ok(Some(message));
+        }
+        if std::mem::take(&mut body.is_on_demand) {
+            self.wake();
+        }
+        Ok(None)
+    }
+
+    /// Writes what a message of the application says.
+    fn write(&mut self, message: &Message<'_, '_>) -> PyResult<()> {
+        if self.response.has_ended() {
+            return Err(unexpected(&message.kind()?, "after the response was complete"));
+        }
+        let RequestBody { peer, is_disconnect_seen, .. } = self.body;
+        if peer == Peer::Closed || (peer == Peer::Gone && is_disconnect_seen) {
+            return Err(ClientDisconnected::new_err("the client has disconnected"));
+        }
+        let written = self.response.write(message);
+        self.wake();
+        written
+    }
+
+    /// The task of the application has ended with `error` or without one.
+    pub(super) fn end_task(this: &Bound<'_, Self>, error: Option<&PyErr>) {
+        let python = this.py();
+        let mut exchange = this.borrow_mut();
+        if std::mem::replace(&mut exchange.has_ended, true) {
+            return;
+        }
+        let is_abandoned = exchange.is_abandoned();
+        let is_incomplete = !exchange.response.has_ended();
+        let is_missing = is_incomplete && !is_abandoned && error.is_none();
+        exchange.response.fail();
+        exchange.wake();
+        drop(exchange);
+        match error {
+            // It was told that the client is gone, and has given up.
+            Some(error) if is_abandoned && is_disconnect(python, error) => {}
+            Some(error) => log::report(python, error, "in the application"),
+            None if is_missing => {
+                let error = "the application has returned without a complete response";
+                log::report(python, &PyRuntimeError::new_err(error), "in the application");
+            }
+            None => {}
+        }
+    }
+}
+
+#[pymethods]
+impl Exchange {
+    fn receive(this: Py<Self>) -> Waiting {
+        Waiting::new(Receiving(this))
+    }
+
+    #[pyo3(signature = (message, /))]
+    fn send(this: &Bound<'_, Self>, message: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let message = Message::new(message)?;
+        let mut exchange = this.borrow_mut();
+        exchange.write(&message)?;
+        if exchange.is_full() {
+            drop(exchange);
+            let waiting = Waiting::new(Draining(this.clone().unbind()));
+            return Ok(Py::new(this.py(), waiting)?.into_any());
+        }
+        let receivers = if exchange.response.stage == Stage::Complete {
+            std::mem::take(&mut exchange.receivers)
+        } else {
+            Vec::new()
+        };
+        let done = exchange.shared.done.clone_ref(this.py()).into_any();
+        drop(exchange);
+        resolve(this.py(), receivers);
+        Ok(done)
+    }
+
+    /// The done callback of the task.
+    #[pyo3(signature = (task, /))]
+    fn on_task_done(this: &Bound<'_, Self>, task: &Bound<'_, PyAny>) {
+        this.borrow().shared.count_running(-1);
+        let error = error_of(task);
+        Self::end_task(this, error.as_ref());
+    }
+}
+
+struct Receiving(Py<Exchange>);
+
+impl Source for Receiving {
+    fn poll(&self, python: Python<'_>) -> PyResult<Poll> {
+        let mut exchange = self.0.borrow_mut(python);
+        if let Some(message) = exchange.take_message(python)? {
+            return Ok(Poll::Ready(message.into_any().unbind()));
+        }
+        let future = exchange.shared.create_future(python)?;
+        exchange.receivers.push(future.clone().unbind());
+        Ok(Poll::Pending(future.unbind()))
+    }
+}
+
+struct Draining(Py<Exchange>);
+
+impl Source for Draining {
+    fn poll(&self, python: Python<'_>) -> PyResult<Poll> {
+        let mut exchange = self.0.borrow_mut(python);
+        if exchange.is_abandoned() && exchange.body.peer == Peer::Closed {
+            return Err(ClientDisconnected::new_err("the client has disconnected"));
+        }
+        if !exchange.is_full() {
+            return Ok(Poll::Ready(python.None()));
+        }
+        let future = exchange.shared.create_future(python)?;
+        exchange.senders.push(future.clone().unbind());
+        Ok(Poll::Pending(future.unbind()))
+    }
+}
+
+/// The exception that a task has ended with.
+fn error_of(task: &Bound<'_, PyAny>) -> Option<PyErr> {
+    match task.call_method0(pyo3::intern!(task.py(), "exception")) {
+        Ok(none) if none.is_none() => None,
+        Ok(exception) => Some(PyErr::from_value(exception)),
+        // It was cancelled.
+        Err(error) => Some(error),
+    }
+}
+
+/// Whether an exception follows from the departure of the client.
+fn is_disconnect(python: Python<'_>, error: &PyErr) -> bool {
+    let mut error = Some(error.clone_ref(python));
+    while let Some(current) = error {
+        let class = current.get_type(python);
+        let is_cancelled = class.name().is_ok_and(|name| name == "CancelledError");
+        if is_cancelled || current.is_instance_of::<ClientDisconnected>(python) {
+            return true;
+        }
+        let context = current.value(python).getattr("__context__");
+        let context = context.ok().filter(|context| !context.is_none());
+        error = current.cause(python).or_else(|| context.map(PyErr::from_value));
+    }
+    false
+}

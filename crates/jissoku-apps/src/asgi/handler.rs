@@ -1,0 +1,259 @@
+//! The handler of a worker that serves an ASGI application.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use jissoku_http::Method;
+use jissoku_http::framing::Body;
+use jissoku_os::clock;
+use jissoku_os::driver::{ConnectionId, NewConnection};
+use jissoku_server::{
+    BodyFlow, EventLoop as ServerLoop, Handler, Iteration, Progress, RequestHead,
+    Response as Output,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::event_loop::{EventLoop, Signals, Tasks};
+use super::exchange::Exchange;
+use super::scope::{self, Scopes};
+use super::shared::{Shared, resolve};
+use crate::environ::ServerInfo;
+use crate::head::Expectation;
+use crate::interpreter;
+
+/// How often a shutdown checks whether tasks have ended.
+const SHUTDOWN_CHECK_NS: u64 = 50_000_000;
+
+/// Calls the application for the requests of one worker.
+#[derive(Debug)]
+pub(crate) struct AsgiHandler {
+    app: Py<PyAny>,
+    shared: Arc<Shared>,
+    scopes: Scopes,
+    tasks: Tasks,
+    signals: Arc<Signals>,
+    event_loop: Arc<LoopOwner>,
+    is_shutting_down: bool,
+}
+
+/// Ends the event loop, also of a worker that never ran.
+#[derive(Debug)]
+struct LoopOwner(EventLoop);
+
+impl Drop for LoopOwner {
+    fn drop(&mut self) {
+        Python::attach(|python| self.0.finish(python));
+    }
+}
+
+impl AsgiHandler {
+    pub(super) fn new(
+        python: Python<'_>,
+        app: &Bound<'_, PyAny>,
+        server: &ServerInfo,
+    ) -> PyResult<Self> {
+        let event_loop = EventLoop::start(python, app)?;
+        let event_loop = Arc::new(LoopOwner(event_loop));
+        let state = event_loop.0.state(python)?;
+        Ok(Self {
+            app: app.clone().unbind(),
+            shared: Arc::new(Shared::new(python, event_loop.0.bind(python))?),
+            scopes: Scopes::new(python, server, &state)?,
+            tasks: Tasks::new(python, &event_loop.0)?,
+            signals: Arc::clone(&event_loop.0.signals),
+            event_loop,
+            is_shutting_down: false,
+        })
+    }
+
+    /// Calls the application, whose task runs until it has to wait.
+    fn call(&self, scope: PyResult<Py<PyDict>>, exchange: &Bound<'_, Exchange>) {
+        let python = exchange.py();
+        let started = || -> PyResult<Started> {
+            let receive = exchange.getattr(pyo3::intern!(python, "receive"))?;
+            let send = exchange.getattr(pyo3::intern!(python, "send"))?;
+            let awaitable = self.app.bind(python).call1((scope?, receive, send))?;
+            let task = self.tasks.start(awaitable)?;
+            if task.call_method0(pyo3::intern!(python, "done"))?.is_truthy()? {
+                let exception = task.call_method0(pyo3::intern!(python, "exception"))?;
+                let error = (!exception.is_none()).then(|| PyErr::from_value(exception));
+                return Ok(Started::Ended(error));
+            }
+            self.tasks.running.bind(python).add(&task)?;
+            let discard = self.tasks.running.bind(python).getattr("discard")?;
+            task.call_method1("add_done_callback", (discard,))?;
+            let on_done = exchange.getattr(pyo3::intern!(python, "on_task_done"))?;
+            self.shared.count_running(1);
+            task.call_method1(pyo3::intern!(python, "add_done_callback"), (on_done,))?;
+            Ok(Started::Running)
+        };
+        match started() {
+            Ok(Started::Running) => {}
+            Ok(Started::Ended(error)) => Exchange::end_task(exchange, error.as_ref()),
+            Err(error) => Exchange::end_task(exchange, Some(&error)),
+        }
+    }
+}
+
+/// What has become of a task after its first step.
+enum Started {
+    Running,
+    Ended(Option<PyErr>),
+}
+
+/// A connection: where it comes from.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    id: ConnectionId,
+    listener: usize,
+    address: Option<SocketAddr>,
+    /// The same as a tuple, from the first request on.
+    client: Option<Py<PyAny>>,
+}
+
+/// A request until its response is complete.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// Taken when the application is called.
+    scope: RefCell<Option<PyResult<Py<PyDict>>>>,
+    exchange: PyResult<Py<Exchange>>,
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if let Ok(exchange) = &self.exchange {
+            Python::attach(|python| {
+                let waiting = exchange.borrow_mut(python).close();
+                resolve(python, waiting);
+            });
+        }
+    }
+}
+
+impl Handler for AsgiHandler {
+    type Connection = Connection;
+    type Request = Request;
+
+    fn event_loop(&self) -> Option<ServerLoop> {
+        let event_loop = Arc::clone(&self.event_loop);
+        Some(Box::new(move |iteration: Iteration| {
+            Python::attach(|python| event_loop.0.run(python, iteration));
+        }))
+    }
+
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.event_loop.0.as_fd())
+    }
+
+    fn on_watched(&mut self) {
+        self.signals.set_events();
+    }
+
+    fn on_shutdown(&mut self) {
+        self.is_shutting_down = true;
+    }
+
+    fn is_busy(&self) -> bool {
+        self.shared.running() > 0
+    }
+
+    fn wait(&self, wait: &mut dyn FnMut()) {
+        // Other threads of the application run while there is nothing to do here.
+        interpreter::release_while(wait);
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        if self.shared.has_ready() {
+            return Some(0);
+        }
+        let check = || clock::monotonic_ns() + SHUTDOWN_CHECK_NS;
+        let check = (self.is_shutting_down && self.is_busy()).then(check);
+        self.signals.deadline_ns().into_iter().chain(check).min()
+    }
+
+    fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
+        self.shared.set_now(now_ns);
+        self.shared.next_ready()
+    }
+
+    fn on_open(&mut self, opened: &NewConnection<'_>) -> Connection {
+        let address = opened.peer();
+        Connection { id: opened.id, listener: opened.listener, address, client: None }
+    }
+
+    fn on_head(&mut self, connection: &mut Connection, request: &RequestHead<'_>) -> Request {
+        let RequestHead { head, bytes, now_ns } = *request;
+        self.shared.set_now(now_ns);
+        let expectation = Expectation {
+            version: head.version,
+            is_head: head.method == Method::Head,
+            persists: head.keeps_alive,
+        };
+        let body = (head.body != Body::Empty, head.expects_continue);
+        Python::attach(|python| {
+            if connection.client.is_none() {
+                connection.client = scope::client(python, connection.address).ok();
+            }
+            let none = python.None();
+            let client = connection.client.as_ref().unwrap_or(&none);
+            let place = (connection.listener, client);
+            let scope = self.scopes.build(python, (head, bytes), place);
+            let exchange = Exchange::new(&self.shared, connection.id, expectation, body);
+            Request {
+                scope: RefCell::new(Some(scope.map(Bound::unbind))),
+                exchange: Py::new(python, exchange),
+            }
+        })
+    }
+
+    fn body_flow(&self, request: &Request) -> BodyFlow {
+        let Ok(exchange) = &request.exchange else { return BodyFlow::Receive };
+        Python::attach(|python| exchange.borrow(python).body_flow())
+    }
+
+    fn on_body(&mut self, request: &mut Request, part: &[u8]) {
+        notify(request, |exchange| exchange.add_body(part));
+    }
+
+    fn on_end(&mut self, request: &mut Request) {
+        notify(request, Exchange::end_body);
+    }
+
+    fn on_hangup(&mut self, _connection: &mut Connection, request: &mut Request) {
+        notify(request, Exchange::hang_up);
+    }
+
+    fn respond(
+        &mut self,
+        _connection: &mut Connection,
+        request: &mut Request,
+        writer: &mut Output<'_>,
+    ) -> Progress {
+        let Ok(exchange) = &request.exchange else {
+            writer.close_after();
+            return Progress::Complete;
+        };
+        Python::attach(|python| {
+            let exchange = exchange.bind(python);
+            exchange.borrow_mut().begin_call(writer.keeps_alive());
+            if let Some(scope) = request.scope.take() {
+                self.call(scope, exchange);
+            }
+            let (progress, senders) = exchange.borrow_mut().flush(writer);
+            resolve(python, senders);
+            progress
+        })
+    }
+}
+
+/// Changes a request, and continues what has waited for that.
+fn notify(request: &Request, change: impl FnOnce(&mut Exchange) -> Vec<Py<PyAny>>) {
+    let Ok(exchange) = &request.exchange else { return };
+    Python::attach(|python| {
+        let waiting = change(&mut exchange.borrow_mut(python));
+        resolve(python, waiting);
+    });
+}

@@ -1,0 +1,185 @@
+//! The scope of a request (ASGI, "HTTP Connection Scope").
+
+use std::net::SocketAddr;
+
+use jissoku_http::{Head, Version};
+use jissoku_os::socket::Endpoint;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use crate::environ::ServerInfo;
+use crate::text::{latin1, percent_decoded};
+
+/// The version of the specification of HTTP and WebSocket messages: with `OSError` after a
+/// disconnect.
+const SPEC_VERSION: &str = "2.4";
+
+/// Header sections that are kept at most, and the size of the largest.
+const SECTIONS_MAX: usize = 64;
+const SECTION_SIZE_MAX: usize = 2 * 1024;
+
+/// Builds scopes. It belongs to one thread.
+#[derive(Debug)]
+pub(super) struct Scopes {
+    /// The part that all requests of a listener have in common.
+    templates: Vec<Py<PyDict>>,
+    versions: Py<PyDict>,
+    /// The state of the lifespan.
+    state: Py<PyDict>,
+    sections: Vec<Option<Section>>,
+}
+
+/// A header section and its list.
+#[derive(Debug)]
+struct Section {
+    bytes: Box<[u8]>,
+    fields: Py<PyList>,
+}
+
+impl Scopes {
+    pub(super) fn new(
+        python: Python<'_>,
+        server: &ServerInfo,
+        state: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let versions = PyDict::new(python);
+        versions.set_item("version", "3.0")?;
+        versions.set_item("spec_version", SPEC_VERSION)?;
+        let template = |listener| template(python, listener, server);
+        Ok(Self {
+            templates: server.listeners.iter().map(template).collect::<PyResult<_>>()?,
+            versions: versions.unbind(),
+            state: state.clone().unbind(),
+            sections: (0..SECTIONS_MAX).map(|_| None).collect(),
+        })
+    }
+
+    /// The scope of a request. `bytes` are those that `head` was parsed from.
+    pub(super) fn build<'py>(
+        &mut self,
+        python: Python<'py>,
+        (head, bytes): (&Head, &[u8]),
+        (listener, client): (usize, &Py<PyAny>),
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let scope = self.templates[listener].bind(python).copy()?;
+        let set = |key: &Bound<'py, PyString>, value: Bound<'py, PyAny>| scope.set_item(key, value);
+        set(pyo3::intern!(python, "asgi"), self.versions.bind(python).copy()?.into_any())?;
+        if head.version == Version::Http10 {
+            set(pyo3::intern!(python, "http_version"), PyString::new(python, "1.0").into_any())?;
+        }
+        let both = head.path_and_query(bytes);
+        let end = both.iter().position(|&byte| byte == b'?').unwrap_or(both.len());
+        let (path, query) = both.split_at(end);
+        let text = String::from_utf8_lossy(&percent_decoded(path)).into_owned();
+        set(pyo3::intern!(python, "path"), PyString::new(python, &text).into_any())?;
+        set(pyo3::intern!(python, "raw_path"), PyBytes::new(python, path).into_any())?;
+        let query = query.strip_prefix(b"?").unwrap_or(query);
+        set(pyo3::intern!(python, "query_string"), PyBytes::new(python, query).into_any())?;
+        let fields = self.fields(python, head, bytes)?;
+        scope.set_item(pyo3::intern!(python, "client"), client)?;
+        set(pyo3::intern!(python, "state"), self.state.bind(python).copy()?.into_any())?;
+        let extensions = PyDict::new(python);
+        let offer = |name: &Bound<'py, PyString>| extensions.set_item(name, PyDict::new(python));
+        let method = latin1(python, head.method_name.of(bytes));
+        set(pyo3::intern!(python, "method"), method.into_any())?;
+        offer(pyo3::intern!(python, "http.response.pathsend"))?;
+        offer(pyo3::intern!(python, "http.response.early_hint"))?;
+        if accepts_trailers(head, bytes) {
+            offer(pyo3::intern!(python, "http.response.trailers"))?;
+        }
+        set(pyo3::intern!(python, "headers"), fields.into_any())?;
+        set(pyo3::intern!(python, "extensions"), extensions.into_any())?;
+        Ok(scope)
+    }
+
+    /// The header fields, as a new list. Clients repeat their header sections, and the pairs in them
+    /// cannot be changed.
+    fn fields<'py>(
+        &mut self,
+        python: Python<'py>,
+        head: &Head,
+        bytes: &[u8],
+    ) -> PyResult<Bound<'py, PyList>> {
+        let section = head.fields.of(bytes);
+        let place = &mut self.sections[place_of(section)];
+        if let Some(known) = place
+            && *known.bytes == *section
+        {
+            let fields = known.fields.bind(python);
+            return Ok(fields.get_slice(0, fields.len()));
+        }
+        let fields = PyList::empty(python);
+        for (name, value) in head.fields(bytes) {
+            let name = PyBytes::new(python, &name.to_ascii_lowercase());
+            fields.append(PyTuple::new(python, [name, PyBytes::new(python, value)])?)?;
+        }
+        if section.len() <= SECTION_SIZE_MAX {
+            let known = fields.get_slice(0, fields.len()).unbind();
+            *place = Some(Section { bytes: section.into(), fields: known });
+        }
+        Ok(fields)
+    }
+}
+
+/// Where a header section is kept.
+fn place_of(section: &[u8]) -> usize {
+    let step = section.len() / 16 + 1;
+    let sum = section
+        .iter()
+        .step_by(step)
+        .fold(section.len(), |sum, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    sum % SECTIONS_MAX
+}
+
+/// The values of a field that is a list, in order.
+pub(super) fn list<'a>(
+    head: &'a Head,
+    bytes: &'a [u8],
+    name: &'a str,
+) -> impl Iterator<Item = &'a [u8]> {
+    let of_name = move |(field, value): (&'a [u8], &'a [u8])| {
+        field.eq_ignore_ascii_case(name.as_bytes()).then_some(value)
+    };
+    let values = head.fields(bytes).filter_map(of_name);
+    values.flat_map(|value| value.split(|&byte| byte == b',')).map(<[u8]>::trim_ascii)
+}
+
+/// Whether the client has said that it reads trailers (RFC 9110 section 6.5.1).
+fn accepts_trailers(head: &Head, bytes: &[u8]) -> bool {
+    head.version == Version::Http11
+        && list(head, bytes, "te").any(|value| value.eq_ignore_ascii_case(b"trailers"))
+}
+
+/// The member `client`.
+pub(super) fn client(python: Python<'_>, address: Option<SocketAddr>) -> PyResult<Py<PyAny>> {
+    let Some(address) = address else { return Ok(python.None()) };
+    let host = address.ip().to_canonical().to_string();
+    Ok((host, address.port()).into_pyobject(python)?.into_any().unbind())
+}
+
+fn template(python: Python<'_>, listener: &Endpoint, server: &ServerInfo) -> PyResult<Py<PyDict>> {
+    let is_secure = server.is_secure && matches!(listener, Endpoint::Tcp(_));
+    let template = PyDict::new(python);
+    template.set_item("type", "http")?;
+    template.set_item("asgi", python.None())?;
+    template.set_item("http_version", "1.1")?;
+    template.set_item("method", "GET")?;
+    template.set_item("scheme", if is_secure { "https" } else { "http" })?;
+    for name in ["path", "raw_path", "query_string"] {
+        template.set_item(name, "")?;
+    }
+    template.set_item("root_path", "")?;
+    template.set_item("headers", python.None())?;
+    template.set_item("client", python.None())?;
+    match listener {
+        Endpoint::Tcp(address) => {
+            template.set_item("server", (address.ip().to_string(), address.port()))?;
+        }
+        Endpoint::Unix(path) => {
+            template.set_item("server", (path.as_os_str(), python.None()))?;
+        }
+    }
+    template.set_item("state", python.None())?;
+    template.set_item("extensions", python.None())?;
+    Ok(template.unbind())
+}

@@ -1,0 +1,126 @@
+//! What all requests of a worker share.
+
+use jissoku_http::date;
+use jissoku_os::clock;
+use jissoku_os::driver::ConnectionId;
+use pyo3::prelude::*;
+
+use super::awaitable::Done;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What all requests of a worker share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// `loop.create_future`.
+    create_future: Py<PyAny>,
+    /// The reason phrases of `http.client`, from 200.
+    reasons: Vec<String>,
+    /// What `send` returns when it need not wait.
+    pub(super) done: Py<Done>,
+    state: Py<State>,
+}
+
+/// What changes: a Python object, so that its lock is that of the interpreter.
+#[pyclass(module = "jissoku")]
+#[derive(Debug)]
+struct State {
+    /// Connections with something to send, or that may be received from again.
+    ready: Vec<ConnectionId>,
+    date: [u8; date::SIZE],
+    /// When the date changes, on the monotonic clock.
+    date_valid_until_ns: u64,
+    /// Requests whose task has not ended.
+    running: usize,
+}
+
+impl Shared {
+    pub(super) fn new(python: Python<'_>, event_loop: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let responses = python.import("http.client")?.getattr("responses")?;
+        let reason = |status: u16| -> PyResult<String> {
+            responses.call_method1("get", (status, ""))?.extract()
+        };
+        Ok(Self {
+            create_future: event_loop.getattr("create_future")?.unbind(),
+            reasons: (200..600).map(reason).collect::<PyResult<_>>()?,
+            done: Py::new(python, Done)?,
+            state: Py::new(
+                python,
+                State {
+                    ready: Vec::new(),
+                    date: date::imf_fixdate(0),
+                    date_valid_until_ns: 0,
+                    running: 0,
+                },
+            )?,
+        })
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        Python::attach(|python| work(&mut self.state.borrow_mut(python)))
+    }
+
+    /// Has the worker call `respond` for a connection.
+    pub(super) fn wake(&self, id: ConnectionId) {
+        self.with(|state| state.ready.push(id));
+    }
+
+    pub(super) fn next_ready(&self) -> Option<ConnectionId> {
+        self.with(|state| state.ready.pop())
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        self.with(|state| !state.ready.is_empty())
+    }
+
+    /// Sets the time, on the monotonic clock.
+    pub(super) fn set_now(&self, now_ns: u64) {
+        self.with(|state| {
+            if now_ns >= state.date_valid_until_ns {
+                let wall_ns = clock::wall_ns();
+                state.date_valid_until_ns = now_ns + SECOND_NS - wall_ns % SECOND_NS;
+                state.date = date::imf_fixdate(wall_ns / SECOND_NS);
+            }
+        });
+    }
+
+    pub(super) fn date(&self) -> [u8; date::SIZE] {
+        self.with(|state| state.date)
+    }
+
+    /// Counts tasks that were started, or have ended.
+    pub(super) fn count_running(&self, change: isize) {
+        self.with(|state| state.running = state.running.saturating_add_signed(change));
+    }
+
+    pub(super) fn running(&self) -> usize {
+        self.with(|state| state.running)
+    }
+
+    /// The reason phrase of a status.
+    pub(super) fn reason(&self, status: u16) -> &str {
+        let index = usize::from(status).checked_sub(200);
+        index.and_then(|index| self.reasons.get(index)).map_or("", String::as_str)
+    }
+
+    pub(super) fn create_future<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.create_future.bind(python).call0()
+    }
+}
+
+/// Ends the wait of each of `futures`, which are cancelled if their task is.
+pub(super) fn resolve(python: Python<'_>, futures: Vec<Py<PyAny>>) {
+    for future in futures {
+        let future = future.bind(python);
+        let resolve = || -> PyResult<()> {
+            if !future.call_method0(pyo3::intern!(python, "done"))?.is_truthy()? {
+                future.call_method1(pyo3::intern!(python, "set_result"), (python.None(),))?;
+            }
+            Ok(())
+        };
+        if let Err(error) = resolve() {
+            // The loop is closed: no task waits any more.
+            drop(error);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+"""ASGI as an application and its clients see it."""
+
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.apps.app_cases import Connection, check, read_cases
+from tests.apps.conftest import APPS, port_of, serve
+
+CASES = read_cases("asgi.toml")
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    served = serve("asgi_cases:app")
+    try:
+        yield port_of(served)
+    finally:
+        served.end()
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_every_case_holds(case: dict[str, Any], port: int) -> None:
+    check(case, port)
+
+
+def ask(port: int, target: str, case: str, body: bytes | None = None) -> bytes:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("POST" if body else "GET", target, body, {"Case": case})
+        return connection.getresponse().read()
+    finally:
+        connection.close()
+
+
+def notes(port: int) -> str:
+    """What the application has noted, once it has."""
+    for _ in range(500):
+        if text := ask(port, "/", "read_notes").decode():
+            return text
+        time.sleep(0.01)
+    raise AssertionError
+
+
+def request(case: str, target: str = "/", *fields: str, method: str = "GET") -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", "Host: a", f"Case: {case}", *fields, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def test_a_large_body_arrives_in_both_directions(port: int) -> None:
+    body = bytes(range(256)) * 4_000
+    assert ask(port, "/", "echo", body) == body
+    assert ask(port, "/", "path") == (APPS / "asgi_cases.py").read_bytes()
+
+
+def test_a_response_is_sent_while_the_body_arrives(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as opened:
+        opened.sendall(request("duplex", "/", "Content-Length: 3", method="POST") + b"a")
+        connection = Connection(opened)
+        while not connection.buffer.endswith(b"<a>\r\n"):
+            connection.receive()
+        opened.sendall(b"bc")
+        while not connection.buffer.endswith(b"0\r\n\r\n"):
+            connection.receive()
+        assert b"<bc>" in connection.buffer
+
+
+@pytest.mark.parametrize(("target", "expected"), [
+    ("/", "http.disconnect OSError"),
+    ("/?begun", "http.disconnect OSError"),
+])  # fmt: skip
+def test_an_application_learns_that_its_client_is_gone(
+    target: str, expected: str, port: int
+) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as opened:
+        opened.sendall(request("disconnect", target))
+        if target != "/":
+            assert opened.recv(1000)
+    assert notes(port) == expected
+
+
+def test_a_slow_client_holds_the_application_back(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as opened:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        opened.sendall(request("endless"))
+        assert notes(port)
+        for _ in range(100):
+            if not ask(port, "/", "read_notes"):
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail("the application goes on sending")
+    sent, error = notes(port).split()
+    assert error == "OSError"
+    # What the kernel buffers on both sides is at most a few MiB.
+    assert int(sent) * 8192 < 16 * 1024 * 1024
+
+
+def test_work_after_the_response_does_not_delay_the_next_request(port: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    seen = []
+    for case in ("background", "read_notes"):
+        connection.request("GET", "/", headers={"Case": case})
+        seen.append(connection.getresponse().read())
+    connection.close()
+    assert seen == [b"hello", b""], "the second request was answered before the work was done"
+    assert notes(port) == "background"
+
+
+def test_many_requests_are_in_progress_at_once(port: int) -> None:
+    results: list[bytes] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(ask(port, "/", "tasks"))) for _ in range(50)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [b"hello"] * 50
+
+
+LIFESPAN = """
+import asyncio
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        if scope["path"] == "/wait":
+            try:
+                await asyncio.sleep(100)
+            finally:
+                print("request ended", flush=True)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"hello"})
+        if scope["path"] == "/background":
+            await asyncio.sleep(0.3)
+            print("background ended", flush=True)
+        return
+    await receive()
+    STARTUP
+    await receive()
+    print("shutdown seen", flush=True)
+    await send({"type": "lifespan.shutdown.complete"})
+"""
+
+
+def write_lifespan(path: Path, startup: str) -> None:
+    (path / "there.py").write_text(LIFESPAN.replace("STARTUP", startup))
+
+
+def test_a_shutdown_waits_for_tasks_and_ends_the_lifespan(tmp_path: Path) -> None:
+    write_lifespan(tmp_path, 'await send({"type": "lifespan.startup.complete"})')
+    served = serve("there:app", directory=tmp_path)
+    try:
+        assert ask(port_of(served), "/background", "") == b"hello"
+        served.process.terminate()
+        served.wait_for("^background ended$")
+        served.wait_for("^shutdown seen$")
+        assert served.process.wait(10) == 0
+    finally:
+        served.end()
+
+
+@pytest.mark.parametrize(("startup", "sentence"), [
+    ('await send({"type": "lifespan.startup.failed", "message": "no database"}); return',
+     "the application's startup has failed: no database"),
+])  # fmt: skip
+def test_a_failed_startup_ends_the_server(startup: str, sentence: str, tmp_path: Path) -> None:
+    write_lifespan(tmp_path, startup)
+    served = serve("there:app", directory=tmp_path)
+    try:
+        assert sentence in served.wait_for(r"^jissoku serve: ").string
+        assert served.process.wait(10) == 1
+    finally:
+        served.end()
+
+
+@pytest.mark.parametrize("startup", ["return", "raise TypeError", "assert False"])
+def test_an_application_without_lifespan_is_served(startup: str, tmp_path: Path) -> None:
+    write_lifespan(tmp_path, startup)
+    served = serve("there:app", directory=tmp_path)
+    try:
+        assert ask(port_of(served), "/", "") == b"hello"
+    finally:
+        served.end()
+
+
+def test_a_protocol_can_be_named(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(
+        "async def inner(scope, receive, send):\n"
+        "    assert scope['type'] == 'http'\n"
+        "    await send({'type': 'http.response.start', 'status': 200})\n"
+        "    await send({'type': 'http.response.body', 'body': b'hello'})\n"
+        "def app(scope, receive, send):\n"
+        "    return inner(scope, receive, send)\n"
+    )
+    served = serve("there:app", "--asgi", directory=tmp_path)
+    try:
+        assert ask(port_of(served), "/", "") == b"hello"
+    finally:
+        served.end()
