@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.apps.app_cases import Connection, check, read_cases
+from jissoku.conformance.applications import Connection
+from tests.apps.app_cases import check, read_cases
 from tests.apps.conftest import APPS, port_of, serve
 
 CASES = read_cases("asgi.toml")

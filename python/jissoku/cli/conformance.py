@@ -3,7 +3,7 @@
 import fnmatch
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from jissoku.conformance import (
 )
 from jissoku.conformance.case import BUILTIN_CASES
 from jissoku.errors import InputError
+from jissoku.pipeline.app_conformance import AppCaseResult, run_app_cases
 from jissoku.pipeline.conformance import ConformanceConfig, run_cases
 from jissoku.pipeline.gateway_counts import GatewayCount
 from jissoku.pipeline.selection import prepare_external, prepare_recipe
@@ -60,6 +61,7 @@ class ConformanceOptions:
     upstream: str
     count: str | None
     amount: int | None
+    apps: bool
     sending: SplitMode
     show_all: bool
     as_json: bool
@@ -92,6 +94,11 @@ class ConformanceOptions:
     "--amount",
     type=click.IntRange(min=1),
     help="With --count: how many requests or restarts. Default: 10000 requests, 50 restarts.",
+)
+@click.option(
+    "--apps",
+    is_flag=True,
+    help="Test how the server calls an application (WSGI), started with that of the cases.",
 )
 @shared_options.recipes
 @click.option(
@@ -135,6 +142,8 @@ def conformance(**given: Any) -> int:
     options = ConformanceOptions(**given)
     if options.through is not None:
         return gateway_conformance(_gateway_options(options, options.through))
+    if options.apps:
+        return _apps_conformance(options)
     cases = _chosen(read_all(options.cases or BUILTIN_CASES), options.case)
     prepared = _prepared(options)
     results: list[CaseResult] = []
@@ -145,6 +154,33 @@ def conformance(**given: Any) -> int:
     else:
         _print(prepared, results, show_all=options.show_all)
     return _code(results) if finished else exit_codes.INTERRUPTED
+
+
+def _apps_conformance(options: ConformanceOptions) -> int:
+    prepared = _prepared(options)
+    results = [
+        result
+        for result in run_app_cases(prepared)
+        if not options.case or any(fnmatch.fnmatchcase(result.name, glob) for glob in options.case)
+    ]
+    failed = [result for result in results if result.wrong]
+    if options.as_json:
+        shown = {"target": prepared.name, "version": prepared.version}
+        click.echo(json.dumps({**shown, "cases": [asdict(result) for result in results]}, indent=2))
+    else:
+        _print_apps(prepared, results if options.show_all else failed)
+        click.echo(f"{len(results) - len(failed)} of {len(results)} cases pass")
+    return exit_codes.BOUND_EXCEEDED if failed else exit_codes.OK
+
+
+def _print_apps(prepared: PreparedTarget, results: Sequence[AppCaseResult]) -> None:
+    console = Console(highlight=False)
+    console.print(f"{prepared.name} ({prepared.version})\n", markup=False)
+    for result in results:
+        style = "red" if result.wrong else "green"
+        verdict = result.wrong or "pass"
+        console.print(f"{result.name}: {verdict}", style=style, markup=False, soft_wrap=True)
+        console.print(f"  {result.clause}", markup=False, soft_wrap=True)
 
 
 def _gateway_options(options: ConformanceOptions, target: str) -> GatewayOptions:

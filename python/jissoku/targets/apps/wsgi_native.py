@@ -11,7 +11,9 @@ import socket
 import sys
 from typing import Any
 
-app: Any = importlib.import_module("wsgi_app").app  # beside this file
+app: Any = importlib.import_module(
+    os.environ.get("WSGI_MODULE", "wsgi_app")
+).app  # beside this file
 
 BACKLOG = 1024
 KEEPALIVE_S = 75

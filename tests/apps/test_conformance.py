@@ -1,0 +1,53 @@
+"""`jissoku conformance --apps`."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from jissoku.conformance.applications import Answer, MismatchError, compare
+from tests.apps.app_cases import read_cases
+
+COMMAND = [sys.executable, "-m", "jissoku", "conformance", "--apps"]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=28, check=False
+    )
+
+
+def test_every_case_is_run_against_a_recipe() -> None:
+    done = run("jissoku-wsgi", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["target"] == "jissoku-wsgi"
+    names = [case["name"] for case in read_cases("wsgi.toml")]
+    assert [case["name"] for case in seen["cases"]] == names
+    assert not any(case["wrong"] for case in seen["cases"])
+
+
+def test_a_target_without_our_application_is_refused() -> None:
+    done = run("jissoku")
+    assert done.returncode == 2
+    assert "does not serve wsgi_app.py" in done.stderr
+    done = run("--url", "x=http://127.0.0.1:1/")
+    assert done.returncode == 2
+    assert "--apps needs a recipe" in done.stderr
+
+
+def differs(expected: dict[str, Any], answer: Answer) -> str:
+    try:
+        compare(expected, answer)
+    except MismatchError as error:
+        return str(error)
+    return ""
+
+
+def test_a_difference_is_named() -> None:
+    answer = Answer(200, "OK", {"date": "x"}, body=b'{"a": 1}')
+    assert not differs({"status": 200, "has": {"Date": "x"}, "json": {"a": 1}}, answer)
+    assert differs({"status": 404}, answer) == "status 200 instead of 404"
+    assert differs({"has": {"Date": "y"}}, answer) == "Date: 'x' instead of 'y'"
+    assert differs({"lacks": ["Date"]}, answer) == "there is a field Date"
+    assert differs({"json": {"a": 2, "b": 1}}, answer) == "a is 1 instead of 2"
