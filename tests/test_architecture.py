@@ -42,6 +42,7 @@ CRATE_MAY_USE = {
         "jissoku-gateway",
         "jissoku-oracle",
         "jissoku-profile",
+        "jissoku-upstream",
     },
     "jissoku-apps": {"jissoku-os", "jissoku-http", "jissoku-server"},
     "jissoku-python": {"jissoku-apps", "jissoku-cli", "jissoku-os", "jissoku-server"},

@@ -1,9 +1,10 @@
-//! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, `sample` and `wrk`. One
-//! definition, used by the binary and, through `jissoku-python`, by the installed command.
+//! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, `routes`, `sample` and
+//! `wrk`. One definition, used by the binary and, through `jissoku-python`, by the installed command.
 
 mod floor;
 mod load;
 mod oracle;
+mod routes;
 mod sample;
 mod serve;
 mod units;
@@ -29,6 +30,7 @@ enum Verb {
     Load(Box<load::Load>),
     Floor(floor::Floor),
     Oracle(oracle::Oracle),
+    Routes(routes::Routes),
     Sample(sample::Sample),
     Wrk(wrk::Wrk),
 }
@@ -62,6 +64,7 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
         Verb::Load(load) => load.run(),
         Verb::Floor(floor) => floor.run(),
         Verb::Oracle(oracle) => oracle.run(),
+        Verb::Routes(routes) => routes.run(),
         Verb::Sample(sample) => sample.run(),
         Verb::Wrk(wrk) => wrk.run(),
     }

@@ -3,6 +3,7 @@
 //! Every error is one sentence with the line that it is about. Other keys of the file are not read
 //! here.
 
+mod explanation;
 mod gather;
 mod problem;
 mod route;
@@ -14,6 +15,7 @@ use toml::de::{DeTable, DeValue};
 use self::table::Table;
 use crate::routes::Routes;
 
+pub use explanation::Explanation;
 pub use problem::Problem;
 pub use route::{Action, Hedge, Rate, RateKey, Route};
 pub use upstream::{HealthCheck, Protocol, Upstream};
@@ -42,6 +44,13 @@ impl Configuration {
         Self::read(text).map_err(|refusal| Problem::new(text, refusal))
     }
 
+    /// Explains the decision about a request of `method` for `url`: `http://host/path`, or a path
+    /// alone for a request without a host. A query and a fragment have no influence.
+    pub fn explain(&self, method: &str, url: &str) -> Explanation {
+        let Self { upstreams, routes, rules } = self;
+        explanation::Tables { upstreams, routes, rules }.explain(method, url)
+    }
+
     fn read(text: &str) -> Result<Self, problem::Refusal> {
         let file = DeTable::parse(text).map_err(|error| problem::Refusal {
             at: error.span().unwrap_or_default(),
@@ -65,15 +74,19 @@ impl Configuration {
         let mut rules = Vec::new();
         for value in all {
             let table = Table::of(value, "a route", &value.span())?;
-            let (route, rule) = route::read(table, &configuration.upstreams)?;
+            let (mut route, rule) = route::read(table, &configuration.upstreams)?;
+            route.line = problem::line(text, &route.at);
             configuration.routes.push(route);
             rules.push(rule);
         }
         configuration.rules = Routes::new(rules).map_err(|found| {
-            let at = |index: usize| configuration.routes.get(index).map(|route| route.at.clone());
-            let by = problem::line(text, &at(found.by).unwrap_or_default());
+            let by = configuration.routes.get(found.by).map(|route| route.line).unwrap_or_default();
             problem::refuse(
-                at(found.index).unwrap_or_default(),
+                configuration
+                    .routes
+                    .get(found.index)
+                    .map(|route| route.at.clone())
+                    .unwrap_or_default(),
                 &format!("no request reaches this route: the one on line {by} takes them before"),
             )
         })?;

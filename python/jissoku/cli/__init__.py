@@ -1,13 +1,13 @@
 """The command line. The only place that prints.
 
-`serve`, `load`, `floor`, `oracle` and `sample` are native: they run before anything else of the
-lab is imported, so that a server's memory and start-up are its own.
+`serve`, `load`, `floor`, `oracle`, `sample` and `routes` are native: they run before anything else
+of the lab is imported, so that a server's memory and start-up are its own.
 """
 
 import signal
 import sys
 
-NATIVE = {"serve", "load", "floor", "oracle", "sample", "wrk"}
+NATIVE = {"serve", "load", "floor", "oracle", "sample", "wrk", "routes"}
 
 
 def main() -> None:

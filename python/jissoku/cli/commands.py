@@ -39,6 +39,7 @@ NATIVE_COMMANDS = {
     "floor": "A minimal server and a minimal client: the lower bound of cost.",
     "oracle": "A server with known, logged behaviour, for calibration.",
     "sample": "Sample the CPU time of running processes by function.",
+    "routes": "Explain which route of a configuration file takes a request.",
     "wrk": "Send load with the options and output format of wrk and wrk2.",
 }
 

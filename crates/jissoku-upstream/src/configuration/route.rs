@@ -20,6 +20,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub struct Route {
     /// Its place in the file, in bytes.
     pub at: Range<usize>,
+    /// Its line, counted from 1.
+    pub line: usize,
     /// The path as it was written.
     pub path: String,
     /// What answers.
@@ -97,6 +99,7 @@ pub(super) fn read(
     let try_ns = table.duration("try-time")?;
     let route = Route {
         at,
+        line: 0,
         path: path.0,
         action: action(&mut table, &pattern, upstreams)?,
         head_ns: table.duration("head-time")?.unwrap_or(60 * SECOND_NS),

@@ -72,6 +72,26 @@ fn a_file_without_these_keys_has_no_routes() {
     assert!(read.routes.is_empty() && read.upstreams.is_empty());
 }
 
+#[test]
+fn the_route_of_a_request_is_explained() {
+    let read = Configuration::parse(EXAMPLE).unwrap();
+    let explained = read.explain("GET", "https://example.org/home/7?x=1");
+    assert_eq!(
+        explained.text,
+        "line 24, /home/{id}: gathers 2 parts, id = 7\n  users: app /users/7\n  ads: ads /for/7\n  \
+         not line 16, /api/**: another path\n"
+    );
+    assert!(explained.is_taken);
+    assert!(read.explain("GET", "/api").text.starts_with("line 16, /api/**: to upstream app\n"));
+    assert!(read.explain("GET", "http://a").text.starts_with("line 31, /**: files of site\n"));
+    let refused = read.explain("GET", "/a/%2e%2e/b");
+    assert_eq!(refused.text, "400: the path has an encoded dot, slash or backslash\n");
+    assert!(!refused.is_taken);
+    let only = Configuration::parse("[[route]]\npath='/a'\nmethods=['PUT']\nfixed='x'\n").unwrap();
+    assert!(only.explain("GET", "/a").text.starts_with("405: /a is for PUT\n"));
+    assert!(only.explain("PUT", "/b").text.starts_with("404: no route takes it\n"));
+}
+
 /// The example with one line replaced, and what is said about it.
 fn check(from: &str, to: &str, line: usize, why: &str) {
     assert!(EXAMPLE.contains(from), "{from}");
