@@ -57,10 +57,12 @@ class ForwardArguments(msgspec.Struct, frozen=True, kw_only=True):
         unix: The words for one on a Unix socket, with {upstream_socket}; empty: it cannot do that.
         behind: The recipe whose server is started behind it when no other is given. Its processes
             are not the target's: their CPU time is not counted.
+        servers_max: How many servers it can be given; None: any number.
     """
 
     tcp: str
     unix: str = ""
+    servers_max: int | None = None
     behind: str = "jissoku"
 
 

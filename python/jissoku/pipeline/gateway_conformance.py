@@ -87,6 +87,29 @@ def _run_all(
     rng: random.Random,
     interruption: Interruption,
 ) -> Iterator[GatewayResult]:
+    yield from _run_shared(config, transport, rng, interruption)
+    for case in config.cases:
+        if case.servers == ALONE:
+            continue
+        interruption.check()
+        if not _takes(config.prepared, len(case.servers)):
+            unable = GatewayJudgement(
+                verdict=GatewayVerdict.UNDECIDED, reason="its recipe forwards to one server only"
+            )
+            yield GatewayResult(case=case, transport=transport, judgement=unable)
+            continue
+        started = _started(config.prepared, case.servers, transport, rng, interruption)
+        with started as (running, upstream):
+            yield _run_one(config, case, transport, running, upstream)
+
+
+def _run_shared(
+    config: GatewayConfig,
+    transport: Transport,
+    rng: random.Random,
+    interruption: Interruption,
+) -> Iterator[GatewayResult]:
+    """The cases with one scripted server, on one start of the proxy while it lives."""
     shared = [case for case in config.cases if case.servers == ALONE]
     deaths = 0
     while shared and deaths < RESTARTS_MAX:
@@ -100,14 +123,11 @@ def _run_all(
             verdict=GatewayVerdict.UNDECIDED, reason=f"had died {deaths} times before it"
         )
         yield GatewayResult(case=case, transport=transport, judgement=gone)
-    for case in config.cases:
-        if case.servers != ALONE:
-            interruption.check()
-            with _started(config.prepared, case.servers, transport, rng, interruption) as (
-                running,
-                upstream,
-            ):
-                yield _run_one(config, case, transport, running, upstream)
+
+
+def _takes(prepared: PreparedTarget, servers: int) -> bool:
+    forward = prepared.forward
+    return forward is None or forward.servers_max is None or servers <= forward.servers_max
 
 
 @contextmanager
