@@ -48,3 +48,34 @@ impl Routes {
         Ok((u8::from(!explanation.is_taken), explanation.text))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explained(name: &str, text: &str, url: &str) -> Result<(u8, String), String> {
+        let config = std::env::temp_dir().join(format!("{name}-{}.toml", std::process::id()));
+        std::fs::write(&config, text).expect("a file");
+        let routes =
+            Routes { url: url.to_owned(), config: config.clone(), method: "GET".to_owned() };
+        let result = routes.explain();
+        std::fs::remove_file(config).expect("the file is ours");
+        result
+    }
+
+    #[test]
+    fn the_exit_code_says_whether_a_route_takes_the_request() {
+        let text = "[[route]]\npath = '/a/{b}'\nfixed = 'x'\n";
+        let taken = (0, "line 1, /a/{b}: a fixed response, b = c\n".to_owned());
+        assert_eq!(explained("routes-taken", text, "http://host/a/c?d"), Ok(taken));
+        let (code, said) = explained("routes-none", text, "/a").expect("the file is valid");
+        assert_eq!((code, said.starts_with("404")), (1, true));
+    }
+
+    #[test]
+    fn an_error_names_the_file_and_the_line() {
+        let text = "\n[[route]]\npath = '/a'\nto = 'app'\n";
+        let error = explained("routes-error", text, "/a").expect_err("there is no upstream");
+        assert!(error.contains("routes-error") && error.contains(", line 4: "), "{error}");
+    }
+}
