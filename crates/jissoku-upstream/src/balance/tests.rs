@@ -210,6 +210,34 @@ fn full_servers_are_full_and_not_down() {
     }
 }
 
+#[test]
+fn threads_exceed_no_limit_and_get_one_trial() {
+    for balance in ALL {
+        let fleet = limited(&[1, 2, 3], 5);
+        for _ in 0..3 {
+            let lease = fleet.acquire(0, Admission::Serving, 0).unwrap();
+            fleet.finish(lease, Outcome::Failure, 0);
+        }
+        // The trial of server 0 is due, the others serve.
+        let now_ns = 1_000_000_000;
+        let held: Vec<Lease> = std::thread::scope(|scope| {
+            let fleet = &fleet;
+            let fill = |seed: u64| {
+                let mut chooser = Chooser::new(balance, seed);
+                let choose = |key| chooser.choose(fleet, Selection { now_ns, ..keyed(key) }).ok();
+                (0..20).filter_map(choose).collect::<Vec<_>>()
+            };
+            let threads: Vec<_> = (0..4).map(|seed| scope.spawn(move || fill(seed))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        let in_flight = |index: usize| fleet.servers()[index].state().in_flight();
+        let count = |index: usize| held.iter().filter(|lease| lease.index() == index).count();
+        assert_eq!([count(0), count(1), count(2)], [1, 5, 5], "{balance:?}");
+        drop(held);
+        assert_eq!([0, 1, 2].map(in_flight), [0; 3]);
+    }
+}
+
 proptest! {
     #[test]
     fn a_server_is_found_exactly_if_one_can_take_the_request(
