@@ -1,18 +1,24 @@
 //! ASGI 3 (<https://asgi.readthedocs.io>): asyncio's event loop on the worker's thread, and the
-//! messages of HTTP requests.
+//! messages of HTTP requests and of `WebSocket` connections.
 //!
 //! `event_loop` starts and runs the loop, whose selector calls the worker; `scope` describes a
 //! request, `exchange` is its `receive` and `send`, `message` reads what is sent, and `response` encodes
-//! it.
+//! it. `handshake`, `websocket`, `session`, `frames` and `deflate` are those of a `WebSocket`.
 
 mod awaitable;
+mod deflate;
 mod event_loop;
 mod exchange;
+mod failure;
+mod frames;
 mod handler;
+mod handshake;
 mod message;
 mod response;
 mod scope;
 mod service;
+mod session;
 mod shared;
+mod websocket;
 
 pub(crate) use service::AsgiService;

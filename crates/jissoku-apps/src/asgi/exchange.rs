@@ -315,7 +315,7 @@ impl Source for Draining {
 }
 
 /// The exception that a task has ended with.
-fn error_of(task: &Bound<'_, PyAny>) -> Option<PyErr> {
+pub(super) fn error_of(task: &Bound<'_, PyAny>) -> Option<PyErr> {
     match task.call_method0(pyo3::intern!(task.py(), "exception")) {
         Ok(none) if none.is_none() => None,
         Ok(exception) => Some(PyErr::from_value(exception)),
@@ -325,7 +325,7 @@ fn error_of(task: &Bound<'_, PyAny>) -> Option<PyErr> {
 }
 
 /// Whether an exception follows from the departure of the client.
-fn is_disconnect(python: Python<'_>, error: &PyErr) -> bool {
+pub(super) fn is_disconnect(python: Python<'_>, error: &PyErr) -> bool {
     let mut error = Some(error.clone_ref(python));
     while let Some(current) = error {
         let class = current.get_type(python);

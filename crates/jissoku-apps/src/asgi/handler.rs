@@ -10,7 +10,7 @@ use jissoku_http::framing::Body;
 use jissoku_os::clock;
 use jissoku_os::driver::{ConnectionId, NewConnection};
 use jissoku_server::{
-    BodyFlow, EventLoop as ServerLoop, Handler, Iteration, Progress, RequestHead,
+    BodyFlow, DynamicResponse, EventLoop as ServerLoop, Handler, Iteration, Progress, RequestHead,
     Response as Output,
 };
 use pyo3::prelude::*;
@@ -18,8 +18,10 @@ use pyo3::types::PyDict;
 
 use super::event_loop::{EventLoop, Signals, Tasks};
 use super::exchange::Exchange;
+use super::handshake::Upgrade;
 use super::scope::{self, Scopes};
 use super::shared::{Shared, resolve};
+use super::websocket::WebSocket;
 use crate::environ::ServerInfo;
 use crate::head::Expectation;
 use crate::interpreter;
@@ -70,7 +72,12 @@ impl AsgiHandler {
     }
 
     /// Calls the application, whose task runs until it has to wait.
-    fn call(&self, scope: PyResult<Py<PyDict>>, exchange: &Bound<'_, Exchange>) {
+    fn call(
+        &self,
+        scope: PyResult<Py<PyDict>>,
+        exchange: &Bound<'_, PyAny>,
+        end_task: impl FnOnce(Option<&PyErr>),
+    ) {
         let python = exchange.py();
         let started = || -> PyResult<Started> {
             let receive = exchange.getattr(pyo3::intern!(python, "receive"))?;
@@ -92,8 +99,8 @@ impl AsgiHandler {
         };
         match started() {
             Ok(Started::Running) => {}
-            Ok(Started::Ended(error)) => Exchange::end_task(exchange, error.as_ref()),
-            Err(error) => Exchange::end_task(exchange, Some(&error)),
+            Ok(Started::Ended(error)) => end_task(error.as_ref()),
+            Err(error) => end_task(Some(&error)),
         }
     }
 }
@@ -119,17 +126,21 @@ pub(crate) struct Connection {
 pub(crate) struct Request {
     /// Taken when the application is called.
     scope: RefCell<Option<PyResult<Py<PyDict>>>>,
-    exchange: PyResult<Py<Exchange>>,
+    exchange: Dialogue,
+}
+
+/// What `receive` and `send` of a request belong to.
+#[derive(Debug)]
+enum Dialogue {
+    Http(Py<Exchange>),
+    WebSocket(Py<WebSocket>),
+    /// A handshake that cannot be completed, with the status of its response.
+    Refused(u16),
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
-        if let Ok(exchange) = &self.exchange {
-            Python::attach(|python| {
-                let waiting = exchange.borrow_mut(python).close();
-                resolve(python, waiting);
-            });
-        }
+        notify(self, Exchange::close, WebSocket::close);
     }
 }
 
@@ -154,6 +165,7 @@ impl Handler for AsgiHandler {
 
     fn on_shutdown(&mut self) {
         self.is_shutting_down = true;
+        self.shared.set_shutting_down();
     }
 
     fn is_busy(&self) -> bool {
@@ -200,30 +212,50 @@ impl Handler for AsgiHandler {
             let none = python.None();
             let client = connection.client.as_ref().unwrap_or(&none);
             let place = (connection.listener, client);
-            let scope = self.scopes.build(python, (head, bytes), place);
-            let exchange = Exchange::new(&self.shared, connection.id, expectation, body);
-            Request {
-                scope: RefCell::new(Some(scope.map(Bound::unbind))),
-                exchange: Py::new(python, exchange),
-            }
+            let (upgrade, scope) = match self.scopes.build(python, (head, bytes), place) {
+                Ok((upgrade, scope)) => (upgrade, Ok(scope.unbind())),
+                Err(error) => (Upgrade::None, Err(error)),
+            };
+            let (shared, id) = (&self.shared, connection.id);
+            let exchange = match upgrade {
+                Upgrade::None => {
+                    let exchange = Exchange::new(shared, id, expectation, body);
+                    Py::new(python, exchange).map(Dialogue::Http)
+                }
+                Upgrade::WebSocket(handshake) => {
+                    let socket = WebSocket::new(shared, id, handshake, now_ns);
+                    Py::new(python, socket).map(Dialogue::WebSocket)
+                }
+                Upgrade::Invalid(status) => Ok(Dialogue::Refused(status)),
+            };
+            // Objects can be created unless memory is exhausted.
+            let exchange = exchange.unwrap_or(Dialogue::Refused(503));
+            Request { scope: RefCell::new(Some(scope)), exchange }
         })
     }
 
     fn body_flow(&self, request: &Request) -> BodyFlow {
-        let Ok(exchange) = &request.exchange else { return BodyFlow::Receive };
-        Python::attach(|python| exchange.borrow(python).body_flow())
+        match &request.exchange {
+            Dialogue::Http(exchange) => {
+                Python::attach(|python| exchange.borrow(python).body_flow())
+            }
+            Dialogue::WebSocket(socket) => {
+                Python::attach(|python| socket.borrow(python).body_flow())
+            }
+            Dialogue::Refused(_) => BodyFlow::Whole,
+        }
     }
 
     fn on_body(&mut self, request: &mut Request, part: &[u8]) {
-        notify(request, |exchange| exchange.add_body(part));
+        notify(request, |exchange| exchange.add_body(part), |socket| socket.add_bytes(part));
     }
 
     fn on_end(&mut self, request: &mut Request) {
-        notify(request, Exchange::end_body);
+        notify(request, Exchange::end_body, WebSocket::hang_up);
     }
 
     fn on_hangup(&mut self, _connection: &mut Connection, request: &mut Request) {
-        notify(request, Exchange::hang_up);
+        notify(request, Exchange::hang_up, WebSocket::hang_up);
     }
 
     fn respond(
@@ -232,28 +264,52 @@ impl Handler for AsgiHandler {
         request: &mut Request,
         writer: &mut Output<'_>,
     ) -> Progress {
-        let Ok(exchange) = &request.exchange else {
-            writer.close_after();
-            return Progress::Complete;
-        };
         Python::attach(|python| {
-            let exchange = exchange.bind(python);
-            exchange.borrow_mut().begin_call(writer.keeps_alive());
-            if let Some(scope) = request.scope.take() {
-                self.call(scope, exchange);
-            }
-            let (progress, senders) = exchange.borrow_mut().flush(writer);
-            resolve(python, senders);
+            let (progress, waiting) = match &request.exchange {
+                Dialogue::Http(exchange) => {
+                    let exchange = exchange.bind(python);
+                    exchange.borrow_mut().begin_call(writer.keeps_alive());
+                    if let Some(scope) = request.scope.take() {
+                        let end_task = |error: Option<&PyErr>| Exchange::end_task(exchange, error);
+                        self.call(scope, exchange.as_any(), end_task);
+                    }
+                    exchange.borrow_mut().flush(writer)
+                }
+                Dialogue::WebSocket(socket) => {
+                    let socket = socket.bind(python);
+                    socket.borrow_mut().begin_call();
+                    if let Some(scope) = request.scope.take() {
+                        let end_task = |error: Option<&PyErr>| WebSocket::end_task(socket, error);
+                        self.call(scope, socket.as_any(), end_task);
+                    }
+                    socket.borrow_mut().flush(writer)
+                }
+                Dialogue::Refused(status) => {
+                    writer.close_after();
+                    let fields = "Sec-WebSocket-Version: 13\r\nUpgrade: websocket\r\n";
+                    let text = b"The WebSocket handshake is invalid (RFC 6455 section 4.2.1).\n";
+                    writer.send_dynamic(&DynamicResponse::text(*status, fields, text));
+                    return Progress::Complete;
+                }
+            };
+            resolve(python, waiting);
             progress
         })
     }
 }
 
 /// Changes a request, and continues what has waited for that.
-fn notify(request: &Request, change: impl FnOnce(&mut Exchange) -> Vec<Py<PyAny>>) {
-    let Ok(exchange) = &request.exchange else { return };
+fn notify(
+    request: &Request,
+    change_http: impl FnOnce(&mut Exchange) -> Vec<Py<PyAny>>,
+    change_websocket: impl FnOnce(&mut WebSocket) -> Vec<Py<PyAny>>,
+) {
     Python::attach(|python| {
-        let waiting = change(&mut exchange.borrow_mut(python));
+        let waiting = match &request.exchange {
+            Dialogue::Http(exchange) => change_http(&mut exchange.borrow_mut(python)),
+            Dialogue::WebSocket(socket) => change_websocket(&mut socket.borrow_mut(python)),
+            Dialogue::Refused(_) => return,
+        };
         resolve(python, waiting);
     });
 }

@@ -7,6 +7,7 @@ use jissoku_os::socket::Endpoint;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
+use super::handshake::{Upgrade, list};
 use crate::environ::ServerInfo;
 use crate::text::{latin1, percent_decoded};
 
@@ -17,6 +18,13 @@ const SPEC_VERSION: &str = "2.4";
 /// Header sections that are kept at most, and the size of the largest.
 const SECTIONS_MAX: usize = 64;
 const SECTION_SIZE_MAX: usize = 2 * 1024;
+
+/// What kind of connection a scope is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Http,
+    WebSocket,
+}
 
 /// Builds scopes. It belongs to one thread.
 #[derive(Debug)]
@@ -34,6 +42,7 @@ pub(super) struct Scopes {
 struct Section {
     bytes: Box<[u8]>,
     fields: Py<PyList>,
+    has_upgrade: bool,
 }
 
 impl Scopes {
@@ -54,13 +63,19 @@ impl Scopes {
         })
     }
 
-    /// The scope of a request. `bytes` are those that `head` was parsed from.
+    /// What a request asks for, and its scope. `bytes` are those that `head` was parsed from.
     pub(super) fn build<'py>(
         &mut self,
         python: Python<'py>,
         (head, bytes): (&Head, &[u8]),
         (listener, client): (usize, &Py<PyAny>),
-    ) -> PyResult<Bound<'py, PyDict>> {
+    ) -> PyResult<(Upgrade, Bound<'py, PyDict>)> {
+        let (fields, has_upgrade) = self.fields(python, head, bytes)?;
+        let upgrade = if has_upgrade { Upgrade::of(head, bytes) } else { Upgrade::None };
+        let kind = match upgrade {
+            Upgrade::WebSocket(_) => Kind::WebSocket,
+            Upgrade::None | Upgrade::Invalid(_) => Kind::Http,
+        };
         let scope = self.templates[listener].bind(python).copy()?;
         let set = |key: &Bound<'py, PyString>, value: Bound<'py, PyAny>| scope.set_item(key, value);
         set(pyo3::intern!(python, "asgi"), self.versions.bind(python).copy()?.into_any())?;
@@ -75,49 +90,63 @@ impl Scopes {
         set(pyo3::intern!(python, "raw_path"), PyBytes::new(python, path).into_any())?;
         let query = query.strip_prefix(b"?").unwrap_or(query);
         set(pyo3::intern!(python, "query_string"), PyBytes::new(python, query).into_any())?;
-        let fields = self.fields(python, head, bytes)?;
         scope.set_item(pyo3::intern!(python, "client"), client)?;
         set(pyo3::intern!(python, "state"), self.state.bind(python).copy()?.into_any())?;
         let extensions = PyDict::new(python);
         let offer = |name: &Bound<'py, PyString>| extensions.set_item(name, PyDict::new(python));
-        let method = latin1(python, head.method_name.of(bytes));
-        set(pyo3::intern!(python, "method"), method.into_any())?;
-        offer(pyo3::intern!(python, "http.response.pathsend"))?;
-        offer(pyo3::intern!(python, "http.response.early_hint"))?;
-        if accepts_trailers(head, bytes) {
-            offer(pyo3::intern!(python, "http.response.trailers"))?;
+        match kind {
+            Kind::Http => {
+                let method = latin1(python, head.method_name.of(bytes));
+                set(pyo3::intern!(python, "method"), method.into_any())?;
+                offer(pyo3::intern!(python, "http.response.pathsend"))?;
+                offer(pyo3::intern!(python, "http.response.early_hint"))?;
+                if accepts_trailers(head, bytes) {
+                    offer(pyo3::intern!(python, "http.response.trailers"))?;
+                }
+            }
+            Kind::WebSocket => {
+                scope.del_item(pyo3::intern!(python, "method"))?;
+                let scheme = scope.get_item("scheme")?;
+                let is_secure = scheme.is_some_and(|scheme| scheme.eq("https").unwrap_or(false));
+                scope.set_item("type", "websocket")?;
+                scope.set_item("scheme", if is_secure { "wss" } else { "ws" })?;
+                scope.set_item("subprotocols", subprotocols(python, head, bytes)?)?;
+                offer(pyo3::intern!(python, "websocket.http.response"))?;
+            }
         }
         set(pyo3::intern!(python, "headers"), fields.into_any())?;
         set(pyo3::intern!(python, "extensions"), extensions.into_any())?;
-        Ok(scope)
+        Ok((upgrade, scope))
     }
 
-    /// The header fields, as a new list. Clients repeat their header sections, and the pairs in them
+    /// The header fields, as a new list, and whether `Upgrade` is one. Clients repeat their header sections, and the pairs in them
     /// cannot be changed.
     fn fields<'py>(
         &mut self,
         python: Python<'py>,
         head: &Head,
         bytes: &[u8],
-    ) -> PyResult<Bound<'py, PyList>> {
+    ) -> PyResult<(Bound<'py, PyList>, bool)> {
         let section = head.fields.of(bytes);
         let place = &mut self.sections[place_of(section)];
         if let Some(known) = place
             && *known.bytes == *section
         {
             let fields = known.fields.bind(python);
-            return Ok(fields.get_slice(0, fields.len()));
+            return Ok((fields.get_slice(0, fields.len()), known.has_upgrade));
         }
         let fields = PyList::empty(python);
+        let mut has_upgrade = false;
         for (name, value) in head.fields(bytes) {
+            has_upgrade |= name.eq_ignore_ascii_case(b"upgrade");
             let name = PyBytes::new(python, &name.to_ascii_lowercase());
             fields.append(PyTuple::new(python, [name, PyBytes::new(python, value)])?)?;
         }
         if section.len() <= SECTION_SIZE_MAX {
             let known = fields.get_slice(0, fields.len()).unbind();
-            *place = Some(Section { bytes: section.into(), fields: known });
+            *place = Some(Section { bytes: section.into(), fields: known, has_upgrade });
         }
-        Ok(fields)
+        Ok((fields, has_upgrade))
     }
 }
 
@@ -131,23 +160,19 @@ fn place_of(section: &[u8]) -> usize {
     sum % SECTIONS_MAX
 }
 
-/// The values of a field that is a list, in order.
-pub(super) fn list<'a>(
-    head: &'a Head,
-    bytes: &'a [u8],
-    name: &'a str,
-) -> impl Iterator<Item = &'a [u8]> {
-    let of_name = move |(field, value): (&'a [u8], &'a [u8])| {
-        field.eq_ignore_ascii_case(name.as_bytes()).then_some(value)
-    };
-    let values = head.fields(bytes).filter_map(of_name);
-    values.flat_map(|value| value.split(|&byte| byte == b',')).map(<[u8]>::trim_ascii)
-}
-
 /// Whether the client has said that it reads trailers (RFC 9110 section 6.5.1).
 fn accepts_trailers(head: &Head, bytes: &[u8]) -> bool {
     head.version == Version::Http11
         && list(head, bytes, "te").any(|value| value.eq_ignore_ascii_case(b"trailers"))
+}
+
+fn subprotocols<'py>(
+    python: Python<'py>,
+    head: &Head,
+    bytes: &[u8],
+) -> PyResult<Bound<'py, PyList>> {
+    let names = list(head, bytes, "sec-websocket-protocol").filter(|name| !name.is_empty());
+    PyList::new(python, names.map(|name| latin1(python, name)).collect::<Vec<_>>())
 }
 
 /// The member `client`.

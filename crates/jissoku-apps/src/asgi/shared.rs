@@ -6,6 +6,10 @@ use jissoku_os::driver::ConnectionId;
 use pyo3::prelude::*;
 
 use super::awaitable::Done;
+use super::deflate::Deflate;
+
+/// As uvicorn.
+const MESSAGE_SIZE_MAX: usize = 16 * 1024 * 1024;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -18,6 +22,8 @@ pub(super) struct Shared {
     reasons: Vec<String>,
     /// What `send` returns when it need not wait.
     pub(super) done: Py<Done>,
+    /// The largest message of a `WebSocket`.
+    pub(super) message_size_max: usize,
     state: Py<State>,
 }
 
@@ -32,6 +38,9 @@ struct State {
     date_valid_until_ns: u64,
     /// Requests whose task has not ended.
     running: usize,
+    is_shutting_down: bool,
+    /// Created for the first compressed message.
+    deflate: Option<Deflate>,
 }
 
 impl Shared {
@@ -44,6 +53,7 @@ impl Shared {
             create_future: event_loop.getattr("create_future")?.unbind(),
             reasons: (200..600).map(reason).collect::<PyResult<_>>()?,
             done: Py::new(python, Done)?,
+            message_size_max: MESSAGE_SIZE_MAX,
             state: Py::new(
                 python,
                 State {
@@ -51,6 +61,8 @@ impl Shared {
                     date: date::imf_fixdate(0),
                     date_valid_until_ns: 0,
                     running: 0,
+                    is_shutting_down: false,
+                    deflate: None,
                 },
             )?,
         })
@@ -95,6 +107,19 @@ impl Shared {
 
     pub(super) fn running(&self) -> usize {
         self.with(|state| state.running)
+    }
+
+    pub(super) fn set_shutting_down(&self) {
+        self.with(|state| state.is_shutting_down = true);
+    }
+
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.with(|state| state.is_shutting_down)
+    }
+
+    /// Calls `work` with the compressor of the worker.
+    pub(super) fn with_deflate<T>(&self, work: impl FnOnce(&mut Deflate) -> T) -> T {
+        self.with(|state| work(state.deflate.get_or_insert_with(Deflate::default)))
     }
 
     /// The reason phrase of a status.

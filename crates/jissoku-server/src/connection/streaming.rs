@@ -112,8 +112,9 @@ impl<H: Handler> Connection<H> {
     /// than another connection (RFC 9112 section 9.3).
     fn finish_early(&mut self, request: &Request<H::Request>, context: &mut WorkerContext<H>) {
         self.record_response(&request.response, context);
+        let has_ended = request.body.as_ref().is_some_and(|body| body.reading == Reading::Ended);
         let phase = match request.response {
-            response if response.is_upgraded => Phase::Closing,
+            _ if has_ended => Phase::Closing,
             // A close with unread input would reset the connection, and the client might lose the
             // response (RFC 9112 section 9.6).
             response if !response.keeps_alive => Phase::Linger(0),

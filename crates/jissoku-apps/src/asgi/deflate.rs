@@ -1,0 +1,114 @@
+//! Compression of messages (RFC 7692) without context takeover: every message is compressed by
+//! itself, so that one compressor serves all connections of a worker and an idle one has none.
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+
+use super::failure::{Failure, code};
+
+/// What ends a message, and is not sent (RFC 7692 section 7.2.1).
+const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
+
+/// The response to an offer that is accepted.
+pub(super) const ACCEPTED: &str =
+    "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
+
+/// Compresses and decompresses single messages.
+#[derive(Debug)]
+pub(super) struct Deflate {
+    compress: Compress,
+    decompress: Decompress,
+}
+
+impl Default for Deflate {
+    fn default() -> Self {
+        Self {
+            compress: Compress::new(Compression::fast(), false),
+            decompress: Decompress::new(false),
+        }
+    }
+}
+
+impl Deflate {
+    /// A compressed message, or `None` if it is no smaller.
+    pub(super) fn compress(&mut self, message: &[u8]) -> Option<Vec<u8>> {
+        self.compress.reset();
+        let mut output = Vec::with_capacity(message.len() + TAIL.len());
+        let capacity = output.capacity();
+        let status = self.compress.compress_vec(message, &mut output, FlushCompress::Sync);
+        let is_complete = status.is_ok() && output.len() < capacity;
+        let size = output.len().checked_sub(TAIL.len())?;
+        if !is_complete || !output.ends_with(&TAIL) {
+            return None;
+        }
+        output.truncate(size);
+        Some(output)
+    }
+
+    /// A message of at most `size_max` bytes.
+    pub(super) fn decompress(&mut self, bytes: &[u8], size_max: usize) -> Result<Vec<u8>, Failure> {
+        let invalid = Failure(code::INVALID_TEXT, "invalid compressed data");
+        self.decompress.reset(false);
+        let mut output = Vec::new();
+        for input in [bytes, &TAIL] {
+            let mut rest = input;
+            loop {
+                output.reserve((rest.len() * 3).clamp(1024, 64 * 1024));
+                let before = self.decompress.total_in();
+                let status =
+                    self.decompress.decompress_vec(rest, &mut output, FlushDecompress::Sync);
+                let used = usize::try_from(self.decompress.total_in() - before);
+                rest = used.ok().and_then(|used| rest.get(used..)).unwrap_or_default();
+                if output.len() > size_max {
+                    return Err(Failure(code::TOO_BIG, "the message is too big"));
+                }
+                match status {
+                    Ok(Status::StreamEnd) => return Ok(output),
+                    Ok(_) if output.len() == output.capacity() => {}
+                    Ok(Status::Ok | Status::BufError) if rest.is_empty() => break,
+                    Ok(_) | Err(_) => return Err(invalid),
+                }
+            }
+        }
+        Ok(output)
+    }
+}
+
+/// Whether one of the offers of the values of `Sec-WebSocket-Extensions` can be accepted.
+pub(super) fn is_acceptable<'a, I: IntoIterator<Item = &'a [u8]>>(offers: I) -> bool {
+    offers.into_iter().any(|offer| {
+        let mut parts = offer.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+        parts.next() == Some(b"permessage-deflate")
+            && parts.all(|part| {
+                // A smaller window of ours cannot be promised.
+                matches!(
+                    part,
+                    b"client_max_window_bits"
+                        | b"server_no_context_takeover"
+                        | b"client_no_context_takeover"
+                        | b"server_max_window_bits=15"
+                ) || part.starts_with(b"client_max_window_bits=")
+            })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_acceptable;
+
+    #[test]
+    fn offers_that_cannot_be_kept_are_declined() {
+        for (offers, expected) in [
+            (vec!["permessage-deflate"], true),
+            (vec!["permessage-deflate; client_max_window_bits"], true),
+            (vec!["permessage-deflate; client_max_window_bits=9"], true),
+            (vec!["permessage-deflate; server_max_window_bits=10"], false),
+            (vec!["permessage-deflate; server_max_window_bits=10", "permessage-deflate"], true),
+            (vec!["permessage-deflate; unknown"], false),
+            (vec!["x-webkit-deflate-frame"], false),
+            (vec![], false),
+        ] {
+            let bytes = offers.iter().map(|offer| offer.as_bytes());
+            assert_eq!(is_acceptable(bytes), expected, "{offers:?}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+"""WebSockets as an application and its clients see them."""
+
+import base64
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.apps.app_cases import Connection
+from tests.apps.conftest import port_of, serve
+
+client = pytest.importorskip("websockets.sync.client")
+exceptions = pytest.importorskip("websockets.exceptions")
+
+APP = """
+import asyncio, json
+async def app(scope, receive, send):
+    assert scope["type"] == "websocket", scope
+    assert await receive() == {"type": "websocket.connect"}
+    path = scope["path"]
+    if path == "/refused":
+        await send({"type": "websocket.close"})
+        return
+    if path == "/denied":
+        await send({"type": "websocket.http.response.start", "status": 401,
+                    "headers": [(b"x-why", b"no ticket")]})
+        await send({"type": "websocket.http.response.body", "body": b"no", "more_body": True})
+        await send({"type": "websocket.http.response.body", "body": b" entry"})
+        return
+    if path == "/fails":
+        raise ValueError("before the handshake")
+    subprotocol = scope["subprotocols"][-1] if scope["subprotocols"] else None
+    await send({"type": "websocket.accept", "subprotocol": subprotocol,
+                "headers": [(b"x-accepted", b"yes")]})
+    if path == "/scope":
+        seen = {name: scope[name] for name in ("type", "scheme", "path", "subprotocols")}
+        await send({"type": "websocket.send", "text": json.dumps(seen)})
+    if path == "/raises":
+        raise ValueError("after the handshake")
+    if path == "/closes":
+        await send({"type": "websocket.close", "code": 3001, "reason": "enough"})
+        print("then", await receive(), flush=True)
+        return
+    if path == "/stream":
+        try:
+            while True:
+                await send({"type": "websocket.send", "bytes": bytes(8192)})
+        except OSError:
+            print("client gone", flush=True)
+            raise
+    while (message := await receive())["type"] == "websocket.receive":
+        del message["type"]
+        await send({"type": "websocket.send", **message})
+    print("disconnected", message["code"], message["reason"], flush=True)
+    try:
+        await send({"type": "websocket.send", "text": "late"})
+    except OSError:
+        print("OSError", flush=True)
+"""
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Any]:
+    (tmp_path / "there.py").write_text(APP)
+    served = serve("there:app", directory=tmp_path)
+    try:
+        yield served
+    finally:
+        served.end()
+
+
+def connect(served: Any, path: str = "/", **options: Any) -> Any:
+    port = getattr(served, "port", None) or port_of(served)
+    served.port = port
+    return client.connect(f"ws://127.0.0.1:{port}{path}", max_size=None, **options)
+
+
+@pytest.mark.parametrize("compression", ["deflate", None])
+def test_messages_come_back(compression: str | None, served: Any) -> None:
+    with connect(served, compression=compression) as opened:
+        assert opened.response.headers["X-Accepted"] == "yes"
+        compressed = "Sec-WebSocket-Extensions" in opened.response.headers
+        assert compressed == (compression is not None)
+        for size in (0, 1, 125, 126, 1000, 65_535, 65_536, 300_000):
+            for message in ("\u00e9" * size, os.urandom(size), "jissoku" * (size // 7)):
+                opened.send(message)
+                assert opened.recv(timeout=10) == message
+        opened.send(["in ", "three ", "parts"])
+        assert opened.recv(timeout=10) == "in three parts"
+        assert opened.ping().wait(10)
+    served.wait_for("^disconnected 1000 $")
+    served.wait_for("^OSError$")
+
+
+def test_the_scope_says_what_the_client_asks_for(served: Any) -> None:
+    with connect(served, "/scope", subprotocols=["one", "two"]) as opened:
+        assert opened.subprotocol == "two"
+        expected = '{"type": "websocket", "scheme": "ws", "path": "/scope", '
+        assert opened.recv(timeout=10) == expected + '"subprotocols": ["one", "two"]}'
+
+
+@pytest.mark.parametrize(("path", "status", "body"), [
+    ("/refused", 403, b""),
+    ("/denied", 401, b"no entry"),
+    ("/fails", 500, b"Internal Server Error\n"),
+])  # fmt: skip
+def test_a_handshake_is_refused_by_a_response(
+    path: str, status: int, body: bytes, served: Any
+) -> None:
+    with pytest.raises(exceptions.InvalidStatus) as raised:
+        connect(served, path)
+    response = raised.value.response
+    assert (response.status_code, response.body) == (status, body)
+
+
+@pytest.mark.parametrize(("path", "code", "reason"), [
+    ("/closes", 3001, "enough"),
+    ("/raises", 1011, "the application has failed"),
+])  # fmt: skip
+def test_an_application_closes(path: str, code: int, reason: str, served: Any) -> None:
+    with connect(served, path) as opened:
+        with pytest.raises(exceptions.ConnectionClosed) as raised:
+            opened.recv(timeout=10)
+        assert (raised.value.rcvd.code, raised.value.rcvd.reason) == (code, reason)
+    if path == "/closes":
+        served.wait_for("^then .*websocket.disconnect.*3001")
+
+
+def handshake(port: int, *fields: str, path: str = "/") -> Connection:
+    """A connection after the bytes of a handshake were sent."""
+    opened = socket.create_connection(("127.0.0.1", port), timeout=10)
+    key = base64.b64encode(bytes(16)).decode()
+    lines = [f"GET {path} HTTP/1.1", "Host: a", "Connection: keep-alive, Upgrade"]
+    fields = fields or ("Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {key}")
+    lines += ["Upgrade: WebSocket", *fields, "", ""]
+    opened.sendall("\r\n".join(lines).encode())
+    return Connection(opened)
+
+
+@pytest.mark.parametrize(("fields", "status"), [
+    (("Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",), 426),
+    (("Sec-WebSocket-Version: 8", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="), 426),
+    (("Sec-WebSocket-Version: 13",), 400),
+    (("Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: short"), 400),
+])  # fmt: skip
+def test_an_invalid_handshake_is_refused(fields: tuple[str, ...], status: int, served: Any) -> None:
+    connection = handshake(port_of(served), *fields)
+    with connection.socket:
+        answer = connection.answer("GET")
+        assert (answer.status, answer.fields["sec-websocket-version"]) == (status, "13")
+        assert connection.has_ended()
+
+
+def frame(first: int, payload: bytes) -> bytes:
+    """A frame with a mask of zeros."""
+    return bytes([first, 0x80 | len(payload)]) + bytes(4) + payload
+
+
+@pytest.mark.parametrize(("sent", "code"), [
+    (frame(0x83, b""), 1002),
+    (frame(0xC1, b""), 1002),
+    (frame(0x81, b"\xff"), 1007),
+    (b"\x82\xff\x00\x00\x01\x00\x00\x00\x00\x00", 1009),
+])  # fmt: skip
+def test_what_the_protocol_forbids_is_named(sent: bytes, code: int, served: Any) -> None:
+    connection = handshake(port_of(served))
+    with connection.socket:
+        assert connection.answer("HEAD").status == 101
+        connection.socket.sendall(sent)
+        while len(connection.buffer) < 4:
+            connection.receive()
+        assert connection.buffer[0] == 0x88
+        assert struct.unpack("!H", connection.buffer[2:4]) == (code,)
+        connection.buffer = b""
+        while not connection.is_ended:
+            connection.has_ended()
+            connection.buffer = b""
+    served.wait_for(f"^disconnected {code}")
+
+
+def test_a_client_that_leaves_without_a_close_is_abnormal(served: Any) -> None:
+    connection = handshake(port_of(served))
+    connection.answer("HEAD")
+    connection.socket.close()
+    served.wait_for("^disconnected 1006 $")
+    served.wait_for("^OSError$")
+
+
+def test_a_slow_client_holds_the_application_back(served: Any) -> None:
+    connection = handshake(port_of(served), path="/stream")
+    connection.answer("HEAD")
+    time.sleep(0.3)
+    memory = int(Path(f"/proc/{served.process.pid}/statm").read_text().split()[1]) * 4096
+    assert memory < 200 * 1024 * 1024
+    connection.socket.close()
+    served.wait_for("^client gone$")
+
+
+def test_a_shutdown_closes_with_its_code(served: Any) -> None:
+    with connect(served) as opened:
+        opened.send("one")
+        assert opened.recv(timeout=10) == "one"
+        served.process.terminate()
+        with pytest.raises(exceptions.ConnectionClosed) as raised:
+            opened.recv(timeout=10)
+        assert raised.value.rcvd.code == 1012
+    served.wait_for("^disconnected 1012 $")
+    assert served.process.wait(10) == 0
