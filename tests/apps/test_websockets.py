@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.apps.app_cases import Connection
+from jissoku.conformance.applications import Connection
 from tests.apps.conftest import port_of, serve
 
 client = pytest.importorskip("websockets.sync.client")
