@@ -10,10 +10,11 @@ from tests.serving.server_process import Served, spawn
 APPS = Path(__file__).parents[2] / "python" / "jissoku" / "targets" / "apps"
 
 
-@pytest.fixture(scope="module")
-def cases_port() -> Iterator[int]:
-    """The port of a server of the application of the cases."""
-    served = serve("wsgi_cases:app")
+@pytest.fixture(scope="module", params=["inline", "threads"])
+def cases_port(request: pytest.FixtureRequest) -> Iterator[int]:
+    """The port of a server of the application of the cases, which a worker or its threads call."""
+    threads = ["--threads", "2"] if request.param == "threads" else []
+    served = serve("wsgi_cases:app", *threads)
     try:
         yield port_of(served)
     finally:

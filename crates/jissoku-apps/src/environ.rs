@@ -23,6 +23,8 @@ pub struct ServerInfo {
     pub is_secure: bool,
     /// Whether another process may serve the same application.
     pub is_multiprocess: bool,
+    /// Threads that call the application; 0 for the thread of the worker.
+    pub threads: usize,
 }
 
 /// The address of a client, as the strings of an environ.
@@ -240,7 +242,7 @@ fn template(python: Python<'_>, listener: &Endpoint, server: &ServerInfo) -> PyR
     }
     template.set_item("wsgi.version", (1, 0))?;
     template.set_item("wsgi.errors", python.import("sys")?.getattr("stderr")?)?;
-    template.set_item("wsgi.multithread", false)?;
+    template.set_item("wsgi.multithread", server.threads > 0)?;
     template.set_item("wsgi.multiprocess", server.is_multiprocess)?;
     template.set_item("wsgi.run_once", false)?;
     template.set_item("wsgi.file_wrapper", python.get_type::<FileWrapper>())?;

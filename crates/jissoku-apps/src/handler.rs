@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use jissoku_http::Method;
 use jissoku_os::driver::NewConnection;
-use jissoku_server::{Handler, Progress, RequestHead, Response as Output, Service, WorkerInfo};
+use jissoku_server::{
+    AnyService, Handler, Progress, RequestHead, Response as Output, Service, WorkerInfo,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -14,6 +16,7 @@ use crate::environ::{Client, Environs, ServerInfo};
 use crate::head::Expectation;
 use crate::interpreter;
 use crate::response::{Response, Turn};
+use crate::threaded::ThreadedService;
 use crate::wsgi::Wsgi;
 
 /// A WSGI application as the content of a server with one worker.
@@ -26,6 +29,15 @@ pub(crate) struct WsgiService {
 impl WsgiService {
     pub(crate) fn new(app: &Bound<'_, PyAny>, server: ServerInfo) -> Self {
         Self { app: app.clone().unbind(), server }
+    }
+
+    /// As the content of a server: with threads, if the server has some for it.
+    pub(crate) fn into_service(self) -> AnyService {
+        let Self { app, server } = self;
+        match server.threads {
+            0 => Self { app, server }.into(),
+            threads => ThreadedService { app, server, threads }.into(),
+        }
     }
 }
 

@@ -24,6 +24,7 @@ mod start_response;
 #[cfg(test)]
 mod tests;
 mod text;
+mod threaded;
 mod wsgi;
 
 pub use environ::ServerInfo;

@@ -73,7 +73,7 @@ fn service_of(
 ) -> AnyService {
     let found = || if is_asgi(app).unwrap_or(false) { Interface::Asgi } else { Interface::Wsgi };
     match interface.unwrap_or_else(found) {
-        Interface::Wsgi => WsgiService::new(app, server).into(),
+        Interface::Wsgi => WsgiService::new(app, server).into_service(),
         Interface::Asgi => AsgiService::new(app, server).into(),
     }
 }

@@ -41,7 +41,7 @@ impl ThreadServer {
             server.close();
             return Err(PyOSError::new_err("the address is not one of TCP"));
         };
-        let info = ServerInfo { listeners, is_secure: false, is_multiprocess: false };
+        let info = ServerInfo { listeners, is_secure: false, is_multiprocess: false, threads: 0 };
         let service = match serve_object(app, None, info) {
             Ok(service) => service,
             Err(error) => {

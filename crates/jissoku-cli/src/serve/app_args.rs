@@ -9,6 +9,9 @@ use jissoku_server::AnyService;
 
 use super::failure::Failure;
 
+/// Each thread takes memory of the process, and switching between them takes time.
+const THREADS_MAX: usize = 1_024;
+
 /// The application to import, and the attributes of its server.
 #[derive(Clone, Debug)]
 pub struct AppRequest {
@@ -28,6 +31,8 @@ pub struct AppRequest {
     pub is_secure: bool,
     /// Whether other processes serve the application, too.
     pub is_multiprocess: bool,
+    /// Threads that call the application; 0 for the thread of the worker.
+    pub threads: usize,
 }
 
 /// Why there is no application.
@@ -83,6 +88,9 @@ pub(super) struct AppArgs {
     /// Call APP without arguments, and serve the application that it returns
     #[arg(long)]
     factory: bool,
+    /// Threads of each worker that call a WSGI application which blocks; without, the worker calls it
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    threads: usize,
     /// For development: reload when a Python file below --app-dir changes
     #[arg(long)]
     reload: bool,
@@ -99,6 +107,13 @@ impl AppArgs {
     pub(super) fn check(&self, is_app: bool) -> Result<(), Failure> {
         if self.reload && !is_app {
             return Err(Failure::of_input("--reload needs an application, MODULE:APP"));
+        }
+        if self.threads > 0 && !is_app {
+            return Err(Failure::of_input("--threads needs an application, MODULE:APP"));
+        }
+        if self.threads > THREADS_MAX {
+            let sentence = format!("--threads {}: at most {THREADS_MAX}", self.threads);
+            return Err(Failure::of_input(&sentence));
         }
         Ok(())
     }
@@ -125,6 +140,7 @@ impl AppArgs {
             listeners,
             is_secure,
             is_multiprocess,
+            threads: self.threads,
         };
         (load.load)(&request).map_err(|error| match error {
             AppError::Name(sentence) => Failure::of_input(&sentence),

@@ -1,0 +1,259 @@
+//! The handler of a worker that has threads for an application that blocks.
+//!
+//! The thread of the worker keeps the sockets and never runs Python. It passes a complete request to
+//! the thread that was idle for the shortest time, whose memory is likely to be in the caches, and is
+//! woken with each part of the response. A thread stays with its request until the response is
+//! complete, because an application may rely on it; it waits while a part is being sent.
+
+mod app_thread;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+
+use jissoku_http::Method;
+use jissoku_http::framing::Body;
+use jissoku_os::driver::{ConnectionId, NewConnection, Waker};
+use jissoku_server::{Handler, Progress, RequestHead, Response as Output, Service, WorkerInfo};
+use pyo3::prelude::*;
+
+use crate::environ::ServerInfo;
+use crate::response::Turn;
+use app_thread::{AppThread, Event, Message, Part, Task};
+
+/// A WSGI application whose requests are processed by threads.
+#[derive(Debug)]
+pub(crate) struct ThreadedService {
+    pub(crate) app: Py<PyAny>,
+    pub(crate) server: ServerInfo,
+    /// At least one.
+    pub(crate) threads: usize,
+}
+
+impl Service for ThreadedService {
+    type Handler = ThreadedHandler;
+
+    fn handler(self: &Arc<Self>, _worker: &WorkerInfo) -> io::Result<ThreadedHandler> {
+        let waker = Waker::new()?;
+        let (events_sender, events) = mpsc::channel();
+        let start = |index| {
+            let app = Python::attach(|python| self.app.clone_ref(python));
+            AppThread::start(index, (app, &self.server), (events_sender.clone(), waker.clone()))
+                .map_err(|error| io::Error::other(error.to_string()))
+        };
+        let threads = (0..self.threads).map(start).collect::<io::Result<Vec<_>>>()?;
+        Ok(ThreadedHandler {
+            idle: (0..threads.len()).rev().collect(),
+            threads,
+            waiting: VecDeque::new(),
+            running: HashMap::new(),
+            ready: VecDeque::new(),
+            events,
+            waker,
+            last_request: 0,
+        })
+    }
+}
+
+/// Passes the requests of one worker to threads.
+#[derive(Debug)]
+pub(crate) struct ThreadedHandler {
+    threads: Vec<AppThread>,
+    /// Those without a request; the last one was used last.
+    idle: Vec<usize>,
+    /// Requests for which there was no thread.
+    waiting: VecDeque<Box<Task>>,
+    /// Requests whose connections are open, by their number.
+    running: HashMap<u64, Running>,
+    /// Connections for which there is a part of a response.
+    ready: VecDeque<ConnectionId>,
+    events: Receiver<Event>,
+    waker: Waker,
+    last_request: u64,
+}
+
+#[derive(Debug)]
+struct Running {
+    connection: ConnectionId,
+    /// A part that is not written yet, with its thread.
+    part: Option<(usize, Part)>,
+}
+
+/// A connection: where it comes from.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    id: ConnectionId,
+    listener: usize,
+    address: Option<SocketAddr>,
+}
+
+/// A request until its response is complete.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// Its number, for the thread.
+    number: u64,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Its body is being received.
+    New(Box<Task>),
+    /// A thread has it, or will have it.
+    Running,
+    /// This thread waits until a part is sent.
+    Sending(usize),
+}
+
+impl ThreadedHandler {
+    fn submit(&mut self, task: Box<Task>) {
+        match self.idle.pop() {
+            Some(thread) => self.send(thread, Message::Call(task)),
+            None => self.waiting.push_back(task),
+        }
+    }
+
+    fn send(&self, thread: usize, message: Message) {
+        if let Some(thread) = self.threads.get(thread) {
+            thread.send(message);
+        }
+    }
+
+    fn on_event(&mut self, Event { thread, request, part }: Event) {
+        let is_last = part.turn != Turn::More;
+        match self.running.get_mut(&request) {
+            Some(running) => {
+                running.part = Some((thread, part));
+                self.ready.push_back(running.connection);
+            }
+            // The client has left.
+            None if !is_last => self.send(thread, Message::Cancel),
+            None => {}
+        }
+        if is_last {
+            self.idle.push(thread);
+            // Those whose clients have left are not processed.
+            while let Some(task) = self.waiting.pop_front() {
+                if self.running.contains_key(&task.request) {
+                    self.submit(task);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn write(
+        &mut self,
+        request: &mut Request,
+        (thread, mut part): (usize, Part),
+        writer: &mut Output<'_>,
+    ) -> Progress {
+        writer.output().append_all(&mut part.output);
+        writer.set_sent(part.status, part.body_size);
+        match part.turn {
+            Turn::More => {
+                request.stage = Stage::Sending(thread);
+                return Progress::Sent;
+            }
+            Turn::Done { persists: true } => {}
+            Turn::Done { persists: false } | Turn::Truncated => writer.close_after(),
+        }
+        self.running.remove(&request.number);
+        Progress::Complete
+    }
+}
+
+impl Handler for ThreadedHandler {
+    type Connection = Connection;
+    type Request = Request;
+
+    fn on_open(&mut self, opened: &NewConnection<'_>) -> Connection {
+        Connection { id: opened.id, listener: opened.listener, address: opened.peer() }
+    }
+
+    fn on_head(&mut self, connection: &mut Connection, request: &RequestHead<'_>) -> Request {
+        let RequestHead { head, bytes, .. } = *request;
+        self.last_request += 1;
+        let task = Task {
+            request: self.last_request,
+            head: *head,
+            bytes: bytes.get(..head.size as usize).unwrap_or(bytes).into(),
+            client: (connection.listener, connection.address),
+            body: (head.body != Body::Empty).then(Vec::new),
+            is_head: head.method == Method::Head,
+            persists: false,
+        };
+        Request { number: self.last_request, stage: Stage::New(Box::new(task)) }
+    }
+
+    fn on_body(&mut self, request: &mut Request, part: &[u8]) {
+        if let Stage::New(task) = &mut request.stage
+            && let Some(body) = &mut task.body
+        {
+            body.extend_from_slice(part);
+        }
+    }
+
+    fn respond(
+        &mut self,
+        connection: &mut Connection,
+        request: &mut Request,
+        writer: &mut Output<'_>,
+    ) -> Progress {
+        match std::mem::replace(&mut request.stage, Stage::Running) {
+            Stage::New(mut task) => {
+                task.persists = writer.keeps_alive();
+                let running = Running { connection: connection.id, part: None };
+                self.running.insert(request.number, running);
+                self.submit(task);
+            }
+            Stage::Sending(thread) => self.send(thread, Message::Continue),
+            Stage::Running => {
+                let running = self.running.get_mut(&request.number);
+                if let Some(part) = running.and_then(|running| running.part.take()) {
+                    return self.write(request, part, writer);
+                }
+            }
+        }
+        Progress::Pending
+    }
+
+    fn on_close(&mut self, _connection: Connection, request: Option<Request>) {
+        let Some(request) = request else { return };
+        let running = self.running.remove(&request.number);
+        let unwritten = running.and_then(|running| running.part);
+        match (request.stage, unwritten) {
+            (Stage::Sending(thread), _) => self.send(thread, Message::Cancel),
+            (Stage::Running, Some((thread, part))) if part.turn == Turn::More => {
+                self.send(thread, Message::Cancel);
+            }
+            _ => {}
+        }
+    }
+
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.waker.as_fd())
+    }
+
+    fn on_watched(&mut self) {
+        self.waker.take();
+        while let Ok(event) = self.events.try_recv() {
+            self.on_event(event);
+        }
+    }
+
+    fn next_ready(&mut self, _now_ns: u64) -> Option<ConnectionId> {
+        self.ready.pop_front()
+    }
+}
+
+impl Drop for ThreadedHandler {
+    fn drop(&mut self) {
+        AppThread::end_all(self.threads.drain(..));
+    }
+}

@@ -1,0 +1,191 @@
+//! A thread of Python that calls an application.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use jissoku_http::Head;
+use jissoku_os::clock;
+use jissoku_os::driver::{SendBuffer, Waker};
+use pyo3::prelude::*;
+use pyo3::types::{PyCFunction, PyDict};
+
+use crate::environ::{Client, Environs, ServerInfo};
+use crate::head::Expectation;
+use crate::response::{Response, Turn};
+use crate::wsgi::Wsgi;
+
+#[expect(clippy::disallowed_types, reason = "a function of Python has to be Sync; called once")]
+type Handover = std::sync::Mutex<Option<Inside>>;
+
+/// How long the end of a thread that is idle or about to be is awaited, in seconds.
+const END_LIMIT_S: f64 = 1.0;
+
+/// A complete request.
+#[derive(Debug)]
+pub(super) struct Task {
+    /// Its number.
+    pub(super) request: u64,
+    pub(super) head: Head,
+    /// The bytes of the head.
+    pub(super) bytes: Box<[u8]>,
+    /// The listener and the address of the client.
+    pub(super) client: (usize, Option<SocketAddr>),
+    pub(super) body: Option<Vec<u8>>,
+    pub(super) is_head: bool,
+    pub(super) persists: bool,
+}
+
+/// What a thread is to do.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// Call the application.
+    Call(Box<Task>),
+    /// The last part was sent: provide the next one.
+    Continue,
+    /// The client has left.
+    Cancel,
+}
+
+/// A part of a response.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) output: SendBuffer,
+    pub(super) turn: Turn,
+    pub(super) status: u16,
+    /// The size of the body so far.
+    pub(super) body_size: u64,
+}
+
+/// What a thread has done.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) thread: usize,
+    pub(super) request: u64,
+    pub(super) part: Part,
+}
+
+/// A thread, as its owner has it.
+#[derive(Debug)]
+pub(super) struct AppThread {
+    messages: Sender<Message>,
+    /// The `threading.Thread`.
+    thread: Py<PyAny>,
+}
+
+impl AppThread {
+    /// Starts a thread. Python knows it as one of its own.
+    pub(super) fn start(
+        index: usize,
+        (app, server): (Py<PyAny>, &ServerInfo),
+        (events, waker): (Sender<Event>, Waker),
+    ) -> PyResult<Self> {
+        let (messages, receiver) = mpsc::channel();
+        Python::attach(|python| {
+            let wsgi = Wsgi::new(app, Environs::new(python, server)?);
+            let state = Handover::new(Some(Inside { index, wsgi, receiver, events, waker }));
+            let run = PyCFunction::new_closure(python, None, None, move |arguments, _| {
+                let inside = state.lock().ok().and_then(|mut state| state.take());
+                if let Some(inside) = inside {
+                    inside.run(arguments.py());
+                }
+            })?;
+            let options = PyDict::new(python);
+            options.set_item("target", run)?;
+            options.set_item("name", format!("jissoku-app-{index}"))?;
+            // A request that never ends does not keep the process.
+            options.set_item("daemon", true)?;
+            let class = python.import("threading")?.getattr("Thread")?;
+            let thread = class.call((), Some(&options))?;
+            thread.call_method0("start")?;
+            Ok(Self { messages, thread: thread.unbind() })
+        })
+    }
+
+    pub(super) fn send(&self, message: Message) {
+        // A thread ends with its owner only.
+        let _sent = self.messages.send(message);
+    }
+
+    /// Ends idle threads; those that are busy are awaited for a while.
+    pub(super) fn end_all(threads: impl Iterator<Item = Self>) {
+        // Without a sender, there is no further message.
+        let threads: Vec<Py<PyAny>> = threads.map(|thread| thread.thread).collect();
+        Python::attach(|python| {
+            for thread in threads {
+                let _ended = thread.bind(python).call_method1("join", (END_LIMIT_S,));
+            }
+        });
+    }
+}
+
+/// A thread, as it has itself.
+struct Inside {
+    index: usize,
+    wsgi: Wsgi,
+    receiver: Receiver<Message>,
+    events: Sender<Event>,
+    waker: Waker,
+}
+
+impl Inside {
+    fn run(self, python: Python<'_>) {
+        let Self { index, mut wsgi, mut receiver, events, waker } = self;
+        let report = |request, part| {
+            let _sent = events.send(Event { thread: index, request, part });
+            let _woken = waker.wake();
+        };
+        let mut next;
+        loop {
+            (next, receiver) = receive(python, receiver);
+            let task = match next {
+                Some(Message::Call(task)) => task,
+                Some(Message::Continue | Message::Cancel) => continue,
+                None => return,
+            };
+            let request = task.request;
+            let mut output = SendBuffer::default();
+            wsgi.set_now(clock::monotonic_ns());
+            let (mut turn, mut response) = call(python, &mut wsgi, *task, &mut output);
+            while turn == Turn::More {
+                report(request, part(turn, &response, std::mem::take(&mut output)));
+                (next, receiver) = receive(python, receiver);
+                turn = match next {
+                    Some(Message::Continue) => wsgi.resume(python, &mut response, &mut output),
+                    _ => Turn::Truncated,
+                };
+            }
+            let last = part(turn, &response, output);
+            // Its `close` is called before the thread is idle.
+            drop(response);
+            report(request, last);
+        }
+    }
+}
+
+fn part(turn: Turn, response: &Response, output: SendBuffer) -> Part {
+    Part { output, turn, status: response.status, body_size: response.body_size }
+}
+
+/// Waits for a message while other threads use the interpreter. `None` when there will be none.
+fn receive(
+    python: Python<'_>,
+    receiver: Receiver<Message>,
+) -> (Option<Message>, Receiver<Message>) {
+    python.detach(move || (receiver.recv().ok(), receiver))
+}
+
+fn call(
+    python: Python<'_>,
+    wsgi: &mut Wsgi,
+    task: Task,
+    output: &mut SendBuffer,
+) -> (Turn, Response) {
+    let Task { head, bytes, client: (listener, address), body, is_head, persists, .. } = task;
+    let client = Client::new(python, listener, address);
+    let environ = wsgi.environs.build(python, (&head, &bytes), &client).and_then(|environ| {
+        body.map_or(Ok(()), |body| wsgi.environs.set_body(&environ, body))?;
+        Ok(environ)
+    });
+    let expectation = Expectation { version: head.version, is_head, persists };
+    wsgi.respond(python, environ, expectation, output)
+}
