@@ -31,6 +31,9 @@ def app(environ, start_response):
     if path == "/go":
         opened.set()
     return [f"{threading.current_thread().name} {environ['wsgi.multithread']}".encode()]
+
+async def asynchronous(scope, receive, send):
+    pass
 """
 
 
@@ -89,6 +92,7 @@ def test_idle_threads_end_with_the_server(served: Served) -> None:
     [
         ((".", "--threads", "2"), "--threads needs an application"),
         (("there:app", "--threads", "5000"), "--threads 5000: at most 1024"),
+        (("there:asynchronous", "--threads", "2"), "--threads is for WSGI applications"),
     ],
 )
 def test_threads_that_make_no_sense_are_refused(

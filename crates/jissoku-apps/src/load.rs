@@ -49,7 +49,7 @@ pub fn load(
         let app = spec.load(python)?;
         // What is there now stays, so the collector need not visit it again and again.
         let _frozen = python.import("gc").and_then(|gc| gc.call_method0("freeze"));
-        Ok(service_of(&app, interface, server))
+        service_of(&app, interface, server)
     })
 }
 
@@ -63,18 +63,23 @@ pub fn serve_object(
     server: ServerInfo,
 ) -> Result<AnyService, LoadError> {
     check_callable(app, &"the application")?;
-    Ok(service_of(app, interface, server))
+    service_of(app, interface, server)
 }
 
 fn service_of(
     app: &Bound<'_, PyAny>,
     interface: Option<Interface>,
     server: ServerInfo,
-) -> AnyService {
+) -> Result<AnyService, LoadError> {
     let found = || if is_asgi(app).unwrap_or(false) { Interface::Asgi } else { Interface::Wsgi };
     match interface.unwrap_or_else(found) {
-        Interface::Wsgi => WsgiService::new(app, server).into_service(),
-        Interface::Asgi => AsgiService::new(app, server).into(),
+        Interface::Wsgi => Ok(WsgiService::new(app, server).into_service()),
+        Interface::Asgi if server.threads > 0 => Err(LoadError::Name(
+            "--threads is for WSGI applications, and this is an ASGI application: its event loop \
+             runs on one thread; use --workers"
+                .to_owned(),
+        )),
+        Interface::Asgi => Ok(AsgiService::new(app, server).into()),
     }
 }
 
