@@ -104,7 +104,13 @@ fn compressed_messages_come_back() {
     let bomb = vec![0; 10_000_000];
     let mut bytes = Vec::new();
     write_message(false, &bomb, Some(&mut deflate), |part| bytes.extend_from_slice(part));
-    let payload = &bytes[4..];
+    // Its size depends on the backend of flate2, which other crates of a build may select.
+    let header_size = match bytes[1] {
+        126 => 4,
+        127 => 10,
+        _ => 2,
+    };
+    let payload = &bytes[header_size..];
     let failure = decode(true, &[&frame(FIN | RSV1 | BINARY, payload)]);
     assert_eq!(failure, Err(Failure(1009, "the message is too big")));
 }
