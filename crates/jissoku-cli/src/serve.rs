@@ -115,6 +115,7 @@ impl Serve {
             tls: self.telemetry.tls()?,
             hang_watch: worker.and_then(|_| self.supervision.hang_watch()),
             replace_after: None,
+            parent: None,
             listener_sharing: if has_processes {
                 ListenerSharing::Exclusive
             } else {

@@ -33,7 +33,9 @@ pub struct Settings {
     /// Whether and when a worker counts as hung.
     pub hang_watch: Option<HangWatch>,
     /// The number of responses after which a worker asks its parent process to be replaced.
-    pub replace_after: Option<(u64, ParentPipe)>,
+    pub replace_after: Option<u64>,
+    /// The parent process, if the workers are those of a worker process.
+    pub parent: Option<ParentPipe>,
 }
 
 /// How workers share the listeners of an endpoint.
@@ -66,6 +68,7 @@ impl Settings {
             tls: None,
             hang_watch: None,
             replace_after: None,
+            parent: None,
         }
     }
 

@@ -44,7 +44,8 @@ pub(crate) struct Worker<H> {
     tls: Option<Tls>,
     heartbeat: Option<Heartbeat>,
     /// As in [`Settings`]; `None` once the worker has asked.
-    replace_after: Option<(u64, ParentPipe)>,
+    replace_after: Option<u64>,
+    parent: Option<ParentPipe>,
 }
 
 impl<H: Handler> Worker<H> {
@@ -62,7 +63,8 @@ impl<H: Handler> Worker<H> {
             next_sweep_ns: None,
             tls: settings.tls.clone(),
             heartbeat: None,
-            replace_after: settings.replace_after.clone(),
+            replace_after: settings.replace_after.filter(|_| settings.parent.is_some()),
+            parent: settings.parent.clone(),
             endpoint_indices: Vec::new(),
             accepting: None,
         }
@@ -76,7 +78,8 @@ impl<H: Handler> Worker<H> {
     /// Asks to be replaced.
     #[cold]
     fn ask_for_replacement(&mut self) {
-        if let Some((_, parent)) = self.replace_after.take() {
+        self.replace_after = None;
+        if let Some(parent) = &self.parent {
             parent.ask_for_replacement();
         }
     }
@@ -174,6 +177,9 @@ impl<H: Handler> Worker<H> {
         if given == 0 {
             driver.stop_listening(self)?;
             self.accepting = None;
+            if let Some(parent) = &self.parent {
+                parent.report_not_accepting();
+            }
             self.context.handler.on_shutdown();
         }
         let now_ns = self.context.now_ns;
@@ -312,7 +318,7 @@ impl<H: Handler> EventHandler for Worker<H> {
             heartbeat.beat(now_ns);
         }
         let count = self.context.response_count;
-        if self.replace_after.as_ref().is_some_and(|(count_max, _)| count >= *count_max) {
+        if self.replace_after.is_some_and(|count_max| count >= count_max) {
             self.ask_for_replacement();
         }
     }

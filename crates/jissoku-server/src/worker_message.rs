@@ -7,6 +7,7 @@ use crate::metrics::{COUNTERS, Metrics};
 
 const REPLACE_ME: u8 = 10;
 const COUNTERS_ARE: u8 = 11;
+const NOT_ACCEPTING: u8 = 12;
 
 /// Size of the values of all counters.
 const VALUES_SIZE: usize = COUNTERS * size_of::<u64>();
@@ -18,6 +19,8 @@ pub(crate) enum WorkerMessage {
     ReplaceMe,
     /// The values of its counters.
     Counters([u64; COUNTERS]),
+    /// It accepts no more connections.
+    NotAccepting,
 }
 
 impl WorkerMessage {
@@ -37,6 +40,10 @@ impl WorkerMessage {
                     }
                     buffer.drain(..=VALUES_SIZE);
                     return Some(Self::Counters(values));
+                }
+                NOT_ACCEPTING => {
+                    buffer.drain(..1);
+                    return Some(Self::NotAccepting);
                 }
                 // Of another version of the program: ignored.
                 _ => drop(buffer.drain(..1)),
@@ -61,6 +68,12 @@ impl ParentPipe {
     pub(crate) fn ask_for_replacement(&self) {
         // Without a parent the worker ends as well.
         let _written = self.send(&[REPLACE_ME]);
+    }
+
+    /// Reports that no more connections are accepted.
+    pub(crate) fn report_not_accepting(&self) {
+        // The error is ignored: without a parent, no process waits for this.
+        let _written = self.send(&[NOT_ACCEPTING]);
     }
 
     /// Sends the values of all counters.
@@ -88,9 +101,13 @@ mod tests {
         let mut bytes = vec![REPLACE_ME, COUNTERS_ARE];
         let values: [u64; COUNTERS] = std::array::from_fn(|index| index as u64 * 7);
         bytes.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
-        bytes.push(REPLACE_ME);
-        let expected =
-            [WorkerMessage::ReplaceMe, WorkerMessage::Counters(values), WorkerMessage::ReplaceMe];
+        bytes.extend([REPLACE_ME, NOT_ACCEPTING]);
+        let expected = [
+            WorkerMessage::ReplaceMe,
+            WorkerMessage::Counters(values),
+            WorkerMessage::ReplaceMe,
+            WorkerMessage::NotAccepting,
+        ];
         for split in 0..=bytes.len() {
             let (mut buffer, mut seen) = (Vec::new(), Vec::new());
             for part in [&bytes[..split], &bytes[split..]] {

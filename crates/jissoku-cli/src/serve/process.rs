@@ -83,8 +83,8 @@ impl Started {
         let given = systemd.sockets.endpoints();
         let user = if worker.is_none() { serve.process.find()? } else { None };
         let mut settings = serve.settings(&given, telemetry_state.telemetry(), worker)?;
-        let parent = systemd.parent_pipe();
-        settings.replace_after = serve.supervision.requests_max().zip(parent);
+        settings.parent = systemd.parent_pipe();
+        settings.replace_after = serve.supervision.requests_max();
         let is_secure = settings.tls.is_some();
         let server = Server::listen_on(settings, &systemd.sockets)
             .map_err(|error| Failure::of_input(&error))?;

@@ -29,6 +29,8 @@ struct Process {
     exited: OwnedFd,
     /// Received bytes that are not a whole message yet; `None` after the end.
     received: Option<Vec<u8>>,
+    /// Whether it may still accept connections.
+    is_accepting: bool,
     /// Its counters as it last sent them.
     counters: [u64; COUNTERS],
 }
@@ -36,7 +38,13 @@ struct Process {
 impl Process {
     fn new(child: ReexecChild) -> io::Result<Self> {
         let exited = child.exit_fd()?;
-        Ok(Self { child, exited, received: Some(Vec::new()), counters: [0; COUNTERS] })
+        Ok(Self {
+            child,
+            exited,
+            received: Some(Vec::new()),
+            is_accepting: true,
+            counters: [0; COUNTERS],
+        })
     }
 
     /// Reads what it says. Returns whether it asks to be replaced.
@@ -46,6 +54,7 @@ impl Process {
         let size = self.child.receive(&mut bytes).unwrap_or(0);
         if size == 0 {
             self.received = None;
+            self.is_accepting = false;
             return false;
         }
         received.extend_from_slice(&bytes[..size]);
@@ -53,6 +62,7 @@ impl Process {
         while let Some(message) = WorkerMessage::take(received) {
             match message {
                 WorkerMessage::ReplaceMe => wants_replacement = true,
+                WorkerMessage::NotAccepting => self.is_accepting = false,
                 WorkerMessage::Counters(counters) => {
                     if let Some(sum) = sum {
                         sum.add_growth(&self.counters, &counters);
@@ -105,7 +115,7 @@ impl Supervisor {
     }
 
     /// Watches until the process has exited, and after a signal until all have. `accepting` is
-    /// dropped with the first signal.
+    /// dropped when the process has accepted its last connection because of a signal.
     pub(super) fn run(
         mut self,
         order: &ShutdownSignal,
@@ -113,18 +123,22 @@ impl Supervisor {
         accepting: impl Debug,
     ) -> io::Result<()> {
         let mut accepting = Some(accepting);
+        let mut is_signalled = false;
         loop {
             let (is_over, is_woken, wants_replacement) = self.wait(waker)?;
             if is_woken {
                 waker.take();
                 self.pass_on(order.get())?;
                 self.listeners = None;
-                accepting = None;
+                is_signalled = true;
+            }
+            if is_signalled && !self.current.is_accepting {
+                drop(accepting.take());
             }
             if is_over {
                 self.current.receive_last(self.sum.as_ref());
                 let exit = self.current.child.wait()?;
-                if accepting.is_some() {
+                if !is_signalled {
                     return Err(io::Error::other(exit.description));
                 }
                 // An exit that was asked for is the end, whatever its code. The others were asked
