@@ -18,7 +18,7 @@ $(VENV)/.packages: pyproject.toml
 	$(SYSTEM_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "jissoku needs Python 3.11 or newer")'
 	$(SYSTEM_PYTHON) -m venv $(VENV)
 	$(PYTHON) -m pip install --quiet --upgrade 'pip>=25.1'
-	$(PYTHON) -m pip install --quiet --group dev --group race
+	$(PYTHON) -m pip install --quiet --group dev --group apps --group race
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.packages $(RUST_SOURCES)
