@@ -22,6 +22,8 @@ const CHILD_READY_TIMEOUT: Duration = Duration::from_mins(1);
 pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Failure> {
     let serve = Serve::read(arguments, load)?;
     let mut systemd = SystemdEnv::read()?;
+    // Before the application is imported: what is written later is a change.
+    let watched = serve.app.watched().filter(|_| systemd.worker.is_none()).map(watch::Watched::of);
     let started = Started::begin(&serve, load, &mut systemd);
     let Started { running, signals, given, pid_file, telemetry_state, is_secure } =
         started.inspect_err(|_| systemd.notify_failure())?;
@@ -46,8 +48,8 @@ pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Fa
     if let Some(parent) = &counters {
         server_process.telemetry_state.send_counters(parent)?;
     }
-    if let Some(directory) = serve.app.watched().filter(|_| worker.is_none()) {
-        watch::reload_on_change(directory)?;
+    if let Some(watched) = watched {
+        watched.reload_on_change()?;
     }
     server_process.event_loop()?;
     let ended = server_process.running.join().map_err(|error| Failure::of_work(&error));
@@ -327,9 +329,12 @@ impl ServerProcess<'_> {
     fn hand_over(&mut self, child: &ReexecChild) -> Result<(), Failure> {
         let pid = child.pid();
         self.systemd.tell_last(&format!("MAINPID={pid}\nREADY=1"));
+        let handed = self.running.hand_over();
+        let metrics =
+            self.telemetry_state.metrics_server().map_or(Ok(()), RunningServer::hand_over);
+        // Last: from here on no new connection is accepted by this process.
         print_line(&format!("process {pid} serves from here on"));
-        let told = self.telemetry_state.metrics_server().map_or(Ok(()), RunningServer::hand_over);
-        told.and(self.running.hand_over()).map_err(|error| Failure::of_work(&error))
+        handed.and(metrics).map_err(|error| Failure::of_work(&error))
     }
 }
 

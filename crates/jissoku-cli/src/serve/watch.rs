@@ -23,30 +23,49 @@ const SKIPPED: [&str; 2] = ["__pycache__", "node_modules"];
 /// Size and modification time of each file.
 type Snapshot = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
 
-/// Starts a thread that reloads the server when a Python file below `directory` changes.
-pub(super) fn reload_on_change(directory: &Path) -> Result<(), Failure> {
-    let directory = directory.to_owned();
-    let mut seen = snapshot(&directory);
-    let watcher = thread::Builder::new().name("watcher".to_owned());
-    let started = watcher.spawn(move || {
+/// A directory, and its Python files as they were when it was first read.
+pub(super) struct Watched {
+    directory: PathBuf,
+    seen: Snapshot,
+}
+
+impl Watched {
+    /// Reads `directory`.
+    pub(super) fn of(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), seen: snapshot(directory) }
+    }
+
+    /// Starts a thread that reloads the server when a Python file has changed.
+    pub(super) fn reload_on_change(mut self) -> Result<(), Failure> {
+        let watcher = thread::Builder::new().name("watcher".to_owned());
+        let started = watcher.spawn(move || {
+            loop {
+                self.wait_for_change();
+                signal::reload_this_process();
+            }
+        });
+        started.map(drop).map_err(|error| Failure::of_work(&error))
+    }
+
+    /// Returns once a file has changed and nothing changes any more.
+    fn wait_for_change(&mut self) {
         loop {
             pause();
-            let mut now = snapshot(&directory);
-            let Some(changed) = first_difference(&seen, &now) else { continue };
+            let mut now = snapshot(&self.directory);
+            let Some(changed) = first_difference(&self.seen, &now) else { continue };
             print_error(&format!("{} has changed", changed.display()));
             loop {
                 pause();
-                let next = snapshot(&directory);
+                let next = snapshot(&self.directory);
                 if next == now {
                     break;
                 }
                 now = next;
             }
-            seen = now;
-            signal::reload_this_process();
+            self.seen = now;
+            return;
         }
-    });
-    started.map(drop).map_err(|error| Failure::of_work(&error))
+    }
 }
 
 /// Waits for [`INTERVAL`].

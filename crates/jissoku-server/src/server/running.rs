@@ -178,12 +178,19 @@ impl RunningServer {
 
     /// Drains all workers: another process accepts on the same sockets.
     ///
+    /// Returns once no worker accepts any more, or after [`STOP_ACCEPTING_WAIT`] at most for each
+    /// pool.
+    ///
     /// # Errors
     /// The error of waking a worker.
     pub fn hand_over(&mut self) -> io::Result<()> {
         self.endpoints = Endpoints::default();
         self.enter_stopping();
-        self.pools().try_for_each(WorkerPool::drain_for_reload)
+        let told = self.pools().try_for_each(WorkerPool::drain_for_reload);
+        for pool in self.retired.iter_mut().chain([&mut self.current]) {
+            pool.wait_until_not_accepting(STOP_ACCEPTING_WAIT);
+        }
+        told
     }
 
     /// Stops all workers at once.
