@@ -23,7 +23,7 @@ def test_every_promised_target_has_a_recipe() -> None:
         "bjoern", "caddy-gateway", "cheroot", "civetweb", "envoy-gateway", "fastpysgi",
         "fastwsgi", "feersum", "floor", "go", "granian", "granian-wsgi", "gunicorn",
         "gunicorn-threads", "h2o", "haproxy-gateway", "http-server", "jissoku",
-        "jissoku-gateway", "jissoku-wsgi", "kernel-httpd", "libev", "libevent",
+        "jissoku-asgi", "jissoku-gateway", "jissoku-wsgi", "kernel-httpd", "libev", "libevent",
         "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx", "nginx-echo",
         "nginx-gateway", "nginx-proxy", "nginx-tuned", "nginx-wsgi", "node", "parsers",
         "poco", "starlet", "starman", "tornado", "twisted", "uvicorn", "uwsgi", "waitress",

@@ -39,8 +39,9 @@ E5_FIELDS = {
 }
 ADDS_A_DATE = {
     "cheroot", "fastwsgi", "granian", "granian-wsgi", "gunicorn", "gunicorn-threads",
-    "jissoku-wsgi", "libevent", "libmicrohttpd", "meinheld", "minefield", "nginx-echo",
-    "nginx-proxy", "nginx-tuned", "nginx-wsgi", "starlet", "starman", "uvicorn", "waitress",
+    "jissoku-asgi", "jissoku-wsgi", "libevent", "libmicrohttpd", "meinheld", "minefield",
+    "nginx-echo", "nginx-proxy", "nginx-tuned", "nginx-wsgi", "starlet", "starman",
+    "uvicorn", "waitress",
 }  # fmt: skip
 NAMES_ITSELF = {
     "gunicorn": "gunicorn",
@@ -56,7 +57,15 @@ NAMES_ITSELF = {
 SENDS_A_FILE = {"nginx", "h2o", "lighttpd"}
 
 # Keep a connection without a word (RFC 9112 section 9.3), or close it with or without one.
-SILENT = {"cheroot", "feersum", "granian-wsgi", "jissoku-wsgi", "starlet", "waitress"}
+SILENT = {
+    "cheroot",
+    "feersum",
+    "granian-wsgi",
+    "jissoku-asgi",
+    "jissoku-wsgi",
+    "starlet",
+    "waitress",
+}
 CLOSES = {"gunicorn", "uwsgi"}
 
 # Start another worker for each that ends, also when it ends because all of them were asked to.
