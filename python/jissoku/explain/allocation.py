@@ -13,8 +13,16 @@ SIGNATURE = Signature(
     share_min=0.2,
 )
 
+# An allocator calls neither sockets nor epoll: a stack with both was unwound wrongly, as happens
+# where a function keeps no frame pointer.
+SOCKETS = Signature(
+    functions=r"(__x64_|__arm64_)?(__)?sys_(send|recv|accept|epoll|read|write|connect)\w*"
+    r"|(tcp|inet|inet6|sock|unix|ep|eventpoll|do_epoll)_\w+",
+)
+
 # Work that allocates: its part is its own.
 USERS = (
+    SOCKETS,
     compression_per_request.SIGNATURE,
     json_per_request.SIGNATURE,
     logging_format.SIGNATURE,
