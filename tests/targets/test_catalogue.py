@@ -21,8 +21,8 @@ def recipe(request: pytest.FixtureRequest) -> Recipe:
 def test_every_promised_target_has_a_recipe() -> None:
     assert RECIPES.keys() == {
         "bjoern", "caddy-gateway", "cheroot", "civetweb", "envoy-gateway", "fastpysgi",
-        "fastwsgi", "feersum", "floor", "go", "granian", "granian-wsgi", "gunicorn",
-        "gunicorn-threads", "h2o", "haproxy-gateway", "http-server", "jissoku",
+        "fastwsgi", "feersum", "floor", "floor-gateway", "go", "granian", "granian-wsgi",
+        "gunicorn", "gunicorn-threads", "h2o", "haproxy-gateway", "http-server", "jissoku",
         "jissoku-asgi", "jissoku-gateway", "jissoku-wsgi", "kernel-httpd", "libev", "libevent",
         "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx", "nginx-echo",
         "nginx-gateway", "nginx-proxy", "nginx-tuned", "nginx-wsgi", "node", "parsers",

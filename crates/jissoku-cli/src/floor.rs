@@ -1,17 +1,17 @@
-//! `jissoku floor`: a minimal server and a minimal client.
+//! `jissoku floor`: a minimal server, a minimal forwarder and a minimal client.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 
 use clap::{Subcommand, ValueEnum};
-use jissoku_floor::{Driver, LoadResult};
+use jissoku_floor::{Bound, Driver, LoadResult};
 use jissoku_load::Address;
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::socket::Endpoint;
 
 use crate::units;
 
-/// A minimal server and a minimal client
+/// A minimal server, a minimal forwarder and a minimal client
 #[derive(Debug, clap::Args)]
 pub(crate) struct Floor {
     #[command(subcommand)]
@@ -21,6 +21,7 @@ pub(crate) struct Floor {
 #[derive(Debug, Subcommand)]
 enum Side {
     Serve(Serve),
+    Forward(Forward),
     Load(Load),
 }
 
@@ -38,6 +39,21 @@ struct Serve {
     /// batches; auto is uring if the kernel supports it
     #[arg(long, value_enum, default_value = "epoll")]
     driver: DriverChoice,
+}
+
+/// Relays bytes between each accepted connection and one of its own to a server
+#[derive(Debug, clap::Args)]
+struct Forward {
+    /// The server: HOST:PORT or unix:PATH
+    #[arg(long, value_name = "WHERE")]
+    to: Endpoint,
+    /// Address to listen on: HOST:PORT or unix:PATH; may be repeated; port 0 picks a free port
+    #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:8000")]
+    listen: Vec<Endpoint>,
+    /// Worker threads, each with its own connections
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: u16,
 }
 
 /// Counts responses, by their size alone
@@ -75,6 +91,7 @@ impl Floor {
     pub(crate) fn run(self) -> u8 {
         let ended = match self.side {
             Side::Serve(serve) => serve.run(),
+            Side::Forward(forward) => forward.run(),
             Side::Load(load) => load.run(),
         };
         match ended {
@@ -93,30 +110,45 @@ type ExitError = (u8, String);
 
 impl Serve {
     fn run(self) -> Result<(), ExitError> {
-        let failed = |error: io::Error| (1, format!("the floor failed: {error}"));
-        let bound = jissoku_floor::bind(&self.listen, usize::from(self.workers));
-        let bound =
-            bound.map_err(|(place, error)| (2, format!("cannot listen on {place}: {error}")))?;
-        // Registered before the listeners are announced, so that no signal ends the process
-        // half-way.
-        let signals = Signals::register(&[SIGTERM, SIGINT]).map_err(failed)?;
         let driver = match self.driver {
             DriverChoice::Auto => Driver::Auto,
             DriverChoice::Epoll => Driver::Epoll,
             DriverChoice::Uring => Driver::Uring,
         };
-        for endpoint in bound.endpoints() {
-            let line = match endpoint {
-                Endpoint::Tcp(address) => format!("listening on http://{address}/\n"),
-                Endpoint::Unix(path) => format!("listening on unix:{}\n", path.display()),
-            };
-            print(&line);
-        }
+        let (bound, signals) = listen(&self.listen, self.workers)?;
         bound.serve(driver, signals.as_fd()).map_err(|error| match error.kind() {
             io::ErrorKind::Unsupported => (2, error.to_string()),
-            _ => failed(error),
+            _ => failed(&error),
         })
     }
+}
+
+impl Forward {
+    fn run(self) -> Result<(), ExitError> {
+        let (bound, signals) = listen(&self.listen, self.workers)?;
+        bound.forward(&self.to, signals.as_fd()).map_err(|error| failed(&error))
+    }
+}
+
+/// Listens, and announces where.
+fn listen(endpoints: &[Endpoint], workers: u16) -> Result<(Bound, Signals), ExitError> {
+    let bound = jissoku_floor::bind(endpoints, usize::from(workers));
+    let bound =
+        bound.map_err(|(place, error)| (2, format!("cannot listen on {place}: {error}")))?;
+    // Registered before the listeners are announced, so that no signal ends the process half-way.
+    let signals = Signals::register(&[SIGTERM, SIGINT]).map_err(|error| failed(&error))?;
+    for endpoint in bound.endpoints() {
+        let line = match endpoint {
+            Endpoint::Tcp(address) => format!("listening on http://{address}/\n"),
+            Endpoint::Unix(path) => format!("listening on unix:{}\n", path.display()),
+        };
+        print(&line);
+    }
+    Ok((bound, signals))
+}
+
+fn failed(error: &io::Error) -> ExitError {
+    (1, format!("the floor failed: {error}"))
 }
 
 impl Load {

@@ -1,4 +1,4 @@
-//! A minimal server, over epoll and over io_uring.
+//! A minimal server, over epoll and over io_uring, and the threads of server and forwarder.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -9,6 +9,7 @@ use jissoku_os::epoll::{self, Epoll, Interest};
 use jissoku_os::socket::{self, Endpoint, Received, Sharing};
 use jissoku_os::uring;
 
+use crate::forwarder;
 use crate::response::{RESPONSE, TerminatorMatcher};
 use crate::uring_server;
 
@@ -86,20 +87,39 @@ impl Bound {
             let why = "this kernel has no io_uring with buffer rings and deferred task work";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
+        self.run(interrupt, |listeners, halted| {
+            if has_uring {
+                uring_server::serve(listeners, halted, &RESPONSE.repeat(RESPONSES_BATCH))
+            } else {
+                serve_epoll(listeners, halted)
+            }
+        })
+    }
+
+    /// Relays bytes between each accepted connection and one that is opened to `upstream` for it,
+    /// over epoll, until `interrupt` becomes readable.
+    ///
+    /// # Errors
+    /// The error of a worker's epoll, or of accepting.
+    pub fn forward(self, upstream: &Endpoint, interrupt: BorrowedFd<'_>) -> io::Result<()> {
+        self.run(interrupt, |listeners, halted| forwarder::serve(listeners, upstream, halted))
+    }
+
+    /// Runs `work` on a thread for each worker until `interrupt` becomes readable.
+    fn run(
+        self,
+        interrupt: BorrowedFd<'_>,
+        work: impl Fn(&[OwnedFd], &UnixStream) -> io::Result<()> + Sync,
+    ) -> io::Result<()> {
         let (halt, halted) = UnixStream::pair()?;
         let epoll = Epoll::new()?;
         epoll.add(interrupt, 0, Interest::IN)?;
+        let work = &work;
         thread::scope(|scope| {
             let mut threads = Vec::new();
             for listeners in self.workers {
                 let halted = halted.try_clone()?;
-                threads.push(scope.spawn(move || {
-                    if has_uring {
-                        uring_server::serve(&listeners, &halted, &RESPONSE.repeat(RESPONSES_BATCH))
-                    } else {
-                        serve_epoll(&listeners, &halted)
-                    }
-                }));
+                threads.push(scope.spawn(move || work(&listeners, &halted)));
             }
             while epoll.wait(&mut [epoll::no_event()], None)? == 0 {}
             drop(halt);
