@@ -158,7 +158,7 @@ def test_tau_is_observed_over_many_occasions() -> None:
 
 
 def test_a_series_tests_where_the_version_changed() -> None:
-    rng = random.Random(4)
+    rng = random.Random(5)
     runs = [indexed(COSTS, rng, tau=0.003, number=number) for number in range(6)]
     runs += [
         indexed(COSTS | {"a": 1.10}, rng, tau=0.003, number=number, programs=NEW)
@@ -174,6 +174,7 @@ def test_a_series_tests_where_the_version_changed() -> None:
     assert since is not None
     assert since.is_suspected
     assert since.versions == ("1.0", "2.0")
+    assert since.occasions == (6, 3)
     assert series.anchor == "floor"
     assert series.pooled is not None
     assert series.pooled.occasions == 3

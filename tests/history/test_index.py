@@ -194,7 +194,7 @@ def test_the_command_lists_shows_and_answers(
     assert "2 occasions: 1." in shown.stdout
     asked = run(["history", "--sql", "SELECT count(*) AS n FROM runs"], place)
     assert asked.stdout.split() == ["n", "2"]
-    assert run(["history", "--changes"], place).stdout == "No change of a version is suspected.\n"
+    assert run(["history", "--changes"], place).stdout == "No change is suspected.\n"
     exported = run(["history", "--export", "tables"], place)
     assert exported.returncode == 0
     assert (place / "tables" / "pairs.parquet").stat().st_size > 0

@@ -15,6 +15,7 @@ from jissoku.model.history_answer import Series
 from jissoku.pipeline.history import History, open_history
 from jissoku.pipeline.history_pages import write_history
 from jissoku.report import history_text
+from jissoku.report.suspicions import suspicion_text, suspicions
 from jissoku.stats.target_history import machine_ratios, target_history
 
 
@@ -34,7 +35,7 @@ class HistoryOptions:
 @click.command()
 @click.argument("target", required=False)
 @shared_options.records
-@click.option("--changes", is_flag=True, help="Suspected changes of all targets only.")
+@click.option("--changes", is_flag=True, help="Suspected changes of TARGET, or of all.")
 @click.option("--machines", is_flag=True, help="TARGET on each class of machines.")
 @click.option("--sql", metavar="QUERY", help="Answer a query over the tables of the index.")
 @click.option(
@@ -101,14 +102,9 @@ def _series(found: History, target: str) -> tuple[Series, ...]:
 
 def _changes(found: History, target: str | None) -> int:
     targets = [target] if target else found.targets()
-    lines = [
-        f"{history_text.change_sentence(point.since)}\n    to confirm: {series.race}"
-        for name in targets
-        for series in target_history(found.runs(name), name)
-        for point in series.points
-        if point.since and point.since.is_suspected
-    ]
-    click.echo("\n".join(lines) or "No change of a version is suspected.")
+    every = [series for name in targets for series in _series(found, name)]
+    lines = [suspicion_text(one) for one in suspicions(every)]
+    click.echo("\n".join(lines) or "No change is suspected.")
     return exit_codes.BOUND_EXCEEDED if lines else exit_codes.OK
 
 

@@ -50,6 +50,7 @@ class ArmChange(msgspec.Struct, frozen=True, kw_only=True):
         control_change: Of the unchanged pair that moved most; None without a second one.
         is_same: Whether the arm itself is unchanged.
         is_suspected: A change is seen that a run of both versions has to confirm.
+        occasions: How many occasions are on each side.
     """
 
     arm: str
@@ -61,6 +62,7 @@ class ArmChange(msgspec.Struct, frozen=True, kw_only=True):
     control_change: Change | None
     is_same: bool
     is_suspected: bool
+    occasions: tuple[int, int] = (1, 1)
 
 
 class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +114,8 @@ class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
         runs: Keys of the runs.
         breaks: What changed beside the arms since the point before; points on two sides are never
             joined.
-        since: The change since the point before, where the target's program changed.
+        since: The change since the point before: where the target's program or its surroundings
+            changed it is tested, and elsewhere it was found by a search.
     """
 
     started_utc: str
@@ -131,6 +134,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
         anchor: The arm that is the unit, the same program throughout.
         pooled: Over occasions of the newest version with unchanged surroundings.
         race: The command that measures the two newest versions together, or the target again.
+        searches: How many searches for steps found none.
     """
 
     target: str
@@ -144,6 +148,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     pooled: PooledRatio | None
     tau: Tau
     race: str
+    searches: int = 0
 
 
 class MachineRatio(msgspec.Struct, frozen=True, kw_only=True):

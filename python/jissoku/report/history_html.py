@@ -22,6 +22,7 @@ from jissoku.report.history_text import (
     tau_sentence,
 )
 from jissoku.report.row_plots import Row
+from jissoku.report.suspicions import Suspicion, suspicions
 from jissoku.report.tables import Table
 
 # Longer series are shown by their newest points.
@@ -47,6 +48,7 @@ def index_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: st
         ),
         links=[(name, target_file(name)) for name in sorted({one.target for one in series})],
         parts=[(title, _board(group)) for title, group in _boards(series)],
+        changes=[_suspicion(one) for one in suspicions(series)],
         sections=(),
         runs=_runs(runs),
         command=command,
@@ -66,6 +68,7 @@ def target_html(target: str, series: Sequence[Series], command: str) -> str:
         ),
         links=[("All runs and targets", "index.html")],
         parts=(),
+        changes=None,
         sections=list(zip(figures, map(_sentences, series), strict=True)),
         runs=None,
         command=command,
@@ -148,10 +151,18 @@ def _row(point: SeriesPoint) -> tuple[str, ...]:
 
 
 def _sentences(one: Series) -> list[str]:
-    found = [f"{change_sentence(point.since)}." for point in one.points if point.since]
-    if any(point.since and point.since.is_suspected for point in one.points):
-        found.append(f"To confirm: {one.race}")
-    return [*found, pooled_sentence(one.pooled), tau_sentence(one.tau)]
+    """Suspected changes with what is known about them, tested ones, and what all points say."""
+    tested = [point.since for point in one.points if point.since]
+    return [
+        *(sentence for found in suspicions([one]) for sentence in _suspicion(found)),
+        *(f"{change_sentence(since)}." for since in tested if not since.is_suspected),
+        pooled_sentence(one.pooled),
+        tau_sentence(one.tau),
+    ]
+
+
+def _suspicion(one: Suspicion) -> tuple[str, str]:
+    return f"{change_sentence(one.change)}; {one.cause}.", f"To confirm: {one.series.race}"
 
 
 def _estimate(change: Change) -> Estimate:

@@ -115,18 +115,19 @@ def change_sentence(one: ArmChange) -> str:
     """As in `nginx 1.22.1 -> 1.26.3, 5,000/s: -3.0 % [-5.1, -0.9] through go: suspected; ...`."""
     before, after = one.versions
     versions = f" {before} -> {after}" if before != after else ""
+    several = " over {} and {} occasions".format(*one.occasions) if sum(one.occasions) > 2 else ""
     return (
         f"{one.arm}{versions}, {load_mark(one.load)}: {percent(one.change)} through"
-        f" {', '.join(one.anchors)}: {_word(one)}; {_control(one)}"
+        f" {', '.join(one.anchors)}{several}: {_word(one)}; {_control(one)}"
     )
 
 
 def _word(one: ArmChange) -> str:
-    if one.is_same:
-        return "the same program"
-    if one.control is Control.MOVED:
+    if one.control is Control.MOVED and not one.is_same:
         return "no verdict"
-    return "a change is suspected" if one.is_suspected else "no change shown"
+    if one.is_suspected:
+        return f"a change{' of the same program' if one.is_same else ''} is suspected"
+    return "the same program" if one.is_same else "no change shown"
 
 
 def _control(one: ArmChange) -> str:

@@ -60,9 +60,9 @@ def common_loads(first: IndexedRun, second: IndexedRun) -> tuple[Load, ...]:
 def breaks(first: IndexedRun, second: IndexedRun) -> tuple[str, ...]:
     """Rule 8: what changed beside the arms; points on two sides of it are never joined."""
     one, two = first.row, second.row
-    names = ("kernel", "governor", "turbo", "clocksource", "jissoku")
+    names = ("machine_label", "kernel", "governor", "turbo", "clocksource", "jissoku")
     changed = [
-        f"{name} {_bare(name, before)} -> {_bare(name, after)}"
+        f"{name.removesuffix('_label')} {_bare(name, before)} -> {_bare(name, after)}"
         for name in names
         if (before := getattr(one, name)) != (after := getattr(two, name))
     ]

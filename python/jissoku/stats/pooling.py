@@ -73,6 +73,34 @@ def within_occasion(found: Sequence[LogRatio]) -> LogRatio:
     return LogRatio(mean, float(1 / weights.sum()), sum(one.freedom for one in found))
 
 
+def shift(before: Sequence[LogRatio], after: Sequence[LogRatio], tau: Tau) -> LogRatio:
+    """The change of a log ratio from some occasions to others.
+
+    Each side's mean is weighted by 1 / (variance + tau^2). The variance of the change is never
+    below what tau gives, and larger where the occasions of a side differ by more. Degrees of
+    freedom by Welch and Satterthwaite; those of an observed tau are its pairs.
+    """
+    means, variances = [], []
+    squares, freedom = 0.0, 0
+    for side in (before, after):
+        values = np.array([one.mean for one in side])
+        weights = 1 / np.array([max(one.variance, VARIANCE_MIN) + tau.value**2 for one in side])
+        mean = float(weights @ values / weights.sum())
+        means.append(mean)
+        variances.append(float(1 / weights.sum()))
+        squares += float(weights @ (values - mean) ** 2)
+        freedom += len(side) - 1
+    variance = sum(variances) * max(1.0, squares / freedom if freedom else 1.0)
+    parts = [
+        (one.variance / len(side) ** 2, one.freedom) for side in (before, after) for one in side
+    ]
+    known = float(tau.pairs or math.inf)
+    parts += [(tau.value**2 / len(side), known) for side in (before, after)]
+    spread = sum(part**2 / max(free, 1.0) for part, free in parts)
+    free = sum(part for part, _ in parts) ** 2 / spread if spread > 0 else math.inf
+    return LogRatio(means[1] - means[0], variance, free)
+
+
 def tau_of_unchanged(differences: Sequence[LogRatio]) -> Tau:
     """Rule 4: tau from pairs of unchanged arms (Paule and Mandel, 1982).
 

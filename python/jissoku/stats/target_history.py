@@ -2,32 +2,23 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from jissoku.model import Load
 from jissoku.model.history import ArmRow, IndexedRun
 from jissoku.model.history_answer import MachineRatio, PooledRatio, Series, SeriesPoint, Tau
 from jissoku.model.updated import updated
 from jissoku.stats import multiplicity
-from jissoku.stats.across_runs import SUSPICION_ALPHA, breaks, common_loads, difference
+from jissoku.stats.across_runs import SUSPICION_ALPHA
 from jissoku.stats.occasions import Occasion, comparison_key, observed_tau, occasions
 from jissoku.stats.pooling import LogRatio, log_ratio, next_machine, pool, within_occasion
 from jissoku.stats.run_difference import race
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """What a series is about."""
-
-    arm: str
-    load: Load
-    tau: Tau
+from jissoku.stats.series_changes import Measured, Question, with_changes
 
 
 def target_history(runs: Sequence[IndexedRun], target: str) -> tuple[Series, ...]:
     """Every series of a target, the one with most points first.
 
-    Suspicions are corrected for the number of changes of version (Holm).
+    Suspicions are corrected for the number of boundaries and searches (Holm).
     """
     comparable: dict[tuple[object, ...], list[IndexedRun]] = defaultdict(list)
     for run in runs:
@@ -78,15 +69,10 @@ def _series_of_arm(
         return
     rates = {load.rate_rps: load for run in group for load in run.logs}
     for load in rates.values():
-        points, values, last = [], [], None
-        for occasion in ordered:
-            for point, value, run in _points(occasion, name, anchor, load):
-                if last is not None:
-                    point = _joined(point, last, run, _Question(name, load, tau))  # noqa: PLW2901
-                points.append(point)
-                values.append(value)
-                last = (point, run)
-        if points:
+        found = [one for occasion in ordered for one in _points(occasion, name, anchor, load)]
+        if found:
+            question = Question(arm=name, anchor=anchor, load=load, tau=tau)
+            points, searches = with_changes(found, question)
             row = group[-1].row
             yield Series(
                 target=target,
@@ -96,9 +82,10 @@ def _series_of_arm(
                 workload_text=row.workload_text,
                 machine=row.machine,
                 machine_text=row.machine_label or row.machine_text,
-                points=tuple(points),
-                pooled=_pooled(points, values),
+                points=points,
+                pooled=_pooled(points, [one.value for one in found]),
                 tau=tau,
+                searches=searches,
                 race=race(ordered[-1], {target, anchor.target}),
             )
 
@@ -117,9 +104,7 @@ def _anchor(group: Sequence[IndexedRun], target: str) -> ArmRow | None:
     return known[max(count, key=lambda key: (count[key], known[key].is_floor, known[key].arm))]
 
 
-def _points(
-    occasion: Occasion, name: str, anchor: ArmRow, load: Load
-) -> Iterator[tuple[SeriesPoint, LogRatio, IndexedRun]]:
+def _points(occasion: Occasion, name: str, anchor: ArmRow, load: Load) -> Iterator[Measured]:
     """A point for each program of the target that was measured on an occasion."""
     programs: dict[str, list[tuple[IndexedRun, ArmRow, LogRatio]]] = defaultdict(list)
     for run in occasion:
@@ -139,22 +124,7 @@ def _points(
             runs=tuple(run.row.run for run, _, _ in found),
             ratio=value.change,
         )
-        yield point, value, run
-
-
-def _joined(
-    point: SeriesPoint, last: tuple[SeriesPoint, IndexedRun], run: IndexedRun, asked: _Question
-) -> SeriesPoint:
-    """With what changed since the point before, and by how much the cost did (rules 2, 3, 8)."""
-    before, earlier = last
-    point = updated(point, breaks=breaks(earlier, run))
-    if point.program == before.program or earlier.row.run == run.row.run:
-        return point
-    rate = asked.load.rate_rps
-    shared = next((one for one in common_loads(earlier, run) if one.rate_rps == rate), None)
-    names = (asked.arm, asked.arm)
-    since = shared and difference(earlier, run, names, shared, asked.tau)
-    return updated(point, since=since or None)
+        yield Measured(point, value, run)
 
 
 def _pooled(points: Sequence[SeriesPoint], values: Sequence[LogRatio]) -> PooledRatio | None:
@@ -173,8 +143,9 @@ def _as_log_ratio(point: SeriesPoint) -> LogRatio:
 
 
 def _corrected(found: Sequence[Series]) -> tuple[Series, ...]:
-    """Suspicions after Holm's correction over all changes of version of the target."""
+    """Suspicions after Holm's correction over all boundaries and searches of the target."""
     p_values = [point.since.change.p_value for one in found for point in one.points if point.since]
+    p_values += [1.0] * sum(one.searches for one in found)
     adjusted = iter(multiplicity.holm(p_values))
     return tuple(
         updated(one, points=tuple(_with(point, adjusted) for point in one.points)) for one in found

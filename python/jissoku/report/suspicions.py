@@ -1,0 +1,46 @@
+"""Suspected changes of all series, with what is known of each, and what would confirm it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from jissoku.model.history_answer import ArmChange, Series, SeriesPoint
+from jissoku.report.history_text import change_sentence, day
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A suspected change in a series, between two neighbouring points."""
+
+    series: Series
+    before: SeriesPoint
+    point: SeriesPoint
+    change: ArmChange
+
+    @property
+    def is_known(self) -> bool:
+        """Whether something is known to have changed at this place."""
+        return bool(self.point.breaks) or not self.change.is_same
+
+    @property
+    def cause(self) -> str:
+        """When it happened, and what is known to have changed then."""
+        between = f"between {day(self.before.started_utc)} and {day(self.point.started_utc)}"
+        known = [] if self.change.is_same else ["the target's program"]
+        return f"{between}: {'; '.join([*known, *self.point.breaks]) or 'no known cause'}"
+
+
+def suspicions(found: Sequence[Series]) -> tuple[Suspicion, ...]:
+    """Every suspected change, those with a known cause first, then by time."""
+    every = [
+        Suspicion(series, before, point, point.since)
+        for series in found
+        for before, point in pairwise(series.points)
+        if point.since and point.since.is_suspected
+    ]
+    return tuple(sorted(every, key=lambda one: (not one.is_known, one.point.started_utc)))
+
+
+def suspicion_text(one: Suspicion) -> str:
+    """The change, what is known about it, and the command that would confirm it."""
+    return f"{change_sentence(one.change)}\n    {one.cause}\n    to confirm: {one.series.race}"
