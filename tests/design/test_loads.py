@@ -61,6 +61,11 @@ def test_one_very_slow_arm_does_not_drag_the_grid_down() -> None:
     assert loads(slow, tuple(slow), Mode.QUICK, 1) == loads(CAPACITIES, NAMES, Mode.QUICK, 1)
 
 
+def test_a_grid_that_moves_down_stays_exact() -> None:
+    found = loads({"a": 10.0, "b": 10.0}, "ab", Mode.QUICK, 35)
+    assert [load.rate_rps for load in found] == [round(LIGHT * 35 / DECADE**4)] == [4]
+
+
 @given(
     st.dictionaries(st.sampled_from("abcdef"), st.floats(10, 1e6), min_size=2),
     st.sampled_from(list(Mode)),

@@ -43,10 +43,15 @@ def loads(
     known = sorted((capacities.get(name, 0.0) for name in arms), reverse=True)
     if len(known) < 2 or known[1] <= 0:
         return ()
-    scale = cores * 1.0
-    while known[1] * LOAD_MAX < LIGHT * scale:
-        scale /= DECADE
-    asked = [Load(rate_rps=max(1, round(rate * scale)), level=level) for rate, level in LOADS[mode]]
+    # An integer, because a factor that is divided again and again is no longer exact, and a rate
+    # that ends in a half would be rounded either way.
+    divisor = 1
+    while known[1] * LOAD_MAX < LIGHT * cores / divisor:
+        divisor *= DECADE
+    asked = [
+        Load(rate_rps=max(1, round(rate * cores / divisor)), level=level)
+        for rate, level in LOADS[mode]
+    ]
     return tuple(load for load in asked if load.rate_rps and load.rate_rps <= known[1] * LOAD_MAX)
 
 
