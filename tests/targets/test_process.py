@@ -173,6 +173,24 @@ def test_a_target_that_ignores_sigterm_is_killed(
     assert not members(running)
 
 
+# Starts another process when it is asked to end, as a parent does that restarts its children.
+RESPAWNING = """
+def respawn(number, frame):
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if not os.fork():
+        signal.pause()
+    os._exit(0)
+signal.signal(signal.SIGTERM, respawn)
+"""
+
+
+def test_a_process_that_is_forked_while_others_end_is_asked_to_end_too(starts: Starts) -> None:
+    with starts(RESPAWNING + PLAIN) as running:
+        ready.wait_until_ready(running, Workload())
+        assert running.stop() is True
+        assert not members(running)
+
+
 def test_stopping_twice_does_nothing_the_second_time(starts: Starts) -> None:
     with starts(PLAIN) as running:
         ready.wait_until_ready(running, Workload())

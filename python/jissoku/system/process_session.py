@@ -16,11 +16,11 @@ from jissoku.system.processes import all_processes, environment, process_tree
 from jissoku.system.sockets import listening_sockets, sockets_of
 
 # Between SIGTERM and SIGKILL, and then for the kernel to clear away what was killed.
-STOP_LIMIT_NS = 3_000_000_000
+STOP_LIMIT_NS = 10_000_000_000
 KILL_LIMIT_NS = 2_000_000_000
 
-# A process that forks while it is being killed is met again; this often, then we say so.
-KILL_ROUNDS = 20
+# A process that was forked while others were signalled is signalled too; this often.
+ROUNDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,35 +61,46 @@ class ProcessSession:
         Raises:
             TimeoutError: Some are left; they cannot be killed, or fork faster than they die.
         """
-        if self._signal(signal.SIGTERM, STOP_LIMIT_NS):
+        if self._end_with(signal.SIGTERM, STOP_LIMIT_NS):
             return True
-        for _ in range(KILL_ROUNDS):
-            if self._signal(signal.SIGKILL, KILL_LIMIT_NS):
-                return False
+        if self._end_with(signal.SIGKILL, KILL_LIMIT_NS):
+            return False
         left = ", ".join(map(str, sorted(self.members())))
         raise TimeoutError(f"processes {left} are left and cannot be ended")
 
-    def _signal(self, number: signal.Signals, limit_ns: int) -> bool:
-        """Sends a signal to every member; whether none is left before the limit."""
+    def _end_with(self, number: signal.Signals, limit_ns: int) -> bool:
+        """Signals every member, and those that were forked meanwhile; whether none is left."""
+        deadline = monotonic_ns() + limit_ns
+        for _ in range(ROUNDS):
+            found = self.members()
+            if not found:
+                return True
+            if not self._signal(found, number, deadline):
+                break
+        return not self.members()
+
+    def _signal(self, found: set[int], number: signal.Signals, deadline_ns: int) -> bool:
+        """Sends a signal to these processes; whether all of them ended before the deadline."""
         waiting = select.poll()
-        handles: dict[int, int] = {}
+        handles: list[int] = []
+        left: set[int] = set()
         try:
-            for pid in self.members():
+            # The leader first: a parent that sees a child end before itself was asked starts another.
+            for pid in sorted(found, key=lambda pid: (pid != self.pid, pid)):
                 try:
                     # A handle cannot come to mean another process, as a number can.
                     handle = os.pidfd_open(pid)
-                    handles[handle] = pid
+                    handles.append(handle)
                     signal.pidfd_send_signal(handle, number)
                 except ProcessLookupError:
                     continue
                 waiting.register(handle, select.POLLIN)
-            deadline = monotonic_ns() + limit_ns
-            left = set(handles)
-            while left and (rest := deadline - monotonic_ns()) > 0:
+                left.add(handle)
+            while left and (rest := deadline_ns - monotonic_ns()) > 0:
                 for handle, _ in waiting.poll(rest // 1_000_000 + 1):
                     left.discard(handle)
                     waiting.unregister(handle)
         finally:
             for handle in handles:
                 os.close(handle)
-        return not self.members()
+        return not left
