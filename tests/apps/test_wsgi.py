@@ -2,6 +2,7 @@
 
 import http.client
 import re
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -99,5 +100,35 @@ def test_an_application_that_cannot_be_had_is_one_sentence(
         assert served.process.wait(10) == code
         has_traceback = any("Traceback" in line for line in served.seen)
         assert has_traceback == (code == 1)
+    finally:
+        served.end()
+
+
+HINTED = """
+import pathlib, time
+
+def app(environ, start_response):
+    environ["wsgi.early_hints"]([("Link", "</a>")])
+    yield b""
+    file = pathlib.Path(environ["QUERY_STRING"])
+    until = time.monotonic() + 25
+    while not file.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    start_response("200 OK", [("Connection", "close")])
+    yield b"seen" if file.exists() else b"not seen"
+"""
+
+
+def test_hints_are_sent_while_the_application_works(tmp_path: Path) -> None:
+    (tmp_path / "hinted.py").write_text(HINTED)
+    seen = tmp_path / "seen"
+    served = serve("hinted:app", directory=tmp_path)
+    try:
+        with socket.create_connection(("127.0.0.1", port_of(served)), timeout=25) as connection:
+            connection.sendall(f"GET /?{seen} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+            stream = connection.makefile("rb")
+            assert stream.readline() == b"HTTP/1.1 103 Early Hints\r\n"
+            seen.touch()
+            assert stream.read().endswith(b"\r\n4\r\nseen\r\n0\r\n\r\n")
     finally:
         served.end()

@@ -7,6 +7,7 @@ use jissoku_os::socket::Endpoint;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
+use crate::early_hints::EarlyHints;
 use crate::file_wrapper::FileWrapper;
 use crate::hash::Hasher;
 use crate::input::Input;
@@ -79,6 +80,8 @@ struct Values {
 pub(crate) struct Environs {
     /// The part that all requests of a listener have in common.
     templates: Vec<Py<PyDict>>,
+    /// The `wsgi.early_hints` of all of them.
+    pub(crate) hints: Py<EarlyHints>,
     names: Names,
     recent: RecentHeads,
     keys: Keys,
@@ -87,12 +90,14 @@ pub(crate) struct Environs {
 
 impl Environs {
     pub(crate) fn new(python: Python<'_>, server: &ServerInfo) -> PyResult<Self> {
-        let template = |listener| template(python, listener, server);
+        let hints = Bound::new(python, EarlyHints::default())?;
+        let template = |listener| template(python, (listener, server), &hints);
         let string = |text| PyString::intern(python, text).unbind();
         let hasher = Hasher::new();
         Ok(Self {
             templates: server.listeners.iter().map(template).collect::<PyResult<_>>()?,
             names: Names::new(hasher),
+            hints: hints.clone().unbind(),
             recent: RecentHeads::new(hasher),
             keys: Keys {
                 method: string("REQUEST_METHOD"),
@@ -221,7 +226,11 @@ fn set_line(
     environ.set_item(&keys.protocol, protocol)
 }
 
-fn template(python: Python<'_>, listener: &Endpoint, server: &ServerInfo) -> PyResult<Py<PyDict>> {
+fn template(
+    python: Python<'_>,
+    (listener, server): (&Endpoint, &ServerInfo),
+    hints: &Bound<'_, EarlyHints>,
+) -> PyResult<Py<PyDict>> {
     let is_secure = server.is_secure && matches!(listener, Endpoint::Tcp(_));
     let (host, port) = match listener {
         Endpoint::Tcp(address) => (address.ip().to_string(), address.port().to_string()),
@@ -247,5 +256,6 @@ fn template(python: Python<'_>, listener: &Endpoint, server: &ServerInfo) -> PyR
     template.set_item("wsgi.run_once", false)?;
     template.set_item("wsgi.file_wrapper", python.get_type::<FileWrapper>())?;
     template.set_item("wsgi.input_terminated", true)?;
+    template.set_item("wsgi.early_hints", hints)?;
     Ok(template.unbind())
 }

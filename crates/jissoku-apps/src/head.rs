@@ -270,6 +270,11 @@ fn is_text(value: &[u8]) -> bool {
     value.iter().filter(|&&byte| is_control(byte)).count() == 0
 }
 
+/// Whether a field is the server's to send: one of the connection, or of the framing.
+pub(crate) fn belongs_to_connection(name: &[u8]) -> bool {
+    is_hop_by_hop(name) || name.eq_ignore_ascii_case(b"content-length")
+}
+
 fn is_hop_by_hop(name: &[u8]) -> bool {
     let names: &[&[u8]] = match name.len() {
         2 => &[b"te"],

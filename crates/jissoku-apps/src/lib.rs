@@ -8,6 +8,7 @@
 mod asgi;
 mod constant_headers;
 mod decimal;
+mod early_hints;
 mod environ;
 mod file_wrapper;
 mod handler;

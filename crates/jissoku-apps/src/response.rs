@@ -1,12 +1,18 @@
 //! The response of an application: its iterable becomes framed bytes, a part at a time.
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use jissoku_http::Version;
 use jissoku_os::driver::SendBuffer;
+use jissoku_os::file::File;
 use pyo3::exceptions::{PyAssertionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyTuple};
 
+use crate::file_wrapper::FileWrapper;
 use crate::head::{BodySize, Expectation, Framing, ResponseHead};
-use crate::start_response::Starter;
+use crate::start_response::{StartResponse, Starter};
 
 /// The body of a response to a request that the application failed at.
 const ERROR_TEXT: &[u8] = b"Internal Server Error\n";
@@ -63,6 +69,13 @@ impl Response {
         self.start.insert(start).callable.bind(python).clone()
     }
 
+    /// The object that collects the head, if the response may have interim ones before it.
+    pub(crate) fn hinted(&self, python: Python<'_>) -> Option<Py<StartResponse>> {
+        let is_possible = self.request.version == Version::Http11 && self.framing.is_none();
+        let start = self.start.as_ref().filter(|_| is_possible)?;
+        Some(start.response.clone_ref(python))
+    }
+
     /// Takes the object that has collected the head of a complete response.
     pub(crate) fn take_start(&mut self) -> Option<Starter> {
         self.start.take()
@@ -104,6 +117,17 @@ impl Response {
                 chunks.for_each(|chunk| self.write(chunk, output));
                 return Ok(self.finish(output));
             }
+            if let Ok(wrapper) = returned.cast_exact::<FileWrapper>()
+                && let Some((file, range)) = wrapper.get().rest(python)
+            {
+                self.iterable = Some(returned.unbind());
+                let size = BodySize::Known(range.end - range.start);
+                self.write_head(python, size, date, output)?;
+                self.write_file(file, range, output);
+                // Its descriptor is ours, so the application's can be closed before it is sent.
+                self.close(python);
+                return Ok(self.finish(output));
+            }
         } else {
             self.write_head(python, BodySize::Unknown, date, output)?;
             self.write(&written, output);
@@ -130,6 +154,7 @@ impl Response {
             let chunk = chunk.cast::<PyBytes>().map_err(|_| not_bytes(&chunk))?;
             let written = self.take_written(python);
             if written.is_empty() && chunk.as_bytes().is_empty() {
+                self.write_hints(python, output);
                 return Ok(Turn::More);
             }
             if self.framing.is_none() {
@@ -163,6 +188,13 @@ impl Response {
         start.map(|mut start| start.take_written()).unwrap_or_default()
     }
 
+    /// Writes interim responses, which are added before the head only.
+    fn write_hints(&self, python: Python<'_>, output: &mut SendBuffer) {
+        if let Some(start) = &self.start {
+            output.append(&start.response.bind(python).borrow_mut().take_hints());
+        }
+    }
+
     fn write_head(
         &mut self,
         python: Python<'_>,
@@ -170,6 +202,7 @@ impl Response {
         date: &[u8],
         output: &mut SendBuffer,
     ) -> PyResult<()> {
+        self.write_hints(python, output);
         let refusal = || PyAssertionError::new_err("the application did not call start_response");
         let Some(start) = self.start.take() else { return Err(refusal()) };
         let written = match start.response.bind(python).borrow_mut().send_head() {
@@ -217,6 +250,17 @@ impl Response {
             }
         }
         self.body_size += size as u64;
+    }
+
+    /// Has the kernel send a part of a file. It was the size of the body when the head was written.
+    fn write_file(&mut self, file: Arc<File>, range: Range<u64>, output: &mut SendBuffer) {
+        let Some(Framing::Length(left)) = &mut self.framing else { return };
+        let size = (*left).min(range.end - range.start);
+        *left -= size;
+        self.body_size += size;
+        if size > 0 {
+            output.file(file, range.start..range.start + size);
+        }
     }
 
     fn finish(&self, output: &mut SendBuffer) -> Turn {

@@ -19,6 +19,8 @@ pub(crate) struct StartResponse {
     has_head: bool,
     /// Whether the head was sent, or something that follows it.
     is_sent: bool,
+    /// Interim responses that go before the head and are not sent yet.
+    hints: Vec<u8>,
     /// What was passed to `write` and is not sent yet.
     written: Vec<u8>,
     /// Memory for the next head.
@@ -37,6 +39,20 @@ impl StartResponse {
 
     pub(crate) fn take_written(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.written)
+    }
+
+    /// Whether the head was sent, or something that follows it.
+    pub(crate) const fn is_sent(&self) -> bool {
+        self.is_sent
+    }
+
+    /// Adds an interim response.
+    pub(crate) fn add_hint(&mut self, lines: &[u8]) {
+        self.hints.extend_from_slice(lines);
+    }
+
+    pub(crate) fn take_hints(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.hints)
     }
 
     const fn is_started(&self) -> bool {
@@ -146,6 +162,7 @@ impl Starter {
         }
         (start.has_head, start.is_sent) = (false, false);
         start.written.clear();
+        start.hints.clear();
         drop(start);
         Some(self)
     }

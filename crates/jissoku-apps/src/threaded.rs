@@ -24,7 +24,7 @@ use pyo3::prelude::*;
 
 use crate::environ::ServerInfo;
 use crate::response::Turn;
-use app_thread::{AppThread, Event, Message, Part, Task};
+use app_thread::{AppThread, Event, Message, Part, Produced, Task};
 
 /// A WSGI application whose requests are processed by threads.
 #[derive(Debug)]
@@ -80,6 +80,8 @@ pub(crate) struct ThreadedHandler {
 #[derive(Debug)]
 struct Running {
     connection: ConnectionId,
+    /// Interim responses that are not written yet.
+    hints: Vec<u8>,
     /// A part that is not written yet, with its thread.
     part: Option<(usize, Part)>,
 }
@@ -124,7 +126,17 @@ impl ThreadedHandler {
         }
     }
 
-    fn on_event(&mut self, Event { thread, request, part }: Event) {
+    fn on_event(&mut self, Event { thread, request, output }: Event) {
+        let part = match output {
+            Produced::Part(part) => part,
+            Produced::Hint(lines) => {
+                if let Some(running) = self.running.get_mut(&request) {
+                    running.hints.extend_from_slice(&lines);
+                    self.ready.push_back(running.connection);
+                }
+                return;
+            }
+        };
         let is_last = part.turn != Turn::More;
         match self.running.get_mut(&request) {
             Some(running) => {
@@ -208,14 +220,17 @@ impl Handler for ThreadedHandler {
         match std::mem::replace(&mut request.stage, Stage::Running) {
             Stage::New(mut task) => {
                 task.persists = writer.keeps_alive();
-                let running = Running { connection: connection.id, part: None };
+                let running = Running { connection: connection.id, hints: Vec::new(), part: None };
                 self.running.insert(request.number, running);
                 self.submit(task);
             }
             Stage::Sending(thread) => self.send(thread, Message::Continue),
             Stage::Running => {
-                let running = self.running.get_mut(&request.number);
-                if let Some(part) = running.and_then(|running| running.part.take()) {
+                let Some(running) = self.running.get_mut(&request.number) else {
+                    return Progress::Pending;
+                };
+                writer.append(&std::mem::take(&mut running.hints));
+                if let Some(part) = running.part.take() {
                     return self.write(request, part, writer);
                 }
             }

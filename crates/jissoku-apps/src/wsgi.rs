@@ -53,6 +53,7 @@ impl Wsgi {
         let turn = environ.and_then(|environ| {
             let starter = self.starter.take().map_or_else(|| Starter::new(python), Ok)?;
             let start = response.set_start(python, starter);
+            self.set_hinted(python, &response);
             let returned = self.app.bind(python).call1((environ, start))?;
             response.begin(returned, &self.date, output)
         });
@@ -66,8 +67,14 @@ impl Wsgi {
         response: &mut Response,
         output: &mut SendBuffer,
     ) -> Turn {
+        self.set_hinted(python, response);
         let turn = response.pull(python, &self.date, output);
         self.settle(python, turn, response, output)
+    }
+
+    fn set_hinted(&self, python: Python<'_>, response: &Response) {
+        let hinted = response.hinted(python);
+        self.environs.hints.bind(python).borrow_mut().set_current(hinted);
     }
 
     /// Reports an error of the application, and answers 500 if nothing was sent.
@@ -78,6 +85,8 @@ impl Wsgi {
         response: &mut Response,
         output: &mut SendBuffer,
     ) -> Turn {
+        // It holds a reference otherwise.
+        self.environs.hints.bind(python).borrow_mut().set_current(None);
         let turn = turn.unwrap_or_else(|error| {
             log::report(python, &error, "in the application");
             response.fail(python, &self.date, output)

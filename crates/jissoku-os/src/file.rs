@@ -7,7 +7,7 @@ mod dir;
 mod stamp;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use rustix::fs::{self, CWD, FileType, Mode, OFlags, ResolveFlags};
@@ -135,6 +135,22 @@ impl File {
     /// As [`Root::find`], but for `EXDEV`.
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::of(fs::openat(CWD, path, READING, Mode::empty())?)
+    }
+
+    /// Duplicates the descriptor `number`, which belongs to other code of this process, such as the
+    /// interpreter's, and stays its own.
+    ///
+    /// # Errors
+    /// `EBADF` if nothing is open there; `EISDIR` for a directory and `ENXIO` for other file types.
+    #[expect(unsafe_code, reason = "other code passes its descriptor as a number")]
+    pub fn duplicate(number: RawFd) -> io::Result<Self> {
+        // SAFETY: the call passes no memory, and says so if nothing is open there.
+        let fd = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just opened it for this call, so it has no other owner.
+        Self::of(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
     fn of(fd: OwnedFd) -> io::Result<Self> {

@@ -1,6 +1,8 @@
 //! A thread of Python that calls an application.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use jissoku_http::Head;
@@ -61,7 +63,15 @@ pub(super) struct Part {
 pub(super) struct Event {
     pub(super) thread: usize,
     pub(super) request: u64,
-    pub(super) part: Part,
+    pub(super) output: Produced,
+}
+
+/// What is to be sent.
+#[derive(Debug)]
+pub(super) enum Produced {
+    Part(Part),
+    /// An interim response, while the thread goes on.
+    Hint(Vec<u8>),
 }
 
 /// A thread, as its owner has it.
@@ -130,8 +140,19 @@ struct Inside {
 impl Inside {
     fn run(self, python: Python<'_>) {
         let Self { index, mut wsgi, mut receiver, events, waker } = self;
+        let current = Arc::new(AtomicU64::new(0));
+        wsgi.environs.hints.bind(python).borrow_mut().set_send({
+            let (current, events, waker) = (Arc::clone(&current), events.clone(), waker.clone());
+            Box::new(move |lines| {
+                let request = current.load(Ordering::Relaxed);
+                let output = Produced::Hint(lines.to_vec());
+                let _sent = events.send(Event { thread: index, request, output });
+                let _woken = waker.wake();
+            })
+        });
         let report = |request, part| {
-            let _sent = events.send(Event { thread: index, request, part });
+            let output = Produced::Part(part);
+            let _sent = events.send(Event { thread: index, request, output });
             let _woken = waker.wake();
         };
         let mut next;
@@ -143,6 +164,7 @@ impl Inside {
                 None => return,
             };
             let request = task.request;
+            current.store(request, Ordering::Relaxed);
             let mut output = SendBuffer::default();
             wsgi.set_now(clock::monotonic_ns());
             let (mut turn, mut response) = call(python, &mut wsgi, *task, &mut output);

@@ -17,6 +17,7 @@ import threading
 
 barrier = threading.Barrier(3)
 opened = threading.Event()
+hinted = threading.Event()
 closed = []
 
 class Endless:
@@ -31,6 +32,11 @@ class Endless:
 def app(environ, start_response):
     path = environ['PATH_INFO']
     start_response('200 OK', [('Connection', 'close')])
+    if path == '/hinted':
+        environ['wsgi.early_hints']([('Link', '</a>')])
+        return [b'%d' % hinted.wait(20)]
+    if path == '/seen':
+        hinted.set()
     if path == '/meet':
         return [b'%d' % barrier.wait(20)]
     if path == '/stream':
@@ -99,6 +105,17 @@ fn threads_process_requests_at_once_and_end_with_the_server() {
         drop(left);
         assert_eq!(ask(address, "/closed"), "1");
     }
+
+    // Hints are sent while the application is called.
+    let mut hinted = connect(address, "GET /hinted HTTP/1.1\r\nHost: a\r\n\r\n");
+    let expected = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+    let mut hint = vec![0; expected.len()];
+    hinted.read_exact(&mut hint).expect("a hint");
+    assert_eq!(hint, expected);
+    ask(address, "/seen");
+    let mut text = String::new();
+    hinted.read_to_string(&mut text).expect("a response");
+    assert!(text.starts_with("HTTP/1.1 200 ") && text.ends_with("\r\n\r\n1"), "{text}");
 
     // A body, and the name of the thread.
     let request = "POST / HTTP/1.0\r\nHost: a\r\nContent-Length: 5\r\n\r\n body";

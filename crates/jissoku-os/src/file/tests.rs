@@ -127,3 +127,21 @@ fn the_bytes_of_a_file_that_lost_its_name_are_what_they_were() {
     std::fs::write(place.0.join("a"), b"longer").expect("a file can be written");
     assert!(!found.is_unchanged());
 }
+
+#[test]
+fn a_descriptor_is_duplicated_and_stays_open() {
+    use std::os::fd::AsRawFd;
+
+    let place = Place::new();
+    place.write("a", b"content");
+    let owner = std::fs::File::open(place.0.join("a")).expect("it was written");
+    let file = File::duplicate(owner.as_raw_fd()).expect("it is a regular file");
+    assert_ne!(file.as_fd().as_raw_fd(), owner.as_raw_fd());
+    drop(owner);
+    let mut bytes = [0; 7];
+    assert_eq!(file.read_at(&mut bytes, 0).expect("it is open"), 7);
+    assert_eq!(&bytes, b"content");
+    let other = UnixListener::bind(place.0.join("b")).expect("a socket can be made");
+    assert!(File::duplicate(other.as_raw_fd()).is_err(), "a socket is not a file");
+    assert!(File::duplicate(-1).is_err());
+}

@@ -4,9 +4,11 @@ The cases are in conformance/apps/wsgi.toml. Nothing here is clever: what a serv
 what the cases are about.
 """
 
+import gzip
 import io
 import json
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -16,6 +18,7 @@ Application = Callable[[Environ, Any], Iterable[bytes]]
 TEXT = [("Content-Type", "text/plain")]
 CASES: dict[str, Application] = {}
 closed: list[str] = []
+closed_files: list[Any] = []
 
 
 def case(function: Application) -> Application:
@@ -298,6 +301,81 @@ def file(environ: Environ, start_response: Any) -> Iterable[bytes]:
     start_response("200 OK", TEXT)
     wrapped: Iterable[bytes] = environ["wsgi.file_wrapper"](found, 3)
     return wrapped
+
+
+class Recorded(io.FileIO):
+    """A file that records its close(), and which may be read otherwise than its descriptor."""
+
+    def close(self) -> None:
+        if not self.closed:
+            closed_files.append(self)
+        super().close()
+
+
+@case
+def files(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    """A file of ten digits in the way the path names, with the length that the query names."""
+    found: Any = tempfile.NamedTemporaryFile()  # noqa: SIM115 - the wrapper closes it
+    found.write(b"0123456789")
+    kind = environ["PATH_INFO"].strip("/")
+    if kind == "compressed":
+        found.seek(0)
+        found.write(gzip.compress(b"0123456789"))
+        found.flush()
+        found = gzip.open(found.name)  # noqa: SIM115
+    elif kind == "unbuffered":
+        found.flush()
+        found = open(found.name, "rb", buffering=0)  # noqa: PTH123, SIM115
+    elif kind == "buffered":
+        found.flush()
+        found = open(found.name, "rb")  # noqa: PTH123, SIM115
+        found.read(2)  # more than this is in the buffer now
+    elif kind == "class":
+        found.flush()
+        found = Recorded(found.name)
+    elif kind != "at_the_end":
+        found.seek(4)
+    length = environ["QUERY_STRING"]
+    start_response("200 OK", [("Content-Length", length)] if length else [])
+    wrapped: Iterable[bytes] = environ["wsgi.file_wrapper"](found)
+    return wrapped
+
+
+@case
+def count_closed_files(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    """How many files were closed since the last time."""
+    start_response("200 OK", TEXT)
+    count = str(len(closed_files)).encode()
+    closed_files.clear()
+    return [count]
+
+
+LINK = ("Link", "</a.css>; rel=preload")
+
+
+@case
+def hint(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    """Early hints before and after start_response, of which the last has a forged field."""
+    environ["wsgi.early_hints"]([LINK, ("Content-Length", "9")])
+    start_response("200 OK", TEXT)
+    environ["wsgi.early_hints"]([("X-Next", "yes")])
+    try:
+        environ["wsgi.early_hints"]([("X-A", "b\r\nX-Injected: yes")])
+    except ValueError:
+        return [b"refused"]
+    return [b"allowed"]
+
+
+@case
+def hint_late(environ: Environ, start_response: Any) -> Iterator[bytes]:
+    """Early hints while parts are awaited, and when the head is sent."""
+    start_response("200 OK", TEXT)
+    environ["wsgi.early_hints"]([LINK])
+    yield b""
+    environ["wsgi.early_hints"]([LINK])
+    yield b"one "
+    environ["wsgi.early_hints"]([LINK])
+    yield b"two"
 
 
 @case
