@@ -85,7 +85,8 @@ PURE_STAGES = {"model", "design", "stats", "explain", "report"}
 # The operating system is there for every stage that does I/O.
 MAY_ALSO_USE = {
     **{stage: {"system"} for stage in STAGES - PURE_STAGES},
-    "cli": STAGES | {"pipeline", "system", "_native"},
+    "cli": STAGES | {"pipeline", "system", "ui", "_native"},
+    "ui": STAGES | {"pipeline", "system", "serving"},
     "pipeline": STAGES | {"system"},  # not _native: ours is started like any other server
     "__main__": {"cli"},
     "__init__": {"serving"},

@@ -15,6 +15,13 @@ from jissoku.report.explanation import to_json as explanation_to_json
 # Of a report's text, in characters.
 WIDTH = 100
 
+RUN_REPORTS = {"html": report.to_html, "md": report.to_markdown, "json": report.to_json}
+SWEEP_REPORTS = {
+    "html": report.sweep_to_html,
+    "md": report.sweep_to_markdown,
+    "json": report.sweep_to_json,
+}
+
 
 def write_reports(folder: Path) -> Summary | SweepSummary:
     """Writes the four reports of a run or a sweep into its folder, and returns its summary.
@@ -47,6 +54,27 @@ def write_reports(folder: Path) -> Summary | SweepSummary:
         },
     )
     return summary
+
+
+def report_text(folder: Path, kind: str) -> str:
+    """A run's or a sweep's report, made from its records and written nowhere.
+
+    Args:
+        folder: Of the run.
+        kind: `html`, `txt`, `md` or `json`.
+
+    Raises:
+        InputError: The folder holds no run, or a record is malformed.
+    """
+    run, trials = records.read(folder)
+    sweep = records.read_sweep(folder)
+    if sweep is not None:
+        swept = stats.summarise_sweep(run, sweep, trials)
+        if kind == "txt":
+            return report.sweep_to_text(swept, width=WIDTH)
+        return SWEEP_REPORTS[kind](swept)
+    summary = stats.summarise(run, trials)
+    return report.to_text(summary, width=WIDTH) if kind == "txt" else RUN_REPORTS[kind](summary)
 
 
 def write_experiment_reports(folder: Path) -> ExperimentResult:

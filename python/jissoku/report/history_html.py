@@ -57,7 +57,7 @@ def index_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: st
 
 def target_html(target: str, series: Sequence[Series], command: str) -> str:
     """A target's page: a figure for each series, and what may be said across runs."""
-    figures = [_figure(one, number) for number, one in enumerate(series)]
+    figures = [series_figure(one, number) for number, one in enumerate(series)]
     return page.render(
         "history.html.j2",
         figures=tuple(figures),
@@ -69,7 +69,7 @@ def target_html(target: str, series: Sequence[Series], command: str) -> str:
         links=[("All runs and targets", "index.html")],
         parts=(),
         changes=None,
-        sections=list(zip(figures, map(_sentences, series), strict=True)),
+        sections=list(zip(figures, map(series_sentences, series), strict=True)),
         runs=None,
         command=command,
     )
@@ -117,7 +117,8 @@ def _board(series: Sequence[Series]) -> Table:
     )
 
 
-def _figure(one: Series, number: int) -> Chart:
+def series_figure(one: Series, number: int) -> Chart:
+    """A row for each occasion of a series; `number` distinguishes figures of a page."""
     points = one.points[-POINTS_MAX:]
     estimates = [_estimate(point.ratio) for point in points]
     axis = scale([end for e in estimates for end in (e.low, e.high)], lambda v: f"{v:g} {TIMES}")
@@ -150,7 +151,7 @@ def _row(point: SeriesPoint) -> tuple[str, ...]:
     return (day(point.started_utc), point.version, multiple(point.ratio), keys, changed)
 
 
-def _sentences(one: Series) -> list[str]:
+def series_sentences(one: Series) -> list[str]:
     """Suspected changes with what is known about them, tested ones, and what all points say."""
     tested = [point.since for point in one.points if point.since]
     return [

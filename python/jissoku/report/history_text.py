@@ -118,11 +118,12 @@ def change_sentence(one: ArmChange) -> str:
     several = " over {} and {} occasions".format(*one.occasions) if sum(one.occasions) > 2 else ""
     return (
         f"{one.arm}{versions}, {load_mark(one.load)}: {percent(one.change)} through"
-        f" {', '.join(one.anchors)}{several}: {_word(one)}; {_control(one)}"
+        f" {', '.join(one.anchors)}{several}: {change_word(one)}; {control_text(one)}"
     )
 
 
-def _word(one: ArmChange) -> str:
+def change_word(one: ArmChange) -> str:
+    """What may be said of a change."""
     if one.control is Control.MOVED and not one.is_same:
         return "no verdict"
     if one.is_suspected:
@@ -130,7 +131,8 @@ def _word(one: ArmChange) -> str:
     return "the same program" if one.is_same else "no change shown"
 
 
-def _control(one: ArmChange) -> str:
+def control_text(one: ArmChange) -> str:
+    """What unchanged arms did meanwhile."""
     if one.control is Control.ABSENT or one.control_change is None:
         return "unchecked, without a second unchanged arm"
     moved = percent(one.control_change)

@@ -25,17 +25,35 @@ def render(
     page.
     """
     pages = _environment()
-    style = pages.get_template("report.css").render(room_max=svg.ROOM_MAX)
-    script = pages.get_template("report.js").render() if figures else ""
+    style = style_sheet()
+    code = script() if figures else ""
     policy = f"default-src 'none'; style-src {_hash(style)}{extra_policy}"
     return pages.get_template(template).render(
         figures=figures,
-        policy=Markup(policy + (f"; script-src {_hash(script)}" if script else "")),  # noqa: S704
+        policy=Markup(policy + (f"; script-src {_hash(code)}" if code else "")),  # noqa: S704
         style=Markup(style),  # noqa: S704 - ours
-        script=Markup(script),  # noqa: S704 - ours
+        script=Markup(code),  # noqa: S704 - ours
         shapes=svg.shapes() if figures else "",
         **values,
     )
+
+
+def style_sheet() -> str:
+    """The style sheet of every page."""
+    return _environment().get_template("report.css").render(room_max=svg.ROOM_MAX)
+
+
+def script() -> str:
+    """The script of every page with figures."""
+    return _environment().get_template("report.js").render()
+
+
+def content(whole: str) -> Markup:
+    """What a page that `render` made shows, without its head: to be shown within another page."""
+    _, _, rest = whole.partition("<body>\n")
+    body, _, _ = rest.partition("</main>")
+    shapes, _, main = body.partition("<main>")
+    return Markup(shapes + main)  # noqa: S704 - ours, and escaped where it was made
 
 
 def _hash(text: str) -> str:
@@ -53,10 +71,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters["together"] = _together
+    found.filters["together"] = together
     return found
 
 
-def _together(text: str) -> str:
+def together(text: str) -> str:
     """Keeps the parts of an interval on one line."""
     return INTERVAL.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)

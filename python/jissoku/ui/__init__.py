@@ -1,0 +1,1 @@
+"""Local pages that start, watch and remember runs: a front end beside the command line."""

@@ -1,0 +1,69 @@
+"""The application: its routes, behind the checks of `guard`."""
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from jissoku.errors import JissokuError
+from jissoku.ui.access import Access
+from jissoku.ui.guard import Guard
+from jissoku.ui.library import Library
+from jissoku.ui.pages import ReadingPages
+from jissoku.ui.render import Pages, static_files
+
+
+def application(library: Library, access: Access) -> ASGIApp:
+    """All pages; `access.port` has to be set before the first request."""
+    pages = Pages()
+    app = Starlette(
+        routes=[
+            Route("/enter", _enter),
+            *_static_routes(),
+            *ReadingPages(library, pages).routes(),
+        ],
+        exception_handlers={404: _not_found, JissokuError: _failed},
+    )
+    app.state.access = access
+    app.state.pages = pages
+    return Guard(app, access)
+
+
+async def _enter(request: Request) -> Response:
+    """Exchanges the token for a cookie."""
+    access: Access = request.app.state.access
+    session = access.enter(request.query_params.get("token", ""))
+    if session is None:
+        used = "This link has been used or is of an earlier start: see the terminal.\n"
+        return PlainTextResponse(used, 403)
+    response = RedirectResponse("/", 303)
+    response.set_cookie(access.cookie, session, httponly=True, samesite="strict", path="/")
+    return response
+
+
+def _static_routes() -> list[Route]:
+    def route(name: str, content: bytes, kind: str) -> Route:
+        headers = {"cache-control": "private, max-age=31536000, immutable"}
+
+        async def answer(request: Request) -> Response:
+            del request
+            return Response(content, media_type=kind, headers=headers)
+
+        return Route(f"/static/{name}", answer)
+
+    return [route(name, content, kind) for name, (content, kind) in static_files().items()]
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    del error
+    pages: Pages = request.app.state.pages
+    text = "There is no such page."
+    return pages.page(request, "message.html.j2", status=404, title="Not found", text=text)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    pages: Pages = request.app.state.pages
+    return pages.page(
+        request, "message.html.j2", status=500, title="That did not work", text=str(error)
+    )

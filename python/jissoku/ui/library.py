@@ -1,0 +1,124 @@
+"""The runs that the pages show: the index over their records, brought up to date now and then."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from jissoku.errors import InputError
+from jissoku.model.history import IndexedRun
+from jissoku.model.history_answer import MachineRatio, RunDifference, Series
+from jissoku.pipeline.history import History, open_history
+from jissoku.stats.occasions import observed_tau, started
+from jissoku.stats.run_difference import run_difference
+from jissoku.stats.target_history import machine_ratios, target_history
+
+# Folders are read again when a page is asked for, and not more often than this.
+REFRESH_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckCount:
+    """How often trials of a class of machines did not pass a check."""
+
+    machine: str
+    name: str
+    outcome: str
+    count: int
+
+
+class Library:
+    """Runs below some folders; its methods may be called from several threads."""
+
+    def __init__(self, roots: Sequence[Path], cache: Path | None = None) -> None:
+        """Reads nothing yet; a root that is not there holds no runs."""
+        self.roots = tuple(roots)
+        self._cache = cache
+        self._lock = Lock()
+        self._history: History | None = None
+        self._looked: float | None = None
+        self.notes: tuple[str, ...] = ()
+
+    def headers(self) -> tuple[IndexedRun, ...]:
+        """All runs, earliest first, without what was measured."""
+        with self._lock:
+            found = self._refreshed()
+            return found.headers() if found else ()
+
+    def runs(self, target: str = "") -> tuple[IndexedRun, ...]:
+        """Runs with what was measured: all, or those that a target's history is made from."""
+        with self._lock:
+            found = self._refreshed()
+            return found.runs(target) if found else ()
+
+    def targets(self) -> tuple[str, ...]:
+        """Every target that has a run, by name."""
+        with self._lock:
+            found = self._refreshed()
+            return found.targets() if found else ()
+
+    def run(self, key: str) -> IndexedRun:
+        """A run by its whole key.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return next_or_key_error(self.headers(), key)
+
+    def difference(self, first: str, second: str) -> RunDifference:
+        """Two runs, through the arms that are the same program in both.
+
+        Raises:
+            KeyError: There is no run of a key.
+        """
+        known = self.runs()
+        pair = [next_or_key_error(known, key) for key in (first, second)]
+        earlier, later = sorted(pair, key=started)
+        like = [run for run in known if run.row.machine == later.row.machine]
+        return run_difference(earlier, later, observed_tau(like))
+
+    def series(self, target: str) -> tuple[Series, ...]:
+        """A target's cost over time, a series for each question."""
+        return target_history(self.runs(target), target)
+
+    def machine_ratios(self, series: Sequence[Series]) -> tuple[MachineRatio, ...]:
+        """A target on each class of machines."""
+        return machine_ratios(series)
+
+    def checks(self) -> tuple[CheckCount, ...]:
+        """Which checks rejected trials, by class of machines, most often first."""
+        query = (
+            "SELECT machine, name, outcome, count(*) FROM checks JOIN runs USING (run)"
+            " GROUP BY ALL ORDER BY count(*) DESC, machine, name, outcome"
+        )
+        with self._lock:
+            found = self._refreshed()
+            rows = found.session.execute(query).fetchall() if found else []
+        return tuple(CheckCount(*row) for row in rows)
+
+    def _refreshed(self) -> History | None:
+        """The index, up to date; None if there is no run. The lock is held."""
+        now = time.monotonic()
+        if self._looked is not None and now - self._looked < REFRESH_S:
+            return self._history
+        roots = [root for root in self.roots if root.is_dir()]
+        self._looked = now
+        try:
+            self._history = open_history(roots, lambda _: None, self._cache) if roots else None
+            self.notes = self._history.broken if self._history else ()
+        except InputError as error:
+            self._history, self.notes = None, (str(error),)
+        return self._history
+
+
+def next_or_key_error(runs: Sequence[IndexedRun], key: str) -> IndexedRun:
+    """The run of a key.
+
+    Raises:
+        KeyError: There is none.
+    """
+    for run in runs:
+        if run.row.run == key:
+            return run
+    raise KeyError(key)

@@ -1,0 +1,308 @@
+"""Pages that read: runs, a run, two runs, targets, changes, machines."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from jissoku.errors import InputError
+from jissoku.model.history import IndexedRun, RunRow
+from jissoku.model.history_answer import MachineRatio, RunDifference, Series
+from jissoku.pipeline.reports import report_text
+from jissoku.report import page
+from jissoku.report.format import TIMES, load_mark
+from jissoku.report.history_html import series_figure, series_sentences
+from jissoku.report.history_text import (
+    change_sentence,
+    change_word,
+    control_text,
+    day,
+    multiple,
+    percent,
+    tau_sentence,
+)
+from jissoku.report.sanitize import clean
+from jissoku.report.suspicions import suspicions
+from jissoku.report.tables import Table
+from jissoku.ui.library import CheckCount, Library
+from jissoku.ui.render import Pages
+from jissoku.ui.runs_table import page_of, read_query
+
+TYPES = {
+    "html": "text/html",
+    "md": "text/markdown",
+    "txt": "text/plain",
+    "json": "application/json",
+}
+
+# Choices of a run to compare with.
+OTHERS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineClass:
+    """A class of machines, and what is known of it."""
+
+    key: str
+    text: str
+    runs: int
+    first: str
+    last: str
+    labels: tuple[str, ...]
+    software: Table
+    checks: Table
+
+
+class ReadingPages:
+    """Their endpoints are functions, so that they run in threads beside the server's."""
+
+    def __init__(self, library: Library, pages: Pages) -> None:
+        """Shows what is in `library`."""
+        self._library = library
+        self._pages = pages
+
+    def routes(self) -> list[Route]:
+        """All of them; a run is found by its key only, never by a path."""
+        run = "/runs/{key}"
+        return [
+            Route("/", self.runs),
+            Route(run, self.run),
+            *(Route(f"{run}/report.{kind}", self.report, name=kind) for kind in TYPES),
+            Route("/diff", self.diff),
+            Route("/targets", self.targets),
+            Route("/target", self.target),
+            Route("/changes", self.changes),
+            Route("/machines", self.machines),
+        ]
+
+    def runs(self, request: Request) -> Response:
+        """The list of runs."""
+        query = read_query(request.query_params)
+        runs = self._library.headers()
+        found = page_of(runs, query)
+
+        def sorted_by(name: str) -> str:
+            turned = query.sort == name and not query.is_ascending
+            return replace(query, sort=name, is_ascending=turned, after="").url
+
+        return self._pages.page(
+            request,
+            "runs.html.j2",
+            query=query,
+            page=found,
+            sorted_by=sorted_by,
+            next_page=replace(query, after=found.next_after).url,
+            commands=sorted({run.row.verb for run in runs}),
+            machines=sorted({(run.row.machine, clean(run.row.machine_text)) for run in runs}),
+            notes=self._library.notes,
+            roots=[str(root) for root in self._library.roots],
+        )
+
+    def run(self, request: Request) -> Response:
+        """A run: its report."""
+        try:
+            run = self._library.run(request.path_params["key"])
+        except KeyError:
+            return self._missing(request)
+        problem, report = "", None
+        try:
+            report = page.content(report_text(Path(run.folder), "html"))
+        except InputError as error:
+            problem = str(error)
+        others = [one for one in self._library.headers() if one.row.run != run.row.run]
+        like = [one for one in others if one.row.workload == run.row.workload]
+        return self._pages.page(
+            request,
+            "run.html.j2",
+            run=run,
+            report=report,
+            problem=problem,
+            targets=sorted({arm.target for arm in run.arms if not arm.is_control}),
+            others=list(reversed(like or others))[:OTHERS_MAX],
+        )
+
+    def report(self, request: Request) -> Response:
+        """A run's report as a file."""
+        kind = request.url.path.rpartition(".")[2]
+        try:
+            run = self._library.run(request.path_params["key"])
+            text = report_text(Path(run.folder), kind)
+        except KeyError:
+            return self._missing(request)
+        except InputError as error:
+            return self._message(request, "The report cannot be made", str(error), 409)
+        headers = {}
+        if kind == "html":
+            # It has scripts and styles of its own: it is saved, and not shown under our origin.
+            name = f"jissoku-{run.row.run[:8]}.html"
+            headers["content-disposition"] = f'attachment; filename="{name}"'
+        return Response(text, media_type=f"{TYPES[kind]}; charset=utf-8", headers=headers)
+
+    def diff(self, request: Request) -> Response:
+        """Two runs side by side."""
+        keys = request.query_params.getlist("run")
+        if len(set(keys)) != 2:
+            chosen = "two runs of the list are compared"
+            return self._message(request, "Select two runs", f"Exactly {chosen}.", 400)
+        try:
+            found = self._library.difference(keys[0], keys[1])
+        except KeyError:
+            return self._missing(request)
+        return self._pages.page(
+            request,
+            "diff.html.j2",
+            found=found,
+            pair=list(zip(("Earlier", "Later"), found.runs, strict=True)),
+            facts=_pair_facts(found),
+            changes=_changes_table(found),
+            is_suspected=any(change.is_suspected for change in found.changes),
+            tau=tau_sentence(found.tau),
+        )
+
+    def targets(self, request: Request) -> Response:
+        """Every target that has a run."""
+        newest: dict[str, str] = {}
+        counts: Counter[str] = Counter()
+        for run in self._library.headers():
+            for name in {arm.target for arm in run.arms if not arm.is_control}:
+                counts[name] += 1
+                newest[name] = run.row.started_utc
+        rows = [(name, counts[name], newest[name]) for name in sorted(newest)]
+        return self._pages.page(request, "targets.html.j2", rows=rows)
+
+    def target(self, request: Request) -> Response:
+        """A target's cost over time, by the rules of docs/history.md."""
+        name = request.query_params.get("name", "")
+        if name not in self._library.targets():
+            return self._missing(request, "No run has this target.")
+        series = self._library.series(name)
+        sections = [
+            (series_figure(one, number), series_sentences(one), _runs_of(one))
+            for number, one in enumerate(series)
+        ]
+        machines = [_machines_table(one) for one in self._library.machine_ratios(series)]
+        return self._pages.page(
+            request, "target.html.j2", name=name, sections=sections, machines=machines
+        )
+
+    def changes(self, request: Request) -> Response:
+        """Suspected changes of all targets."""
+        series = [one for name in self._library.targets() for one in self._library.series(name)]
+        found = [
+            (one.series.target, change_sentence(one.change), one.cause, one.series.race)
+            for one in suspicions(series)
+        ]
+        return self._pages.page(request, "changes.html.j2", changes=found)
+
+    def machines(self, request: Request) -> Response:
+        """Classes of machines, and what disturbed trials there."""
+        found = _machine_classes(self._library.headers(), self._library.checks())
+        return self._pages.page(request, "machines.html.j2", machines=list(found))
+
+    def _missing(self, request: Request, text: str = "") -> HTMLResponse:
+        text = text or "No run of the folders has this key; the list shows those that are there."
+        return self._message(request, "Not found", text, 404)
+
+    def _message(self, request: Request, title: str, text: str, status: int) -> HTMLResponse:
+        return self._pages.page(request, "message.html.j2", status=status, title=title, text=text)
+
+
+def _pair_facts(found: RunDifference) -> list[tuple[str, tuple[str, str]]]:
+    """Properties of both runs; what differs is marked."""
+
+    def both(values: Sequence[str]) -> tuple[str, str]:
+        return values[0], values[1]
+
+    def of(field: str) -> tuple[str, str]:
+        return both([str(getattr(row, field)) for row in found.runs])
+
+    return [
+        ("workload", of("workload_text")),
+        ("machine", of("machine_text")),
+        ("method", of("method")),
+        ("cores of the server", of("server_cores")),
+        ("kernel", of("kernel")),
+        ("governor", of("governor")),
+        ("jissoku", of("jissoku")),
+        ("only here", both([", ".join(names) or "-" for names in found.only])),
+        ("result", of("headline")),
+    ]
+
+
+def _changes_table(found: RunDifference) -> Table:
+    return Table(
+        header=("arm", "load", "versions", "change", "through", "what may be said", "control"),
+        rows=tuple(
+            (
+                clean(one.arm),
+                load_mark(one.load),
+                clean(" to ".join(dict.fromkeys(one.versions))),
+                percent(one.change),
+                clean(", ".join(one.anchors)),
+                change_word(one),
+                control_text(one),
+            )
+            for one in sorted(found.changes, key=lambda one: one.is_same)
+        ),
+    )
+
+
+def _runs_of(series: Series) -> list[str]:
+    """Keys of the runs behind a series, earliest first."""
+    return list(dict.fromkeys(key for point in series.points for key in point.runs))
+
+
+def _machines_table(one: MachineRatio) -> tuple[str, Table]:
+    title = f"{one.target} as a multiple of {one.anchor}, {load_mark(one.load)}"
+    rows = tuple((clean(machine), multiple(ratio)) for machine, ratio in one.rows)
+    return f"{title}, {one.workload_text}", Table(header=("machine", TIMES), rows=rows)
+
+
+def _machine_classes(
+    runs: Sequence[IndexedRun], checks: Sequence[CheckCount]
+) -> Iterator[MachineClass]:
+    by_machine: dict[str, list[RunRow]] = defaultdict(list)
+    for run in runs:
+        by_machine[run.row.machine].append(run.row)
+    for key, rows in by_machine.items():
+        trials = sum(row.trials for row in rows)
+        yield MachineClass(
+            key=key,
+            text=rows[-1].machine_text,
+            runs=len(rows),
+            first=rows[0].started_utc,
+            last=rows[-1].started_utc,
+            labels=tuple(sorted({row.machine_label for row in rows if row.machine_label})),
+            software=_software(rows),
+            checks=Table(
+                header=("check", "consequence", "trials", f"of {trials}"),
+                rows=tuple(
+                    (one.name, one.outcome, str(one.count), f"{100 * one.count / trials:.1f} %")
+                    for one in checks
+                    if one.machine == key
+                ),
+            ),
+        )
+
+
+def _software(rows: Sequence[RunRow]) -> Table:
+    """A row for each kernel and setting, with the noise floor that was known there."""
+    found: dict[tuple[str, ...], list[RunRow]] = defaultdict(list)
+    for row in rows:
+        found[row.kernel, row.governor, row.turbo, row.clocksource].append(row)
+    return Table(
+        header=("kernel", "governor", "turbo", "clock", "from (UTC)", "runs", "noise floor"),
+        rows=tuple(
+            (*map(clean, key), day(group[0].started_utc), str(len(group)), _noise(group))
+            for key, group in found.items()
+        ),
+    )
+
+
+def _noise(rows: Sequence[RunRow]) -> str:
+    known = [row.noise_floor for row in rows if row.noise_floor is not None]
+    return f"{100 * known[-1]:.2f} %" if known else "unknown"

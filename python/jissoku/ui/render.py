@@ -1,0 +1,79 @@
+"""Templates of the pages, filled; parts of reports are used as they are."""
+
+from hashlib import sha256
+from importlib.resources import files
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from jissoku.report import page, svg
+from jissoku.report.format import TIMES
+from jissoku.report.history_text import KEY_LENGTH, day, multiple, percent
+from jissoku.report.sanitize import clean
+from jissoku.ui.guard import SESSION
+from jissoku.ui.runs_table import shown_arms
+
+FOLDER = files("jissoku.ui")
+
+
+def static_files() -> dict[str, tuple[bytes, str]]:
+    """By name the content and the type of every file that pages load."""
+
+    def ours(name: str) -> str:
+        return FOLDER.joinpath("static", name).read_text(encoding="utf-8")
+
+    texts = {
+        "report.css": (page.style_sheet(), "text/css; charset=utf-8"),
+        "ui.css": (ours("ui.css"), "text/css; charset=utf-8"),
+        "report.js": (page.script(), "text/javascript; charset=utf-8"),
+        "ui.js": (ours("ui.js"), "text/javascript; charset=utf-8"),
+    }
+    return {name: (text.encode(), kind) for name, (text, kind) in texts.items()}
+
+
+class Pages:
+    """The environment of the templates."""
+
+    def __init__(self) -> None:
+        """Reads the templates as they are used."""
+        # Addresses with the hash of a file's content can be cached for ever.
+        static = {
+            name: f"/static/{name}?{sha256(content).hexdigest()[:12]}"
+            for name, (content, _) in static_files().items()
+        }
+        self._environment = Environment(
+            loader=ChoiceLoader([PackageLoader("jissoku.ui"), PackageLoader("jissoku.report")]),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= {
+            "clean": clean,
+            "day": day,
+            "key": lambda text: text[:KEY_LENGTH],
+            "multiple": multiple,
+            "percent": percent,
+            "together": page.together,
+        }
+        self._environment.globals |= {
+            "static": static,
+            "shown_arms": shown_arms,
+            "times": TIMES,
+            "shapes": svg.shapes,
+        }
+
+    def fill(self, template: str, **values: object) -> str:
+        """A template as text: a page, or a part of one."""
+        return self._environment.get_template(template).render(**values)
+
+    def page(
+        self, request: Request, template: str, *, status: int = 200, **values: object
+    ) -> HTMLResponse:
+        """A page for a browser with a session, or without one."""
+        session = request.scope.get(SESSION, "")
+        access = request.app.state.access
+        key = access.form_key(session) if session else ""
+        text = self.fill(template, form_key=key, here=request.url.path, **values)
+        return HTMLResponse(text, status)

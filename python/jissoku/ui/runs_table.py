@@ -1,0 +1,111 @@
+"""The list of runs: filtered, sorted and cut into pages, with its whole state in the URL."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from jissoku.model.history import IndexedRun
+
+PAGE_ROWS = 50
+
+# Columns that a list can be sorted by.
+SORTS: Mapping[str, Callable[[IndexedRun], object]] = {
+    "started": lambda run: run.row.started_utc,
+    "command": lambda run: run.row.verb,
+    "targets": lambda run: shown_arms(run).lower(),
+    "trials": lambda run: run.row.trials,
+    "rejected": lambda run: run.row.trials_rejected,
+    "proven": lambda run: run.row.verdicts,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuery:
+    """What a list shows.
+
+    Attributes:
+        text: Words that must all occur in a run's targets, workload, result, labels or folder.
+        command: Only runs of this command; empty: all.
+        machine: Only runs of this class of machines, by its key.
+        sort: A column of `SORTS`.
+        after: Key of the run that the page begins after; empty: the first page.
+    """
+
+    text: str = ""
+    command: str = ""
+    machine: str = ""
+    sort: str = "started"
+    is_ascending: bool = False
+    after: str = ""
+
+    @property
+    def url(self) -> str:
+        """The address of the list, its parameters in a fixed order."""
+        values = {
+            "text": self.text,
+            "command": self.command,
+            "machine": self.machine,
+            "sort": "" if self.sort == "started" else self.sort,
+            "order": "up" if self.is_ascending else "",
+            "after": self.after,
+        }
+        given = {name: value for name, value in values.items() if value}
+        return f"/?{urlencode(given)}" if given else "/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPage:
+    """A page of the list.
+
+    Attributes:
+        count: Of runs that the query finds on all pages.
+        next_after: The key that the next page begins after; empty on the last one.
+    """
+
+    runs: tuple[IndexedRun, ...]
+    count: int
+    next_after: str
+
+
+def read_query(values: Mapping[str, str]) -> RunQuery:
+    """The query of an address; what is unknown is left out."""
+    sort = values.get("sort", "started")
+    return RunQuery(
+        text=values.get("text", "").strip()[:200],
+        command=values.get("command", "")[:40],
+        machine=values.get("machine", "")[:40],
+        sort=sort if sort in SORTS else "started",
+        is_ascending=values.get("order") == "up",
+        after=values.get("after", "")[:80],
+    )
+
+
+def page_of(runs: Sequence[IndexedRun], query: RunQuery) -> RunPage:
+    """The runs that a page shows. A key that is gone leads to the first page."""
+    words = query.text.lower().split()
+    found = [
+        run
+        for run in runs
+        if query.command in {"", run.row.verb}
+        and query.machine in {"", run.row.machine}
+        and all(word in _searched(run) for word in words)
+    ]
+    found.sort(key=lambda run: (SORTS[query.sort](run), run.row.started_utc, run.row.run))
+    if not query.is_ascending:
+        found.reverse()
+    keys = [run.row.run for run in found]
+    first = keys.index(query.after) + 1 if query.after in keys else 0
+    shown = tuple(found[first : first + PAGE_ROWS])
+    is_last = first + PAGE_ROWS >= len(found)
+    return RunPage(runs=shown, count=len(found), next_after="" if is_last else shown[-1].row.run)
+
+
+def shown_arms(run: IndexedRun) -> str:
+    """The arms that a run is about, without floor and A/A control."""
+    return ", ".join(arm.arm for arm in run.arms if not (arm.is_floor or arm.is_control))
+
+
+def _searched(run: IndexedRun) -> str:
+    row = run.row
+    parts = (shown_arms(run), row.workload_text, row.headline, row.labels, row.experiment)
+    return " ".join((*parts, run.folder, row.run)).lower()

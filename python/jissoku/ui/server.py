@@ -1,0 +1,119 @@
+"""Serves the pages on a loopback address, on the server of this package."""
+
+import errno
+import ipaddress
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from types import FrameType
+
+import jissoku
+from jissoku.errors import InputError
+from jissoku.ui.access import Access
+from jissoku.ui.app import application
+from jissoku.ui.library import Library
+
+# Forms are small.
+BODY_SIZE_MAX = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UiConfig:
+    """What is served, and where.
+
+    Attributes:
+        listen: A loopback address.
+        port: 0 selects a free one.
+        roots: Folders with runs; new runs go to the first one.
+        cache: Of the index; None: the user's cache.
+    """
+
+    listen: str
+    port: int
+    roots: tuple[Path, ...]
+    cache: Path | None = None
+
+
+@contextmanager
+def pages_in_thread(config: UiConfig) -> Iterator[str]:
+    """Serves the pages during the block; gives the link that opens them.
+
+    Raises:
+        InputError: The address is no loopback address or is in use.
+    """
+    access = Access()
+    library = Library(config.roots, config.cache)
+    where = _address(config.listen)
+    app = application(library, access)
+    listen = f"{where}:{config.port}"
+    server = jissoku.serve_in_thread(app, listen=listen, body_size_max=BODY_SIZE_MAX)
+    try:
+        live = server.__enter__()
+    except OSError as error:
+        raise InputError(_unavailable(listen, error)) from error
+    try:
+        access.port = live.port
+        yield f"{live.url}/enter?token={access.token}"
+    finally:
+        server.__exit__(None, None, None)
+
+
+def serve_pages(config: UiConfig, announce: Callable[[str], None]) -> None:
+    """Serves the pages until SIGINT or SIGTERM.
+
+    Args:
+        config: Where and what.
+        announce: Receives the link.
+
+    Raises:
+        InputError: See `pages_in_thread`; or a root is no folder.
+    """
+    stop = Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        stop.set()
+
+    with pages_in_thread(config) as link:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, on_signal)
+        announce(link)
+        stop.wait()
+
+
+def check_roots(roots: Sequence[Path]) -> None:
+    """Refuses folders that are named and not there.
+
+    Raises:
+        InputError: One is no folder, or cannot be read.
+    """
+    for root in roots:
+        if not root.is_dir():
+            raise InputError(f"{root} is not a folder: name a folder of runs with --runs")
+        if not os.access(root, os.R_OK | os.X_OK):
+            raise InputError(f"{root} cannot be read: name a folder of runs with --runs")
+
+
+def _address(listen: str) -> str:
+    """A loopback address as it stands in a URL."""
+    name = "127.0.0.1" if listen == "localhost" else listen.strip("[]")
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError as error:
+        raise InputError(f"--listen {listen} is no address: leave it out, or write ::1") from error
+    if not address.is_loopback:
+        raise InputError(
+            f"--listen {listen} is no loopback address, and the pages start programs: from another"
+            " machine use `ssh -L 8642:127.0.0.1:8642 HOST`"
+        )
+    return f"[{address}]" if address.version == 6 else str(address)
+
+
+def _unavailable(listen: str, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE or "in use" in str(error):
+        return f"{listen} is in use: name another port with --port, or 0 for a free one"
+    return f"{listen} cannot be listened on: {error.strerror or error}"

@@ -1,0 +1,58 @@
+"""`jissoku ui` as a command: bad input is one sentence, a signal ends it."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Run
+from tests.ui.conftest import LIMIT_S, client_of
+
+BAD = [
+    (["--runs", "missing"], "missing is not a folder: name a folder of runs with --runs"),
+    (["--listen", "192.0.2.1"], "192.0.2.1 is no loopback address, .* `ssh -L"),
+    (["--listen", "example.org"], "example.org is no address"),
+    (["--port", "70000"], "70000 is not in the range"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), BAD)
+def test_bad_input_is_one_sentence(
+    run: Run, tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    done = run(["ui", *arguments], tmp_path)
+    assert done.returncode == 2
+    assert re.search(sentence, done.stderr)
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_port_in_use_is_one_sentence(run: Run, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = run(["ui", "--port", port], tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"jissoku: 127.0.0.1:{port} is in use: name another port with --port, or 0 for a free one\n"
+    )
+
+
+def test_it_prints_its_link_and_ends_by_a_signal(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "jissoku", "ui", "--port", "0"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+/enter\?token=[\w-]{43}$", line.strip())
+        assert found, line
+        client = client_of(found[0])
+        assert "There is no run in runs yet." in client.get("/").text
+        assert client.get("/enter?" + found[0].partition("?")[2]).status == 403
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT_S) == 0

@@ -1,0 +1,147 @@
+"""Pages of real records: complete, harmless, and the same as the commands' answers."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from jissoku.ui.access import Access
+from jissoku.ui.server import UiConfig, pages_in_thread
+from tests.ui.conftest import Answer, Client, client_of
+
+PAGES = ("/", "/targets", "/changes", "/machines")
+
+
+class Reader(HTMLParser):
+    """Collects links, and what a strict policy would block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.blocked: list[str] = []
+        self._is_script = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag == "a" and values.get("href"):
+            self.links.append(values["href"] or "")
+        self.blocked += [f"{tag} {name}" for name in values if name.startswith("on")]
+        self.blocked += [f"{tag} style" for name in values if name == "style"]
+        if tag == "style" or (tag == "script" and "src" not in values):
+            self.blocked.append(tag)
+
+
+def read(answer: Answer) -> Reader:
+    assert answer.status == 200, answer.text[:500]
+    reader = Reader()
+    reader.feed(answer.text)
+    assert reader.blocked == []
+    return reader
+
+
+def runs_of(client: Client) -> list[str]:
+    return [link for link in read(client.get("/")).links if re.fullmatch(r"/runs/[\w-]+", link)]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_link_of_a_page_leads_somewhere(client: Client, path: str) -> None:
+    for link in set(read(client.get(path)).links):
+        if link.startswith("/"):
+            assert client.get(link).status == 200, link
+
+
+def test_the_list_has_every_run_and_names_the_broken_one(client: Client) -> None:
+    answer = client.get("/")
+    assert len(runs_of(client)) == 8
+    assert re.search(r"broken is left out: ", answer.text)
+
+
+def test_the_list_is_filtered_and_sorted_by_its_address(client: Client) -> None:
+    assert 0 < len(runs_of_text(client.get("/?text=picohttpparser").text)) < 8
+    assert "No run matches." in client.get("/?text=unheard-of").text
+    up = runs_of_text(client.get("/?sort=trials&order=up").text)
+    down = runs_of_text(client.get("/?sort=trials").text)
+    assert up == down[::-1]
+    assert len(up) == 8
+    assert client.get("/?sort=nothing&after=gone").status == 200
+
+
+def runs_of_text(text: str) -> list[str]:
+    return re.findall(r'href="(/runs/[\w-]+)"', text)
+
+
+def test_a_run_is_its_report(client: Client) -> None:
+    for path in runs_of(client):
+        answer = client.get(path)
+        read(answer)
+        assert answer.text.count("<h1>") == 1
+    rebuilt = client.get(f"{runs_of(client)[0]}/report.html")
+    assert rebuilt.headers["content-disposition"].startswith("attachment")
+    assert "Content-Security-Policy" in rebuilt.text
+    assert client.get(f"{runs_of(client)[0]}/report.json").text.startswith("{")
+    assert client.get(f"{runs_of(client)[0]}/report.md").text.startswith("**")
+    assert "requests/s" in client.get(f"{runs_of(client)[0]}/report.txt").text
+    assert client.get(f"{runs_of(client)[0]}/report.exe").status == 404
+
+
+def test_hostile_names_are_text(client: Client) -> None:
+    for path in (*PAGES, *runs_of(client)):
+        assert "<script>alert" not in client.get(path).text
+        assert "<img" not in client.get(path).text
+    texts = [client.get(path).text for path in runs_of(client)]
+    assert any("&lt;script&gt;alert" in text for text in texts)
+
+
+def test_two_runs_of_one_question_are_compared(client: Client) -> None:
+    like = runs_of_text(client.get("/?text=repeatability").text)
+    first, second = (path.removeprefix("/runs/") for path in like[:2])
+    text = client.get(f"/diff?run={first}&run={second}").text
+    assert "later / earlier" in text
+    assert "the same program" in text
+
+
+def test_two_runs_of_different_questions_are_not(client: Client) -> None:
+    first = runs_of_text(client.get("/?text=repeatability").text)[0].removeprefix("/runs/")
+    second = runs_of_text(client.get("/?text=picohttpparser").text)[0].removeprefix("/runs/")
+    text = client.get(f"/diff?run={first}&run={second}").text
+    assert "Not comparable" in text
+    assert "jissoku compare" in text
+    assert client.get(f"/diff?run={first}").status == 400
+
+
+def test_a_folder_without_runs_is_said(tmp_path: Path) -> None:
+    config = UiConfig(listen="::1", port=0, roots=(tmp_path,), cache=tmp_path / "cache")
+    with pages_in_thread(config) as link:
+        assert link.startswith("http://[::1]:")
+    config = UiConfig(listen="127.0.0.1", port=0, roots=(tmp_path,), cache=tmp_path / "cache")
+    with pages_in_thread(config) as link:
+        client = client_of(link)
+        assert "holds no run that can be read" in client.get("/").text
+        for path in PAGES:
+            assert client.get(path).status == 200
+
+
+def test_an_index_of_another_version_is_neither_read_nor_changed(
+    some_records: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "history" / "v0-other"
+    other.mkdir(parents=True)
+    (other / "part").write_text("of another version")
+    config = UiConfig(listen="127.0.0.1", port=0, roots=(some_records / "parsers",), cache=tmp_path)
+    with pages_in_thread(config) as link:
+        assert len(runs_of(client_of(link))) == 4
+    assert (other / "part").read_text() == "of another version"
+
+
+def test_a_token_is_used_up_and_old_sessions_are_forgotten() -> None:
+    access = Access()
+    token = access.token
+    first = access.enter(token)
+    assert first is not None
+    assert access.enter(token) is None
+    sessions = [access.enter(access.token) for _ in range(40)]
+    assert sessions[-1] is not None
+    assert access.is_known(sessions[-1])
+    assert not access.is_known(first)
+    assert len({access.form_key(one) for one in sessions[-10:] if one}) == 10
