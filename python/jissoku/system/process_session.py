@@ -85,7 +85,7 @@ class ProcessSession:
         handles: list[int] = []
         left: set[int] = set()
         try:
-            # The leader first: a parent that sees a child end before itself was asked starts another.
+            # The leader first: a parent whose child ends before it was asked starts another.
             for pid in sorted(found, key=lambda pid: (pid != self.pid, pid)):
                 try:
                     # A handle cannot come to mean another process, as a number can.
