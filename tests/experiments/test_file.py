@@ -82,6 +82,8 @@ def test_a_right_file_is_read(tmp_path: Path) -> None:
         ),
         ('"tcp_nopush on;"', '"x"', "line 14, key `factor.name`", "exactly once"),
         ("connections = 8", "connections = 0", "line 21, key `workload.connections`", "1 to"),
+        ("connections = 8", 'method = "get"', "line 21, key `workload.method`", "in capital"),
+        ("connections = 8", "body_size = -1", "line 21, key `workload.body_size`", "0 to 1048576"),
         ("connections = 8", 'arms = ["x"]', "line 21, key `workload.arms`", "one+nopush"),
         ("cost(one)", "cost(two)", "line 26, key `claim.test`", "'two' is not an arm of hello"),
         ("@hello", "@bye", "line 26, key `claim.test`", "'bye' is not a workload"),
@@ -120,11 +122,12 @@ def test_ours_can_be_read(path: Path) -> None:
     assert experiment_file.read(path, RECIPES).published
 
 
-def test_all_six_are_there() -> None:
+def test_all_seven_are_there() -> None:
     assert {path.stem for path in experiment_file.builtin_experiments()} == {
         "delay",
         "kernel-or-user",
         "parsers",
+        "proxies",
         "server-cores",
         "static-tuning",
         "uds-keepalive",

@@ -74,6 +74,7 @@ class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         arms: Participating arms, the baseline first; all arms when empty.
+        body_size: Bytes of a request body; 0: there is none.
         shared_cores: Servers and load generator both have every core: for questions about more
             workers than a small machine could give a server of its own. Stamped, and never a claim
             on cost in absolute values.
@@ -82,7 +83,9 @@ class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     arms: tuple[str, ...] = ()
     path: str = "/"
+    method: str = "GET"
     headers: dict[str, str] = msgspec.field(default_factory=dict)
+    body_size: int = 0
     connections: int = 64
     pipeline: int = 1
     keepalive: bool = True

@@ -120,6 +120,7 @@ def run_load(
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         files = Path(folder)
         (files / "body").write_bytes(spec.body or b"")
+        (files / "request-body").write_bytes(spec.workload.body)
         for shape in spec.workload.raw_requests:
             (files / f"{shape.name}.http").write_bytes(shape.text)
         before = conditions.snapshot(_roots(spec), spec.own_processes)
@@ -237,7 +238,8 @@ def _request(work: Workload, files: Path) -> list[str]:
     for name, value in work.headers:
         words += ["-H", f"{name}: {value}"]
     if work.body:
-        words += ["--body", work.body.decode()]
+        # Not as an argument, which may not be longer than 128 KiB (execve(2)).
+        words += ["--body", f"@{files / 'request-body'}"]
     return words
 
 

@@ -325,7 +325,9 @@ def _compare_config(
         unavailable=unavailable,
         workload=Workload(
             path=setting.path,
+            method=setting.method,
             headers=tuple(setting.headers.items()),
+            body=b"x" * setting.body_size,
             connections=setting.connections,
             pipeline=setting.pipeline,
             connection_mode=ConnectionMode.KEEP_ALIVE

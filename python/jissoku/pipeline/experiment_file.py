@@ -1,13 +1,21 @@
 """Reads an experiment's file and rejects one that cannot be run."""
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jissoku.design.factors import arms
 from jissoku.errors import InputError
 from jissoku.model import Recipe
-from jissoku.model.experiment import Claim, ConfigChange, Design, Experiment, TargetSpec
+from jissoku.model.experiment import (
+    Claim,
+    ConfigChange,
+    Design,
+    Experiment,
+    TargetSpec,
+    WorkloadSpec,
+)
 from jissoku.pipeline.counting import SYSCALL_BENCHMARK
 from jissoku.stats.expression import GrammarError
 from jissoku.stats.inequality import Quantity, parse, quantity
@@ -18,6 +26,9 @@ BUILTIN_EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
 # No verdict rests on fewer (`jissoku.stats.verdict`).
 ROUNDS_MIN = 6
+
+# The default limit of our own server and of nginx.
+BODY_SIZE_MAX = 1024 * 1024
 
 Mistake = tuple[Keys, str]
 
@@ -164,8 +175,7 @@ def _workloads(experiment: Experiment) -> Iterator[Mistake]:
         at: Keys = ("workload", index)
         if any(char in work.name for char in "@()/") or not work.name.strip():
             yield (*at, "name"), "must be a word without @, / and brackets: it names a folder"
-        if not work.path.startswith("/"):
-            yield (*at, "path"), "must begin with /"
+        yield from _request(work, at)
         if not 1 <= work.connections <= 20_000:
             yield (*at, "connections"), "must be 1 to 20000"
         if not 1 <= work.pipeline <= 1024:
@@ -175,6 +185,15 @@ def _workloads(experiment: Experiment) -> Iterator[Mistake]:
         for arm in work.arms:
             if arm not in names:
                 yield (*at, "arms"), f"{arm!r} is not an arm; there are {', '.join(names)}"
+
+
+def _request(work: WorkloadSpec, at: Keys) -> Iterator[Mistake]:
+    if not work.path.startswith("/"):
+        yield (*at, "path"), "must begin with /"
+    if not re.fullmatch(r"[A-Z]+", work.method):
+        yield (*at, "method"), "must be a method in capital letters, such as GET or POST"
+    if not 0 <= work.body_size <= BODY_SIZE_MAX:
+        yield (*at, "body_size"), f"must be 0 to {BODY_SIZE_MAX} bytes"
 
 
 def _benchmarks(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:

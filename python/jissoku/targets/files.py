@@ -9,6 +9,7 @@ from jissoku.errors import InputError
 SIZES = {
     "1k.bin": 1024,
     "10k.bin": 10 * 1024,
+    "64k.bin": 64 * 1024,
     "100k.bin": 100 * 1024,
     "1m.bin": 1024 * 1024,
 }
