@@ -24,7 +24,7 @@ CRATE_MAY_USE = {
     "jissoku-upstream": set[str](),
     "jissoku-server": {"jissoku-os", "jissoku-http"},
     "jissoku-fixtures": {"jissoku-os", "jissoku-http", "jissoku-server"},
-    "jissoku-gateway": {"jissoku-os", "jissoku-http", "jissoku-server"},
+    "jissoku-gateway": {"jissoku-os", "jissoku-http", "jissoku-server", "jissoku-upstream"},
     "jissoku-load": {
         "jissoku-os"
     },  # never jissoku-http: the load generator shares nothing with a runner
@@ -44,7 +44,7 @@ CRATE_MAY_USE = {
         "jissoku-profile",
         "jissoku-upstream",
     },
-    "jissoku-apps": {"jissoku-os", "jissoku-http", "jissoku-server"},
+    "jissoku-apps": {"jissoku-os", "jissoku-http", "jissoku-server", "jissoku-gateway"},
     "jissoku-python": {"jissoku-apps", "jissoku-cli", "jissoku-os", "jissoku-server"},
 }
 

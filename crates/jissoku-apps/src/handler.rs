@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use jissoku_gateway::RouteContent;
 use jissoku_http::Method;
 use jissoku_os::driver::NewConnection;
 use jissoku_server::{
@@ -16,6 +17,7 @@ use crate::environ::{Client, Environs, ServerInfo};
 use crate::head::Expectation;
 use crate::interpreter;
 use crate::response::{Response, Turn};
+use crate::routes::with_routes;
 use crate::threaded::ThreadedService;
 use crate::wsgi::Wsgi;
 
@@ -32,11 +34,11 @@ impl WsgiService {
     }
 
     /// As the content of a server: with threads, if the server has some for it.
-    pub(crate) fn into_service(self) -> AnyService {
+    pub(crate) fn into_service(self, routes: Option<&Arc<RouteContent>>) -> AnyService {
         let Self { app, server } = self;
         match server.threads {
-            0 => Self { app, server }.into(),
-            threads => ThreadedService { app, server, threads }.into(),
+            0 => with_routes(Self { app, server }, routes),
+            threads => with_routes(ThreadedService { app, server, threads }, routes),
         }
     }
 }

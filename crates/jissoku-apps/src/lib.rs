@@ -21,6 +21,7 @@ mod log;
 mod names;
 mod recent_heads;
 mod response;
+mod routes;
 mod start_response;
 #[cfg(test)]
 mod tests;

@@ -2,16 +2,19 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pyo3::exceptions::PyModuleNotFoundError;
 use pyo3::prelude::*;
 use pyo3::types::{PyModule, PyString};
 
+use jissoku_gateway::RouteContent;
 use jissoku_server::AnyService;
 
 use crate::asgi::AsgiService;
 use crate::environ::ServerInfo;
 use crate::handler::WsgiService;
+use crate::routes::with_routes;
 
 /// Where an application is.
 #[derive(Clone, Debug)]
@@ -35,8 +38,8 @@ pub enum Interface {
     Asgi,
 }
 
-/// Imports an application as the content of a server. Without `interface`, it is ASGI if calling it
-/// returns a coroutine.
+/// Imports an application as the content of a server, with the other contents of `routes`. Without
+/// `interface`, it is ASGI if calling it returns a coroutine.
 ///
 /// # Errors
 /// Why there is none; the traceback of an exception is printed already.
@@ -44,12 +47,13 @@ pub fn load(
     spec: &AppSpec,
     interface: Option<Interface>,
     server: ServerInfo,
+    routes: Option<&Arc<RouteContent>>,
 ) -> Result<AnyService, LoadError> {
     Python::attach(|python| {
         let app = spec.load(python)?;
         // What is there now stays, so the collector need not visit it again and again.
         let _frozen = python.import("gc").and_then(|gc| gc.call_method0("freeze"));
-        service_of(&app, interface, server)
+        service_of(&app, interface, server, routes)
     })
 }
 
@@ -61,25 +65,27 @@ pub fn serve_object(
     app: &Bound<'_, PyAny>,
     interface: Option<Interface>,
     server: ServerInfo,
+    routes: Option<&Arc<RouteContent>>,
 ) -> Result<AnyService, LoadError> {
     check_callable(app, &"the application")?;
-    service_of(app, interface, server)
+    service_of(app, interface, server, routes)
 }
 
 fn service_of(
     app: &Bound<'_, PyAny>,
     interface: Option<Interface>,
     server: ServerInfo,
+    routes: Option<&Arc<RouteContent>>,
 ) -> Result<AnyService, LoadError> {
     let found = || if is_asgi(app).unwrap_or(false) { Interface::Asgi } else { Interface::Wsgi };
     match interface.unwrap_or_else(found) {
-        Interface::Wsgi => Ok(WsgiService::new(app, server).into_service()),
+        Interface::Wsgi => Ok(WsgiService::new(app, server).into_service(routes)),
         Interface::Asgi if server.threads > 0 => Err(LoadError::Name(
             "--threads is for WSGI applications, and this is an ASGI application: its event loop \
              runs on one thread; use --workers"
                 .to_owned(),
         )),
-        Interface::Asgi => Ok(AsgiService::new(app, server).into()),
+        Interface::Asgi => Ok(with_routes(AsgiService::new(app, server), routes)),
     }
 }
 

@@ -14,13 +14,17 @@ mod limits;
 mod listen;
 mod process;
 mod process_args;
+mod route_table;
 mod supervision_args;
 mod systemd_env;
 mod telemetry_args;
 mod watch;
 mod worker_args;
 
+use std::sync::Arc;
+
 use clap::{ArgGroup, Args, Command, FromArgMatches};
+use jissoku_gateway::RouteContent;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{AnyService, Limits, ListenerSharing, Settings, TelemetryConfig};
 
@@ -63,6 +67,9 @@ pub(crate) struct Serve {
     /// Whether the application is an object of this process.
     #[arg(skip)]
     app_is_given: bool,
+    /// The routes of the configuration file, unless it has none or flags override them.
+    #[arg(skip)]
+    routes: Option<route_table::RouteTable>,
 }
 
 /// Serves until SIGTERM or SIGINT and prints the addresses to standard output. `arguments` begin
@@ -80,10 +87,13 @@ impl Serve {
     /// Parses the arguments, at start-up and at every reload.
     fn read(arguments: &[String], load: Option<&LoadApp>) -> Result<Self, Failure> {
         let command = Self::augment_args(Command::new("serve").bin_name("jissoku serve"));
-        let arguments = config::merge(&command, arguments, &|name| std::env::var_os(name))?;
+        let (arguments, routes) =
+            config::merge(&command, arguments, &|name| std::env::var_os(name))?;
+        let command = command.mut_group(CONTENT_GROUP, |what| what.required(routes.is_none()));
         let matches = command.try_get_matches_from(arguments).map_err(Failure::Usage)?;
         let app_is_given = load.is_some_and(LoadApp::is_given);
-        Ok(Self { app_is_given, ..Self::from_arg_matches(&matches).map_err(Failure::Usage)? })
+        let serve = Self::from_arg_matches(&matches).map_err(Failure::Usage)?;
+        Ok(Self { app_is_given, routes, ..serve })
     }
 
     /// The settings of a worker pool; `given` are the addresses of inherited listeners, and `worker`
@@ -127,13 +137,23 @@ impl Serve {
 
     /// The name of the Python application, if one is to be served.
     fn app(&self) -> Option<(&str, &str)> {
-        app_args::parse(self.files.folder())
+        match &self.routes {
+            Some(routes) => routes.app(),
+            None => app_args::parse(self.files.folder()),
+        }
     }
 
     /// Whether the workers are processes: those of an application, except of one that is an object
     /// of this process and has one worker.
     fn has_processes(&self) -> Result<bool, Failure> {
         Ok(self.app().is_some() && (!self.app_is_given || self.has_several_workers()?))
+    }
+
+    /// What the routes of the configuration file serve, if it has some.
+    fn route_content(&self) -> Result<Option<Arc<RouteContent>>, Failure> {
+        let Some(routes) = &self.routes else { return Ok(None) };
+        let is_secure = self.telemetry.tls()?.is_some();
+        routes.content(&self.files, self.gateway.timeouts(), is_secure).map(Some)
     }
 
     fn has_several_workers(&self) -> Result<bool, Failure> {
@@ -157,7 +177,11 @@ impl Serve {
             }
             let is_secure = self.telemetry.tls()?.is_some();
             let is_multiprocess = self.has_several_workers()?;
-            return self.app.service(app, load, (listeners, is_secure, is_multiprocess));
+            let routes = self.route_content()?;
+            return self.app.service(app, load, (listeners, is_secure, is_multiprocess), routes);
+        }
+        if let Some(content) = self.route_content()? {
+            return Ok(content.without_app().into());
         }
         if let Some(service) = self.gateway.service(self.telemetry.tls()?.is_some())? {
             return Ok(service);

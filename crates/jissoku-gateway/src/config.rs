@@ -1,14 +1,31 @@
-//! What all workers share: the server to forward to, and how long it may take.
+//! What all workers share: the servers to forward to, and how long they may take.
 
 use crate::target::Target;
 
-/// A reverse proxy for one upstream server.
+/// A reverse proxy.
 #[derive(Debug)]
 pub struct Gateway {
-    pub(crate) target: Target,
+    pub(crate) upstreams: Vec<Upstream>,
     pub(crate) timeouts: Timeouts,
     /// Whether clients over TCP use TLS.
     pub(crate) is_secure: bool,
+}
+
+/// Where requests are forwarded to.
+#[derive(Debug)]
+pub struct Upstream {
+    pub(crate) target: Target,
+    /// How long an unused connection is kept, in nanoseconds.
+    pub(crate) idle_ns: u64,
+}
+
+/// How one request is forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forwarding {
+    /// The index of its upstream.
+    pub upstream: usize,
+    /// The time from the end of the request to the head of the response, in nanoseconds.
+    pub head_ns: u64,
 }
 
 /// How long the upstream server may take.
@@ -41,10 +58,24 @@ impl Default for Timeouts {
     }
 }
 
+impl Upstream {
+    /// One server.
+    #[must_use]
+    pub const fn new(target: Target, idle_ns: u64) -> Self {
+        Self { target, idle_ns }
+    }
+}
+
 impl Gateway {
     /// Forwards all requests to `target`. `is_secure` if clients over TCP use TLS.
     #[must_use]
-    pub const fn new(target: Target, timeouts: Timeouts, is_secure: bool) -> Self {
-        Self { target, timeouts, is_secure }
+    pub fn new(target: Target, timeouts: Timeouts, is_secure: bool) -> Self {
+        Self::of(vec![Upstream::new(target, timeouts.idle_ns)], timeouts, is_secure)
+    }
+
+    /// Forwards to several upstreams, by the [`Forwarding`] of each request.
+    #[must_use]
+    pub const fn of(upstreams: Vec<Upstream>, timeouts: Timeouts, is_secure: bool) -> Self {
+        Self { upstreams, timeouts, is_secure }
     }
 }

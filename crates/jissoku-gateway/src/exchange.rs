@@ -7,6 +7,7 @@ use jissoku_http::response_reader::ResponseHead;
 use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::ConnectionId;
 
+use crate::config::Forwarding;
 use crate::failure::{Attempt, Fault, Received, Verdict, decide};
 use crate::slab::Key;
 
@@ -19,6 +20,7 @@ pub(crate) struct Exchange {
     /// The connection of the client.
     pub(crate) client: ConnectionId,
     pub(crate) method: MethodInfo,
+    pub(crate) forwarding: Forwarding,
     version: Version,
     /// The forwarded head and body. Kept until the response has begun, to be repeated.
     pub(crate) request: Vec<u8>,
@@ -85,10 +87,11 @@ impl Output {
 }
 
 impl Exchange {
-    pub(crate) fn new(client: ConnectionId, head: &Head) -> Self {
+    pub(crate) fn new(client: ConnectionId, head: &Head, forwarding: Forwarding) -> Self {
         Self {
             client,
             method: MethodInfo::new(head),
+            forwarding,
             version: head.version,
             request: Vec::new(),
             upstream: None,

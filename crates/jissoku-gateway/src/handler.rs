@@ -19,7 +19,7 @@ use jissoku_server::{
 };
 
 use crate::client::Client;
-use crate::config::Gateway;
+use crate::config::{Forwarding, Gateway};
 use crate::deadlines::Deadlines;
 use crate::error_response;
 use crate::exchange::Exchange;
@@ -34,7 +34,8 @@ pub struct GatewayHandler {
     service: Arc<Gateway>,
     exchanges: Slab<Exchange>,
     upstreams: Slab<Upstream>,
-    pool: Pool,
+    /// Of each upstream.
+    pools: Vec<Pool>,
     /// Connections of either side that are to be resumed.
     ready: VecDeque<ConnectionId>,
     openings: VecDeque<Key>,
@@ -70,10 +71,10 @@ struct ChunkedRequest {
 impl GatewayHandler {
     fn new(service: Arc<Gateway>) -> Self {
         Self {
+            pools: service.upstreams.iter().map(|_| Pool::default()).collect(),
             service,
             exchanges: Slab::default(),
             upstreams: Slab::default(),
-            pool: Pool::default(),
             ready: VecDeque::new(),
             openings: VecDeque::new(),
             deadlines: Deadlines::default(),
@@ -83,7 +84,7 @@ impl GatewayHandler {
 
     fn write_head(
         &self,
-        client: &Client,
+        (client, upstream): (&Client, usize),
         (head, bytes): (&Head, &[u8]),
         collected_size: Option<u64>,
         output: &mut Vec<u8>,
@@ -94,11 +95,37 @@ impl GatewayHandler {
             client: client.address.as_deref(),
             is_secure: self.service.is_secure && client.address.is_some(),
             host: ForwardedHost::Client,
-            upstream_host: &self.service.target.host,
+            upstream_host: &self.service.upstreams[upstream].target.host,
             collected_size,
             expects_continue: false,
         };
         write_request_head(head, bytes, &edit, output)
+    }
+
+    /// A request is to be forwarded, and its head was received.
+    pub(crate) fn begin(
+        &mut self,
+        client: &Client,
+        request: &RequestHead<'_>,
+        forwarding: Forwarding,
+    ) -> Request {
+        let RequestHead { head, bytes, now_ns } = *request;
+        self.now_ns = now_ns;
+        let mut exchange = Exchange::new(client.id, head, forwarding);
+        let mut chunked = None;
+        if head.body == Body::Chunked {
+            let head_bytes = bytes[..head.size as usize].to_vec();
+            chunked = Some(Box::new(ChunkedRequest { head: *head, head_bytes, body: Vec::new() }));
+        } else {
+            let size = head.size as usize + 256;
+            exchange.request.reserve(size);
+            let edges = (client, forwarding.upstream);
+            if let Err(error) = self.write_head(edges, (head, bytes), None, &mut exchange.request) {
+                return Request { state: RequestState::Refused(error), chunked: None };
+            }
+        }
+        let key = self.exchanges.insert(exchange);
+        Request { state: RequestState::Collecting(key), chunked }
     }
 
     /// Forwards a request that is complete.
@@ -108,7 +135,11 @@ impl GatewayHandler {
             let ChunkedRequest { head, head_bytes, body } = *chunked;
             let mut bytes = Vec::with_capacity(head_bytes.len() + body.len() + 256);
             let size = Some(body.len() as u64);
-            if let Err(error) = self.write_head(client, (&head, &head_bytes), size, &mut bytes) {
+            let upstream =
+                self.exchanges.get(key).map_or(0, |exchange| exchange.forwarding.upstream);
+            let written =
+                self.write_head((client, upstream), (&head, &head_bytes), size, &mut bytes);
+            if let Err(error) = written {
                 self.exchanges.remove(key);
                 request.state = RequestState::Refused(error);
                 return;
@@ -148,23 +179,8 @@ impl Handler for GatewayHandler {
     }
 
     fn on_head(&mut self, client: &mut Client, request: &RequestHead<'_>) -> Request {
-        let RequestHead { head, bytes, now_ns } = *request;
-        self.now_ns = now_ns;
-        let mut exchange = Exchange::new(client.id, head);
-        let mut chunked = None;
-        if head.body == Body::Chunked {
-            let head_bytes = bytes[..head.size as usize].to_vec();
-            chunked = Some(Box::new(ChunkedRequest { head: *head, head_bytes, body: Vec::new() }));
-        } else {
-            let size = head.size as usize + 256;
-            exchange.request.reserve(size);
-            if let Err(error) = self.write_head(client, (head, bytes), None, &mut exchange.request)
-            {
-                return Request { state: RequestState::Refused(error), chunked: None };
-            }
-        }
-        let key = self.exchanges.insert(exchange);
-        Request { state: RequestState::Collecting(key), chunked }
+        let forwarding = Forwarding { upstream: 0, head_ns: self.service.timeouts.head_ns };
+        self.begin(client, request, forwarding)
     }
 
     fn on_body(&mut self, request: &mut Request, part: &[u8]) {
@@ -228,8 +244,9 @@ impl Handler for GatewayHandler {
 
     fn next_opening(&mut self) -> Option<Opening> {
         while let Some(key) = self.openings.pop_front() {
-            if self.upstreams.get(key).is_some() {
-                let endpoint = Arc::clone(&self.service.target.endpoint);
+            if let Some(connection) = self.upstreams.get(key) {
+                let upstream = &self.service.upstreams[connection.pool];
+                let endpoint = Arc::clone(&upstream.target.endpoint);
                 return Some(Opening { endpoint, token: key.token() });
             }
         }
@@ -264,7 +281,7 @@ impl Handler for GatewayHandler {
                 let fault = upstream.reset_fault();
                 self.fail_exchange(key, fault);
             }
-            (State::Idle, _) => self.pool.remove(key),
+            (State::Idle, _) => self.pools[upstream.pool].remove(key),
             (State::Closing, _) => {}
         }
         self.upstreams.remove(key);

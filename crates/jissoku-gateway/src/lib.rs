@@ -13,9 +13,11 @@ mod exchange;
 mod failure;
 mod handler;
 mod pool;
+mod routed;
 mod slab;
 mod target;
 mod upstream;
 
-pub use config::{Gateway, Timeouts};
+pub use config::{Forwarding, Gateway, Timeouts, Upstream};
+pub use routed::{Content, NoApp, RouteContent, Routed};
 pub use target::{Target, TargetError};

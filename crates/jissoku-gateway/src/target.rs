@@ -27,6 +27,18 @@ impl fmt::Display for TargetError {
 
 impl std::error::Error for TargetError {}
 
+impl Target {
+    /// Parses `HOST:PORT` or `unix:PATH`. The name of a host is resolved.
+    ///
+    /// # Errors
+    /// The name cannot be resolved.
+    pub fn of_server(text: &str) -> Result<Self, TargetError> {
+        let url =
+            if text.starts_with("unix:") { text.to_owned() } else { format!("http://{text}") };
+        url.parse().map_err(|_| TargetError(format!("{text}: this host cannot be resolved")))
+    }
+}
+
 impl FromStr for Target {
     type Err = TargetError;
 

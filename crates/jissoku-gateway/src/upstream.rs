@@ -13,6 +13,8 @@ pub(crate) struct Upstream {
     /// None until the driver has started to open it.
     pub(crate) id: Option<ConnectionId>,
     pub(crate) state: State,
+    /// The index of its upstream, and of the pool that it belongs to.
+    pub(crate) pool: usize,
     /// When something has to have happened.
     pub(crate) deadline_ns: u64,
     /// The earliest entry in the list of deadlines; 0 if there is none.
@@ -59,10 +61,11 @@ pub(crate) enum Outcome {
 }
 
 impl Upstream {
-    pub(crate) fn new(exchange: Key, open_until_ns: u64) -> Self {
+    pub(crate) fn new(exchange: Key, pool: usize, open_until_ns: u64) -> Self {
         Self {
             id: None,
             state: State::Connecting(exchange),
+            pool,
             deadline_ns: 0,
             timer_ns: 0,
             open_until_ns,

@@ -31,7 +31,8 @@ fn load_app(request: &AppRequest) -> Result<AnyService, AppError> {
         // Without a standard error there is nowhere to write to.
         let _enabled = python.import("faulthandler").and_then(|it| it.call_method0("enable"));
     });
-    match jissoku_apps::load(&spec, interface(request), server_info(request)) {
+    let routes = request.routes.as_ref();
+    match jissoku_apps::load(&spec, interface(request), server_info(request), routes) {
         Ok(service) => Ok(service),
         Err(LoadError::Name(sentence)) => Err(AppError::Name(sentence)),
         Err(LoadError::Code(sentence)) => Err(AppError::Code(sentence)),
@@ -43,7 +44,8 @@ fn load_app(request: &AppRequest) -> Result<AnyService, AppError> {
 fn run_app(python: Python<'_>, app: Py<PyAny>, arguments: Vec<String>) -> u8 {
     let load = LoadApp::given(move |request: &AppRequest| {
         let serve = |python: Python<'_>| {
-            jissoku_apps::serve_object(app.bind(python), interface(request), server_info(request))
+            let (interface, routes) = (interface(request), request.routes.as_ref());
+            jissoku_apps::serve_object(app.bind(python), interface, server_info(request), routes)
         };
         Python::attach(serve).map_err(|error| AppError::Name(error.to_string()))
     });

@@ -42,7 +42,7 @@ impl ThreadServer {
             return Err(PyOSError::new_err("the address is not one of TCP"));
         };
         let info = ServerInfo { listeners, is_secure: false, is_multiprocess: false, threads: 0 };
-        let service = match serve_object(app, None, info) {
+        let service = match serve_object(app, None, info, None) {
             Ok(service) => service,
             Err(error) => {
                 server.close();

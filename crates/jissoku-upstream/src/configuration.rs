@@ -64,7 +64,9 @@ impl Configuration {
             for (name, value) in all {
                 let table =
                     Table::of(value, &format!("upstream {:?}", name.get_ref()), &name.span())?;
-                configuration.upstreams.push(upstream::read(name.get_ref(), table)?);
+                let line = problem::line(text, &name.span());
+                let read = upstream::read(name.get_ref(), table)?;
+                configuration.upstreams.push(Upstream { line, ..read });
             }
         }
         let Some(value) = file.get_ref().get("route") else { return Ok(configuration) };

@@ -82,7 +82,7 @@ fn threads_process_requests_at_once_and_end_with_the_server() {
         let module =
             PyModule::from_code(python, APP, c"threads.py", c"threads").expect("it compiles");
         let app = module.getattr("app").expect("it is defined");
-        serve_object(&app, Some(Interface::Wsgi), info).expect("an application")
+        serve_object(&app, Some(Interface::Wsgi), info, None).expect("an application")
     });
     let mut running = server.start(service).expect("it starts");
 

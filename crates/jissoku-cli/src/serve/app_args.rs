@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
+use jissoku_gateway::RouteContent;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::AnyService;
 
@@ -33,6 +35,8 @@ pub struct AppRequest {
     pub is_multiprocess: bool,
     /// Threads that call the application; 0 for the thread of the worker.
     pub threads: usize,
+    /// The routes, one of which names the application, unless it serves all requests.
+    pub routes: Option<Arc<RouteContent>>,
 }
 
 /// Why there is no application.
@@ -128,9 +132,9 @@ impl AppArgs {
         &self,
         (module, attribute): (&str, &str),
         load: &LoadApp,
-        server: (Vec<Endpoint>, bool, bool),
+        (listeners, is_secure, is_multiprocess): (Vec<Endpoint>, bool, bool),
+        routes: Option<Arc<RouteContent>>,
     ) -> Result<AnyService, Failure> {
-        let (listeners, is_secure, is_multiprocess) = server;
         let request = AppRequest {
             module: module.to_owned(),
             attribute: attribute.to_owned(),
@@ -141,6 +145,7 @@ impl AppArgs {
             is_secure,
             is_multiprocess,
             threads: self.threads,
+            routes,
         };
         (load.load)(&request).map_err(|error| match error {
             AppError::Name(sentence) => Failure::of_input(&sentence),

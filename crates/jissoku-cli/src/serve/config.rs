@@ -15,12 +15,14 @@ use clap::builder::ValueHint;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, Id};
+use jissoku_upstream::configuration::KEYS;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::CONTENT_GROUP;
 use super::app_args;
 use super::failure::Failure;
+use super::route_table::RouteTable;
 
 /// Another key for the positional argument, if that is an application.
 const APP_KEY: &str = "app";
@@ -34,26 +36,27 @@ pub(super) struct Config {
 }
 
 /// The arguments, with those of the environment inserted, and those of the configuration file if
-/// one is named. `variable` returns environment variables.
+/// one is named; and its routes, unless flags override them. `variable` returns environment
+/// variables.
 pub(super) fn merge(
     command: &Command,
     arguments: &[String],
     variable: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<Vec<OsString>, Failure> {
+) -> Result<(Vec<OsString>, Option<RouteTable>), Failure> {
     // A required flag may be in the file.
     let lenient = command.clone().mut_group(CONTENT_GROUP, |what| what.required(false));
     let given = lenient.clone().try_get_matches_from(arguments).map_err(Failure::Usage)?;
     let mut merged: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     merged.splice(1..1, environment::arguments(&lenient, &given, variable)?);
     let given = lenient.clone().try_get_matches_from(&merged).map_err(Failure::Usage)?;
-    if let Some(path) = given.get_one::<PathBuf>("config") {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            Failure::of_input(&format!("cannot read {}: {error}", path.display()))
-        })?;
-        let file = File { path, text: &text, command: lenient };
-        merged.splice(1..1, file.arguments(&given)?);
-    }
-    Ok(merged)
+    let Some(path) = given.get_one::<PathBuf>("config") else { return Ok((merged, None)) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::of_input(&format!("cannot read {}: {error}", path.display())))?;
+    let file = File { path, text: &text, command: lenient };
+    merged.splice(1..1, file.arguments(&given)?);
+    let routes = RouteTable::read(path, &text)?;
+    let has_content = content_ids(&file.command).any(|id| is_given(&given, id));
+    Ok((merged, routes.filter(|_| !has_content)))
 }
 
 /// A configuration file and the command whose flags it may set.
@@ -71,11 +74,22 @@ impl File<'_> {
             self.refuse(&place, error.message())
         })?;
         let mut arguments = Vec::new();
+        let has_routes = table.get_ref().get("route").is_some();
         for (key, value) in table.get_ref() {
             let name: &str = key.get_ref();
+            if KEYS.contains(&name) {
+                continue;
+            }
             let Some(arg) = find(&self.command, name) else {
                 return Err(self.refuse(&key.span(), &self.unknown(name)));
             };
+            if has_routes && content_ids(&self.command).any(|id| id == arg.get_id().as_str()) {
+                let why = format!(
+                    "{name} and [[route]] both say what is served: write it as the last route, \
+                     with path = \"/**\""
+                );
+                return Err(self.refuse(&key.span(), &why));
+            }
             let found = self.values(arg, value)?;
             for argument in &found {
                 self.check(argument, &value.span())?;
@@ -179,12 +193,19 @@ fn find<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
 
 /// A flag of the content group that is given overrides all keys of that group.
 fn is_overruled(command: &Command, arg: &Arg, given: &ArgMatches) -> bool {
-    let is_given = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
-    let what = command.get_groups().find(|group| group.get_id() == CONTENT_GROUP);
-    let decides: Vec<&str> =
-        what.into_iter().flat_map(ArgGroup::get_args).map(Id::as_str).collect();
     let id = arg.get_id().as_str();
-    is_given(id) || (decides.contains(&id) && decides.into_iter().any(is_given))
+    let decides = content_ids(command).any(|other| other == id);
+    is_given(given, id) || (decides && content_ids(command).any(|other| is_given(given, other)))
+}
+
+fn is_given(given: &ArgMatches, id: &str) -> bool {
+    given.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+/// The flags of the content group.
+fn content_ids(command: &Command) -> impl Iterator<Item = &str> {
+    let what = command.get_groups().find(|group| group.get_id() == CONTENT_GROUP);
+    what.into_iter().flat_map(ArgGroup::get_args).map(Id::as_str)
 }
 
 /// The key of a flag: its long name, or `folder` for the positional argument.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jissoku_os::file::SymlinkPolicy;
-use jissoku_server::{Files, FilesOptions, Rule};
+use jissoku_server::{Files, FilesError, FilesOptions, Rule};
 
 use super::failure::Failure;
 use crate::units;
@@ -70,6 +70,13 @@ impl FileArgs {
     pub(super) fn load(&self) -> Result<Option<Files>, Failure> {
         let open = |folder: &PathBuf| Files::open(folder, self.options());
         self.folder.as_ref().map(open).transpose().map_err(|error| Failure::of_input(&error))
+    }
+
+    /// Opens the directory of a route, one of `count`, which share the memory for cached files.
+    pub(super) fn open(&self, folder: &Path, count: u64) -> Result<Files, FilesError> {
+        let options = self.options();
+        let cache_size = options.cache_size / count.max(1);
+        Files::open(folder, FilesOptions { cache_size, ..options })
     }
 
     fn options(&self) -> FilesOptions {

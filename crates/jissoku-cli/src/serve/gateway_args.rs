@@ -38,12 +38,16 @@ impl GatewayArgs {
         let target: Target = to.parse().map_err(|error: jissoku_gateway::TargetError| {
             Failure::of_input(&format!("--to {error}"))
         })?;
-        let timeouts = Timeouts {
+        Ok(Some(Gateway::new(target, self.timeouts(), is_secure).into()))
+    }
+
+    /// How long a server may take.
+    pub(super) const fn timeouts(&self) -> Timeouts {
+        Timeouts {
             connect_ns: self.connect_time_max,
             head_ns: self.response_time_max,
             read_ns: self.read_time_max,
             idle_ns: self.upstream_idle_time,
-        };
-        Ok(Some(Gateway::new(target, timeouts, is_secure).into()))
+        }
     }
 }

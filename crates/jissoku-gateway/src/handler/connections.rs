@@ -18,7 +18,8 @@ impl GatewayHandler {
         let Some(exchange) = self.exchanges.get(key) else { return };
         let is_idempotent = exchange.method.is_idempotent;
         let oldest_ns = if is_idempotent { 0 } else { self.now_ns.saturating_sub(FRESH_NS) };
-        let reused = if may_reuse { self.pool.take(oldest_ns) } else { None };
+        let reused =
+            if may_reuse { self.pools[exchange.forwarding.upstream].take(oldest_ns) } else { None };
         exchange.is_reused = reused.is_some();
         let Some(upstream_key) = reused else { return self.open(key) };
         exchange.upstream = Some(upstream_key);
@@ -30,10 +31,10 @@ impl GatewayHandler {
 
     pub(super) fn open(&mut self, exchange: Key) {
         let open_until_ns = self.now_ns + self.service.timeouts.connect_ns;
-        let key = self.upstreams.insert(Upstream::new(exchange, open_until_ns));
-        if let Some(exchange) = self.exchanges.get(exchange) {
-            exchange.upstream = Some(key);
-        }
+        let Some(asking) = self.exchanges.get(exchange) else { return };
+        let connection = Upstream::new(exchange, asking.forwarding.upstream, open_until_ns);
+        let key = self.upstreams.insert(connection);
+        asking.upstream = Some(key);
         self.set_deadline(key, open_until_ns);
         self.openings.push_back(key);
     }
@@ -75,7 +76,7 @@ impl GatewayHandler {
                 self.give_up(key, Fault::BodyTimeout);
             }
             State::Idle => {
-                self.pool.remove(key);
+                self.pools[upstream.pool].remove(key);
                 self.close(key);
             }
             State::Closing => {}

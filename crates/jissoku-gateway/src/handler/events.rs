@@ -8,18 +8,19 @@ use jissoku_os::driver::{Next, SendBuffer};
 use super::GatewayHandler;
 use super::connections::QUEUE_RETRY_NS;
 use crate::failure::Fault;
+use crate::pool::Pool;
 use crate::slab::Key;
 use crate::upstream::{Outcome, Sending, State};
 
 impl GatewayHandler {
     /// Sends the request of a connection that is established.
     pub(super) fn send(&mut self, key: Key, output: &mut SendBuffer) -> Next {
-        let deadline_ns = self.now_ns + self.service.timeouts.head_ns;
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
         let State::Busy(exchange_key, _) = upstream.state else { return Next::Close };
         upstream.state = State::Busy(exchange_key, Sending::Done);
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
         output.append(&exchange.request);
+        let deadline_ns = self.now_ns + exchange.forwarding.head_ns;
         self.set_deadline(key, deadline_ns);
         Next::Receive
     }
@@ -88,11 +89,12 @@ impl GatewayHandler {
                 if !is_reusable {
                     return self.forget(key);
                 }
-                if let Some(upstream) = self.upstreams.get(key) {
-                    upstream.state = State::Idle;
-                }
-                self.set_deadline(key, self.now_ns + self.service.timeouts.idle_ns);
-                if let Some(oldest) = self.pool.add(key, self.now_ns) {
+                let Some(connection) = self.upstreams.get(key) else { return Next::Close };
+                connection.state = State::Idle;
+                let upstream = connection.pool;
+                let idle_ns = self.service.upstreams[upstream].idle_ns;
+                self.set_deadline(key, self.now_ns + idle_ns);
+                if let Some(oldest) = self.pools[upstream].add(key, self.now_ns) {
                     self.close(oldest);
                 }
                 Next::Receive
@@ -108,7 +110,7 @@ impl GatewayHandler {
     pub(super) fn forget(&mut self, key: Key) -> Next {
         if let Some(upstream) = self.upstreams.get(key) {
             if upstream.state == State::Idle {
-                self.pool.remove(key);
+                self.pools[upstream.pool].remove(key);
             }
             upstream.state = State::Closing;
         }
@@ -125,7 +127,7 @@ impl GatewayHandler {
             upstream.id = None;
             return self.set_deadline(key, self.now_ns + QUEUE_RETRY_NS);
         }
-        if is_shortage && let Some(oldest) = self.pool.take_oldest() {
+        if is_shortage && let Some(oldest) = self.pools.iter_mut().find_map(Pool::take_oldest) {
             upstream.id = None;
             self.close(oldest);
             return self.set_deadline(key, self.now_ns + QUEUE_RETRY_NS);

@@ -45,4 +45,16 @@ impl Head {
         let target = self.target.of(bytes);
         if target.first() == Some(&b'/') { target } else { request_line::after_authority(target) }
     }
+
+    /// The host and port that are asked for: the authority of a target in absolute form, else the
+    /// value of Host (RFC 9112 section 3.3). A valid request of HTTP/1.1 has one, possibly empty.
+    #[must_use]
+    pub fn host<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let target = self.target.of(bytes);
+        let authority = request_line::authority(target).filter(|_| target.first() != Some(&b'/'));
+        authority.or_else(|| {
+            let mut fields = self.fields(bytes);
+            fields.find(|(name, _)| name.eq_ignore_ascii_case(b"host")).map(|(_, value)| value)
+        })
+    }
 }

@@ -77,6 +77,7 @@ impl Tables<'_> {
             }
             Action::Folder(folder) => format!("files of {folder}"),
             Action::Fixed(_) => "a fixed response".to_owned(),
+            Action::App(name) => format!("the application {name}"),
             Action::Gather(plan) => format!("gathers {} parts", plan.parts.len()),
         }
     }

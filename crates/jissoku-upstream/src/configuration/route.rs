@@ -47,6 +47,8 @@ pub enum Action {
     Folder(String),
     /// This text.
     Fixed(String),
+    /// The Python application, as `MODULE:APP`.
+    App(String),
     /// Several upstreams.
     Gather(Box<Plan>),
 }
@@ -132,13 +134,19 @@ fn action(
     }
     found.extend(table.string("folder")?.map(|(folder, _)| Action::Folder(folder)));
     found.extend(table.string("fixed")?.map(|(text, _)| Action::Fixed(text)));
+    if let Some((name, at)) = table.string("app")? {
+        if !name.contains(':') {
+            return Err(refuse(at, &format!("app is MODULE:APP, not {name:?}")));
+        }
+        found.push(Action::App(name));
+    }
     if let Some(parts) = table.table("gather")? {
         let plan = gather::read(table, &parts, path, upstreams)?;
         found.push(Action::Gather(Box::new(plan)));
     }
     match (found.pop(), found.is_empty()) {
         (Some(action), true) => Ok(action),
-        _ => Err(refuse(table.at.clone(), "a route has one of to, folder, fixed and gather")),
+        _ => Err(refuse(table.at.clone(), "a route has one of to, folder, fixed, app and gather")),
     }
 }
 

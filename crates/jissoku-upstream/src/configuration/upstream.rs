@@ -23,6 +23,8 @@ const IDLE_NS: u64 = 4 * SECOND_NS;
 pub struct Upstream {
     /// What routes refer to.
     pub name: String,
+    /// Its line, counted from 1.
+    pub line: usize,
     /// At least one.
     pub servers: Vec<ServerSpec>,
     /// How one is chosen.
@@ -68,6 +70,7 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
     };
     let upstream = Upstream {
         name: name.to_owned(),
+        line: 0,
         servers: servers(value, in_flight_max)?,
         balance: table.word("balance", &BALANCES)?.unwrap_or_default(),
         protocol: table.word("protocol", &PROTOCOLS)?.unwrap_or(Protocol::Http),

@@ -94,7 +94,8 @@ mod tests {
         let variable = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
         };
-        config::merge(&command, &arguments, &variable).map_err(|failure| failure.to_string())
+        let merged = config::merge(&command, &arguments, &variable);
+        merged.map(|(arguments, _)| arguments).map_err(|failure| failure.to_string())
     }
 
     #[test]

@@ -1,0 +1,138 @@
+//! `[upstream.NAME]` and `[[route]]` of the configuration file as content.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jissoku_gateway::{Content, Forwarding, Gateway, RouteContent, Target, Timeouts, Upstream};
+use jissoku_server::Fixed;
+use jissoku_upstream::configuration::{self, Action, Configuration, Protocol, Route};
+
+use super::app_args;
+use super::failure::Failure;
+use super::files::FileArgs;
+
+/// The routes of a file.
+#[derive(Debug)]
+pub(super) struct RouteTable {
+    path: PathBuf,
+    configuration: Configuration,
+}
+
+impl RouteTable {
+    /// Reads the routes of a file, if it has some.
+    pub(super) fn read(path: &Path, text: &str) -> Result<Option<Self>, Failure> {
+        let configuration = Configuration::parse(text)
+            .map_err(|problem| Failure::of_input(&format!("{}, {problem}", path.display())))?;
+        let table = Self { path: path.to_owned(), configuration };
+        let Configuration { upstreams, routes, .. } = &table.configuration;
+        if routes.is_empty() {
+            return match upstreams.first() {
+                Some(upstream) => Err(table.refuse(upstream.line, "no [[route]] has to = a name")),
+                None => Ok(None),
+            };
+        }
+        for route in routes {
+            table.check(route)?;
+        }
+        Ok(Some(table))
+    }
+
+    /// The name of the Python application.
+    pub(super) fn app(&self) -> Option<(&str, &str)> {
+        let mut routes = self.configuration.routes.iter();
+        routes.find_map(|route| match &route.action {
+            Action::App(name) => app_args::parse(Some(Path::new(name))),
+            _ => None,
+        })
+    }
+
+    /// What the routes serve. `is_secure`: clients over TCP use TLS.
+    pub(super) fn content(
+        &self,
+        files: &FileArgs,
+        timeouts: Timeouts,
+        is_secure: bool,
+    ) -> Result<Arc<RouteContent>, Failure> {
+        let Configuration { upstreams, routes, rules } = &self.configuration;
+        let upstreams =
+            upstreams.iter().map(|upstream| self.upstream(upstream)).collect::<Result<_, _>>()?;
+        let (mut folders, mut texts, mut contents) = (Vec::new(), Vec::new(), Vec::new());
+        let count = self.folders().collect::<BTreeSet<_>>().len() as u64;
+        let mut opened: Vec<&str> = Vec::new();
+        for route in routes {
+            contents.push(match &route.action {
+                Action::Folder(folder) => {
+                    if !opened.contains(&folder.as_str()) {
+                        let path = self.beside(folder);
+                        let open = files.open(&path, count);
+                        folders.push(Arc::new(
+                            open.map_err(|error| self.refuse(route.line, &error.to_string()))?,
+                        ));
+                        opened.push(folder);
+                    }
+                    let place = opened.iter().position(|other| other == folder);
+                    Content::Folder(place.unwrap_or_default())
+                }
+                Action::Fixed(text) => {
+                    texts.push(Arc::new(Fixed::new(text)));
+                    Content::Fixed(texts.len() - 1)
+                }
+                Action::Forward(upstream) => {
+                    Content::Forward(Forwarding { upstream: *upstream, head_ns: route.head_ns })
+                }
+                Action::App(_) => Content::App,
+                Action::Gather(_) => {
+                    return Err(self.refuse(route.line, "serve does not know gather yet"));
+                }
+            });
+        }
+        let gateway = Arc::new(Gateway::of(upstreams, timeouts, is_secure));
+        Ok(Arc::new(RouteContent { rules: rules.clone(), contents, folders, texts, gateway }))
+    }
+
+    fn folders(&self) -> impl Iterator<Item = &str> {
+        self.configuration.routes.iter().filter_map(|route| match &route.action {
+            Action::Folder(folder) => Some(folder.as_str()),
+            _ => None,
+        })
+    }
+
+    fn upstream(&self, upstream: &configuration::Upstream) -> Result<Upstream, Failure> {
+        let configuration::Upstream { name, line, servers, .. } = upstream;
+        if upstream.protocol == Protocol::Uwsgi {
+            return Err(self.refuse(*line, "serve does not know the protocol \"uwsgi\" yet"));
+        }
+        let [server] = servers.as_slice() else {
+            return Err(self.refuse(*line, "serve does not know several servers yet"));
+        };
+        let target = Target::of_server(&server.endpoint)
+            .map_err(|error| self.refuse(*line, &format!("upstream {name:?}: {error}")))?;
+        Ok(Upstream::new(target, upstream.idle_ns))
+    }
+
+    /// Refuses what only the server knows to be wrong.
+    fn check(&self, route: &Route) -> Result<(), Failure> {
+        let Action::App(name) = &route.action else { return Ok(()) };
+        let Some((module, attribute)) = app_args::parse(Some(Path::new(name))) else {
+            return Err(self.refuse(route.line, &format!("app is MODULE:APP, not {name:?}")));
+        };
+        match self.app() {
+            Some(app) if app != (module, attribute) => {
+                let why = format!("a server has one application, and {}:{} is one", app.0, app.1);
+                Err(self.refuse(route.line, &why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Resolves a path relative to the configuration file.
+    fn beside(&self, folder: &str) -> PathBuf {
+        let whole = self.path.parent().unwrap_or_else(|| Path::new("")).join(folder);
+        std::path::absolute(&whole).unwrap_or(whole)
+    }
+
+    fn refuse(&self, line: usize, why: &str) -> Failure {
+        Failure::of_input(&format!("{}, line {line}: {why}", self.path.display()))
+    }
+}

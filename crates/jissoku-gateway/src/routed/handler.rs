@@ -1,0 +1,193 @@
+//! The handler of one worker: passes each request to the handler of its route.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
+use jissoku_server::{
+    BodyFlow, DynamicResponse, EventLoop, FileResponse, FilesHandler, Handler, Progress,
+    RequestHead, Response, Service, UpstreamEvent, WorkerInfo,
+};
+
+use super::content::{Content, RouteContent};
+use crate::client::Client;
+use crate::handler::{self, GatewayHandler};
+
+/// Serves the requests of one worker; `H` serves those of the application.
+#[derive(Debug)]
+pub struct RoutedHandler<H> {
+    content: Arc<RouteContent>,
+    folders: Vec<FilesHandler>,
+    gateway: GatewayHandler,
+    app: H,
+}
+
+/// A connection of a client.
+#[derive(Debug)]
+pub struct Connection<C> {
+    client: Client,
+    app: C,
+}
+
+/// A request.
+#[derive(Debug)]
+pub enum Request<R> {
+    /// No route takes it.
+    Refused(Box<DynamicResponse>),
+    /// A file of the folder of this index.
+    File(usize, FileResponse),
+    /// The text of this index.
+    Fixed(usize),
+    Forwarded(handler::Request),
+    App(R),
+}
+
+impl<H: Handler> RoutedHandler<H> {
+    pub(super) fn new(content: Arc<RouteContent>, app: H, worker: &WorkerInfo) -> io::Result<Self> {
+        let folders =
+            content.folders.iter().map(|files| files.handler(worker)).collect::<Result<_, _>>()?;
+        let gateway = content.gateway.handler(worker)?;
+        Ok(Self { content, folders, gateway, app })
+    }
+}
+
+impl<H: Handler> Handler for RoutedHandler<H> {
+    type Connection = Connection<H::Connection>;
+    type Request = Request<H::Request>;
+
+    fn on_open(&mut self, opened: &NewConnection<'_>) -> Self::Connection {
+        Connection { client: self.gateway.on_open(opened), app: self.app.on_open(opened) }
+    }
+
+    fn on_head(
+        &mut self,
+        connection: &mut Self::Connection,
+        head: &RequestHead<'_>,
+    ) -> Self::Request {
+        match self.content.find(head) {
+            Err(refusal) => Request::Refused(Box::new(refusal)),
+            Ok(Content::Folder(index)) => {
+                Request::File(index, self.folders[index].on_head(&mut (), head))
+            }
+            Ok(Content::Fixed(index)) => Request::Fixed(index),
+            Ok(Content::Forward(forwarding)) => {
+                Request::Forwarded(self.gateway.begin(&connection.client, head, forwarding))
+            }
+            Ok(Content::App) => Request::App(self.app.on_head(&mut connection.app, head)),
+        }
+    }
+
+    fn body_flow(&self, request: &Self::Request) -> BodyFlow {
+        match request {
+            Request::Forwarded(request) => self.gateway.body_flow(request),
+            Request::App(request) => self.app.body_flow(request),
+            Request::Refused(_) | Request::File(..) | Request::Fixed(_) => BodyFlow::Whole,
+        }
+    }
+
+    fn on_body(&mut self, request: &mut Self::Request, part: &[u8]) {
+        match request {
+            Request::Forwarded(request) => self.gateway.on_body(request, part),
+            Request::App(request) => self.app.on_body(request, part),
+            Request::Refused(_) | Request::File(..) | Request::Fixed(_) => {}
+        }
+    }
+
+    fn on_end(&mut self, request: &mut Self::Request) {
+        match request {
+            Request::Forwarded(request) => self.gateway.on_end(request),
+            Request::App(request) => self.app.on_end(request),
+            Request::Refused(_) | Request::File(..) | Request::Fixed(_) => {}
+        }
+    }
+
+    fn on_hangup(&mut self, connection: &mut Self::Connection, request: &mut Self::Request) {
+        match request {
+            Request::Forwarded(request) => {
+                self.gateway.on_hangup(&mut connection.client, request);
+            }
+            Request::App(request) => self.app.on_hangup(&mut connection.app, request),
+            Request::Refused(_) | Request::File(..) | Request::Fixed(_) => {}
+        }
+    }
+
+    fn respond(
+        &mut self,
+        connection: &mut Self::Connection,
+        request: &mut Self::Request,
+        response: &mut Response<'_>,
+    ) -> Progress {
+        match request {
+            Request::Forwarded(request) => {
+                return self.gateway.respond(&mut connection.client, request, response);
+            }
+            Request::App(request) => {
+                return self.app.respond(&mut connection.app, request, response);
+            }
+            Request::File(index, file) => self.folders[*index].write(file, response),
+            Request::Fixed(index) => self.content.texts[*index].write(response),
+            Request::Refused(refusal) => response.send_dynamic(refusal),
+        }
+        Progress::Complete
+    }
+
+    fn on_close(&mut self, connection: Self::Connection, request: Option<Self::Request>) {
+        let (forwarded, app) = match request {
+            Some(Request::Forwarded(request)) => (Some(request), None),
+            Some(Request::App(request)) => (None, Some(request)),
+            _ => (None, None),
+        };
+        self.gateway.on_close(connection.client, forwarded);
+        self.app.on_close(connection.app, app);
+    }
+
+    fn wait(&self, wait: &mut dyn FnMut()) {
+        self.app.wait(wait);
+    }
+
+    fn event_loop(&self) -> Option<EventLoop> {
+        self.app.event_loop()
+    }
+
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.app.watched()
+    }
+
+    fn on_watched(&mut self) {
+        self.app.on_watched();
+    }
+
+    fn on_shutdown(&mut self) {
+        self.gateway.on_shutdown();
+        self.app.on_shutdown();
+    }
+
+    fn is_busy(&self) -> bool {
+        self.gateway.is_busy() || self.app.is_busy()
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        [self.gateway.deadline_ns(), self.app.deadline_ns()].into_iter().flatten().min()
+    }
+
+    fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
+        self.gateway.next_ready(now_ns).or_else(|| self.app.next_ready(now_ns))
+    }
+
+    fn next_opening(&mut self) -> Option<Opening> {
+        self.gateway.next_opening()
+    }
+
+    fn on_opening(&mut self, token: u64, id: ConnectionId) {
+        self.gateway.on_opening(token, id);
+    }
+
+    fn on_upstream(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
+        self.gateway.on_upstream(event, output)
+    }
+
+    fn on_upstream_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {
+        self.gateway.on_upstream_close(token, error, now_ns);
+    }
+}

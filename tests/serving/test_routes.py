@@ -1,0 +1,139 @@
+"""A table of routes: what serves each request, and what of a table is refused."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.serving.origin import Origin
+from tests.serving.server_process import COMMAND, Start, ask, connect
+
+APP = """
+def app(environ, start_response):
+    start_response("200 OK", [("Content-Length", "3")])
+    return [b"app"]
+"""
+
+
+def serve(start: Start, folder: Path, text: str) -> int:
+    """Starts a server with this configuration; its port."""
+    file = folder / "serve.toml"
+    file.write_text("listen = '127.0.0.1:0'\nworkers = 1\n" + text)
+    served = start("--config", str(file), "--app-dir", str(folder))
+    return int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
+
+
+def asked(port: int, method: str, path: str, host: str = "h") -> tuple[int, str]:
+    """Status and body of one response."""
+    connection = connect(port)
+    connection.request(method, path, headers={"Host": host})
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response.status, text
+
+
+@pytest.mark.parametrize("has_app", [False, True])
+def test_each_route_has_its_content(tmp_path: Path, start: Start, *, has_app: bool) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "a.txt").write_text("a file")
+    (tmp_path / "web.py").write_text(APP)
+    app = "[[route]]\npath = '/app/**'\napp = 'web:app'\n" if has_app else ""
+    with Origin("one") as one, Origin("two") as two:
+        text = f"""
+        [upstream.one]
+        servers = ["{one.address}"]
+        [upstream.two]
+        servers = ["{two.address}"]
+        {app}
+        [[route]]
+        path = "/two/{{id}}"
+        methods = ["GET"]
+        to = "two"
+        [[route]]
+        path = "/**"
+        host = "files.example"
+        folder = "site"
+        [[route]]
+        path = "/**"
+        host = "one.example"
+        to = "one"
+        [[route]]
+        path = "/fixed"
+        fixed = "always this"
+        """
+        port = serve(start, tmp_path, text)
+        assert asked(port, "GET", "/two/7?q") == (200, "two /two/7?q")
+        assert asked(port, "POST", "/two/7") == (405, "Method Not Allowed\n")
+        assert asked(port, "GET", "/a.txt", "files.example") == (200, "a file")
+        assert asked(port, "GET", "/x", "one.example:80") == (200, "one /x")
+        assert asked(port, "POST", "/x", "ONE.example") == (200, "one /x")
+        assert asked(port, "GET", "/fixed") == (200, "always this")
+        assert asked(port, "GET", "/nowhere") == (404, "Not Found\n")
+        assert asked(port, "GET", "/two/..%2f7") == (400, "Bad Request\n")
+        assert asked(port, "GET", "http://one.example/y", "h") == (200, "one /y")
+        if has_app:
+            assert asked(port, "GET", "/app/x") == (200, "app")
+
+
+def test_the_command_names_the_route_that_serves(tmp_path: Path, start: Start) -> None:
+    routes = ["/a", "/a/{b}", "/a/b/**", "/**"]
+    text = "".join(f"[[route]]\npath = '{path}'\nfixed = '{path}'\n" for path in routes)
+    port = serve(start, tmp_path, text)
+    for path in ["/a", "/a/", "/a/b", "/a/b/c", "/%61", "/A", "/a//b", "/a/../b", "/", "/a%2fb"]:
+        explained = subprocess.run(
+            [sys.executable, "-m", "jissoku", "routes", path, "--config", tmp_path / "serve.toml"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        status, body = asked(port, "GET", path)
+        said = explained.stdout.splitlines()[0]
+        if status == 200:
+            assert f", {body}: a fixed response" in said
+        else:
+            assert said.startswith(f"{status}:")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ("[[route]]\npath = '/a'\nfixed = 'x'\ncolour = 1", 4, 'no key "colour"'),
+        ("[[route]]\npath = '/**'\nfixed = 'x'\n[[route]]\npath = '/a'\nfixed = 'y'", 4, "line 1"),
+        ("[[route]]\npath = '/**'\nfixed = 'x'\n[[route]]\npath = '/**'\nfixed = 'y'", 4, "line 1"),
+        ("fixed = 'x'\n[[route]]\npath = '/**'\nfixed = 'y'", 1, "both say what is served"),
+        ("[[route]]\npath = '/a'\nto = 'none'", 3, 'no upstream "none"'),
+        ("[[route]]\npath = '/a'\nfolder = 'not-there'", 1, "not-there"),
+        (
+            "[upstream.a]\nservers = ['no-such-host.invalid:80']\n[[route]]\npath = '/'\nto = 'a'",
+            1,
+            "cannot be resolved",
+        ),
+        ("[upstream.a]\nservers = ['127.0.0.1:80']", 1, "no [[route]]"),
+        (
+            "[[route]]\npath = '/a'\napp = 'a:b'\n[[route]]\npath = '/b'\napp = 'c:d'",
+            4,
+            "a:b is one",
+        ),
+    ],
+)
+def test_a_bad_table_is_refused_with_its_line(
+    tmp_path: Path, text: str, line: int, why: str
+) -> None:
+    file = tmp_path / "serve.toml"
+    file.write_text(text + "\n")
+    command = [*COMMAND, "--config", str(file), "--listen", "127.0.0.1:0"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    [sentence] = run.stderr.splitlines()
+    assert f"serve.toml, line {line}: " in sentence
+    assert why in sentence
+
+
+def test_flags_override_the_routes(tmp_path: Path, start: Start) -> None:
+    file = tmp_path / "serve.toml"
+    file.write_text("[[route]]\npath = '/'\nfixed = 'of the file'\n")
+    served = start("--config", str(file), "--fixed", "of the flag", "--listen", "127.0.0.1:0")
+    port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
+    assert ask(port) == (200, b"of the flag")
