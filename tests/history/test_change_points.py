@@ -76,7 +76,7 @@ def test_the_size_and_what_is_known_are_named() -> None:
     assert "a change of the same program is suspected" in text
     assert "over 15 and 15 occasions" in text
     assert "between 2026-01-15 10:00 and 2026-01-16 10:00: no known cause" in text
-    assert "to confirm: jissoku compare a" in text
+    assert "cannot be measured together; another occasion: jissoku compare a" in text
 
 
 def test_a_change_of_the_kernel_is_a_boundary_and_nothing_is_joined_over_it() -> None:

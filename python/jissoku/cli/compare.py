@@ -96,7 +96,7 @@ class CompareOptions:
 
 
 @click.command()
-@click.argument("arms", nargs=-1, metavar="[TARGET | NAME=TARGET]...")
+@click.argument("arms", nargs=-1, metavar="[TARGET | NAME=TARGET | TARGET@VERSION]...")
 @click.option(
     "--quick/--standard",
     default=True,

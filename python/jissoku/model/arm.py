@@ -1,5 +1,6 @@
 """A target in one configuration."""
 
+import re
 from enum import StrEnum
 
 import msgspec
@@ -11,6 +12,11 @@ class Origin(StrEnum):
     RECIPE = "recipe"
     COMMAND = "command"
     URL = "url"
+
+
+def short_version(reported: str) -> str:
+    """The version alone, of what a program reports: `2.8.7` of `2.8.7, Python 3.11.7`."""
+    return re.split(r"[\s,]", reported, maxsplit=1)[0]
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,6 +56,8 @@ class ArmRow(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         program: Hash of what ran: the sources, where its recipe compiles them, else the binary;
             with the command. Equal in two runs: the same arm. Empty where it is unknown.
+        command: As it was given with --cmd; empty for other arms, and where it named folders of the
+            machine, which records do not.
     """
 
     run: str
@@ -68,6 +70,7 @@ class ArmRow(msgspec.Struct, frozen=True, kw_only=True):
     source_sha256: str
     is_floor: bool
     is_control: bool
+    command: str = ""
 
 
 class BlockRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,6 +40,18 @@ class Tau(msgspec.Struct, frozen=True, kw_only=True):
     pairs: int
 
 
+class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
+    """The run that would prove a suspicion.
+
+    Attributes:
+        command: Measures both programs together.
+        arms: Their names in it: the earlier one's and the later one's.
+    """
+
+    command: str
+    arms: tuple[str, str]
+
+
 class ArmChange(msgspec.Struct, frozen=True, kw_only=True):
     """How an arm's cost changed between two runs, through unchanged arms.
 
@@ -51,6 +63,8 @@ class ArmChange(msgspec.Struct, frozen=True, kw_only=True):
         is_same: Whether the arm itself is unchanged.
         is_suspected: A change is seen that a run of both versions has to confirm.
         occasions: How many occasions are on each side.
+        confirmation: None where both programs cannot be had: the program is the same, or its
+            versions have one name.
     """
 
     arm: str
@@ -63,6 +77,7 @@ class ArmChange(msgspec.Struct, frozen=True, kw_only=True):
     is_same: bool
     is_suspected: bool
     occasions: tuple[int, int] = (1, 1)
+    confirmation: Confirmation | None = None
 
 
 class RunDifference(msgspec.Struct, frozen=True, kw_only=True):

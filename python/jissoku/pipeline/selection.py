@@ -11,6 +11,7 @@ from jissoku.pipeline import PreparedArm, ProgressListener
 from jissoku.targets import catalogue, command, files
 from jissoku.targets.build_paths import BuildPaths, default_cache
 from jissoku.targets.contract import capability
+from jissoku.targets.pinned import prepare_version, split_version
 from jissoku.targets.prepare import PreparedTarget, prepare
 
 FLOOR = "floor"
@@ -33,7 +34,7 @@ class Selection:
     """The requested targets, and the workload.
 
     Attributes:
-        named: `TARGET` or `NAME=TARGET`; default targets when empty.
+        named: `TARGET`, `NAME=TARGET`, or either with `@VERSION`; default targets when empty.
         group: A group whose members are added as far as they are available here; or empty.
         recipes: Directories with additional recipes.
         path: Path of the requests; recipes that do not serve it are refused.
@@ -73,7 +74,10 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
     required = {name for name, _ in words} if not use_defaults else set()
     if wanted.group:
         words += _group_members(known, wanted, {target for _, target in words})
-    named = [(name, catalogue.get_recipe(known, target)) for name, target in words]
+    versions = {name: split_version(target)[1] for name, target in words}
+    named = [
+        (name, catalogue.get_recipe(known, split_version(target)[0])) for name, target in words
+    ]
     others = [command.from_command(text, where) for text in wanted.commands]
     others += [command.from_url(text) for text in wanted.urls]
     _check_names([name for name, _ in named] + [other.name for other in others])
@@ -82,7 +86,8 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
     unavailable: list[UnavailableTarget] = []
     for name, recipe in named:
         listener.note(f"Preparing {name}.")
-        found = prepare(recipe, where)
+        version = versions[name]
+        found = prepare_version(recipe, version, where) if version else prepare(recipe, where)
         if not isinstance(found, UnavailableTarget):
             found = found.with_upstream(wanted.upstream)
             arms.append(PreparedArm(found.arm(name), found))
@@ -151,7 +156,8 @@ def _group_members(
 
 def _split(word: str) -> tuple[str, str]:
     name, equals, target = word.partition("=")
-    return (name, target) if equals else (word, word)
+    # `granian@2.7.1` is the arm granian-2.7.1: an @ has a meaning in claims.
+    return (name, target) if equals else (word.replace("@", "-"), word)
 
 
 def _require_path(wanted: Iterable[tuple[str, Recipe]], path: str) -> None:

@@ -163,7 +163,10 @@ def series_sentences(one: Series) -> list[str]:
 
 
 def _suspicion(one: Suspicion) -> tuple[str, str]:
-    return f"{change_sentence(one.change)}; {one.cause}.", f"To confirm: {one.series.race}"
+    return (
+        f"{change_sentence(one.change)}; {one.cause}.",
+        f"{one.answer[0].upper()}{one.answer[1:]}",
+    )
 
 
 def _estimate(change: Change) -> Estimate:

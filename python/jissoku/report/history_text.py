@@ -85,7 +85,7 @@ def _series(one: Series) -> Iterator[str]:
         version = f"{point.version:<{width}}"
         yield f"  {day(point.started_utc)}  {version}  {multiple(point.ratio)}  {runs}"
         if point.since and point.since.is_suspected:
-            yield f"    to confirm: {one.race}"
+            yield f"    {answer_text(point.since, one.race)}"
     yield f"  {pooled_sentence(one.pooled)}"
     yield f"  {tau_sentence(one.tau)}"
 
@@ -120,6 +120,14 @@ def change_sentence(one: ArmChange) -> str:
         f"{one.arm}{versions}, {load_mark(one.load)}: {percent(one.change)} through"
         f" {', '.join(one.anchors)}{several}: {change_word(one)}; {control_text(one)}"
     )
+
+
+def answer_text(change: ArmChange, again: str) -> str:
+    """The command that proves a suspicion, or why there is none; `again` adds an occasion."""
+    if change.confirmation is not None:
+        return f"to confirm: {change.confirmation.command}"
+    why = "the program is the same" if change.is_same else "the two programs have no other names"
+    return f"{why}, and cannot be measured together; another occasion: {again}"
 
 
 def change_word(one: ArmChange) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from jissoku.model.history_answer import ArmChange, Series, SeriesPoint
-from jissoku.report.history_text import change_sentence, day
+from jissoku.report.history_text import answer_text, change_sentence, day
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,11 @@ class Suspicion:
         known = [] if self.change.is_same else ["the target's program"]
         return f"{between}: {'; '.join([*known, *self.point.breaks]) or 'no known cause'}"
 
+    @property
+    def answer(self) -> str:
+        """What would confirm it."""
+        return answer_text(self.change, self.series.race)
+
 
 def suspicions(found: Sequence[Series]) -> tuple[Suspicion, ...]:
     """Every suspected change, those with a known cause first, then by time."""
@@ -43,4 +48,4 @@ def suspicions(found: Sequence[Series]) -> tuple[Suspicion, ...]:
 
 def suspicion_text(one: Suspicion) -> str:
     """The change, what is known about it, and the command that would confirm it."""
-    return f"{change_sentence(one.change)}\n    {one.cause}\n    to confirm: {one.series.race}"
+    return f"{change_sentence(one.change)}\n    {one.cause}\n    {one.answer}"

@@ -1,10 +1,14 @@
 """Two runs side by side: what may be said about them, or why nothing may."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from jissoku.model import LoadLevel, Origin
+from jissoku.model.arm import short_version
 from jissoku.model.history import ArmRow, IndexedRun
-from jissoku.model.history_answer import RunDifference, Tau
+from jissoku.model.history_answer import Confirmation, RunDifference, Tau
 from jissoku.stats.across_runs import breaks, common_loads, difference, obstacles, unchanged_arms
 
 
@@ -58,12 +62,45 @@ def race(runs: Sequence[IndexedRun], targets: Iterable[str] = ()) -> str:
             if not (arm.is_floor or arm.is_control) and (not wanted or arm.target in wanted)
         }
     words = [word for name, arm in arms.items() for word in _words(name, arm)]
-    row = runs[-1].row
-    words += ["--path", row.path] if row.path != "/" else []
-    words += ["-c", str(row.connections)]
-    given = [load.rate_rps for load in runs[-1].logs if load.level is LoadLevel.GIVEN]
-    words += ["-R", str(given[0])] if given[:1] != [None] and len(given) == 1 else []
+    return _compare([*words, *_asked(runs[-1])])
+
+
+def confirmation(earlier: IndexedRun, later: IndexedRun, name: str) -> Confirmation | None:
+    """The run of both programs of an arm that changed.
+
+    A recipe's target is named with its versions; a command is compared with itself at the earlier
+    run's commit, where both runs have the label `commit`.
+    """
+    before, after = earlier.arm(name), later.arm(name)
+    if before is None or after is None or before.program == after.program:
+        return None
+    words, row = _asked(later), later.row
+    if after.origin == Origin.RECIPE:
+        versions = short_version(before.version), short_version(after.version)
+        if versions[0] == versions[1]:
+            return None
+        arms = f"{name}-{versions[0]}", f"{name}-{versions[1]}"
+        named = [f"{arm}={after.target}@{v}" for arm, v in zip(arms, versions, strict=True)]
+        return Confirmation(command=_compare([*map(shlex.quote, named), *words]), arms=arms)
+    commits = [msgspec.json.decode(one.labels).get("commit") for one in (earlier.row, row)]
+    if after.origin == Origin.COMMAND and None not in commits and commits[0] != commits[1]:
+        command = list(_words("head", after))
+        command += ["--baseline", shlex.quote(commits[0])]
+        return Confirmation(command=_compare([*command, *words]), arms=("base", "head"))
+    return None
+
+
+def _compare(words: Sequence[str]) -> str:
     return " ".join(["jissoku compare", *words])
+
+
+def _asked(run: IndexedRun) -> list[str]:
+    """The options that ask for a run's workload, and for its rate where one was given."""
+    row = run.row
+    words = ["--path", shlex.quote(row.path)] if row.path != "/" else []
+    words += ["-c", str(row.connections)]
+    given = [load.rate_rps for load in run.logs if load.level is LoadLevel.GIVEN]
+    return words + (["-R", str(given[0])] if given[:1] != [None] and len(given) == 1 else [])
 
 
 def _words(name: str, arm: ArmRow) -> tuple[str, ...]:
@@ -71,7 +108,7 @@ def _words(name: str, arm: ArmRow) -> tuple[str, ...]:
         return (name if name == arm.target else f"{name}={arm.target}",)
     if arm.origin == Origin.URL:
         return ("--url", f"{name}=URL")
-    return ("--cmd", f"'{name}=COMMAND'")
+    return ("--cmd", shlex.quote(f"{name}={arm.command}") if arm.command else f"'{name}=COMMAND'")
 
 
 def _named_alike(first: IndexedRun, second: IndexedRun) -> tuple[tuple[str, str], ...]:

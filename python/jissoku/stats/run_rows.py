@@ -1,6 +1,8 @@
 """From one run's records to its rows in the index of runs."""
 
 import hashlib
+import re
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
@@ -12,6 +14,7 @@ from jissoku.model import (
     Load,
     LoadPoint,
     Machine,
+    Origin,
     Run,
     Summary,
     Trial,
@@ -33,7 +36,10 @@ from jissoku.stats.summary import excluded_arms, summarise
 from jissoku.stats.valid_trials import valid_trials
 
 # Part of the index's name: rows that a changed program would make otherwise are made anew.
-REVISION = 1
+REVISION = 2
+
+# What stands for a folder of the machine in records (`python/jissoku/targets/redact.py`).
+REDACTED = re.compile(r"\N{HORIZONTAL ELLIPSIS}|~|\b(?:PREFIX|PACKAGE|HERE|TMP|HOST|USER)\b")
 
 
 def run_rows(key: str, run: Run, trials: Sequence[Trial], *, is_sweep: bool = False) -> RunRows:
@@ -154,7 +160,14 @@ def _arm_row(key: str, run: Run, arm: Arm) -> ArmRow:
         source_sha256=arm.source_sha256,
         is_floor=arm.name == run.floor,
         is_control=arm.name == run.aa_control,
+        command=_command(arm),
     )
+
+
+def _command(arm: Arm) -> str:
+    if arm.origin is not Origin.COMMAND or any(REDACTED.search(word) for word in arm.command):
+        return ""
+    return shlex.join(arm.command)
 
 
 def _blocks(key: str, run: Run, trials: tuple[Trial, ...]) -> Iterator[BlockRow]:

@@ -23,6 +23,7 @@ from jissoku.stats.across_runs import (
 )
 from jissoku.stats.change_points import OCCASIONS_MIN, SIDE_MIN, Step, find_steps
 from jissoku.stats.pooling import LogRatio, log_ratio, shift
+from jissoku.stats.run_difference import confirmation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,9 @@ def _joined(before: Measured, after: Measured, asked: Question) -> Measured:
         shared = next((one for one in common_loads(earlier, run) if one.rate_rps == rate), None)
         names = (asked.arm, asked.arm)
         since = shared and difference(earlier, run, names, shared, asked.tau)
-        point = updated(point, since=_suspected(since) if since else None)
+        if since:
+            confirmed_by = confirmation(earlier, run, asked.arm)
+            point = updated(point, since=_suspected(updated(since, confirmation=confirmed_by)))
     return Measured(point, after.value, run)
 
 
@@ -127,6 +130,7 @@ def _change(
             is_same=points[0].program == points[1].program,
             is_suspected=False,
             occasions=(len(before), len(after)),
+            confirmation=confirmation(before[-1].run, after[0].run, asked.arm),
         )
     )
 

@@ -5,7 +5,7 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,13 +77,14 @@ def checkout(ref: str, build: str) -> Iterator[Checkout]:
     inside = _git("rev-parse", "--show-prefix", what=ref)
     with tempfile.TemporaryDirectory(prefix="jissoku-worktree-") as scratch:
         folder = Path(scratch) / "tree"
-        _git("worktree", "add", "--quiet", "--detach", str(folder), commit, what=ref)
         try:
+            _git("worktree", "add", "--quiet", "--detach", str(folder), commit, what=ref)
             found = Checkout(commit, folder / inside)
             run_build(build, found.folder)
             yield found
         finally:
-            _git("worktree", "remove", "--force", str(folder), what=ref)
+            with suppress(InputError):  # Interrupted before there was one.
+                _git("worktree", "remove", "--force", str(folder), what=ref)
 
 
 def run_build(build: str, folder: Path) -> None:

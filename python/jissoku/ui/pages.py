@@ -193,7 +193,7 @@ class ReadingPages:
         """Suspected changes of all targets."""
         series = [one for name in self._library.targets() for one in self._library.series(name)]
         found = [
-            (one.series.target, change_sentence(one.change), one.cause, one.series.race)
+            (one.series.target, change_sentence(one.change), one.cause, one.answer)
             for one in suspicions(series)
         ]
         return self._pages.page(request, "changes.html.j2", changes=found)
