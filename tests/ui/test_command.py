@@ -47,12 +47,15 @@ def test_it_prints_its_link_and_ends_by_a_signal(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:\d+/enter\?token=[\w-]{43}$", line.strip())
-        assert found, line
-        client = client_of(found[0])
-        assert "There is no run in runs yet." in client.get("/").text
-        assert client.get("/enter?" + found[0].partition("?")[2]).status == 403
-        process.send_signal(signal.SIGINT)
-        assert process.wait(LIMIT_S) == 0
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.search(r"http://127\.0\.0\.1:\d+/enter\?token=[\w-]{43}$", line.strip())
+            assert found, line
+            client = client_of(found[0])
+            assert "There is no run in runs yet" in client.get("/").text
+            assert client.get("/enter?" + found[0].partition("?")[2]).status == 403
+            process.send_signal(signal.SIGINT)
+            assert process.wait(LIMIT_S) == 0
+        finally:
+            process.kill()

@@ -23,7 +23,7 @@ LAB_COMMANDS = {
     "diff": "Compare two runs through the arms that are the same in both.",
     "bisect": "Find the commit from which on a server costs more.",
     "watch": "Follow a run that another process measures.",
-    "ui": "Show runs as pages in a browser, on this machine.",
+    "ui": "Start, watch and browse runs as pages in a browser.",
     "report": "Rebuild every report of a run from its records.",
     "calibrate": "Score a load generator against a server of known behaviour.",
     "targets": "List the targets available here, those unavailable, and how to install them.",

@@ -1,10 +1,12 @@
-"""`jissoku ui`: local pages that show runs."""
+"""`jissoku ui`: local pages that start, watch and remember runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from jissoku.cli import exit_codes
+from jissoku.errors import InputError
 from jissoku.ui.server import UiConfig, check_roots, serve_pages
 
 PORT = 8642
@@ -28,17 +30,46 @@ PORT = 8642
     metavar="DIR",
     help="Directory with runs; repeatable. Default: runs.",
 )
-def ui(port: int, listen: str, runs: tuple[Path, ...]) -> int:
-    """Show runs as pages in a browser, on this machine only.
+@click.option(
+    "--allow-commands",
+    is_flag=True,
+    help="Accept commands and URLs of this machine from the pages, and not only recipes.",
+)
+def ui(*, port: int, listen: str, runs: tuple[Path, ...], allow_commands: bool) -> int:
+    """Start, watch and browse runs as pages in a browser, on this machine only.
 
     The printed link opens the pages in one browser. SIGINT (Ctrl-C) ends them.
 
     Exit codes: 0 ended by a signal, 2 bad input.
     """
     check_roots(runs)
-    config = UiConfig(listen=listen, port=port, roots=runs or (Path("runs"),))
+    config = UiConfig(
+        listen=listen,
+        port=port,
+        roots=runs or (Path("runs"),),
+        check=_check,
+        allows_commands=allow_commands,
+    )
     serve_pages(config, _announce)
     return exit_codes.OK
+
+
+def _check(arguments: Sequence[str]) -> None:
+    """Parses a command line as the terminal would, and runs nothing.
+
+    Raises:
+        InputError: It would be refused; the sentence is the same.
+    """
+    # `commands` lists this module, too.
+    from jissoku.cli.commands import jissoku  # noqa: PLC0415
+
+    name, *rest = arguments
+    try:
+        command = jissoku.get_command(click.Context(jissoku), name)
+        assert command is not None, f"{name} is a command of ours"
+        command.make_context(name, rest)
+    except click.ClickException as refusal:
+        raise InputError(refusal.format_message()) from refusal
 
 
 def _announce(link: str) -> None:

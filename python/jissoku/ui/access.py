@@ -56,6 +56,10 @@ class Access:
         """The value that only forms of our own pages contain."""
         return self._form_keys[session]
 
+    def is_form_key(self, session: str, given: str) -> bool:
+        """Whether a form contains its session's value."""
+        return compare_digest(self._form_keys[session].encode(), given.encode())
+
 
 def _secret() -> str:
     """256 bits."""

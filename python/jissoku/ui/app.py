@@ -12,9 +12,11 @@ from jissoku.ui.guard import Guard
 from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages
 from jissoku.ui.render import Pages, static_files
+from jissoku.ui.starting import JobPages, Starting
+from jissoku.ui.streams import Streams
 
 
-def application(library: Library, access: Access) -> ASGIApp:
+def application(library: Library, access: Access, starting: Starting, streams: Streams) -> ASGIApp:
     """All pages; `access.port` has to be set before the first request."""
     pages = Pages()
     app = Starlette(
@@ -22,6 +24,7 @@ def application(library: Library, access: Access) -> ASGIApp:
             Route("/enter", _enter),
             *_static_routes(),
             *ReadingPages(library, pages).routes(),
+            *JobPages(starting, pages, streams).routes(),
         ],
         exception_handlers={404: _not_found, JissokuError: _failed},
     )

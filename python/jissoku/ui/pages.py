@@ -122,6 +122,15 @@ class ReadingPages:
             report=report,
             problem=problem,
             targets=sorted({arm.target for arm in run.arms if not arm.is_control}),
+            again=[
+                *(
+                    ("target", arm.target)
+                    for arm in run.arms
+                    if not (arm.is_floor or arm.is_control)
+                ),
+                ("path", run.row.path),
+                ("connections", run.row.connections),
+            ],
             others=list(reversed(like or others))[:OTHERS_MAX],
         )
 

@@ -15,7 +15,11 @@ import jissoku
 from jissoku.errors import InputError
 from jissoku.ui.access import Access
 from jissoku.ui.app import application
+from jissoku.ui.jobs import JobQueue
 from jissoku.ui.library import Library
+from jissoku.ui.runner import COMMAND, Runner
+from jissoku.ui.starting import Starting
+from jissoku.ui.streams import Streams
 
 # Forms are small.
 BODY_SIZE_MAX = 64 << 10
@@ -30,12 +34,18 @@ class UiConfig:
         port: 0 selects a free one.
         roots: Folders with runs; new runs go to the first one.
         cache: Of the index; None: the user's cache.
+        check: Parses a command line as the terminal does, and raises InputError.
+        allows_commands: Whether commands and URLs are accepted from forms.
+        command: The program that gets a job's arguments.
     """
 
     listen: str
     port: int
     roots: tuple[Path, ...]
     cache: Path | None = None
+    check: Callable[[Sequence[str]], None] = lambda _: None
+    allows_commands: bool = False
+    command: Sequence[str] = COMMAND
 
 
 @contextmanager
@@ -43,12 +53,30 @@ def pages_in_thread(config: UiConfig) -> Iterator[str]:
     """Serves the pages during the block; gives the link that opens them.
 
     Raises:
-        InputError: The address is no loopback address or is in use.
+        InputError: The address is no loopback address or is in use, or another server has the queue
+            of the first root.
     """
-    access = Access()
-    library = Library(config.roots, config.cache)
     where = _address(config.listen)
-    app = application(library, access)
+    queue = JobQueue(config.roots[0])
+    try:
+        with _pages(config, queue, where) as link:
+            yield link
+    finally:
+        queue.close()
+
+
+@contextmanager
+def _pages(config: UiConfig, queue: JobQueue, where: str) -> Iterator[str]:
+    access, streams = Access(), Streams()
+    runner = Runner(queue, config.command)
+    starting = Starting(
+        queue=queue,
+        runner=runner,
+        root=config.roots[0],
+        check=config.check,
+        allows_commands=config.allows_commands,
+    )
+    app = application(Library(config.roots, config.cache), access, starting, streams)
     listen = f"{where}:{config.port}"
     server = jissoku.serve_in_thread(app, listen=listen, body_size_max=BODY_SIZE_MAX)
     try:
@@ -57,8 +85,10 @@ def pages_in_thread(config: UiConfig) -> Iterator[str]:
         raise InputError(_unavailable(listen, error)) from error
     try:
         access.port = live.port
-        yield f"{live.url}/enter?token={access.token}"
+        with runner:
+            yield f"{live.url}/enter?token={access.token}"
     finally:
+        streams.closing.set()
         server.__exit__(None, None, None)
 
 

@@ -1,0 +1,187 @@
+"""From a form's fields to the arguments of a command: names of recipes, and bounded numbers.
+
+Every value is one argument, `--option=value`, and no shell reads it. What is not in the catalogue
+is refused in one sentence.
+"""
+
+import ipaddress
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from jissoku.errors import InputError
+from jissoku.targets.contract import capability
+
+Fields = Mapping[str, Sequence[str]]
+
+TARGETS_MAX = 12
+CONNECTIONS_MAX = 20_000
+RATE_MAX = 10_000_000
+BLOCKS_MAX = 200
+# Of a value that a user writes.
+LENGTH_MAX = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What forms may name.
+
+    Attributes:
+        targets: Recipes that are available here.
+        experiments: Built-in experiments.
+        allows_commands: Whether commands and URLs are accepted.
+    """
+
+    targets: Collection[str]
+    experiments: Collection[str]
+    allows_commands: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A command to be started.
+
+    Attributes:
+        names: Of what is measured, for the folder of its records.
+        arguments: After `jissoku`, without `--out`.
+        is_own: Whether it runs a command of the user's, and so is shown before it starts.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    arguments: tuple[str, ...]
+    is_own: bool = False
+
+
+def read_order(kind: str, fields: Fields, choices: Choices) -> Order:
+    """The command of a form.
+
+    Args:
+        kind: `compare`, `run` or `explain`.
+        fields: As they were sent.
+        choices: What they may name.
+
+    Raises:
+        InputError: A field is missing, unknown or out of bounds.
+    """
+    read = {"compare": _compare, "run": _run, "explain": _explain}.get(kind)
+    if read is None:
+        raise InputError(f"there is no form {kind[:40]!r}")
+    return read(fields, choices)
+
+
+def _compare(fields: Fields, choices: Choices) -> Order:
+    targets = tuple(dict.fromkeys(fields.get("target", ())))
+    for name in targets:
+        _require(name, choices.targets, "target that is available here")
+    own, names = _own_targets(fields, choices)
+    names = (*targets, *names)
+    if not names:
+        raise InputError("select at least one target: the floor is always measured beside it")
+    if len(names) > TARGETS_MAX:
+        raise InputError(f"{len(names)} targets are too many: select at most {TARGETS_MAX}")
+    arguments = [*_workload(fields), *_mode(fields), *own]
+    blocks = _number(fields, "blocks", 1, BLOCKS_MAX)
+    if blocks is not None:
+        arguments.append(f"--blocks={blocks}")
+    if _one(fields, "close"):
+        arguments.append("--no-keepalive")
+    return Order(
+        title=f"compare {', '.join(names)}",
+        names=names,
+        arguments=("compare", *arguments, "--", *targets),
+        is_own=bool(own),
+    )
+
+
+def _run(fields: Fields, choices: Choices) -> Order:
+    name = _one(fields, "experiment")
+    _require(name, choices.experiments, "experiment")
+    return Order(
+        title=f"experiment {name}", names=(name,), arguments=("run", *_mode(fields), "--", name)
+    )
+
+
+def _explain(fields: Fields, choices: Choices) -> Order:
+    name = _one(fields, "target")
+    _require(name, choices.targets, "target that is available here")
+    verify = ["--verify"] if _one(fields, "verify") else []
+    return Order(
+        title=f"explain {name}",
+        names=("explain", name),
+        arguments=("explain", *_workload(fields), *verify, "--", name),
+    )
+
+
+def _workload(fields: Fields) -> list[str]:
+    path = _one(fields, "path") or "/"
+    if capability(path) is None:
+        raise InputError(f"{path[:80]!r} is no path that targets serve: choose one of the list")
+    found = [f"--path={path}"]
+    connections = _number(fields, "connections", 1, CONNECTIONS_MAX)
+    if connections is not None:
+        found.append(f"--connections={connections}")
+    rate = _number(fields, "rate", 1, RATE_MAX)
+    if rate is not None:
+        found.append(f"--rate={rate}")
+    return found
+
+
+def _mode(fields: Fields) -> list[str]:
+    mode = _one(fields, "mode") or "quick"
+    _require(mode, ("quick", "standard"), "mode")
+    return [f"--{mode}"]
+
+
+def _own_targets(fields: Fields, choices: Choices) -> tuple[list[str], tuple[str, ...]]:
+    """Options for a command and a URL, and their names."""
+    given = [(option, _one(fields, option)) for option in ("cmd", "url")]
+    given = [(option, value) for option, value in given if value]
+    if given and not choices.allows_commands:
+        raise InputError("commands and URLs need `jissoku ui --allow-commands`")
+    names = []
+    for option, value in given:
+        name, equals, rest = value.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,39}", name) or not rest:
+            raise InputError(f"{value[:80]!r} has no name: write NAME={option.upper()}")
+        if option == "url":
+            _require_loopback(rest)
+        names.append(name)
+    return [f"--{option}={value}" for option, value in given], tuple(names)
+
+
+def _require_loopback(url: str) -> None:
+    """Load is sent to this machine only."""
+    try:
+        host = urlsplit(url).hostname or ""
+        is_here = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_here = False
+    if not is_here:
+        raise InputError(f"{url[:80]!r} is not on this machine: use 127.0.0.1, [::1] or localhost")
+
+
+def _one(fields: Fields, name: str) -> str:
+    """A field's only value, without white space around it; empty if it was not sent."""
+    values = fields.get(name, ())
+    if len(values) > 1:
+        raise InputError(f"the field {name!r} was sent {len(values)} times")
+    value = values[0].strip() if values else ""
+    if len(value) > LENGTH_MAX or not value.isprintable():
+        raise InputError(f"the field {name!r} has control characters or is too long")
+    return value
+
+
+def _number(fields: Fields, name: str, least: int, most: int) -> int | None:
+    text = _one(fields, name)
+    if not text:
+        return None
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not least <= int(text) <= most:
+        raise InputError(f"{name}: {text[:40]!r} is not a number from {least} to {most}")
+    return int(text)
+
+
+def _require(name: str, known: Collection[str], what: str) -> None:
+    if name not in known:
+        raise InputError(f"{name[:80]!r} is no {what}")

@@ -1,0 +1,170 @@
+"""Commands that the pages have started or will start: a queue in a file, which survives the server.
+
+The file is in `.ui` below the first folder of runs. One server writes it at a time.
+"""
+
+import fcntl
+import os
+import secrets
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from threading import Condition
+
+import msgspec
+
+from jissoku.errors import InputError
+from jissoku.model.updated import updated
+
+FOLDER = ".ui"
+WAITING_MAX = 20
+# Ended jobs are kept for the list; their records stay in any case.
+ENDED_MAX = 50
+
+
+class JobState(StrEnum):
+    """What becomes of a job."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+    CANCELLED = "cancelled"
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A command.
+
+    Attributes:
+        arguments: After `jissoku`.
+        folder: Where its records go.
+        pid: Of its process, once it runs.
+        start_ticks: When that was started, which distinguishes it from a later one of this number.
+        code: Its exit code; None if it has not ended, or ended under no server.
+    """
+
+    id: str
+    title: str
+    arguments: tuple[str, ...]
+    folder: str
+    state: JobState = JobState.WAITING
+    pid: int = 0
+    start_ticks: int = 0
+    code: int | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it waits or runs."""
+        return self.state in {JobState.WAITING, JobState.RUNNING, JobState.STOPPING}
+
+
+class JobQueue:
+    """All jobs, first in first out; its methods may be called from several threads."""
+
+    def __init__(self, root: Path) -> None:
+        """Reads the queue of a folder of runs, if it has one.
+
+        Raises:
+            InputError: Another server has it, or it cannot be read.
+        """
+        self._root = root
+        self.folder = root / FOLDER
+        self._file = self.folder / "queue.json"
+        self._owned: int | None = None
+        self.changed = Condition()
+        self._jobs: dict[str, Job] = {}
+        if self._file.is_file():
+            self._own()
+            try:
+                found = msgspec.json.decode(self._file.read_bytes(), type=tuple[Job, ...])
+            except (OSError, msgspec.MsgspecError) as error:
+                raise InputError(
+                    f"the queue {self._file} cannot be read: {error}; delete it to begin anew"
+                ) from error
+            self._jobs = {job.id: job for job in found}
+
+    def jobs(self) -> tuple[Job, ...]:
+        """All jobs, in the order in which they were added."""
+        with self.changed:
+            return tuple(self._jobs.values())
+
+    def job(self, key: str) -> Job:
+        """A job.
+
+        Raises:
+            KeyError: There is none of this id.
+        """
+        with self.changed:
+            return self._jobs[key]
+
+    def add(self, title: str, arguments: tuple[str, ...], folder: Path) -> Job:
+        """Adds a job at the end.
+
+        Raises:
+            InputError: The queue is full, or cannot be written.
+        """
+        with self.changed:
+            waiting = [job for job in self._jobs.values() if job.state is JobState.WAITING]
+            if len(waiting) >= WAITING_MAX:
+                raise InputError(f"{WAITING_MAX} jobs wait already: cancel one")
+            self._own()
+            job = Job(id=secrets.token_hex(8), title=title, arguments=arguments, folder=str(folder))
+            self._jobs[job.id] = job
+            ended = [one.id for one in self._jobs.values() if not one.is_live]
+            for key in ended[:-ENDED_MAX]:
+                del self._jobs[key]
+            self._write()
+            return job
+
+    def update(self, key: str, change: Callable[[Job], Job]) -> Job:
+        """Replaces a job by a changed one, and notifies those who wait for changes."""
+        with self.changed:
+            self._jobs[key] = change(self._jobs[key])
+            self._write()
+            return self._jobs[key]
+
+    def to_run(self) -> Job | None:
+        """The job to run now: one that runs already, else the first that waits."""
+        with self.changed:
+            live = [job for job in self._jobs.values() if job.is_live]
+            live.sort(key=lambda job: job.state is JobState.WAITING)
+            return live[0] if live else None
+
+    def close(self) -> None:
+        """Leaves the queue to another server."""
+        if self._owned is not None:
+            os.close(self._owned)
+            self._owned = None
+
+    def _own(self) -> None:
+        """Takes the lock of the queue (flock(2)), unless it is held already."""
+        if self._owned is not None:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise InputError(f"{self.folder} cannot be written: {error.strerror}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise InputError(
+                f"another `jissoku ui` has the queue of {self._root}: use its pages, or end it"
+            ) from None
+        self._owned = descriptor
+
+    def _write(self) -> None:
+        """Writes the whole queue at once; the lock of `changed` is held."""
+        fresh = self._file.with_suffix(".new")
+        try:
+            fresh.write_bytes(msgspec.json.encode(tuple(self._jobs.values())) + b"\n")
+            fresh.replace(self._file)
+        except OSError as error:
+            raise InputError(f"{self._file} cannot be written: {error.strerror}") from error
+        self.changed.notify_all()
+
+
+def cancelled(job: Job) -> Job:
+    """A job that was not started."""
+    return updated(job, state=JobState.CANCELLED)

@@ -1,0 +1,123 @@
+"""Runs the jobs of a queue, one at a time, each as a process in a session of its own.
+
+A job outlives the server: the next one finds its process by the number and start time in the queue.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread, Timer
+
+from jissoku.model.updated import updated
+from jissoku.system.processes import start_ticks
+from jissoku.ui.jobs import Job, JobQueue, JobState, cancelled
+
+COMMAND = (sys.executable, "-m", "jissoku")
+
+# Between SIGINT, after which a run ends its targets and keeps its trials, and SIGKILL.
+STOP_LIMIT_S = 60.0
+
+# How often a job that another server has started is looked for.
+ADOPTED_LOOK_S = 1.0
+
+
+class Runner:
+    """A thread that runs jobs. As a context manager it ends with the block; a job goes on."""
+
+    def __init__(self, queue: JobQueue, command: Sequence[str] = COMMAND) -> None:
+        """`command` is the program that gets a job's arguments."""
+        self._queue = queue
+        self._command = tuple(command)
+        self._stop = Event()
+        self._thread = Thread(target=self._run, name="jobs", daemon=True)
+
+    def __enter__(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        """Starts no further job. The thread ends with the process if a job runs."""
+        self._stop.set()
+        with self._queue.changed:
+            self._queue.changed.notify_all()
+
+    def cancel(self, key: str) -> None:
+        """Takes a job out of the queue, or interrupts it.
+
+        Raises:
+            KeyError: There is no such job.
+        """
+        with self._queue.changed:
+            job = self._queue.job(key)
+            if job.state is JobState.WAITING:
+                self._queue.update(key, cancelled)
+            elif job.state is JobState.RUNNING and job.pid and is_alive(job):
+                self._queue.update(key, lambda job: updated(job, state=JobState.STOPPING))
+                with suppress(ProcessLookupError):
+                    os.kill(job.pid, signal.SIGINT)
+                timer = Timer(STOP_LIMIT_S, _kill, [job])
+                timer.daemon = True
+                timer.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            with self._queue.changed:
+                job = self._queue.to_run()
+                if job is None:
+                    self._queue.changed.wait()
+                    continue
+            if job.state is JobState.WAITING:
+                self._start(job)
+            else:
+                self._adopt(job)
+
+    def _start(self, job: Job) -> None:
+        """Runs a job to its end."""
+        log = log_file(self._queue, job)
+        log.parent.mkdir(exist_ok=True)
+        with log.open("wb") as output, self._queue.changed:
+            if self._queue.job(job.id).state is not JobState.WAITING:
+                return
+            process = subprocess.Popen(
+                [*self._command, *job.arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            ticks = start_ticks(process.pid)
+            self._queue.update(
+                job.id,
+                lambda job: updated(
+                    job, state=JobState.RUNNING, pid=process.pid, start_ticks=ticks
+                ),
+            )
+        code = process.wait()
+        self._queue.update(job.id, lambda job: updated(job, state=JobState.ENDED, code=code))
+
+    def _adopt(self, job: Job) -> None:
+        """Waits for a job that another server has started."""
+        while is_alive(job):
+            if self._stop.wait(ADOPTED_LOOK_S):
+                return
+        self._queue.update(job.id, lambda job: updated(job, state=JobState.ENDED))
+
+
+def is_alive(job: Job) -> bool:
+    """Whether a job's process runs."""
+    return job.start_ticks > 0 and start_ticks(job.pid) == job.start_ticks
+
+
+def log_file(queue: JobQueue, job: Job) -> Path:
+    """What a job's process prints."""
+    return queue.folder / "logs" / f"{job.id}.txt"
+
+
+def _kill(job: Job) -> None:
+    if is_alive(job):
+        with suppress(ProcessLookupError):
+            os.killpg(job.pid, signal.SIGKILL)

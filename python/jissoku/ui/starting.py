@@ -1,0 +1,274 @@
+"""Pages that start, show and cancel jobs."""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from jissoku.errors import InputError, JissokuError
+from jissoku.pipeline.selection import folder_for
+from jissoku.records.find import run_folders, run_key
+from jissoku.ui.catalogue import CatalogueReader
+from jissoku.ui.forms import Choices, Order, read_order
+from jissoku.ui.guard import SESSION
+from jissoku.ui.jobs import Job, JobQueue, JobState
+from jissoku.ui.live import Position, Progress, log_end, new_events, read_position
+from jissoku.ui.render import Pages
+from jissoku.ui.runner import Runner, log_file
+from jissoku.ui.streams import Streams
+
+KINDS = ("compare", "run", "explain")
+PATHS = ("/", "/42", "/files/1k.bin", "/files/10k.bin", "/files/100k.bin", "/delay?ms=10")
+FIELDS_MAX = 60
+FORM = "application/x-www-form-urlencoded"
+
+
+class FormError(JissokuError):
+    """A form that was not sent by a page of this session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starting:
+    """What the pages work on.
+
+    Attributes:
+        root: Where records of new runs go.
+        check: Parses a command line as the terminal does, and raises InputError.
+        allows_commands: Whether commands and URLs are accepted.
+    """
+
+    queue: JobQueue
+    runner: Runner
+    root: Path
+    check: Callable[[Sequence[str]], None]
+    allows_commands: bool
+
+
+class JobPages:
+    """Their endpoints."""
+
+    def __init__(self, starting: Starting, pages: Pages, streams: Streams) -> None:
+        """Nothing is read yet."""
+        self._starting = starting
+        self._queue = starting.queue
+        self._pages = pages
+        self._streams = streams
+        self._catalogue = CatalogueReader()
+
+    def routes(self) -> list[Route]:
+        """All of them; what changes something is a POST."""
+        return [
+            Route("/start", self.forms),
+            Route("/start/{kind}", self.start, methods=["POST"]),
+            Route("/jobs", self.jobs),
+            Route("/jobs/{key}", self.job),
+            Route("/jobs/{key}/stream", self.stream),
+            Route("/jobs/{key}/cancel", self.cancel, methods=["POST"]),
+        ]
+
+    def forms(self, request: Request) -> Response:
+        """The forms; values of the address are filled in."""
+        values = parse_qs(request.url.query)
+        return self._forms(request, values, "", 200)
+
+    async def start(self, request: Request) -> Response:
+        """Adds a job."""
+        try:
+            fields = await _posted(request)
+        except FormError as error:
+            return self._refusal(request, error)
+        return await run_in_threadpool(self._start, request, fields)
+
+    def jobs(self, request: Request) -> Response:
+        """All jobs, newest first."""
+        jobs = list(reversed(self._queue.jobs()))
+        return self._pages.page(request, "jobs.html.j2", jobs=jobs)
+
+    def job(self, request: Request) -> Response:
+        """A job, with what is known of it now."""
+        try:
+            job = self._queue.job(request.path_params["key"])
+        except KeyError:
+            return self._missing(request)
+        folder = Path(job.folder)
+        progress = Progress()
+        events, position = new_events(folder, Position())
+        progress.add(events)
+        waiting = [one.id for one in self._queue.jobs() if one.state is JobState.WAITING]
+        return self._pages.page(
+            request,
+            "job.html.j2",
+            job=job,
+            progress=progress,
+            arms=progress.arms(_part(folder, position)),
+            position=str(position),
+            ahead=waiting.index(job.id) if job.id in waiting else 0,
+            command=shlex.join(("jissoku", *job.arguments)),
+            log="" if job.state is JobState.WAITING else log_end(log_file(self._queue, job)),
+            runs=_runs(folder),
+        )
+
+    async def cancel(self, request: Request) -> Response:
+        """Takes a job out of the queue, or interrupts it."""
+        key = request.path_params["key"]
+        try:
+            await _posted(request)
+            await run_in_threadpool(self._starting.runner.cancel, key)
+        except FormError as error:
+            return self._refusal(request, error)
+        except KeyError:
+            return self._missing(request)
+        return RedirectResponse(f"/jobs/{key}", 303)
+
+    async def stream(self, request: Request) -> Response:
+        """Server-sent events: the state of a job whenever it has changed, until it ends."""
+        key = request.path_params["key"]
+        try:
+            self._queue.job(key)
+        except KeyError:
+            return self._missing(request)
+        given = request.query_params.get("after", "")
+        seen = read_position(request.headers.get("last-event-id", given))
+        progress, position = Progress(), Position()
+        state = request.query_params.get("state", "")
+
+        def look() -> tuple[str, str, str] | None:
+            """The next event: its type, id and text; None if nothing has changed."""
+            nonlocal position
+            job = self._queue.job(key)
+            if job.state != state or not job.is_live:
+                return "reload", str(position), job.state
+            before = position
+            events, position = new_events(Path(job.folder), position)
+            progress.add(events)
+            if position in {before, seen}:
+                return None
+            arms = progress.arms(_part(Path(job.folder), position))
+            text = self._pages.fill("progress.html.j2", progress=progress, arms=arms)
+            return "progress", str(position), text
+
+        return StreamingResponse(self._streams.events(look), media_type="text/event-stream")
+
+    def _start(self, request: Request, fields: Mapping[str, Sequence[str]]) -> Response:
+        kind = request.path_params["kind"]
+        try:
+            order = read_order(kind, fields, self._choices())
+            folder = self._starting.root / folder_for(*order.names).name
+            command, *rest = order.arguments
+            arguments = (command, f"--out={folder}", *rest)
+            self._starting.check(arguments)
+            if order.is_own and fields.get("confirmed") != ["yes"]:
+                return self._confirmation(request, kind, fields, arguments)
+            job = self._add(order, arguments, folder)
+        except InputError as error:
+            return self._forms(request, fields, str(error), 400, kind)
+        return RedirectResponse(f"/jobs/{job.id}", 303)
+
+    def _add(self, order: Order, arguments: tuple[str, ...], folder: Path) -> Job:
+        """A folder that another job has already gets a number."""
+        taken = {job.folder for job in self._queue.jobs()}
+        free, number = folder, 1
+        while str(free) in taken or free.exists():
+            number += 1
+            free = folder.with_name(f"{folder.name}-{number}")
+        own = tuple(
+            f"--out={free}" if argument == f"--out={folder}" else argument for argument in arguments
+        )
+        return self._queue.add(order.title, own, free)
+
+    def _choices(self) -> Choices:
+        known = self._catalogue.current()
+        return Choices(
+            targets=known.targets,
+            experiments=[name for name, _, _ in known.experiments],
+            allows_commands=self._starting.allows_commands,
+        )
+
+    def _forms(
+        self,
+        request: Request,
+        values: Mapping[str, Sequence[str]],
+        problem: str,
+        status: int,
+        kind: str = "compare",
+    ) -> Response:
+        return self._pages.page(
+            request,
+            "start.html.j2",
+            status=status,
+            known=self._catalogue.current(),
+            values=values,
+            problem=problem,
+            kind=kind if kind in KINDS else "compare",
+            paths=PATHS,
+            allows_commands=self._starting.allows_commands,
+        )
+
+    def _confirmation(
+        self,
+        request: Request,
+        kind: str,
+        fields: Mapping[str, Sequence[str]],
+        arguments: Sequence[str],
+    ) -> Response:
+        kept = [(name, value) for name, values in fields.items() for value in values]
+        return self._pages.page(
+            request,
+            "confirm.html.j2",
+            kind=kind,
+            fields=[(name, value) for name, value in kept if name != "form_key"],
+            arguments=["jissoku", *arguments],
+        )
+
+    def _refusal(self, request: Request, error: FormError) -> Response:
+        return self._pages.page(
+            request, "message.html.j2", status=403, title="Not done", text=str(error)
+        )
+
+    def _missing(self, request: Request) -> Response:
+        text = "There is no job with this key."
+        return self._pages.page(
+            request, "message.html.j2", status=404, title="Not found", text=text
+        )
+
+
+async def _posted(request: Request) -> dict[str, list[str]]:
+    """The fields of a form that a page of this session has sent.
+
+    Raises:
+        FormError: It has not the session's value, or is no form.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip() != FORM:
+        raise FormError("This is not a form of these pages.")
+    try:
+        body = (await request.body()).decode("utf-8")
+        fields = parse_qs(body, keep_blank_values=True, max_num_fields=FIELDS_MAX)
+    except ValueError as error:
+        raise FormError("The form cannot be read.") from error
+    if not request.app.state.access.is_form_key(
+        request.scope[SESSION], fields.get("form_key", [""])[0]
+    ):
+        raise FormError("The form is of an earlier session: reload the page, and send it again.")
+    return fields
+
+
+def _part(folder: Path, position: Position) -> Path:
+    """The run that is measured now, of an experiment with several."""
+    return folder / position.part
+
+
+def _runs(folder: Path) -> list[tuple[str, str]]:
+    """Key and name of each run that a job has made."""
+    found = []
+    for place in run_folders(folder) if folder.is_dir() else ():
+        try:
+            found.append((run_key(place), place.name))
+        except OSError:
+            continue
+    return found

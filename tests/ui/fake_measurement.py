@@ -1,0 +1,38 @@
+"""Stands for `jissoku compare`: its events and its end come from a pipe, line by line.
+
+    python fake_measurement.py PIPE compare --out=FOLDER ...
+
+Each line of the pipe is appended to the events; `records FOLDER` copies a run's records,
+`exit CODE` ends it. SIGINT ends it with 130, as a measurement.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    pipe, *arguments = sys.argv[1:]
+    out = next(one for one in arguments if one.startswith("--out="))
+    folder = Path(out.removeprefix("--out="))
+    folder.mkdir(parents=True)
+    sys.stderr.write(f"arguments: {' '.join(arguments)}\n")
+    try:
+        with Path(pipe).open() as lines:
+            for line in lines:
+                word, _, rest = line.strip().partition(" ")
+                if word == "exit":
+                    return int(rest)
+                if word == "records":
+                    shutil.copytree(rest, folder, dirs_exist_ok=True)
+                else:
+                    with (folder / "events.jsonl").open("a") as events:
+                        events.write(line)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return 130
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

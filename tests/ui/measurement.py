@@ -1,0 +1,85 @@
+"""The pages beside a made-up measurement that a test controls."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from jissoku.cli.ui import _check
+from jissoku.model.event import Event, EventKind
+from jissoku.model.trial import TrialKind
+from jissoku.ui.server import UiConfig, pages_in_thread
+from tests.ui.conftest import LIMIT_S, Client, client_of
+
+FAKE = Path(__file__).with_name("fake_measurement.py")
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Looks until something is true that is certain to become so."""
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+@dataclass
+class Measured:
+    """Pages, a client, and the pipe to the job that runs."""
+
+    link: str
+    client: Client
+    root: Path
+    pipe: Path
+
+    def say(self, *lines: str) -> None:
+        """Writes to the job that runs now."""
+        with self.pipe.open("w") as pipe:
+            pipe.write("".join(f"{line}\n" for line in lines))
+
+    @contextmanager
+    def saying(self) -> Iterator[Callable[[str], None]]:
+        """Writes to the job that runs now, line by line."""
+        with self.pipe.open("w") as pipe:
+
+            def say(line: str) -> None:
+                pipe.write(f"{line}\n")
+                pipe.flush()
+
+            yield say
+
+
+@contextmanager
+def measured(root: Path, cache: Path, *, allows_commands: bool = False) -> Iterator[Measured]:
+    root.mkdir(exist_ok=True)
+    pipe = root.parent / "pipe"
+    if not pipe.exists():
+        os.mkfifo(pipe)
+    config = UiConfig(
+        listen="127.0.0.1",
+        port=0,
+        roots=(root,),
+        cache=cache,
+        check=_check,
+        allows_commands=allows_commands,
+        command=(sys.executable, str(FAKE), str(pipe)),
+    )
+    with pages_in_thread(config) as link:
+        client = client_of(link)
+        # The link was used by the client: a browser gets the next one.
+        yield Measured(link, client, root, pipe)
+
+
+def event(kind: EventKind, **values: object) -> str:
+    return msgspec.json.encode(Event(kind=kind, elapsed_s=1.0, **values)).decode()  # type: ignore[arg-type]
+
+
+def trial(number: int, arm: str, **values: object) -> str:
+    given = {"done": number + 1, "total": 8, "seconds_left": 30.0, "arms": (arm,)} | values
+    return event(
+        EventKind.TRIAL, index=number, block=number // 2, trial_kind=TrialKind.PAIRED, **given
+    )

@@ -1,0 +1,286 @@
+"""Jobs: added by forms, run one at a time, watched, cancelled, and kept when the server ends."""
+
+import http.client
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jissoku.errors import InputError
+from jissoku.model.event import EventKind
+from jissoku.model.updated import updated
+from jissoku.ui.jobs import JobQueue, JobState
+from jissoku.ui.runner import Runner
+from tests.ui.conftest import LIMIT_S, RECORDS, Client
+from tests.ui.measurement import Measured, event, measured, trial, wait_for
+
+# Several waits, each with a limit of its own.
+pytestmark = pytest.mark.timeout(200)
+
+
+@pytest.fixture
+def live(tmp_path: Path, index_cache: Path) -> Iterator[Measured]:
+    with measured(tmp_path / "runs", index_cache) as found:
+        yield found
+        end_jobs(found)
+
+
+def end_jobs(live: Measured) -> None:
+    for job in states(live):
+        if job[1] in {"waiting", "running"}:
+            post(live.client, f"{job[0]}/cancel")
+    wait_for(lambda: not {"waiting", "running", "stopping"} & {job[1] for job in states(live)})
+
+
+def form_key(client: Client) -> str:
+    found = re.search(r'name="form_key" value="([\w-]{43})"', client.get("/start").text)
+    assert found
+    return found[1]
+
+
+def post(client: Client, path: str, *fields: tuple[str, str]) -> str:
+    """Sends a form of the page; returns the place that follows, or the page."""
+    answer = client.post(path, [("form_key", form_key(client)), *fields])
+    return answer.headers.get("location", answer.text)
+
+
+def states(live: Measured) -> list[tuple[str, str]]:
+    text = live.client.get("/jobs").text
+    return re.findall(r'href="(/jobs/\w+)">[^<]*</a></th><td>(\w+)<', text)
+
+
+def start(live: Measured, *fields: tuple[str, str]) -> str:
+    place = post(live.client, "/start/compare", *(fields or (("target", "jissoku"),)))
+    assert re.fullmatch(r"/jobs/[0-9a-f]{16}", place), place
+    return place
+
+
+def state(live: Measured, job: str) -> str:
+    return dict(states(live))[job]
+
+
+def test_a_comparison_runs_and_leads_to_its_report(live: Measured) -> None:
+    job = start(live, ("target", "jissoku"), ("connections", "8"), ("rate", "5000"))
+    with live.saying() as say:
+        wait_for(lambda: state(live, job) == "running")
+        say(event(EventKind.START, pid=1))
+        say(event(EventKind.NOTE, text="Loads: <b>5,000/s</b>"))
+        say(trial(0, "jissoku"))
+        say(trial(1, "floor", rejected=True))
+        wait_for(lambda: "2 of 8 trials" in live.client.get(job).text)
+        text = live.client.get(job).text
+        assert "Loads: &lt;b&gt;" in text
+        assert "0 of 1" in text
+        assert f"records {RECORDS}" not in text
+        say(f"records {RECORDS / 'repeatability' / '41'}")
+        say("exit 0")
+    wait_for(lambda: state(live, job) == "ended")
+    text = live.client.get(job).text
+    assert "Finished." in text
+    found = re.search(r'class="result" href="(/runs/[\w-]+)"', text)
+    assert found
+    wait_for(lambda: live.client.get(found[1]).status == 200)
+    assert "--path=/ --connections=8 --rate=5000 --quick -- jissoku" in text
+
+
+def test_one_at_a_time_and_the_queue_in_order(live: Measured) -> None:
+    jobs = [start(live) for _ in range(3)]
+    wait_for(lambda: state(live, jobs[0]) == "running")
+    assert [state(live, job) for job in jobs[1:]] == ["waiting", "waiting"]
+    assert "1 job before it" in live.client.get(jobs[2]).text
+    post(live.client, f"{jobs[1]}/cancel")
+    assert state(live, jobs[1]) == "cancelled"
+    live.say("exit 0")
+    wait_for(lambda: state(live, jobs[2]) == "running")
+    folders = re.findall(r"--out=(\S+)", "".join(live.client.get(job).text for job in jobs))
+    assert len(set(folders)) == 3
+
+
+def test_a_job_is_interrupted_and_cleans_up(live: Measured) -> None:
+    job = start(live)
+    wait_for(lambda: "arguments: compare" in live.client.get(job).text)
+    post(live.client, f"{job}/cancel")
+    wait_for(lambda: state(live, job) == "ended")
+    text = live.client.get(job).text
+    assert "Interrupted: finished trials were kept." in text
+    assert "interrupted" in text
+
+
+def test_a_failed_job_shows_its_output_as_text(live: Measured) -> None:
+    job = start(live)
+    live.say("exit 2")
+    wait_for(lambda: state(live, job) == "ended")
+    text = live.client.get(job).text
+    assert "Ended with exit code 2" in text
+    assert "arguments: compare" in text
+
+
+def test_events_arrive_once_also_after_a_lost_connection(live: Measured) -> None:
+    job = start(live)
+    with live.saying() as say:
+        wait_for(lambda: state(live, job) == "running")
+        say(event(EventKind.START, pid=1))
+        say(trial(0, "jissoku"))
+        first = Stream(live.client, f"{job}/stream?state=running")
+        kind, position, text = first.next(lambda text: "1 of 8" in text)
+        first.close()
+        say(trial(1, "floor"))
+        second = Stream(live.client, f"{job}/stream?state=running", position)
+        kind, later, text = second.next(lambda text: "2 of 8" in text)
+        assert kind == "progress"
+        assert later != position
+        assert text.count('<th scope="row">') == 2
+        say("exit 0")
+        assert second.next(lambda text: text == "ended")[0] == "reload"
+        second.close()
+    wait_for(lambda: state(live, job) == "ended")
+    third = Stream(live.client, f"{job}/stream?state=ended", later)
+    assert third.next(lambda text: text == "ended")[0] == "reload"
+    third.close()
+
+
+class Stream:
+    """Reads server-sent events."""
+
+    def __init__(self, client: Client, path: str, last: str = "") -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=LIMIT_S)
+        headers = {"Cookie": client.cookie} | ({"Last-Event-ID": last} if last else {})
+        self._connection.request("GET", path, headers=headers)
+        self._response = self._connection.getresponse()
+        assert self._response.status == 200
+        assert self._response.getheader("content-type", "").startswith("text/event-stream")
+        assert self._fields()["retry"] == "2000"
+
+    def next(self, is_wanted: Callable[[str], bool]) -> tuple[str, str, str]:
+        while True:
+            fields = self._fields()
+            if is_wanted(fields.get("data", "")):
+                return fields["event"], fields["id"], fields["data"]
+
+    def close(self) -> None:
+        self._response.close()
+        self._connection.close()
+
+    def _fields(self) -> dict[str, str]:
+        found: dict[str, list[str]] = {}
+        while line := self._response.readline().decode().rstrip("\n"):
+            name, _, value = line.partition(": ")
+            found.setdefault(name, []).append(value)
+        assert found, "the stream has ended"
+        return {name: "\n".join(values) for name, values in found.items()}
+
+
+def test_a_job_outlives_the_server_and_the_next_one_adopts_it(
+    tmp_path: Path, index_cache: Path
+) -> None:
+    with measured(tmp_path / "runs", index_cache) as first:
+        job = start(first)
+        later = start(first)
+        wait_for(lambda: state(first, job) == "running")
+    with measured(tmp_path / "runs", index_cache) as second:
+        assert state(second, job) == "running"
+        second.say("exit 0")
+        wait_for(lambda: state(second, job) == "ended")
+        wait_for(lambda: state(second, later) == "running")
+        end_jobs(second)
+
+
+def test_two_servers_do_not_run_one_queue(live: Measured) -> None:
+    start(live)
+    with pytest.raises(InputError, match="another `jissoku ui` has the queue of"):
+        JobQueue(live.root)
+
+
+def test_a_broken_queue_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / ".ui").mkdir()
+    (tmp_path / ".ui" / "queue.json").write_text("{")
+    with pytest.raises(InputError, match=r"queue\.json cannot be read: .*; delete it"):
+        JobQueue(tmp_path)
+
+
+def test_the_queue_has_an_end(tmp_path: Path) -> None:
+    queue = JobQueue(tmp_path)
+    for number in range(20):
+        queue.add("one", ("compare",), tmp_path / str(number))
+    with pytest.raises(InputError, match="20 jobs wait already"):
+        queue.add("one more", ("compare",), tmp_path / "more")
+    queue.close()
+    assert len(JobQueue(tmp_path).jobs()) == 20
+
+
+def test_a_process_with_the_number_of_an_old_one_is_not_signalled(tmp_path: Path) -> None:
+    queue = JobQueue(tmp_path)
+    job = queue.add("one", ("compare",), tmp_path / "one")
+    queue.update(
+        job.id,
+        lambda job: updated(job, state=JobState.RUNNING, pid=os.getpid(), start_ticks=1),
+    )
+    # This process would be interrupted.
+    Runner(queue).cancel(job.id)
+    assert queue.job(job.id).state is JobState.RUNNING
+    queue.close()
+
+
+def test_a_form_needs_the_value_of_its_session(live: Measured) -> None:
+    for path in ("/start/compare", "/start/run", "/start/explain", "/jobs/0/cancel"):
+        for key in ("", "x" * 43):
+            answer = live.client.post(path, [("form_key", key), ("target", "jissoku")])
+            assert answer.status == 403, path
+    assert states(live) == []
+
+
+BAD_FORMS = [
+    ("compare", [("target", "; rm -rf /")], "is no target"),
+    ("compare", [("target", "--cmd=x")], "is no target"),
+    ("compare", [("target", "../../etc/passwd")], "is no target"),
+    ("compare", [], "select at least one target"),
+    ("compare", [("target", "jissoku"), ("path", "/; rm -rf /")], "is no path that targets serve"),
+    ("compare", [("target", "jissoku"), ("path", "/files/../../etc/passwd")], "is no path"),
+    ("compare", [("target", "jissoku"), ("connections", "99999")], "not a number from 1 to 20000"),
+    ("compare", [("target", "jissoku"), ("connections", "1; rm")], "not a number from 1"),
+    ("compare", [("target", "jissoku"), ("connections", "--out=/tmp")], "not a number from 1"),
+    ("compare", [("target", "jissoku"), ("rate", "-1")], "not a number from 1"),
+    ("compare", [("target", "jissoku"), ("rate", "1e9")], "not a number from 1"),
+    ("compare", [("target", "jissoku"), ("blocks", "201")], "not a number from 1 to 200"),
+    ("compare", [("target", "jissoku"), ("mode", "--cmd=x")], "is no mode"),
+    ("compare", [("target", "jissoku"), ("mode", "quick"), ("mode", "x")], "was sent 2 times"),
+    ("compare", [("target", "jissoku"), ("path", "/\r\nX: y")], "control characters"),
+    ("compare", [("target", "jissoku"), ("path", "/" * 600)], "too long"),
+    ("compare", [("cmd", "mine=sh -c true")], "need `jissoku ui --allow-commands`"),
+    ("compare", [("url", "mine=http://127.0.0.1:1/")], "need `jissoku ui --allow-commands`"),
+    ("run", [("experiment", "/etc/passwd.toml")], "is no experiment"),
+    ("run", [("experiment", "--standard")], "is no experiment"),
+    ("explain", [("target", "$(id)")], "is no target"),
+    ("serve", [("target", "jissoku")], "there is no form"),
+    ("compare", [("target", "<script>alert(1)</script>")], "is no target"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "sentence"), BAD_FORMS, ids=lambda value: str(value)[:60]
+)
+def test_a_bad_form_starts_nothing(
+    live: Measured, kind: str, fields: list[tuple[str, str]], sentence: str
+) -> None:
+    answer = live.client.post(f"/start/{kind}", [("form_key", form_key(live.client)), *fields])
+    assert answer.status == 400
+    assert sentence in answer.text.replace("&#39;", "'")
+    assert "<script>alert" not in answer.text
+    assert states(live) == []
+
+
+def test_a_command_is_shown_before_it_starts(tmp_path: Path, index_cache: Path) -> None:
+    with measured(tmp_path / "runs", index_cache, allows_commands=True) as live:
+        fields = [("target", "jissoku"), ("cmd", "mine=./server --port {port}")]
+        shown = post(live.client, "/start/compare", *fields)
+        assert "<code>--cmd=mine=./server --port {port}</code>" in shown
+        assert states(live) == []
+        job = post(live.client, "/start/compare", *fields, ("confirmed", "yes"))
+        wait_for(lambda: state(live, job) == "running")
+        end_jobs(live)
+        away = post(live.client, "/start/compare", ("url", "mine=http://192.0.2.1/"))
+        assert "is not on this machine" in away
+        unnamed = post(live.client, "/start/compare", ("cmd", "./server"))
+        assert "has no name" in unnamed
