@@ -88,7 +88,7 @@ def test_pages_of_records_are_written(tmp_path: Path) -> None:
     record(tmp_path / "runs" / "two", seed=2, day=2)
     found = open_history([tmp_path / "runs"], lambda _: None, tmp_path / "cache")
     runs = found.runs()
-    count = write_history(tmp_path / "html", runs, [Path("runs")])
+    count = write_history(tmp_path / "html", runs, COMMAND)
     names = {path.name for path in (tmp_path / "html").iterdir()}
     assert len(names) == count
     index = (tmp_path / "html" / "index.html").read_text()
@@ -99,4 +99,4 @@ def test_pages_of_records_are_written(tmp_path: Path) -> None:
     assert "<svg" in second.read_text()
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
-        write_history(tmp_path / "file" / "x", runs, [])
+        write_history(tmp_path / "file" / "x", runs, COMMAND)

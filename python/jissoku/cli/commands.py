@@ -20,6 +20,7 @@ LAB_COMMANDS = {
     "conformance": "Test a server's conformance to HTTP/1.1.",
     "tune": "Test a target's knobs, and report those that reduce its cost.",
     "history": "List earlier runs, and show how a target's cost changed over them.",
+    "publish": "Write runs as static pages with their records, to be published.",
     "diff": "Compare two runs through the arms that are the same in both.",
     "bisect": "Find the commit from which on a server costs more.",
     "watch": "Follow a run that another process measures.",

@@ -81,7 +81,9 @@ def history(**given: Any) -> int:
         click.echo(f"Tables: {options.export}")
     elif options.html is not None:
         roots = options.records or (Path("runs"),)
-        count = write_history(options.html, found.runs(), roots)
+        named = [f"--records {root}" for root in roots]
+        command = " ".join(["jissoku history", *named, "--html DIR"])
+        count = write_history(options.html, found.runs(), command)
         click.echo(f"{count} pages: {options.html / 'index.html'}")
     elif options.changes or options.confirm:
         return _changes(found, options.target, confirm=options.confirm)

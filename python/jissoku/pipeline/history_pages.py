@@ -10,17 +10,21 @@ from jissoku.report.history_html import index_html, report_file, target_file, ta
 from jissoku.stats.target_history import target_history
 
 
-def write_history(folder: Path, runs: Sequence[IndexedRun], roots: Sequence[Path]) -> int:
+def write_history(folder: Path, runs: Sequence[IndexedRun], command: str) -> int:
     """Writes all pages into a folder, and returns their number.
 
     A run's report is taken from its folder, or made if it is not there.
+
+    Args:
+        folder: Is made if it is not there.
+        runs: All that are shown.
+        command: Rebuilds the pages; it is shown on each.
 
     Raises:
         InputError: The folder cannot be written.
     """
     targets = sorted({arm.target for run in runs for arm in run.arms if not arm.is_control})
     series = {target: target_history(runs, target) for target in targets}
-    command = " ".join(["jissoku history", *(f"--records {root}" for root in roots), "--html DIR"])
     pages = {
         target_file(target): target_html(target, found, command)
         for target, found in series.items()

@@ -1,0 +1,106 @@
+"""A folder to publish: records without names of the machine, pages made from them, and hashes."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from jissoku import records
+from jissoku.errors import InputError
+from jissoku.model.history import IndexedRun
+from jissoku.pipeline.history import open_history
+from jissoku.pipeline.history_pages import write_history
+from jissoku.targets.redact import redact
+
+RECORDS, SUMS = "records", "SHA256SUMS"
+
+# What a run consists of; everything else beside it is made from these.
+PUBLISHED = ("run.json", "trials.jsonl", "sweep.json", "unfinished.txt")
+
+# Rebuilds a published folder's pages from its own records.
+COMMAND = "jissoku publish NEW --records records"
+
+
+def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) -> int:
+    """Writes all runs below some folders, and pages of them, into a new folder.
+
+    The same records give the same bytes; so do the published ones.
+
+    Args:
+        folder: Must not be there, or be empty.
+        roots: Folders that hold runs.
+        note: Receives what is left out.
+
+    Returns:
+        The number of runs.
+
+    Raises:
+        InputError: The folder is not empty or cannot be written, or no run can be read.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if next(folder.iterdir(), None) is not None:
+            raise InputError(f"{folder} is not empty: name a new folder")
+        with TemporaryDirectory(prefix="jissoku-publish-") as cache:
+            found = open_history(roots, note, Path(cache))
+            for sentence in found.broken:
+                note(sentence)
+            for run in found.headers():
+                _write_records(folder / RECORDS, run)
+        with TemporaryDirectory(prefix="jissoku-publish-") as cache:
+            published = open_history([folder / RECORDS], note, Path(cache)).runs()
+            write_history(folder, published, COMMAND)
+        sums = [
+            f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder)}\n"
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        ]
+        (folder / SUMS).write_text("".join(sums), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{error.filename or folder} cannot be written: {error}") from error
+    return len(published)
+
+
+def _write_records(folder: Path, run: IndexedRun) -> None:
+    """A run's records, named by time and by a hash of what is published of them."""
+    source = Path(run.folder)
+    files = {name: (source / name).read_bytes() for name in PUBLISHED if (source / name).is_file()}
+    files = {name: _redacted(name, data) for name, data in files.items()}
+    digest = hashlib.sha256(b"\0".join(files.values())).hexdigest()[:12]
+    place = folder / f"{run.row.started_utc[:10]}-{digest}"
+    place.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        (place / name).write_bytes(data)
+    records.read(place)
+
+
+def _redacted(name: str, data: bytes) -> bytes:
+    """A file's texts without paths and names; its lines stay lines."""
+    if name.endswith(".txt"):
+        return redact(data.decode(errors="replace")).encode()
+    # What stands behind the last newline is half a line of a killed run, which no reader counts.
+    lines = data.split(b"\n")[:-1] if name.endswith(".jsonl") else [data]
+    return b"".join(_line(line) + b"\n" for line in lines)
+
+
+def _line(line: bytes) -> bytes:
+    value = msgspec.json.decode(line)
+    if isinstance(value, dict) and "machine_label" in value:
+        value["machine_label"] = ""
+    return msgspec.json.encode(_clean(value))
+
+
+def _clean(value: Any) -> Any:
+    """With every text redacted; names of fields stay."""
+    match value:
+        case str():
+            return redact(value)
+        case list():
+            return [_clean(one) for one in value]
+        case dict():
+            return {key: _clean(one) for key, one in value.items()}
+        case _:
+            return value
