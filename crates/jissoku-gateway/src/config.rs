@@ -1,5 +1,8 @@
 //! What all workers share: the servers to forward to, and how long they may take.
 
+use jissoku_upstream::retry::RetryPolicy;
+
+use crate::server_set::Upstream;
 use crate::target::Target;
 
 /// A reverse proxy.
@@ -11,14 +14,6 @@ pub struct Gateway {
     pub(crate) is_secure: bool,
 }
 
-/// Where requests are forwarded to.
-#[derive(Debug)]
-pub struct Upstream {
-    pub(crate) target: Target,
-    /// How long an unused connection is kept, in nanoseconds.
-    pub(crate) idle_ns: u64,
-}
-
 /// How one request is forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forwarding {
@@ -26,6 +21,10 @@ pub struct Forwarding {
     pub upstream: usize,
     /// The time from the end of the request to the head of the response, in nanoseconds.
     pub head_ns: u64,
+    /// The part of it after which another server is tried.
+    pub try_ns: Option<u64>,
+    /// When a request is sent again.
+    pub retry: RetryPolicy,
 }
 
 /// How long the upstream server may take.
@@ -58,11 +57,11 @@ impl Default for Timeouts {
     }
 }
 
-impl Upstream {
-    /// One server.
+impl Forwarding {
+    /// As without routes.
     #[must_use]
-    pub const fn new(target: Target, idle_ns: u64) -> Self {
-        Self { target, idle_ns }
+    pub fn new(upstream: usize, head_ns: u64) -> Self {
+        Self { upstream, head_ns, try_ns: None, retry: RetryPolicy::default() }
     }
 }
 
@@ -70,7 +69,7 @@ impl Gateway {
     /// Forwards all requests to `target`. `is_secure` if clients over TCP use TLS.
     #[must_use]
     pub fn new(target: Target, timeouts: Timeouts, is_secure: bool) -> Self {
-        Self::of(vec![Upstream::new(target, timeouts.idle_ns)], timeouts, is_secure)
+        Self::of(vec![Upstream::single(target, timeouts.idle_ns)], timeouts, is_secure)
     }
 
     /// Forwards to several upstreams, by the [`Forwarding`] of each request.

@@ -7,8 +7,8 @@ use jissoku_http::response_reader::ResponseHead;
 use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::ConnectionId;
 
-use crate::config::Forwarding;
-use crate::failure::{Attempt, Fault, Received, Verdict, decide};
+use crate::failure::{Attempt, Received};
+use crate::place::Place;
 use crate::slab::Key;
 
 /// Output for a client above which its server is not received from.
@@ -20,7 +20,7 @@ pub(crate) struct Exchange {
     /// The connection of the client.
     pub(crate) client: ConnectionId,
     pub(crate) method: MethodInfo,
-    pub(crate) forwarding: Forwarding,
+    pub(crate) place: Place,
     version: Version,
     /// The forwarded head and body. Kept until the response has begun, to be repeated.
     pub(crate) request: Vec<u8>,
@@ -87,11 +87,11 @@ impl Output {
 }
 
 impl Exchange {
-    pub(crate) fn new(client: ConnectionId, head: &Head, forwarding: Forwarding) -> Self {
+    pub(crate) fn new(client: ConnectionId, head: &Head, place: Place) -> Self {
         Self {
             client,
             method: MethodInfo::new(head),
-            forwarding,
+            place,
             version: head.version,
             request: Vec::new(),
             upstream: None,
@@ -111,25 +111,16 @@ impl Exchange {
         self.version
     }
 
-    /// Records a failure and returns whether the request is to be sent again.
-    pub(crate) fn fail(&mut self, fault: Fault) -> bool {
-        if self.ending.is_some() {
-            return false;
-        }
-        let attempt = Attempt {
+    /// How far it has come.
+    pub(crate) const fn attempt(&self, now_ns: u64) -> Attempt {
+        Attempt {
             is_reused: self.is_reused,
             received: self.received,
             is_repeatable: self.method.is_idempotent,
-        };
-        self.upstream = None;
-        match decide(fault, attempt) {
-            Verdict::Repeat => return true,
-            Verdict::Respond(status) => {
-                self.ending = Some(Ending::Failed(status, fault.error_type()));
-            }
-            Verdict::Truncate => self.ending = Some(Ending::Truncated),
+            tries: self.place.tries,
+            was_replaced: self.place.was_replaced,
+            left_ns: self.place.until_ns.saturating_sub(now_ns),
         }
-        false
     }
 
     /// Writes an interim response, to clients that know them.

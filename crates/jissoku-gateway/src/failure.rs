@@ -1,6 +1,8 @@
 //! What becomes of a request when something fails: a pure function.
 
 use jissoku_http::response_reader::BadResponse;
+use jissoku_upstream::health::Outcome;
+use jissoku_upstream::retry::{self, Cause, Retry};
 
 /// What has gone wrong on the side of the upstream server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,7 @@ impl Fault {
     }
 
     /// The status of the response to the client.
-    const fn status(self) -> u16 {
+    pub(crate) const fn status(self) -> u16 {
         match self {
             Self::ConnectTimeout | Self::HeadTimeout | Self::BodyTimeout => 504,
             Self::QueueFull | Self::Shortage => 503,
@@ -59,6 +61,50 @@ pub(crate) struct Attempt {
     pub(crate) received: Received,
     /// The request may be repeated (RFC 9110 section 9.2.2), and was not streamed.
     pub(crate) is_repeatable: bool,
+    /// Tries before this one that were sent.
+    pub(crate) tries: u32,
+    /// A connection was reused before and replaced.
+    pub(crate) was_replaced: bool,
+    /// The time until the head of the response has to be there.
+    pub(crate) left_ns: u64,
+}
+
+impl Attempt {
+    /// How the try ended, for the decision about another; `None` if another would end likewise.
+    const fn cause(self, fault: Fault) -> Option<Cause> {
+        match (fault, self.received) {
+            (Fault::Refused | Fault::ConnectTimeout | Fault::QueueFull, _) => Some(Cause::Connect),
+            (Fault::Closed, Received::Nothing) if self.is_reused => Some(Cause::ReusedReset),
+            (Fault::Closed, Received::Nothing) => Some(Cause::Reset),
+            (Fault::HeadTimeout, Received::Nothing) => Some(Cause::Timeout),
+            _ => None,
+        }
+    }
+
+    /// Whether the try was sent, and counts.
+    pub(crate) const fn counts(self, fault: Fault) -> bool {
+        !matches!(self.cause(fault), Some(Cause::Connect | Cause::ReusedReset))
+    }
+
+    /// What the end of the try says about the server.
+    pub(crate) const fn outcome(self, fault: Fault) -> Outcome {
+        match fault {
+            Fault::Refused => Outcome::Refused,
+            // A kept connection may be closed at any time, and a malformed response is no outage.
+            Fault::Closed if self.is_reused && matches!(self.received, Received::Nothing) => {
+                Outcome::Neutral
+            }
+            Fault::BadResponse(BadResponse::Incomplete)
+            | Fault::Closed
+            | Fault::ConnectTimeout
+            | Fault::HeadTimeout
+            | Fault::BodyTimeout => Outcome::Failure,
+            Fault::QueueFull
+            | Fault::Shortage
+            | Fault::UnexpectedUpgrade
+            | Fault::BadResponse(_) => Outcome::Neutral,
+        }
+    }
 }
 
 /// What was received of a response.
@@ -74,33 +120,49 @@ pub(crate) enum Received {
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Send the request again, on a new connection.
-    Repeat,
+    /// Send the request again, on a new connection to the same server.
+    Fresh,
+    /// Send it to another server, after this time.
+    Other { after_ns: u64 },
     /// Respond with this status.
     Respond(u16),
     /// End the response such that the client notices that it is incomplete.
     Truncate,
 }
 
-/// Decides what becomes of a request.
-pub(crate) const fn decide(fault: Fault, attempt: Attempt) -> Verdict {
+/// Decides what becomes of a request. `retry` decides whether a try that may be followed by another
+/// is.
+pub(crate) fn decide(
+    fault: Fault,
+    attempt: Attempt,
+    retry: impl FnOnce(&retry::Attempt) -> Retry,
+) -> Verdict {
     if matches!(attempt.received, Received::Head) {
         return Verdict::Truncate;
     }
-    // A server may close a kept connection at any time, also while a request is under way to it.
-    // That says nothing about the server, and a new connection can end like this only for a reason.
-    let is_race = matches!(fault, Fault::Closed)
-        && attempt.is_reused
-        && matches!(attempt.received, Received::Nothing);
-    if is_race && attempt.is_repeatable {
-        return Verdict::Repeat;
+    let Some(cause) = attempt.cause(fault) else { return Verdict::Respond(fault.status()) };
+    let tried = retry::Attempt {
+        cause,
+        is_idempotent: attempt.is_repeatable,
+        // Before a connection there is nothing that could be gone.
+        is_replayable: attempt.is_repeatable || cause == Cause::Connect,
+        has_relayed: false,
+        tries: attempt.tries,
+        was_replaced: attempt.was_replaced,
+        left_ns: attempt.left_ns,
+    };
+    match retry(&tried) {
+        Retry::Fresh => Verdict::Fresh,
+        Retry::Other { after_ns } => Verdict::Other { after_ns },
+        Retry::No(_) => Verdict::Respond(fault.status()),
     }
-    Verdict::Respond(fault.status())
 }
 
 #[cfg(test)]
 mod tests {
     use jissoku_http::Reject;
+    use jissoku_upstream::random::Random;
+    use jissoku_upstream::retry::{Budget, BudgetPolicy, RetryPolicy};
     use proptest::prelude::*;
 
     use super::*;
@@ -120,11 +182,24 @@ mod tests {
     fn attempt() -> impl Strategy<Value = Attempt> {
         let received =
             prop::sample::select(&[Received::Nothing, Received::Part, Received::Head][..]);
-        (any::<[bool; 2]>(), received).prop_map(|([is_reused, is_repeatable], received)| Attempt {
-            is_reused,
-            received,
-            is_repeatable,
-        })
+        (any::<[bool; 3]>(), received, 0..4_u32, 0..2_u64).prop_map(
+            |([is_reused, is_repeatable, was_replaced], received, tries, left_ns)| Attempt {
+                is_reused,
+                received,
+                is_repeatable,
+                tries,
+                was_replaced,
+                left_ns,
+            },
+        )
+    }
+
+    /// With all that a route can permit.
+    fn decided(fault: Fault, attempt: Attempt) -> Verdict {
+        let policy = RetryPolicy { tries_max: 3, on_timeout: true, ..RetryPolicy::default() };
+        let budget = Budget::new(BudgetPolicy::default());
+        let mut random = Random::new(1);
+        decide(fault, attempt, |tried| policy.decide(tried, &budget, 0, &mut random))
     }
 
     proptest! {
@@ -133,13 +208,21 @@ mod tests {
             fault in prop::sample::select(&FAULTS[..]),
             attempt in attempt(),
         ) {
-            match decide(fault, attempt) {
-                Verdict::Repeat => {
+            let has_no_connection =
+                matches!(fault, Fault::Refused | Fault::ConnectTimeout | Fault::QueueFull);
+            match decided(fault, attempt) {
+                Verdict::Fresh => {
                     prop_assert!(attempt.is_repeatable && attempt.is_reused);
                     prop_assert_eq!(attempt.received, Received::Nothing);
-                    // The second attempt is on a new connection and is the last.
-                    let second = Attempt { is_reused: false, ..attempt };
-                    prop_assert_ne!(decide(fault, second), Verdict::Repeat);
+                    prop_assert_eq!(fault, Fault::Closed);
+                    // Once only.
+                    let second = Attempt { was_replaced: true, ..attempt };
+                    prop_assert!(!matches!(decided(fault, second), Verdict::Fresh));
+                }
+                Verdict::Other { .. } => {
+                    prop_assert!(attempt.is_repeatable || has_no_connection);
+                    prop_assert!(attempt.received == Received::Nothing || has_no_connection);
+                    prop_assert!(attempt.left_ns > 0 && (has_no_connection || attempt.tries < 2));
                 }
                 Verdict::Truncate => prop_assert_eq!(attempt.received, Received::Head),
                 Verdict::Respond(status) => {
@@ -152,11 +235,21 @@ mod tests {
 
     #[test]
     fn a_kept_connection_that_ends_is_not_noticed_by_the_client() {
-        let get = Attempt { is_reused: true, received: Received::Nothing, is_repeatable: true };
-        assert_eq!(decide(Fault::Closed, get), Verdict::Repeat);
+        let get = Attempt {
+            is_reused: true,
+            received: Received::Nothing,
+            is_repeatable: true,
+            tries: 0,
+            was_replaced: false,
+            left_ns: 1,
+        };
+        assert_eq!(decided(Fault::Closed, get), Verdict::Fresh);
+        assert_eq!(get.outcome(Fault::Closed), Outcome::Neutral);
         let post = Attempt { is_repeatable: false, ..get };
-        assert_eq!(decide(Fault::Closed, post), Verdict::Respond(502));
-        assert_eq!(decide(Fault::HeadTimeout, get), Verdict::Respond(504));
-        assert_eq!(decide(Fault::Refused, get), Verdict::Respond(502));
+        assert_eq!(decided(Fault::Closed, post), Verdict::Respond(502));
+        assert_eq!(decided(Fault::Refused, post), Verdict::Other { after_ns: 0 });
+        let late = Attempt { left_ns: 0, ..get };
+        assert_eq!(decided(Fault::HeadTimeout, late), Verdict::Respond(504));
+        assert_eq!(decided(Fault::Shortage, get), Verdict::Respond(503));
     }
 }

@@ -3,8 +3,10 @@
 mod connections;
 mod events;
 mod response;
+mod retry;
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
@@ -18,13 +20,17 @@ use jissoku_server::{
     Handler, Progress, RequestHead, Response, Service, UpstreamEvent, UpstreamEventKind, WorkerInfo,
 };
 
+use jissoku_upstream::balance::Balance;
+use jissoku_upstream::random::{self, Random};
+
 use crate::client::Client;
 use crate::config::{Forwarding, Gateway};
 use crate::deadlines::Deadlines;
 use crate::error_response;
 use crate::exchange::Exchange;
 use crate::failure::Fault;
-use crate::pool::Pool;
+use crate::place::Place;
+use crate::servers::Servers;
 use crate::slab::{Key, Slab};
 use crate::upstream::{State, Upstream};
 
@@ -35,11 +41,17 @@ pub struct GatewayHandler {
     exchanges: Slab<Exchange>,
     upstreams: Slab<Upstream>,
     /// Of each upstream.
-    pools: Vec<Pool>,
+    servers: Vec<Servers>,
     /// Connections of either side that are to be resumed.
     ready: VecDeque<ConnectionId>,
     openings: VecDeque<Key>,
+    /// Of connections to servers.
     deadlines: Deadlines,
+    /// Exchanges that are sent again.
+    retries: Deadlines,
+    /// When the queues are looked at, if requests wait there.
+    queues_due_ns: Option<u64>,
+    random: Random,
     now_ns: u64,
 }
 
@@ -70,14 +82,23 @@ struct ChunkedRequest {
 
 impl GatewayHandler {
     fn new(service: Arc<Gateway>) -> Self {
+        let mut random = Random::new(RandomState::new().hash_one(()));
+        let servers = service
+            .upstreams
+            .iter()
+            .map(|upstream| Servers::new(upstream, random.next()))
+            .collect();
         Self {
-            pools: service.upstreams.iter().map(|_| Pool::default()).collect(),
+            servers,
+            random,
             service,
             exchanges: Slab::default(),
             upstreams: Slab::default(),
             ready: VecDeque::new(),
             openings: VecDeque::new(),
             deadlines: Deadlines::default(),
+            retries: Deadlines::default(),
+            queues_due_ns: None,
             now_ns: 0,
         }
     }
@@ -95,7 +116,7 @@ impl GatewayHandler {
             client: client.address.as_deref(),
             is_secure: self.service.is_secure && client.address.is_some(),
             host: ForwardedHost::Client,
-            upstream_host: &self.service.upstreams[upstream].target.host,
+            upstream_host: &self.service.upstreams[upstream].host,
             collected_size,
             expects_continue: false,
         };
@@ -111,7 +132,10 @@ impl GatewayHandler {
     ) -> Request {
         let RequestHead { head, bytes, now_ns } = *request;
         self.now_ns = now_ns;
-        let mut exchange = Exchange::new(client.id, head, forwarding);
+        let is_by_hash =
+            self.service.upstreams[forwarding.upstream].options.balance == Balance::Hash;
+        let hash = if is_by_hash { random::hash(head.path_and_query(bytes)) } else { 0 };
+        let mut exchange = Exchange::new(client.id, head, Place::new(forwarding, hash));
         let mut chunked = None;
         if head.body == Body::Chunked {
             let head_bytes = bytes[..head.size as usize].to_vec();
@@ -136,7 +160,7 @@ impl GatewayHandler {
             let mut bytes = Vec::with_capacity(head_bytes.len() + body.len() + 256);
             let size = Some(body.len() as u64);
             let upstream =
-                self.exchanges.get(key).map_or(0, |exchange| exchange.forwarding.upstream);
+                self.exchanges.get(key).map_or(0, |exchange| exchange.place.forwarding.upstream);
             let written =
                 self.write_head((client, upstream), (&head, &head_bytes), size, &mut bytes);
             if let Err(error) = written {
@@ -150,15 +174,6 @@ impl GatewayHandler {
             }
         }
         self.assign(key, true);
-    }
-
-    /// The client of an exchange has its response, or is gone.
-    fn end_exchange(&mut self, key: Key) {
-        if let Some(exchange) = self.exchanges.remove(key)
-            && let Some(upstream) = exchange.upstream
-        {
-            self.close(upstream);
-        }
     }
 }
 
@@ -179,7 +194,7 @@ impl Handler for GatewayHandler {
     }
 
     fn on_head(&mut self, client: &mut Client, request: &RequestHead<'_>) -> Request {
-        let forwarding = Forwarding { upstream: 0, head_ns: self.service.timeouts.head_ns };
+        let forwarding = Forwarding::new(0, self.service.timeouts.head_ns);
         self.begin(client, request, forwarding)
     }
 
@@ -231,7 +246,8 @@ impl Handler for GatewayHandler {
     }
 
     fn deadline_ns(&self) -> Option<u64> {
-        self.deadlines.earliest_ns()
+        let retry_ns = self.retries.earliest_ns();
+        [self.deadlines.earliest_ns(), retry_ns, self.queues_due_ns].into_iter().flatten().min()
     }
 
     fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
@@ -239,14 +255,15 @@ impl Handler for GatewayHandler {
         while let Some(key) = self.deadlines.take_due(now_ns) {
             self.check_deadline(key);
         }
+        self.retry_due();
+        self.serve_queues();
         self.ready.pop_front()
     }
 
     fn next_opening(&mut self) -> Option<Opening> {
         while let Some(key) = self.openings.pop_front() {
             if let Some(connection) = self.upstreams.get(key) {
-                let upstream = &self.service.upstreams[connection.pool];
-                let endpoint = Arc::clone(&upstream.target.endpoint);
+                let endpoint = Arc::clone(&connection.endpoint);
                 return Some(Opening { endpoint, token: key.token() });
             }
         }
@@ -281,7 +298,7 @@ impl Handler for GatewayHandler {
                 let fault = upstream.reset_fault();
                 self.fail_exchange(key, fault);
             }
-            (State::Idle, _) => self.pools[upstream.pool].remove(key),
+            (State::Idle, _) => self.servers[upstream.pool].pool.remove(key),
             (State::Closing, _) => {}
         }
         self.upstreams.remove(key);

@@ -12,12 +12,16 @@ mod error_response;
 mod exchange;
 mod failure;
 mod handler;
+mod place;
 mod pool;
 mod routed;
+mod server_set;
+mod servers;
 mod slab;
 mod target;
 mod upstream;
 
-pub use config::{Forwarding, Gateway, Timeouts, Upstream};
+pub use config::{Forwarding, Gateway, Timeouts};
 pub use routed::{Content, NoApp, RouteContent, Routed};
+pub use server_set::{Upstream, UpstreamOptions};
 pub use target::{Target, TargetError};

@@ -1,7 +1,10 @@
 //! A connection to an upstream server.
 
+use std::sync::Arc;
+
 use jissoku_http::response_reader::{BadResponse, ResponseEvent, ResponseReader};
 use jissoku_os::driver::ConnectionId;
+use jissoku_os::socket::Endpoint;
 
 use crate::exchange::Exchange;
 use crate::failure::{Fault, Received};
@@ -15,6 +18,7 @@ pub(crate) struct Upstream {
     pub(crate) state: State,
     /// The index of its upstream, and of the pool that it belongs to.
     pub(crate) pool: usize,
+    pub(crate) endpoint: Arc<Endpoint>,
     /// When something has to have happened.
     pub(crate) deadline_ns: u64,
     /// The earliest entry in the list of deadlines; 0 if there is none.
@@ -61,11 +65,16 @@ pub(crate) enum Outcome {
 }
 
 impl Upstream {
-    pub(crate) fn new(exchange: Key, pool: usize, open_until_ns: u64) -> Self {
+    pub(crate) fn new(
+        exchange: Key,
+        (pool, endpoint): (usize, Arc<Endpoint>),
+        open_until_ns: u64,
+    ) -> Self {
         Self {
             id: None,
             state: State::Connecting(exchange),
             pool,
+            endpoint,
             deadline_ns: 0,
             timer_ns: 0,
             open_until_ns,

@@ -45,6 +45,12 @@ impl<T: PartialEq> WaitQueue<T> {
         self.waiting.remove(first).map(|(_, request)| request)
     }
 
+    /// The request whose turn it is, which stays. Those that waited too long are to be taken out
+    /// before.
+    pub fn first(&self) -> Option<&T> {
+        self.waiting.front().map(|(_, request)| request)
+    }
+
     /// The next request that waited too long: 503.
     pub fn expired(&mut self, now_ns: u64) -> Option<T> {
         let is_expired = self.waiting.front().is_some_and(|(until_ns, _)| *until_ns <= now_ns);

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jissoku_gateway::{Content, Forwarding, Gateway, RouteContent, Target, Timeouts, Upstream};
+use jissoku_gateway::{
+    Content, Forwarding, Gateway, RouteContent, Target, Timeouts, Upstream, UpstreamOptions,
+};
 use jissoku_server::Fixed;
 use jissoku_upstream::configuration::{self, Action, Configuration, Protocol, Route};
 
@@ -78,9 +80,12 @@ impl RouteTable {
                     texts.push(Arc::new(Fixed::new(text)));
                     Content::Fixed(texts.len() - 1)
                 }
-                Action::Forward(upstream) => {
-                    Content::Forward(Forwarding { upstream: *upstream, head_ns: route.head_ns })
-                }
+                Action::Forward(upstream) => Content::Forward(Forwarding {
+                    upstream: *upstream,
+                    head_ns: route.head_ns,
+                    try_ns: route.try_ns,
+                    retry: route.retry,
+                }),
                 Action::App(_) => Content::App,
                 Action::Gather(_) => {
                     return Err(self.refuse(route.line, "serve does not know gather yet"));
@@ -103,12 +108,20 @@ impl RouteTable {
         if upstream.protocol == Protocol::Uwsgi {
             return Err(self.refuse(*line, "serve does not know the protocol \"uwsgi\" yet"));
         }
-        let [server] = servers.as_slice() else {
-            return Err(self.refuse(*line, "serve does not know several servers yet"));
+        let host = servers.first().map_or("", |server| &server.endpoint);
+        let mut targets = Vec::new();
+        for server in servers {
+            let found = Target::of_server(&server.endpoint)
+                .map_err(|error| self.refuse(*line, &format!("upstream {name:?}: {error}")))?;
+            targets.push((found, server.weight, server.in_flight_max));
+        }
+        let options = UpstreamOptions {
+            balance: upstream.balance,
+            ejection: upstream.ejection,
+            queue: upstream.queue,
+            idle_ns: upstream.idle_ns,
         };
-        let target = Target::of_server(&server.endpoint)
-            .map_err(|error| self.refuse(*line, &format!("upstream {name:?}: {error}")))?;
-        Ok(Upstream::new(target, upstream.idle_ns))
+        Ok(Upstream::new(host, targets, options))
     }
 
     /// Refuses what only the server knows to be wrong.

@@ -1,5 +1,9 @@
 //! Opens, reuses and closes connections to the server, and their deadlines.
 
+use std::sync::Arc;
+
+use jissoku_os::socket::Endpoint;
+
 use super::GatewayHandler;
 use crate::exchange::Exchange;
 use crate::failure::Fault;
@@ -13,15 +17,16 @@ const FRESH_NS: u64 = 1_000_000_000;
 pub(super) const QUEUE_RETRY_NS: u64 = 2_000_000;
 
 impl GatewayHandler {
-    /// Finds a connection for an exchange, or has one opened.
-    pub(super) fn assign(&mut self, key: Key, may_reuse: bool) {
+    /// Finds a connection to the server of an exchange, or has one opened.
+    pub(super) fn connect(&mut self, key: Key, may_reuse: bool) {
         let Some(exchange) = self.exchanges.get(key) else { return };
+        let Some(endpoint) = exchange.place.endpoint.clone() else { return };
         let is_idempotent = exchange.method.is_idempotent;
         let oldest_ns = if is_idempotent { 0 } else { self.now_ns.saturating_sub(FRESH_NS) };
-        let reused =
-            if may_reuse { self.pools[exchange.forwarding.upstream].take(oldest_ns) } else { None };
+        let pool = &mut self.servers[exchange.place.forwarding.upstream].pool;
+        let reused = if may_reuse { pool.take(&endpoint, oldest_ns) } else { None };
         exchange.is_reused = reused.is_some();
-        let Some(upstream_key) = reused else { return self.open(key) };
+        let Some(upstream_key) = reused else { return self.open(key, endpoint) };
         exchange.upstream = Some(upstream_key);
         if let Some(upstream) = self.upstreams.get(upstream_key) {
             upstream.begin(key, exchange.method.is_head);
@@ -29,11 +34,11 @@ impl GatewayHandler {
         }
     }
 
-    pub(super) fn open(&mut self, exchange: Key) {
+    fn open(&mut self, exchange: Key, endpoint: Arc<Endpoint>) {
         let open_until_ns = self.now_ns + self.service.timeouts.connect_ns;
         let Some(asking) = self.exchanges.get(exchange) else { return };
-        let connection = Upstream::new(exchange, asking.forwarding.upstream, open_until_ns);
-        let key = self.upstreams.insert(connection);
+        let place = (asking.place.forwarding.upstream, endpoint);
+        let key = self.upstreams.insert(Upstream::new(exchange, place, open_until_ns));
         asking.upstream = Some(key);
         self.set_deadline(key, open_until_ns);
         self.openings.push_back(key);
@@ -76,7 +81,7 @@ impl GatewayHandler {
                 self.give_up(key, Fault::BodyTimeout);
             }
             State::Idle => {
-                self.pools[upstream.pool].remove(key);
+                self.servers[upstream.pool].pool.remove(key);
                 self.close(key);
             }
             State::Closing => {}
@@ -87,20 +92,6 @@ impl GatewayHandler {
     pub(super) fn give_up(&mut self, key: Key, fault: Fault) {
         self.fail_exchange(key, fault);
         self.close(key);
-    }
-
-    /// The exchange of a connection has failed.
-    pub(super) fn fail_exchange(&mut self, key: Key, fault: Fault) {
-        let Some(exchange_key) = self.upstreams.get(key).and_then(|upstream| upstream.exchange())
-        else {
-            return;
-        };
-        let Some(exchange) = self.exchanges.get(exchange_key) else { return };
-        if exchange.fail(fault) {
-            self.assign(exchange_key, false);
-        } else {
-            self.ready.push_back(exchange.client);
-        }
     }
 
     /// Has the driver close a connection.

@@ -1,9 +1,11 @@
 //! Events of connections to the server.
 
 use std::io;
+use std::sync::Arc;
 
 use jissoku_os::descriptors::is_resource_exhausted;
 use jissoku_os::driver::{Next, SendBuffer};
+use jissoku_upstream::health;
 
 use super::GatewayHandler;
 use super::connections::QUEUE_RETRY_NS;
@@ -20,7 +22,7 @@ impl GatewayHandler {
         upstream.state = State::Busy(exchange_key, Sending::Done);
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
         output.append(&exchange.request);
-        let deadline_ns = self.now_ns + exchange.forwarding.head_ns;
+        let deadline_ns = exchange.place.head_deadline_ns(self.now_ns);
         self.set_deadline(key, deadline_ns);
         Next::Receive
     }
@@ -86,18 +88,10 @@ impl GatewayHandler {
             }
             Outcome::Complete { is_reusable } => {
                 self.ready.push_back(exchange.client);
-                if !is_reusable {
-                    return self.forget(key);
-                }
-                let Some(connection) = self.upstreams.get(key) else { return Next::Close };
-                connection.state = State::Idle;
-                let upstream = connection.pool;
-                let idle_ns = self.service.upstreams[upstream].idle_ns;
-                self.set_deadline(key, self.now_ns + idle_ns);
-                if let Some(oldest) = self.pools[upstream].add(key, self.now_ns) {
-                    self.close(oldest);
-                }
-                Next::Receive
+                let next = if is_reusable { self.keep(key) } else { self.forget(key) };
+                // Last, since the next request in the queue can use this connection.
+                self.release(exchange_key, health::Outcome::Success);
+                next
             }
             Outcome::Failed(fault) => {
                 self.fail_exchange(key, fault);
@@ -106,11 +100,30 @@ impl GatewayHandler {
         }
     }
 
+    /// A connection becomes idle.
+    fn keep(&mut self, key: Key) -> Next {
+        let Some(connection) = self.upstreams.get(key) else { return Next::Close };
+        let (upstream, endpoint) = (connection.pool, Arc::clone(&connection.endpoint));
+        let servers = &mut self.servers[upstream];
+        if !servers.has(&endpoint) {
+            return self.forget(key);
+        }
+        connection.state = State::Idle;
+        let idle_max = servers.idle_max();
+        let oldest = servers.pool.add(key, endpoint, self.now_ns, idle_max);
+        let idle_ns = self.service.upstreams[upstream].options.idle_ns;
+        self.set_deadline(key, self.now_ns + idle_ns);
+        if let Some(oldest) = oldest {
+            self.close(oldest);
+        }
+        Next::Receive
+    }
+
     /// A connection is of no use any more.
     pub(super) fn forget(&mut self, key: Key) -> Next {
         if let Some(upstream) = self.upstreams.get(key) {
             if upstream.state == State::Idle {
-                self.pools[upstream.pool].remove(key);
+                self.servers[upstream.pool].pool.remove(key);
             }
             upstream.state = State::Closing;
         }
@@ -127,7 +140,8 @@ impl GatewayHandler {
             upstream.id = None;
             return self.set_deadline(key, self.now_ns + QUEUE_RETRY_NS);
         }
-        if is_shortage && let Some(oldest) = self.pools.iter_mut().find_map(Pool::take_oldest) {
+        let mut pools = self.servers.iter_mut().map(|servers| &mut servers.pool);
+        if is_shortage && let Some(oldest) = pools.find_map(Pool::take_oldest) {
             upstream.id = None;
             self.close(oldest);
             return self.set_deadline(key, self.now_ns + QUEUE_RETRY_NS);

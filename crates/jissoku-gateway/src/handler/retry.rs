@@ -1,0 +1,189 @@
+//! Gives each exchange a server, and another one when that fails.
+
+use jissoku_upstream::balance::NoServer;
+use jissoku_upstream::fleet::Lease;
+use jissoku_upstream::health::Outcome;
+
+use super::GatewayHandler;
+use crate::exchange::{Ending, Exchange};
+use crate::failure::{Fault, Verdict, decide};
+use crate::place::Wait;
+use crate::slab::Key;
+
+/// How often queues are looked at, since places become free at other workers, too.
+const QUEUE_INTERVAL_NS: u64 = 5_000_000;
+
+/// No server can be asked (RFC 9209 section 2.3.4).
+const UNAVAILABLE: (u16, &str) = (503, "destination_unavailable");
+
+/// All servers are full (RFC 9209 section 2.3.12).
+const FULL: (u16, &str) = (503, "connection_limit_reached");
+
+impl GatewayHandler {
+    /// Gives an exchange a server, or a place in the queue. An unused connection is taken only if
+    /// `may_reuse`.
+    pub(super) fn assign(&mut self, key: Key, may_reuse: bool) {
+        let Some(exchange) = self.exchanges.get(key) else { return };
+        let upstream = exchange.place.forwarding.upstream;
+        let shared = &self.service.upstreams[upstream];
+        let servers = &mut self.servers[upstream];
+        let place = &mut exchange.place;
+        let is_first = place.until_ns == 0;
+        if is_first {
+            place.until_ns = self.now_ns + place.forwarding.head_ns;
+            shared.budget.count_request(self.now_ns);
+        }
+        let gone = servers.renew(shared);
+        // Who comes first is served first.
+        let chosen = if is_first && !servers.queue.is_empty() {
+            Err(NoServer::Full)
+        } else {
+            servers.choose(place, self.now_ns)
+        };
+        let outcome = match chosen {
+            Ok(()) => Ok(true),
+            Err(NoServer::Full) if servers.queue.push(key, self.now_ns).is_ok() => {
+                place.wait = Wait::Queue;
+                self.queues_due_ns.get_or_insert(self.now_ns + QUEUE_INTERVAL_NS);
+                Ok(false)
+            }
+            Err(NoServer::Full) => Err(FULL),
+            Err(NoServer::Unavailable) => Err(UNAVAILABLE),
+        };
+        for idle in gone {
+            self.close(idle);
+        }
+        match outcome {
+            Ok(true) => self.connect(key, may_reuse),
+            Ok(false) => {}
+            Err(failure) => self.refuse(key, failure),
+        }
+    }
+
+    /// No server takes an exchange; if one has failed before, that is the reason.
+    fn refuse(&mut self, key: Key, failure: (u16, &'static str)) {
+        let Some(exchange) = self.exchanges.get(key) else { return };
+        let (status, error_type) = exchange.place.failure.unwrap_or(failure);
+        exchange.place.wait = Wait::No;
+        exchange.ending = Some(Ending::Failed(status, error_type));
+        self.ready.push_back(exchange.client);
+    }
+
+    /// The exchange of a connection has failed.
+    pub(super) fn fail_exchange(&mut self, connection: Key, fault: Fault) {
+        let upstream = self.upstreams.get(connection);
+        let Some(key) = upstream.and_then(|upstream| upstream.exchange()) else { return };
+        let Some(exchange) = self.exchanges.get(key) else { return };
+        if exchange.ending.is_some() {
+            return self.ready.push_back(exchange.client);
+        }
+        exchange.upstream = None;
+        let (now_ns, attempt) = (self.now_ns, exchange.attempt(self.now_ns));
+        let Exchange { place, .. } = exchange;
+        let shared = &self.service.upstreams[place.forwarding.upstream];
+        let verdict = decide(fault, attempt, |tried| {
+            place.forwarding.retry.decide(tried, &shared.budget, now_ns, &mut self.random)
+        });
+        match verdict {
+            Verdict::Fresh => {
+                place.was_replaced = true;
+                return self.connect(key, false);
+            }
+            Verdict::Other { after_ns } => {
+                place.tried.extend(place.lease.as_ref().map(Lease::index));
+                place.tries += u32::from(attempt.counts(fault));
+                place.was_replaced = false;
+                place.failure = Some((fault.status(), fault.error_type()));
+                place.wait = Wait::Retry(now_ns + after_ns);
+                self.retries.add(now_ns + after_ns, key);
+            }
+            Verdict::Respond(status) => {
+                exchange.ending = Some(Ending::Failed(status, fault.error_type()));
+                self.ready.push_back(exchange.client);
+            }
+            Verdict::Truncate => {
+                exchange.ending = Some(Ending::Truncated);
+                self.ready.push_back(exchange.client);
+            }
+        }
+        self.release(key, attempt.outcome(fault));
+    }
+
+    /// Sends exchanges again whose time has come.
+    pub(super) fn retry_due(&mut self) {
+        while let Some(key) = self.retries.take_due(self.now_ns) {
+            let Some(exchange) = self.exchanges.get(key) else { continue };
+            if matches!(exchange.place.wait, Wait::Retry(_)) {
+                exchange.place.wait = Wait::No;
+                self.assign(key, true);
+            }
+        }
+    }
+
+    /// The server of an exchange has ended with it; the next request in the queue gets the place.
+    pub(super) fn release(&mut self, key: Key, outcome: Outcome) {
+        let Some(exchange) = self.exchanges.get(key) else { return };
+        let upstream = exchange.place.forwarding.upstream;
+        if let Some(lease) = exchange.place.lease.take() {
+            self.servers[upstream].release(lease, outcome, self.now_ns);
+        }
+        self.serve_queue(upstream);
+    }
+
+    /// The client of an exchange has its response, or is gone.
+    pub(super) fn end_exchange(&mut self, key: Key) {
+        let Some(exchange) = self.exchanges.remove(key) else { return };
+        if let Some(upstream) = exchange.upstream {
+            self.close(upstream);
+        }
+        let upstream = exchange.place.forwarding.upstream;
+        if exchange.place.wait == Wait::Queue {
+            self.servers[upstream].queue.remove(&key);
+        }
+        drop(exchange);
+        self.serve_queue(upstream);
+    }
+
+    /// Looks at all queues, if it is time.
+    pub(super) fn serve_queues(&mut self) {
+        if self.queues_due_ns.is_none_or(|due_ns| due_ns > self.now_ns) {
+            return;
+        }
+        for upstream in 0..self.servers.len() {
+            self.serve_queue(upstream);
+        }
+        let is_waiting = self.servers.iter().any(|servers| !servers.queue.is_empty());
+        self.queues_due_ns = is_waiting.then_some(self.now_ns + QUEUE_INTERVAL_NS);
+    }
+
+    /// Gives requests in a queue the places that are free, and gives up those that waited too long.
+    fn serve_queue(&mut self, upstream: usize) {
+        loop {
+            let servers = &mut self.servers[upstream];
+            if let Some(late) = servers.queue.expired(self.now_ns) {
+                self.refuse(late, FULL);
+                continue;
+            }
+            let Some(&key) = servers.queue.first() else { return };
+            let chosen = self
+                .exchanges
+                .get(key)
+                .map(|exchange| (servers.choose(&mut exchange.place, self.now_ns), exchange));
+            match chosen {
+                Some((Err(NoServer::Full), _)) => return,
+                Some((Ok(()), exchange)) => {
+                    exchange.place.wait = Wait::No;
+                    servers.queue.remove(&key);
+                    self.connect(key, true);
+                }
+                Some((Err(NoServer::Unavailable), _)) => {
+                    servers.queue.remove(&key);
+                    self.refuse(key, UNAVAILABLE);
+                }
+                None => {
+                    servers.queue.remove(&key);
+                }
+            }
+        }
+    }
+}

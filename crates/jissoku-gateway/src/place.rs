@@ -1,0 +1,67 @@
+//! Where a request is forwarded to, and where it was tried before.
+
+use std::sync::Arc;
+
+use jissoku_os::socket::Endpoint;
+use jissoku_upstream::fleet::Lease;
+
+use crate::config::Forwarding;
+
+/// A request's place at a server.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) forwarding: Forwarding,
+    /// Counts the request at its server.
+    pub(crate) lease: Option<Lease>,
+    /// The address of that server.
+    pub(crate) endpoint: Option<Arc<Endpoint>>,
+    /// Of the servers that `tried` refers to.
+    pub(crate) version: u64,
+    /// Indices of servers that have failed.
+    pub(crate) tried: Vec<usize>,
+    /// Tries that count: those that were sent.
+    pub(crate) tries: u32,
+    /// Whether a reused connection was replaced by a new one.
+    pub(crate) was_replaced: bool,
+    /// When the head of the response has to be there.
+    pub(crate) until_ns: u64,
+    /// Of the request's key, for a choice by hash.
+    pub(crate) hash: u64,
+    pub(crate) wait: Wait,
+    /// The last failure that was followed by another try: the status for it and its error type.
+    pub(crate) failure: Option<(u16, &'static str)>,
+}
+
+/// Whether a request waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    No,
+    /// For its turn.
+    Queue,
+    /// Until it is sent again.
+    Retry(u64),
+}
+
+impl Place {
+    /// When the head of a response to a request that is sent now has to be there.
+    pub(crate) fn head_deadline_ns(&self, now_ns: u64) -> u64 {
+        let Forwarding { head_ns, try_ns, .. } = self.forwarding;
+        try_ns.map_or(now_ns + head_ns, |try_ns| self.until_ns.min(now_ns + try_ns))
+    }
+
+    pub(crate) const fn new(forwarding: Forwarding, hash: u64) -> Self {
+        Self {
+            forwarding,
+            lease: None,
+            endpoint: None,
+            version: 0,
+            tried: Vec::new(),
+            tries: 0,
+            was_replaced: false,
+            until_ns: 0,
+            hash,
+            wait: Wait::No,
+            failure: None,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The servers of one upstream, as one worker uses them.
+
+use std::sync::Arc;
+
+use jissoku_os::socket::Endpoint;
+use jissoku_upstream::balance::{Chooser, NoServer, Selection};
+use jissoku_upstream::fleet::Lease;
+use jissoku_upstream::health::Outcome;
+use jissoku_upstream::queue::{QueuePolicy, WaitQueue};
+
+use crate::place::Place;
+use crate::pool::Pool;
+use crate::server_set::{ServerSet, Upstream};
+use crate::slab::Key;
+
+/// No request waits in this queue.
+const NO_QUEUE: QueuePolicy = QueuePolicy { size_max: 0, time_ns: 0 };
+
+/// The servers of one upstream, connections to them, and requests that wait for them.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    set: Arc<ServerSet>,
+    version: u64,
+    chooser: Chooser,
+    pub(crate) pool: Pool,
+    pub(crate) queue: WaitQueue<Key>,
+}
+
+impl Servers {
+    /// Each worker has its own `seed`.
+    pub(crate) fn new(upstream: &Upstream, seed: u64) -> Self {
+        let version = upstream.version();
+        Self {
+            set: upstream.servers(),
+            version,
+            chooser: Chooser::new(upstream.options.balance, seed),
+            pool: Pool::default(),
+            queue: WaitQueue::new(upstream.options.queue.unwrap_or(NO_QUEUE)),
+        }
+    }
+
+    /// Uses the present servers from now on. Returns unused connections to others.
+    pub(crate) fn renew(&mut self, upstream: &Upstream) -> Vec<Key> {
+        let version = upstream.version();
+        if version == self.version {
+            return Vec::new();
+        }
+        self.version = version;
+        self.set = upstream.servers();
+        let endpoints = &self.set.endpoints;
+        self.pool.retain(|endpoint| endpoints.iter().any(|other| Arc::ptr_eq(other, endpoint)))
+    }
+
+    /// Chooses a server for a request, and counts the request there.
+    pub(crate) fn choose(&mut self, place: &mut Place, now_ns: u64) -> Result<(), NoServer> {
+        if place.version != self.version {
+            place.version = self.version;
+            place.tried.clear();
+        }
+        let selection = Selection { hash: place.hash, tried: &place.tried, now_ns };
+        let lease = self.chooser.choose(&self.set.fleet, selection)?;
+        place.endpoint = Some(Arc::clone(&self.set.endpoints[lease.index()]));
+        place.lease = Some(lease);
+        Ok(())
+    }
+
+    /// Gives a request's place at its server back.
+    pub(crate) fn release(&self, lease: Lease, outcome: Outcome, now_ns: u64) {
+        // The change is visible to all workers; there is nobody here to be told.
+        let _change = self.set.fleet.finish(lease, outcome, now_ns);
+    }
+
+    /// Whether an address is one of the present servers.
+    pub(crate) fn has(&self, endpoint: &Arc<Endpoint>) -> bool {
+        self.set.endpoints.iter().any(|other| Arc::ptr_eq(other, endpoint))
+    }
+
+    /// Unused connections that are kept at most.
+    pub(crate) fn idle_max(&self) -> usize {
+        IDLE_PER_SERVER_MAX * self.set.endpoints.len().max(1)
+    }
+}
+
+/// Unused connections of a worker for each server.
+const IDLE_PER_SERVER_MAX: usize = 64;

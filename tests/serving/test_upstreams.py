@@ -1,0 +1,170 @@
+"""Several servers behind one gateway: which gets a request, and what happens when some fail."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.serving.origin import Origin
+from tests.serving.server_process import PATIENCE_S, Client, Start
+from tests.serving.test_routes import asked, serve
+
+ROUTE = "[[route]]\npath = '/**'\nto = 'app'\n"
+
+
+@pytest.fixture
+def origins() -> Iterator[list[Origin]]:
+    """Four servers, named a to d."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(Origin(name)) for name in "abcd"]
+
+
+def upstream(origins: list[Origin], more: str = "") -> str:
+    """The tables of these servers, and a route to them."""
+    servers = ", ".join(f'"{origin.address}"' for origin in origins)
+    return f"[upstream.app]\nservers = [{servers}]\n{more}\n{ROUTE}"
+
+
+def get(port: int, path: str = "/") -> tuple[int, str]:
+    """Status and body of one response."""
+    return asked(port, "GET", path)
+
+
+def names(port: int, count: int) -> Counter[str]:
+    """Which servers answer."""
+    return Counter(get(port)[1].split()[0] for _ in range(count))
+
+
+def test_requests_go_in_turn(tmp_path: Path, start: Start, origins: list[Origin]) -> None:
+    port = serve(start, tmp_path, upstream(origins, "balance = 'round-robin'"))
+    assert names(port, 40) == Counter(dict.fromkeys("abcd", 10))
+
+
+def test_the_same_path_goes_to_the_same_server(
+    tmp_path: Path, start: Start, origins: list[Origin]
+) -> None:
+    port = serve(start, tmp_path, upstream(origins, "balance = 'hash'"))
+    first = {str(number): get(port, f"/{number}")[1] for number in range(40)}
+    assert {get(port, f"/{number}")[1] for number in first} == set(first.values())
+    assert {text.split()[0] for text in first.values()} == set("abcd")
+
+
+@pytest.mark.parametrize("balance", ["least", "two-choices"])
+def test_a_busy_server_gets_nothing_more(tmp_path: Path, start: Start, balance: str) -> None:
+    is_free = threading.Event()
+
+    def held(_: object) -> tuple[int, str]:
+        is_free.wait(PATIENCE_S)
+        return 200, "held"
+
+    with Origin("slow", held) as slow, Origin("fast") as fast:
+        port = serve(start, tmp_path, upstream([slow, fast], f"balance = '{balance}'"))
+        waiting = []
+        # Until one is held, each is answered by the other.
+        while not slow.requests:
+            thread = threading.Thread(target=get, args=[port])
+            thread.start()
+            waiting.append(thread)
+            while not slow.requests and thread.is_alive():
+                thread.join(0.001)
+        assert names(port, 20) == {"fast": 20}
+        is_free.set()
+        for thread in waiting:
+            thread.join()
+
+
+def test_no_get_fails_while_one_of_four_servers_is_killed(
+    tmp_path: Path, start: Start, origins: list[Origin]
+) -> None:
+    port = serve(start, tmp_path, upstream(origins))
+    clients = [Client(port, "GET", keeps_alive=keeps) for keeps in (True, True, True, False)]
+    for client in clients:
+        client.start()
+    while not all(origin.requests for origin in origins):
+        assert all(client.is_alive() for client in clients)
+        clients[0].wait_for_an_answer()
+    origins[1].kill()
+    for _ in range(20):
+        for client in clients:
+            client.wait_for_an_answer()
+    for client in clients:
+        client.stopping.set()
+    for client in clients:
+        client.join(PATIENCE_S)
+    assert [client.wrong for client in clients if client.wrong] == []
+    # Its failures have ejected it.
+    assert "b" not in names(port, 20)
+
+
+def test_a_request_that_may_have_had_an_effect_is_sent_once(tmp_path: Path, start: Start) -> None:
+    def break_off(request: object) -> tuple[int, str]:
+        raise ConnectionError(request)
+
+    with Origin("a", break_off) as one, Origin("b", break_off) as other:
+        port = serve(start, tmp_path, upstream([one, other]))
+        for method, expected in [("POST", 1), ("GET", 2)]:
+            one.requests.clear()
+            other.requests.clear()
+            assert asked(port, method, "/") == (502, "Bad Gateway\n")
+            assert len(one.requests + other.requests) == expected
+
+
+def test_nothing_was_sent_to_a_server_that_refuses(tmp_path: Path, start: Start) -> None:
+    with Origin("a") as one, Origin("b") as other:
+        other.kill()
+        port = serve(start, tmp_path, upstream([other, one], "balance = 'round-robin'"))
+        for _ in range(4):
+            assert asked(port, "POST", "/") == (200, "a /")
+
+
+def test_what_exceeds_the_limit_of_a_server_waits_or_is_refused(
+    tmp_path: Path, start: Start
+) -> None:
+    is_free = threading.Event()
+
+    def held(_: object) -> tuple[int, str]:
+        is_free.wait(PATIENCE_S)
+        return 200, "held"
+
+    with Origin("a", held) as origin:
+        more = "connections-max = 1\nqueue = { size = 1, time = '20s' }"
+        port = serve(start, tmp_path, upstream([origin], more))
+        statuses: list[int] = []
+
+        def ask() -> None:
+            statuses.append(get(port)[0])
+
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        # One is at the server, one waits, and one is refused, whichever it is.
+        while not statuses:
+            threads[0].join(0.001)
+        assert statuses == [503]
+        assert len(origin.requests) <= 1
+        is_free.set()
+        for thread in threads:
+            thread.join()
+        assert sorted(statuses) == [200, 200, 503]
+
+
+def test_what_waits_too_long_is_refused(tmp_path: Path, start: Start) -> None:
+    is_free = threading.Event()
+
+    def held(_: object) -> tuple[int, str]:
+        is_free.wait(PATIENCE_S)
+        return 200, "held"
+
+    with Origin("a", held) as origin:
+        more = "connections-max = 1\nqueue = { size = 9, time = '10ms' }"
+        port = serve(start, tmp_path, upstream([origin], more))
+        first = threading.Thread(target=get, args=[port])
+        first.start()
+        while not origin.requests:
+            first.join(0.001)
+        assert get(port) == (503, "Service Unavailable\n")
+        is_free.set()
+        first.join()
