@@ -22,6 +22,6 @@ mod target;
 mod upstream;
 
 pub use config::{Forwarding, Gateway, Timeouts};
-pub use routed::{Content, NoApp, RouteContent, Routed};
+pub use routed::{Content, NoApp, RouteContent, RouteLimits, Routed};
 pub use server_set::{Upstream, UpstreamOptions};
 pub use target::{Target, TargetError};

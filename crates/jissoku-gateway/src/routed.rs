@@ -5,6 +5,7 @@
 
 mod content;
 mod handler;
+mod limits;
 
 use std::io;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use jissoku_server::{Handler, Metrics, Progress, RequestHead, Response, Service,
 
 pub use content::{Content, RouteContent};
 use handler::RoutedHandler;
+pub use limits::RouteLimits;
 
 /// Serves what the routes name; `A` is the application.
 #[derive(Debug)]

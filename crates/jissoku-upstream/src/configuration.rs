@@ -17,7 +17,7 @@ use crate::routes::Routes;
 
 pub use explanation::Explanation;
 pub use problem::Problem;
-pub use route::{Action, Hedge, Rate, RateKey, Route};
+pub use route::{Action, Concurrency, Hedge, Rate, RateKey, Route};
 pub use upstream::{HealthCheck, Protocol, Upstream};
 
 /// The keys of the file that are read here.

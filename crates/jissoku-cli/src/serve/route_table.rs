@@ -1,14 +1,17 @@
 //! `[upstream.NAME]` and `[[route]]` of the configuration file as content.
 
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jissoku_gateway::{
-    Content, Forwarding, Gateway, RouteContent, Target, Timeouts, Upstream, UpstreamOptions,
+    Content, Forwarding, Gateway, RouteContent, RouteLimits, Target, Timeouts, Upstream,
+    UpstreamOptions,
 };
 use jissoku_server::Fixed;
 use jissoku_upstream::configuration::{self, Action, Configuration, Protocol, Route};
+use jissoku_upstream::random::Random;
 
 use super::app_args;
 use super::failure::Failure;
@@ -59,6 +62,11 @@ impl RouteTable {
         let Configuration { upstreams, routes, rules } = &self.configuration;
         let upstreams =
             upstreams.iter().map(|upstream| self.upstream(upstream)).collect::<Result<_, _>>()?;
+        let mut random = Random::new(RandomState::new().hash_one(()));
+        let limits = routes
+            .iter()
+            .map(|route| RouteLimits::new(route.rate, route.concurrency, random.next()))
+            .collect();
         let (mut folders, mut texts, mut contents) = (Vec::new(), Vec::new(), Vec::new());
         let count = self.folders().collect::<BTreeSet<_>>().len() as u64;
         let mut opened: Vec<&str> = Vec::new();
@@ -93,7 +101,14 @@ impl RouteTable {
             });
         }
         let gateway = Arc::new(Gateway::of(upstreams, timeouts, is_secure));
-        Ok(Arc::new(RouteContent { rules: rules.clone(), contents, folders, texts, gateway }))
+        Ok(Arc::new(RouteContent {
+            rules: rules.clone(),
+            contents,
+            limits,
+            folders,
+            texts,
+            gateway,
+        }))
     }
 
     fn folders(&self) -> impl Iterator<Item = &str> {
@@ -107,6 +122,9 @@ impl RouteTable {
         let configuration::Upstream { name, line, servers, .. } = upstream;
         if upstream.protocol == Protocol::Uwsgi {
             return Err(self.refuse(*line, "serve does not know the protocol \"uwsgi\" yet"));
+        }
+        if upstream.health.is_some() {
+            return Err(self.refuse(*line, "serve does not know health yet"));
         }
         let host = servers.first().map_or("", |server| &server.endpoint);
         let mut targets = Vec::new();
@@ -126,6 +144,12 @@ impl RouteTable {
 
     /// Refuses what only the server knows to be wrong.
     fn check(&self, route: &Route) -> Result<(), Failure> {
+        if route.hedge.is_some() {
+            return Err(self.refuse(route.line, "serve does not know hedge yet"));
+        }
+        if route.rate.is_some_and(|rate| rate.is_dry_run) {
+            return Err(self.refuse(route.line, "serve does not know dry-run yet"));
+        }
         let Action::App(name) = &route.action else { return Ok(()) };
         let Some((module, attribute)) = app_args::parse(Some(Path::new(name))) else {
             return Err(self.refuse(route.line, &format!("app is MODULE:APP, not {name:?}")));

@@ -1,10 +1,13 @@
 //! What all workers share of a table of routes.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use jissoku_server::{DynamicResponse, Files, Fixed, RequestHead};
+use jissoku_upstream::rate::Permit;
 use jissoku_upstream::routes::{Decision, Routes, Subject};
 
+use super::limits::RouteLimits;
 use crate::config::{Forwarding, Gateway};
 
 /// What serves the requests of a route.
@@ -27,6 +30,8 @@ pub struct RouteContent {
     pub rules: Routes,
     /// What serves each route's requests, in the same order.
     pub contents: Vec<Content>,
+    /// The limits of each route, in the same order.
+    pub limits: Vec<Option<RouteLimits>>,
     /// Referred to by [`Content::Folder`].
     pub folders: Vec<Arc<Files>>,
     /// Referred to by [`Content::Fixed`].
@@ -36,8 +41,13 @@ pub struct RouteContent {
 }
 
 impl RouteContent {
-    /// The content for a request, or the response if no route takes it.
-    pub(super) fn find(&self, request: &RequestHead<'_>) -> Result<Content, DynamicResponse> {
+    /// The content for a request of a client at `address`, and what counts it; or the response if
+    /// no route takes it, or it is too much.
+    pub(super) fn find(
+        &self,
+        request: &RequestHead<'_>,
+        address: Option<IpAddr>,
+    ) -> Result<(Content, Option<Permit>), DynamicResponse> {
         let RequestHead { head, bytes, .. } = *request;
         let subject = Subject {
             method: head.method_name.of(bytes),
@@ -45,10 +55,13 @@ impl RouteContent {
             path: request.path_and_query().0,
         };
         let (status, fields, text) = match self.rules.find(&subject) {
-            Decision::Take { index, .. } => match self.contents.get(index) {
-                Some(content) => return Ok(*content),
-                None => (404, String::new(), "Not Found\n"),
-            },
+            Decision::Take { index, .. } => {
+                let permit = match &self.limits[index] {
+                    Some(limits) => limits.admit(address, request.now_ns)?,
+                    None => None,
+                };
+                return Ok((self.contents[index], permit));
+            }
             Decision::MethodNotAllowed => {
                 let allow = format!("Allow: {}\r\n", self.rules.allow(&subject).join(", "));
                 (405, allow, "Method Not Allowed\n")

@@ -1,6 +1,7 @@
 //! The handler of one worker: passes each request to the handler of its route.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use jissoku_server::{
     BodyFlow, DynamicResponse, EventLoop, FileResponse, FilesHandler, Handler, Progress,
     RequestHead, Response, Service, UpstreamEvent, WorkerInfo,
 };
+use jissoku_upstream::rate::Permit;
 
 use super::content::{Content, RouteContent};
 use crate::client::Client;
@@ -27,13 +29,22 @@ pub struct RoutedHandler<H> {
 #[derive(Debug)]
 pub struct Connection<C> {
     client: Client,
+    address: Option<IpAddr>,
     app: C,
 }
 
 /// A request.
 #[derive(Debug)]
-pub enum Request<R> {
-    /// No route takes it.
+pub struct Request<R> {
+    work: Work<R>,
+    /// Counts it until it is dropped.
+    _permit: Option<Permit>,
+}
+
+/// What a request is served by.
+#[derive(Debug)]
+enum Work<R> {
+    /// No route takes it, or it is too much.
     Refused(Box<DynamicResponse>),
     /// A file of the folder of this index.
     File(usize, FileResponse),
@@ -50,6 +61,22 @@ impl<H: Handler> RoutedHandler<H> {
         let gateway = content.gateway.handler(worker)?;
         Ok(Self { content, folders, gateway, app })
     }
+
+    fn begin(
+        &mut self,
+        connection: &mut Connection<H::Connection>,
+        head: &RequestHead<'_>,
+        content: Content,
+    ) -> Work<H::Request> {
+        match content {
+            Content::Folder(index) => Work::File(index, self.folders[index].on_head(&mut (), head)),
+            Content::Fixed(index) => Work::Fixed(index),
+            Content::Forward(forwarding) => {
+                Work::Forwarded(self.gateway.begin(&connection.client, head, forwarding))
+            }
+            Content::App => Work::App(self.app.on_head(&mut connection.app, head)),
+        }
+    }
 }
 
 impl<H: Handler> Handler for RoutedHandler<H> {
@@ -57,7 +84,11 @@ impl<H: Handler> Handler for RoutedHandler<H> {
     type Request = Request<H::Request>;
 
     fn on_open(&mut self, opened: &NewConnection<'_>) -> Self::Connection {
-        Connection { client: self.gateway.on_open(opened), app: self.app.on_open(opened) }
+        Connection {
+            client: self.gateway.on_open(opened),
+            address: opened.peer().map(|address| address.ip()),
+            app: self.app.on_open(opened),
+        }
     }
 
     fn on_head(
@@ -65,50 +96,44 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         connection: &mut Self::Connection,
         head: &RequestHead<'_>,
     ) -> Self::Request {
-        match self.content.find(head) {
-            Err(refusal) => Request::Refused(Box::new(refusal)),
-            Ok(Content::Folder(index)) => {
-                Request::File(index, self.folders[index].on_head(&mut (), head))
-            }
-            Ok(Content::Fixed(index)) => Request::Fixed(index),
-            Ok(Content::Forward(forwarding)) => {
-                Request::Forwarded(self.gateway.begin(&connection.client, head, forwarding))
-            }
-            Ok(Content::App) => Request::App(self.app.on_head(&mut connection.app, head)),
-        }
+        let (work, permit) = match self.content.find(head, connection.address) {
+            Err(refusal) => (Work::Refused(Box::new(refusal)), None),
+            Ok((content, permit)) => (self.begin(connection, head, content), permit),
+        };
+        Request { work, _permit: permit }
     }
 
     fn body_flow(&self, request: &Self::Request) -> BodyFlow {
-        match request {
-            Request::Forwarded(request) => self.gateway.body_flow(request),
-            Request::App(request) => self.app.body_flow(request),
-            Request::Refused(_) | Request::File(..) | Request::Fixed(_) => BodyFlow::Whole,
+        match &request.work {
+            Work::Forwarded(request) => self.gateway.body_flow(request),
+            Work::App(request) => self.app.body_flow(request),
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => BodyFlow::Whole,
         }
     }
 
     fn on_body(&mut self, request: &mut Self::Request, part: &[u8]) {
-        match request {
-            Request::Forwarded(request) => self.gateway.on_body(request, part),
-            Request::App(request) => self.app.on_body(request, part),
-            Request::Refused(_) | Request::File(..) | Request::Fixed(_) => {}
+        match &mut request.work {
+            Work::Forwarded(request) => self.gateway.on_body(request, part),
+            Work::App(request) => self.app.on_body(request, part),
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => {}
         }
     }
 
     fn on_end(&mut self, request: &mut Self::Request) {
-        match request {
-            Request::Forwarded(request) => self.gateway.on_end(request),
-            Request::App(request) => self.app.on_end(request),
-            Request::Refused(_) | Request::File(..) | Request::Fixed(_) => {}
+        match &mut request.work {
+            Work::Forwarded(request) => self.gateway.on_end(request),
+            Work::App(request) => self.app.on_end(request),
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => {}
         }
     }
 
     fn on_hangup(&mut self, connection: &mut Self::Connection, request: &mut Self::Request) {
-        match request {
-            Request::Forwarded(request) => {
+        match &mut request.work {
+            Work::Forwarded(request) => {
                 self.gateway.on_hangup(&mut connection.client, request);
             }
-            Request::App(request) => self.app.on_hangup(&mut connection.app, request),
-            Request::Refused(_) | Request::File(..) | Request::Fixed(_) => {}
+            Work::App(request) => self.app.on_hangup(&mut connection.app, request),
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => {}
         }
     }
 
@@ -118,24 +143,24 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         request: &mut Self::Request,
         response: &mut Response<'_>,
     ) -> Progress {
-        match request {
-            Request::Forwarded(request) => {
+        match &mut request.work {
+            Work::Forwarded(request) => {
                 return self.gateway.respond(&mut connection.client, request, response);
             }
-            Request::App(request) => {
+            Work::App(request) => {
                 return self.app.respond(&mut connection.app, request, response);
             }
-            Request::File(index, file) => self.folders[*index].write(file, response),
-            Request::Fixed(index) => self.content.texts[*index].write(response),
-            Request::Refused(refusal) => response.send_dynamic(refusal),
+            Work::File(index, file) => self.folders[*index].write(file, response),
+            Work::Fixed(index) => self.content.texts[*index].write(response),
+            Work::Refused(refusal) => response.send_dynamic(refusal),
         }
         Progress::Complete
     }
 
     fn on_close(&mut self, connection: Self::Connection, request: Option<Self::Request>) {
-        let (forwarded, app) = match request {
-            Some(Request::Forwarded(request)) => (Some(request), None),
-            Some(Request::App(request)) => (None, Some(request)),
+        let (forwarded, app) = match request.map(|request| request.work) {
+            Some(Work::Forwarded(request)) => (Some(request), None),
+            Some(Work::App(request)) => (None, Some(request)),
             _ => (None, None),
         };
         self.gateway.on_close(connection.client, forwarded);

@@ -36,6 +36,8 @@ pub struct Route {
     pub hedge: Option<Hedge>,
     /// How often a client may ask.
     pub rate: Option<Rate>,
+    /// How much a client may ask at once.
+    pub concurrency: Option<Concurrency>,
 }
 
 /// What answers a route's requests.
@@ -69,6 +71,15 @@ pub struct Rate {
     pub policy: RatePolicy,
     /// Count and report only.
     pub is_dry_run: bool,
+}
+
+/// A limit on requests at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Concurrency {
+    /// Whose requests are counted together.
+    pub per: RateKey,
+    /// How many.
+    pub requests_max: u16,
 }
 
 /// Whose requests are counted together.
@@ -109,6 +120,7 @@ pub(super) fn read(
         retry: retry(table.table("retry")?, try_ns)?,
         hedge: table.table("hedge")?.map(hedge).transpose()?,
         rate: table.table("rate")?.map(rate).transpose()?,
+        concurrency: table.table("concurrency")?.map(concurrency).transpose()?,
     };
     table.finish()?;
     Ok((route, rule))
@@ -193,8 +205,7 @@ fn hedge(mut table: Table<'_, '_>) -> Result<Hedge, Refusal> {
 
 fn rate(mut table: Table<'_, '_>) -> Result<Rate, Refusal> {
     let at = table.at.clone();
-    let keys = [("address", RateKey::Address), ("route", RateKey::Route)];
-    let per = table.word("per", &keys)?.unwrap_or(RateKey::Address);
+    let per = table.word("per", &RATE_KEYS)?.unwrap_or(RateKey::Address);
     let requests = table.integer("requests", 1..=1_000_000, 0)?;
     let policy = RatePolicy {
         requests,
@@ -210,4 +221,17 @@ fn rate(mut table: Table<'_, '_>) -> Result<Rate, Refusal> {
         ));
     }
     Ok(Rate { per, policy, is_dry_run })
+}
+
+const RATE_KEYS: [(&str, RateKey); 2] = [("address", RateKey::Address), ("route", RateKey::Route)];
+
+fn concurrency(mut table: Table<'_, '_>) -> Result<Concurrency, Refusal> {
+    let at = table.at.clone();
+    let per = table.word("per", &RATE_KEYS)?.unwrap_or(RateKey::Address);
+    let requests_max = table.integer("requests", 1..=i64::from(u16::MAX), 0)?;
+    table.finish()?;
+    if requests_max == 0 {
+        return Err(refuse(at, "concurrency wants a number of requests: { requests = 10 }"));
+    }
+    Ok(Concurrency { per, requests_max })
 }
