@@ -79,6 +79,17 @@ class Origin:
         self.thread.start()
         return self
 
+    def stop(self) -> None:
+        """Accepts nothing more, and ends each connection once it has served its requests."""
+        self.server.shutdown()
+        self.server.server_close()
+        with self.lock:
+            for connection in self.connections:
+                try:
+                    connection.shutdown(socket.SHUT_RD)
+                except OSError:
+                    continue
+
     def kill(self) -> None:
         """Refuses connections and resets those that are there, as if its process were killed."""
         self.server.shutdown()

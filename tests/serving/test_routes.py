@@ -137,3 +137,11 @@ def test_flags_override_the_routes(tmp_path: Path, start: Start) -> None:
     served = start("--config", str(file), "--fixed", "of the flag", "--listen", "127.0.0.1:0")
     port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
     assert ask(port) == (200, b"of the flag")
+
+
+def test_the_example_of_the_documentation_is_served(tmp_path: Path, start: Start) -> None:
+    example = Path(__file__).parents[2] / "docs" / "gateway.toml"
+    served = start("--config", str(example), "--listen", "127.0.0.1:0")
+    port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
+    assert asked(port, "GET", "/health") == (200, "up")
+    assert asked(port, "GET", "/gateway.toml", "docs.example.org") == (200, example.read_text())

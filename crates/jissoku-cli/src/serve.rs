@@ -150,44 +150,52 @@ impl Serve {
     }
 
     /// What the routes of the configuration file serve, if it has some.
-    fn route_content(&self) -> Result<Option<Arc<RouteContent>>, Failure> {
+    fn route_content(
+        &self,
+        previous: Option<&RouteContent>,
+    ) -> Result<Option<Arc<RouteContent>>, Failure> {
         let Some(routes) = &self.routes else { return Ok(None) };
         let is_secure = self.telemetry.tls()?.is_some();
-        routes.content(&self.files, self.gateway.timeouts(), is_secure).map(Some)
+        routes.content(&self.files, self.gateway.timeouts(), is_secure, previous).map(Some)
     }
 
     fn has_several_workers(&self) -> Result<bool, Failure> {
         Ok(self.workers.placement(true)?.workers > 1)
     }
 
-    /// The service of a worker pool that listens on `listeners`. `worker` is as in
-    /// [`Serve::settings`].
+    /// The service of a worker pool that listens on `listeners`, and the content of its routes, if
+    /// it has some. `worker` is as in [`Serve::settings`]; `previous` is the content of routes
+    /// before a reload.
     fn service(
         &self,
         load: Option<&LoadApp>,
         listeners: Vec<Endpoint>,
         worker: Option<usize>,
-    ) -> Result<AnyService, Failure> {
+        previous: Option<&RouteContent>,
+    ) -> Result<(AnyService, Option<Arc<RouteContent>>), Failure> {
         if let Some(app) = self.app() {
             let load = load.ok_or_else(|| {
                 Failure::of_input("this program has no Python: use the jissoku package")
             })?;
             if worker.is_none() && self.has_processes()? {
-                return Ok(AnyService::processes(self.supervision.processes()));
+                return Ok((AnyService::processes(self.supervision.processes()), None));
             }
             let is_secure = self.telemetry.tls()?.is_some();
             let is_multiprocess = self.has_several_workers()?;
-            let routes = self.route_content()?;
-            return self.app.service(app, load, (listeners, is_secure, is_multiprocess), routes);
+            let routes = self.route_content(previous)?;
+            let server = (listeners, is_secure, is_multiprocess);
+            let service = self.app.service(app, load, server, routes.clone())?;
+            return Ok((service, routes));
         }
-        if let Some(content) = self.route_content()? {
-            return Ok(content.without_app().into());
+        if let Some(content) = self.route_content(previous)? {
+            return Ok((content.without_app().into(), Some(content)));
         }
         if let Some(service) = self.gateway.service(self.telemetry.tls()?.is_some())? {
-            return Ok(service);
+            return Ok((service, None));
         }
         let workers = self.workers.placement(false)?.workers;
-        self.content.service(self.files.folder(), || self.files.load(), workers)
+        let service = self.content.service(self.files.folder(), || self.files.load(), workers)?;
+        Ok((service, None))
     }
 }
 

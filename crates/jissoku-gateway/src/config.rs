@@ -77,4 +77,20 @@ impl Gateway {
     pub const fn of(upstreams: Vec<Upstream>, timeouts: Timeouts, is_secure: bool) -> Self {
         Self { upstreams, timeouts, is_secure }
     }
+
+    /// The upstream of this name.
+    #[must_use]
+    pub fn upstream(&self, name: &str) -> Option<&Upstream> {
+        self.upstreams.iter().find(|upstream| upstream.name() == name)
+    }
+
+    /// Lets the workers of `old`, which serve their last requests after a reload, use the servers of
+    /// this one: those that were removed may be stopped.
+    pub fn take_over(&self, old: &Self) {
+        for upstream in &old.upstreams {
+            if let Some(next) = self.upstream(upstream.name()) {
+                upstream.publish(next.servers());
+            }
+        }
+    }
 }

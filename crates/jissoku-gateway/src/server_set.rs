@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
 use jissoku_upstream::balance::Balance;
 use jissoku_upstream::fleet::{Fleet, ServerSpec};
@@ -20,6 +21,8 @@ use crate::target::Target;
 /// Where requests are forwarded to.
 #[derive(Debug)]
 pub struct Upstream {
+    /// By which it is recognised at a reload.
+    name: Box<str>,
     /// Its host and port as written, for requests without Host.
     pub(crate) host: Box<str>,
     pub(crate) options: UpstreamOptions,
@@ -64,21 +67,51 @@ impl Upstream {
     #[must_use]
     pub fn single(target: Target, idle_ns: u64) -> Self {
         let host = target.host.clone();
-        Self::new(&host, vec![(target, 1, u32::MAX)], UpstreamOptions::new(idle_ns))
+        let servers = vec![(target, 1, u32::MAX)];
+        Self::new(("", &host), servers, UpstreamOptions::new(idle_ns), None)
     }
 
     /// Several servers, each with its weight and the number of its requests in flight at most.
+    /// `host` is for requests without Host. What is known of servers of `previous`, the upstream of
+    /// this name before a reload, is kept.
     #[must_use]
-    pub fn new(host: &str, servers: Vec<(Target, u32, u32)>, options: UpstreamOptions) -> Self {
-        let (specs, endpoints) = parts(servers);
-        let fleet = Fleet::new(specs, options.ejection);
+    pub fn new(
+        (name, host): (&str, &str),
+        servers: Vec<(Target, u32, u32)>,
+        options: UpstreamOptions,
+        previous: Option<&Self>,
+    ) -> Self {
+        let (specs, mut endpoints) = parts(servers);
+        let known = previous.map(Self::servers);
+        for endpoint in &mut endpoints {
+            let same = known.iter().flat_map(|set| &set.endpoints).find(|other| *other == endpoint);
+            // By the address of the value, connections are recognised.
+            *endpoint = same.map_or_else(|| Arc::clone(endpoint), Arc::clone);
+        }
+        let fleet = match &known {
+            Some(set) => set.fleet.inheriting(specs, options.ejection, clock::monotonic_ns()),
+            None => Fleet::new(specs, options.ejection),
+        };
         Self {
+            name: name.into(),
             host: host.into(),
             options,
             budget: Budget::new(BudgetPolicy::default()),
             published: RwLock::new(Arc::new(ServerSet { fleet, endpoints })),
             version: AtomicU64::new(0),
         }
+    }
+
+    /// By which it is recognised at a reload.
+    #[must_use]
+    pub const fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Lets all workers use these servers from their next request on.
+    pub(crate) fn publish(&self, servers: Arc<ServerSet>) {
+        *self.published.write().unwrap_or_else(PoisonError::into_inner) = servers;
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     /// The present servers.

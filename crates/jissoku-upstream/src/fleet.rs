@@ -45,7 +45,20 @@ impl Fleet {
     /// keeps its health and requests in flight; a new one starts slowly; one that is gone drains.
     #[must_use]
     pub fn successor(&self, specs: Vec<ServerSpec>, policy: HealthPolicy, now_ns: u64) -> Self {
-        let next = Self::with(specs, policy, |endpoint| {
+        let next = self.inheriting(specs, policy, now_ns);
+        let stays = |server: &Server| {
+            next.servers.iter().any(|other| Arc::ptr_eq(&other.state, &server.state))
+        };
+        for server in &self.servers {
+            server.state.set_draining(!stays(server));
+        }
+        next
+    }
+
+    /// As [`Fleet::successor`], for a configuration that may yet be refused: nothing drains.
+    #[must_use]
+    pub fn inheriting(&self, specs: Vec<ServerSpec>, policy: HealthPolicy, now_ns: u64) -> Self {
+        Self::with(specs, policy, |endpoint| {
             let known = self.servers.iter().find(|server| server.spec.endpoint == endpoint);
             known.map_or_else(
                 || {
@@ -55,14 +68,7 @@ impl Fleet {
                 },
                 |server| Arc::clone(&server.state),
             )
-        });
-        let stays = |server: &Server| {
-            next.servers.iter().any(|other| Arc::ptr_eq(&other.state, &server.state))
-        };
-        for server in &self.servers {
-            server.state.set_draining(!stays(server));
-        }
-        next
+        })
     }
 
     fn with(

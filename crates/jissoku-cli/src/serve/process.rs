@@ -2,8 +2,10 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
+use jissoku_gateway::RouteContent;
 use jissoku_os::clock;
 use jissoku_os::reexec::{ChildStatus, ExecSpec, ReexecChild};
 use jissoku_os::socket::Endpoint;
@@ -25,7 +27,7 @@ pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Fa
     // Before the application is imported: what is written later is a change.
     let watched = serve.app.watched().filter(|_| systemd.worker.is_none()).map(watch::Watched::of);
     let started = Started::begin(&serve, load, &mut systemd);
-    let Started { running, signals, given, pid_file, telemetry_state, is_secure } =
+    let Started { running, signals, given, pid_file, routes, telemetry_state, is_secure } =
         started.inspect_err(|_| systemd.notify_failure())?;
     let has_processes = serve.has_processes()?;
     let worker = systemd.worker;
@@ -40,6 +42,7 @@ pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Fa
         signals,
         systemd,
         pid_file,
+        routes,
         telemetry_state,
     };
     server_process.telemetry_state.start()?;
@@ -66,6 +69,7 @@ struct Started {
     /// Addresses of inherited listeners.
     given: Vec<Endpoint>,
     pid_file: Option<PidFile>,
+    routes: Option<Arc<RouteContent>>,
     telemetry_state: Telemetry,
     is_secure: bool,
 }
@@ -101,9 +105,9 @@ impl Started {
                     .and_then(|()| user.drop_privileges())
                     .map_err(|error| Failure::of_input(&error))?;
             }
-            Ok((pid_file, serve.service(load, server.endpoints(), worker)?))
+            Ok((pid_file, serve.service(load, server.endpoints(), worker, None)?))
         });
-        let (pid_file, service) = match prepared {
+        let (pid_file, (service, routes)) = match prepared {
             Ok(prepared) => prepared,
             Err(failure) => {
                 server.close();
@@ -120,7 +124,7 @@ impl Started {
         // With a lower limit, fewer connections are open at once.
         let _raised = jissoku_os::descriptors::raise_limit();
         let running = server.start(service).map_err(|error| Failure::of_start(&error))?;
-        Ok(Self { running, signals, given, pid_file, telemetry_state, is_secure })
+        Ok(Self { running, signals, given, pid_file, routes, telemetry_state, is_secure })
     }
 }
 
@@ -140,6 +144,8 @@ struct ServerProcess<'a> {
     signals: SignalSet,
     systemd: SystemdEnv,
     pid_file: Option<PidFile>,
+    /// What the routes serve, if there are some.
+    routes: Option<Arc<RouteContent>>,
     telemetry_state: Telemetry,
 }
 
@@ -247,9 +253,14 @@ impl ServerProcess<'_> {
                 .telemetry
                 .open_again(&self.telemetry_state, serve.content.injected_faults())?;
             let settings = serve.settings(&self.given, update.telemetry(), None)?;
-            let service = serve.service(self.load, Vec::new(), None)?;
+            let previous = self.routes.as_deref();
+            let (service, routes) = serve.service(self.load, Vec::new(), None, previous)?;
             let reloaded = self.running.reload(&settings, service);
             reloaded.map_err(|error| Failure::of_input(&error))?;
+            if let (Some(old), Some(new)) = (&self.routes, &routes) {
+                new.gateway.take_over(&old.gateway);
+            }
+            self.routes = routes;
             if self.telemetry_state.adopt(update)? {
                 self.print_metrics_endpoints();
             }

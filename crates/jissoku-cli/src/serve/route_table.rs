@@ -52,16 +52,23 @@ impl RouteTable {
         })
     }
 
-    /// What the routes serve. `is_secure`: clients over TCP use TLS.
+    /// What the routes serve. `is_secure`: clients over TCP use TLS. `previous` is what was served
+    /// before a reload.
     pub(super) fn content(
         &self,
         files: &FileArgs,
         timeouts: Timeouts,
         is_secure: bool,
+        previous: Option<&RouteContent>,
     ) -> Result<Arc<RouteContent>, Failure> {
         let Configuration { upstreams, routes, rules } = &self.configuration;
-        let upstreams =
-            upstreams.iter().map(|upstream| self.upstream(upstream)).collect::<Result<_, _>>()?;
+        let previous = previous.map(|content| &*content.gateway);
+        let upstreams = upstreams
+            .iter()
+            .map(|upstream| {
+                self.upstream(upstream, previous.and_then(|old| old.upstream(&upstream.name)))
+            })
+            .collect::<Result<_, _>>()?;
         let mut random = Random::new(RandomState::new().hash_one(()));
         let limits = routes
             .iter()
@@ -118,7 +125,11 @@ impl RouteTable {
         })
     }
 
-    fn upstream(&self, upstream: &configuration::Upstream) -> Result<Upstream, Failure> {
+    fn upstream(
+        &self,
+        upstream: &configuration::Upstream,
+        previous: Option<&Upstream>,
+    ) -> Result<Upstream, Failure> {
         let configuration::Upstream { name, line, servers, .. } = upstream;
         if upstream.protocol == Protocol::Uwsgi {
             return Err(self.refuse(*line, "serve does not know the protocol \"uwsgi\" yet"));
@@ -139,7 +150,7 @@ impl RouteTable {
             queue: upstream.queue,
             idle_ns: upstream.idle_ns,
         };
-        Ok(Upstream::new(host, targets, options))
+        Ok(Upstream::new((name, host), targets, options, previous))
     }
 
     /// Refuses what only the server knows to be wrong.
