@@ -139,7 +139,7 @@ def test_flags_override_the_routes(tmp_path: Path, start: Start) -> None:
     assert ask(port) == (200, b"of the flag")
 
 
-def test_the_example_of_the_documentation_is_served(tmp_path: Path, start: Start) -> None:
+def test_the_example_of_the_documentation_is_served(start: Start) -> None:
     example = Path(__file__).parents[2] / "docs" / "gateway.toml"
     served = start("--config", str(example), "--listen", "127.0.0.1:0")
     port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])

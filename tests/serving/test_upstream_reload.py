@@ -1,5 +1,6 @@
 """Reloads that change the servers behind a gateway: nothing is lost."""
 
+import signal
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def test_a_configuration_with_an_error_changes_nothing(tmp_path: Path, start: St
         site.write(one)
         served, port = site.serve()
         site.write(other, more="colour = 1\n")
-        served.send_signal(1)
+        served.send_signal(signal.SIGHUP)
         served.wait_for(r"not reloaded: .*serve\.toml, line 8: .*colour")
         assert ask(port) == (200, b"a /")
         site.write(other)

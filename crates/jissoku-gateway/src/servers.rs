@@ -66,7 +66,7 @@ impl Servers {
 
     /// Gives a request's place at its server back.
     pub(crate) fn release(&self, lease: Lease, outcome: Outcome, now_ns: u64) {
-        // The change is visible to all workers; there is nobody here to be told.
+        // All workers see the change; it has no log.
         let _change = self.set.fleet.finish(lease, outcome, now_ns);
     }
 
