@@ -102,7 +102,7 @@ fn check_visit(version: &'static SupportedProtocolVersion) {
     let config = Arc::new(config);
     for expected in [HandshakeKind::Full, HandshakeKind::Resumed] {
         let mut stream = connect(&target, &config);
-        let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+        let post = "POST /none HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
         stream.write_all(format!("{GET}{post}{LAST}").as_bytes()).expect("room to send");
         let text = read_all(&mut stream);
         let statuses: Vec<_> = text.split("HTTP/1.1 ").skip(1).map(|rest| &rest[..3]).collect();
