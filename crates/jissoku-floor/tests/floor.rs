@@ -86,19 +86,25 @@ fn the_least_client_counts_what_the_least_server_answers() {
     let path = std::env::temp_dir().join(format!("jissoku-floor-{}.sock", std::process::id()));
     for place in ["127.0.0.1:0".to_owned(), format!("unix:{}", path.display())] {
         with_each_driver(&place, 1, |endpoint| {
-            let plan = Load {
+            let plan = |duration_ns| Load {
                 endpoint: endpoint.clone(),
                 authority: "localhost".to_owned(),
                 request_target: "/".to_owned(),
                 connections: 3,
                 pipeline: 4,
                 warmup_ns: 1_000_000,
-                duration_ns: 10_000_000,
+                duration_ns,
             };
             let (never, _bell) = UnixStream::pair().expect("a pair can be had");
-            let count = load(&plan, never.as_fd()).expect("it answers");
-            assert_eq!(count.response_size, RESPONSE.len());
-            assert!(count.requests > 0 && count.duration_ns >= plan.duration_ns);
+            // A machine with much else to do may run neither side in so short a time.
+            let counts = (0..12).map(|doublings| {
+                let plan = plan(10_000_000 << doublings);
+                let count = load(&plan, never.as_fd()).expect("it answers");
+                assert!(count.duration_ns >= plan.duration_ns);
+                count
+            });
+            let found = counts.into_iter().find(|count| count.requests > 0);
+            assert_eq!(found.expect("there is an answer").response_size, RESPONSE.len());
         });
     }
     assert!(!path.exists(), "a server that ends takes its path with it");

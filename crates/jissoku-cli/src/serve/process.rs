@@ -159,6 +159,10 @@ impl ServerProcess<'_> {
                 Err(Failure::of_work("the server has ended"))
             };
         }
+        // First, so that who reads that it listens finds the file.
+        if let Some(Err(error)) = self.pid_file.as_mut().map(PidFile::fill) {
+            print_error(&format!("cannot write the process id: {error}"));
+        }
         for endpoint in self.running.endpoints() {
             print_line(&match endpoint {
                 Endpoint::Tcp(address) if is_secure => format!("listening on https://{address}/"),
@@ -167,9 +171,6 @@ impl ServerProcess<'_> {
             });
         }
         self.print_metrics_endpoints();
-        if let Some(Err(error)) = self.pid_file.as_mut().map(PidFile::fill) {
-            print_error(&format!("cannot write the process id: {error}"));
-        }
         // A program that has exited has stopped serving, which is what it waits for.
         let _is_there = self.systemd.notify_predecessor();
         self.systemd.tell_status("READY=1\n", "serving");

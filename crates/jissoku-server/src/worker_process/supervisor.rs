@@ -189,10 +189,11 @@ impl Supervisor {
         let report = self.settings.report;
         match start_now(&self.settings, self.index, listeners).and_then(Process::new) {
             Ok(new) => {
-                report(&format!("worker {} {why} and is replaced", self.index));
                 let old = std::mem::replace(&mut self.current, new);
-                old.child.drain()?;
+                let drained = old.child.drain();
                 self.draining.push(old);
+                report(&format!("worker {} {why} and is replaced", self.index));
+                drained?;
             }
             Err(error) => {
                 report(&format!("worker {} {why}, and stays: {error}", self.index));

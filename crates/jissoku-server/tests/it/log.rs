@@ -103,7 +103,8 @@ fn what_is_refused_is_logged_as_it_came() {
 
 #[test]
 fn half_a_head_that_times_out_is_logged() {
-    let limits = Limits { head_ns_max: 1, ..Limits::DEFAULT };
+    // The client sends before it is over, though it may be interrupted after it connected.
+    let limits = Limits { head_ns_max: 1_000_000_000, ..Limits::DEFAULT };
     let lines = observe(Settings { limits, ..port() }, |target| {
         assert_eq!(target.ask("GET /slow HT").status, 408);
     });

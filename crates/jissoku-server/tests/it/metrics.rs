@@ -11,6 +11,9 @@ use jissoku_server::{
 
 use crate::client::{Target, contract, free_port, fresh_path, wait_until};
 
+/// Time for a head: a client that was interrupted after it connected sends before it is over.
+const HEAD_NS: u64 = 1_000_000_000;
+
 /// A server that is counted, and one that tells.
 struct Pair {
     target: Target,
@@ -121,7 +124,8 @@ fn requests_and_connections_are_counted_over_all_workers() {
 
 #[test]
 fn who_was_too_slow_is_counted_by_what() {
-    let limits = Limits { head_ns_max: 1, idle_ns_max: 1, linger_ns_max: 1, ..Limits::DEFAULT };
+    let limits =
+        Limits { head_ns_max: HEAD_NS, idle_ns_max: 1, linger_ns_max: 1, ..Limits::DEFAULT };
     let pair = Pair::start(limits);
     let mut client = pair.target.connect();
     client.send("GET / HT");

@@ -25,7 +25,7 @@ fn wait_until_refused(target: &Target) {
 fn a_delayed_request_is_answered_while_stopping() {
     let mut target = Target::serve(contract());
     let mut client = target.connect();
-    client.send("GET /delay?ms=1000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.send("GET /delay?ms=4000 HTTP/1.1\r\nHost: a\r\n\r\n");
     // Its bytes are with the server when those of a later connection are answered.
     assert_eq!(target.ask(GET).status, 200);
     target.stop();
