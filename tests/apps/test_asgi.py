@@ -13,6 +13,7 @@ import pytest
 from jissoku.conformance.applications import Connection
 from tests.apps.app_cases import check, read_cases
 from tests.apps.conftest import APPS, port_of, serve
+from tests.serving.server_process import PATIENCE_S
 
 CASES = read_cases("asgi.toml")
 
@@ -32,7 +33,7 @@ def test_every_case_holds(case: dict[str, Any], port: int) -> None:
 
 
 def ask(port: int, target: str, case: str, body: bytes | None = None) -> bytes:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     try:
         connection.request("POST" if body else "GET", target, body, {"Case": case})
         return connection.getresponse().read()
@@ -42,11 +43,10 @@ def ask(port: int, target: str, case: str, body: bytes | None = None) -> bytes:
 
 def notes(port: int) -> str:
     """What the application has noted, once it has."""
-    for _ in range(500):
-        if text := ask(port, "/", "read_notes").decode():
-            return text
-        time.sleep(0.01)
-    raise AssertionError
+    deadline = time.monotonic() + PATIENCE_S
+    while not (text := ask(port, "/", "read_notes").decode()):
+        assert time.monotonic() < deadline
+    return text
 
 
 def request(case: str, target: str = "/", *fields: str, method: str = "GET") -> bytes:
@@ -61,7 +61,7 @@ def test_a_large_body_arrives_in_both_directions(port: int) -> None:
 
 
 def test_a_response_is_sent_while_the_body_arrives(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as opened:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as opened:
         opened.sendall(request("duplex", "/", "Content-Length: 3", method="POST") + b"a")
         connection = Connection(opened)
         while not connection.buffer.endswith(b"<a>\r\n"):
@@ -79,7 +79,7 @@ def test_a_response_is_sent_while_the_body_arrives(port: int) -> None:
 def test_an_application_learns_that_its_client_is_gone(
     target: str, expected: str, port: int
 ) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as opened:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as opened:
         opened.sendall(request("disconnect", target))
         if target != "/":
             assert opened.recv(1000)
@@ -87,7 +87,7 @@ def test_an_application_learns_that_its_client_is_gone(
 
 
 def test_a_slow_client_holds_the_application_back(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as opened:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as opened:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         opened.sendall(request("endless"))
         assert notes(port)
@@ -97,20 +97,23 @@ def test_a_slow_client_holds_the_application_back(port: int) -> None:
             time.sleep(0.05)
         else:
             pytest.fail("the application goes on sending")
-    sent, error = notes(port).split()
-    assert error == "OSError"
+    # It may have been about to send once more when there was nothing to read.
+    while not (text := notes(port)).endswith(" OSError"):
+        pass
+    sent, _ = text.split()
     # What the kernel buffers on both sides is at most a few MiB.
     assert int(sent) * 8192 < 16 * 1024 * 1024
 
 
 def test_work_after_the_response_does_not_delay_the_next_request(port: int) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     seen = []
     for case in ("background", "read_notes"):
         connection.request("GET", "/", headers={"Case": case})
         seen.append(connection.getresponse().read())
     connection.close()
     assert seen == [b"hello", b""], "the second request was answered before the work was done"
+    assert ask(port, "/", "end_background") == b"hello"
     assert notes(port) == "background"
 
 
@@ -161,7 +164,7 @@ def test_a_shutdown_waits_for_tasks_and_ends_the_lifespan(tmp_path: Path) -> Non
         served.process.terminate()
         served.wait_for("^background ended$")
         served.wait_for("^shutdown seen$")
-        assert served.process.wait(10) == 0
+        assert served.process.wait(PATIENCE_S) == 0
     finally:
         served.end()
 
@@ -175,7 +178,7 @@ def test_a_failed_startup_ends_the_server(startup: str, sentence: str, tmp_path:
     served = serve("there:app", directory=tmp_path)
     try:
         assert sentence in served.wait_for(r"^jissoku serve: ").string
-        assert served.process.wait(10) == 1
+        assert served.process.wait(PATIENCE_S) == 1
     finally:
         served.end()
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.apps.conftest import port_of, serve
+from tests.serving.server_process import PATIENCE_S
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("starlette")
@@ -101,7 +102,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_endpoints_of_a_framework_answer(url: str) -> None:
-    with httpx.Client(base_url=url) as client:
+    with httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
         state = client.get("/state")
         assert state.json() == {"pool": "open", "client": "127.0.0.1"}
         assert state.headers["x-middleware"] == "yes"

@@ -13,7 +13,7 @@ COMMAND = [sys.executable, "-m", "jissoku", "conformance", "--apps"]
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, timeout=28, check=False
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=100, check=False
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import jissoku
 from tests.apps.conftest import port_of
-from tests.serving.server_process import Served, ask
+from tests.serving.server_process import PATIENCE_S, Served, ask
 
 
 def hello(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
@@ -23,7 +23,7 @@ def hello(environ: dict[str, Any], start_response: Callable[..., object]) -> Ite
 
 
 def get(url: str, body: bytes | None = None) -> bytes:
-    with urllib.request.urlopen(url, body, timeout=10) as response:  # noqa: S310 - loopback
+    with urllib.request.urlopen(url, body, timeout=PATIENCE_S) as response:  # noqa: S310 - loopback
         read: bytes = response.read()
         return read
 
@@ -35,7 +35,7 @@ def test_an_application_is_served_in_a_thread() -> None:
         assert get(live.url, b"you") == b"hello you"
         with jissoku.serve_in_thread(hello) as other:
             assert get(other.url, b"x") == b"hello x"
-        kept = http.client.HTTPConnection(live.host, live.port, timeout=10)
+        kept = http.client.HTTPConnection(live.host, live.port, timeout=PATIENCE_S)
         kept.request("GET", "/")
         assert kept.getresponse().read() == b"hello "
     # The idle connection did not delay the end, and nothing listens any more.
@@ -96,7 +96,7 @@ class LiveTest(TransactionTestCase):
             return application(environ, start_response)
         try:
             with jissoku.serve_in_thread(shared) as live:
-                with urllib.request.urlopen(live.url + "/names", timeout=10) as response:
+                with urllib.request.urlopen(live.url + "/names", timeout=60) as response:
                     self.assertEqual(response.read(), b"ann")
         finally:
             connection.dec_thread_sharing()
@@ -113,7 +113,7 @@ def test_django_is_served_in_a_thread(tmp_path: Path) -> None:
     pytest.importorskip("django")
     (tmp_path / "tested.py").write_text(DJANGO)
     command = [sys.executable, str(tmp_path / "tested.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=25, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     assert "Ran 1 test" in done.stderr
 
@@ -152,7 +152,7 @@ def test_an_object_is_served_by_its_process_and_reloaded(tmp_path: Path) -> None
         served.successors.append(int(served.wait_for("^process ([0-9]+) serves")[1]))
         assert ask(port)[1].decode().split() == ["two", str(served.successors[-1])]
         served.send_signal(signal.SIGTERM)
-        assert served.process.wait(20) == 0
+        assert served.process.wait(PATIENCE_S) == 0
     finally:
         served.end()
 
@@ -164,7 +164,7 @@ def test_an_object_is_served_by_several_processes(tmp_path: Path) -> None:
         assert version == "one"
         assert pid != str(served.process.pid)
         served.send_signal(signal.SIGTERM)
-        assert served.process.wait(20) == 0
+        assert served.process.wait(PATIENCE_S) == 0
     finally:
         served.end()
 
@@ -176,7 +176,7 @@ def test_an_invalid_option_is_one_sentence(tmp_path: Path) -> None:
     """)
     (tmp_path / "program.py").write_text(source)
     command = [sys.executable, str(tmp_path / "program.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=25, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "--no-such-option" in done.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.apps.conftest import port_of, serve
-from tests.serving.server_process import COMMAND, Served, ask
+from tests.serving.server_process import COMMAND, PATIENCE_S, Served, ask
 
 SOURCE = """
 def app(environ, start_response):
@@ -57,6 +57,13 @@ def test_options_are_keys_of_the_configuration(tmp_path: Path) -> None:
         served.end()
 
 
+def write_at_once(path: Path, text: str) -> None:
+    """Writes a file that is never seen empty."""
+    other = path.with_suffix(".new")
+    other.write_text(text)
+    other.replace(path)
+
+
 def test_a_changed_file_is_served(tmp_path: Path) -> None:
     source = tmp_path / "there.py"
     source.write_text(SOURCE.format(version="one"))
@@ -64,12 +71,12 @@ def test_a_changed_file_is_served(tmp_path: Path) -> None:
     try:
         port = port_of(served)
         assert ask(port) == (200, b"one")
-        source.write_text("import nothing_of_this_name")
+        write_at_once(source, "import nothing_of_this_name")
         served.wait_for("there.py has changed$")
         served.wait_for("^jissoku serve: not reloaded")
         assert any("ModuleNotFoundError" in line for line in served.seen)
         assert ask(port) == (200, b"one")
-        source.write_text(SOURCE.format(version="three"))
+        write_at_once(source, SOURCE.format(version="three"))
         served.wait_for("^reloaded$")
         assert ask(port) == (200, b"three")
         assert served.process.poll() is None
@@ -97,7 +104,7 @@ def test_bad_input_is_one_sentence(
     if "--app-dir" in arguments:
         del command[-4:-2]
     done = subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, timeout=20, check=False
+        [*command, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert (done.returncode, done.stdout) == (code, "")
     assert re.fullmatch(rf"jissoku serve: {re.escape(sentence)}.*\n", done.stderr), done.stderr
@@ -108,7 +115,9 @@ def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         command = [*COMMAND, "there:app", "--app-dir", str(tmp_path), "--listen", where]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
     assert done.returncode == 2
     assert done.stderr == f"jissoku serve: {where} is already in use\n"
 
@@ -116,7 +125,7 @@ def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
 def test_a_syntax_error_is_shown_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "there.py").write_text("def app(:\n")
     command = [*COMMAND, "there:app", "--app-dir", str(tmp_path), "--listen", "127.0.0.1:0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     *traceback, last = done.stderr.splitlines()
     assert done.returncode == 1
     assert any('there.py", line 1' in line for line in traceback)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.apps.conftest import port_of, serve
-from tests.serving.server_process import COMMAND, Load, Served, ask
+from tests.serving.server_process import COMMAND, PATIENCE_S, Load, Served, ask
 
 SOURCE = """
 import ctypes, os, time
@@ -37,8 +37,6 @@ def hang_here():
     while True:
         time.sleep(3600)
 """
-
-PATIENCE_S = 20.0
 
 
 @contextmanager
@@ -75,7 +73,7 @@ def test_a_crash_shows_its_stack_and_the_worker_is_replaced(tmp_path: Path) -> N
 
 
 def test_a_worker_that_hangs_shows_its_stack_and_is_replaced(tmp_path: Path) -> None:
-    with served(tmp_path, "--hang-timeout", "500ms") as (server, port):
+    with served(tmp_path, "--hang-timeout", "2s") as (server, port):
         with pytest.raises((OSError, EOFError)):
             ask(port, "/hang")
         server.wait_for("^jissoku serve: worker 0 is busy for longer than --hang-timeout")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.apps.conftest import port_of, serve
-from tests.serving.server_process import Served, ask
+from tests.serving.server_process import PATIENCE_S, Served, ask
 
 THREADS = 3
 
@@ -23,7 +23,7 @@ def app(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain")])
     if path == "/meet":
         # Three requests at the same time, or none is answered.
-        return [str(barrier.wait(20)).encode()]
+        return [str(barrier.wait(60)).encode()]
     if path == "/stream":
         return (f"{threading.get_ident()} ".encode() for _ in range(20))
     if path == "/stuck":
@@ -84,7 +84,7 @@ def test_idle_threads_end_with_the_server(served: Served) -> None:
     port = port_of(served)
     assert ask(port, "/")[0] == 200
     served.send_signal(signal.SIGTERM)
-    assert served.process.wait(20) == 0
+    assert served.process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,6 @@ def test_threads_that_make_no_sense_are_refused(
     served = serve(arguments[0], *arguments[1:], directory=tmp_path)
     try:
         served.wait_for(sentence)
-        assert served.process.wait(10) == 2
+        assert served.process.wait(PATIENCE_S) == 2
     finally:
         served.end()

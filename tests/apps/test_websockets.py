@@ -13,6 +13,7 @@ import pytest
 
 from jissoku.conformance.applications import Connection
 from tests.apps.conftest import port_of, serve
+from tests.serving.server_process import PATIENCE_S
 
 client = pytest.importorskip("websockets.sync.client")
 exceptions = pytest.importorskip("websockets.exceptions")
@@ -77,7 +78,9 @@ def served(tmp_path: Path) -> Iterator[Any]:
 def connect(served: Any, path: str = "/", **options: Any) -> Any:
     port = getattr(served, "port", None) or port_of(served)
     served.port = port
-    return client.connect(f"ws://127.0.0.1:{port}{path}", max_size=None, **options)
+    return client.connect(
+        f"ws://127.0.0.1:{port}{path}", max_size=None, open_timeout=PATIENCE_S, **options
+    )
 
 
 @pytest.mark.parametrize("compression", ["deflate", None])
@@ -89,10 +92,10 @@ def test_messages_come_back(compression: str | None, served: Any) -> None:
         for size in (0, 1, 125, 126, 1000, 65_535, 65_536, 300_000):
             for message in ("\u00e9" * size, os.urandom(size), "jissoku" * (size // 7)):
                 opened.send(message)
-                assert opened.recv(timeout=10) == message
+                assert opened.recv(timeout=PATIENCE_S) == message
         opened.send(["in ", "three ", "parts"])
-        assert opened.recv(timeout=10) == "in three parts"
-        assert opened.ping().wait(10)
+        assert opened.recv(timeout=PATIENCE_S) == "in three parts"
+        assert opened.ping().wait(PATIENCE_S)
     served.wait_for("^disconnected 1000 $")
     served.wait_for("^OSError$")
 
@@ -101,7 +104,7 @@ def test_the_scope_says_what_the_client_asks_for(served: Any) -> None:
     with connect(served, "/scope", subprotocols=["one", "two"]) as opened:
         assert opened.subprotocol == "two"
         expected = '{"type": "websocket", "scheme": "ws", "path": "/scope", '
-        assert opened.recv(timeout=10) == expected + '"subprotocols": ["one", "two"]}'
+        assert opened.recv(timeout=PATIENCE_S) == expected + '"subprotocols": ["one", "two"]}'
 
 
 @pytest.mark.parametrize(("path", "status", "body"), [
@@ -125,7 +128,7 @@ def test_a_handshake_is_refused_by_a_response(
 def test_an_application_closes(path: str, code: int, reason: str, served: Any) -> None:
     with connect(served, path) as opened:
         with pytest.raises(exceptions.ConnectionClosed) as raised:
-            opened.recv(timeout=10)
+            opened.recv(timeout=PATIENCE_S)
         assert (raised.value.rcvd.code, raised.value.rcvd.reason) == (code, reason)
     if path == "/closes":
         served.wait_for("^then .*websocket.disconnect.*3001")
@@ -133,7 +136,7 @@ def test_an_application_closes(path: str, code: int, reason: str, served: Any) -
 
 def handshake(port: int, *fields: str, path: str = "/") -> Connection:
     """A connection after the bytes of a handshake were sent."""
-    opened = socket.create_connection(("127.0.0.1", port), timeout=10)
+    opened = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
     key = base64.b64encode(bytes(16)).decode()
     lines = [f"GET {path} HTTP/1.1", "Host: a", "Connection: keep-alive, Upgrade"]
     fields = fields or ("Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {key}")
@@ -204,10 +207,10 @@ def test_a_slow_client_holds_the_application_back(served: Any) -> None:
 def test_a_shutdown_closes_with_its_code(served: Any) -> None:
     with connect(served) as opened:
         opened.send("one")
-        assert opened.recv(timeout=10) == "one"
+        assert opened.recv(timeout=PATIENCE_S) == "one"
         served.process.terminate()
         with pytest.raises(exceptions.ConnectionClosed) as raised:
-            opened.recv(timeout=10)
+            opened.recv(timeout=PATIENCE_S)
         assert raised.value.rcvd.code == 1012
     served.wait_for("^disconnected 1012 $")
-    assert served.process.wait(10) == 0
+    assert served.process.wait(PATIENCE_S) == 0

@@ -11,6 +11,7 @@ import pytest
 
 from tests.apps.app_cases import check, read_cases
 from tests.apps.conftest import APPS, port_of, serve
+from tests.serving.server_process import PATIENCE_S
 
 CASES = read_cases("wsgi.toml")
 
@@ -21,7 +22,7 @@ def test_every_case_holds(case: dict[str, Any], cases_port: int) -> None:
 
 
 def ask(port: int, target: str, case: str, body: bytes | None = None) -> bytes:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     try:
         connection.request("POST" if body else "GET", target, body, {"Case": case})
         return connection.getresponse().read()
@@ -38,8 +39,9 @@ def test_close_is_always_called(cases_port: int) -> None:
 
 
 def test_close_is_called_when_the_client_leaves(cases_port: int) -> None:
-    for _ in range(100):
-        connection = http.client.HTTPConnection("127.0.0.1", cases_port, timeout=10)
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        connection = http.client.HTTPConnection("127.0.0.1", cases_port, timeout=PATIENCE_S)
         connection.request("GET", "/?left", headers={"Case": "closing"})
         connection.close()
         if b"left" in ask(cases_port, "/", "closed_names"):
@@ -97,7 +99,7 @@ def test_an_application_that_cannot_be_had_is_one_sentence(
     try:
         line = served.wait_for(r"^jissoku serve: ").string
         assert re.search(re.escape(sentence), line)
-        assert served.process.wait(10) == code
+        assert served.process.wait(PATIENCE_S) == code
         has_traceback = any("Traceback" in line for line in served.seen)
         assert has_traceback == (code == 1)
     finally:

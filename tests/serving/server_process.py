@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Self
 
 # Longer than anything here takes; it turns a hang into a failure.
-PATIENCE_S = 25.0
+PATIENCE_S = 60.0
 
 COMMAND = [sys.executable, "-m", "jissoku", "serve"]
 

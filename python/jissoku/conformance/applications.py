@@ -14,7 +14,7 @@ from jissoku.errors import InputError
 from jissoku.system.address import Address
 
 # Longer than any response takes; it turns a hang into a failure.
-RESPONSE_LIMIT_S = 10.0
+RESPONSE_LIMIT_S = 30.0
 
 PROBE = b"GET / HTTP/1.1\r\nHost: a\r\nCase: hello\r\nConnection: close\r\n\r\n"
 

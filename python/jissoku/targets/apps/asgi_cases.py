@@ -19,6 +19,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 TEXT = (b"content-type", b"text/plain")
 CASES: dict[str, Application] = {}
 notes: list[str] = []
+background_may_end = asyncio.Event()
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 
 
@@ -192,9 +193,16 @@ async def returns(scope: Scope, receive: Receive, send: Send) -> None:
 
 @case
 async def background(scope: Scope, receive: Receive, send: Send) -> None:
+    """Works after the response, until another request ends it."""
     await hello(scope, receive, send)
-    await asyncio.sleep(0.2)
+    await background_may_end.wait()
     notes.append("background")
+
+
+@case
+async def end_background(scope: Scope, receive: Receive, send: Send) -> None:
+    background_may_end.set()
+    await hello(scope, receive, send)
 
 
 @case
