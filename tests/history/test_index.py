@@ -1,12 +1,15 @@
 """The index is a cache: rebuilt from records, robust to what it finds."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from jissoku import records
-from jissoku.errors import InputError
+from jissoku.errors import InputError, JissokuError
 from jissoku.history import index as index_module
 from jissoku.history.index import HistoryIndex
 from jissoku.model import Method
@@ -149,6 +152,42 @@ def test_foreign_folders_and_broken_records_are_named(place: Path) -> None:
     (sentence,) = found.broken
     assert "foreign is left out" in sentence
     assert "schema 'another/1'" in sentence
+
+
+def test_a_broken_record_is_named_and_the_others_are_there(place: Path) -> None:
+    trials = place / "runs" / "one" / "trials.jsonl"
+    lines = trials.read_bytes().splitlines(keepends=True)
+    trials.write_bytes(b"".join([*lines[:3], lines[3][:40] + b"\n", *lines[4:]]))
+    found = opened(place)
+    assert [Path(run.folder).name for run in found.runs()] == ["two"]
+    (sentence,) = found.broken
+    assert sentence.startswith(f"{place / 'runs' / 'one'} is left out: ")
+    assert "trials.jsonl:4: not a record" in sentence
+    assert "\n" not in sentence
+    trials.write_bytes(b"".join(lines))
+    assert len(opened(place).runs()) == 2
+
+
+def test_two_processes_index_the_same_runs_at_once(place: Path) -> None:
+    """Whichever is first: all list both runs, and each is in the index once."""
+    environment = os.environ | {"XDG_CACHE_HOME": str(place / "cache")}
+    words = [sys.executable, "-m", "jissoku", "history", "--sql", "SELECT count(*) n FROM arms"]
+    processes = [
+        subprocess.Popen(words, cwd=place, env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    said = [process.communicate(timeout=120)[0].split() for process in processes]
+    assert said == [["n", "6"]] * 3
+    assert [process.returncode for process in processes] == [0] * 3
+
+
+def test_an_index_that_vanishes_under_a_reader_is_one_sentence(place: Path) -> None:
+    found = opened(place)
+    shutil.rmtree(place / "cache")
+    for read in (found.runs, found.headers, found.targets):
+        with pytest.raises(JissokuError, match="another process changed the index"):
+            read()
+    assert len(opened(place).runs()) == 2
 
 
 def test_nothing_to_index_is_said(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """From folders of records to the index of runs, and to what may be said across them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,7 +9,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 from jissoku import records
-from jissoku.errors import InputError
+from jissoku.errors import InputError, JissokuError
 from jissoku.history import queries
 from jissoku.history.index import HistoryIndex
 from jissoku.model.history import IndexedRun, RunRows
@@ -39,15 +40,18 @@ class History:
 
     def runs(self, target: str = "") -> tuple[IndexedRun, ...]:
         """Runs, earliest first: all, or those that a target's history is made from."""
-        return queries.runs(self.session, target)
+        with _whole():
+            return queries.runs(self.session, target)
 
     def headers(self) -> tuple[IndexedRun, ...]:
         """All runs, earliest first, without what was measured."""
-        return queries.headers(self.session)
+        with _whole():
+            return queries.headers(self.session)
 
     def targets(self) -> tuple[str, ...]:
         """Every target that has a run, by name."""
-        return queries.targets(self.session)
+        with _whole():
+            return queries.targets(self.session)
 
 
 def open_history(
@@ -84,7 +88,19 @@ def open_history(
         raise InputError(
             f"{where} holds no run that can be read{more}: `jissoku compare` makes one"
         )
-    return History(index.connect(present), index.folder, tuple(broken))
+    with _whole():
+        return History(index.connect(present), index.folder, tuple(broken))
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """Views read their files when they are asked, and another process may have made one of many."""
+    try:
+        yield
+    except duckdb.IOException as error:
+        raise JissokuError(
+            "another process changed the index while it was read: run the same command again"
+        ) from error
 
 
 def _present(roots: Sequence[Path]) -> tuple[dict[str, tuple[str, str]], list[str]]:
