@@ -54,7 +54,9 @@ class Measured:
 
 
 @contextmanager
-def measured(root: Path, cache: Path, *, allows_commands: bool = False) -> Iterator[Measured]:
+def measured(
+    root: Path, cache: Path, *, more: tuple[Path, ...] = (), allows_commands: bool = False
+) -> Iterator[Measured]:
     root.mkdir(exist_ok=True)
     pipe = root.parent / "pipe"
     if not pipe.exists():
@@ -62,7 +64,7 @@ def measured(root: Path, cache: Path, *, allows_commands: bool = False) -> Itera
     config = UiConfig(
         listen="127.0.0.1",
         port=0,
-        roots=(root,),
+        roots=(root, *more),
         cache=cache,
         check=_check,
         allows_commands=allows_commands,

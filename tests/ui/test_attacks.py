@@ -13,7 +13,7 @@ ATTACKS = tomllib.loads(Path(__file__).with_name("attacks.toml").read_text())["a
 
 HEADERS = {
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }

@@ -1,0 +1,177 @@
+"""The pages in a real browser, as they are used: with and without a script, and by keyboard."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jissoku.model.event import EventKind
+from tests import browser
+from tests.ui.conftest import LIMIT_S, RECORDS
+from tests.ui.measurement import Measured, event, measured, trial, wait_for
+
+playwright_api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+axe_api = pytest.importorskip(
+    "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python"
+)
+
+pytestmark = [
+    pytest.mark.skipif(not browser.CHROMIUM, reason="no chromium: apt-get install chromium"),
+    pytest.mark.timeout(240),
+]
+
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with playwright_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=browser.CHROMIUM, args=FLAGS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def live(some_records: Path, tmp_path: Path, index_cache: Path) -> Iterator[Measured]:
+    root = tmp_path / "runs"
+    with measured(root, index_cache, more=(some_records,)) as found:
+        yield found
+
+
+@pytest.fixture
+def opened(chromium: Any, live: Measured) -> Iterator[Open]:
+    """Opens a page in a browser with a session, and fails if anything was blocked or asked of
+    another server."""
+    problems: list[str] = []
+    contexts: list[Any] = []
+    origin = f"http://127.0.0.1:{live.client.port}"
+    name, _, value = live.client.cookie.partition("=")
+
+    def note(request: Any) -> None:
+        if not request.url.startswith((f"{origin}/", "data:")):
+            problems.append(request.url)
+
+    def page(path: str, **options: Any) -> Any:
+        context = chromium.new_context(**({"viewport": WIDE} | options))
+        contexts.append(context)
+        context.add_cookies([{"name": name, "value": value, "url": origin}])
+        context.on("request", note)
+        context.on("console", lambda message: problems.append(message.text))
+        context.on("weberror", lambda error: problems.append(str(error.error)))
+        found = context.new_page()
+        found.set_default_timeout(1000 * LIMIT_S)
+        found.goto(f"{origin}{path}")
+        return found
+
+    yield page
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+PAGES = ["/", "/start", "/jobs", "/targets", "/target?name=nginx-tuned", "/changes", "/machines"]
+
+
+def some_run(page: Any) -> str:
+    found = page.locator("table.runs tbody th a").first.get_attribute("href")
+    assert isinstance(found, str)
+    return found
+
+
+def path_of(page: Any) -> str:
+    return "/" + str(page.url).split("/", 3)[3]
+
+
+def check_page(page: Any) -> None:
+    found = axe_api.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= page.viewport_size["width"], "the page scrolls sideways"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_every_page_is_accessible(opened: Open, scheme: str, view: dict[str, int]) -> None:
+    page = opened("/", color_scheme=scheme, viewport=view)
+    run = some_run(page)
+    for path in [*PAGES, run]:
+        page.goto(page.url.removesuffix(path_of(page)) + path)
+        check_page(page)
+
+
+def test_two_runs_are_compared_by_keyboard(opened: Open) -> None:
+    page = opened("/")
+    page.keyboard.press("/")
+    page.keyboard.type("repeatability")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/?text=repeatability*")
+    assert page.locator("table.runs tbody tr").count() == 3
+    for key in ("j", "x", "j", "x", "c"):
+        page.keyboard.press(key)
+    page.wait_for_url("**/diff?run=*")
+    assert page.locator("h1").inner_text() == "Two runs"
+    check_page(page)
+
+
+def test_keys_lead_to_pages(opened: Open) -> None:
+    page = opened("/")
+    for key, place in (("s", "start"), ("q", "jobs"), ("t", "targets"), ("m", "machines")):
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        page.wait_for_url(f"**/{place}")
+
+
+def test_a_comparison_is_started_watched_and_read(opened: Open, live: Measured) -> None:
+    page = opened("/start?target=go")
+    page.get_by_label("go", exact=True).uncheck()
+    page.get_by_label("jissoku", exact=True).check()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.wait_for_url("**/jobs/*")
+    with live.saying() as say:
+        page.get_by_text("Running.").wait_for()
+        say(event(EventKind.START, pid=1))
+        for number in range(4):
+            say(trial(number, ("jissoku", "floor")[number % 2], rejected=number == 3))
+        page.get_by_text("4 of 8 trials").wait_for()
+        assert page.locator("td.marks").all_inner_texts() == ["\u25cf\u25cf", "\u25cf\u25cb"]
+        check_page(page)
+        say(f"records {RECORDS / 'repeatability' / '41'}")
+        say("exit 0")
+    page.get_by_role("link", name="The report").click()
+    page.wait_for_url("**/runs/*")
+    assert "uses the least CPU time" in page.locator("h1").inner_text()
+
+
+def test_a_running_job_is_stopped(opened: Open, live: Measured) -> None:
+    page = opened("/start?target=jissoku")
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.get_by_text("Running.").wait_for()
+    wait_for(lambda: "arguments: compare" in live.client.get(path_of(page)).text)
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text("Interrupted: finished trials were kept.").wait_for()
+
+
+def test_everything_is_readable_and_startable_without_a_script(
+    opened: Open, live: Measured
+) -> None:
+    page = opened("/", java_script_enabled=False)
+    page.locator("table.runs tbody th a").first.click()
+    assert page.locator("figure svg").count() >= 1
+    page.get_by_role("link", name="Start", exact=True).click()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.get_by_role("link", name="Reload").wait_for()
+    with live.saying() as say:
+        say(event(EventKind.START, pid=1))
+        say(trial(0, "jissoku"))
+        wait_for(lambda: "1 of 8" in live.client.get(path_of(page)).text)
+        page.get_by_role("link", name="Reload").click()
+        page.get_by_text("1 of 8 trials").wait_for()
+        say("exit 0")
