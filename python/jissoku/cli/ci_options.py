@@ -32,9 +32,10 @@ class Export(click.ParamType[tuple[str, Path]]):
 OPTIONS = (
     click.option(
         "--baseline",
-        metavar="REF|RUN",
-        help="Compare with the same --cmd of a git ref, built in a worktree, in the same trials; or"
-        " with the folder of an earlier run, through unchanged arms.",
+        metavar="REF|RELEASE|RUN",
+        help="Compare with the same --cmd of a git ref, built in a worktree, or of a release"
+        " (PACKAGE==VERSION or a wheel), in the same trials; or with the folder of an"
+        " earlier run, through unchanged arms.",
     ),
     click.option(
         "--build",

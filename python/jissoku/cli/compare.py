@@ -23,7 +23,7 @@ from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.observe.capacity import Objective
 from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm, compare as run_campaign
-from jissoku.pipeline.baseline import git_baseline
+from jissoku.pipeline.baseline import baseline
 from jissoku.pipeline.ci import any_exceeded, judge, write_ci_files
 from jissoku.pipeline.compare_config import noise_floors
 from jissoku.pipeline.profile import ProfileConfig, profile
@@ -214,7 +214,7 @@ def compare(**given: Any) -> int:
     lock_machine()
     with (
         ProgressDisplay(quiet=options.quiet or options.as_json) as show,
-        git_baseline(ref, options.cmd, options.build, show) if ref else nullcontext() as base,
+        baseline(ref, options.cmd, options.build, show) if ref else nullcontext() as base,
     ):
         config, finished = _measure(options, base, show)
         bounds = judge(config.folder, options.fail_if) if finished else ()
@@ -281,7 +281,7 @@ def _print_difference(earlier: Path, later: Path) -> None:
 
 
 def _split_baseline(given: str | None) -> tuple[Path | None, str]:
-    """The folder of an earlier run, or a git ref."""
+    """The folder of an earlier run, or a git ref or release."""
     if given is None:
         return None, ""
     folder = Path(given)

@@ -1,16 +1,26 @@
-"""A command of the working directory against the same command of another commit."""
+"""A command of the working directory against the same command of another commit or release."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 from jissoku.errors import InputError
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.selection import build_paths
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.targets import command
+from jissoku.targets.release import from_release, is_release
 from jissoku.targets.worktree import checkout, run_build
 
 BASE = "base"
+
+
+def baseline(
+    given: str, commands: Sequence[str], build: str, listener: ProgressListener
+) -> AbstractContextManager[PreparedArm]:
+    """The arm `base` of a release, where `given` is one, else of a git ref."""
+    prepare = release_baseline if is_release(given) else git_baseline
+    return prepare(given, commands, build, listener)
 
 
 @contextmanager
@@ -29,11 +39,7 @@ def git_baseline(
         InputError: Not one command, no repository, or no such ref.
         TargetError: A build failed.
     """
-    if len(commands) != 1:
-        raise InputError("--baseline needs one command: --cmd 'head=./server --port {port}'")
-    name, _, words = commands[0].partition("=")
-    if name == BASE:
-        raise InputError(f"--cmd {name}=...: {BASE!r} is the baseline's name, choose another")
+    name, words = _head(commands)
     if build:
         listener.note(f"Building {name}: {build}.")
         run_build(build, command.HERE)
@@ -42,3 +48,38 @@ def git_baseline(
         prepared = command.from_command(f"{BASE}={words}", build_paths(), found.folder)
         listener.note(f"{BASE} is {found.commit[:12]}.")
         yield PreparedArm(prepared.arm(), prepared)
+
+
+@contextmanager
+def release_baseline(
+    release: str, commands: Sequence[str], build: str, listener: ProgressListener
+) -> Iterator[PreparedArm]:
+    """Installs a released Python package, and prepares the command with it as the arm `base`.
+
+    Args:
+        release: A wheel's path, or `PACKAGE==VERSION`.
+        commands: What `--cmd` was given: one `NAME=COMMAND`.
+        build: Builds the working directory; empty: nothing is built.
+        listener: Receives what is done.
+
+    Raises:
+        InputError: Not one command, or no such wheel.
+        TargetError: The build failed, or the release cannot be installed.
+    """
+    name, words = _head(commands)
+    if build:
+        listener.note(f"Building {name}: {build}.")
+        run_build(build, command.HERE)
+    listener.note(f"Installing {BASE}: {Path(release).name}.")
+    prepared = from_release(f"{BASE}={words}", release, build_paths())
+    yield PreparedArm(prepared.arm(), prepared)
+
+
+def _head(commands: Sequence[str]) -> tuple[str, str]:
+    """Name and command of the working directory's arm."""
+    if len(commands) != 1:
+        raise InputError("--baseline needs one command: --cmd 'head=./server --port {port}'")
+    name, _, words = commands[0].partition("=")
+    if name == BASE:
+        raise InputError(f"--cmd {name}=...: {BASE!r} is the baseline's name, choose another")
+    return name, words

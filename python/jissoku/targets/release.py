@@ -1,0 +1,82 @@
+"""A command with a released Python package: installed in a folder of its own, which comes first."""
+
+import hashlib
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from jissoku.errors import InputError, TargetError
+from jissoku.model.updated import updated
+from jissoku.targets import provenance
+from jissoku.targets.build_paths import APPS, BuildPaths, search_path
+from jissoku.targets.command import from_command
+from jissoku.targets.prepare import PREPARE_LIMIT_S, PreparedTarget
+
+WHEEL = ".whl"
+
+# A name and an exact version, as pip reads them.
+PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.+!_-]*")
+
+# Programs and modules of the folder are found before those of this Python.
+ENVIRONMENT: Mapping[str, str] = {"PYTHONPATH": "{site}", "PATH": "{site}/bin:{path}"}
+
+
+def is_release(text: str) -> bool:
+    """Whether it is a wheel's path or `PACKAGE==VERSION`."""
+    return text.endswith(WHEEL) or PINNED.fullmatch(text) is not None
+
+
+def from_release(text: str, release: str, place: BuildPaths) -> PreparedTarget:
+    """Prepares `NAME=COMMAND` to be run with a release.
+
+    Args:
+        text: As for `--cmd`.
+        release: A wheel's path, or `PACKAGE==VERSION` of the package index.
+        place: Where releases are kept between runs.
+
+    Raises:
+        InputError: There is no such wheel, or the command is malformed.
+        TargetError: It cannot be installed; `stderr` is what pip reported.
+    """
+    site = _installed(release, place)
+    prepared = from_command(text, place)
+    assert prepared.start is not None, "a command starts"
+    named = Path(release).name
+    return replace(
+        prepared,
+        version=f"{named}, {prepared.version}",
+        start=updated(prepared.start, environment=dict(ENVIRONMENT)),
+        values=prepared.values | {"site": str(site), "path": search_path()},
+        # The release is part of the program: two of them are different arms.
+        source_sha256=hashlib.sha256(f"{site.name} {prepared.version}".encode()).hexdigest(),
+    )
+
+
+def _installed(release: str, place: BuildPaths) -> Path:
+    """The release's folder, named by the wheel's content or by package and version."""
+    key = release
+    if release.endswith(WHEEL):
+        wheel = Path(release).absolute()
+        if not wheel.is_file():
+            raise InputError(f"--baseline {release}: there is no such wheel")
+        release, key = str(wheel), provenance.sha256(wheel)
+    site = place.cache / "releases" / hashlib.sha256(key.encode()).hexdigest()[:16]
+    site.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        done = subprocess.run(
+            [sys.executable, str(APPS / "install.py"), str(site.absolute()), release],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PREPARE_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TargetError(f"pip took longer than {PREPARE_LIMIT_S:g} s for {release}") from error
+    if done.returncode:
+        said = done.stdout.decode(errors="replace")[-2000:]
+        raise TargetError(f"{Path(release).name} cannot be installed", stderr=said)
+    return site.absolute()
