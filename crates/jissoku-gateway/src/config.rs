@@ -1,17 +1,24 @@
 //! What all workers share: the servers to forward to, and how long they may take.
 
+use std::io;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
+
 use jissoku_upstream::retry::RetryPolicy;
 
+use crate::prober;
 use crate::server_set::Upstream;
 use crate::target::Target;
 
 /// A reverse proxy.
 #[derive(Debug)]
 pub struct Gateway {
-    pub(crate) upstreams: Vec<Upstream>,
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
     pub(crate) timeouts: Timeouts,
     /// Whether clients over TCP use TLS.
     pub(crate) is_secure: bool,
+    /// The checks of servers, which end when this is dropped.
+    probers: OnceLock<Vec<Sender<()>>>,
 }
 
 /// How one request is forwarded.
@@ -74,14 +81,25 @@ impl Gateway {
 
     /// Forwards to several upstreams, by the [`Forwarding`] of each request.
     #[must_use]
-    pub const fn of(upstreams: Vec<Upstream>, timeouts: Timeouts, is_secure: bool) -> Self {
-        Self { upstreams, timeouts, is_secure }
+    pub fn of(upstreams: Vec<Upstream>, timeouts: Timeouts, is_secure: bool) -> Self {
+        let upstreams = upstreams.into_iter().map(Arc::new).collect();
+        Self { upstreams, timeouts, is_secure, probers: OnceLock::new() }
+    }
+
+    /// Starts the checks of servers, unless they are under way.
+    pub(crate) fn start_probers(&self) -> io::Result<()> {
+        if self.probers.get().is_none() {
+            let started = self.upstreams.iter().filter_map(|it| prober::start(it).transpose());
+            // Those of another worker that was faster are as good, and these end.
+            let _surplus = self.probers.set(started.collect::<io::Result<_>>()?);
+        }
+        Ok(())
     }
 
     /// The upstream of this name.
     #[must_use]
     pub fn upstream(&self, name: &str) -> Option<&Upstream> {
-        self.upstreams.iter().find(|upstream| upstream.name() == name)
+        self.upstreams.iter().map(|upstream| &**upstream).find(|upstream| upstream.name() == name)
     }
 
     /// Lets the workers of `old`, which serve their last requests after a reload, use the servers of
@@ -89,7 +107,11 @@ impl Gateway {
     pub fn take_over(&self, old: &Self) {
         for upstream in &old.upstreams {
             if let Some(next) = self.upstream(upstream.name()) {
-                upstream.publish(next.servers());
+                let servers = next.servers();
+                if next.options.health.is_none() {
+                    servers.forget_probes();
+                }
+                upstream.publish(servers);
             }
         }
     }

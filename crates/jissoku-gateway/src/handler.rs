@@ -181,6 +181,7 @@ impl Service for Gateway {
     type Handler = GatewayHandler;
 
     fn handler(self: &Arc<Self>, _worker: &WorkerInfo) -> io::Result<GatewayHandler> {
+        self.start_probers()?;
         Ok(GatewayHandler::new(Arc::clone(self)))
     }
 }

@@ -14,6 +14,7 @@ mod failure;
 mod handler;
 mod place;
 mod pool;
+mod prober;
 mod routed;
 mod server_set;
 mod servers;

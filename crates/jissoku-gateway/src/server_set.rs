@@ -11,6 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
 use jissoku_upstream::balance::Balance;
+use jissoku_upstream::configuration::HealthCheck;
 use jissoku_upstream::fleet::{Fleet, ServerSpec};
 use jissoku_upstream::health::HealthPolicy;
 use jissoku_upstream::queue::QueuePolicy;
@@ -41,6 +42,8 @@ pub struct UpstreamOptions {
     pub ejection: HealthPolicy,
     /// Where requests wait when all servers are full; `None`: they get 503.
     pub queue: Option<QueuePolicy>,
+    /// How servers are asked whether they serve, if they are.
+    pub health: Option<HealthCheck>,
     /// How long an unused connection is kept, in nanoseconds.
     pub idle_ns: u64,
 }
@@ -53,12 +56,21 @@ pub(crate) struct ServerSet {
     pub(crate) endpoints: Vec<Arc<Endpoint>>,
 }
 
+impl ServerSet {
+    /// These servers are not checked any more: what checks have said is void.
+    pub(crate) fn forget_probes(&self) {
+        for server in self.fleet.servers() {
+            server.state().set_probe(true, clock::monotonic_ns());
+        }
+    }
+}
+
 impl UpstreamOptions {
     /// Of an upstream without more in the configuration.
     #[must_use]
     pub fn new(idle_ns: u64) -> Self {
         let (balance, ejection) = (Balance::default(), HealthPolicy::default());
-        Self { balance, ejection, queue: None, idle_ns }
+        Self { balance, ejection, queue: None, health: None, idle_ns }
     }
 }
 

@@ -134,9 +134,6 @@ impl RouteTable {
         if upstream.protocol == Protocol::Uwsgi {
             return Err(self.refuse(*line, "serve does not know the protocol \"uwsgi\" yet"));
         }
-        if upstream.health.is_some() {
-            return Err(self.refuse(*line, "serve does not know health yet"));
-        }
         let host = servers.first().map_or("", |server| &server.endpoint);
         let mut targets = Vec::new();
         for server in servers {
@@ -148,6 +145,7 @@ impl RouteTable {
             balance: upstream.balance,
             ejection: upstream.ejection,
             queue: upstream.queue,
+            health: upstream.health.clone(),
             idle_ns: upstream.idle_ns,
         };
         Ok(Upstream::new((name, host), targets, options, previous))

@@ -30,6 +30,11 @@ pub struct Probe {
 }
 
 impl Probe {
+    /// Of a server that is up or down at first.
+    pub const fn starting(is_up: bool) -> Self {
+        Self { is_down: !is_up, contrary: 0 }
+    }
+
     /// Adds a result; the new state, if it has changed: whether the server is up.
     pub fn observe(&mut self, has_passed: bool, policy: &ProbePolicy) -> Option<bool> {
         if has_passed != self.is_down {

@@ -169,6 +169,11 @@ impl ServerState {
         }
     }
 
+    /// Whether its probes have failed.
+    pub fn is_probed_dead(&self) -> bool {
+        self.is_probed_dead.load(Relaxed)
+    }
+
     /// Lets the weight grow from now on.
     pub(crate) fn begin_slow_start(&self, now_ns: u64) {
         self.update(|passive| {

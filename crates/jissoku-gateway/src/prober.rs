@@ -1,0 +1,142 @@
+//! Active health checks: a thread for each upstream asks its servers; workers read the result.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use jissoku_os::clock;
+use jissoku_os::socket::{self, Endpoint};
+use jissoku_upstream::configuration::HealthCheck;
+use jissoku_upstream::health::Probe;
+use jissoku_upstream::random::Random;
+
+use crate::server_set::{ServerSet, Upstream};
+
+/// A status line is not longer.
+const STATUS_LINE_SIZE_MAX: usize = 1024;
+
+/// Starts the checks of an upstream, if it has some. They end with the returned value, or when
+/// other servers replace these.
+pub(crate) fn start(upstream: &Arc<Upstream>) -> io::Result<Option<Sender<()>>> {
+    let Some(check) = upstream.options.health.clone() else { return Ok(None) };
+    let (stop, stopped) = channel();
+    let (version, set) = (upstream.version(), upstream.servers());
+    let upstream = Arc::clone(upstream);
+    std::thread::Builder::new().name("health".to_owned()).spawn(move || {
+        let mut random = Random::new(clock::monotonic_ns());
+        let mut probes: Vec<Probe> = set
+            .fleet
+            .servers()
+            .iter()
+            .map(|server| Probe::starting(!server.state().is_probed_dead()))
+            .collect();
+        loop {
+            probe_all(&set, &mut probes, &check, &upstream.host);
+            let now_ns = clock::monotonic_ns();
+            let pause_ns = Probe::next_ns(now_ns, &check.policy, &mut random) - now_ns;
+            if upstream.version() != version || is_stopped(&stopped, pause_ns) {
+                return;
+            }
+        }
+    })?;
+    Ok(Some(stop))
+}
+
+fn is_stopped(stopped: &Receiver<()>, pause_ns: u64) -> bool {
+    let pause = stopped.recv_timeout(Duration::from_nanos(pause_ns));
+    pause == Err(RecvTimeoutError::Disconnected)
+}
+
+/// Asks all servers at the same time, so that a late one delays no other.
+fn probe_all(set: &ServerSet, probes: &mut [Probe], check: &HealthCheck, host: &str) {
+    std::thread::scope(|scope| {
+        let servers = set.fleet.servers().iter().zip(&set.endpoints).zip(probes);
+        for ((server, endpoint), probe) in servers {
+            let asking = move || {
+                let has_passed = ask(endpoint, check, host).unwrap_or(false);
+                if let Some(is_up) = probe.observe(has_passed, &check.policy) {
+                    server.state().set_probe(is_up, clock::monotonic_ns());
+                }
+            };
+            // Without a thread, nothing is learnt about this server now.
+            let _thread = std::thread::Builder::new().spawn_scoped(scope, asking);
+        }
+    });
+}
+
+/// Whether a server answers with a status below 400 in time.
+fn ask(endpoint: &Endpoint, check: &HealthCheck, host: &str) -> io::Result<bool> {
+    let until_ns = clock::monotonic_ns() + check.time_ns;
+    let time = Duration::from_nanos(check.time_ns);
+    match endpoint {
+        Endpoint::Tcp(address) => {
+            let mut stream = TcpStream::connect_timeout(address, time)?;
+            stream.set_write_timeout(Some(time))?;
+            let limit = |stream: &TcpStream, left| stream.set_read_timeout(Some(left));
+            exchange(&mut stream, limit, (check, host), until_ns)
+        }
+        Endpoint::Unix(_) => {
+            let mut stream = UnixStream::from(socket::connect(endpoint)?);
+            stream.set_nonblocking(false)?;
+            stream.set_write_timeout(Some(time))?;
+            let limit = |stream: &UnixStream, left| stream.set_read_timeout(Some(left));
+            exchange(&mut stream, limit, (check, host), until_ns)
+        }
+    }
+}
+
+fn exchange<S: Read + Write>(
+    stream: &mut S,
+    limit: impl Fn(&S, Duration) -> io::Result<()>,
+    (check, host): (&HealthCheck, &str),
+    until_ns: u64,
+) -> io::Result<bool> {
+    let path = &check.path;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: jissoku\r\nConnection: close\r\n\r\n"
+    )?;
+    let (mut line, mut part) = (Vec::new(), [0; 256]);
+    while !line.contains(&b'\n') && line.len() < STATUS_LINE_SIZE_MAX {
+        let left_ns = until_ns.saturating_sub(clock::monotonic_ns());
+        if left_ns == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        limit(stream, Duration::from_nanos(left_ns))?;
+        match stream.read(&mut part)? {
+            0 => return Ok(false),
+            count => line.extend_from_slice(&part[..count]),
+        }
+    }
+    Ok(is_pass(&line))
+}
+
+/// Whether a response begins with a status of 200 to 399.
+fn is_pass(response: &[u8]) -> bool {
+    let is_http = response.starts_with(b"HTTP/1.1 ") || response.starts_with(b"HTTP/1.0 ");
+    is_http
+        && matches!(
+            response.get(9..13),
+            Some([b'2' | b'3', b'0'..=b'9', b'0'..=b'9', b' ' | b'\r'])
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_below_400_passes() {
+        for passes in ["HTTP/1.1 200 OK\r\n", "HTTP/1.0 204\r\n", "HTTP/1.1 302 Found\r\n"] {
+            assert!(is_pass(passes.as_bytes()), "{passes}");
+        }
+        for fails in
+            ["HTTP/1.1 503 No\r\n", "HTTP/1.1 100 C\r\n", "HTTP/2 200", "", "HTTP/1.1 2000"]
+        {
+            assert!(!is_pass(fails.as_bytes()), "{fails}");
+        }
+    }
+}
