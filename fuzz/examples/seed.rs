@@ -16,11 +16,16 @@ const ANSWERS: [&[u8]; 7] = [
     b"HTTP/1.1 200 OK\r\nDate: Sat, 21 Nov 2026 01:02:03 GMT\r\nContent-Length: 5\r\n\r\nHello",
 ];
 
+/// A packet of the uwsgi protocol.
+const PACKET: &[u8] = b"\0\x68\0\0\x0e\0REQUEST_METHOD\x04\0POST\x0b\0REQUEST_URI\x06\0/a%20b\
+    \x09\0PATH_INFO\x04\0/a b\x0e\0CONTENT_LENGTH\x01\x003\x09\0HTTP_HOST\x01\0h\x06\0HTTP_A\x01\0babc";
+
 fn main() -> io::Result<()> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for target in ["head", "chunked", "exchange", "scan", "answer", "response"] {
+    for target in ["head", "chunked", "exchange", "scan", "answer", "response", "uwsgi"] {
         fs::create_dir_all(here.join("corpus").join(target))?;
     }
+    fs::write(here.join("corpus/uwsgi/0"), PACKET)?;
     for (number, answer) in ANSWERS.iter().enumerate() {
         for target in ["answer", "response"] {
             let file = here.join(format!("corpus/{target}/{number}"));

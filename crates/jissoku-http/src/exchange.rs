@@ -47,6 +47,17 @@ enum Reading {
     Chunks(Decoder),
 }
 
+impl Reading {
+    #[inline]
+    fn of_body(body: Body) -> Self {
+        match body {
+            Body::Empty => Self::Head(HeadReader::default()),
+            Body::Length(left) => Self::Length { left },
+            Body::Chunked => Self::Chunks(Decoder::new()),
+        }
+    }
+}
+
 impl Default for Exchange {
     fn default() -> Self {
         Self::new()
@@ -58,6 +69,12 @@ impl Exchange {
     #[must_use]
     pub fn new() -> Self {
         Self { reading: Reading::Head(HeadReader::default()) }
+    }
+
+    /// Starts behind a head that was not parsed by this type, with its body.
+    #[must_use]
+    pub fn behind_head(body: Body) -> Self {
+        Self { reading: Reading::of_body(body) }
     }
 
     /// Whether the next byte is part of a head, and not of a body.
@@ -89,11 +106,7 @@ impl Exchange {
                 let Some(head) = reader.read(bytes, limits)? else {
                     return Ok(Step { used: 0, event: Event::Partial });
                 };
-                self.reading = match head.body {
-                    Body::Empty => Reading::Head(HeadReader::default()),
-                    Body::Length(left) => Reading::Length { left },
-                    Body::Chunked => Reading::Chunks(Decoder::new()),
-                };
+                self.reading = Reading::of_body(head.body);
                 Ok(Step { used: head.size as usize, event: Event::Head(head) })
             }
             Reading::Length { left: 0 } => Ok(self.end(0)),

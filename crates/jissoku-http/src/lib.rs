@@ -1,7 +1,8 @@
 //! HTTP/1.1 as a pure function of bytes: no sockets, no clock, no threads, no other crate.
 //!
 //! [`Exchange::step`] parses the bytes of requests, or returns why they are rejected; [`response`]
-//! and [`date`] format responses. [`response_reader`] and [`forward`] are for a proxy. The result never depends on how the bytes are split.
+//! and [`date`] format responses. [`response_reader`] and [`forward`] are for a proxy, [`uwsgi`] is
+//! for requests of another protocol. The result never depends on how the bytes are split.
 
 pub mod chunked;
 pub mod content_coding;
@@ -17,6 +18,7 @@ pub mod reject;
 pub mod response;
 pub mod response_reader;
 mod scan;
+pub mod uwsgi;
 
 pub use exchange::{Event, Exchange, Step};
 pub use head::{Head, HeaderFlags, Method, Version};

@@ -68,6 +68,13 @@ pub enum Reject {
     ChunkExtensionsTooLong,
     /// Chunk data not followed by CRLF.
     ChunkUnterminated,
+    /// A packet of the uwsgi protocol with wrong lengths, another modifier, or without a method.
+    PacketInvalid,
+    /// A packet of the uwsgi protocol that is longer than the limits of a request head.
+    PacketTooLong,
+    /// The peer may not send what the protocol of its listener says about clients. Detected by the
+    /// caller.
+    PeerUntrusted,
     /// A plaintext request on a TLS port. Detected by the caller.
     TlsMissing,
     /// The client was too slow. Detected by the caller.
@@ -80,11 +87,15 @@ impl Reject {
     pub const fn status(self) -> u16 {
         match self {
             Self::Timeout => 408,
+            Self::PeerUntrusted => 403,
             Self::ContentLengthMissing => 411,
             Self::BodyTooLong => 413,
             Self::RequestLineTooLong => 414,
             Self::ExpectationUnknown => 417,
-            Self::FieldTooLong | Self::FieldsTooLong | Self::FieldsTooMany => 431,
+            Self::FieldTooLong
+            | Self::FieldsTooLong
+            | Self::FieldsTooMany
+            | Self::PacketTooLong => 431,
             Self::MethodUnsupported | Self::TransferEncodingUnknown => 501,
             Self::VersionUnsupported => 505,
             Self::MethodInvalid
@@ -109,6 +120,7 @@ impl Reject {
             | Self::ChunkExtensionInvalid
             | Self::ChunkExtensionsTooLong
             | Self::ChunkUnterminated
+            | Self::PacketInvalid
             | Self::TlsMissing => 400,
         }
     }

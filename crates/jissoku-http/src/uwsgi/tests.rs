@@ -1,0 +1,176 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::framing::Body;
+use crate::head::{Method, Version};
+use crate::limits::Limits;
+use crate::reject::Reject;
+
+const LIMITS: &Limits = &Limits::DEFAULT;
+
+/// A packet of these variables.
+fn packet(variables: &[(&str, &str)]) -> Vec<u8> {
+    let mut list = Vec::new();
+    for text in variables.iter().flat_map(|(name, value)| [name, value]) {
+        list.extend(u16::try_from(text.len()).expect("a short text").to_le_bytes());
+        list.extend(text.as_bytes());
+    }
+    let size = u16::try_from(list.len()).expect("a short packet").to_le_bytes();
+    [&[0, size[0], size[1], 0], &*list].concat()
+}
+
+fn head(variables: &[(&str, &str)]) -> Result<UwsgiHead, Reject> {
+    let bytes = packet(variables);
+    let packet = read(&bytes, LIMITS)?.expect("it is complete");
+    assert_eq!(packet.size, bytes.len());
+    packet.to_head(LIMITS)
+}
+
+/// The request target of a GET with these variables.
+fn target(variables: &[(&str, &str)]) -> Result<String, Reject> {
+    let head = head(&[&[("REQUEST_METHOD", "GET")], variables].concat())?;
+    Ok(String::from_utf8_lossy(head.head.target.of(&head.text)).into_owned())
+}
+
+#[test]
+fn a_packet_becomes_a_head() {
+    let found = head(&[
+        ("REQUEST_METHOD", "POST"),
+        ("REQUEST_URI", "/a%20b?c=d"),
+        ("PATH_INFO", "/a b"),
+        ("QUERY_STRING", "c=d"),
+        ("SERVER_PROTOCOL", "HTTP/2.0"),
+        ("CONTENT_TYPE", "text/plain"),
+        ("CONTENT_LENGTH", "3"),
+        ("REMOTE_ADDR", "192.0.2.1"),
+        ("HTTP_HOST", "example.org"),
+        ("HTTP_CONNECTION", "keep-alive"),
+        ("HTTP_EXPECT", "100-continue"),
+        ("HTTP_CONTENT_LENGTH", "3"),
+        ("HTTP_TRANSFER_ENCODING", "chunked"),
+        ("HTTP_X_ONE", "1"),
+    ]);
+    let UwsgiHead { head, text } = found.expect("a valid packet");
+    assert_eq!((head.method, head.body), (Method::Post, Body::Length(3)));
+    assert_eq!((head.version, head.keeps_alive), (Version::Http10, false));
+    assert!(!head.expects_continue);
+    let expected = "POST /a%20b?c=d HTTP/1.1\r\nhost: example.org\r\nexpect: 100-continue\r\n\
+        x-one: 1\r\ncontent-type: text/plain\r\ncontent-length: 3\r\n\r\n";
+    assert_eq!(String::from_utf8_lossy(&text), expected);
+}
+
+#[test]
+fn a_target_is_that_of_the_client_unless_it_was_rewritten() {
+    let uri = ("REQUEST_URI", "/a/%62?x=1");
+    assert_eq!(target(&[uri]), Ok("/a/%62?x=1".into()));
+    assert_eq!(target(&[uri, ("PATH_INFO", "/a/b")]), Ok("/a/%62?x=1".into()));
+    assert_eq!(target(&[uri, ("PATH_INFO", "/b")]), Ok("/b".into()));
+    let rewritten = [uri, ("PATH_INFO", "/a/b"), ("QUERY_STRING", "y")];
+    assert_eq!(target(&rewritten), Ok("/a/b?y".into()));
+    assert_eq!(target(&[("PATH_INFO", "/\u{e9} \r\n%?#")]), Ok("/%C3%A9%20%0D%0A%25%3F%23".into()));
+    assert_eq!(target(&[("PATH_INFO", "")]), Ok("/".into()));
+    assert_eq!(target(&[]), Err(Reject::TargetInvalid));
+    assert_eq!(target(&[("REQUEST_URI", "x")]), Err(Reject::TargetInvalid));
+    let injected = [("PATH_INFO", "/"), ("QUERY_STRING", "a HTTP/1.1\r\nX: y")];
+    assert_eq!(target(&injected), Err(Reject::TargetInvalid));
+}
+
+#[test]
+fn a_script_name_is_in_the_target_once() {
+    let with = |script, path| {
+        let variables = packet(&[("SCRIPT_NAME", script), ("PATH_INFO", path)]);
+        let packet = read(&variables, LIMITS).expect("valid").expect("complete");
+        let (script, path) = packet.variables.script_and_path();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut target = Vec::new();
+        target::write(&packet.variables, &mut target).expect("a target");
+        (text(script), text(path.expect("it was sent")), text(&target))
+    };
+    let expected = |script: &str, path: &str, target: &str| {
+        (script.to_owned(), path.to_owned(), target.to_owned())
+    };
+    assert_eq!(with("/app", "/app/x"), expected("/app", "/x", "/app/x"));
+    assert_eq!(with("/app", "/x"), expected("/app", "/x", "/app/x"));
+    assert_eq!(with("/app/", "/app"), expected("/app", "", "/app"));
+    assert_eq!(with("/app", "/apple"), expected("/app", "/apple", "/app/apple"));
+    assert_eq!(with("", "/x"), expected("", "/x", "/x"));
+    assert_eq!(with("/", "/x"), expected("", "/x", "/x"));
+}
+
+#[test]
+fn text_that_would_change_the_head_is_refused() {
+    let with = |name, value| {
+        head(&[("REQUEST_METHOD", "GET"), ("PATH_INFO", "/"), (name, value)]).map(drop)
+    };
+    assert_eq!(with("HTTP_A", "b\r\nX: y"), Err(Reject::ControlByte));
+    assert_eq!(with("HTTP_A", "b\0"), Err(Reject::ControlByte));
+    assert_eq!(with("HTTP_A: b\r\nC", "d"), Err(Reject::FieldNameInvalid));
+    assert_eq!(with("HTTP_", "d"), Err(Reject::FieldNameInvalid));
+    assert_eq!(with("REQUEST_METHOD", "GET / HTTP/1.1\r\nX:"), Err(Reject::MethodInvalid));
+    assert_eq!(with("REQUEST_METHOD", ""), Err(Reject::MethodInvalid));
+    assert_eq!(with("CONTENT_LENGTH", "-1"), Err(Reject::ContentLengthInvalid));
+    assert_eq!(with("CONTENT_LENGTH", "9999999"), Err(Reject::BodyTooLong));
+    assert_eq!(with("HTTP_HOST", "a b"), Err(Reject::HostInvalid));
+    assert_eq!(with("HTTP_HOST", ""), Ok(()));
+    assert_eq!(head(&[("PATH_INFO", "/")]).map(drop), Err(Reject::PacketInvalid));
+}
+
+#[test]
+fn a_packet_with_other_lengths_is_refused() {
+    assert_eq!(read(b"GET / HTTP/1.1\r\n", LIMITS), Err(Reject::PacketInvalid));
+    assert_eq!(read(&[0, 255, 255], LIMITS), Err(Reject::PacketTooLong));
+    assert_eq!(read(&[0, 1, 0, 0, 1], LIMITS), Err(Reject::PacketInvalid));
+    assert_eq!(read(&[0, 4, 0, 0, 1, 0, 65, 1], LIMITS), Err(Reject::PacketInvalid));
+    assert_eq!(read(&[0, 4, 0, 0, 200, 0, 65, 1], LIMITS), Err(Reject::PacketInvalid));
+    assert_eq!(read(&[5, 0, 0, 0], LIMITS).map(|found| found.is_some()), Ok(true));
+    let many = packet(&[("A", ""); 301]);
+    assert_eq!(read(&many, LIMITS), Err(Reject::PacketTooLong));
+    let fields = [&[("REQUEST_METHOD", "GET"), ("PATH_INFO", "/")][..], &[("HTTP_A", "b"); 101]];
+    assert_eq!(head(&fields.concat()).map(drop), Err(Reject::FieldsTooMany));
+}
+
+#[test]
+fn without_a_length_there_is_no_body() {
+    let line = [("REQUEST_METHOD", "POST"), ("PATH_INFO", "/")];
+    let body = |more: &[_]| head(&[&line, more].concat()).expect("a valid packet").head.body;
+    assert_eq!(body(&[]), Body::Empty);
+    assert_eq!(body(&[("CONTENT_LENGTH", "")]), Body::Empty);
+    assert_eq!(body(&[("CONTENT_LENGTH", "7")]), Body::Length(7));
+    let chunked = [("HTTP_HOST", "a"), ("HTTP_TRANSFER_ENCODING", "chunked")];
+    assert_eq!(body(&chunked), Body::Chunked);
+    assert_eq!(body(&[chunked[0], chunked[1], ("CONTENT_LENGTH", "7")]), Body::Length(7));
+}
+
+#[test]
+fn https_is_what_the_front_end_says() {
+    let is_secure = |variables: &[_]| Variables::new(&packet(variables)[4..]).is_secure();
+    assert!(is_secure(&[("HTTPS", "on")]));
+    assert!(is_secure(&[("HTTPS", ""), ("REQUEST_SCHEME", "https")]));
+    assert!(!is_secure(&[("HTTPS", "off"), ("REQUEST_SCHEME", "https")]));
+    assert!(!is_secure(&[("REQUEST_SCHEME", "http")]));
+    assert!(!is_secure(&[]));
+}
+
+proptest! {
+    #[test]
+    fn cuts_do_not_matter(variables in prop::collection::vec(
+        (prop_oneof![Just("REQUEST_METHOD"), Just("PATH_INFO"), Just("HTTP_HOST"), Just("HTTP_X")],
+            "[a-z/]{0,9}"), 0..6), tail in "[ -~]{0,9}", damage in any::<(u16, Option<u8>)>()) {
+        let variables: Vec<_> =
+            variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let mut bytes = packet(&variables);
+        let size = bytes.len();
+        bytes.extend(tail.as_bytes());
+        if let (at, Some(byte)) = damage {
+            bytes[usize::from(at) % size] = byte;
+        }
+        let whole = read(&bytes, LIMITS);
+        let first = (0..=bytes.len()).map(|size| read(&bytes[..size], LIMITS)).find(|found| *found != Ok(None));
+        prop_assert_eq!(first.unwrap_or(Ok(None)), whole);
+        if let Ok(Some(packet)) = whole
+            && let Ok(UwsgiHead { head, text }) = packet.to_head(LIMITS)
+        {
+            prop_assert_eq!(head.size as usize, text.len());
+        }
+    }
+}
