@@ -16,6 +16,7 @@ use pyo3::types::PyDict;
 use crate::environ::{Client, Environs, ServerInfo};
 use crate::head::Expectation;
 use crate::interpreter;
+use crate::overlay;
 use crate::response::{Response, Turn};
 use crate::routes::with_routes;
 use crate::threaded::ThreadedService;
@@ -103,11 +104,13 @@ impl Handler for WsgiHandler {
     }
 
     fn on_head(&mut self, connection: &mut Connection, request: &RequestHead<'_>) -> Request {
-        let RequestHead { head, bytes, .. } = *request;
+        let RequestHead { head, bytes, origin, .. } = *request;
         let Connection { listener, address, client } = connection;
         let environ = Python::attach(|python| {
             let client = client.get_or_insert_with(|| Client::new(python, *listener, *address));
-            self.wsgi.environs.build(python, (head, bytes), client).map(Bound::unbind)
+            let environ = self.wsgi.environs.build(python, (head, bytes), client)?;
+            origin.map_or(Ok(()), |origin| overlay::set_origin(&environ, origin))?;
+            Ok(environ.unbind())
         });
         Request {
             environ: Some(environ),

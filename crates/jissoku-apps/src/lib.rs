@@ -19,6 +19,7 @@ mod interpreter;
 mod load;
 mod log;
 mod names;
+mod overlay;
 mod recent_heads;
 mod response;
 mod routes;

@@ -189,13 +189,14 @@ impl Handler for ThreadedHandler {
     }
 
     fn on_head(&mut self, connection: &mut Connection, request: &RequestHead<'_>) -> Request {
-        let RequestHead { head, bytes, .. } = *request;
+        let RequestHead { head, bytes, origin, .. } = *request;
         self.last_request += 1;
         let task = Task {
             request: self.last_request,
             head: *head,
             bytes: bytes.get(..head.size as usize).unwrap_or(bytes).into(),
             client: (connection.listener, connection.address),
+            origin: origin.map(|origin| Box::new(origin.into())),
             body: (head.body != Body::Empty).then(Vec::new),
             is_head: head.method == Method::Head,
             persists: false,

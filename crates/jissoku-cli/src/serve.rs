@@ -111,11 +111,14 @@ impl Serve {
         if let Some(index) = worker {
             placement = placement.of_worker(index);
         }
+        let endpoints = match worker {
+            Some(_) => given.to_vec(),
+            None => self.listen.endpoints(given),
+        };
         let settings = Settings {
-            endpoints: match worker {
-                Some(_) => given.to_vec(),
-                None => self.listen.endpoints(given),
-            },
+            listener_options: self.listen.options(&endpoints),
+            trusted_proxies: None,
+            endpoints,
             socket_mode: self.listen.socket_mode,
             workers: placement.workers,
             cores: placement.cores,

@@ -170,7 +170,7 @@ mod tests {
             let bytes = format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes();
             let head = HeadReader::default().read(&bytes, &Limits::DEFAULT).expect("a good head");
             let head = head.expect("a whole head");
-            let request = RequestHead { head: &head, bytes: &bytes, now_ns: 0 };
+            let request = RequestHead { head: &head, bytes: &bytes, now_ns: 0, origin: None };
             format!("{:?}", handler.on_head(&mut (), &request).0)
         };
         assert_eq!(page("GET", "/"), "Greeting");

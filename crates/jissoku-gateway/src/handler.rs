@@ -130,7 +130,7 @@ impl GatewayHandler {
         request: &RequestHead<'_>,
         forwarding: Forwarding,
     ) -> Request {
-        let RequestHead { head, bytes, now_ns } = *request;
+        let RequestHead { head, bytes, now_ns, .. } = *request;
         self.now_ns = now_ns;
         let is_by_hash =
             self.service.upstreams[forwarding.upstream].options.balance == Balance::Hash;

@@ -1,5 +1,6 @@
 //! One connection: parses requests, writes responses, and enforces timeouts.
 
+mod origin;
 mod phase;
 mod rejection;
 mod request;
@@ -18,6 +19,7 @@ use jissoku_os::driver::{ConnectionId, Next, SendBuffer};
 use crate::connection_limiter::Permit;
 use crate::context::WorkerContext;
 use crate::handler::{BodyFlow, Handler, Progress};
+use crate::intermediary::Intermediary;
 use crate::metrics::Counter;
 use crate::telemetry::LogSlot;
 
@@ -46,6 +48,8 @@ pub(crate) struct Connection<H: Handler> {
     /// The state of the handler.
     state: H::Connection,
     log_slot: LogSlot,
+    /// `None` if the peer is a client, as far as is known.
+    intermediary: Option<Box<Intermediary>>,
 }
 
 impl<H: Handler> Connection<H> {
@@ -62,6 +66,7 @@ impl<H: Handler> Connection<H> {
             write_stall: WriteStall::default(),
             state,
             log_slot: None,
+            intermediary: None,
         }
     }
 
@@ -218,7 +223,7 @@ impl<H: Handler> Connection<H> {
     ) -> usize {
         let mut used = 0;
         for _ in 0..context.limits.steps_per_turn_max {
-            let step = match self.exchange.step(&bytes[used..], &context.limits.request) {
+            let step = match self.step(&bytes[used..], &context.limits.request) {
                 Ok(step) => step,
                 Err(reject) => {
                     self.reject(reject, &bytes[used..], context, output);

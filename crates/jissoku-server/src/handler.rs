@@ -22,6 +22,7 @@ use jissoku_http::{Head, Method};
 use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 
 use crate::metrics::{Metrics, ShardHandle};
+use crate::origin::Origin;
 use crate::response::Response;
 
 /// What a server serves: shared by its workers.
@@ -236,6 +237,8 @@ pub struct RequestHead<'a> {
     pub bytes: &'a [u8],
     /// The time of this wake-up, on the monotonic clock.
     pub now_ns: u64,
+    /// Where the request comes from, if an intermediary has said so that is allowed to.
+    pub origin: Option<&'a Origin<'a>>,
 }
 
 impl<'a> RequestHead<'a> {

@@ -12,10 +12,13 @@ mod files;
 mod fixed;
 mod handler;
 mod hang_watch;
+mod intermediary;
 mod limits;
+mod listener_options;
 mod log;
 mod metrics;
 mod metrics_page;
+mod origin;
 mod response;
 mod server;
 mod settings;
@@ -26,6 +29,7 @@ mod timers;
 mod tls;
 mod tls_session;
 mod transport;
+mod trusted_proxies;
 mod worker;
 mod worker_message;
 mod worker_process;
@@ -40,12 +44,14 @@ pub use handler::{
 };
 pub use hang_watch::HangWatch;
 pub use limits::Limits;
+pub use listener_options::{ListenerOptions, Protocol};
 pub use log::{
     AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, LogEnd, LogError, LogFormat,
     LogFormatError, LogSink,
 };
 pub use metrics::Metrics;
 pub use metrics_page::MetricsPage;
+pub use origin::{Origin, OwnedOrigin};
 pub use response::{BodyPart, DynamicResponse, Response};
 pub use server::{
     ListenError, ReloadError, RunningServer, Server, ServerEvent, SignalSet, Sockets,
@@ -53,5 +59,6 @@ pub use server::{
 pub use settings::{ListenerSharing, Settings};
 pub use telemetry::TelemetryConfig;
 pub use tls::{Tls, TlsError};
+pub use trusted_proxies::{InvalidTrustedProxy, TrustedProxies};
 pub use worker_message::ParentPipe;
 pub use worker_process::{ProcessSettings, StartError, WORKER_NAME};

@@ -5,8 +5,10 @@ use jissoku_os::socket::Endpoint;
 
 use crate::hang_watch::HangWatch;
 use crate::limits::Limits;
+use crate::listener_options::ListenerOptions;
 use crate::telemetry::TelemetryConfig;
 use crate::tls::Tls;
+use crate::trusted_proxies::TrustedProxies;
 use crate::worker_message::ParentPipe;
 
 /// The configuration of a server.
@@ -14,6 +16,11 @@ use crate::worker_message::ParentPipe;
 pub struct Settings {
     /// Addresses to listen on; port 0 selects a free port.
     pub endpoints: Vec<Endpoint>,
+    /// What the peers of each endpoint send, in the order of the endpoints; the default where there
+    /// is none.
+    pub listener_options: Vec<ListenerOptions>,
+    /// Peers that may say who the client of a request is; `None` if the user has named none.
+    pub trusted_proxies: Option<TrustedProxies>,
     /// Mode of Unix sockets (`chmod(2)`); `None` for that of the umask.
     pub socket_mode: Option<u32>,
     /// How workers share the listeners of an endpoint.
@@ -58,6 +65,8 @@ impl Settings {
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoints: vec![endpoint],
+            listener_options: Vec::new(),
+            trusted_proxies: None,
             socket_mode: None,
             listener_sharing: ListenerSharing::PerWorker,
             workers: 1,

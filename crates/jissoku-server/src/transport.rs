@@ -7,9 +7,12 @@ use crate::context::WorkerContext;
 use crate::handler::{Handler, UpstreamEvent, UpstreamEventKind};
 use crate::tls_session::TlsSession;
 
-/// Dispatches to a plain or a TLS connection. Most are plain, and a box would cost each an
-/// allocation.
+/// Dispatches to a plain or a TLS connection.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most connections are plain, and a box would cost each an allocation"
+)]
 pub(crate) enum Transport<H: Handler> {
     Plain(Connection<H>),
     Tls(Box<TlsSession<H>>),

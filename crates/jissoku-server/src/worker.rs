@@ -18,6 +18,7 @@ use crate::connection_limiter::ConnectionLimiter;
 use crate::context::WorkerContext;
 use crate::handler::{EventLoop, Handler, UpstreamEventKind};
 use crate::hang_watch::Heartbeat;
+use crate::listener_options::Intermediaries;
 use crate::metrics::Counter;
 use crate::settings::Settings;
 use crate::shutdown::{ABORT, Shutdown, ShutdownSignal};
@@ -46,6 +47,7 @@ pub(crate) struct Worker<H> {
     /// As in [`Settings`]; `None` once the worker has asked.
     replace_after: Option<u64>,
     parent: Option<ParentPipe>,
+    intermediaries: Intermediaries,
 }
 
 impl<H: Handler> Worker<H> {
@@ -66,6 +68,10 @@ impl<H: Handler> Worker<H> {
             replace_after: settings.replace_after.filter(|_| settings.parent.is_some()),
             parent: settings.parent.clone(),
             endpoint_indices: Vec::new(),
+            intermediaries: Intermediaries::new(
+                &settings.listener_options,
+                settings.trusted_proxies.as_ref(),
+            ),
             accepting: None,
         }
     }
@@ -205,7 +211,8 @@ impl<H: Handler> EventHandler for Worker<H> {
         let log_slot = self.context.telemetry.open(arrival);
         let state = self.context.handler.on_open(arrival);
         let connection = Connection::new(arrival.id, permit, state, self.context.now_ns);
-        let connection = connection.with_log_slot(log_slot);
+        let connection =
+            connection.with_log_slot(log_slot).with_intermediary(self.intermediaries.of(arrival));
         match &self.tls {
             Some(tls) if socket::is_tcp(arrival.socket) => {
                 Transport::Tls(Box::new(TlsSession::new(tls, connection, self.context.now_ns)))

@@ -197,7 +197,7 @@ impl Handler for AsgiHandler {
     }
 
     fn on_head(&mut self, connection: &mut Connection, request: &RequestHead<'_>) -> Request {
-        let RequestHead { head, bytes, now_ns } = *request;
+        let RequestHead { head, bytes, now_ns, origin } = *request;
         self.shared.set_now(now_ns);
         let expectation = Expectation {
             version: head.version,
@@ -211,7 +211,7 @@ impl Handler for AsgiHandler {
             }
             let none = python.None();
             let client = connection.client.as_ref().unwrap_or(&none);
-            let place = (connection.listener, client);
+            let place = (connection.listener, client, origin);
             let (upgrade, scope) = match self.scopes.build(python, (head, bytes), place) {
                 Ok((upgrade, scope)) => (upgrade, Ok(scope.unbind())),
                 Err(error) => (Upgrade::None, Err(error)),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use jissoku_http::{Head, Version};
 use jissoku_os::socket::Endpoint;
+use jissoku_server::Origin;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
@@ -68,7 +69,7 @@ impl Scopes {
         &mut self,
         python: Python<'py>,
         (head, bytes): (&Head, &[u8]),
-        (listener, client): (usize, &Py<PyAny>),
+        (listener, client, origin): (usize, &Py<PyAny>, Option<&Origin<'_>>),
     ) -> PyResult<(Upgrade, Bound<'py, PyDict>)> {
         let (fields, has_upgrade) = self.fields(python, head, bytes)?;
         let upgrade = if has_upgrade { Upgrade::of(head, bytes) } else { Upgrade::None };
@@ -91,6 +92,9 @@ impl Scopes {
         let query = query.strip_prefix(b"?").unwrap_or(query);
         set(pyo3::intern!(python, "query_string"), PyBytes::new(python, query).into_any())?;
         scope.set_item(pyo3::intern!(python, "client"), client)?;
+        if let Some(origin) = origin {
+            set_origin(&scope, origin)?;
+        }
         set(pyo3::intern!(python, "state"), self.state.bind(python).copy()?.into_any())?;
         let extensions = PyDict::new(python);
         let offer = |name: &Bound<'py, PyString>| extensions.set_item(name, PyDict::new(python));
@@ -148,6 +152,34 @@ impl Scopes {
         }
         Ok((fields, has_upgrade))
     }
+}
+
+/// Sets what an intermediary has said. The path is in the head.
+#[cold]
+fn set_origin(scope: &Bound<'_, PyDict>, origin: &Origin<'_>) -> PyResult<()> {
+    let python = scope.py();
+    if let Some(variables) = &origin.variables {
+        let text = |name| variables.get(name).filter(|text| !text.is_empty());
+        if let Some(version) = text(b"SERVER_PROTOCOL").and_then(|it| it.strip_prefix(b"HTTP/")) {
+            // The specification has "2" for HTTP/2.
+            let version = version.strip_suffix(b".0").filter(|it| *it != b"1").unwrap_or(version);
+            scope.set_item("http_version", latin1(python, version))?;
+        }
+        if let Some(name) = text(b"SERVER_NAME") {
+            let port = text(b"SERVER_PORT").and_then(|port| str::from_utf8(port).ok());
+            let port = port.and_then(|port| port.parse::<u16>().ok());
+            scope.set_item("server", (latin1(python, name), port))?;
+        }
+        let (script, _) = variables.script_and_path();
+        scope.set_item("root_path", String::from_utf8_lossy(script))?;
+    }
+    if let Some(address) = origin.client {
+        scope.set_item("client", client(python, Some(address))?)?;
+    }
+    if let Some(is_secure) = origin.is_secure {
+        scope.set_item("scheme", if is_secure { "https" } else { "http" })?;
+    }
+    Ok(())
 }
 
 /// Where a header section is kept.

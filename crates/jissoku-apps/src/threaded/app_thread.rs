@@ -8,11 +8,13 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use jissoku_http::Head;
 use jissoku_os::clock;
 use jissoku_os::driver::{SendBuffer, Waker};
+use jissoku_server::OwnedOrigin;
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict};
 
 use crate::environ::{Client, Environs, ServerInfo};
 use crate::head::Expectation;
+use crate::overlay;
 use crate::response::{Response, Turn};
 use crate::wsgi::Wsgi;
 
@@ -32,6 +34,7 @@ pub(super) struct Task {
     pub(super) bytes: Box<[u8]>,
     /// The listener and the address of the client.
     pub(super) client: (usize, Option<SocketAddr>),
+    pub(super) origin: Option<Box<OwnedOrigin>>,
     pub(super) body: Option<Vec<u8>>,
     pub(super) is_head: bool,
     pub(super) persists: bool,
@@ -202,9 +205,13 @@ fn call(
     task: Task,
     output: &mut SendBuffer,
 ) -> (Turn, Response) {
-    let Task { head, bytes, client: (listener, address), body, is_head, persists, .. } = task;
+    let Task { head, bytes, client: (listener, address), origin, body, .. } = task;
+    let Task { is_head, persists, .. } = task;
     let client = Client::new(python, listener, address);
     let environ = wsgi.environs.build(python, (&head, &bytes), &client).and_then(|environ| {
+        if let Some(origin) = origin {
+            overlay::set_origin(&environ, &origin.as_origin())?;
+        }
         body.map_or(Ok(()), |body| wsgi.environs.set_body(&environ, body))?;
         Ok(environ)
     });

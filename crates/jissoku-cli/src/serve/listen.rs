@@ -1,15 +1,19 @@
 //! Flags for the listeners.
 
+use std::str::FromStr;
+
 use clap::Args;
 use jissoku_os::socket::Endpoint;
+use jissoku_server::{ListenerOptions, Protocol};
 
 /// Flags for listeners.
 #[derive(Debug, Args)]
 pub(super) struct Listen {
-    /// Address to listen on: HOST:PORT or unix:PATH; may be repeated; port 0 selects a free port
+    /// Address to listen on: HOST:PORT or unix:PATH; may be repeated; port 0 selects a free port;
+    /// `,uwsgi` behind it for the uwsgi protocol
     /// [default: the sockets passed by systemd, else 127.0.0.1:8000]
     #[arg(long, value_name = "WHERE")]
-    listen: Vec<Endpoint>,
+    listen: Vec<Listener>,
     /// Mode of a Unix socket in octal, such as 660 [default: by the umask]
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub(super) socket_mode: Option<u32>,
@@ -23,13 +27,96 @@ fn mode(text: &str) -> Result<u32, String> {
 /// The address without `--listen` and without systemd.
 const DEFAULT: &str = "127.0.0.1:8000";
 
+/// An address to listen on, and what its peers send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Listener {
+    endpoint: Endpoint,
+    options: ListenerOptions,
+}
+
+impl FromStr for Listener {
+    type Err = String;
+
+    /// Parses an endpoint, and options that are separated by commas.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut options = ListenerOptions::default();
+        let mut rest = text;
+        while let Some((address, option)) = rest.rsplit_once(',') {
+            match option {
+                "http" => options.protocol = Protocol::Http,
+                "uwsgi" => options.protocol = Protocol::Uwsgi,
+                // The path of a Unix socket may have commas.
+                _ if rest.starts_with("unix:") => break,
+                _ => return Err(format!("unknown option {option:?} of a listener")),
+            }
+            rest = address;
+        }
+        let endpoint = rest.parse().map_err(|error: <Endpoint as FromStr>::Err| error.to_string());
+        Ok(Self { endpoint: endpoint?, options })
+    }
+}
+
 impl Listen {
     /// The addresses to listen on; `given` are those of inherited listeners.
     pub(super) fn endpoints(&self, given: &[Endpoint]) -> Vec<Endpoint> {
         match (&*self.listen, given) {
             ([], []) => vec![DEFAULT.parse().expect("a numeric address needs no resolver")],
             ([], given) => given.to_vec(),
-            (wanted, _) => wanted.to_vec(),
+            (wanted, _) => wanted.iter().map(|listener| listener.endpoint.clone()).collect(),
         }
+    }
+
+    /// What the peers of `endpoints` send. Those with port 0 are found by their place, because they
+    /// have a port by now.
+    pub(super) fn options(&self, endpoints: &[Endpoint]) -> Vec<ListenerOptions> {
+        let options_of = |(place, endpoint): (usize, &Endpoint)| {
+            let at_place = self.listen.get(place).filter(|listener| listener.has_any_port());
+            let named = self.listen.iter().find(|listener| listener.endpoint == *endpoint);
+            named.or(at_place).map(|listener| listener.options).unwrap_or_default()
+        };
+        endpoints.iter().enumerate().map(options_of).collect()
+    }
+}
+
+impl Listener {
+    const fn has_any_port(&self) -> bool {
+        matches!(&self.endpoint, Endpoint::Tcp(address) if address.port() == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UWSGI: ListenerOptions = ListenerOptions { protocol: Protocol::Uwsgi };
+
+    fn listener(text: &str) -> Result<(String, ListenerOptions), String> {
+        text.parse::<Listener>().map(|found| (found.endpoint.to_string(), found.options))
+    }
+
+    #[test]
+    fn options_follow_the_address() {
+        let http = ListenerOptions::default();
+        assert_eq!(listener("127.0.0.1:80"), Ok(("127.0.0.1:80".into(), http)));
+        assert_eq!(listener("127.0.0.1:80,http"), Ok(("127.0.0.1:80".into(), http)));
+        assert_eq!(listener("127.0.0.1:80,uwsgi"), Ok(("127.0.0.1:80".into(), UWSGI)));
+        assert_eq!(listener("unix:/run/a.sock,uwsgi"), Ok(("unix:/run/a.sock".into(), UWSGI)));
+        assert_eq!(listener("unix:/run/a,b"), Ok(("unix:/run/a,b".into(), http)));
+        assert!(listener("127.0.0.1:80,scgi").is_err());
+        assert!(listener("127.0.0.1,uwsgi").is_err());
+        assert!(listener(",uwsgi").is_err());
+    }
+
+    #[test]
+    fn a_worker_finds_the_options_of_its_sockets() {
+        let parse = |text: &str| text.parse().expect("a listener");
+        let listen = Listen {
+            listen: vec![parse("127.0.0.1:0"), parse("127.0.0.1:0,uwsgi"), parse("unix:/a,uwsgi")],
+            socket_mode: None,
+        };
+        let bound = ["127.0.0.1:4000", "127.0.0.1:4001", "unix:/a"];
+        let bound = bound.map(|text| text.parse().expect("an endpoint"));
+        assert_eq!(listen.options(&bound), [ListenerOptions::default(), UWSGI, UWSGI]);
+        assert_eq!(listen.options(&bound[2..]), [UWSGI]);
     }
 }

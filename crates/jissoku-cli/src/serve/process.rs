@@ -9,7 +9,7 @@ use jissoku_gateway::RouteContent;
 use jissoku_os::clock;
 use jissoku_os::reexec::{ChildStatus, ExecSpec, ReexecChild};
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{RunningServer, Server, ServerEvent, SignalSet, Sockets};
+use jissoku_server::{Protocol, RunningServer, Server, ServerEvent, SignalSet, Sockets};
 
 use super::failure::{Failure, print_error};
 use super::process_args::PidFile;
@@ -46,7 +46,7 @@ pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Fa
         telemetry_state,
     };
     server_process.telemetry_state.start()?;
-    server_process.begin(is_secure)?;
+    server_process.begin(&serve, is_secure)?;
     let counters = server_process.systemd.parent_pipe();
     if let Some(parent) = &counters {
         server_process.telemetry_state.send_counters(parent)?;
@@ -150,7 +150,7 @@ struct ServerProcess<'a> {
 }
 
 impl ServerProcess<'_> {
-    fn begin(&mut self, is_secure: bool) -> Result<(), Failure> {
+    fn begin(&mut self, serve: &Serve, is_secure: bool) -> Result<(), Failure> {
         if self.worker.is_some() {
             // The parent may have ended before this process asked to end with it.
             return if self.systemd.notify_predecessor() {
@@ -163,8 +163,13 @@ impl ServerProcess<'_> {
         if let Some(Err(error)) = self.pid_file.as_mut().map(PidFile::fill) {
             print_error(&format!("cannot write the process id: {error}"));
         }
-        for endpoint in self.running.endpoints() {
+        let endpoints = self.running.endpoints();
+        let options = serve.listen.options(&endpoints);
+        for (endpoint, options) in endpoints.into_iter().zip(options) {
             print_line(&match endpoint {
+                Endpoint::Tcp(address) if options.protocol == Protocol::Uwsgi => {
+                    format!("listening on uwsgi://{address}")
+                }
                 Endpoint::Tcp(address) if is_secure => format!("listening on https://{address}/"),
                 Endpoint::Tcp(address) => format!("listening on http://{address}/"),
                 Endpoint::Unix(path) => format!("listening on unix:{}", path.display()),

@@ -17,6 +17,7 @@ pub(super) fn write_rejection(
     output: &mut SendBuffer,
 ) -> u64 {
     let text = match reject {
+        Reject::PacketInvalid => "This port speaks uwsgi: use uwsgi_pass, or another port.",
         Reject::TlsMissing => "This port speaks TLS: write https:// instead.",
         reject => response::reason(reject.status()),
     };

@@ -7,6 +7,7 @@ use super::Connection;
 use super::phase::{CallInfo, Phase, Request};
 use crate::context::WorkerContext;
 use crate::handler::{Handler, Progress, RequestHead};
+use crate::origin::Origin;
 use crate::response::{RequestTimes, Response, ResponseState};
 
 impl<H: Handler> Connection<H> {
@@ -18,8 +19,26 @@ impl<H: Handler> Connection<H> {
         bytes: &[u8],
         context: &mut WorkerContext<H>,
     ) -> Request<H::Request> {
+        if self.intermediary.is_some() {
+            return self.begin_of_intermediary(head, bytes, context);
+        }
+        self.begin_with_origin(head, bytes, None, context)
+    }
+
+    /// As [`Connection::begin`]; `bytes` are those that `head` was parsed from.
+    #[inline]
+    pub(super) fn begin_with_origin(
+        &mut self,
+        head: &Head,
+        bytes: &[u8],
+        origin: Option<&Origin<'_>>,
+        context: &mut WorkerContext<H>,
+    ) -> Request<H::Request> {
+        if let Some(origin) = origin {
+            self.record_client(origin.client);
+        }
         self.record_head(head, bytes, context);
-        let request_head = RequestHead { head, bytes, now_ns: context.now_ns };
+        let request_head = RequestHead { head, bytes, now_ns: context.now_ns, origin };
         let state = context.handler.on_head(&mut self.state, &request_head);
         Request { state, response: ResponseState::new(head), body: None }
     }

@@ -1,5 +1,7 @@
 //! Reports requests and responses to telemetry.
 
+use std::net::SocketAddr;
+
 use jissoku_http::Head;
 
 use super::Connection;
@@ -13,6 +15,13 @@ impl<H: Handler> Connection<H> {
     /// Attaches the log slot of the connection.
     pub(crate) fn with_log_slot(self, log_slot: LogSlot) -> Self {
         Self { log_slot, ..self }
+    }
+
+    /// Records the address of the client, if the peer is not the client.
+    pub(super) fn record_client(&mut self, client: Option<SocketAddr>) {
+        if let Some(entry) = &mut self.log_slot {
+            entry.set_peer(client);
+        }
     }
 
     /// Records a parsed request, whose head is at the front of `bytes`.

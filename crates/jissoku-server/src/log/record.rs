@@ -52,6 +52,11 @@ impl LogEntry {
         Self { record, texts: Vec::new(), is_in_progress: false }
     }
 
+    /// Sets the address of the client of the next requests.
+    pub(crate) const fn set_peer(&mut self, peer: Option<SocketAddr>) {
+        self.record.peer = peer;
+    }
+
     /// Starts a record with the request line as received.
     pub(super) fn begin(&mut self, received_ns: u64, line: &[u8]) {
         self.texts.clear();

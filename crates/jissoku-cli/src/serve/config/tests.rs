@@ -55,7 +55,13 @@ fn keys_are_flags() {
     ];
     check(text, &[], &expected);
     check(text, &[], &["127.0.0.1:2", "socket_mode: Some(432)"]);
-    check("contract = true\nlisten = 'unix:/x'", &[], &["listen: [Unix(\"/x\")]"]);
+    check(
+        "contract = true\nlisten = 'unix:/x'",
+        &[],
+        &[
+            "listen: [Listener { endpoint: Unix(\"/x\"), options: ListenerOptions { protocol: Http } }]",
+        ],
+    );
     check("app = 'a.b:c'\n", &[], &["folder: Some(\"a.b:c\")"]);
 }
 
@@ -76,7 +82,15 @@ fn a_reload_ends_no_idle_connection_sooner_unless_told_so() {
 fn flags_win() {
     let text = "contract = true\nworkers = 3\nlisten = '127.0.0.1:1'\n";
     let flags = ["--workers", "5", "--listen", "127.0.0.1:9"];
-    check(text, &flags, &["contract: true", "workers: Some(5)", "listen: [Tcp(127.0.0.1:9)]"]);
+    check(
+        text,
+        &flags,
+        &[
+            "contract: true",
+            "workers: Some(5)",
+            "listen: [Listener { endpoint: Tcp(127.0.0.1:9), options: ListenerOptions { protocol: Http } }]",
+        ],
+    );
     check(text, &["--fixed", "x"], &["contract: false", "fixed: Some(\"x\")"]);
 }
 

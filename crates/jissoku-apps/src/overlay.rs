@@ -1,0 +1,71 @@
+//! What an intermediary says of a request, in its environ.
+
+use jissoku_http::uwsgi::Variables;
+use jissoku_server::Origin;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::text::latin1;
+
+/// Sets what `origin` says in an environ that was built from the head.
+#[cold]
+pub(crate) fn set_origin(environ: &Bound<'_, PyDict>, origin: &Origin<'_>) -> PyResult<()> {
+    if let Some(variables) = &origin.variables {
+        set_variables(environ, variables)?;
+    }
+    if let Some(client) = origin.client {
+        environ.set_item("REMOTE_ADDR", client.ip().to_canonical().to_string())?;
+        match client.port() {
+            0 => remove(environ, "REMOTE_PORT")?,
+            port => environ.set_item("REMOTE_PORT", port.to_string())?,
+        }
+    }
+    match origin.is_secure {
+        Some(true) => {
+            environ.set_item("wsgi.url_scheme", "https")?;
+            environ.set_item("HTTPS", "on")?;
+        }
+        Some(false) => {
+            environ.set_item("wsgi.url_scheme", "http")?;
+            remove(environ, "HTTPS")?;
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+/// Sets the variables that are not in the head.
+fn set_variables(environ: &Bound<'_, PyDict>, variables: &Variables<'_>) -> PyResult<()> {
+    let python = environ.py();
+    for (name, value) in variables {
+        let is_in_head = name.starts_with(b"HTTP_")
+            || matches!(
+                name,
+                b"REQUEST_METHOD"
+                    | b"QUERY_STRING"
+                    | b"CONTENT_TYPE"
+                    | b"CONTENT_LENGTH"
+                    | b"SCRIPT_NAME"
+                    | b"PATH_INFO"
+                    | b"HTTPS"
+            );
+        // PEP 3333 requires the name and the port of a server, and has objects with a dot.
+        let is_left_out =
+            name.contains(&b'.') || (value.is_empty() && name.starts_with(b"SERVER_"));
+        if !is_in_head && !is_left_out {
+            environ.set_item(latin1(python, name), latin1(python, value))?;
+        }
+    }
+    if let Some(uri) = variables.get(b"REQUEST_URI") {
+        environ.set_item("RAW_URI", latin1(python, uri))?;
+    }
+    if let (script, Some(path)) = variables.script_and_path() {
+        environ.set_item("SCRIPT_NAME", latin1(python, script))?;
+        environ.set_item("PATH_INFO", latin1(python, path))?;
+    }
+    Ok(())
+}
+
+fn remove(environ: &Bound<'_, PyDict>, key: &str) -> PyResult<()> {
+    if environ.contains(key)? { environ.del_item(key) } else { Ok(()) }
+}
