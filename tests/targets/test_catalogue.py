@@ -23,10 +23,11 @@ def test_every_promised_target_has_a_recipe() -> None:
         "bjoern", "caddy-gateway", "cheroot", "civetweb", "envoy-gateway", "fastpysgi",
         "fastwsgi", "feersum", "floor", "floor-gateway", "go", "granian", "granian-wsgi",
         "gunicorn", "gunicorn-threads", "h2o", "haproxy-gateway", "http-server", "jissoku",
-        "jissoku-asgi", "jissoku-gateway", "jissoku-wsgi", "kernel-httpd", "libev", "libevent",
-        "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx", "nginx-echo",
-        "nginx-gateway", "nginx-proxy", "nginx-tuned", "nginx-wsgi", "node", "parsers",
-        "poco", "starlet", "starman", "tornado", "twisted", "uvicorn", "uwsgi", "waitress",
+        "jissoku-asgi", "jissoku-gateway", "jissoku-uwsgi", "jissoku-wsgi", "kernel-httpd",
+        "libev", "libevent", "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx",
+        "nginx-echo", "nginx-gateway", "nginx-proxy", "nginx-tuned", "nginx-wsgi", "node",
+        "parsers", "poco", "starlet", "starman", "tornado", "twisted", "uvicorn",
+        "uwsgi", "waitress",
     }  # fmt: skip
 
 

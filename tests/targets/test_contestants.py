@@ -39,8 +39,8 @@ E5_FIELDS = {
 }
 ADDS_A_DATE = {
     "cheroot", "fastwsgi", "granian", "granian-wsgi", "gunicorn", "gunicorn-threads",
-    "jissoku-asgi", "jissoku-wsgi", "libevent", "libmicrohttpd", "meinheld", "minefield",
-    "nginx-echo", "nginx-proxy", "nginx-tuned", "nginx-wsgi", "starlet", "starman",
+    "jissoku-asgi", "jissoku-uwsgi", "jissoku-wsgi", "libevent", "libmicrohttpd", "meinheld",
+    "minefield", "nginx-echo", "nginx-proxy", "nginx-tuned", "nginx-wsgi", "starlet", "starman",
     "uvicorn", "waitress",
 }  # fmt: skip
 NAMES_ITSELF = {

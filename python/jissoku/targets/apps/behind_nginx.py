@@ -1,8 +1,9 @@
 """nginx in front of a WSGI server on a Unix socket, as one target.
 
 behind_nginx.py FOLDER WORKERS, where FOLDER holds nginx.conf and uwsgi.ini, and the environment's
-BEHIND says who stands behind: minefield, meinheld or uwsgi. Each listens on FOLDER/behind.sock.
-behind_nginx.py --version prints their versions. Both are started here and end together.
+BEHIND says who stands behind: jissoku, minefield, meinheld or uwsgi. Each listens on
+FOLDER/behind.sock. behind_nginx.py --version prints their versions. Both are started here and end
+together.
 """
 
 import os
@@ -10,11 +11,11 @@ import shutil
 import signal
 import subprocess
 import sys
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SITE = Path(os.environ["PYTHONPATH"])
+SITE = Path(os.environ.get("PYTHONPATH", ""))
 PACKAGES = ("minefield", "meinheld", "pyuwsgi")
 
 
@@ -26,6 +27,9 @@ def commands(folder: str, workers: str) -> list[list[str]]:
     name = os.environ["BEHIND"]
     if name == "uwsgi":
         behind = [sys.executable, str(SITE / "bin" / "uwsgi"), "--ini", f"{folder}/uwsgi.ini"]
+    elif name == "jissoku":
+        behind = [sys.executable, "-m", "jissoku", "serve", "wsgi_app:app", "--app-dir", str(HERE)]
+        behind += ["--listen", f"unix:{folder}/behind.sock,uwsgi", "--workers", workers]
     else:
         program = str(HERE / "wsgi_native.py")
         behind = [sys.executable, program, name, f"unix:{folder}/behind.sock", workers]
@@ -34,6 +38,10 @@ def commands(folder: str, workers: str) -> list[list[str]]:
 
 def print_version() -> None:
     subprocess.run([nginx(), "-v"], check=True)
+    if os.environ.get("BEHIND") == "jissoku":
+        module = import_module("jissoku._native")
+        sys.stdout.write(f"jissoku {module.__version__} ({module.__build__})\n")
+        return
     said = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
     sys.stdout.write(f"{said}\n")
 
