@@ -44,6 +44,7 @@ def test_a_release_is_a_wheel_or_an_exact_version() -> None:
 def test_the_command_finds_the_release_first(tmp_path: Path) -> None:
     """The second wheel has the first one's path, and another content."""
     place = BuildPaths(cache=tmp_path / "cache", files=tmp_path)
+    (tmp_path / "tried.py").write_text("print('of the working directory')\n")
     arms = []
     for says in ("one", "two"):
         found = from_release(COMMAND, str(wheel(tmp_path, says)), place)

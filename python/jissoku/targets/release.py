@@ -20,8 +20,13 @@ WHEEL = ".whl"
 # A name and an exact version, as pip reads them.
 PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.+!_-]*")
 
-# Programs and modules of the folder are found before those of this Python.
-ENVIRONMENT: Mapping[str, str] = {"PYTHONPATH": "{site}", "PATH": "{site}/bin:{path}"}
+# Programs and modules of the folder are found before those of this Python, and of the working
+# directory, which `python -m` would put first.
+ENVIRONMENT: Mapping[str, str] = {
+    "PYTHONPATH": "{site}",
+    "PYTHONSAFEPATH": "1",
+    "PATH": "{site}/bin:{path}",
+}
 
 
 def is_release(text: str) -> bool:
