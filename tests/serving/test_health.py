@@ -7,7 +7,7 @@ from tests.serving.origin import Origin
 from tests.serving.server_process import Start
 from tests.serving.test_routes import asked, serve
 
-HEALTH = "health = { path = '/up', every = '20ms', rise = 1, fall = 1 }"
+HEALTH = "health = { path = '/up', every = '20ms', time = '20s', rise = 1, fall = 1 }"
 
 
 def test_a_server_that_fails_its_checks_gets_no_requests(tmp_path: Path, start: Start) -> None:
