@@ -1,5 +1,7 @@
 """A table of routes: what serves each request, and what of a table is refused."""
 
+import base64
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +77,26 @@ def test_each_route_has_its_content(tmp_path: Path, start: Start, *, has_app: bo
         assert asked(port, "GET", "http://one.example/y", "h") == (200, "one /y")
         if has_app:
             assert asked(port, "GET", "/app/x") == (200, "app")
+
+
+def test_a_request_is_gathered_from_several_servers(tmp_path: Path, start: Start) -> None:
+    with Origin("one") as one, Origin("two") as two:
+        text = f"""
+        [upstream.one]
+        servers = ["{one.address}"]
+        [upstream.two]
+        servers = ["{two.address}"]
+        [[route]]
+        path = "/home/{{id}}"
+        gather = {{ a = "one:/a/{{id}}", b = "two:/b?c=d" }}
+        deadline = "1h"
+        shape = "object"
+        """
+        status, answer = asked(serve(start, tmp_path, text), "GET", "/home/7")
+    found = json.loads(answer)
+    assert (status, found["complete"]) == (200, True)
+    bodies = {key: base64.b64decode(part["body_base64"]) for key, part in found["parts"].items()}
+    assert bodies == {"a": b"one /a/7", "b": b"two /b?c=d"}
 
 
 def test_the_command_names_the_route_that_serves(tmp_path: Path, start: Start) -> None:

@@ -8,6 +8,7 @@ use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::ConnectionId;
 
 use crate::failure::{Attempt, Received};
+use crate::part_head::PartHead;
 use crate::place::Place;
 use crate::slab::Key;
 
@@ -30,6 +31,8 @@ pub(crate) struct Exchange {
     pub(crate) received: Received,
     pub(crate) output: Output,
     pub(crate) ending: Option<Ending>,
+    /// Of a part of a gathered response, whose output is the body alone.
+    pub(crate) part: Option<Box<PartHead>>,
 }
 
 /// What the method of a request means for forwarding it.
@@ -99,6 +102,7 @@ impl Exchange {
             received: Received::Nothing,
             output: Output::default(),
             ending: None,
+            part: None,
         }
     }
 
@@ -126,7 +130,7 @@ impl Exchange {
     /// Writes an interim response, to clients that know them.
     pub(crate) fn write_interim(&mut self, head: &ResponseHead, bytes: &[u8]) {
         // A body that was collected was asked for by this side.
-        if self.version == Version::Http11 && head.status != 100 {
+        if self.part.is_none() && self.version == Version::Http11 && head.status != 100 {
             let output = &mut self.output.bytes;
             write_response_head(head, bytes, ClientFraming::AsReceived, output);
         }
@@ -134,6 +138,12 @@ impl Exchange {
 
     /// Writes the final head.
     pub(crate) fn write_head(&mut self, head: &ResponseHead, bytes: &[u8]) {
+        if let Some(part) = &mut self.part {
+            part.keep(head, bytes);
+            self.received = Received::Head;
+            self.output.status = head.status;
+            return;
+        }
         let framing = ClientFraming::new(head.body, self.version);
         let Output { bytes: output, fields_at, .. } = &mut self.output;
         let start = output.len();

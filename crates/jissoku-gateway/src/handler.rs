@@ -2,6 +2,7 @@
 
 mod connections;
 mod events;
+mod gather;
 mod response;
 mod retry;
 
@@ -29,6 +30,7 @@ use crate::deadlines::Deadlines;
 use crate::error_response;
 use crate::exchange::Exchange;
 use crate::failure::Fault;
+use crate::gather::GatherState;
 use crate::place::Place;
 use crate::servers::Servers;
 use crate::slab::{Key, Slab};
@@ -52,6 +54,7 @@ pub struct GatewayHandler {
     /// When the queues are looked at, if requests wait there.
     queues_due_ns: Option<u64>,
     random: Random,
+    gather: GatherState,
     now_ns: u64,
 }
 
@@ -99,6 +102,7 @@ impl GatewayHandler {
             deadlines: Deadlines::default(),
             retries: Deadlines::default(),
             queues_due_ns: None,
+            gather: GatherState::default(),
             now_ns: 0,
         }
     }
@@ -248,7 +252,9 @@ impl Handler for GatewayHandler {
 
     fn deadline_ns(&self) -> Option<u64> {
         let retry_ns = self.retries.earliest_ns();
-        [self.deadlines.earliest_ns(), retry_ns, self.queues_due_ns].into_iter().flatten().min()
+        let gather_ns = self.gather.earliest_ns();
+        let all = [self.deadlines.earliest_ns(), retry_ns, self.queues_due_ns, gather_ns];
+        all.into_iter().flatten().min()
     }
 
     fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
@@ -258,6 +264,9 @@ impl Handler for GatewayHandler {
         }
         self.retry_due();
         self.serve_queues();
+        if let Some(client) = self.gather.take_due(now_ns) {
+            return Some(client);
+        }
         self.ready.pop_front()
     }
 

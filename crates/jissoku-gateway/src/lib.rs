@@ -11,7 +11,9 @@ mod deadlines;
 mod error_response;
 mod exchange;
 mod failure;
+mod gather;
 mod handler;
+mod part_head;
 mod place;
 mod pool;
 mod prober;
@@ -23,6 +25,7 @@ mod target;
 mod upstream;
 
 pub use config::{Forwarding, Gateway, Timeouts};
+pub use gather::GatherRoute;
 pub use routed::{Content, NoApp, RouteContent, RouteLimits, Routed};
 pub use server_set::{Upstream, UpstreamOptions};
 pub use target::{Target, TargetError};

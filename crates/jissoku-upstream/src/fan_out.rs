@@ -9,13 +9,15 @@ mod composition;
 mod multipart;
 mod part;
 mod plan;
+mod shape;
 mod template;
 
 pub use collection::{Collection, Effect};
-pub use composition::{Shape, compose_json, ndjson_end, ndjson_line};
+pub use composition::{compose_json, ndjson_end, ndjson_line};
 pub use multipart::compose_multipart;
 pub use part::{PartError, PartResponse, PartResult};
 pub use plan::{PARTS_MAX, PartPlan, Plan, PlanError, Quorum};
+pub use shape::Shape;
 pub use template::{PartTemplate, TemplateError};
 
 #[cfg(test)]

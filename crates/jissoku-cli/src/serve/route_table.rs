@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jissoku_gateway::{
-    Content, Forwarding, Gateway, RouteContent, RouteLimits, Target, Timeouts, Upstream,
-    UpstreamOptions,
+    Content, Forwarding, Gateway, GatherRoute, RouteContent, RouteLimits, Target, Timeouts,
+    Upstream, UpstreamOptions,
 };
 use jissoku_server::Fixed;
 use jissoku_upstream::configuration::{self, Action, Configuration, Protocol, Route};
+use jissoku_upstream::fan_out::Plan;
 use jissoku_upstream::random::Random;
 
 use super::app_args;
@@ -75,6 +76,7 @@ impl RouteTable {
             .map(|route| RouteLimits::new(route.rate, route.concurrency, random.next()))
             .collect();
         let (mut folders, mut texts, mut contents) = (Vec::new(), Vec::new(), Vec::new());
+        let mut gathers = Vec::new();
         let count = self.folders().collect::<BTreeSet<_>>().len() as u64;
         let mut opened: Vec<&str> = Vec::new();
         for route in routes {
@@ -95,15 +97,11 @@ impl RouteTable {
                     texts.push(Arc::new(Fixed::new(text)));
                     Content::Fixed(texts.len() - 1)
                 }
-                Action::Forward(upstream) => Content::Forward(Forwarding {
-                    upstream: *upstream,
-                    head_ns: route.head_ns,
-                    try_ns: route.try_ns,
-                    retry: route.retry,
-                }),
+                Action::Forward(upstream) => Content::Forward(forwarding(route, *upstream)),
                 Action::App(_) => Content::App,
-                Action::Gather(_) => {
-                    return Err(self.refuse(route.line, "serve does not know gather yet"));
+                Action::Gather(plan) => {
+                    gathers.push(Arc::new(self.gather(plan, route)));
+                    Content::Gather(gathers.len() - 1)
                 }
             });
         }
@@ -114,8 +112,20 @@ impl RouteTable {
             limits,
             folders,
             texts,
+            gathers,
             gateway,
         }))
+    }
+
+    fn gather(&self, plan: &Plan, route: &Route) -> GatherRoute {
+        let upstreams = &self.configuration.upstreams;
+        let forwardings = plan.parts.iter().map(|part| {
+            let name = part.template.upstream();
+            // A part that names an unknown upstream was refused when the file was read.
+            let index = upstreams.iter().position(|upstream| upstream.name == name);
+            forwarding(route, index.unwrap_or_default())
+        });
+        GatherRoute::new(plan.clone(), forwardings.collect())
     }
 
     fn folders(&self) -> impl Iterator<Item = &str> {
@@ -181,4 +191,10 @@ impl RouteTable {
     fn refuse(&self, line: usize, why: &str) -> Failure {
         Failure::of_input(&format!("{}, line {line}: {why}", self.path.display()))
     }
+}
+
+/// How the requests of a route are forwarded to the upstream of this index.
+fn forwarding(route: &Route, upstream: usize) -> Forwarding {
+    let Route { head_ns, try_ns, retry, .. } = *route;
+    Forwarding { upstream, head_ns, try_ns, retry }
 }

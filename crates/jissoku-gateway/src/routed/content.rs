@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use jissoku_server::{DynamicResponse, Files, Fixed, RequestHead};
 use jissoku_upstream::rate::Permit;
-use jissoku_upstream::routes::{Decision, Routes, Subject};
+use jissoku_upstream::routes::{Captures, Decision, Routes, Subject};
 
 use super::limits::RouteLimits;
 use crate::config::{Forwarding, Gateway};
+use crate::gather::GatherRoute;
 
 /// What serves the requests of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum Content {
     Fixed(usize),
     /// Another server.
     Forward(Forwarding),
+    /// Several servers, by the plan of this index.
+    Gather(usize),
     /// The application.
     App,
 }
@@ -36,18 +39,21 @@ pub struct RouteContent {
     pub folders: Vec<Arc<Files>>,
     /// Referred to by [`Content::Fixed`].
     pub texts: Vec<Arc<Fixed>>,
+    /// Referred to by [`Content::Gather`].
+    pub gathers: Vec<Arc<GatherRoute>>,
     /// Forwards requests.
     pub gateway: Arc<Gateway>,
 }
 
 impl RouteContent {
-    /// The content for a request of a client at `address`, and what counts it; or the response if
+    /// The content for a request of a client at `address`, the variables of its path, and what
+    /// counts it; or the response if
     /// no route takes it, or it is too much.
     pub(super) fn find(
         &self,
         request: &RequestHead<'_>,
         address: Option<IpAddr>,
-    ) -> Result<(Content, Option<Permit>), DynamicResponse> {
+    ) -> Result<(Content, Captures, Option<Permit>), DynamicResponse> {
         let RequestHead { head, bytes, .. } = *request;
         let subject = Subject {
             method: head.method_name.of(bytes),
@@ -55,12 +61,12 @@ impl RouteContent {
             path: request.path_and_query().0,
         };
         let (status, fields, text) = match self.rules.find(&subject) {
-            Decision::Take { index, .. } => {
+            Decision::Take { index, captures } => {
                 let permit = match &self.limits[index] {
                     Some(limits) => limits.admit(address, request.now_ns)?,
                     None => None,
                 };
-                return Ok((self.contents[index], permit));
+                return Ok((self.contents[index], captures, permit));
             }
             Decision::MethodNotAllowed => {
                 let allow = format!("Allow: {}\r\n", self.rules.allow(&subject).join(", "));

@@ -11,9 +11,11 @@ use jissoku_server::{
     RequestHead, Response, Service, UpstreamEvent, WorkerInfo,
 };
 use jissoku_upstream::rate::Permit;
+use jissoku_upstream::routes::Captures;
 
 use super::content::{Content, RouteContent};
 use crate::client::Client;
+use crate::gather::Gathering;
 use crate::handler::{self, GatewayHandler};
 
 /// Serves the requests of one worker; `H` serves those of the application.
@@ -51,6 +53,7 @@ enum Work<R> {
     /// The text of this index.
     Fixed(usize),
     Forwarded(handler::Request),
+    Gathered(Box<Gathering>),
     App(R),
 }
 
@@ -66,13 +69,20 @@ impl<H: Handler> RoutedHandler<H> {
         &mut self,
         connection: &mut Connection<H::Connection>,
         head: &RequestHead<'_>,
-        content: Content,
+        (content, captures): (Content, &Captures),
     ) -> Work<H::Request> {
         match content {
             Content::Folder(index) => Work::File(index, self.folders[index].on_head(&mut (), head)),
             Content::Fixed(index) => Work::Fixed(index),
             Content::Forward(forwarding) => {
                 Work::Forwarded(self.gateway.begin(&connection.client, head, forwarding))
+            }
+            Content::Gather(index) => {
+                let route = (&self.content.gathers[index], captures);
+                match self.gateway.begin_gathering(&connection.client, head, route) {
+                    Ok(gathering) => Work::Gathered(Box::new(gathering)),
+                    Err(refusal) => Work::Refused(Box::new(refusal)),
+                }
             }
             Content::App => Work::App(self.app.on_head(&mut connection.app, head)),
         }
@@ -98,7 +108,9 @@ impl<H: Handler> Handler for RoutedHandler<H> {
     ) -> Self::Request {
         let (work, permit) = match self.content.find(head, connection.address) {
             Err(refusal) => (Work::Refused(Box::new(refusal)), None),
-            Ok((content, permit)) => (self.begin(connection, head, content), permit),
+            Ok((content, captures, permit)) => {
+                (self.begin(connection, head, (content, &captures)), permit)
+            }
         };
         Request { work, _permit: permit }
     }
@@ -107,7 +119,9 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         match &request.work {
             Work::Forwarded(request) => self.gateway.body_flow(request),
             Work::App(request) => self.app.body_flow(request),
-            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => BodyFlow::Whole,
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Gathered(_) => {
+                BodyFlow::Whole
+            }
         }
     }
 
@@ -115,7 +129,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         match &mut request.work {
             Work::Forwarded(request) => self.gateway.on_body(request, part),
             Work::App(request) => self.app.on_body(request, part),
-            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => {}
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Gathered(_) => {}
         }
     }
 
@@ -123,7 +137,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         match &mut request.work {
             Work::Forwarded(request) => self.gateway.on_end(request),
             Work::App(request) => self.app.on_end(request),
-            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => {}
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Gathered(_) => {}
         }
     }
 
@@ -133,7 +147,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
                 self.gateway.on_hangup(&mut connection.client, request);
             }
             Work::App(request) => self.app.on_hangup(&mut connection.app, request),
-            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => {}
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Gathered(_) => {}
         }
     }
 
@@ -150,6 +164,13 @@ impl<H: Handler> Handler for RoutedHandler<H> {
             Work::App(request) => {
                 return self.app.respond(&mut connection.app, request, response);
             }
+            Work::Gathered(gathering) => {
+                let progress = self.gateway.continue_gathering(gathering, response);
+                if progress == Progress::Complete {
+                    self.gateway.end_gathering(gathering);
+                }
+                return progress;
+            }
             Work::File(index, file) => self.folders[*index].write(file, response),
             Work::Fixed(index) => self.content.texts[*index].write(response),
             Work::Refused(refusal) => response.send_dynamic(refusal),
@@ -161,6 +182,10 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         let (forwarded, app) = match request.map(|request| request.work) {
             Some(Work::Forwarded(request)) => (Some(request), None),
             Some(Work::App(request)) => (None, Some(request)),
+            Some(Work::Gathered(mut gathering)) => {
+                self.gateway.end_gathering(&mut gathering);
+                (None, None)
+            }
             _ => (None, None),
         };
         self.gateway.on_close(connection.client, forwarded);

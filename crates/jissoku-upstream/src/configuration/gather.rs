@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::problem::{Refusal, refuse};
 use super::table::{Table, integer, string};
 use super::upstream::Upstream;
-use crate::fan_out::{PartPlan, PartTemplate, Plan, Quorum};
+use crate::fan_out::{PartPlan, PartTemplate, Plan, Quorum, Shape};
 use crate::routes::PathPattern;
 
 /// Reads the parts from their table, and the rest from the route's.
@@ -36,6 +36,8 @@ pub(super) fn read(
     plan.parallel = route.integer("parallel", 1..=64, plan.parallel)?;
     let partial = [("accept", false), ("refuse", true)];
     plan.refuses_partial = route.word("partial", &partial)?.unwrap_or(false);
+    let shapes = [("list", Shape::List), ("object", Shape::Object), ("merge", Shape::Merge)];
+    plan.shape = route.word("shape", &shapes)?.unwrap_or_default();
     if let Some(value) = route.value("quorum") {
         plan.quorum = quorum(value)?;
     }

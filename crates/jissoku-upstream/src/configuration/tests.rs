@@ -133,6 +133,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("deadline = \"200ms\"", "soft-deadline = \"2s\"", 26, "before the deadline"),
         ("quorum = \"50%\"", "quorum = 3", 26, "quorum is larger"),
         ("quorum = \"50%\"", "quorum = \"half\"", 28, "a share as \"95%\""),
+        ("quorum = \"50%\"", "shape = \"map\"", 28, "\"list\" or \"object\" or \"merge\""),
         ("required = [\"users\"]", "required = [\"user\"]", 29, "no part \"user\""),
         (
             "folder = \"site\"",

@@ -13,18 +13,7 @@ use serde_json::value::RawValue;
 use super::collection::Collection;
 use super::part::{PartResponse, PartResult};
 use super::plan::Plan;
-
-/// The form of a JSON answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Shape {
-    /// `parts` is a list in the order of the plan.
-    #[default]
-    List,
-    /// `parts` is an object by id.
-    Object,
-    /// The members of all parts that are objects, the first of a name; nothing else.
-    Merge,
-}
+use super::shape::Shape;
 
 /// The answer as one JSON text.
 pub fn compose_json(plan: &Plan, collection: &Collection, shape: Shape, elapsed_ns: u64) -> String {

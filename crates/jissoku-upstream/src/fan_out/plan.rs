@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::shape::Shape;
 use super::template::PartTemplate;
 
 /// Parts of one request at most.
@@ -26,6 +27,8 @@ pub struct Plan {
     pub part_size_max: usize,
     /// Bytes of bodies held at once at most.
     pub answer_size_max: usize,
+    /// The form of an answer in JSON.
+    pub shape: Shape,
 }
 
 /// One part.
@@ -84,6 +87,7 @@ impl Plan {
             parallel: 8,
             part_size_max: 256 * 1024,
             answer_size_max: 4 * 1024 * 1024,
+            shape: Shape::List,
         }
     }
 

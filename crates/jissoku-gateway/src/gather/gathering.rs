@@ -1,0 +1,88 @@
+//! A route that gathers, and a client's request for it.
+
+use std::sync::Arc;
+
+use jissoku_os::driver::ConnectionId;
+use jissoku_upstream::fan_out::{Collection, Plan};
+
+use super::form::Form;
+use crate::config::Forwarding;
+use crate::exchange::Exchange;
+use crate::slab::Key;
+
+/// A route whose requests go to several servers.
+#[derive(Debug)]
+pub struct GatherRoute {
+    pub(crate) plan: Plan,
+    /// Of each part.
+    pub(crate) forwardings: Vec<Forwarding>,
+}
+
+impl GatherRoute {
+    /// `forwardings` has one entry for each part of `plan`, in the same order.
+    #[must_use]
+    pub const fn new(plan: Plan, forwardings: Vec<Forwarding>) -> Self {
+        Self { plan, forwardings }
+    }
+}
+
+/// A request of a client that waits for its parts.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    pub(crate) client: ConnectionId,
+    pub(crate) route: Arc<GatherRoute>,
+    pub(crate) collection: Collection,
+    /// In the order of the plan.
+    pub(crate) parts: Vec<PartState>,
+    pub(crate) is_closed: bool,
+    pub(super) started_ns: u64,
+    pub(super) form: Form,
+    /// Whether the client knows chunked bodies.
+    pub(super) is_chunked: bool,
+    /// Parts that were written as lines.
+    pub(super) written: u64,
+    /// The size of a body of lines so far; the head was sent if it is not 0.
+    pub(super) size: u64,
+    /// The time of the earliest entry in [`super::GatherState`].
+    pub(super) due_ns: u64,
+}
+
+/// The exchange of a part.
+#[derive(Debug)]
+pub(crate) enum PartState {
+    Waiting(Box<Exchange>),
+    Running(Key),
+    Ended,
+}
+
+impl Gathering {
+    pub(crate) fn new(
+        (client, is_chunked, form): (ConnectionId, bool, Form),
+        route: &Arc<GatherRoute>,
+        exchanges: Vec<Exchange>,
+        now_ns: u64,
+    ) -> Self {
+        let waiting = |exchange| PartState::Waiting(Box::new(exchange));
+        Self {
+            client,
+            route: Arc::clone(route),
+            collection: Collection::new(&route.plan, now_ns),
+            parts: exchanges.into_iter().map(waiting).collect(),
+            is_closed: false,
+            started_ns: now_ns,
+            form,
+            is_chunked,
+            written: 0,
+            size: 0,
+            due_ns: u64::MAX,
+        }
+    }
+
+    /// The exchange of a part that runs.
+    pub(crate) fn running(&self, part: usize) -> Option<Key> {
+        match self.parts.get(part) {
+            Some(PartState::Running(key)) => Some(*key),
+            _ => None,
+        }
+    }
+}

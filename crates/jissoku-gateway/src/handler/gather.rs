@@ -1,0 +1,163 @@
+//! Requests to several servers.
+
+use std::sync::Arc;
+
+use jissoku_http::{Method, Version};
+use jissoku_server::{DynamicResponse, Progress, RequestHead, Response};
+use jissoku_upstream::balance::Balance;
+use jissoku_upstream::fan_out::{Effect, PartError};
+use jissoku_upstream::random;
+use jissoku_upstream::routes::Captures;
+
+use super::GatewayHandler;
+use crate::client::Client;
+use crate::exchange::{Ending, Exchange};
+use crate::gather::{
+    self, GatherRoute, Gathering, PartRequest, PartState, error_of, negotiate, part_request,
+};
+use crate::part_head::PartHead;
+use crate::place::Place;
+use crate::slab::Key;
+
+impl GatewayHandler {
+    /// A request for a gathering route, and its head was received; else the response.
+    pub(crate) fn begin_gathering(
+        &mut self,
+        client: &Client,
+        request: &RequestHead<'_>,
+        (route, captures): (&Arc<GatherRoute>, &Captures),
+    ) -> Result<Gathering, DynamicResponse> {
+        self.now_ns = request.now_ns;
+        if !matches!(request.method(), Method::Get | Method::Head) {
+            return Err(refusal(405, "Allow: GET, HEAD\r\n", "Method Not Allowed\n"));
+        }
+        if self.gather.is_full() {
+            return Err(refusal(503, "Retry-After: 1\r\n", "Service Unavailable\n"));
+        }
+        let mut accept = request.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"accept"));
+        let form = negotiate(accept.next().map(|(_, value)| value));
+        let (path, _) = request.path_and_query();
+        let mut exchanges = Vec::with_capacity(route.forwardings.len());
+        for (index, part) in route.plan.parts.iter().enumerate() {
+            let target = part.template.target(path, captures);
+            let head = target.and_then(|target| part_request(request, &target, form.is_default()));
+            let head = head.ok_or_else(|| refusal(400, "", "Bad Request\n"))?;
+            exchanges.push(self.part_exchange(client, (route, index), &head)?);
+        }
+        let is_chunked = request.head.version == Version::Http11;
+        Ok(Gathering::new((client.id, is_chunked, form), route, exchanges, self.now_ns))
+    }
+
+    fn part_exchange(
+        &self,
+        client: &Client,
+        (route, part): (&GatherRoute, usize),
+        (head, bytes): &PartRequest,
+    ) -> Result<Exchange, DynamicResponse> {
+        let forwarding = route.forwardings[part];
+        let upstream = &self.service.upstreams[forwarding.upstream];
+        let is_by_hash = upstream.options.balance == Balance::Hash;
+        let hash = if is_by_hash { random::hash(head.path_and_query(bytes)) } else { 0 };
+        let mut exchange = Exchange::new(client.id, head, Place::new(forwarding, hash));
+        exchange.part = Some(Box::new(PartHead::default()));
+        let way = (client, forwarding.upstream);
+        self.write_head(way, (head, bytes), None, &mut exchange.request)
+            .map_err(|error| refusal(error.status(), "", "the request cannot be forwarded\n"))?;
+        Ok(exchange)
+    }
+
+    /// Collects what has been received, has more parts asked, and writes what can be written. If the
+    /// client is slower than the servers, these wait: lines are not held in memory.
+    pub(crate) fn continue_gathering(
+        &mut self,
+        gathering: &mut Gathering,
+        response: &mut Response<'_>,
+    ) -> Progress {
+        self.now_ns = response.now_ns();
+        if gathering.is_behind(response) {
+            return Progress::Sent;
+        }
+        let held = gathering.collection.held();
+        for part in 0..gathering.parts.len() {
+            if let Some(key) = gathering.running(part) {
+                self.collect(gathering, part, key);
+            }
+        }
+        let route = Arc::clone(&gathering.route);
+        if let Some(late) = gathering.collection.close_if_due(&route.plan, self.now_ns) {
+            for part in late {
+                self.cancel(gathering, part);
+            }
+            gathering.is_closed = true;
+        }
+        while let Some(part) = gathering.collection.begin_next(&route.plan) {
+            self.ask(gathering, part);
+        }
+        if !gathering.is_closed {
+            self.gather.watch(gathering);
+        }
+        let progress = gather::write(gathering, response);
+        self.gather.change(held, gathering.collection.held());
+        progress
+    }
+
+    /// The client of a gathering has its response, or is gone.
+    pub(crate) fn end_gathering(&mut self, gathering: &mut Gathering) {
+        for part in 0..gathering.parts.len() {
+            self.cancel(gathering, part);
+        }
+        self.gather.change(gathering.collection.held(), 0);
+    }
+
+    fn ask(&mut self, gathering: &mut Gathering, part: usize) {
+        let state = std::mem::replace(&mut gathering.parts[part], PartState::Ended);
+        if let PartState::Waiting(exchange) = state {
+            let key = self.exchanges.insert(*exchange);
+            gathering.parts[part] = PartState::Running(key);
+            self.assign(key, true);
+        }
+    }
+
+    /// Takes what was received for a part.
+    fn collect(&mut self, gathering: &mut Gathering, part: usize, key: Key) {
+        let (now_ns, plan) = (self.now_ns, &gathering.route.plan);
+        let Some(exchange) = self.exchanges.get(key) else { return };
+        let collection = &mut gathering.collection;
+        if let Some(fields) = exchange.part.as_mut().and_then(|head| head.0.take()) {
+            collection.on_head(part, exchange.output.status, fields);
+        }
+        let was_held = exchange.is_held();
+        let mut effect = Effect::Continues;
+        if !exchange.output.bytes.is_empty() {
+            effect = collection.on_body(plan, part, &exchange.output.bytes, now_ns);
+            exchange.output.bytes.clear();
+        }
+        let upstream = exchange.upstream;
+        let ended = match exchange.ending {
+            None => effect,
+            Some(Ending::Complete) => collection.on_end(part, now_ns),
+            Some(Ending::Truncated) => {
+                collection.on_failure(part, PartError::ResponseIncomplete, now_ns)
+            }
+            Some(Ending::Failed(_, error)) => collection.on_failure(part, error_of(error), now_ns),
+        };
+        if ended != Effect::Continues {
+            self.cancel(gathering, part);
+        } else if was_held {
+            let upstream = upstream.and_then(|key| self.upstreams.get(key));
+            self.ready.extend(upstream.and_then(|upstream| upstream.id));
+        }
+    }
+
+    /// Ends the exchange of a part. Its connection is closed, unless its response is complete.
+    fn cancel(&mut self, gathering: &mut Gathering, part: usize) {
+        if let Some(key) = gathering.running(part) {
+            self.end_exchange(key);
+        }
+        gathering.parts[part] = PartState::Ended;
+    }
+}
+
+fn refusal(status: u16, fields: &str, text: &str) -> DynamicResponse {
+    DynamicResponse::text(status, fields, text.as_bytes())
+}

@@ -1,0 +1,29 @@
+//! What is kept of the head of a part's response, in a gathered one.
+
+use jissoku_http::response_reader::ResponseHead;
+
+/// The fields that a gathered response shows of a part.
+const SHOWN: [&str; 8] = [
+    "cache-control",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "etag",
+    "last-modified",
+    "location",
+    "retry-after",
+];
+
+/// The fields of a part's response, until they are collected.
+#[derive(Debug, Default)]
+pub(crate) struct PartHead(pub(crate) Option<Vec<(String, String)>>);
+
+impl PartHead {
+    pub(crate) fn keep(&mut self, head: &ResponseHead, bytes: &[u8]) {
+        let shown = head.fields(bytes).filter_map(|(name, value)| {
+            let known = SHOWN.iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes()))?;
+            Some(((*known).to_owned(), String::from_utf8_lossy(value).into_owned()))
+        });
+        self.0 = Some(shown.collect());
+    }
+}
