@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use jissoku_http::{Head, Method, Version};
 use jissoku_os::socket::Endpoint;
+use jissoku_server::Mount;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
@@ -26,6 +27,8 @@ pub struct ServerInfo {
     pub is_multiprocess: bool,
     /// Threads that call the application; 0 for the thread of the worker.
     pub threads: usize,
+    /// Directories beside the application.
+    pub mounts: Vec<Mount>,
 }
 
 /// The address of a client, as the strings of an environ.

@@ -18,7 +18,7 @@ use crate::head::Expectation;
 use crate::interpreter;
 use crate::overlay;
 use crate::response::{Response, Turn};
-use crate::routes::with_routes;
+use crate::routes::content_of;
 use crate::threaded::ThreadedService;
 use crate::wsgi::Wsgi;
 
@@ -37,9 +37,10 @@ impl WsgiService {
     /// As the content of a server: with threads, if the server has some for it.
     pub(crate) fn into_service(self, routes: Option<&Arc<RouteContent>>) -> AnyService {
         let Self { app, server } = self;
+        let mounts = server.mounts.clone();
         match server.threads {
-            0 => with_routes(Self { app, server }, routes),
-            threads => with_routes(ThreadedService { app, server, threads }, routes),
+            0 => content_of(Self { app, server }, routes, &mounts),
+            threads => content_of(ThreadedService { app, server, threads }, routes, &mounts),
         }
     }
 }

@@ -14,7 +14,7 @@ use jissoku_server::AnyService;
 use crate::asgi::AsgiService;
 use crate::environ::ServerInfo;
 use crate::handler::WsgiService;
-use crate::routes::with_routes;
+use crate::routes::content_of;
 
 /// Where an application is.
 #[derive(Clone, Debug)]
@@ -85,7 +85,10 @@ fn service_of(
              runs on one thread; use --workers"
                 .to_owned(),
         )),
-        Interface::Asgi => Ok(with_routes(AsgiService::new(app, server), routes)),
+        Interface::Asgi => {
+            let mounts = server.mounts.clone();
+            Ok(content_of(AsgiService::new(app, server), routes, &mounts))
+        }
     }
 }
 

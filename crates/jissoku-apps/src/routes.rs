@@ -3,12 +3,18 @@
 use std::sync::Arc;
 
 use jissoku_gateway::RouteContent;
-use jissoku_server::{AnyService, Service};
+use jissoku_server::{AnyService, Mount, Service, WithFiles};
 
-/// An application as the content of a server: of all requests, or of those that routes name.
-pub(crate) fn with_routes(app: impl Service, routes: Option<&Arc<RouteContent>>) -> AnyService {
+/// An application as the content of a server: of all requests, of those that routes name, or of
+/// those that are not for the directories beside it.
+pub(crate) fn content_of(
+    app: impl Service,
+    routes: Option<&Arc<RouteContent>>,
+    mounts: &[Mount],
+) -> AnyService {
     match routes {
         Some(routes) => routes.with(app).into(),
-        None => app.into(),
+        None if mounts.is_empty() => app.into(),
+        None => WithFiles::new(app, mounts).into(),
     }
 }

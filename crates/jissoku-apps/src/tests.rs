@@ -18,7 +18,13 @@ use crate::wsgi::Wsgi;
 fn environs(python: Python<'_>) -> Environs {
     let address = "127.0.0.1:8000".parse().expect("an address");
     let listeners = vec![Endpoint::Tcp(address), Endpoint::Unix("/run/a.sock".into())];
-    let server = ServerInfo { listeners, is_secure: false, is_multiprocess: false, threads: 0 };
+    let server = ServerInfo {
+        listeners,
+        is_secure: false,
+        is_multiprocess: false,
+        threads: 0,
+        mounts: Vec::new(),
+    };
     Environs::new(python, &server).expect("the templates are built")
 }
 

@@ -106,6 +106,7 @@ impl Serve {
     ) -> Result<Settings, Failure> {
         self.content.check(self.files.folder())?;
         self.app.check(self.app().is_some())?;
+        self.files.check(self.app().is_some(), self.routes.is_some())?;
         let mut placement = self.workers.placement(self.app().is_some())?;
         let has_processes = self.has_processes()?;
         if let Some(index) = worker {
@@ -187,7 +188,8 @@ impl Serve {
             let is_multiprocess = self.has_several_workers()?;
             let routes = self.route_content(previous)?;
             let server = (listeners, is_secure, is_multiprocess);
-            let service = self.app.service(app, load, server, routes.clone())?;
+            let contents = (self.files.mounts()?, routes.clone());
+            let service = self.app.service(app, load, server, contents)?;
             return Ok((service, routes));
         }
         if let Some(content) = self.route_content(previous)? {

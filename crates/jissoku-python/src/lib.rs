@@ -18,8 +18,8 @@ fn run(python: Python<'_>, arguments: Vec<String>) -> u8 {
 
 /// The attributes of the server that an application sees.
 fn server_info(request: &AppRequest) -> ServerInfo {
-    let AppRequest { listeners, is_secure, is_multiprocess, threads, .. } = request.clone();
-    ServerInfo { listeners, is_secure, is_multiprocess, threads }
+    let AppRequest { listeners, is_secure, is_multiprocess, threads, mounts, .. } = request.clone();
+    ServerInfo { listeners, is_secure, is_multiprocess, threads, mounts }
 }
 
 /// Imports the application of `jissoku serve MODULE:APP`.

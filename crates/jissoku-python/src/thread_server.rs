@@ -41,7 +41,13 @@ impl ThreadServer {
             server.close();
             return Err(PyOSError::new_err("the address is not one of TCP"));
         };
-        let info = ServerInfo { listeners, is_secure: false, is_multiprocess: false, threads: 0 };
+        let info = ServerInfo {
+            listeners,
+            is_secure: false,
+            is_multiprocess: false,
+            threads: 0,
+            mounts: Vec::new(),
+        };
         let service = match serve_object(app, None, info, None) {
             Ok(service) => service,
             Err(error) => {

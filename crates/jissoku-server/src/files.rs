@@ -255,6 +255,13 @@ impl FilesHandler {
         FileResponse(self.files.get(&mut self.cache, &request))
     }
 
+    /// The response to a request whose path is replaced by `path`.
+    #[inline]
+    pub(crate) fn request(&mut self, head: &RequestHead<'_>, path: &[u8]) -> FileResponse {
+        let request = FileRequest { head, path, query: head.path_and_query().1 };
+        FileResponse(self.files.respond_to(&mut self.cache, &request))
+    }
+
     /// Writes a response.
     #[inline]
     pub fn write(&self, file: &FileResponse, response: &mut Response<'_>) {

@@ -18,6 +18,7 @@ mod listener_options;
 mod log;
 mod metrics;
 mod metrics_page;
+mod mount;
 mod origin;
 mod response;
 mod server;
@@ -51,6 +52,7 @@ pub use log::{
 };
 pub use metrics::Metrics;
 pub use metrics_page::MetricsPage;
+pub use mount::{Mount, WithFiles};
 pub use origin::{Origin, OwnedOrigin};
 pub use response::{BodyPart, DynamicResponse, Response};
 pub use server::{

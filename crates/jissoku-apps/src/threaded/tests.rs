@@ -77,7 +77,13 @@ fn threads_process_requests_at_once_and_end_with_the_server() {
     let server = Server::listen(Settings::new(endpoint)).expect("a listener");
     let listeners = server.endpoints();
     let Some(&Endpoint::Tcp(address)) = listeners.first() else { panic!("it is one of TCP") };
-    let info = ServerInfo { listeners, is_secure: false, is_multiprocess: false, threads: THREADS };
+    let info = ServerInfo {
+        listeners,
+        is_secure: false,
+        is_multiprocess: false,
+        threads: THREADS,
+        mounts: Vec::new(),
+    };
     let service = Python::attach(|python| {
         let module =
             PyModule::from_code(python, APP, c"threads.py", c"threads").expect("it compiles");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use jissoku_gateway::RouteContent;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::AnyService;
+use jissoku_server::{AnyService, Mount};
 
 use super::failure::Failure;
 
@@ -37,6 +37,8 @@ pub struct AppRequest {
     pub threads: usize,
     /// The routes, one of which names the application, unless it serves all requests.
     pub routes: Option<Arc<RouteContent>>,
+    /// Directories beside the application.
+    pub mounts: Vec<Mount>,
 }
 
 /// Why there is no application.
@@ -133,7 +135,7 @@ impl AppArgs {
         (module, attribute): (&str, &str),
         load: &LoadApp,
         (listeners, is_secure, is_multiprocess): (Vec<Endpoint>, bool, bool),
-        routes: Option<Arc<RouteContent>>,
+        (mounts, routes): (Vec<Mount>, Option<Arc<RouteContent>>),
     ) -> Result<AnyService, Failure> {
         let request = AppRequest {
             module: module.to_owned(),
@@ -146,6 +148,7 @@ impl AppArgs {
             is_multiprocess,
             threads: self.threads,
             routes,
+            mounts,
         };
         (load.load)(&request).map_err(|error| match error {
             AppError::Name(sentence) => Failure::of_input(&sentence),

@@ -143,6 +143,10 @@ impl File<'_> {
             _ if arg.is_positional() && app_args::parse(Some(Path::new(&text))).is_some() => {
                 text.into()
             }
+            _ if name == "static" => match text.split_once('=') {
+                Some((prefix, folder)) => format!("{prefix}={}", self.beside(folder)).into(),
+                None => text.into(),
+            },
             // `-` is standard output.
             _ if hints.contains(&arg.get_value_hint()) && text != "-" => self.beside(&text).into(),
             _ => text.into(),

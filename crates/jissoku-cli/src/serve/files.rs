@@ -1,11 +1,13 @@
 //! Flags for the served directory.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jissoku_os::file::SymlinkPolicy;
-use jissoku_server::{Files, FilesError, FilesOptions, Rule};
+use jissoku_server::{Files, FilesError, FilesOptions, Mount, Rule};
 
 use super::failure::Failure;
 use crate::units;
@@ -16,6 +18,9 @@ pub(super) struct FileArgs {
     /// Directory to serve, under /files/ with --contract; or a WSGI application as MODULE:APP
     #[arg(value_name = "DIR|MODULE:APP", conflicts_with = "fixed")]
     folder: Option<PathBuf>,
+    /// Serve the files of DIR at paths below PREFIX, beside an application; may be repeated
+    #[arg(long, value_name = "/PREFIX=DIR", value_parser = mount)]
+    r#static: Vec<(String, PathBuf)>,
     /// List directories that have no index.html
     #[arg(long)]
     listing: bool,
@@ -66,6 +71,33 @@ impl FileArgs {
         self.folder.as_deref()
     }
 
+    /// Opens the directories beside an application.
+    pub(super) fn mounts(&self) -> Result<Vec<Mount>, Failure> {
+        let count = self.r#static.len() as u64;
+        let open = |(prefix, folder): &(String, PathBuf)| {
+            let files = self.open(folder, count).map_err(|error| Failure::of_input(&error))?;
+            Ok(Mount { prefix: prefix.clone(), files: Arc::new(files) })
+        };
+        self.r#static.iter().map(open).collect()
+    }
+
+    /// Rejects directories beside something else than an application.
+    pub(super) fn check(&self, is_app: bool, has_routes: bool) -> Result<(), Failure> {
+        if !self.r#static.is_empty() && has_routes {
+            return Err(Failure::of_input("--static does not go with [[route]]: add a route"));
+        }
+        if !self.r#static.is_empty() && !is_app {
+            return Err(Failure::of_input("--static needs an application, MODULE:APP"));
+        }
+        let mut seen = HashSet::new();
+        for (prefix, _) in &self.r#static {
+            if !seen.insert(prefix) {
+                return Err(Failure::of_input(&format!("--static {prefix} is given twice")));
+            }
+        }
+        Ok(())
+    }
+
     /// Opens the directory, if one is given.
     pub(super) fn load(&self) -> Result<Option<Files>, Failure> {
         let open = |folder: &PathBuf| Files::open(folder, self.options());
@@ -96,12 +128,45 @@ impl FileArgs {
     }
 }
 
+/// A prefix such as `/static`, without a slash at its end, and its directory.
+fn mount(text: &str) -> Result<(String, PathBuf), String> {
+    let (prefix, folder) = text.split_once('=').ok_or("write /PREFIX=DIR")?;
+    let path = prefix.strip_suffix('/').unwrap_or(prefix);
+    let is_plain = |segment: &str| {
+        !segment.is_empty()
+            && !segment.starts_with('.')
+            && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~".contains(&b))
+    };
+    let segments = path.strip_prefix('/').unwrap_or_default();
+    if folder.is_empty() || !segments.split('/').all(is_plain) {
+        let rule = "a prefix is /NAME or /NAME/NAME, of ASCII letters, digits and -._~";
+        return Err(format!("write /PREFIX=DIR; {rule}"));
+    }
+    Ok((path.to_owned(), folder.into()))
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     units::duration_ns(text).map(Duration::from_nanos)
 }
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn prefixes_are_plain_paths() {
+        let mounted = |text| {
+            super::mount(text)
+                .map(|(prefix, folder)| (prefix, folder.to_string_lossy().into_owned()))
+        };
+        let expected = |prefix: &str, folder: &str| Ok((prefix.to_owned(), folder.to_owned()));
+        assert_eq!(mounted("/static=public"), expected("/static", "public"));
+        assert_eq!(mounted("/a/b-c.d/=/x=y"), expected("/a/b-c.d", "/x=y"));
+        for text in
+            ["", "/", "/=x", "=x", "a=x", "//=x", "/a//b=x", "/../a=x", "/a b=x", "/a%20=x", "/a="]
+        {
+            assert!(mounted(text).is_err(), "{text}");
+        }
+    }
+
     #[test]
     fn bad_options_are_refused_before_anything_starts() {
         for options in [
