@@ -1,12 +1,11 @@
-"""The cases of conformance/apps against a server on a port."""
+"""The cases of conformance/apps of the package against a server on a port."""
 
-from pathlib import Path
 from typing import Any
 
 from jissoku.conformance import applications
 from jissoku.system.address import Address
 
-CASES = Path(__file__).parents[2] / "conformance" / "apps"
+CASES = applications.BUILTIN_CASES
 
 
 def read_cases(name: str) -> list[dict[str, Any]]:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 from jissoku.conformance.applications import Answer, MismatchError, compare
 from tests.apps.app_cases import read_cases
 
@@ -17,12 +19,13 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_every_case_is_run_against_a_recipe() -> None:
-    done = run("jissoku-wsgi", "--json")
+@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
+def test_every_case_is_run_against_a_recipe(interface: str) -> None:
+    done = run(f"jissoku-{interface}", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     seen = json.loads(done.stdout)
-    assert seen["target"] == "jissoku-wsgi"
-    names = [case["name"] for case in read_cases("wsgi.toml")]
+    assert seen["target"] == f"jissoku-{interface}"
+    names = [case["name"] for case in read_cases(f"{interface}.toml")]
     assert [case["name"] for case in seen["cases"]] == names
     assert not any(case["wrong"] for case in seen["cases"])
 
@@ -30,7 +33,7 @@ def test_every_case_is_run_against_a_recipe() -> None:
 def test_a_target_without_our_application_is_refused() -> None:
     done = run("jissoku")
     assert done.returncode == 2
-    assert "does not serve wsgi_app.py" in done.stderr
+    assert "serves neither wsgi_app.py nor asgi_app.py" in done.stderr
     done = run("--url", "x=http://127.0.0.1:1/")
     assert done.returncode == 2
     assert "--apps needs a recipe" in done.stderr

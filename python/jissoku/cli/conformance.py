@@ -98,7 +98,7 @@ class ConformanceOptions:
 @click.option(
     "--apps",
     is_flag=True,
-    help="Test how the server calls an application (WSGI), started with that of the cases.",
+    help="Test how the server calls an application (WSGI or ASGI), started with that of the cases.",
 )
 @shared_options.recipes
 @click.option(

@@ -1,4 +1,4 @@
-"""Cases of applications (`conformance/apps`): bytes sent to a server, and what is wrong with it.
+"""Cases of applications (`apps/`): bytes sent to a server, and what is wrong with it.
 
 The application is one of ours, whose behaviour a case chooses; what is tested is its server.
 """
@@ -15,6 +15,8 @@ from jissoku.system.address import Address
 
 # Longer than any response takes; it turns a hang into a failure.
 RESPONSE_LIMIT_S = 30.0
+
+BUILTIN_CASES = Path(__file__).parent / "apps"
 
 PROBE = b"GET / HTTP/1.1\r\nHost: a\r\nCase: hello\r\nConnection: close\r\n\r\n"
 
@@ -137,7 +139,7 @@ def read_cases(path: Path) -> list[dict[str, Any]]:
         InputError: There is no such file, or it has no cases.
     """
     if not path.is_file():
-        raise InputError(f"there is no {path}: run it where the sources of jissoku are")
+        raise InputError(f"there is no {path}: jissoku is not completely installed")
     cases: list[dict[str, Any]] = tomllib.loads(path.read_text())["case"]
     return cases
 

@@ -3,10 +3,9 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from jissoku.conformance.applications import judge_case, read_cases
+from jissoku.conformance.applications import BUILTIN_CASES, judge_case, read_cases
 from jissoku.errors import InputError
 from jissoku.model import Workload
 from jissoku.model.recipe import StartCommand
@@ -14,10 +13,12 @@ from jissoku.system.cores import available_cores
 from jissoku.targets.launch import Launcher
 from jissoku.targets.prepare import PreparedTarget
 
-# The application of a recipe, and that of the cases, beside each other.
-CONTRACT_MODULE, CASES_MODULE = "wsgi_app", "wsgi_cases"
+# The applications of recipes, and those of the cases, beside each other.
+CASES_MODULES = {"wsgi_app": "wsgi_cases", "asgi_app": "asgi_cases"}
 
-CASES = Path(__file__).parents[3] / "conformance" / "apps" / "wsgi.toml"
+# How recipes leave out the lifespan, which the cases need: the interface of Granian without it, and
+# the word of others for it.
+WITHOUT_LIFESPAN = {"asginl": "asgi", "off": "on"}
 
 # A server that exits again and again is not started for ever.
 RESTARTS_MAX = 20
@@ -45,11 +46,11 @@ def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
     """Runs every case; the server is started again when it exits over one.
 
     Raises:
-        InputError: The recipe does not serve our WSGI application.
+        InputError: The recipe serves neither of our applications.
         TargetError: The server cannot be started.
     """
-    served = _with_cases(prepared)
-    left = read_cases(CASES)
+    served, cases = _with_cases(prepared)
+    left = read_cases(BUILTIN_CASES / cases)
     launcher = Launcher(cores=available_cores(), rng=random.Random(0), workers=1)
     workload = Workload(headers=(("Case", "hello"),))
     for _ in range(RESTARTS_MAX):
@@ -70,13 +71,30 @@ def _result(case: dict[str, Any], wrong: str) -> AppCaseResult:
     return AppCaseResult(name=case["name"], clause=case["clause"], wrong=wrong)
 
 
-def _with_cases(prepared: PreparedTarget) -> PreparedTarget:
-    """The target with the application of the cases instead of the contract's."""
+def _with_cases(prepared: PreparedTarget) -> tuple[PreparedTarget, str]:
+    """The target with the application of the cases instead of the contract's, and their file."""
     start = prepared.start
     if start is None:
         raise InputError("--apps needs a recipe: its server is started with another application")
-    command = tuple(word.replace(CONTRACT_MODULE, CASES_MODULE) for word in start.command)
-    if command == start.command and not any("wsgi_native.py" in word for word in command):
-        raise InputError(f"{prepared.name} does not serve {CONTRACT_MODULE}.py, see its recipe")
-    environment = {**start.environment, "WSGI_MODULE": CASES_MODULE}
-    return replace(prepared, start=StartCommand(command=command, environment=environment))
+    words = " ".join(start.command)
+    for contract, cases in CASES_MODULES.items():
+        is_native = contract == "wsgi_app" and "wsgi_native.py" in words
+        if f"{contract}:" not in words and not is_native:
+            continue
+        command = [word.replace(contract, cases) for word in start.command]
+        if contract == "asgi_app":
+            command = list(_with_lifespan(command))
+        environment = {**start.environment, "WSGI_MODULE": CASES_MODULES["wsgi_app"]}
+        started = StartCommand(command=tuple(command), environment=environment)
+        return replace(prepared, start=started), cases.replace("_cases", ".toml")
+    modules = " nor ".join(f"{contract}.py" for contract in CASES_MODULES)
+    raise InputError(f"{prepared.name} serves neither {modules}, see its recipe")
+
+
+def _with_lifespan(command: list[str]) -> Iterator[str]:
+    """The arguments of an ASGI server, which may leave out the lifespan, with it."""
+    before = ""
+    for word in command:
+        is_choice = before.endswith("-lifespan") or before == "--interface"
+        yield WITHOUT_LIFESPAN.get(word, word) if is_choice else word
+        before = word

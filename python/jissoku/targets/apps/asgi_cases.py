@@ -1,7 +1,7 @@
 """An ASGI application with a behaviour for each conformance case, chosen by the field `Case`.
 
-The cases are in conformance/apps/asgi.toml. Nothing here is clever: what a server makes of it is
-what the cases are about.
+The cases are in jissoku/conformance/apps/asgi.toml. Nothing here is clever: what a server makes of
+it is what the cases are about.
 """
 
 import asyncio
@@ -39,7 +39,8 @@ async def live(scope: Scope, receive: Receive, send: Send) -> None:
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
-            scope["state"]["started"] = "yes"
+            # A server without it is one of an earlier version of the specification.
+            scope.get("state", {})["started"] = "yes"
             await send({"type": "lifespan.startup.complete"})
         else:
             await send({"type": "lifespan.shutdown.complete"})

@@ -1,7 +1,7 @@
 """A WSGI application with a behaviour for each conformance case, chosen by the field `Case`.
 
-The cases are in conformance/apps/wsgi.toml. Nothing here is clever: what a server makes of it is
-what the cases are about.
+The cases are in jissoku/conformance/apps/wsgi.toml. Nothing here is clever: what a server makes of
+it is what the cases are about.
 """
 
 import gzip
