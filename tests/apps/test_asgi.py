@@ -207,3 +207,55 @@ def test_a_protocol_can_be_named(tmp_path: Path) -> None:
         assert ask(port_of(served), "/", "") == b"hello"
     finally:
         served.end()
+
+
+LIMITED = """
+seen = []
+
+async def app(scope, receive, send):
+    if scope["type"] != "http":
+        raise NotImplementedError
+    if scope["path"] == "/seen":
+        body = repr(seen).encode()
+    else:
+        size, message = 0, {"more_body": True}
+        while message.get("more_body"):
+            message = await receive()
+            size += len(message.get("body", b""))
+        seen.append(message["type"])
+        body = b"%d" % size
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body})
+"""
+
+
+def limited(port: int, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
+    """Status and body of a response; without the body if it is an error."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=25)
+    try:
+        connection.request(method, path, body)
+        with connection.getresponse() as response:
+            text = response.read()
+            return response.status, text if response.status == 200 else b""
+    finally:
+        connection.close()
+
+
+def test_the_body_size_is_limited(tmp_path: Path) -> None:
+    (tmp_path / "limited.py").write_text(LIMITED)
+    served = serve("limited:app", "--body-size-max", "100000", directory=tmp_path)
+    chunks = [b"x" * 50_000, b"y" * 50_000, b"z"]
+    try:
+        port = port_of(served)
+        assert limited(port, "POST", "/", b"x" * 100_000) == (200, b"100000")
+        assert limited(port, "POST", "/", b"x" * 100_001) == (413, b"")
+        assert limited(port, "POST", "/", iter(chunks[:2])) == (200, b"100000")
+        assert limited(port, "POST", "/", iter(chunks)) == (413, b"")
+        # The length that was announced never reaches the application; chunks do, until one exceeds.
+        expected = b"['http.request', 'http.request', 'http.disconnect']"
+        until = time.monotonic() + 25
+        while limited(port, "GET", "/seen")[1] != expected and time.monotonic() < until:
+            time.sleep(0.01)
+        assert limited(port, "GET", "/seen") == (200, expected)
+    finally:
+        served.end()

@@ -107,6 +107,15 @@ def test_a_command_keeps_our_environment_and_folder(
         assert running.output_tail().split() == ["kept", str(Path.cwd())]
 
 
+def test_options_of_the_users_shell_do_not_reach_a_command(
+    starts: Starts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JISSOKU_WORKERS", "4")
+    with starts("print(sorted(n for n in os.environ if n.startswith('JISSOKU_')))") as running:
+        wait_for_death(running)
+        assert running.output_tail().strip() == "['JISSOKU_PADDING', 'JISSOKU_TARGET']"
+
+
 def test_a_target_that_dies_is_noticed_with_its_own_words(starts: Starts) -> None:
     with starts("sys.exit('no licence found')") as running:
         with pytest.raises(TargetError, match="mine exited with code 1 before it answered") as died:

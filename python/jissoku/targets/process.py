@@ -32,6 +32,10 @@ PADDING_BYTES_MAX = 4095
 # What a target started from a recipe is given of our environment.
 INHERITED = ("HOME", "LANG", "TMPDIR", "USER")
 
+# Options of `jissoku serve` as environment variables: those of the user's shell are for the user's
+# servers. A command that is typed for the lab can set its own.
+OWN_OPTIONS = "JISSOKU_"
+
 # Environment variable that all processes of a start share, and no others have.
 MARK = "JISSOKU_TARGET"
 
@@ -307,7 +311,7 @@ def _spawn(
 
 
 def _environment(prepared: PreparedTarget, start: StartCommand, values: Values) -> dict[str, str]:
-    ours = dict(os.environ)
+    ours = {name: text for name, text in os.environ.items() if not name.startswith(OWN_OPTIONS)}
     if not prepared.inherits:
         ours = {name: ours[name] for name in INHERITED if name in ours} | {"PATH": search_path()}
     return ours | {key: fill_text(value, values) for key, value in start.environment.items()}
