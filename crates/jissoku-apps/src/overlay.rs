@@ -20,6 +20,9 @@ pub(crate) fn set_origin(environ: &Bound<'_, PyDict>, origin: &Origin<'_>) -> Py
             port => environ.set_item("REMOTE_PORT", port.to_string())?,
         }
     }
+    if let Some(host) = origin.host {
+        environ.set_item("HTTP_HOST", latin1(environ.py(), host))?;
+    }
     match origin.is_secure {
         Some(true) => {
             environ.set_item("wsgi.url_scheme", "https")?;

@@ -118,7 +118,8 @@ impl Serve {
         };
         let settings = Settings {
             listener_options: self.listen.options(&endpoints),
-            trusted_proxies: None,
+            trusted_proxies: self.listen.trusted_proxies.clone(),
+            forwarded_fields: self.listen.forwarded_fields,
             endpoints,
             socket_mode: self.listen.socket_mode,
             workers: placement.workers,
@@ -242,6 +243,9 @@ mod tests {
         check_refused(&["--contract", "--log-format", "xml"]);
         check_refused(&["--contract", "--metrics", "nonsense"]);
         check_refused(&["--contract", "--listen", "127.0.0.1:0", "--pid-file", "/nowhere/at/all"]);
+        check_refused(&["--contract", "--listen", "127.0.0.1:0,scgi"]);
+        check_refused(&["--contract", "--trusted-proxies", "nearby"]);
+        check_refused(&["--contract", "--forwarded-fields", "via"]);
         check_refused(&["--echo", "--delay", "1s"]);
         check_refused(&["--echo", "--cause", "magic"]);
         check_refused(&["--echo", "--cause", "open=0"]);

@@ -18,7 +18,8 @@ use jissoku_http::forward::{
 use jissoku_http::framing::Body;
 use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 use jissoku_server::{
-    Handler, Progress, RequestHead, Response, Service, UpstreamEvent, UpstreamEventKind, WorkerInfo,
+    ForwardedFields, Handler, Origin, OwnedOrigin, Progress, RequestHead, Response, Service,
+    UpstreamEvent, UpstreamEventKind, WorkerInfo,
 };
 
 use jissoku_upstream::balance::Balance;
@@ -80,7 +81,18 @@ enum RequestState {
 struct ChunkedRequest {
     head: Head,
     head_bytes: Vec<u8>,
+    origin: Option<OwnedOrigin>,
     body: Vec<u8>,
+}
+
+/// The address that is appended to X-Forwarded-For: of the peer, which is behind those that it has
+/// sent itself; or of the client, if it has named that in another field.
+fn forwarded_address(origin: &Origin<'_>) -> Option<Box<str>> {
+    let address = match origin.trusted_fields {
+        Some(ForwardedFields::Forwarded) => origin.client,
+        Some(ForwardedFields::XForwarded) | None => origin.peer,
+    };
+    address.map(|address| address.ip().to_canonical().to_string().into())
 }
 
 impl GatewayHandler {
@@ -110,15 +122,22 @@ impl GatewayHandler {
     fn write_head(
         &self,
         (client, upstream): (&Client, usize),
-        (head, bytes): (&Head, &[u8]),
+        (head, bytes, origin): (&Head, &[u8], Option<&Origin<'_>>),
         collected_size: Option<u64>,
         output: &mut Vec<u8>,
     ) -> Result<(), ForwardError> {
+        let is_secure = self.service.is_secure && client.address.is_some();
+        let said = origin.map(forwarded_address);
         let edit = RequestEdit {
             adds_via: true,
-            client_fields: ClientFields::Drop,
-            client: client.address.as_deref(),
-            is_secure: self.service.is_secure && client.address.is_some(),
+            client_fields: origin
+                .and_then(|origin| origin.trusted_fields)
+                .map_or(ClientFields::Drop, ClientFields::Append),
+            client: match &said {
+                Some(address) => address.as_deref(),
+                None => client.address.as_deref(),
+            },
+            is_secure: origin.and_then(|origin| origin.is_secure).unwrap_or(is_secure),
             host: ForwardedHost::Client,
             upstream_host: &self.service.upstreams[upstream].host,
             collected_size,
@@ -134,7 +153,7 @@ impl GatewayHandler {
         request: &RequestHead<'_>,
         forwarding: Forwarding,
     ) -> Request {
-        let RequestHead { head, bytes, now_ns, .. } = *request;
+        let RequestHead { head, bytes, now_ns, origin } = *request;
         self.now_ns = now_ns;
         let is_by_hash =
             self.service.upstreams[forwarding.upstream].options.balance == Balance::Hash;
@@ -143,12 +162,15 @@ impl GatewayHandler {
         let mut chunked = None;
         if head.body == Body::Chunked {
             let head_bytes = bytes[..head.size as usize].to_vec();
-            chunked = Some(Box::new(ChunkedRequest { head: *head, head_bytes, body: Vec::new() }));
+            let origin = origin.map(Into::into);
+            let body = Vec::new();
+            chunked = Some(Box::new(ChunkedRequest { head: *head, head_bytes, origin, body }));
         } else {
             let size = head.size as usize + 256;
             exchange.request.reserve(size);
             let edges = (client, forwarding.upstream);
-            if let Err(error) = self.write_head(edges, (head, bytes), None, &mut exchange.request) {
+            let head = (head, bytes, origin);
+            if let Err(error) = self.write_head(edges, head, None, &mut exchange.request) {
                 return Request { state: RequestState::Refused(error), chunked: None };
             }
         }
@@ -160,13 +182,14 @@ impl GatewayHandler {
     fn start(&mut self, client: &Client, request: &mut Request, key: Key) {
         request.state = RequestState::Forwarded(key);
         if let Some(chunked) = request.chunked.take() {
-            let ChunkedRequest { head, head_bytes, body } = *chunked;
+            let ChunkedRequest { head, head_bytes, origin, body } = *chunked;
+            let origin = origin.as_ref().map(OwnedOrigin::as_origin);
+            let head = (&head, &*head_bytes, origin.as_ref());
             let mut bytes = Vec::with_capacity(head_bytes.len() + body.len() + 256);
             let size = Some(body.len() as u64);
             let upstream =
                 self.exchanges.get(key).map_or(0, |exchange| exchange.place.forwarding.upstream);
-            let written =
-                self.write_head((client, upstream), (&head, &head_bytes), size, &mut bytes);
+            let written = self.write_head((client, upstream), head, size, &mut bytes);
             if let Err(error) = written {
                 self.exchanges.remove(key);
                 request.state = RequestState::Refused(error);

@@ -11,6 +11,7 @@ mod request_line;
 pub use fields::Fields;
 pub(crate) use fields::trim;
 pub use header_flags::HeaderFlags;
+pub(crate) use host::is_valid_and_not_empty as is_host_and_not_empty;
 pub use reader::HeadReader;
 pub use request_head::Head;
 pub use request_line::{Method, Span, Version};

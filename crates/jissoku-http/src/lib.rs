@@ -2,17 +2,20 @@
 //!
 //! [`Exchange::step`] parses the bytes of requests, or returns why they are rejected; [`response`]
 //! and [`date`] format responses. [`response_reader`] and [`forward`] are for a proxy, [`uwsgi`] is
-//! for requests of another protocol. The result never depends on how the bytes are split.
+//! for requests of another protocol, [`forwarded`] and [`proxy_protocol`] for those of a proxy. The
+//! result never depends on how the bytes are split.
 
 pub mod chunked;
 pub mod content_coding;
 pub mod date;
 pub mod exchange;
 pub mod forward;
+pub mod forwarded;
 pub mod framing;
 pub mod head;
 pub mod limits;
 pub mod precondition;
+pub mod proxy_protocol;
 pub mod range;
 pub mod reject;
 pub mod response;

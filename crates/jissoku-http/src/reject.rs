@@ -75,6 +75,8 @@ pub enum Reject {
     /// The peer may not send what the protocol of its listener says about clients. Detected by the
     /// caller.
     PeerUntrusted,
+    /// A connection without a valid header of the PROXY protocol, where each must have one.
+    ProxyHeaderInvalid,
     /// A plaintext request on a TLS port. Detected by the caller.
     TlsMissing,
     /// The client was too slow. Detected by the caller.
@@ -121,6 +123,7 @@ impl Reject {
             | Self::ChunkExtensionsTooLong
             | Self::ChunkUnterminated
             | Self::PacketInvalid
+            | Self::ProxyHeaderInvalid
             | Self::TlsMissing => 400,
         }
     }

@@ -1,23 +1,97 @@
 //! The connection of an intermediary, which says who the client of a request is.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use jissoku_http::forwarded::{ForwardedClient, ForwardedFields};
+use jissoku_http::head::Fields;
 use jissoku_http::uwsgi::{self, UwsgiHead};
-use jissoku_http::{Event, Exchange, Limits, Reject, Step};
+use jissoku_http::{Event, Exchange, Limits, Reject, Step, proxy_protocol};
+
+use crate::origin::Origin;
+use crate::trusted_proxies::TrustedProxies;
+
+/// Whose fields count, and which.
+#[derive(Debug)]
+pub(crate) struct Trust {
+    pub(crate) proxies: TrustedProxies,
+    /// Who may connect where more than the fields of a request counts.
+    pub(crate) allowed: TrustedProxies,
+    pub(crate) fields: ForwardedFields,
+}
 
 /// What a connection of an intermediary has besides that of a client.
 #[derive(Debug)]
 pub(crate) struct Intermediary {
     /// Whether the peer may send what it sends.
     is_allowed: bool,
+    /// The start of a header of the PROXY protocol, as long as that is awaited.
+    proxy_header: Option<Vec<u8>>,
     /// Whether a packet of the uwsgi protocol is awaited.
     awaits_packet: bool,
     /// The head of the packet, until it is passed to the handler.
     head: Option<UwsgiHead>,
+    /// The peer, or what it says in the PROXY protocol.
+    peer: Option<SocketAddr>,
+    /// Whether the PROXY protocol did not say who the peer is.
+    is_unnamed: bool,
+    trust: Arc<Trust>,
 }
 
 impl Intermediary {
-    /// The connection of a front-end that speaks uwsgi.
-    pub(crate) const fn of_uwsgi(is_allowed: bool) -> Self {
-        Self { is_allowed, awaits_packet: true, head: None }
+    /// The connection of `peer`. If it is not allowed to send what its listener expects, it is
+    /// refused.
+    pub(crate) fn new(peer: Option<SocketAddr>, is_allowed: bool, trust: Arc<Trust>) -> Self {
+        Self {
+            is_allowed,
+            proxy_header: None,
+            awaits_packet: false,
+            head: None,
+            peer,
+            is_unnamed: false,
+            trust,
+        }
+    }
+
+    /// Expects a packet of the uwsgi protocol.
+    pub(crate) fn with_packet(self) -> Self {
+        Self { awaits_packet: true, ..self }
+    }
+
+    /// Expects a header of the PROXY protocol first.
+    pub(crate) fn with_proxy_header(self) -> Self {
+        Self { proxy_header: Some(Vec::new()), ..self }
+    }
+
+    /// Whether a header of the PROXY protocol is awaited.
+    pub(crate) const fn awaits_proxy_header(&self) -> bool {
+        self.proxy_header.is_some()
+    }
+
+    /// Reads the header of the PROXY protocol from received bytes. Returns the number of its bytes
+    /// among them, or `None` if it is not complete.
+    ///
+    /// # Errors
+    /// [`Reject::PeerUntrusted`] and [`Reject::ProxyHeaderInvalid`].
+    pub(crate) fn read_proxy_header(&mut self, bytes: &[u8]) -> Result<Option<usize>, Reject> {
+        let Some(start) = &mut self.proxy_header else { return Ok(Some(0)) };
+        if !self.is_allowed {
+            return Err(Reject::PeerUntrusted);
+        }
+        let before = start.len();
+        start.extend_from_slice(bytes);
+        let Some(header) = proxy_protocol::read(start)? else { return Ok(None) };
+        // Without a client, it has the address of the proxy, which may be that of a health check; but
+        // the client of a Unix socket of the proxy is no trusted proxy.
+        self.peer = header.client.or(self.peer);
+        self.is_unnamed = header.client.is_none();
+        if self.awaits_packet {
+            let allowed = &self.trust.allowed;
+            self.is_allowed = header.client.is_some_and(|it| allowed.trusts(Some(it.ip())));
+        }
+        self.proxy_header = None;
+        // The start alone was incomplete, so the header ends within `bytes`.
+        Ok(Some(header.size.saturating_sub(before)))
     }
 
     /// Parses the next element, as [`Exchange::step`] does.
@@ -48,5 +122,18 @@ impl Intermediary {
     /// Takes the head of the packet, once.
     pub(crate) const fn take_head(&mut self) -> Option<UwsgiHead> {
         self.head.take()
+    }
+
+    /// The origin of a request with these fields; `packet` is that of a packet, if it was one.
+    pub(crate) fn origin<'a>(&self, packet: Option<Origin<'a>>, fields: Fields<'a>) -> Origin<'a> {
+        // A packet without an address may be that of any client.
+        let is_unnamed = packet.map_or(self.is_unnamed, |packet| packet.peer.is_none());
+        let origin = packet.unwrap_or(Origin::of_peer(self.peer));
+        let Trust { proxies, fields: kind, .. } = &*self.trust;
+        if is_unnamed || !proxies.trusts(origin.peer.map(|peer| peer.ip())) {
+            return origin;
+        }
+        let said = ForwardedClient::new(fields, *kind, |address| proxies.trusts(Some(address)));
+        origin.with_fields(&said, *kind)
     }
 }

@@ -44,6 +44,7 @@ pub use handler::{
     UpstreamEventKind, WorkerInfo,
 };
 pub use hang_watch::HangWatch;
+pub use jissoku_http::forwarded::ForwardedFields;
 pub use limits::Limits;
 pub use listener_options::{ListenerOptions, Protocol};
 pub use log::{

@@ -1,8 +1,11 @@
 //! What the peers of a listener send.
 
+use std::sync::Arc;
+
+use jissoku_http::forwarded::ForwardedFields;
 use jissoku_os::driver::NewConnection;
 
-use crate::intermediary::Intermediary;
+use crate::intermediary::{Intermediary, Trust};
 use crate::trusted_proxies::TrustedProxies;
 
 /// The protocol of a listener.
@@ -11,7 +14,7 @@ pub enum Protocol {
     /// HTTP/1.1.
     #[default]
     Http,
-    /// The uwsgi protocol, from peers on this machine or trusted ones.
+    /// The uwsgi protocol, from trusted proxies.
     Uwsgi,
 }
 
@@ -20,44 +23,57 @@ pub enum Protocol {
 pub struct ListenerOptions {
     /// The protocol of requests.
     pub protocol: Protocol,
+    /// Whether each connection starts with a header of the PROXY protocol, from trusted proxies.
+    pub has_proxy_header: bool,
 }
 
 /// Which connections are those of intermediaries.
 #[derive(Debug)]
 pub(crate) struct Intermediaries {
-    /// By the index of the endpoint.
+    /// By the index of the endpoint; empty if all have the default.
     options: Vec<ListenerOptions>,
-    /// `None` if the user has named none.
-    trusted: Option<TrustedProxies>,
+    trust: Arc<Trust>,
 }
 
 impl Intermediaries {
     /// `options` are by the index of the endpoint.
-    pub(crate) fn new(options: &[ListenerOptions], trusted: Option<&TrustedProxies>) -> Self {
+    pub(crate) fn new(
+        options: &[ListenerOptions],
+        trusted: Option<&TrustedProxies>,
+        fields: ForwardedFields,
+    ) -> Self {
         let is_default = options.iter().all(|it| *it == <_>::default());
         Self {
             options: if is_default { Vec::new() } else { options.to_vec() },
-            trusted: trusted.cloned(),
+            trust: Arc::new(Trust {
+                proxies: trusted.cloned().unwrap_or_default(),
+                allowed: trusted.cloned().unwrap_or_else(TrustedProxies::local),
+                fields,
+            }),
         }
     }
 
     /// What a new connection has besides that of a client, if anything; `arrival.listener` is the
     /// index of its endpoint.
     pub(crate) fn of(&self, arrival: &NewConnection<'_>) -> Option<Box<Intermediary>> {
-        if self.options.is_empty() {
+        if self.options.is_empty() && self.trust.proxies.is_empty() {
             return None;
         }
         let options = self.options.get(arrival.listener).copied().unwrap_or_default();
-        match options.protocol {
-            Protocol::Http => None,
-            Protocol::Uwsgi => {
-                let address = arrival.peer().map(|peer| peer.ip());
-                let is_allowed = match &self.trusted {
-                    Some(trusted) => trusted.trusts(address),
-                    None => TrustedProxies::local().trusts(address),
-                };
-                Some(Box::new(Intermediary::of_uwsgi(is_allowed)))
-            }
+        let peer = arrival.peer();
+        let address = peer.map(|peer| peer.ip());
+        let is_plain = options == ListenerOptions::default();
+        if is_plain && !self.trust.proxies.trusts(address) {
+            return None;
         }
+        let is_allowed = is_plain || self.trust.allowed.trusts(address);
+        let mut intermediary = Intermediary::new(peer, is_allowed, Arc::clone(&self.trust));
+        if options.protocol == Protocol::Uwsgi {
+            intermediary = intermediary.with_packet();
+        }
+        if options.has_proxy_header {
+            intermediary = intermediary.with_proxy_header();
+        }
+        Some(Box::new(intermediary))
     }
 }

@@ -1,5 +1,6 @@
 //! The configuration of a server.
 
+use jissoku_http::forwarded::ForwardedFields;
 use jissoku_os::driver;
 use jissoku_os::socket::Endpoint;
 
@@ -21,6 +22,8 @@ pub struct Settings {
     pub listener_options: Vec<ListenerOptions>,
     /// Peers that may say who the client of a request is; `None` if the user has named none.
     pub trusted_proxies: Option<TrustedProxies>,
+    /// The fields that trusted proxies set.
+    pub forwarded_fields: ForwardedFields,
     /// Mode of Unix sockets (`chmod(2)`); `None` for that of the umask.
     pub socket_mode: Option<u32>,
     /// How workers share the listeners of an endpoint.
@@ -67,6 +70,7 @@ impl Settings {
             endpoints: vec![endpoint],
             listener_options: Vec::new(),
             trusted_proxies: None,
+            forwarded_fields: ForwardedFields::default(),
             socket_mode: None,
             listener_sharing: ListenerSharing::PerWorker,
             workers: 1,

@@ -73,6 +73,23 @@ impl<H: Handler> TlsSession<H> {
         self.connection
     }
 
+    /// Whether a header of the PROXY protocol is awaited in front of TLS.
+    pub(crate) fn awaits_proxy_header(&self) -> bool {
+        self.connection.awaits_proxy_header()
+    }
+
+    /// The connection inside.
+    pub(crate) const fn connection(&mut self) -> &mut Connection<H> {
+        &mut self.connection
+    }
+
+    /// Gives up TLS if something was answered in front of it.
+    pub(crate) fn close_if(&mut self, next: Next) {
+        if next != Next::Receive {
+            self.state = TlsState::Closed;
+        }
+    }
+
     /// Processes received ciphertext.
     pub(crate) fn on_data(
         &mut self,

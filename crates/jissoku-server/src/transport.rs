@@ -29,6 +29,23 @@ impl<H: Handler> Transport<H> {
         output: &mut SendBuffer,
     ) -> Next {
         match self {
+            Self::Plain(connection) if connection.awaits_proxy_header() => {
+                match connection.read_proxy_header(bytes, context, output) {
+                    Ok(used) if used == bytes.len() => Next::Receive,
+                    Ok(used) => connection.on_data(&bytes[used..], context, output),
+                    Err(next) => next,
+                }
+            }
+            Self::Tls(session) if session.awaits_proxy_header() => {
+                match session.connection().read_proxy_header(bytes, context, output) {
+                    Ok(used) if used == bytes.len() => Next::Receive,
+                    Ok(used) => session.on_data(&bytes[used..], context, output),
+                    Err(next) => {
+                        session.close_if(next);
+                        next
+                    }
+                }
+            }
             Self::Plain(connection) => connection.on_data(bytes, context, output),
             Self::Tls(session) => session.on_data(bytes, context, output),
             Self::Upstream(token) => {

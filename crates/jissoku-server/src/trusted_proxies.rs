@@ -30,6 +30,12 @@ impl TrustedProxies {
         Self { networks, unix: true }
     }
 
+    /// Whether no peer is trusted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Whether a peer is trusted; `None` is one of a Unix socket.
     #[must_use]
     pub fn trusts(&self, peer: Option<IpAddr>) -> bool {

@@ -71,6 +71,7 @@ impl<H: Handler> Worker<H> {
             intermediaries: Intermediaries::new(
                 &settings.listener_options,
                 settings.trusted_proxies.as_ref(),
+                settings.forwarded_fields,
             ),
             accepting: None,
         }

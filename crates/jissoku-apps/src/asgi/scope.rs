@@ -118,6 +118,9 @@ impl Scopes {
                 offer(pyo3::intern!(python, "websocket.http.response"))?;
             }
         }
+        if let Some(host) = origin.and_then(|origin| origin.host) {
+            set_host(&fields, host)?;
+        }
         set(pyo3::intern!(python, "headers"), fields.into_any())?;
         set(pyo3::intern!(python, "extensions"), extensions.into_any())?;
         Ok((upgrade, scope))
@@ -180,6 +183,18 @@ fn set_origin(scope: &Bound<'_, PyDict>, origin: &Origin<'_>) -> PyResult<()> {
         scope.set_item("scheme", if is_secure { "https" } else { "http" })?;
     }
     Ok(())
+}
+
+/// Replaces the Host.
+fn set_host(fields: &Bound<'_, PyList>, host: &[u8]) -> PyResult<()> {
+    let python = fields.py();
+    let pair = PyTuple::new(python, [PyBytes::new(python, b"host"), PyBytes::new(python, host)])?;
+    for (index, field) in fields.iter().enumerate() {
+        if field.get_item(0)?.eq(pyo3::intern!(python, "host").call_method0("encode")?)? {
+            return fields.set_item(index, pair);
+        }
+    }
+    fields.append(pair)
 }
 
 /// Where a header section is kept.

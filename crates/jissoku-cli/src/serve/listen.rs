@@ -4,19 +4,36 @@ use std::str::FromStr;
 
 use clap::Args;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{ListenerOptions, Protocol};
+use jissoku_server::{ForwardedFields, ListenerOptions, Protocol, TrustedProxies};
 
 /// Flags for listeners.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_field_names, reason = "fields are named as their flags")]
 pub(super) struct Listen {
     /// Address to listen on: HOST:PORT or unix:PATH; may be repeated; port 0 selects a free port;
-    /// `,uwsgi` behind it for the uwsgi protocol
+    /// `,uwsgi` behind it for the uwsgi protocol, `,proxy-protocol` for the PROXY protocol
     /// [default: the sockets passed by systemd, else 127.0.0.1:8000]
     #[arg(long, value_name = "WHERE")]
     listen: Vec<Listener>,
     /// Mode of a Unix socket in octal, such as 660 [default: by the umask]
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub(super) socket_mode: Option<u32>,
+    /// Peers whose X-Forwarded-For, -Proto and -Host count, and that may use the uwsgi and the PROXY
+    /// protocol: ADDRESS[/PREFIX] and unix, with commas [default: none; for the two protocols,
+    /// loopback addresses and Unix sockets]
+    #[arg(long, value_name = "PROXIES")]
+    pub(super) trusted_proxies: Option<TrustedProxies>,
+    /// The fields that trusted proxies set: x-forwarded, or forwarded (RFC 7239)
+    #[arg(long, value_name = "WHICH", default_value = "x-forwarded", value_parser = fields)]
+    pub(super) forwarded_fields: ForwardedFields,
+}
+
+fn fields(text: &str) -> Result<ForwardedFields, String> {
+    match text {
+        "x-forwarded" => Ok(ForwardedFields::XForwarded),
+        "forwarded" => Ok(ForwardedFields::Forwarded),
+        _ => Err("write x-forwarded or forwarded".to_owned()),
+    }
 }
 
 fn mode(text: &str) -> Result<u32, String> {
@@ -45,6 +62,7 @@ impl FromStr for Listener {
             match option {
                 "http" => options.protocol = Protocol::Http,
                 "uwsgi" => options.protocol = Protocol::Uwsgi,
+                "proxy-protocol" => options.has_proxy_header = true,
                 // The path of a Unix socket may have commas.
                 _ if rest.starts_with("unix:") => break,
                 _ => return Err(format!("unknown option {option:?} of a listener")),
@@ -88,7 +106,8 @@ impl Listener {
 mod tests {
     use super::*;
 
-    const UWSGI: ListenerOptions = ListenerOptions { protocol: Protocol::Uwsgi };
+    const UWSGI: ListenerOptions =
+        ListenerOptions { protocol: Protocol::Uwsgi, has_proxy_header: false };
 
     fn listener(text: &str) -> Result<(String, ListenerOptions), String> {
         text.parse::<Listener>().map(|found| (found.endpoint.to_string(), found.options))
@@ -101,6 +120,8 @@ mod tests {
         assert_eq!(listener("127.0.0.1:80,http"), Ok(("127.0.0.1:80".into(), http)));
         assert_eq!(listener("127.0.0.1:80,uwsgi"), Ok(("127.0.0.1:80".into(), UWSGI)));
         assert_eq!(listener("unix:/run/a.sock,uwsgi"), Ok(("unix:/run/a.sock".into(), UWSGI)));
+        let both = ListenerOptions { has_proxy_header: true, ..UWSGI };
+        assert_eq!(listener("unix:/a,uwsgi,proxy-protocol"), Ok(("unix:/a".into(), both)));
         assert_eq!(listener("unix:/run/a,b"), Ok(("unix:/run/a,b".into(), http)));
         assert!(listener("127.0.0.1:80,scgi").is_err());
         assert!(listener("127.0.0.1,uwsgi").is_err());
@@ -113,6 +134,8 @@ mod tests {
         let listen = Listen {
             listen: vec![parse("127.0.0.1:0"), parse("127.0.0.1:0,uwsgi"), parse("unix:/a,uwsgi")],
             socket_mode: None,
+            trusted_proxies: None,
+            forwarded_fields: ForwardedFields::default(),
         };
         let bound = ["127.0.0.1:4000", "127.0.0.1:4001", "unix:/a"];
         let bound = bound.map(|text| text.parse().expect("an endpoint"));

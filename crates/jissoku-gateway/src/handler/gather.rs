@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jissoku_http::{Method, Version};
-use jissoku_server::{DynamicResponse, Progress, RequestHead, Response};
+use jissoku_server::{DynamicResponse, Origin, Progress, RequestHead, Response};
 use jissoku_upstream::balance::Balance;
 use jissoku_upstream::fan_out::{Effect, PartError};
 use jissoku_upstream::random;
@@ -42,7 +42,7 @@ impl GatewayHandler {
             let target = part.template.target(path, captures);
             let head = target.and_then(|target| part_request(request, &target, form.is_default()));
             let head = head.ok_or_else(|| refusal(400, "", "Bad Request\n"))?;
-            exchanges.push(self.part_exchange(client, (route, index), &head)?);
+            exchanges.push(self.part_exchange(client, (route, index), &head, request.origin)?);
         }
         let is_chunked = request.head.version == Version::Http11;
         Ok(Gathering::new((client.id, is_chunked, form), route, exchanges, self.now_ns))
@@ -53,6 +53,7 @@ impl GatewayHandler {
         client: &Client,
         (route, part): (&GatherRoute, usize),
         (head, bytes): &PartRequest,
+        origin: Option<&Origin<'_>>,
     ) -> Result<Exchange, DynamicResponse> {
         let forwarding = route.forwardings[part];
         let upstream = &self.service.upstreams[forwarding.upstream];
@@ -61,7 +62,7 @@ impl GatewayHandler {
         let mut exchange = Exchange::new(client.id, head, Place::new(forwarding, hash));
         exchange.part = Some(Box::new(PartHead::default()));
         let way = (client, forwarding.upstream);
-        self.write_head(way, (head, bytes), None, &mut exchange.request)
+        self.write_head(way, (head, bytes, origin), None, &mut exchange.request)
             .map_err(|error| refusal(error.status(), "", "the request cannot be forwarded\n"))?;
         Ok(exchange)
     }

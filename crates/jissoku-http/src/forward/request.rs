@@ -2,6 +2,7 @@
 
 use super::connection_options::ConnectionOptions;
 use super::lines;
+use crate::forwarded::ForwardedFields;
 use crate::framing::Body;
 use crate::head::{Head, HeaderFlags, Method, Version, after_scheme, authority, trim};
 
@@ -36,8 +37,9 @@ pub enum ClientFields {
     /// They are dropped: a client may claim anything.
     #[default]
     Drop,
-    /// They are kept, and appended to: the client is a proxy that is trusted.
-    Append,
+    /// The client is a proxy that is trusted to set these: they are kept, and the address of the
+    /// client is appended to X-Forwarded-For. The others are dropped.
+    Append(ForwardedFields),
 }
 
 /// The Host of a forwarded request.
@@ -159,7 +161,9 @@ impl<'a> Received<'a> {
     ) -> Result<bool, ForwardError> {
         let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
         let Rules { head, edit, options, keeps_host } = *rules;
-        let is_trusted = edit.client_fields == ClientFields::Append;
+        let is_forwarded_trusted =
+            edit.client_fields == ClientFields::Append(ForwardedFields::Forwarded);
+        let is_trusted = edit.client_fields == ClientFields::Append(ForwardedFields::XForwarded);
         Ok(match name.len() {
             2 if is(b"te") => {
                 let mut codings = value.split(|&byte| byte == b',').map(trim);
@@ -185,7 +189,7 @@ impl<'a> Received<'a> {
                 self.max_forwards.is_none()
             }
             _ if is_hop_by_hop(name) || name.contains(&b'_') || options.has(name) => false,
-            9 if is(b"forwarded") => is_trusted,
+            9 if is(b"forwarded") => is_forwarded_trusted,
             15 if is(b"x-forwarded-for") => is_trusted,
             16 if is(b"x-forwarded-host") => {
                 self.has_forwarded_host = is_trusted;

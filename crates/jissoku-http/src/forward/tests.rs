@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::forwarded::ForwardedFields;
 use crate::head::{Head, HeadReader, Version};
 use crate::limits::Limits;
 use crate::response_reader::{ResponseBody, ResponseEvent, ResponseReader};
@@ -95,7 +96,11 @@ fn old_clients_are_forwarded_with_a_host_and_their_version_in_via() {
 
 #[test]
 fn fields_of_a_trusted_client_are_appended_to() {
-    let edit = RequestEdit { client_fields: ClientFields::Append, is_secure: true, ..EDIT };
+    let edit = RequestEdit {
+        client_fields: ClientFields::Append(ForwardedFields::XForwarded),
+        is_secure: true,
+        ..EDIT
+    };
     let request = "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 6.6.6.6\r\n\
         X-Forwarded-Proto: http\r\nVia: 1.1 other\r\n\r\n";
     let expected = "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 6.6.6.6\r\n\

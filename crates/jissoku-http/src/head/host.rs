@@ -30,7 +30,7 @@ fn is_valid_slow(value: &[u8]) -> bool {
 
 /// As [`is_valid`], and not empty, as required in http URIs (RFC 9110 section 4.2.1).
 #[inline]
-pub(super) fn is_valid_and_not_empty(value: &[u8]) -> bool {
+pub(crate) fn is_valid_and_not_empty(value: &[u8]) -> bool {
     is_valid(value) && !matches!(value, [] | [b':', ..])
 }
 

@@ -2,9 +2,10 @@
 
 use jissoku_http::uwsgi::{self, UwsgiHead};
 use jissoku_http::{Head, Limits, Reject, Step};
+use jissoku_os::driver::{Next, SendBuffer};
 
 use super::Connection;
-use super::phase::Request;
+use super::phase::{Phase, Request};
 use crate::context::WorkerContext;
 use crate::handler::Handler;
 use crate::intermediary::Intermediary;
@@ -14,6 +15,35 @@ impl<H: Handler> Connection<H> {
     /// Adds what the connection of an intermediary has.
     pub(crate) fn with_intermediary(self, intermediary: Option<Box<Intermediary>>) -> Self {
         Self { intermediary, ..self }
+    }
+
+    /// Whether a header of the PROXY protocol is awaited, which comes before TLS.
+    pub(crate) fn awaits_proxy_header(&self) -> bool {
+        self.intermediary.as_ref().is_some_and(|it| it.awaits_proxy_header())
+    }
+
+    /// Reads the header of the PROXY protocol. Returns the number of its bytes, or what to do if it
+    /// is not complete or was refused.
+    #[cold]
+    pub(crate) fn read_proxy_header(
+        &mut self,
+        bytes: &[u8],
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) -> Result<usize, Next> {
+        if self.phase != Phase::AwaitingFirst {
+            // Over a limit, or refused.
+            return Err(self.on_data(bytes, context, output));
+        }
+        let Some(intermediary) = &mut self.intermediary else { return Ok(0) };
+        match intermediary.read_proxy_header(bytes) {
+            Ok(Some(size)) => Ok(size),
+            Ok(None) => Err(self.next()),
+            Err(reject) => {
+                self.reject(reject, bytes, context, output);
+                Err(self.next())
+            }
+        }
     }
 
     /// Parses the next element of the input.
@@ -34,12 +64,16 @@ impl<H: Handler> Connection<H> {
         bytes: &[u8],
         context: &mut WorkerContext<H>,
     ) -> Request<H::Request> {
-        let packet = self.intermediary.as_mut().and_then(|it| it.take_head());
-        let Some(UwsgiHead { text, .. }) = packet else {
+        let Some(intermediary) = &mut self.intermediary else {
             return self.begin_with_origin(head, bytes, None, context);
         };
-        let variables = uwsgi::read(bytes, &context.limits.request).ok().flatten();
-        let origin = variables.map(|packet| Origin::of_packet(packet.variables));
-        self.begin_with_origin(head, &text, origin.as_ref(), context)
+        let Some(UwsgiHead { text, .. }) = intermediary.take_head() else {
+            let origin = intermediary.origin(None, head.fields(bytes));
+            return self.begin_with_origin(head, bytes, Some(&origin), context);
+        };
+        let packet = uwsgi::read(bytes, &context.limits.request).ok().flatten();
+        let packet = packet.map(|packet| Origin::of_packet(packet.variables));
+        let origin = intermediary.origin(packet, head.fields(&text));
+        self.begin_with_origin(head, &text, Some(&origin), context)
     }
 }

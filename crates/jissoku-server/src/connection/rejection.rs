@@ -18,6 +18,7 @@ pub(super) fn write_rejection(
 ) -> u64 {
     let text = match reject {
         Reject::PacketInvalid => "This port speaks uwsgi: use uwsgi_pass, or another port.",
+        Reject::ProxyHeaderInvalid => "This port expects the PROXY protocol.",
         Reject::TlsMissing => "This port speaks TLS: write https:// instead.",
         reject => response::reason(reject.status()),
     };

@@ -59,7 +59,7 @@ fn keys_are_flags() {
         "contract = true\nlisten = 'unix:/x'",
         &[],
         &[
-            "listen: [Listener { endpoint: Unix(\"/x\"), options: ListenerOptions { protocol: Http } }]",
+            "listen: [Listener { endpoint: Unix(\"/x\"), options: ListenerOptions { protocol: Http, has_proxy_header: false } }]",
         ],
     );
     check("app = 'a.b:c'\n", &[], &["folder: Some(\"a.b:c\")"]);
@@ -88,7 +88,7 @@ fn flags_win() {
         &[
             "contract: true",
             "workers: Some(5)",
-            "listen: [Listener { endpoint: Tcp(127.0.0.1:9), options: ListenerOptions { protocol: Http } }]",
+            "listen: [Listener { endpoint: Tcp(127.0.0.1:9), options: ListenerOptions { protocol: Http, has_proxy_header: false } }]",
         ],
     );
     check(text, &["--fixed", "x"], &["contract: false", "fixed: Some(\"x\")"]);
