@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from jissoku import records, report, stats
-from jissoku.model import MeasurementStatus, Method, Trial, TrialKind, TrialStage
+from jissoku.model import (
+    Load,
+    LoadLevel,
+    MeasurementStatus,
+    Method,
+    Trial,
+    TrialKind,
+    TrialStage,
+)
 from jissoku.model.updated import updated
 from jissoku.pipeline import compare, trial_loop
 from tests.pipeline.conftest import Asks, CollectingListener, asking
@@ -40,6 +48,8 @@ class Raced:
 @pytest.fixture(scope="module")
 def raced(tmp_path_factory: pytest.TempPathFactory) -> Raced:
     config = asking(tmp_path_factory.mktemp("raced"))({"one": "", "other": ""})
+    # A load that also a busy machine carries; the grid's might be above what the pilot reaches.
+    config = dataclasses.replace(config, loads=(Load(rate_rps=300, level=LoadLevel.LIGHT),))
     listener = CollectingListener()
     assert compare(config, listener)
     assert processes_of(config.folder.parent) == []
@@ -77,11 +87,10 @@ def test_a_report_is_rebuilt_byte_for_byte(raced: Raced) -> None:
 def test_a_block_has_turns_and_each_alone(raced: Raced) -> None:
     ended = [trial for trial in raced.delivered if trial.attempt == 0]
     kinds = Counter(trial.kind for trial in ended)
-    # Which loads both reach depends on this machine; each holds two turn lengths, or both alone.
-    loads = len(records.read(raced.folder)[0].loads)
+    # Two lengths of a turn, and each server alone.
     assert kinds == {
-        TrialKind.TIME_SLICED: 2 * loads,
-        TrialKind.FIXED_RATE: 2 * loads,
+        TrialKind.TIME_SLICED: 2,
+        TrialKind.FIXED_RATE: 2,
         TrialKind.CLOSED_LOOP: 2,
     }
     alone = {trial.arms for trial in ended if trial.kind is not TrialKind.TIME_SLICED}
