@@ -31,7 +31,7 @@ fn read(bytes: &[u8], step: usize, is_head: bool) -> Seen {
                 }
                 ResponseEvent::Body(place) => body.extend_from_slice(&rest[place]),
                 ResponseEvent::End => return (statuses, body, None),
-                ResponseEvent::Partial => {}
+                ResponseEvent::Trailers(_) | ResponseEvent::Partial => {}
             }
             rest.drain(..parsed.used);
             if is_partial {

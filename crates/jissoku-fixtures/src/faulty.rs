@@ -277,12 +277,16 @@ impl<H: Handler> Handler for FaultyHandler<H> {
                 }
                 return Progress::Pending;
             }
-            (Progress::Until(_) | Progress::Pending, _) => {}
+            (Progress::Until(_) | Progress::Pending | Progress::ShutdownWrite, _) => {}
             (Progress::Complete | Progress::Sent | Progress::Reset, _) => {
                 self.apply(connection.peer.as_ref());
             }
         }
         progress
+    }
+
+    fn on_reject(&mut self, connection: &mut Self::Connection, request: Self::Request) {
+        self.inner.on_reject(&mut connection.inner, request.inner);
     }
 
     fn on_close(&mut self, connection: Self::Connection, request: Option<Self::Request>) {

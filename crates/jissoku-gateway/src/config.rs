@@ -46,6 +46,8 @@ pub struct Timeouts {
     /// How long an unused connection is kept. It should be less than the server keeps it, so that
     /// requests do not arrive at a connection that is being closed.
     pub idle_ns: u64,
+    /// How long a tunnel is kept in which nothing is sent in either direction.
+    pub tunnel_ns: u64,
 }
 
 impl Timeouts {
@@ -55,6 +57,7 @@ impl Timeouts {
         head_ns: 60_000_000_000,
         read_ns: 60_000_000_000,
         idle_ns: 4_000_000_000,
+        tunnel_ns: 3_600_000_000_000,
     };
 }
 

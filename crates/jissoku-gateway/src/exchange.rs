@@ -1,19 +1,24 @@
 //! A request of a client and its response: what has been received of both, and what is still to be
 //! sent.
 
-use jissoku_http::forward::{ClientFraming, write_response_head};
+use jissoku_http::forward::{ClientFraming, Offer, write_response_head, write_trailers};
 use jissoku_http::framing::Body;
 use jissoku_http::response_reader::ResponseHead;
 use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::ConnectionId;
+use jissoku_server::BodyFlow;
 
 use crate::failure::{Attempt, Received};
 use crate::part_head::PartHead;
 use crate::place::Place;
 use crate::slab::Key;
+use crate::upload::{Upload, UploadFraming};
 
 /// Output for a client above which its server is not received from.
 const OUTPUT_SIZE_HIGH: usize = 64 * 1024;
+
+/// How long a response of unknown length may pause when its client has shut down its side.
+const PAUSE_NS: u64 = 1_000_000_000;
 
 /// A request and its response.
 #[derive(Debug)]
@@ -23,14 +28,24 @@ pub(crate) struct Exchange {
     pub(crate) method: MethodInfo,
     pub(crate) place: Place,
     version: Version,
-    /// The forwarded head and body. Kept until the response has begun, to be repeated.
+    /// The forwarded head, and the body if it was collected. Kept until the response has begun, to
+    /// be repeated.
     pub(crate) request: Vec<u8>,
+    /// The body if it is not collected; after a switch of protocols, what the client sends.
+    pub(crate) upload: Option<Box<Upload>>,
+    pub(crate) offer: Offer,
     /// The connection to the server.
     pub(crate) upstream: Option<Key>,
     pub(crate) is_reused: bool,
     pub(crate) received: Received,
     pub(crate) output: Output,
     pub(crate) ending: Option<Ending>,
+    /// The server of a tunnel has sent everything.
+    pub(crate) server_has_ended: bool,
+    /// The client has shut down its side, and still waits for its response.
+    pub(crate) client_has_ended: bool,
+    /// When something was last sent to the client.
+    pub(crate) sent_ns: u64,
     /// Of a part of a gathered response, whose output is the body alone.
     pub(crate) part: Option<Box<PartHead>>,
 }
@@ -84,6 +99,12 @@ pub(crate) enum Ending {
 }
 
 impl Output {
+    /// Adds bytes of a tunnel.
+    pub(crate) fn write_raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.body_size += bytes.len() as u64;
+    }
+
     pub(crate) const fn is_high(&self) -> bool {
         self.bytes.len() >= OUTPUT_SIZE_HIGH
     }
@@ -97,18 +118,80 @@ impl Exchange {
             place,
             version: head.version,
             request: Vec::new(),
+            upload: None,
+            offer: Offer::default(),
             upstream: None,
             is_reused: false,
             received: Received::Nothing,
             output: Output::default(),
             ending: None,
+            server_has_ended: false,
+            client_has_ended: false,
+            sent_ns: 0,
             part: None,
+        }
+    }
+
+    /// Whether the request may be sent once more, to a server that may have received it.
+    pub(crate) const fn is_repeatable(&self) -> bool {
+        self.method.is_idempotent && self.upload.is_none()
+    }
+
+    /// Whether the whole request was handed to the driver.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.upload.as_ref().is_none_or(|upload| upload.is_done())
+    }
+
+    /// Whether the client has sent its whole request.
+    pub(crate) fn is_received(&self) -> bool {
+        self.upload.as_ref().is_none_or(|upload| upload.is_ended())
+    }
+
+    /// Whether the server has switched protocols.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        self.output.framing == Some(ClientFraming::Upgraded)
+    }
+
+    /// How the rest of the request is to be received.
+    pub(crate) fn body_flow(&self) -> BodyFlow {
+        match &self.upload {
+            None => BodyFlow::Whole,
+            Some(upload) if upload.is_held() => BodyFlow::Hold,
+            Some(upload) if upload.awaits_continue => BodyFlow::Await,
+            Some(_) => BodyFlow::Receive,
         }
     }
 
     /// Whether the server is not received from, because the client is slower.
     pub(crate) const fn is_held(&self) -> bool {
         self.output.is_high()
+    }
+
+    /// Whether the server waits for the client: to read its response, or to send more of its
+    /// request.
+    pub(crate) fn is_client_awaited(&self) -> bool {
+        let upload = self.upload.as_ref();
+        self.is_held()
+            || upload.is_some_and(|upload| {
+                upload.is_receiving() && upload.is_empty() && !upload.awaits_continue
+            })
+    }
+
+    /// Whether the client has shut down its side, and the response, whose end is not known, has
+    /// paused: there may be no reader any more.
+    pub(crate) const fn is_without_reader(&self, now_ns: u64) -> bool {
+        let is_endless = matches!(
+            self.output.framing,
+            Some(
+                ClientFraming::Chunked
+                    | ClientFraming::ChunkedWithTrailers
+                    | ClientFraming::UntilClose
+            )
+        );
+        self.client_has_ended
+            && self.ending.is_none()
+            && is_endless
+            && now_ns.saturating_sub(self.sent_ns) >= PAUSE_NS
     }
 
     pub(crate) const fn version(&self) -> Version {
@@ -120,7 +203,7 @@ impl Exchange {
         Attempt {
             is_reused: self.is_reused,
             received: self.received,
-            is_repeatable: self.method.is_idempotent,
+            is_repeatable: self.is_repeatable(),
             tries: self.place.tries,
             was_replaced: self.place.was_replaced,
             left_ns: self.place.until_ns.saturating_sub(now_ns),
@@ -129,8 +212,12 @@ impl Exchange {
 
     /// Writes an interim response, to clients that know them.
     pub(crate) fn write_interim(&mut self, head: &ResponseHead, bytes: &[u8]) {
-        // A body that was collected was asked for by this side.
-        if self.part.is_none() && self.version == Version::Http11 && head.status != 100 {
+        if head.status == 100 {
+            // This side asks the client for its body, and has done so for one that is collected.
+            if let Some(upload) = &mut self.upload {
+                upload.awaits_continue = false;
+            }
+        } else if self.part.is_none() && self.version == Version::Http11 {
             let output = &mut self.output.bytes;
             write_response_head(head, bytes, ClientFraming::AsReceived, output);
         }
@@ -144,7 +231,7 @@ impl Exchange {
             self.output.status = head.status;
             return;
         }
-        let framing = ClientFraming::new(head.body, self.version);
+        let framing = ClientFraming::new(head.body, self.version, self.offer.takes_trailers);
         let Output { bytes: output, fields_at, .. } = &mut self.output;
         let start = output.len();
         let line_size = write_response_head(head, bytes, framing, output);
@@ -154,13 +241,29 @@ impl Exchange {
         self.output.status = head.status;
         self.output.framing = Some(framing);
         self.request = Vec::new();
+        if let Some(upload) = &mut self.upload
+            && (head.status >= 300 || !head.keeps_alive || upload.awaits_continue)
+        {
+            // The server does not want the rest (RFC 9112 section 9.5).
+            upload.stop();
+        }
+    }
+
+    /// Writes the head of a switch of protocols.
+    pub(crate) fn write_upgrade(&mut self, head: &ResponseHead, bytes: &[u8]) {
+        write_response_head(head, bytes, ClientFraming::Upgraded, &mut self.output.bytes);
+        self.received = Received::Head;
+        self.output.status = head.status;
+        self.output.framing = Some(ClientFraming::Upgraded);
+        self.request = Vec::new();
+        self.upload = Some(Box::new(Upload::new(UploadFraming::Raw, false)));
     }
 
     /// Writes a part of the body.
     pub(crate) fn write_body(&mut self, part: &[u8]) {
         let Output { bytes, framing, body_size, .. } = &mut self.output;
         *body_size += part.len() as u64;
-        if *framing == Some(ClientFraming::Chunked) {
+        if matches!(framing, Some(ClientFraming::Chunked | ClientFraming::ChunkedWithTrailers)) {
             bytes.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
             bytes.extend_from_slice(part);
             bytes.extend_from_slice(b"\r\n");
@@ -169,12 +272,14 @@ impl Exchange {
         }
     }
 
-    /// The response is complete.
-    pub(crate) fn finish(&mut self) {
-        if self.output.framing == Some(ClientFraming::Chunked) {
-            self.output.bytes.extend_from_slice(b"0\r\n\r\n");
+    /// The response is complete. `trailers` are its trailer lines.
+    pub(crate) fn finish(&mut self, trailers: &[u8]) {
+        let output = &mut self.output.bytes;
+        match self.output.framing {
+            Some(ClientFraming::Chunked) => output.extend_from_slice(b"0\r\n\r\n"),
+            Some(ClientFraming::ChunkedWithTrailers) => write_trailers(trailers, output),
+            _ => {}
         }
         self.ending = Some(Ending::Complete);
-        self.upstream = None;
     }
 }

@@ -17,11 +17,13 @@ mod part_head;
 mod place;
 mod pool;
 mod prober;
+mod request;
 mod routed;
 mod server_set;
 mod servers;
 mod slab;
 mod target;
+mod upload;
 mod upstream;
 
 pub use config::{Forwarding, Gateway, Timeouts};

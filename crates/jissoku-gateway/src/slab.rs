@@ -50,6 +50,11 @@ impl<T> Slab<T> {
         if slot.0 == key.generation { slot.1.as_mut() } else { None }
     }
 
+    pub(crate) fn get_ref(&self, key: Key) -> Option<&T> {
+        let slot = self.slots.get(key.index as usize)?;
+        if slot.0 == key.generation { slot.1.as_ref() } else { None }
+    }
+
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         let value = slot.1.take_if(|_| slot.0 == key.generation)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jissoku_http::response_reader::{BadResponse, ResponseEvent, ResponseReader};
+use jissoku_http::response_reader::{BadResponse, ResponseEvent, ResponseHead, ResponseReader};
 use jissoku_os::driver::ConnectionId;
 use jissoku_os::socket::Endpoint;
 
@@ -28,6 +28,8 @@ pub(crate) struct Upstream {
     reader: ResponseReader,
     /// The start of a head.
     input: Vec<u8>,
+    /// Trailer lines of the response.
+    trailers: Vec<u8>,
     /// Whether the server keeps the connection after this response.
     is_kept: bool,
 }
@@ -39,8 +41,12 @@ pub(crate) enum State {
     Connecting(Key),
     /// It serves an exchange, whose request was handed to the driver or not.
     Busy(Key, Sending),
+    /// The response of an exchange is complete, whose request is still being sent.
+    Finishing(Key),
     /// It is in the pool.
     Idle,
+    /// It is to be closed when its output is sent.
+    Ending,
     /// It is to be closed.
     Closing,
 }
@@ -80,6 +86,7 @@ impl Upstream {
             open_until_ns,
             reader: ResponseReader::new(false),
             input: Vec::new(),
+            trailers: Vec::new(),
             is_kept: false,
         }
     }
@@ -87,8 +94,10 @@ impl Upstream {
     /// The exchange that it serves.
     pub(crate) const fn exchange(&self) -> Option<Key> {
         match self.state {
-            State::Connecting(exchange) | State::Busy(exchange, _) => Some(exchange),
-            State::Idle | State::Closing => None,
+            State::Connecting(exchange) | State::Busy(exchange, _) | State::Finishing(exchange) => {
+                Some(exchange)
+            }
+            State::Idle | State::Ending | State::Closing => None,
         }
     }
 
@@ -97,6 +106,7 @@ impl Upstream {
         self.state = State::Busy(exchange, Sending::Pending);
         self.reader = ResponseReader::new(is_head);
         self.input = Vec::new();
+        self.trailers = Vec::new();
     }
 
     /// Whether the head of the response is incomplete.
@@ -107,6 +117,10 @@ impl Upstream {
     /// Reads a part of the response and writes it to `exchange`. `is_sent`: the request has gone
     /// out as a whole.
     pub(crate) fn read(&mut self, bytes: &[u8], is_sent: bool, exchange: &mut Exchange) -> Outcome {
+        if exchange.is_tunnel() {
+            exchange.output.write_raw(bytes);
+            return Outcome::Partial;
+        }
         if exchange.received == Received::Nothing {
             exchange.received = Received::Part;
         }
@@ -139,19 +153,34 @@ impl Upstream {
                 ResponseEvent::Partial => return (used, Outcome::Partial),
                 ResponseEvent::Interim(head) => exchange.write_interim(&head, &bytes[start..]),
                 ResponseEvent::Head(head) if head.status == 101 => {
-                    return (bytes.len(), Outcome::Failed(Fault::UnexpectedUpgrade));
+                    let head_bytes = &bytes[start..];
+                    if !exchange.offer.upgrades || !is_to_websocket(&head, head_bytes) {
+                        return (bytes.len(), Outcome::Failed(Fault::UnexpectedUpgrade));
+                    }
+                    exchange.write_upgrade(&head, head_bytes);
+                    exchange.output.write_raw(&bytes[used..]);
+                    return (bytes.len(), Outcome::Partial);
                 }
                 ResponseEvent::Head(head) => {
                     self.is_kept = head.keeps_alive;
                     exchange.write_head(&head, &bytes[start..]);
                 }
                 ResponseEvent::Body(place) => exchange.write_body(&bytes[start..][place]),
+                ResponseEvent::Trailers(place) => {
+                    if exchange.offer.takes_trailers {
+                        self.trailers.extend_from_slice(&bytes[start..][place]);
+                    }
+                }
                 ResponseEvent::End => {
                     // What follows a response was not asked for.
                     let is_exact = used == bytes.len();
-                    let is_reusable =
-                        is_exact && is_sent && self.is_kept && !exchange.method.has_unusual_body;
-                    exchange.finish();
+                    let is_reusable = is_exact
+                        && is_sent
+                        && self.is_kept
+                        && !exchange.method.has_unusual_body
+                        && !exchange.offer.upgrades;
+                    // The lines are followed by the CR of the empty line.
+                    exchange.finish(self.trailers.strip_suffix(b"\r").unwrap_or_default());
                     return (bytes.len(), Outcome::Complete { is_reusable });
                 }
             }
@@ -162,7 +191,7 @@ impl Upstream {
     pub(crate) fn finish(&mut self, exchange: &mut Exchange) -> Outcome {
         match self.reader.finish() {
             Ok(()) => {
-                exchange.finish();
+                exchange.finish(&[]);
                 Outcome::Complete { is_reusable: false }
             }
             Err(_) if self.is_in_head() => Outcome::Failed(Fault::Closed),
@@ -174,4 +203,12 @@ impl Upstream {
     pub(crate) const fn reset_fault(&self) -> Fault {
         if self.is_in_head() { Fault::Closed } else { Fault::BadResponse(BadResponse::Incomplete) }
     }
+}
+
+/// Whether a server switches to WebSocket, as its client has asked for (RFC 9110 section 7.8).
+fn is_to_websocket(head: &ResponseHead, bytes: &[u8]) -> bool {
+    let mut upgrades = head.fields(bytes).filter(|(name, _)| name.eq_ignore_ascii_case(b"upgrade"));
+    let is_expected =
+        upgrades.next().is_some_and(|(_, value)| value.eq_ignore_ascii_case(b"websocket"));
+    is_expected && upgrades.next().is_none()
 }

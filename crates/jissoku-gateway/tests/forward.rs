@@ -52,6 +52,7 @@ impl Scene {
         let target: Target = target.parse().expect("an address");
         let mut settings = Settings::new("127.0.0.1:0".parse().expect("an address"));
         settings.driver.backend = backend;
+        settings.limits.request.body_size_max = LARGE as u64;
         let server = Server::listen(settings).expect("a place to listen");
         let address = server.endpoints()[0].to_string();
         let proxy = server.start(Gateway::new(target, timeouts, false)).expect("workers start");
@@ -83,7 +84,7 @@ impl Scene {
 }
 
 /// Plays `scene` with every driver. `upstream` gets the connections of a server.
-fn play(upstream: fn(&mut dyn FnMut() -> Upstream), scene: fn(&mut Scene)) {
+fn play(upstream: fn(&mut dyn FnMut() -> Upstream), scene: impl Fn(&mut Scene)) {
     for backend in [Backend::Epoll, Backend::Uring] {
         if backend == Backend::Uring && !jissoku_os::uring::is_available() {
             continue;
@@ -272,4 +273,223 @@ fn a_server_that_is_not_there_is_a_502_and_one_that_is_late_a_504() {
     let mut none = Scene::new("unix:/nowhere/at/all", Backend::Epoll, Timeouts::DEFAULT);
     none.get("GET");
     assert_eq!(none.response("Bad Gateway\n".len()).0, "502");
+}
+
+/// More than sockets and the proxy hold together, so that one side has to wait for the other.
+const LARGE: usize = 16 * 1024 * 1024;
+
+#[test]
+fn a_large_body_is_forwarded_as_it_comes_and_back() {
+    for framing in ["Content-Length: 16777216", "Transfer-Encoding: chunked"] {
+        let head = format!("PUT / HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n");
+        let is_chunked = framing.ends_with("chunked");
+        play(
+            |accept| {
+                let mut server = accept();
+                let request = server.request();
+                let is_chunked = request.contains("\r\nTransfer-Encoding: chunked\r\n");
+                assert_ne!(is_chunked, request.contains("\r\nContent-Length: 16777216\r\n"));
+                // The response begins before the body has come, and returns it.
+                server.send("HTTP/1.1 200 OK\r\nContent-Length: 16777216\r\n\r\n");
+                let mut left = LARGE;
+                while left > 0 {
+                    let size = if is_chunked { read_chunk_size(&mut server.stream) } else { left };
+                    let mut part = vec![0; if is_chunked { size } else { size.min(65_536) }];
+                    server.stream.read_exact(&mut part).expect("the body comes");
+                    if is_chunked {
+                        read_until(&mut server.stream, |text| text == "\r\n");
+                    }
+                    server.stream.write_all(&part).expect("the client reads");
+                    left -= part.len();
+                }
+                if is_chunked {
+                    read_until(&mut server.stream, |text| text == "0\r\n\r\n");
+                }
+                // The connection is used again.
+                assert!(server.request().starts_with("GET / "));
+                server.send(OK);
+            },
+            move |scene| {
+                scene.send(&head);
+                let mut sender = scene.client.try_clone().expect("a descriptor");
+                let body: Vec<u8> = (0..=250).cycle().take(LARGE).collect();
+                let sent = body.clone();
+                let uploading = std::thread::spawn(move || {
+                    for part in sent.chunks(if is_chunked { 99_999 } else { LARGE }) {
+                        if is_chunked {
+                            write!(sender, "{:x}\r\n", part.len()).expect("room to send");
+                        }
+                        sender.write_all(part).expect("room to send");
+                        if is_chunked {
+                            sender.write_all(b"\r\n").expect("room to send");
+                        }
+                    }
+                    if is_chunked {
+                        sender.write_all(b"0\r\n\r\n").expect("room to send");
+                    }
+                });
+                read_until(&mut scene.client, |text| text.ends_with("\r\n\r\n"));
+                let mut received = vec![0; LARGE];
+                scene.client.read_exact(&mut received).expect("the body comes back");
+                uploading.join().expect("everything is sent");
+                assert!(received == body, "the body is another one");
+                scene.get("GET");
+                assert_eq!(scene.response(2).0, "200");
+            },
+        );
+    }
+}
+
+fn read_chunk_size(stream: &mut TcpStream) -> usize {
+    let line = read_until(stream, |text| text.ends_with("\r\n"));
+    usize::from_str_radix(line.trim_end(), 16).expect("a size")
+}
+
+#[test]
+fn a_refusal_during_an_upload_is_passed_on() {
+    play(
+        |accept| {
+            let mut server = accept();
+            server.request();
+            server.send("HTTP/1.1 413 No\r\nContent-Length: 2\r\n\r\nno");
+            // The proxy gives up without an end of the body.
+            let mut rest = Vec::new();
+            let _reset = server.stream.read_to_end(&mut rest);
+            assert!(rest.len() < LARGE);
+        },
+        |scene| {
+            scene.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 16777216\r\n\r\nstart");
+            let rest = scene.rest();
+            assert!(rest.starts_with("HTTP/1.1 413 No\r\n"), "{rest}");
+            assert!(rest.contains("\r\nConnection: close\r\n"), "{rest}");
+            assert!(rest.ends_with("\r\n\r\nno"), "{rest}");
+        },
+    );
+}
+
+#[test]
+fn the_server_asks_for_a_large_body() {
+    play(
+        |accept| {
+            let mut server = accept();
+            let request = server.request();
+            assert!(request.contains("\r\nExpect: 100-continue\r\n"), "{request}");
+            server.send("HTTP/1.1 100 Continue\r\n\r\n");
+            let body = read_until(&mut server.stream, |text| text.len() == 100_000);
+            assert!(body.bytes().all(|byte| byte == b'x'));
+            server.send(OK);
+        },
+        |scene| {
+            scene.send(
+                "PUT / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 100000\r\n\r\n",
+            );
+            let interim = read_until(&mut scene.client, |text| text.ends_with("\r\n\r\n"));
+            assert_eq!(interim, "HTTP/1.1 100 Continue\r\n\r\n");
+            scene.send(&"x".repeat(100_000));
+            assert_eq!(scene.response(2).0, "200");
+        },
+    );
+}
+
+const ASK: &str = "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+const SWITCH: &str = "HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+
+#[test]
+fn a_tunnel_ends_in_one_direction_after_the_other() {
+    play(
+        |accept| {
+            // The client ends first, and then the server.
+            let mut server = accept();
+            assert!(server.request().contains("\r\nUpgrade: websocket\r\n"));
+            server.send(&format!("{SWITCH}hello"));
+            let mut received = String::new();
+            server.stream.read_to_string(&mut received).expect("it ends in order");
+            assert_eq!(received, "early late");
+            server.send("bye");
+            drop(server);
+            // The server ends first.
+            let mut server = accept();
+            server.request();
+            server.send(&format!("{SWITCH}hello"));
+            server.stream.shutdown(Shutdown::Write).expect("it is open");
+            let mut received = String::new();
+            server.stream.read_to_string(&mut received).expect("it ends in order");
+            assert_eq!(received, "after the end");
+            let mut server = accept();
+            server.request();
+            server.send(OK);
+        },
+        |scene| {
+            // What comes before the 101 waits.
+            scene.send(&format!("{ASK}early"));
+            let head = read_until(&mut scene.client, |text| text.ends_with("\r\n\r\nhello"));
+            assert_eq!(head, format!("{SWITCH}hello"));
+            scene.send(" late");
+            scene.client.shutdown(Shutdown::Write).expect("it is open");
+            assert_eq!(scene.rest(), "bye");
+            scene.client = TcpStream::connect(&scene.address).expect("it listens");
+            scene.client.set_read_timeout(Some(PATIENCE)).expect("a socket has options");
+            scene.send(ASK);
+            assert_eq!(scene.rest(), format!("{SWITCH}hello"));
+            scene.send("after the end");
+            scene.client.shutdown(Shutdown::Write).expect("it is open");
+            // The proxy is needed until the server has read it.
+            scene.client = TcpStream::connect(&scene.address).expect("it listens");
+            scene.client.set_read_timeout(Some(PATIENCE)).expect("a socket has options");
+            scene.get("GET");
+            assert_eq!(scene.response(2).0, "200");
+        },
+    );
+}
+
+#[test]
+fn a_tunnel_holds_a_sender_back_and_loses_nothing() {
+    play(
+        |accept| {
+            let mut server = accept();
+            server.request();
+            server.send(SWITCH);
+            let mut reader = server.stream.try_clone().expect("a descriptor");
+            let echo = std::thread::spawn(move || {
+                let mut received = Vec::new();
+                reader.read_to_end(&mut received).expect("it ends in order");
+                received
+            });
+            server.stream.write_all(&vec![b's'; LARGE]).expect("the client reads");
+            let received = echo.join().expect("it reads");
+            assert!(received == vec![b'c'; LARGE], "{} bytes came", received.len());
+        },
+        |scene| {
+            scene.send(ASK);
+            read_until(&mut scene.client, |text| text.ends_with("\r\n\r\n"));
+            let mut sender = scene.client.try_clone().expect("a descriptor");
+            let sending = std::thread::spawn(move || {
+                sender.write_all(&vec![b'c'; LARGE]).expect("the server reads");
+                sender.shutdown(Shutdown::Write).expect("it is open");
+            });
+            let mut received = Vec::new();
+            scene.client.read_to_end(&mut received).expect("it ends in order");
+            assert!(received == vec![b's'; LARGE], "{} bytes came", received.len());
+            sending.join().expect("everything is sent");
+        },
+    );
+}
+
+#[test]
+fn a_stream_without_a_reader_is_cancelled() {
+    play(
+        |accept| {
+            let mut server = accept();
+            server.request();
+            server.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n");
+            let mut end = [0];
+            assert_eq!(server.stream.read(&mut end).expect("it ends in order"), 0);
+        },
+        |scene| {
+            scene.get("GET");
+            scene.client.shutdown(Shutdown::Write).expect("it is open");
+            let rest = scene.rest();
+            assert!(rest.ends_with("\r\n\r\n2\r\nhi\r\n"), "{rest:?}");
+        },
+    );
 }

@@ -86,6 +86,12 @@ impl Decoder {
         }
     }
 
+    /// How many bytes of trailers were consumed: their lines, and then the CR of the empty line.
+    #[must_use]
+    pub(crate) const fn trailers_size(&self) -> usize {
+        self.trailers_size as usize
+    }
+
     /// Decodes up to the next data or the end, and returns the number of consumed bytes. Data is at
     /// the end of the consumed bytes.
     ///

@@ -10,5 +10,7 @@ mod response;
 #[cfg(test)]
 mod tests;
 
-pub use request::{ClientFields, ForwardError, ForwardedHost, RequestEdit, write_request_head};
-pub use response::{ClientFraming, write_response_head};
+pub use request::{
+    ClientFields, ForwardError, ForwardedHost, HopField, Offer, RequestEdit, write_request_head,
+};
+pub use response::{ClientFraming, write_response_head, write_trailers};

@@ -43,6 +43,9 @@ pub enum ResponseEvent {
     Head(ResponseHead),
     /// A part of the body, as a range of the given bytes.
     Body(Range<usize>),
+    /// A part of the trailers, as a range of the given bytes. All parts together are header lines,
+    /// and at last a CR.
+    Trailers(Range<usize>),
     /// The end of the response.
     End,
 }
@@ -121,14 +124,26 @@ impl ResponseReader {
                 Ok(ResponseStep { used, event: ResponseEvent::Body(0..used) })
             }
             Reading::Chunks(decoder) => {
+                let before = decoder.trailers_size();
                 match decoder.next(bytes, &RESPONSE_LIMITS).map_err(BadResponse::Chunk)? {
-                    (used, Chunk::Partial) => {
-                        Ok(ResponseStep { used, event: ResponseEvent::Partial })
-                    }
                     (used, Chunk::Data(place)) => {
                         Ok(ResponseStep { used, event: ResponseEvent::Body(place) })
                     }
-                    (used, Chunk::End) => Ok(self.end(used)),
+                    (used, chunk) => {
+                        let is_end = chunk == Chunk::End;
+                        let size = decoder.trailers_size() - before;
+                        // The last byte is the LF of the empty line.
+                        let end = used - usize::from(is_end);
+                        let event = match (is_end, size) {
+                            (true, 0) => return Ok(self.end(used)),
+                            (_, 0) => ResponseEvent::Partial,
+                            _ => ResponseEvent::Trailers(end - size..end),
+                        };
+                        if is_end {
+                            self.reading = Reading::End;
+                        }
+                        Ok(ResponseStep { used, event })
+                    }
                 }
             }
         }

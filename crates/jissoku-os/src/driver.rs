@@ -144,8 +144,9 @@ pub trait EventHandler {
     /// that it sent before may still be unread. Called for each suspension, possibly repeatedly.
     fn on_hangup(&mut self, _connection: &mut Self::Connection) {}
 
-    /// Called after [`Next::Yield`], for a [`ResumeTarget`], and once a second. `unsent` bytes of
-    /// earlier output are still to be sent.
+    /// Called after [`Next::Yield`], for a [`ResumeTarget`], once a second, and when output that had
+    /// to wait is sent to an opened connection. `unsent` bytes of earlier output are still to be
+    /// sent.
     fn resume(
         &mut self,
         connection: &mut Self::Connection,

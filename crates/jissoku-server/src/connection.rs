@@ -125,9 +125,9 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Starts a lingering close after a TLS alert.
-    pub(crate) fn linger(&mut self, context: &WorkerContext<H>) -> Next {
+    pub(crate) fn linger(&mut self, context: &mut WorkerContext<H>) -> Next {
         self.input = Vec::new();
-        self.request = None;
+        self.abandon_request(context);
         self.set_phase(Phase::Linger(0), context);
         self.next()
     }
@@ -354,14 +354,20 @@ impl<H: Handler> Connection<H> {
         if has_response || (self.request.is_none() && !self.exchange.is_in_head()) {
             // The request has its response, or a part of it: another one would be read as its end.
             self.input = Vec::new();
-            self.request = None;
+            self.abandon_request(context);
             return self.set_phase(Phase::Closing, context);
         }
         let body_size = write_rejection(reject, is_head, &context.status_lines, output);
         self.record_rejection(reject.status(), body_size, bytes, context);
         self.input = Vec::new();
-        self.request = None;
+        self.abandon_request(context);
         self.set_phase(Phase::Linger(0), context);
+    }
+
+    fn abandon_request(&mut self, context: &mut WorkerContext<H>) {
+        if let Some(request) = self.request.take() {
+            context.handler.on_reject(&mut self.state, request.state);
+        }
     }
 
     /// Writes a 503 for a connection over the limit, and lingers if few enough do.

@@ -101,6 +101,10 @@ pub trait Handler: Debug + 'static {
         response: &mut Response<'_>,
     ) -> Progress;
 
+    /// The server has rejected a request in the middle of its body, which is malformed, too large or
+    /// too slow, and responds itself.
+    fn on_reject(&mut self, _connection: &mut Self::Connection, _request: Self::Request) {}
+
     /// A connection was closed, with its request if there is no complete response.
     fn on_close(&mut self, _connection: Self::Connection, _request: Option<Self::Request>) {}
 
@@ -190,9 +194,12 @@ pub enum UpstreamEventKind<'a> {
     },
     /// The server has shut down its side.
     Eof,
-    /// [`Handler::next_ready`] has returned it, or a second has passed. It may not be established
-    /// yet; nothing can be sent then.
-    Resumed,
+    /// [`Handler::next_ready`] has returned it, output that had to wait is sent, or a second has
+    /// passed. It may not be established yet; nothing can be sent then.
+    Resumed {
+        /// Bytes of earlier output that are not sent yet.
+        unsent: usize,
+    },
 }
 
 /// One iteration of a worker: waits for events and processes them. Returns whether there is another.
@@ -209,6 +216,9 @@ pub enum BodyFlow {
     /// [`Handler::respond`] is called for each part that was received, and for those that arrived with
     /// the head once. A `100 Continue` is sent when it is wanted.
     Receive,
+    /// As [`BodyFlow::Receive`], without a `100 Continue`: a client that waits for it may send
+    /// the body nevertheless.
+    Await,
     /// As [`BodyFlow::Receive`], but nothing more is received for now.
     Hold,
 }
@@ -224,6 +234,9 @@ pub enum Progress {
     Sent,
     /// When [`Handler::next_ready`] returns the connection.
     Pending,
+    /// As [`Progress::Pending`], after an upgrade: nothing more is sent, and the write side is shut
+    /// down. The client may still send.
+    ShutdownWrite,
     /// Never: the connection is reset, so that the client knows that its response is incomplete.
     Reset,
 }

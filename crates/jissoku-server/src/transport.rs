@@ -85,7 +85,7 @@ impl<H: Handler> Transport<H> {
             Self::Plain(connection) => connection.resume(unsent, context, output),
             Self::Tls(session) => session.resume(unsent, context, output),
             Self::Upstream(token) => {
-                call_handler(*token, UpstreamEventKind::Resumed, context, output)
+                call_handler(*token, UpstreamEventKind::Resumed { unsent }, context, output)
             }
         }
     }

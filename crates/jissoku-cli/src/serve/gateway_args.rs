@@ -29,6 +29,10 @@ pub(super) struct GatewayArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "4s",
         hide_short_help = true)]
     upstream_idle_time: u64,
+    /// How long a tunnel (WebSocket) is kept in which nothing is sent
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1h",
+        hide_short_help = true)]
+    tunnel_idle_time: u64,
 }
 
 impl GatewayArgs {
@@ -48,6 +52,7 @@ impl GatewayArgs {
             head_ns: self.response_time_max,
             read_ns: self.read_time_max,
             idle_ns: self.upstream_idle_time,
+            tunnel_ns: self.tunnel_idle_time,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jissoku_os::socket::Endpoint;
 
 use super::GatewayHandler;
-use crate::exchange::Exchange;
+use crate::exchange::{Ending, Exchange};
 use crate::failure::Fault;
 use crate::slab::Key;
 use crate::upstream::{State, Upstream};
@@ -21,8 +21,8 @@ impl GatewayHandler {
     pub(super) fn connect(&mut self, key: Key, may_reuse: bool) {
         let Some(exchange) = self.exchanges.get(key) else { return };
         let Some(endpoint) = exchange.place.endpoint.clone() else { return };
-        let is_idempotent = exchange.method.is_idempotent;
-        let oldest_ns = if is_idempotent { 0 } else { self.now_ns.saturating_sub(FRESH_NS) };
+        let is_repeatable = exchange.is_repeatable();
+        let oldest_ns = if is_repeatable { 0 } else { self.now_ns.saturating_sub(FRESH_NS) };
         let pool = &mut self.servers[exchange.place.forwarding.upstream].pool;
         let reused = if may_reuse { pool.take(&endpoint, oldest_ns) } else { None };
         exchange.is_reused = reused.is_some();
@@ -70,20 +70,36 @@ impl GatewayHandler {
                 self.set_deadline(key, until_ns);
             }
             State::Connecting(_) => self.give_up(key, Fault::ConnectTimeout),
-            State::Busy(..) if upstream.is_in_head() => self.give_up(key, Fault::HeadTimeout),
             State::Busy(exchange, _) => {
-                // A server that is held back because of its client is not late.
-                let is_held = |exchange: &mut Exchange| exchange.is_held();
-                if self.exchanges.get(exchange).is_some_and(is_held) {
+                let is_in_head = upstream.is_in_head();
+                if let Some(tunnel) = self.exchanges.get(exchange).filter(|one| one.is_tunnel()) {
+                    tunnel.ending = Some(Ending::Complete);
+                    self.end_upload(exchange);
+                    return self.close(key);
+                }
+                // A server that waits for its client is not late.
+                if self.exchanges.get(exchange).is_some_and(|exchange| exchange.is_client_awaited())
+                {
                     let deadline_ns = self.now_ns + self.service.timeouts.read_ns;
                     return self.set_deadline(key, deadline_ns);
                 }
-                self.give_up(key, Fault::BodyTimeout);
+                let fault = if is_in_head { Fault::HeadTimeout } else { Fault::BodyTimeout };
+                self.give_up(key, fault);
+            }
+            State::Finishing(exchange) => {
+                let is_awaited = |exchange: &mut Exchange| exchange.is_client_awaited();
+                if self.exchanges.get(exchange).is_some_and(is_awaited) {
+                    let deadline_ns = self.now_ns + self.service.timeouts.read_ns;
+                    return self.set_deadline(key, deadline_ns);
+                }
+                self.end_upload(exchange);
+                self.close(key);
             }
             State::Idle => {
                 self.servers[upstream.pool].pool.remove(key);
                 self.close(key);
             }
+            State::Ending => self.close(key),
             State::Closing => {}
         }
     }

@@ -9,6 +9,7 @@ use jissoku_upstream::health;
 
 use super::GatewayHandler;
 use super::connections::QUEUE_RETRY_NS;
+use crate::exchange::Ending;
 use crate::failure::Fault;
 use crate::pool::Pool;
 use crate::slab::Key;
@@ -22,9 +23,32 @@ impl GatewayHandler {
         upstream.state = State::Busy(exchange_key, Sending::Done);
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
         output.append(&exchange.request);
+        if let Some(upload) = &mut exchange.upload {
+            if upload.is_held() {
+                self.ready.push_back(exchange.client);
+            }
+            output.append(&upload.take());
+        }
         let deadline_ns = exchange.place.head_deadline_ns(self.now_ns);
         self.set_deadline(key, deadline_ns);
         Next::Receive
+    }
+
+    /// Sends what has been received of a request, of which the start was sent.
+    fn send_more(&mut self, key: Key, exchange_key: Key, output: &mut SendBuffer) {
+        let Some(exchange) = self.exchanges.get(exchange_key) else { return };
+        let Some(upload) = &mut exchange.upload else { return };
+        if upload.is_empty() {
+            return;
+        }
+        if upload.is_held() {
+            self.ready.push_back(exchange.client);
+        }
+        output.append(&upload.take());
+        let tunnel_ns = self.service.timeouts.tunnel_ns;
+        let limit_ns =
+            if exchange.is_tunnel() { tunnel_ns } else { exchange.place.forwarding.head_ns };
+        self.set_deadline(key, self.now_ns + limit_ns);
     }
 
     pub(super) fn on_connected(&mut self, key: Key, output: &mut SendBuffer) -> Next {
@@ -35,18 +59,67 @@ impl GatewayHandler {
         self.send(key, output)
     }
 
-    pub(super) fn on_resumed(&mut self, key: Key, output: &mut SendBuffer) -> Next {
+    pub(super) fn on_resumed(&mut self, key: Key, unsent: usize, output: &mut SendBuffer) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
         match upstream.state {
             State::Connecting(_) | State::Idle => Next::Receive,
-            State::Closing => Next::Close,
+            State::Ending => Next::Close,
+            // What was not sent is of no use any more.
+            State::Closing => Next::Abort,
             State::Busy(_, Sending::Pending) => self.send(key, output),
-            State::Busy(exchange, Sending::Done) => match self.exchanges.get(exchange) {
-                Some(exchange) if exchange.is_held() => Next::Suspend,
-                Some(_) => Next::Receive,
-                None => Next::Close,
-            },
+            State::Busy(exchange_key, Sending::Done) => {
+                if unsent == 0 {
+                    self.send_more(key, exchange_key, output);
+                }
+                match self.exchanges.get(exchange_key) {
+                    Some(exchange) if exchange.is_tunnel() => {
+                        self.next_of_tunnel(key, exchange_key)
+                    }
+                    Some(exchange) if exchange.is_held() => Next::Suspend,
+                    Some(_) => Next::Receive,
+                    None => Next::Abort,
+                }
+            }
+            State::Finishing(exchange_key) => {
+                if unsent == 0 {
+                    self.send_more(key, exchange_key, output);
+                }
+                let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Abort };
+                if !exchange.is_handed_over() {
+                    return Next::Receive;
+                }
+                self.end_upload(exchange_key);
+                self.end(key)
+            }
         }
+    }
+
+    /// What is next for the connection of a tunnel.
+    fn next_of_tunnel(&mut self, key: Key, exchange_key: Key) -> Next {
+        let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Abort };
+        match (exchange.server_has_ended, exchange.is_handed_over()) {
+            (true, true) => {
+                exchange.ending = Some(Ending::Complete);
+                self.end_upload(exchange_key);
+                self.end(key)
+            }
+            (true, false) => Next::Suspend,
+            (false, _) if exchange.is_held() => Next::Suspend,
+            (false, true) => Next::ShutdownWrite,
+            (false, false) => Next::Receive,
+        }
+    }
+
+    /// The client of a complete response has sent its request to the end, or need not.
+    pub(super) fn end_upload(&mut self, exchange_key: Key) {
+        if let Some(exchange) = self.exchanges.get(exchange_key) {
+            if let Some(upload) = &mut exchange.upload {
+                upload.stop();
+            }
+            exchange.upstream = None;
+            self.ready.push_back(exchange.client);
+        }
+        self.release(exchange_key, health::Outcome::Success);
     }
 
     pub(super) fn on_data(&mut self, key: Key, bytes: &[u8], unsent: usize) -> Next {
@@ -58,19 +131,38 @@ impl GatewayHandler {
                 self.fail_exchange(key, Fault::Closed);
                 return self.forget(key);
             }
-            State::Idle | State::Connecting(_) | State::Closing => return self.forget(key),
+            State::Finishing(exchange_key) => {
+                self.end_upload(exchange_key);
+                return self.forget(key);
+            }
+            State::Idle | State::Connecting(_) | State::Ending | State::Closing => {
+                return self.forget(key);
+            }
         };
         let Some(exchange) = self.exchanges.get(exchange_key) else { return self.forget(key) };
-        let outcome = upstream.read(bytes, unsent == 0, exchange);
+        let is_sent = unsent == 0 && exchange.is_handed_over();
+        let outcome = upstream.read(bytes, is_sent, exchange);
         self.conclude(key, exchange_key, outcome)
     }
 
     pub(super) fn on_eof(&mut self, key: Key) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
         let Some(exchange_key) = upstream.exchange() else { return self.forget(key) };
+        if matches!(upstream.state, State::Finishing(_)) {
+            self.end_upload(exchange_key);
+            return self.forget(key);
+        }
         let Some(exchange) = self.exchanges.get(exchange_key) else { return self.forget(key) };
+        if exchange.is_tunnel() {
+            exchange.server_has_ended = true;
+            self.ready.push_back(exchange.client);
+            return self.next_of_tunnel(key, exchange_key);
+        }
         let outcome = upstream.finish(exchange);
         self.conclude(key, exchange_key, outcome);
+        if self.upstreams.get(key).is_some_and(|one| matches!(one.state, State::Finishing(_))) {
+            self.end_upload(exchange_key);
+        }
         self.forget(key)
     }
 
@@ -80,14 +172,28 @@ impl GatewayHandler {
         match outcome {
             Outcome::Partial => {
                 let is_held = exchange.is_held();
-                if !exchange.output.bytes.is_empty() {
+                // A client that uploads may have been asked to continue.
+                if !exchange.output.bytes.is_empty() || exchange.upload.is_some() {
                     self.ready.push_back(exchange.client);
                 }
-                self.set_deadline(key, self.now_ns + self.service.timeouts.read_ns);
+                let timeouts = &self.service.timeouts;
+                let limit_ns =
+                    if exchange.is_tunnel() { timeouts.tunnel_ns } else { timeouts.read_ns };
+                self.set_deadline(key, self.now_ns + limit_ns);
                 if is_held { Next::Suspend } else { Next::Receive }
             }
             Outcome::Complete { is_reusable } => {
                 self.ready.push_back(exchange.client);
+                let upload = exchange.upload.as_ref();
+                if upload.is_some_and(|upload| upload.is_receiving() || !upload.is_empty()) {
+                    // The server has responded early, and takes the rest.
+                    if let Some(upstream) = self.upstreams.get(key) {
+                        upstream.state = State::Finishing(exchange_key);
+                    }
+                    self.ready.extend(self.upstreams.get(key).and_then(|upstream| upstream.id));
+                    return Next::Receive;
+                }
+                exchange.upstream = None;
                 let next = if is_reusable { self.keep(key) } else { self.forget(key) };
                 // Last, since the next request in the queue can use this connection.
                 self.release(exchange_key, health::Outcome::Success);
@@ -119,6 +225,15 @@ impl GatewayHandler {
         Next::Receive
     }
 
+    /// A connection is of no use when its output is sent.
+    fn end(&mut self, key: Key) -> Next {
+        if let Some(upstream) = self.upstreams.get(key) {
+            upstream.state = State::Ending;
+        }
+        self.set_deadline(key, self.now_ns + self.service.timeouts.read_ns);
+        Next::Close
+    }
+
     /// A connection is of no use any more.
     pub(super) fn forget(&mut self, key: Key) -> Next {
         if let Some(upstream) = self.upstreams.get(key) {
@@ -127,7 +242,8 @@ impl GatewayHandler {
             }
             upstream.state = State::Closing;
         }
-        Next::Close
+        // What was not sent is of no use any more.
+        Next::Abort
     }
 
     /// A connection has failed while it was being opened.

@@ -10,6 +10,7 @@ use jissoku_upstream::random;
 use jissoku_upstream::routes::Captures;
 
 use super::GatewayHandler;
+use super::bodies::HeadEdit;
 use crate::client::Client;
 use crate::exchange::{Ending, Exchange};
 use crate::gather::{
@@ -61,8 +62,8 @@ impl GatewayHandler {
         let hash = if is_by_hash { random::hash(head.path_and_query(bytes)) } else { 0 };
         let mut exchange = Exchange::new(client.id, head, Place::new(forwarding, hash));
         exchange.part = Some(Box::new(PartHead::default()));
-        let way = (client, forwarding.upstream);
-        self.write_head(way, (head, bytes, origin), None, &mut exchange.request)
+        let edit = HeadEdit { upstream: forwarding.upstream, collected_size: None, passes: None };
+        self.write_head(client, (head, bytes, origin), edit, &mut exchange.request)
             .map_err(|error| refusal(error.status(), "", "the request cannot be forwarded\n"))?;
         Ok(exchange)
     }

@@ -17,12 +17,18 @@ impl GatewayHandler {
             return Progress::Complete;
         };
         if let Some(Ending::Failed(status, _)) = exchange.ending {
+            if !exchange.is_received() {
+                response.close_after();
+            }
             error_response::write(status, response);
             return Progress::Complete;
         }
+        // The client is still sending what the server does not want.
+        let is_cut_off = exchange.upload.as_ref().is_some_and(|upload| upload.is_cut_off());
+        let is_finishing = exchange.upstream.is_some() && exchange.ending == Some(Ending::Complete);
         let (version, output) = (exchange.version(), &mut exchange.output);
         let is_truncated = exchange.ending == Some(Ending::Truncated);
-        if output.framing == Some(ClientFraming::UntilClose) || is_truncated {
+        if output.framing == Some(ClientFraming::UntilClose) || is_truncated || is_cut_off {
             response.close_after();
         }
         let (has_output, was_held) = (!output.bytes.is_empty(), output.is_high());
@@ -42,18 +48,31 @@ impl GatewayHandler {
             None => response.append(&output.bytes),
         }
         output.bytes.clear();
+        if has_output {
+            exchange.sent_ns = self.now_ns;
+        }
         response.set_sent(output.status, output.body_size);
-        match (exchange.ending, output.framing) {
-            (Some(Ending::Truncated), Some(ClientFraming::UntilClose)) => Progress::Reset,
-            (Some(_), _) => Progress::Complete,
-            (None, _) if has_output => {
-                if was_held {
-                    let upstream = exchange.upstream.and_then(|key| self.upstreams.get(key));
-                    self.ready.extend(upstream.and_then(|upstream| upstream.id));
-                }
+        let framing = output.framing;
+        let has_no_visible_end =
+            matches!(framing, Some(ClientFraming::UntilClose | ClientFraming::Upgraded));
+        if framing == Some(ClientFraming::Upgraded) {
+            response.upgrade();
+        }
+        if exchange.is_without_reader(self.now_ns) {
+            exchange.ending = Some(Ending::Truncated);
+            response.close_after();
+        }
+        match exchange.ending {
+            Some(Ending::Truncated) if has_no_visible_end => Progress::Reset,
+            Some(_) if is_finishing => Progress::Pending,
+            Some(_) => Progress::Complete,
+            None if was_held => {
+                self.resume_upstream(key);
                 Progress::Sent
             }
-            (None, _) => Progress::Pending,
+            None if exchange.server_has_ended => Progress::ShutdownWrite,
+            None if has_output => Progress::Sent,
+            None => Progress::Pending,
         }
     }
 }

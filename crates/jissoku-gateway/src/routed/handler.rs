@@ -16,7 +16,8 @@ use jissoku_upstream::routes::Captures;
 use super::content::{Content, RouteContent};
 use crate::client::Client;
 use crate::gather::Gathering;
-use crate::handler::{self, GatewayHandler};
+use crate::handler::GatewayHandler;
+use crate::request::Request as ForwardedRequest;
 
 /// Serves the requests of one worker; `H` serves those of the application.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ enum Work<R> {
     File(usize, FileResponse),
     /// The text of this index.
     Fixed(usize),
-    Forwarded(handler::Request),
+    Forwarded(ForwardedRequest),
     Gathered(Box<Gathering>),
     App(R),
 }
@@ -148,6 +149,17 @@ impl<H: Handler> Handler for RoutedHandler<H> {
             }
             Work::App(request) => self.app.on_hangup(&mut connection.app, request),
             Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Gathered(_) => {}
+        }
+    }
+
+    fn on_reject(&mut self, connection: &mut Self::Connection, request: Self::Request) {
+        match request.work {
+            Work::Forwarded(request) => {
+                self.gateway.on_reject(&mut connection.client, request);
+            }
+            Work::App(request) => self.app.on_reject(&mut connection.app, request),
+            Work::Gathered(mut gathering) => self.gateway.end_gathering(&mut gathering),
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => {}
         }
     }
 

@@ -27,8 +27,26 @@ pub struct RequestEdit<'a> {
     /// The size of a chunked body that was collected, which is then sent with Content-Length. None
     /// if it is sent chunked.
     pub collected_size: Option<u64>,
-    /// Forwards `Expect: 100-continue`.
-    pub expects_continue: bool,
+    /// What is forwarded of the fields that concern one connection.
+    pub passes: Option<HopField>,
+}
+
+/// A field that concerns one connection, and can be forwarded nevertheless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HopField {
+    /// `Expect: 100-continue`.
+    Expect,
+    /// The Upgrade of a GET without a body, if it is to WebSocket.
+    Upgrade,
+}
+
+/// What a server may do in response to a forwarded request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// Send trailers: the client takes them (RFC 9110 section 6.5.1).
+    pub takes_trailers: bool,
+    /// Switch to WebSocket (RFC 9110 section 7.8).
+    pub upgrades: bool,
 }
 
 /// What becomes of the Forwarded and X-Forwarded fields of a client.
@@ -98,7 +116,8 @@ struct Received<'a> {
     host: Option<&'a [u8]>,
     /// Max-Forwards of the forwarded request.
     max_forwards: Option<u64>,
-    takes_trailers: bool,
+    /// What the client takes.
+    offer: Offer,
     has_forwarded_proto: bool,
     has_forwarded_host: bool,
 }
@@ -112,7 +131,7 @@ pub fn write_request_head(
     bytes: &[u8],
     edit: &RequestEdit<'_>,
     output: &mut Vec<u8>,
-) -> Result<(), ForwardError> {
+) -> Result<Offer, ForwardError> {
     let has_options = head.flags.has(HeaderFlags::CONNECTION);
     let options = ConnectionOptions::new(head.fields(bytes), has_options);
     let is_essential =
@@ -138,9 +157,16 @@ pub fn write_request_head(
     if let Some(count) = received.max_forwards {
         lines::write(b"Max-Forwards", count.to_string().as_bytes(), output);
     }
+    let upgrades = edit.passes == Some(HopField::Upgrade)
+        && received.offer.upgrades
+        && options.has(b"upgrade")
+        && (head.method, head.version, head.body) == (Method::Get, Version::Http11, Body::Empty);
+    if upgrades {
+        output.extend_from_slice(b"Upgrade: websocket\r\nConnection: Upgrade\r\n");
+    }
     write_own_fields(head, edit, (&received, client_host), output);
     output.extend_from_slice(b"\r\n");
-    Ok(())
+    Ok(Offer { upgrades, ..received.offer })
 }
 
 /// What decides whether a field is kept.
@@ -167,7 +193,8 @@ impl<'a> Received<'a> {
         Ok(match name.len() {
             2 if is(b"te") => {
                 let mut codings = value.split(|&byte| byte == b',').map(trim);
-                self.takes_trailers |= codings.any(|name| name.eq_ignore_ascii_case(b"trailers"));
+                self.offer.takes_trailers |=
+                    codings.any(|name| name.eq_ignore_ascii_case(b"trailers"));
                 false
             }
             3 if is(b"via") => {
@@ -180,7 +207,11 @@ impl<'a> Received<'a> {
                 self.host = Some(value);
                 keeps_host
             }
-            6 if is(b"expect") => edit.expects_continue,
+            6 if is(b"expect") => edit.passes == Some(HopField::Expect),
+            7 if is(b"upgrade") => {
+                self.offer.upgrades = value.eq_ignore_ascii_case(b"websocket");
+                false
+            }
             12 if is(b"max-forwards") && head.method == Method::Options => {
                 match str::from_utf8(value).ok().and_then(|count| count.parse::<u64>().ok()) {
                     Some(0) => return Err(ForwardError::MaxForwards),
@@ -242,7 +273,7 @@ fn write_own_fields(
     (received, host): (&Received<'_>, Option<&[u8]>),
     output: &mut Vec<u8>,
 ) {
-    if received.takes_trailers {
+    if received.offer.takes_trailers {
         output.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n");
     }
     if edit.adds_via {
@@ -278,7 +309,7 @@ fn is_hop_by_hop(name: &[u8]) -> bool {
     let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
     match name.len() {
         5 => is(b"proxy"),
-        7 => is(b"upgrade") || is(b"trailer"),
+        7 => is(b"trailer"),
         10 => is(b"connection") || is(b"keep-alive"),
         14 => is(b"http2-settings"),
         16 => is(b"proxy-connection"),

@@ -12,15 +12,53 @@ pub enum ClientFraming {
     AsReceived,
     /// In the chunked transfer coding.
     Chunked,
+    /// The same, with the trailers of the server.
+    ChunkedWithTrailers,
     /// By the end of the connection.
     UntilClose,
+    /// The connection is one of WebSocket from here on.
+    Upgraded,
 }
+
+/// Fields that must not be trailers (RFC 9110 section 6.5.1), besides those that begin with
+/// `content-` or `proxy-`: for framing, routing, authentication, control and modifiers.
+const NOT_IN_TRAILERS: [&[u8]; 28] = [
+    b"age",
+    b"authorization",
+    b"cache-control",
+    b"connection",
+    b"cookie",
+    b"date",
+    b"expect",
+    b"expires",
+    b"forwarded",
+    b"host",
+    b"if-match",
+    b"if-modified-since",
+    b"if-none-match",
+    b"if-range",
+    b"if-unmodified-since",
+    b"keep-alive",
+    b"location",
+    b"max-forwards",
+    b"range",
+    b"retry-after",
+    b"set-cookie",
+    b"te",
+    b"trailer",
+    b"transfer-encoding",
+    b"upgrade",
+    b"vary",
+    b"via",
+    b"www-authenticate",
+];
 
 impl ClientFraming {
     /// The framing for a client of `version` (RFC 9112 section 6.1).
     #[must_use]
-    pub const fn new(body: ResponseBody, version: Version) -> Self {
+    pub const fn new(body: ResponseBody, version: Version, takes_trailers: bool) -> Self {
         match (body, version) {
+            (ResponseBody::Chunked, Version::Http11) if takes_trailers => Self::ChunkedWithTrailers,
             (ResponseBody::Empty | ResponseBody::Length(_), _) => Self::AsReceived,
             (ResponseBody::Chunked | ResponseBody::UntilClose, Version::Http11) => Self::Chunked,
             (ResponseBody::Chunked | ResponseBody::UntilClose, Version::Http10) => Self::UntilClose,
@@ -52,7 +90,8 @@ pub fn write_response_head(
     let copied = lines::copy(head.fields.of(bytes), output, |name, _| {
         let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
         Ok::<bool, std::convert::Infallible>(match name.len() {
-            7 if is(b"trailer") || is(b"upgrade") => false,
+            7 if is(b"trailer") => framing == ClientFraming::ChunkedWithTrailers,
+            7 if is(b"upgrade") => false,
             10 if is(b"connection") || is(b"keep-alive") => false,
             14 if is(b"content-length") => !drops_length,
             16 if is(b"proxy-connection") => false,
@@ -65,9 +104,33 @@ pub fn write_response_head(
         Ok(()) => {}
         Err(never) => match never {},
     }
-    if framing == ClientFraming::Chunked {
-        lines::write(b"Transfer-Encoding", b"chunked", output);
+    match framing {
+        ClientFraming::Chunked | ClientFraming::ChunkedWithTrailers => {
+            lines::write(b"Transfer-Encoding", b"chunked", output);
+        }
+        ClientFraming::Upgraded => {
+            output.extend_from_slice(b"Upgrade: websocket\r\nConnection: Upgrade\r\n");
+        }
+        ClientFraming::AsReceived | ClientFraming::UntilClose => {}
     }
     output.extend_from_slice(b"\r\n");
     size
+}
+
+/// Appends the last chunk and those of `lines`, valid trailers, that may be forwarded.
+pub fn write_trailers(lines: &[u8], output: &mut Vec<u8>) {
+    output.extend_from_slice(b"0\r\n");
+    let copied = lines::copy(lines, output, |name, _| {
+        let name = name.to_ascii_lowercase();
+        let is_kept = !name.starts_with(b"content-")
+            && !name.starts_with(b"proxy-")
+            && !name.contains(&b'_')
+            && !NOT_IN_TRAILERS.contains(&name.as_slice());
+        Ok::<bool, std::convert::Infallible>(is_kept)
+    });
+    match copied {
+        Ok(()) => {}
+        Err(never) => match never {},
+    }
+    output.extend_from_slice(b"\r\n");
 }

@@ -14,7 +14,7 @@ const EDIT: RequestEdit<'_> = RequestEdit {
     host: ForwardedHost::Client,
     upstream_host: "up:9001",
     collected_size: None,
-    expects_continue: false,
+    passes: None,
 };
 
 fn read(bytes: &[u8]) -> Head {
@@ -134,7 +134,7 @@ fn forward_response(response: &str, version: Version) -> (String, String) {
         panic!("{step:?} is not a head");
     };
     let mut output = b"..".to_vec();
-    let framing = ClientFraming::new(head.body, version);
+    let framing = ClientFraming::new(head.body, version, false);
     let size = write_response_head(&head, response.as_bytes(), framing, &mut output);
     let text = String::from_utf8_lossy(&output[2..]).into_owned();
     (text[..size].to_owned(), text[size..].to_owned())
@@ -162,7 +162,7 @@ fn a_response_is_written_anew() {
     let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
     check(hints, Version::Http11, "HTTP/1.1 103 Early Hints\r\n", "Link: </a>\r\n\r\n");
     assert_eq!(
-        ClientFraming::new(ResponseBody::UntilClose, Version::Http11),
+        ClientFraming::new(ResponseBody::UntilClose, Version::Http11, true),
         ClientFraming::Chunked
     );
 }
@@ -244,4 +244,57 @@ proptest! {
             .map(|field| (field.name.to_owned(), text(field.value))).collect();
         prop_assert_eq!(seen, expected);
     }
+}
+
+#[test]
+fn an_upgrade_is_offered_for_websocket_only() {
+    let edit = RequestEdit { passes: Some(HopField::Upgrade), ..EDIT };
+    let offers = |request: &str, edit: &RequestEdit<'_>| {
+        let mut output = Vec::new();
+        let offer =
+            write_request_head(&read(request.as_bytes()), request.as_bytes(), edit, &mut output);
+        let text = String::from_utf8_lossy(&output).into_owned();
+        let upgrades = offer.expect("it is forwarded").upgrades;
+        assert_eq!(
+            text.contains("\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"),
+            upgrades,
+            "{text}"
+        );
+        assert_eq!(text.contains("pgrade"), upgrades, "{text}");
+        upgrades
+    };
+    let ask = |line: &str, fields: &str| format!("{line}\r\nHost: h\r\n{fields}\r\n\r\n");
+    let get = "GET / HTTP/1.1";
+    let fields = "Connection: keep-alive, Upgrade\r\nUpgrade: WebSocket";
+    assert!(offers(&ask(get, fields), &edit));
+    assert!(!offers(&ask(get, fields), &EDIT));
+    for (line, fields) in [
+        ("POST / HTTP/1.1", fields),
+        ("GET / HTTP/1.0", fields),
+        (get, "Upgrade: websocket"),
+        (get, "Connection: Upgrade"),
+        (get, "Connection: Upgrade\r\nUpgrade: h2c"),
+        (get, "Connection: Upgrade\r\nUpgrade: websocket, h2c"),
+        (get, "Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 1"),
+    ] {
+        assert!(!offers(&ask(line, fields), &edit), "{line} {fields}");
+    }
+}
+
+#[test]
+fn trailers_are_written_without_those_for_framing() {
+    let mut output = Vec::new();
+    let lines = b"X-Sum:  1\r\nContent-Length: 3\r\nHost: h\r\ngrpc-status: 0\r\nA_B: c\r\n";
+    write_trailers(lines, &mut output);
+    let text = String::from_utf8_lossy(&output).into_owned();
+    assert_eq!(text, "0\r\nX-Sum: 1\r\ngrpc-status: 0\r\n\r\n");
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n";
+    let step = ResponseReader::new(false).step(chunked.as_bytes()).expect("it is valid");
+    let ResponseEvent::Head(head) = step.event else { panic!("{step:?} is not a head") };
+    let framing = ClientFraming::new(head.body, Version::Http11, true);
+    assert_eq!(framing, ClientFraming::ChunkedWithTrailers);
+    let mut output = Vec::new();
+    write_response_head(&head, chunked.as_bytes(), framing, &mut output);
+    let text = String::from_utf8_lossy(&output).into_owned();
+    assert!(text.contains("\r\nTrailer: X-Sum\r\n"), "{text}");
 }

@@ -9,6 +9,7 @@ struct Transcript {
     interim: Vec<u16>,
     status: u16,
     body: Vec<u8>,
+    trailers: Vec<u8>,
     /// Bytes after the end.
     excess: usize,
     ended: Option<Result<(), BadResponse>>,
@@ -26,6 +27,8 @@ fn read(is_head: bool, pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Tr
                 Ok(step) => step,
                 Err(error) => {
                     seen.ended = Some(Err(error));
+                    // How much came before the error depends on the split.
+                    seen.trailers.clear();
                     return seen;
                 }
             };
@@ -37,6 +40,7 @@ fn read(is_head: bool, pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Tr
                 ResponseEvent::Interim(head) => seen.interim.push(head.status),
                 ResponseEvent::Head(head) => seen.status = head.status,
                 ResponseEvent::Body(place) => seen.body.extend_from_slice(&rest[place]),
+                ResponseEvent::Trailers(place) => seen.trailers.extend_from_slice(&rest[place]),
                 ResponseEvent::End => seen.ended = Some(Ok(())),
             }
             rest.drain(..step.used);
@@ -182,4 +186,17 @@ proptest! {
             prop_assert!(theirs.eq(head.fields(bytes.as_bytes())));
         }
     }
+}
+
+#[test]
+fn trailers_are_returned_as_lines_and_a_cr() {
+    let check = |end: &str, trailers: &str| {
+        let bytes = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{end}GET");
+        let seen = read_at_every_split(false, bytes.as_bytes());
+        let text = String::from_utf8_lossy(&seen.trailers).into_owned();
+        assert_eq!((text.as_str(), seen.ended), (trailers, Some(Ok(()))), "{end:?}");
+        assert_eq!((seen.excess, seen.body.as_slice()), (3, &b"hi"[..]), "{end:?}");
+    };
+    check("2\r\nhi\r\n0\r\n\r\n", "\r");
+    check("2\r\nhi\r\n00;a=b\r\nT: x\r\nSum: 1\r\n\r\n", "T: x\r\nSum: 1\r\n\r");
 }

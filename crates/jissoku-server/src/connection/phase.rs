@@ -93,6 +93,6 @@ pub(super) const fn is_due(progress: Progress, unsent: usize, now_ns: u64) -> bo
         Progress::Complete | Progress::Reset => false,
         Progress::Until(due_ns) => due_ns <= now_ns,
         Progress::Sent => unsent == 0,
-        Progress::Pending => true,
+        Progress::Pending | Progress::ShutdownWrite => true,
     }
 }

@@ -24,6 +24,10 @@ impl<H: Handler> Connection<H> {
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) {
+        if request.awaits_continue() {
+            // Until it is told to continue, the client need not send anything.
+            self.since_ns = context.now_ns;
+        }
         send_continue(&mut request, context, output);
         let persists = request.response.keeps_alive;
         // Without a 100, the client may send the body or another request: the connection cannot
@@ -81,8 +85,9 @@ impl<H: Handler> Connection<H> {
         match self.streamed_body() {
             None => Next::Close,
             Some(body) if body.progress == Progress::Sent => Next::Yield,
-            Some(body) if body.reading == Reading::Receiving => Next::Receive,
-            Some(_) => Next::Suspend,
+            Some(body) if body.reading != Reading::Receiving => Next::Suspend,
+            Some(body) if body.progress == Progress::ShutdownWrite => Next::ShutdownWrite,
+            Some(_) => Next::Receive,
         }
     }
 
@@ -104,7 +109,9 @@ impl<H: Handler> Connection<H> {
     pub(super) fn is_body_too_slow(&self, elapsed_ns: u64, limits: &Limits) -> bool {
         !self.is_upgraded()
             && self.streamed_body().is_some_and(|body| {
-                body.reading == Reading::Receiving && limits.is_too_slow(body.received, elapsed_ns)
+                body.reading == Reading::Receiving
+                    && !body.awaits_continue
+                    && limits.is_too_slow(body.received, elapsed_ns)
             })
     }
 

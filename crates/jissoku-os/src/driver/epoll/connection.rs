@@ -153,7 +153,9 @@ impl<H: EventHandler> Driver<H> {
         match unsent.send(&slot.socket) {
             Ok(Sent::All) => {
                 slot.unsent = None;
+                let is_awaiting_room = slot.is_awaiting_room();
                 match self.epoll.modify(&slot.socket, id.token(), interest(false)) {
+                    Ok(()) if is_awaiting_room => self.resume(handler, id),
                     Ok(()) => self.schedule(handler, id),
                     Err(_) => self.close(handler, id),
                 }
@@ -188,7 +190,8 @@ impl<H: EventHandler> Driver<H> {
             Next::Receive => slot.read_state == ReadState::Ready,
             Next::ShutdownWrite => {
                 // A reset connection is detected by the next receive.
-                if !std::mem::replace(&mut slot.write_is_shut, true) {
+                let is_sent = slot.unsent.is_none();
+                if is_sent && !std::mem::replace(&mut slot.write_is_shut, true) {
                     let _gone = socket::shutdown_write(&slot.socket);
                 }
                 slot.read_state == ReadState::Ready

@@ -67,7 +67,13 @@ impl<C> Slot<C> {
 
     /// Whether unsent output has to go first.
     pub(super) fn is_blocked(&self) -> bool {
-        self.unsent.is_some() && (self.origin == Origin::Accepted || self.next != Next::Receive)
+        let receives = matches!(self.next, Next::Receive | Next::ShutdownWrite);
+        self.unsent.is_some() && (self.origin == Origin::Accepted || !receives)
+    }
+
+    /// Whether the handler is told that output which had to wait is sent.
+    pub(super) fn is_awaiting_room(&self) -> bool {
+        self.origin == Origin::Opened && matches!(self.next, Next::Receive | Next::Suspend)
     }
 }
 

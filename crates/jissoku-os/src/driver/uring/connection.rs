@@ -212,6 +212,9 @@ impl<H: EventHandler> Driver<H> {
         match unsent.send(&slot.socket) {
             Ok(Sent::All) => {
                 slot.unsent = None;
+                if slot.is_awaiting_room() {
+                    return self.resume(handler, id);
+                }
                 self.schedule(handler, id);
             }
             Ok(Sent::WouldBlock | Sent::BudgetSpent) => {
@@ -240,7 +243,8 @@ impl<H: EventHandler> Driver<H> {
             Next::Receive => slot.has_more(),
             Next::ShutdownWrite => {
                 // A reset connection is detected by the next receive.
-                if !std::mem::replace(&mut slot.write_is_shut, true) {
+                let is_sent = slot.unsent.is_none() && slot.send.is_none();
+                if is_sent && !std::mem::replace(&mut slot.write_is_shut, true) {
                     let _gone = socket::shutdown_write(&slot.socket);
                 }
                 slot.has_more()

@@ -1,0 +1,229 @@
+//! Requests of clients: which are collected, and which are forwarded as they arrive.
+
+use jissoku_http::Head;
+use jissoku_http::forward::{
+    ClientFields, ForwardError, ForwardedHost, HopField, Offer, RequestEdit, write_request_head,
+};
+use jissoku_http::framing::Body;
+use jissoku_server::{BodyFlow, ForwardedFields, Origin, OwnedOrigin, RequestHead};
+use jissoku_upstream::balance::Balance;
+use jissoku_upstream::random;
+
+use super::GatewayHandler;
+use crate::client::Client;
+use crate::config::Forwarding;
+use crate::exchange::Exchange;
+use crate::place::Place;
+use crate::request::{ChunkedRequest, Request, RequestState};
+use crate::slab::Key;
+use crate::upload::{Upload, UploadFraming};
+
+/// Larger bodies are not collected. A request that was collected can be repeated, and a slow client
+/// does not occupy the server.
+const COLLECTED_SIZE_MAX: u64 = 64 * 1024;
+
+/// How the head of a request is forwarded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeadEdit {
+    pub(super) upstream: usize,
+    pub(super) collected_size: Option<u64>,
+    pub(super) passes: Option<HopField>,
+}
+
+/// The address that is appended to X-Forwarded-For: of the peer, which is behind those that it has
+/// sent itself; or of the client, if it has named that in another field.
+fn forwarded_address(origin: &Origin<'_>) -> Option<Box<str>> {
+    let address = match origin.trusted_fields {
+        Some(ForwardedFields::Forwarded) => origin.client,
+        Some(ForwardedFields::XForwarded) | None => origin.peer,
+    };
+    address.map(|address| address.ip().to_canonical().to_string().into())
+}
+
+impl GatewayHandler {
+    /// A request is to be forwarded, and its head was received.
+    pub(crate) fn begin(
+        &mut self,
+        client: &Client,
+        request: &RequestHead<'_>,
+        forwarding: Forwarding,
+    ) -> Request {
+        let RequestHead { head, bytes, now_ns, origin } = *request;
+        self.now_ns = now_ns;
+        let is_by_hash =
+            self.service.upstreams[forwarding.upstream].options.balance == Balance::Hash;
+        let hash = if is_by_hash { random::hash(head.path_and_query(bytes)) } else { 0 };
+        let mut exchange = Exchange::new(client.id, head, Place::new(forwarding, hash));
+        let is_collected = match head.body {
+            Body::Empty => true,
+            Body::Length(size) => size <= COLLECTED_SIZE_MAX,
+            Body::Chunked if head.expects_continue => false,
+            Body::Chunked => {
+                let chunked = ChunkedRequest {
+                    head: *head,
+                    head_bytes: bytes[..head.size as usize].to_vec(),
+                    origin: origin.map(Into::into),
+                    body: Vec::new(),
+                    is_complete: false,
+                };
+                let state = RequestState::Collecting(self.exchanges.insert(exchange));
+                return Request { state, chunked: Some(Box::new(chunked)) };
+            }
+        };
+        let expects_continue = head.expects_continue && !is_collected;
+        let passes = match head.body {
+            Body::Empty => Some(HopField::Upgrade),
+            _ => expects_continue.then_some(HopField::Expect),
+        };
+        let edit = HeadEdit { upstream: forwarding.upstream, passes, collected_size: None };
+        exchange.request.reserve(head.size as usize + 256);
+        match self.write_head(client, (head, bytes, origin), edit, &mut exchange.request) {
+            Ok(offer) => exchange.offer = offer,
+            Err(error) => return Request::new(RequestState::Refused(error)),
+        }
+        if !is_collected {
+            let framing = match head.body {
+                Body::Chunked => UploadFraming::Chunked,
+                Body::Empty | Body::Length(_) => UploadFraming::Raw,
+            };
+            exchange.upload = Some(Box::new(Upload::new(framing, expects_continue)));
+        }
+        Request::new(RequestState::Collecting(self.exchanges.insert(exchange)))
+    }
+
+    pub(super) fn write_head(
+        &self,
+        client: &Client,
+        (head, bytes, origin): (&Head, &[u8], Option<&Origin<'_>>),
+        head_edit: HeadEdit,
+        output: &mut Vec<u8>,
+    ) -> Result<Offer, ForwardError> {
+        let is_secure = self.service.is_secure && client.address.is_some();
+        let said = origin.map(forwarded_address);
+        let edit = RequestEdit {
+            adds_via: true,
+            client_fields: origin
+                .and_then(|origin| origin.trusted_fields)
+                .map_or(ClientFields::Drop, ClientFields::Append),
+            client: match &said {
+                Some(address) => address.as_deref(),
+                None => client.address.as_deref(),
+            },
+            is_secure: origin.and_then(|origin| origin.is_secure).unwrap_or(is_secure),
+            host: ForwardedHost::Client,
+            upstream_host: &self.service.upstreams[head_edit.upstream].host,
+            collected_size: head_edit.collected_size,
+            passes: head_edit.passes,
+        };
+        write_request_head(head, bytes, &edit, output)
+    }
+
+    /// As [`jissoku_server::Handler::body_flow`].
+    pub(super) fn flow(&self, request: &Request) -> BodyFlow {
+        let exchange = request.exchange().and_then(|key| self.exchanges.get_ref(key));
+        match exchange {
+            Some(_) if request.chunked.is_some() => BodyFlow::Receive,
+            Some(exchange) => exchange.body_flow(),
+            // The rest of a body that is not forwarded.
+            None => BodyFlow::Await,
+        }
+    }
+
+    /// As [`jissoku_server::Handler::on_body`].
+    pub(super) fn take_body(&mut self, request: &mut Request, part: &[u8]) {
+        if let Some(chunked) = &mut request.chunked {
+            return chunked.body.extend_from_slice(part);
+        }
+        let Some(key) = request.exchange() else { return };
+        let Some(exchange) = self.exchanges.get(key) else { return };
+        match &mut exchange.upload {
+            None => exchange.request.extend_from_slice(part),
+            Some(upload) => {
+                upload.push(part);
+                self.resume_upstream(key);
+            }
+        }
+    }
+
+    /// As [`jissoku_server::Handler::on_end`].
+    pub(super) fn take_end(&mut self, request: &mut Request) {
+        if let Some(chunked) = &mut request.chunked {
+            chunked.is_complete = true;
+            return;
+        }
+        let Some(key) = request.exchange() else { return };
+        if let Some(upload) = self.exchanges.get(key).and_then(|exchange| exchange.upload.as_mut())
+        {
+            upload.end();
+            self.resume_upstream(key);
+        }
+    }
+
+    /// Has the connection to the server send what there is.
+    pub(super) fn resume_upstream(&mut self, key: Key) {
+        let upstream = self.exchanges.get(key).and_then(|exchange| exchange.upstream);
+        let upstream = upstream.and_then(|key| self.upstreams.get(key));
+        self.ready.extend(upstream.and_then(|upstream| upstream.id));
+    }
+
+    /// Forwards a request of which enough was received.
+    pub(super) fn start_if_ready(
+        &mut self,
+        client: &Client,
+        request: &mut Request,
+    ) -> RequestState {
+        let RequestState::Collecting(key) = request.state else { return request.state };
+        if let Some(chunked) = &request.chunked
+            && !chunked.is_complete
+            && chunked.body.len() as u64 <= COLLECTED_SIZE_MAX
+        {
+            return request.state;
+        }
+        request.state = RequestState::Forwarded(key);
+        if let Some(chunked) = request.chunked.take()
+            && let Err(error) = self.write_chunked(client, key, &chunked)
+        {
+            self.exchanges.remove(key);
+            request.state = RequestState::Refused(error);
+            return request.state;
+        }
+        self.assign(key, true);
+        request.state
+    }
+
+    /// Writes a request with a chunked body: with a length if all of it was collected.
+    fn write_chunked(
+        &mut self,
+        client: &Client,
+        key: Key,
+        chunked: &ChunkedRequest,
+    ) -> Result<(), ForwardError> {
+        let ChunkedRequest { head, head_bytes, origin, body, is_complete } = chunked;
+        let origin = origin.as_ref().map(OwnedOrigin::as_origin);
+        let head = (head, head_bytes.as_slice(), origin.as_ref());
+        let collected_size = is_complete.then_some(body.len() as u64);
+        let mut bytes = Vec::with_capacity(head_bytes.len() + body.len() + 256);
+        let Some(exchange) = self.exchanges.get(key) else { return Ok(()) };
+        let upstream = exchange.place.forwarding.upstream;
+        let edit = HeadEdit { upstream, collected_size, passes: None };
+        let offer = self.write_head(client, head, edit, &mut bytes)?;
+        let Some(exchange) = self.exchanges.get(key) else { return Ok(()) };
+        exchange.offer = offer;
+        if *is_complete {
+            bytes.extend_from_slice(body);
+        } else {
+            let mut upload = Upload::new(UploadFraming::Chunked, false);
+            upload.push(body);
+            exchange.upload = Some(Box::new(upload));
+        }
+        exchange.request = bytes;
+        Ok(())
+    }
+
+    /// A request is over before its response is complete.
+    pub(super) fn abandon(&mut self, request: &Request) {
+        if let Some(key) = request.exchange() {
+            self.end_exchange(key);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A request of a client, until its response is complete.
+
+use jissoku_http::Head;
+use jissoku_http::forward::ForwardError;
+use jissoku_server::OwnedOrigin;
+
+use crate::slab::Key;
+
+/// A request.
+#[derive(Debug)]
+pub struct Request {
+    pub(crate) state: RequestState,
+    /// A chunked body, while it is not known whether it is small enough to be collected.
+    pub(crate) chunked: Option<Box<ChunkedRequest>>,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RequestState {
+    Refused(ForwardError),
+    /// It is not forwarded yet.
+    Collecting(Key),
+    Forwarded(Key),
+}
+
+/// A request with a chunked body.
+#[derive(Debug)]
+pub(crate) struct ChunkedRequest {
+    pub(crate) head: Head,
+    pub(crate) head_bytes: Vec<u8>,
+    pub(crate) origin: Option<OwnedOrigin>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) is_complete: bool,
+}
+
+impl Request {
+    pub(crate) const fn new(state: RequestState) -> Self {
+        Self { state, chunked: None }
+    }
+
+    /// The exchange, unless the request was refused.
+    pub(crate) const fn exchange(&self) -> Option<Key> {
+        match self.state {
+            RequestState::Refused(_) => None,
+            RequestState::Collecting(key) | RequestState::Forwarded(key) => Some(key),
+        }
+    }
+}
