@@ -13,7 +13,7 @@ import pytest
 
 from jissoku.conformance.applications import Connection
 from tests.apps.conftest import port_of, serve
-from tests.serving.server_process import PATIENCE_S
+from tests.serving.server_process import PATIENCE_S, spawn
 
 client = pytest.importorskip("websockets.sync.client")
 exceptions = pytest.importorskip("websockets.exceptions")
@@ -98,6 +98,25 @@ def test_messages_come_back(compression: str | None, served: Any) -> None:
         assert opened.ping().wait(PATIENCE_S)
     served.wait_for("^disconnected 1000 $")
     served.wait_for("^OSError$")
+
+
+def test_messages_pass_the_reverse_proxy(served: Any) -> None:
+    proxy = spawn("--to", f"http://127.0.0.1:{port_of(served)}", "--listen", "127.0.0.1:0")
+    try:
+        url = f"ws://127.0.0.1:{port_of(proxy)}"
+        with client.connect(f"{url}/", max_size=None, open_timeout=PATIENCE_S) as opened:
+            for size in (0, 1, 125, 65_536, 1_000_000):
+                message = os.urandom(size)
+                opened.send(message)
+                assert opened.recv(timeout=PATIENCE_S) == message
+            assert opened.ping().wait(PATIENCE_S)
+        served.wait_for("^disconnected 1000 $")
+        with pytest.raises(exceptions.InvalidStatus) as refused:
+            client.connect(f"{url}/denied", open_timeout=PATIENCE_S)
+        assert refused.value.response.status_code == 401
+        assert refused.value.response.body == b"no entry"
+    finally:
+        proxy.end()
 
 
 def test_the_scope_says_what_the_client_asks_for(served: Any) -> None:

@@ -21,23 +21,35 @@ pub(super) struct Deflate {
 
 impl Default for Deflate {
     fn default() -> Self {
-        Self {
-            compress: Compress::new(Compression::fast(), false),
-            decompress: Decompress::new(false),
-        }
+        Self { compress: compressor(), decompress: Decompress::new(false) }
     }
+}
+
+fn compressor() -> Compress {
+    Compress::new(Compression::fast(), false)
+}
+
+/// An upper bound of the size of a compressed message: a literal has at most 9 bits (RFC 1951
+/// section 3.2.6), and there are a few bytes for blocks.
+const fn size_max_of(message_size: usize) -> usize {
+    message_size + message_size / 8 + 64
 }
 
 impl Deflate {
     /// A compressed message, or `None` if it is no smaller.
     pub(super) fn compress(&mut self, message: &[u8]) -> Option<Vec<u8>> {
         self.compress.reset();
-        let mut output = Vec::with_capacity(message.len() + TAIL.len());
+        let mut output = Vec::with_capacity(size_max_of(message.len()));
         let capacity = output.capacity();
         let status = self.compress.compress_vec(message, &mut output, FlushCompress::Sync);
-        let is_complete = status.is_ok() && output.len() < capacity;
+        if status.is_err() || output.len() == capacity {
+            // In zlib-rs, `reset` leaves less room for output than its level 1 assumes, unless all
+            // output was taken.
+            self.compress = compressor();
+            return None;
+        }
         let size = output.len().checked_sub(TAIL.len())?;
-        if !is_complete || !output.ends_with(&TAIL) {
+        if size >= message.len() || !output.ends_with(&TAIL) {
             return None;
         }
         output.truncate(size);
@@ -53,7 +65,7 @@ impl Deflate {
             let mut rest = input;
             loop {
                 output.reserve((rest.len() * 3).clamp(1024, 64 * 1024));
-                let before = self.decompress.total_in();
+                let (before, size) = (self.decompress.total_in(), output.len());
                 let status =
                     self.decompress.decompress_vec(rest, &mut output, FlushDecompress::Sync);
                 let used = usize::try_from(self.decompress.total_in() - before);
@@ -61,10 +73,12 @@ impl Deflate {
                 if output.len() > size_max {
                     return Err(Failure(code::TOO_BIG, "the message is too big"));
                 }
+                // A call may end before the output is full or the input is used up.
+                let has_progress = used.is_ok_and(|used| used > 0) || output.len() > size;
                 match status {
                     Ok(Status::StreamEnd) => return Ok(output),
-                    Ok(_) if output.len() == output.capacity() => {}
-                    Ok(Status::Ok | Status::BufError) if rest.is_empty() => break,
+                    Ok(_) if has_progress => {}
+                    Ok(_) if rest.is_empty() => break,
                     Ok(_) | Err(_) => return Err(invalid),
                 }
             }
@@ -93,7 +107,30 @@ pub(super) fn is_acceptable<'a, I: IntoIterator<Item = &'a [u8]>>(offers: I) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::is_acceptable;
+    use super::{Deflate, is_acceptable};
+
+    /// Bytes that no compressor makes smaller, by xorshift.
+    fn random_bytes(size: usize) -> Vec<u8> {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()[4]
+        };
+        std::iter::repeat_with(next).take(size).collect()
+    }
+
+    #[test]
+    fn messages_that_become_no_smaller_do_not_disturb_later_ones() {
+        let mut deflate = Deflate::default();
+        for size in [64, 125, 65_536, 125, 1_000_000] {
+            assert_eq!(deflate.compress(&random_bytes(size)), None, "{size}");
+        }
+        let message = b"jissoku".repeat(100_000);
+        let compressed = deflate.compress(&message).expect("it is smaller");
+        assert_eq!(deflate.decompress(&compressed, message.len()), Ok(message));
+    }
 
     #[test]
     fn offers_that_cannot_be_kept_are_declined() {
