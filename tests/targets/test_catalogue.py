@@ -20,9 +20,10 @@ def recipe(request: pytest.FixtureRequest) -> Recipe:
 
 def test_every_promised_target_has_a_recipe() -> None:
     assert RECIPES.keys() == {
-        "bjoern", "caddy-gateway", "cheroot", "civetweb", "envoy-gateway", "fastpysgi",
+        "bjoern", "caddy-gateway", "cheroot", "civetweb", "daphne", "envoy-gateway", "fastpysgi",
         "fastwsgi", "feersum", "floor", "floor-gateway", "go", "granian", "granian-wsgi",
-        "gunicorn", "gunicorn-threads", "h2o", "haproxy-gateway", "http-server", "jissoku",
+        "gunicorn", "gunicorn-asgi", "gunicorn-threads", "h2o", "haproxy-gateway", "http-server",
+        "hypercorn", "jissoku",
         "jissoku-asgi", "jissoku-gateway", "jissoku-uwsgi", "jissoku-wsgi", "kernel-httpd",
         "libev", "libevent", "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx",
         "nginx-echo", "nginx-gateway", "nginx-proxy", "nginx-tuned", "nginx-wsgi", "node",
