@@ -132,14 +132,15 @@ class CampaignRunner:
             run, trials = records.read(folder)
             summary = stats.summarise(run, trials)
             costs = summary.by(Metric.COST)
-            text = costs[0].sentence if costs else "no trial counted"
-            self.progress.end(f"{series}, {index + 1} of {len(campaigns)}: {text}.")
             if costs:
                 yield CampaignResult(
                     comparison=costs[0],
                     cost_ns=_cost_ns(summary, campaign),
                     steal=_steal(trials),
                 )
+            # Last: an interruption after this line loses nothing that it names.
+            text = costs[0].sentence if costs else "no trial counted"
+            self.progress.end(f"{series}, {index + 1} of {len(campaigns)}: {text}.")
 
     def _question(self, campaign: TestCampaign, folder: Path, seed: str) -> CompareConfig:
         pair = campaign.pair
