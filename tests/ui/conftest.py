@@ -4,6 +4,7 @@ import http.client
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -50,10 +51,10 @@ class Client:
     ) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_S)
         cookie = {"Cookie": self.cookie} if self.cookie else {}
-        connection.request(method, path, body or None, cookie | (headers or {}))
-        response = connection.getresponse()
-        text = response.read().decode()
-        connection.close()
+        with closing(connection):
+            connection.request(method, path, body or None, cookie | (headers or {}))
+            response = connection.getresponse()
+            text = response.read().decode()
         named = {name.lower(): value for name, value in response.getheaders()}
         return Answer(response.status, named, text)
 

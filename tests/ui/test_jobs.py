@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -123,45 +124,45 @@ def test_events_arrive_once_also_after_a_lost_connection(live: Measured) -> None
         wait_for(lambda: state(live, job) == "running")
         say(event(EventKind.START, pid=1))
         say(trial(0, "jissoku"))
-        first = Stream(live.client, f"{job}/stream?state=running")
-        kind, position, text = first.next(lambda text: "1 of 8" in text)
-        first.close()
+        with Stream(live.client, f"{job}/stream?state=running") as first:
+            kind, position, text = first.next(lambda text: "1 of 8" in text)
         say(trial(1, "floor"))
-        second = Stream(live.client, f"{job}/stream?state=running", position)
-        kind, later, text = second.next(lambda text: "2 of 8" in text)
-        assert kind == "progress"
-        assert later != position
-        assert text.count('<th scope="row">') == 2
-        say("exit 0")
-        assert second.next(lambda text: text == "ended")[0] == "reload"
-        second.close()
+        with Stream(live.client, f"{job}/stream?state=running", position) as second:
+            kind, later, text = second.next(lambda text: "2 of 8" in text)
+            assert kind == "progress"
+            assert later != position
+            assert text.count('<th scope="row">') == 2
+            say("exit 0")
+            assert second.next(lambda text: text == "ended")[0] == "reload"
     wait_for(lambda: state(live, job) == "ended")
-    third = Stream(live.client, f"{job}/stream?state=ended", later)
-    assert third.next(lambda text: text == "ended")[0] == "reload"
-    third.close()
+    with Stream(live.client, f"{job}/stream?state=ended", later) as third:
+        assert third.next(lambda text: text == "ended")[0] == "reload"
 
 
 class Stream:
-    """Reads server-sent events."""
+    """Reads server-sent events; a context manager that closes the connection."""
 
     def __init__(self, client: Client, path: str, last: str = "") -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=LIMIT_S)
         headers = {"Cookie": client.cookie} | ({"Last-Event-ID": last} if last else {})
         self._connection.request("GET", path, headers=headers)
         self._response = self._connection.getresponse()
+
+    def __enter__(self) -> Self:
         assert self._response.status == 200
         assert self._response.getheader("content-type", "").startswith("text/event-stream")
         assert self._fields()["retry"] == "2000"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._response.close()
+        self._connection.close()
 
     def next(self, is_wanted: Callable[[str], bool]) -> tuple[str, str, str]:
         while True:
             fields = self._fields()
             if is_wanted(fields.get("data", "")):
                 return fields["event"], fields["id"], fields["data"]
-
-    def close(self) -> None:
-        self._response.close()
-        self._connection.close()
 
     def _fields(self) -> dict[str, str]:
         found: dict[str, list[str]] = {}
