@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
-use jissoku_os::driver::{ConnectionId, NewConnection, SendBuffer};
+use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 use jissoku_os::socket;
 use jissoku_server::{
-    BodyFlow, EventLoop, Handler, Metrics, Progress, RequestHead, Response, Service, WorkerInfo,
+    BodyFlow, EventLoop, Handler, Metrics, Progress, RequestHead, Response, Service, UpstreamEvent,
+    WorkerInfo,
 };
 
 use crate::faults::InjectedFault;
@@ -305,5 +306,21 @@ impl<H: Handler> Handler for FaultyHandler<H> {
     fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
         let own = self.timers.as_mut().and_then(|timers| timers.take_due(now_ns));
         own.or_else(|| self.inner.next_ready(now_ns))
+    }
+
+    fn next_opening(&mut self) -> Option<Opening> {
+        self.inner.next_opening()
+    }
+
+    fn on_opening(&mut self, token: u64, id: ConnectionId) {
+        self.inner.on_opening(token, id);
+    }
+
+    fn on_upstream(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
+        self.inner.on_upstream(event, output)
+    }
+
+    fn on_upstream_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {
+        self.inner.on_upstream_close(token, error, now_ns);
     }
 }

@@ -150,6 +150,12 @@ impl<H: Handler> Handler for WithFilesHandler<H> {
         }
     }
 
+    fn on_reject(&mut self, connection: &mut H::Connection, request: MountedRequest<H::Request>) {
+        if let MountedRequest::Other(request) = request {
+            self.inner.on_reject(connection, request);
+        }
+    }
+
     fn on_close(&mut self, connection: H::Connection, request: Option<MountedRequest<H::Request>>) {
         let request = match request {
             Some(MountedRequest::Other(request)) => Some(request),
