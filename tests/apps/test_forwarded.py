@@ -7,6 +7,7 @@ import ssl
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -287,46 +288,45 @@ def test_a_listener_for_clients_takes_no_proxy_protocol(server: tuple[int, Serve
         assert converse(server[0], source, LINE + GET).startswith(b"HTTP/1.1 400 ")
 
 
-def test_packets_of_untrusted_peers_are_refused(folder: Path) -> None:
-    where = folder / "refused.sock"
-    words = ["--app-dir", str(folder), "--listen", f"unix:{where},uwsgi"]
-    served = spawn("there:wsgi", *words, "--trusted-proxies", "192.0.2.0/24")
+@contextmanager
+def packets(folder: Path, trusted: str, options: str = "uwsgi") -> Iterator[Path]:
+    """The Unix socket of a server that takes requests in the uwsgi protocol."""
+    where = folder / f"{options}.sock"
+    words = ["--app-dir", str(folder), "--listen", f"unix:{where},{options}"]
+    served = spawn("there:wsgi", *words, "--trusted-proxies", trusted)
     try:
         served.wait_for("^listening on unix:")
-        assert exchange(where, get()).startswith(b"HTTP/1.1 403 ")
+        yield where
     finally:
         served.end()
+
+
+def client_of(answer: bytes) -> str:
+    """The address of the client that the application has seen."""
+    address: str = json.loads(body_of(answer))["client"]
+    return address
+
+
+def test_packets_of_untrusted_peers_are_refused(folder: Path) -> None:
+    with packets(folder, "192.0.2.0/24") as where:
+        assert exchange(where, get()).startswith(b"HTTP/1.1 403 ")
 
 
 def test_the_client_of_a_packet_may_be_a_trusted_proxy(folder: Path) -> None:
-    where = folder / "packets.sock"
-    words = ["--app-dir", str(folder), "--listen", f"unix:{where},uwsgi"]
-    served = spawn("there:wsgi", *words, "--trusted-proxies", "unix,10.0.0.0/8")
-    try:
-        served.wait_for("^listening on unix:")
+    with packets(folder, "unix,10.0.0.0/8") as where:
         for address, expected in (("10.0.0.1", "192.0.2.1"), ("198.51.100.7", "198.51.100.7")):
             packet = get(REMOTE_ADDR=address, HTTP_X_FORWARDED_FOR="192.0.2.1")
-            assert json.loads(body_of(exchange(where, packet)))["client"] == expected
+            assert client_of(exchange(where, packet)) == expected
         # Without an address it may be that of any client.
-        packet = get(HTTP_X_FORWARDED_FOR="192.0.2.1")
-        assert json.loads(body_of(exchange(where, packet)))["client"] == ""
-    finally:
-        served.end()
+        assert client_of(exchange(where, get(HTTP_X_FORWARDED_FOR="192.0.2.1"))) == ""
 
 
 def test_a_packet_behind_the_proxy_protocol_is_that_of_its_client(folder: Path) -> None:
-    where = folder / "behind.sock"
-    words = ["--app-dir", str(folder), "--listen", f"unix:{where},uwsgi,proxy-protocol"]
-    served = spawn("there:wsgi", *words, "--trusted-proxies", "unix,192.0.2.1")
-    try:
-        served.wait_for("^listening on unix:")
+    with packets(folder, "unix,192.0.2.1", "uwsgi,proxy-protocol") as where:
         packet = get(REMOTE_ADDR="198.51.100.7")
-        answer = exchange(where, LINE + packet)
-        assert json.loads(body_of(answer))["client"] == "198.51.100.7"
+        assert client_of(exchange(where, LINE + packet)) == "198.51.100.7"
         for header in (LINE.replace(b"192.0.2.1", b"192.0.2.3"), UNKNOWN):
             assert exchange(where, header + packet).startswith(b"HTTP/1.1 403 ")
-    finally:
-        served.end()
 
 
 class Upstream(threading.Thread):

@@ -7,7 +7,19 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from tests.serving.server_process import PATIENCE_S
+
 Answer = Callable[[http.server.BaseHTTPRequestHandler], tuple[int, str]]
+
+
+def held_until(is_free: threading.Event) -> Answer:
+    """Answers `held`, once the event is set or the test has failed."""
+
+    def answer(_: object) -> tuple[int, str]:
+        is_free.wait(PATIENCE_S)
+        return 200, "held"
+
+    return answer
 
 
 class Origin:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.origin import Origin
-from tests.serving.server_process import PATIENCE_S, Start, connect
+from tests.serving.origin import Origin, held_until
+from tests.serving.server_process import Start, connect
 from tests.serving.test_routes import asked, serve
 
 
@@ -41,12 +41,7 @@ def test_what_exceeds_the_concurrency_is_refused(
     tmp_path: Path, start: Start, per: str, status: int
 ) -> None:
     is_free = threading.Event()
-
-    def held(_: object) -> tuple[int, str]:
-        is_free.wait(PATIENCE_S)
-        return 200, "held"
-
-    with Origin("a", held) as origin:
+    with Origin("a", held_until(is_free)) as origin:
         text = f"""
         [upstream.app]
         servers = ["{origin.address}"]

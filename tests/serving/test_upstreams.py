@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.origin import Origin
+from tests.serving.origin import Origin, held_until
 from tests.serving.server_process import PATIENCE_S, Client, Start
 from tests.serving.test_routes import asked, serve
 
@@ -55,12 +55,7 @@ def test_the_same_path_goes_to_the_same_server(
 @pytest.mark.parametrize("balance", ["least", "two-choices"])
 def test_a_busy_server_gets_nothing_more(tmp_path: Path, start: Start, balance: str) -> None:
     is_free = threading.Event()
-
-    def held(_: object) -> tuple[int, str]:
-        is_free.wait(PATIENCE_S)
-        return 200, "held"
-
-    with Origin("slow", held) as slow, Origin("fast") as fast:
+    with Origin("slow", held_until(is_free)) as slow, Origin("fast") as fast:
         port = serve(start, tmp_path, upstream([slow, fast], f"balance = '{balance}'"))
         waiting = []
         # Until one is held, each is answered by the other.
@@ -124,12 +119,7 @@ def test_what_exceeds_the_limit_of_a_server_waits_or_is_refused(
     tmp_path: Path, start: Start
 ) -> None:
     is_free = threading.Event()
-
-    def held(_: object) -> tuple[int, str]:
-        is_free.wait(PATIENCE_S)
-        return 200, "held"
-
-    with Origin("a", held) as origin:
+    with Origin("a", held_until(is_free)) as origin:
         more = "connections-max = 1\nqueue = { size = 1, time = '20s' }"
         port = serve(start, tmp_path, upstream([origin], more))
         statuses: list[int] = []
@@ -153,12 +143,7 @@ def test_what_exceeds_the_limit_of_a_server_waits_or_is_refused(
 
 def test_what_waits_too_long_is_refused(tmp_path: Path, start: Start) -> None:
     is_free = threading.Event()
-
-    def held(_: object) -> tuple[int, str]:
-        is_free.wait(PATIENCE_S)
-        return 200, "held"
-
-    with Origin("a", held) as origin:
+    with Origin("a", held_until(is_free)) as origin:
         more = "connections-max = 1\nqueue = { size = 9, time = '10ms' }"
         port = serve(start, tmp_path, upstream([origin], more))
         first = threading.Thread(target=get, args=[port])
