@@ -80,7 +80,7 @@ def test_the_size_and_what_is_known_are_named() -> None:
 
 
 def test_a_change_of_the_kernel_is_a_boundary_and_nothing_is_joined_over_it() -> None:
-    """The step is at the boundary: it is tested there, and no search finds it again beside it."""
+    """The test of the boundary finds the step, and the search does not report it again."""
     rng = random.Random(3)
     runs = [
         indexed(

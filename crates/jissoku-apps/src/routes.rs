@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jissoku_gateway::RouteContent;
 use jissoku_server::{AnyService, Mount, Service, WithFiles};
 
-/// An application as the content of a server: of all requests, of those that routes name, or of
-/// those that are not for the directories beside it.
+/// An application as the content of a server. It gets all requests, or those that routes name, or
+/// those that no `--static` directory gets.
 pub(crate) fn content_of(
     app: impl Service,
     routes: Option<&Arc<RouteContent>>,

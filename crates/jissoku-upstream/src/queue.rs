@@ -45,8 +45,8 @@ impl<T: PartialEq> WaitQueue<T> {
         self.waiting.remove(first).map(|(_, request)| request)
     }
 
-    /// The request whose turn it is, which stays. Those that waited too long are to be taken out
-    /// before.
+    /// The next request, which stays in the queue. [`expired`](Self::expired) must have removed
+    /// those that waited too long.
     pub fn first(&self) -> Option<&T> {
         self.waiting.front().map(|(_, request)| request)
     }

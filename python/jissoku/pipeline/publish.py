@@ -18,7 +18,7 @@ from jissoku.targets.redact import redact
 
 RECORDS, SUMS = "records", "SHA256SUMS"
 
-# What a run consists of; everything else beside it is made from these.
+# The files of a run that are measured; all others are generated from them.
 PUBLISHED = ("run.json", "trials.jsonl", "sweep.json", "unfinished.txt")
 
 # An encoded histogram, in which a short name of a host may stand by chance.

@@ -78,7 +78,7 @@ def _compare(fields: Fields, choices: Choices) -> Order:
     own, names = _own_targets(fields, choices)
     names = (*targets, *names)
     if not names:
-        raise InputError("select at least one target: the floor is always measured beside it")
+        raise InputError("select at least one target: the floor alone is not a comparison")
     if len(names) > TARGETS_MAX:
         raise InputError(f"{len(names)} targets are too many: select at most {TARGETS_MAX}")
     arguments = [*_workload(fields), *_mode(fields), *own]

@@ -129,7 +129,7 @@ def check_roots(roots: Sequence[Path]) -> None:
 
 
 def _address(listen: str) -> str:
-    """A loopback address as it stands in a URL."""
+    """A loopback address in the form that URLs need (RFC 3986 section 3.2.2)."""
     name = "127.0.0.1" if listen == "localhost" else listen.strip("[]")
     try:
         address = ipaddress.ip_address(name)

@@ -25,7 +25,7 @@ impl<H: Handler> Connection<H> {
         output: &mut SendBuffer,
     ) {
         if request.awaits_continue() {
-            // Until it is told to continue, the client need not send anything.
+            // The client may wait for the 100 before it sends the body: the time limit starts now.
             self.since_ns = context.now_ns;
         }
         send_continue(&mut request, context, output);

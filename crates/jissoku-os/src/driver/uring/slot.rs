@@ -80,7 +80,7 @@ impl<C> Slot<C> {
         self.unsent.is_some() && (self.origin == Origin::Accepted || !receives)
     }
 
-    /// Whether the handler is told that output which had to wait is sent.
+    /// Whether the handler gets an event when delayed output has been sent.
     pub(super) fn is_awaiting_room(&self) -> bool {
         self.origin == Origin::Opened && matches!(self.next, Next::Receive | Next::Suspend)
     }
