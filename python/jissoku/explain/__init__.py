@@ -1,43 +1,30 @@
-"""From observations to causes: one rule per file, each a pure function to one finding or none."""
+"""From observations to causes: rules, each a pure function that returns one finding or none."""
 
 from collections.abc import Callable
 
 from jissoku.explain import (
     accept_queue_overflow,
     access_log,
-    allocation,
     avoidable_syscalls,
     coarse_timers,
-    compression_per_request,
     connection_close,
-    copying,
-    date_formatting,
     debug_build,
     delayed_acknowledgement,
-    exceptions,
-    garbage_collection,
     generator_bound,
-    hashing,
     idle_cores,
     interpreter_bound,
-    json_per_request,
     kernel_threads,
     linear_timers,
-    lock_contention,
-    logging_format,
     memory_per_connection,
-    name_lookup,
     open_per_request,
     queueing,
-    regular_expressions,
     split_answer,
     stat_per_request,
-    template_per_request,
     thundering_herd,
-    tls_handshakes,
     upstream_no_keepalive,
 )
 from jissoku.explain.config_diff import diff
+from jissoku.explain.cpu_causes import CPU_CAUSES
 from jissoku.model.finding import Finding
 from jissoku.model.observed import Observations
 
@@ -45,27 +32,14 @@ __all__ = ["RULES", "diff", "findings"]
 
 Rule = Callable[[Observations], Finding | None]
 
-# What usually weighs most comes first.
+# The causes that usually cost most come first.
 RULES: tuple[Rule, ...] = (
     debug_build.diagnose,
     idle_cores.diagnose,
     delayed_acknowledgement.diagnose,
     connection_close.diagnose,
     upstream_no_keepalive.diagnose,
-    compression_per_request.diagnose,
-    tls_handshakes.diagnose,
-    regular_expressions.diagnose,
-    json_per_request.diagnose,
-    template_per_request.diagnose,
-    name_lookup.diagnose,
-    hashing.diagnose,
-    logging_format.diagnose,
-    date_formatting.diagnose,
-    exceptions.diagnose,
-    garbage_collection.diagnose,
-    allocation.diagnose,
-    lock_contention.diagnose,
-    copying.diagnose,
+    *(cause.diagnose for cause in CPU_CAUSES),
     interpreter_bound.diagnose,
     open_per_request.diagnose,
     stat_per_request.diagnose,
@@ -84,5 +58,5 @@ RULES: tuple[Rule, ...] = (
 
 
 def findings(observed: Observations) -> tuple[Finding, ...]:
-    """All causes that what was seen speaks for, those that usually weigh most first."""
+    """All causes that the observations support, those that usually cost most first."""
     return tuple(finding for rule in RULES if (finding := rule(observed)) is not None)

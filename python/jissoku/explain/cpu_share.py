@@ -1,4 +1,4 @@
-"""Causes from profiles: which functions and libraries belong to one kind of work."""
+"""Causes found in profiles: a kind of work, named by its functions and libraries."""
 
 import re
 from collections.abc import Callable
@@ -17,14 +17,14 @@ FUNCTIONS_SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """A kind of work, by the names of its functions.
+    """A kind of work, recognised by the names of its functions.
 
     Attributes:
-        functions: Whole names, of native functions as of interpreted ones.
+        functions: Whole names of native or interpreted functions.
         libraries: Whole file names of libraries that do nothing else.
         files: Whole names of source files of interpreted functions.
-        not_functions: Names that are something else after all.
-        share_min: The smallest part of the CPU time that is called a cause.
+        not_functions: Whole names that the other patterns match and that are other work.
+        share_min: The smallest fraction of the CPU time that is reported as a cause.
     """
 
     functions: str
@@ -41,7 +41,7 @@ class Signature:
             for pattern in (self.functions, self.libraries, self.files, self.not_functions)
         )
 
-        def is_of_it(frame: Frame) -> bool:
+        def belongs(frame: Frame) -> bool:
             if others is not None and others.fullmatch(frame.function):
                 return False
             return bool(
@@ -50,56 +50,54 @@ class Signature:
                 or (files is not None and frame.file and files.fullmatch(frame.file))
             )
 
-        return is_of_it
+        return belongs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wording:
-    """What is said of a cause; fields are those of a finding."""
+class CpuCause:
+    """A cause that a profile shows; the other fields are those of a finding.
 
+    Attributes:
+        signature: The kind of work.
+        excluding: Kinds of work that use this one: what they use is part of them.
+    """
+
+    signature: Signature
     name: str
     cause: str
     falsified_by: str
     remedy: str
     directives: tuple[SuggestedDirective, ...] = ()
+    excluding: tuple[Signature, ...] = ()
 
+    def diagnose(self, observed: Observations) -> Finding | None:
+        """A finding if enough of the CPU time is in functions of this kind; None without a profile.
 
-def cpu_cause(
-    observed: Observations,
-    signature: Signature,
-    wording: Wording,
-    excluding: tuple[Signature, ...] = (),
-) -> Finding | None:
-    """A finding, if enough of the CPU time is in functions of a kind.
-
-    Args:
-        observed: Without a profile there is no finding.
-        signature: The kind of work.
-        wording: What is said of it.
-        excluding: Kinds that use this one: their part is theirs.
-    """
-    if observed.profile is None:
-        return None
-    others = [one.matches for one in excluding]
-    found = observed.profile.share(
-        signature.matches, lambda frame: any(other(frame) for other in others)
-    )
-    if found.samples < SAMPLES_MIN or found.share < signature.share_min:
-        return None
-    whole = observed.profile.cpu_ns_per_request
-    functions = ", ".join(
-        f"{name} {format_time(ns)}" for name, ns in found.innermost[:FUNCTIONS_SHOWN]
-    )
-    return Finding(
-        name=wording.name,
-        cause=wording.cause,
-        evidence=(
-            f"{found.share:.0%} of the CPU time is in such functions ({found.samples:,} samples)",
-            f"most of it in {functions} per request",
-        ),
-        falsified_by=wording.falsified_by,
-        effect=f"at most {format_time(found.ns_per_request)} of the {format_time(whole)} of CPU"
-        f" time per request ({found.share:.0%})",
-        remedy=wording.remedy,
-        directives=wording.directives,
-    )
+        A sample counts if such a function is anywhere on its stack.
+        """
+        if observed.profile is None:
+            return None
+        others = [one.matches for one in self.excluding]
+        found = observed.profile.share(
+            self.signature.matches, lambda frame: any(other(frame) for other in others)
+        )
+        if found.samples < SAMPLES_MIN or found.share < self.signature.share_min:
+            return None
+        total = observed.profile.cpu_ns_per_request
+        in_them = f"{found.share:.0%} of the CPU time is in such functions"
+        functions = ", ".join(
+            f"{name} {format_time(ns)}" for name, ns in found.innermost[:FUNCTIONS_SHOWN]
+        )
+        return Finding(
+            name=self.name,
+            cause=self.cause,
+            evidence=(
+                f"{in_them} ({found.samples:,} samples)",
+                f"most of it in {functions} per request",
+            ),
+            falsified_by=self.falsified_by,
+            effect=f"at most {format_time(found.ns_per_request)} of the {format_time(total)} of CPU"
+            f" time per request ({found.share:.0%})",
+            remedy=self.remedy,
+            directives=self.directives,
+        )
