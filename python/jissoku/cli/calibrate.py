@@ -12,7 +12,7 @@ from rich.table import Table
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.cost import cost as measure_cost
 from jissoku.cli.machine_lock import lock_machine
-from jissoku.cli.version import version_line
+from jissoku.cli.messages import version_line
 from jissoku.errors import InputError
 from jissoku.model.calibration import CalibrationCheck
 from jissoku.model.scorecard import Score, Scorecard

@@ -7,7 +7,7 @@ import sys
 import click
 
 from jissoku.cli.exit_codes import BAD_INPUT, FAILED, INTERRUPTED
-from jissoku.cli.version import version_line
+from jissoku.cli.messages import print_message, version_line
 from jissoku.errors import InputError, JissokuError, TargetError
 
 # A command's module is imported when it is used: importing the statistics takes a second.
@@ -92,16 +92,16 @@ def run() -> None:
     try:
         code = jissoku(standalone_mode=False)
     except click.ClickException as refusal:
-        _print_error(refusal.format_message())
+        print_message(refusal.format_message())
         sys.exit(BAD_INPUT)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(INTERRUPTED)
     except InputError as error:
-        _print_error(str(error))
+        print_message(str(error))
         sys.exit(BAD_INPUT)
     except JissokuError as error:
         stderr = error.stderr if isinstance(error, TargetError) else ""
-        _print_error(f"{error}\n{stderr}" if stderr else str(error))
+        print_message(f"{error}\n{stderr}" if stderr else str(error))
         sys.exit(FAILED)
     except BrokenPipeError:
         # The reader of a pipe has closed it, as in `jissoku targets | head`.
@@ -110,10 +110,6 @@ def run() -> None:
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        _print_error(f"{error.filename or 'a file'} cannot be written: {error.strerror}")
+        print_message(f"{error.filename or 'a file'} cannot be written: {error.strerror}")
         sys.exit(FAILED)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _print_error(sentence: str) -> None:
-    click.echo(f"jissoku: {sentence}", err=True)

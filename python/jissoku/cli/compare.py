@@ -11,11 +11,10 @@ import click
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.ci_options import ci_options
 from jissoku.cli.machine_lock import lock_machine
+from jissoku.cli.messages import print_message, version_line
 from jissoku.cli.param_types import LatencyObjective, MethodName, Rate
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.version import version_line
-from jissoku.cli.write_profiles import write_profile_report
-from jissoku.cli.write_reports import write_report
+from jissoku.cli.write_reports import write_profile_report, write_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan
 from jissoku.errors import InputError
 from jissoku.model import ConnectionMode, Method, Mode, Transport, Workload
@@ -290,7 +289,7 @@ def _split_baseline(given: str | None) -> tuple[Path | None, str]:
 
 def _bound_code(options: CompareOptions, bounds: Sequence[BoundResult]) -> int:
     for one in bounds:
-        click.echo(f"jissoku: fail if {bound_sentence(one)}.", err=True)
+        print_message(f"fail if {bound_sentence(one)}.")
     if any_exceeded(bounds):
         return exit_codes.BOUND_EXCEEDED
     is_open = any(one.status is BoundStatus.UNDECIDED for one in bounds)

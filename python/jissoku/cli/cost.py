@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jissoku.cli import exit_codes
-from jissoku.cli.version import version_line
+from jissoku.cli.messages import version_line
 from jissoku.errors import InputError
 from jissoku.model import Estimate
 from jissoku.model.load_tool import Tool

@@ -9,10 +9,10 @@ import click
 from jissoku import report
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.machine_lock import lock_machine
+from jissoku.cli.messages import version_line
 from jissoku.cli.param_types import Rate
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.tune import exit_code
-from jissoku.cli.version import version_line
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
 from jissoku.model import Mode, Workload

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jissoku.cli import exit_codes, shared_options
+from jissoku.cli.messages import print_message
 from jissoku.errors import InputError
 from jissoku.history import queries
 from jissoku.model.history_answer import Series
@@ -71,9 +72,9 @@ def history(**given: Any) -> int:
     options = HistoryOptions(**given)
     if options.machines and options.target is None:
         raise InputError("--machines needs a target: jissoku history nginx --machines")
-    found = open_history(options.records or (Path("runs"),), _note)
+    found = open_history(options.records or (Path("runs"),), print_message)
     for sentence in found.broken:
-        _note(sentence)
+        print_message(sentence)
     if options.sql is not None:
         _print_rows(found, options.sql)
     elif options.export is not None:
@@ -128,7 +129,3 @@ def _print_rows(found: History, query: str) -> None:
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row))
     Console(highlight=False, markup=False, soft_wrap=True).print(table)
-
-
-def _note(sentence: str) -> None:
-    click.echo(f"jissoku: {sentence}", err=True)

@@ -8,10 +8,10 @@ import click
 
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.machine_lock import lock_machine
+from jissoku.cli.messages import version_line
 from jissoku.cli.param_types import Rate
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.version import version_line
-from jissoku.cli.write_profiles import write_profile_report
+from jissoku.cli.write_reports import write_profile_report
 from jissoku.errors import InputError
 from jissoku.model import ConnectionMode, Transport, Workload
 from jissoku.observe.profiler import FREQUENCY_HZ

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from jissoku.cli import exit_codes, shared_options
+from jissoku.cli.messages import print_message
 from jissoku.pipeline.publish import publish as write
 
 
@@ -20,10 +21,6 @@ def publish(folder: Path, records: tuple[Path, ...]) -> int:
 
     Exit codes: 0 success, 2 bad input.
     """
-    count = write(folder, records or (Path("runs"),), _note)
+    count = write(folder, records or (Path("runs"),), print_message)
     click.echo(f"{count} runs: {folder / 'index.html'}")
     return exit_codes.OK
-
-
-def _note(sentence: str) -> None:
-    click.echo(f"jissoku: {sentence}", err=True)

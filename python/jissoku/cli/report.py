@@ -7,8 +7,7 @@ import click
 from jissoku import records
 from jissoku.cli import shared_options
 from jissoku.cli.run import publish_experiment
-from jissoku.cli.write_profiles import write_profile_report
-from jissoku.cli.write_reports import write_report
+from jissoku.cli.write_reports import write_profile_report, write_report
 from jissoku.records import experiment as experiments
 
 

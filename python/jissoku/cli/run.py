@@ -7,8 +7,8 @@ import click
 
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.machine_lock import lock_machine
+from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.version import version_line
 from jissoku.cli.write_reports import warn_unfinished
 from jissoku.model import MeasurementStatus, Mode, Recipe
 from jissoku.model.experiment import ClaimStatus, ExperimentResult

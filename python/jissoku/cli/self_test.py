@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from jissoku.cli import exit_codes
+from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.version import version_line
 from jissoku.model import LoadLevel, Method
 from jissoku.model.noise_floor import NoiseFloor
 from jissoku.pipeline import self_test

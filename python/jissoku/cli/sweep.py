@@ -9,9 +9,9 @@ import click
 
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.machine_lock import lock_machine
+from jissoku.cli.messages import version_line
 from jissoku.cli.param_types import Rate
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.version import version_line
 from jissoku.cli.write_reports import write_report
 from jissoku.design import levels as plan
 from jissoku.design.sampling_plan import SAMPLING_PLANS

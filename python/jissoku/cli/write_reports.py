@@ -1,4 +1,4 @@
-"""Prints a run's report and its path."""
+"""Writes the reports of a run or of its profiles, prints one of them and its path."""
 
 from pathlib import Path
 
@@ -6,8 +6,11 @@ import click
 from rich.console import Console
 
 from jissoku import records, report
+from jissoku._native import flame_graph
 from jissoku.cli import exit_codes
+from jissoku.cli.messages import print_message
 from jissoku.model import MeasurementStatus, Summary, SweepSummary
+from jissoku.pipeline.profile_reports import write_profile_reports
 from jissoku.pipeline.reports import write_reports
 
 
@@ -25,6 +28,17 @@ def write_report(folder: Path, *, as_json: bool) -> int:
         Console(highlight=False).print(shown)
         click.echo(f"Report: {folder / 'report.html'}")
     return _code(summary) if isinstance(summary, Summary) else _sweep_code(summary)
+
+
+def write_profile_report(folder: Path, *, as_json: bool, quiet: bool = False) -> int:
+    """Writes the reports of a folder's profiles, and prints one of them unless `quiet`."""
+    write_profile_reports(folder, flame_graph)
+    if as_json:
+        click.echo((folder / "profile.json").read_text(encoding="utf-8"), nl=False)
+    elif not quiet:
+        click.echo((folder / "profile.txt").read_text(encoding="utf-8"), nl=False)
+        click.echo(f"Report: {folder / 'profile.html'}")
+    return exit_codes.OK
 
 
 def _code(summary: Summary) -> int:
@@ -48,4 +62,4 @@ def warn_unfinished(folder: Path) -> None:
     """Says so on standard error where a run, or one of an experiment's, has not come to its end."""
     for place in (folder, *sorted(path for path in folder.glob("*") if path.is_dir())):
         if reason := records.unfinished_reason(place):
-            click.echo(f"jissoku: {place} is not a finished run: {reason}.", err=True)
+            print_message(f"{place} is not a finished run: {reason}.")
