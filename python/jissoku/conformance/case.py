@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from jissoku.conformance.case_folder import Fill, read_folder
 from jissoku.errors import InputError
 from jissoku.system import toml_file
 
@@ -123,18 +124,13 @@ class Case:
         return all(request.persists for request in self.requests)
 
 
-class _Fill(msgspec.Struct, forbid_unknown_fields=True):
-    text: str
-    count: int
-
-
 class _Row(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     name: str
     clause: str
     send: str
     level: Level = Level.MUST
     then: str = ""
-    fill: _Fill | None = None
+    fill: Fill | None = None
     requests: tuple[Request, ...] = ()
     ends: Ends = Ends.IDLE
     status: int | None = None
@@ -155,20 +151,9 @@ def read_all(folder: Path = BUILTIN_CASES) -> tuple[Case, ...]:
     """Reads every file of a folder, in the order of their names.
 
     Raises:
-        InputError: A file cannot be read, says something unknown, or a name is there twice.
+        InputError: A file cannot be read, has an unknown key, or a name is used twice.
     """
-    try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix == ".toml")
-    except OSError as error:
-        raise InputError(f"{folder}: cases cannot be read: {error.strerror}") from error
-    cases = [case for path in paths for case in _read(path)]
-    names = [case.name for case in cases]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"two cases are called {name}: rename one of them")
-    if not cases:
-        raise InputError(f"{folder} holds no cases: give a folder with .toml files in it")
-    return tuple(cases)
+    return read_folder(folder, _read)
 
 
 def _read(path: Path) -> list[Case]:
@@ -177,7 +162,7 @@ def _read(path: Path) -> list[Case]:
 
 
 def _case(row: _Row, file: _File, path: Path) -> Case:
-    filling = row.fill.text * row.fill.count if row.fill else file.at
+    filling = row.fill.filling if row.fill else file.at
     send = row.send if filling is None else row.send.replace("@", filling)
     try:
         return Case(

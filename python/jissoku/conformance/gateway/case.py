@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from jissoku.conformance.case import Level
+from jissoku.conformance.case_folder import Fill, read_folder
 from jissoku.errors import InputError
 from jissoku.system import toml_file
 
@@ -165,11 +166,6 @@ class GatewayCase(msgspec.Struct, frozen=True, kw_only=True):
         return METHOD.findall("".join(step.send or "" for step in self.client))
 
 
-class _Fill(msgspec.Struct, forbid_unknown_fields=True):
-    text: str
-    count: int
-
-
 class _Row(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     name: str
     clause: str
@@ -186,7 +182,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     end: End = End.ANY
     upstream_end: End = End.ANY
     also: tuple[Outcome, ...] = ()
-    fill: _Fill | None = None
+    fill: Fill | None = None
     repeat: int = 1
 
 
@@ -201,18 +197,7 @@ def read_gateway_cases(folder: Path = BUILTIN_GATEWAY_CASES) -> tuple[GatewayCas
     Raises:
         InputError: A file cannot be read, has an unknown key, or a name is used twice.
     """
-    try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix == ".toml")
-    except OSError as error:
-        raise InputError(f"{folder}: cases cannot be read: {error.strerror}") from error
-    cases = [case for path in paths for case in _read(path)]
-    names = [case.name for case in cases]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"two cases are called {name}: rename one of them")
-    if not cases:
-        raise InputError(f"{folder} holds no cases: give a folder with .toml files in it")
-    return tuple(cases)
+    return read_folder(folder, _read)
 
 
 def _read(path: Path) -> Iterator[GatewayCase]:
@@ -225,7 +210,7 @@ def _read(path: Path) -> Iterator[GatewayCase]:
 
 def _case(row: _Row, group: str) -> GatewayCase:
     def filled(text: str) -> str:
-        return text.replace("@", row.fill.text * row.fill.count) if row.fill else text
+        return text.replace("@", row.fill.filling) if row.fill else text
 
     def step(given: Step) -> Step:
         return given if given.send is None else Step(send=filled(given.send))
