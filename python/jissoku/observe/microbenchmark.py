@@ -1,12 +1,8 @@
-"""Programs that measure themselves, and the cost of a system call on this machine."""
+"""Runs programs that measure themselves, and parses the values they print."""
 
-import os
 import re
 import subprocess
-import sys
-from collections.abc import Callable, Sequence
-from itertools import repeat
-from time import monotonic_ns
+from collections.abc import Sequence
 
 from jissoku.errors import TargetError
 
@@ -14,9 +10,6 @@ from jissoku.errors import TargetError
 ROUND_LIMIT_S = 120.0
 
 LINE = re.compile(r"^([a-z][a-z0-9_]*)[ \t:=]+([0-9.]+(?:e[+-]?[0-9]+)?)$")
-
-CALLS = 50_000
-ROUNDS = 5
 
 
 def run_round(name: str, command: Sequence[str]) -> dict[str, float]:
@@ -64,26 +57,6 @@ def parse_output(name: str, text: str) -> dict[str, float]:
     if not found:
         raise TargetError(f"{name}: printed nothing; a line is a name and a number above 0")
     return found
-
-
-def syscall_cost() -> dict[str, float]:
-    """What a system call costs that does nothing: into the kernel and out again.
-
-    Both functions are the interpreter's own, take nothing and return a number, so their difference
-    is the call alone.
-    """
-    return {"syscall_ns": max(1.0, _cost(os.getppid) - _cost(sys.getrecursionlimit))}
-
-
-def _cost(function: Callable[[], int]) -> float:
-    """The cheapest round: whatever else runs on the machine only adds."""
-    costs = []
-    for _ in range(ROUNDS):
-        started = monotonic_ns()
-        for _ in repeat(None, CALLS):
-            function()
-        costs.append((monotonic_ns() - started) / CALLS)
-    return min(costs)
 
 
 def _number(text: str) -> float:

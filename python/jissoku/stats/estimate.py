@@ -37,10 +37,6 @@ class Interval:
         """Whether the two have no point in common."""
         return self.low > other.high or self.high < other.low
 
-    def same_side(self, other: "Interval") -> bool:
-        """Whether both lie wholly above zero, or both wholly below: they agree who is dearer."""
-        return min(self.low, other.low) > 0 or max(self.high, other.high) < 0
-
 
 def t_interval(logs: Sequence[float], confidence: float = 0.95) -> Interval:
     """The mean of `logs` with its two-sided interval by Student's t.

@@ -15,8 +15,6 @@ LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 # Longer than the timeouts of any recipe: a request without an answer by then has failed.
 ANSWER_LIMIT_S = 5.0
 
-IDEMPOTENT = frozenset({"GET", "PUT"})
-
 
 @dataclass(slots=True)
 class MethodCount:

@@ -56,11 +56,6 @@ class RequestReader:
         # What is left of the body of the last request: bytes, or "chunk", "trailers".
         self._left: int | str = 0
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request has begun that has not ended."""
-        return not self._bytes and (not self.requests or self.requests[-1].is_complete)
-
     def feed(self, data: bytes) -> None:
         """Takes bytes that came.
 
