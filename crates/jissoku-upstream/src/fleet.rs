@@ -1,9 +1,10 @@
 //! The servers of one upstream: an immutable set, with state that all workers share.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::health::{Admission, Change, Ejection, HealthPolicy, Outcome, ServerState};
-use crate::random;
+use crate::random::{self, Random};
 
 /// What the configuration says about one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,8 +116,27 @@ impl Fleet {
         self.cumulative_weights.last().copied().unwrap_or_default()
     }
 
+    /// A random server by the weights, but not `except`; `None` if there is no other.
+    pub(crate) fn draw(&self, except: Option<usize>, random: &mut Random) -> Option<usize> {
+        let total = self.total_weight();
+        let skipped = except.map_or(0..0, |index| self.share(index));
+        let size = skipped.end - skipped.start;
+        if size == total {
+            return None;
+        }
+        let position = random.below(total - size);
+        Some(self.at_weight(if position < skipped.start { position } else { position + size }))
+    }
+
+    /// The part of the sum of weights that is a server's.
+    fn share(&self, index: usize) -> Range<u64> {
+        let end = self.cumulative_weights.get(index).copied().unwrap_or_default();
+        let weight = self.servers.get(index).map_or(0, |server| server.spec.weight);
+        end - u64::from(weight)..end
+    }
+
     /// The server in whose share of the weights `position` lies.
-    pub(crate) fn at_weight(&self, position: u64) -> usize {
+    fn at_weight(&self, position: u64) -> usize {
         self.cumulative_weights.partition_point(|&sum| sum <= position)
     }
 

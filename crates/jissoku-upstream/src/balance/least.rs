@@ -29,22 +29,23 @@ pub(super) fn scan(candidates: Candidates<'_>, random: &mut Random) -> Option<us
     best.map(|best| best.index)
 }
 
-/// The better of two servers that are drawn by their weights.
+/// The better of two different servers that are drawn by their weights.
 pub(super) fn two_choices(candidates: Candidates<'_>, random: &mut Random) -> Option<usize> {
     let mut first: Option<Candidate<'_>> = None;
     for _ in 0..DRAWS_MAX {
-        let drawn = candidates.fleet.at_weight(random.below(candidates.fleet.total_weight()));
+        let except = first.map(|first| first.index);
+        let Some(drawn) = candidates.fleet.draw(except, random) else { break };
         let Some(candidate) = candidates.candidate(drawn) else { continue };
         match first {
             None => first = Some(candidate),
-            Some(other) if other.index == drawn => {}
             Some(other) => {
                 let better = if compare(&candidate, &other).is_lt() { candidate } else { other };
                 return Some(better.index);
             }
         }
     }
-    first.map(|first| first.index).or_else(|| scan(candidates, random))
+    // One server alone has nothing to be better than.
+    scan(candidates, random)
 }
 
 /// By requests per weight, with the one that is to come.

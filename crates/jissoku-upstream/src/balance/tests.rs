@@ -99,6 +99,38 @@ fn two_choices_bring_the_fullest_close_to_the_mean() {
 }
 
 #[test]
+fn the_busier_one_of_two_servers_gets_nothing() {
+    // Equal weights, and one that nearly every draw is of.
+    for weights in [[1, 1], [1000, 1]] {
+        for busy in 0..2 {
+            let fleet = fleet(&weights);
+            let held: Vec<Lease> = (0..2000)
+                .map(|_| fleet.acquire(busy, Admission::Serving, 0).unwrap())
+                .collect();
+            let counts = distribution(Balance::TwoChoices, &fleet, 10_000);
+            assert_eq!(counts[1 - busy], 10_000, "{weights:?}, {busy}");
+            drop(held);
+        }
+    }
+}
+
+#[test]
+fn two_choices_compare_all_if_few_can_be_drawn() {
+    let fleet = limited(&[1; 100], 10);
+    let hold = |index: usize, count: usize| -> Vec<Lease> {
+        (0..count).map(|_| fleet.acquire(index, Admission::Serving, 0).unwrap()).collect()
+    };
+    // 98 are full, and the better one of the others is always found.
+    let held: Vec<Lease> =
+        (0..100).flat_map(|index| hold(index, [10, 10, 9, 0][index.saturating_sub(96)])).collect();
+    let counts = distribution(Balance::TwoChoices, &fleet, 1000);
+    assert_eq!(counts[99], 1000, "{counts:?}");
+    drop(held);
+    let alone = distribution(Balance::TwoChoices, &limited(&[1], 1), 10);
+    assert_eq!(alone, [10]);
+}
+
+#[test]
 fn a_server_that_leaves_moves_its_own_keys_only() {
     for weights in [vec![1; 10], (1..=10).collect()] {
         let before = fleet(&weights);
