@@ -167,3 +167,9 @@ def test_the_example_of_the_documentation_is_served(start: Start) -> None:
     port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
     assert asked(port, "GET", "/health") == (200, "up")
     assert asked(port, "GET", "/gateway.toml", "docs.example.org") == (200, example.read_text())
+    arguments = ["routes", "/home/7", "--config", str(example)]
+    run = subprocess.run(
+        [sys.executable, "-m", "jissoku", *arguments], capture_output=True, text=True, check=True
+    )
+    assert "gathers 2 parts" in run.stdout
+    assert "customer = 7" in run.stdout
