@@ -3,6 +3,9 @@
 
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// How long bytes that were transferred ahead of the minimum rate count.
+const PACE_AHEAD_NS_MAX: u64 = 30 * SECOND_NS;
+
 /// Limits on connections. [`Limits::DEFAULT`] holds the defaults. Timeouts are checked once a
 /// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +26,8 @@ pub struct Limits {
     /// Time before the minimum rate of a body or a response applies.
     pub pace_grace_ns: u64,
     /// Minimum rate of a body or a response in bytes per second after that. Chunk framing does not
-    /// count: a client that sends one byte per chunk sends six bytes for one.
+    /// count: a client that sends one byte per chunk sends six bytes for one. Bytes ahead of the
+    /// rate count for the next 30 s at most, so that a client that stops is noticed then.
     pub pace_min_bps: u64,
     /// Lingering close after an error response: how long further input is read and discarded.
     pub linger_ns_max: u64,
@@ -72,7 +76,17 @@ impl Limits {
     #[must_use]
     pub const fn is_too_slow(&self, size: u64, elapsed_ns: u64) -> bool {
         let counted_ns = elapsed_ns.saturating_sub(self.pace_grace_ns);
-        size < counted_ns / (SECOND_NS / 1000) * self.pace_min_bps / 1000
+        size < self.size_at_pace(counted_ns)
+    }
+
+    /// The bytes of the last `elapsed_ns` that count for [`Limits::is_too_slow`] at most. If the
+    /// rest is forgotten at least once a second, the rate is that of the recent past.
+    pub(crate) const fn counted_size_max(&self, elapsed_ns: u64) -> u64 {
+        self.size_at_pace(elapsed_ns.saturating_add(PACE_AHEAD_NS_MAX))
+    }
+
+    const fn size_at_pace(&self, elapsed_ns: u64) -> u64 {
+        (elapsed_ns / (SECOND_NS / 1000)).saturating_mul(self.pace_min_bps) / 1000
     }
 }
 

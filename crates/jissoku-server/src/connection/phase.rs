@@ -14,7 +14,7 @@ pub(super) enum Phase {
     Idle,
     /// The rest of a head.
     Head,
-    /// The rest of a body, of which this many bytes were received.
+    /// The rest of a body, of which this many bytes count for its rate.
     Body(u64),
     /// The rest of a response, as the handler requested; never [`Progress::Complete`].
     Responding(Progress),
@@ -57,7 +57,7 @@ pub(super) struct StreamedBody {
     pub(super) reading: Reading,
     /// The client waits for `100 Continue`.
     pub(super) awaits_continue: bool,
-    /// Bytes received since they are wanted.
+    /// Bytes received since they are wanted, as far as they count for its rate.
     pub(super) received: u64,
 }
 

@@ -130,6 +130,14 @@ fn a_body_has_to_keep_its_pace() {
 }
 
 #[test]
+fn a_fast_start_pays_for_half_a_minute_of_a_body() {
+    // Seen after a second; 30 s ahead of the rate, and the grace.
+    let start = format!("{POST}Content-Length: 1000000\r\n\r\n{}", "x".repeat(900_000));
+    check(&start, "", (37, Next::ShutdownWrite));
+    check(&start, &"x".repeat(120), (72, Next::ShutdownWrite));
+}
+
+#[test]
 fn what_frames_a_body_does_not_count() {
     let slow = format!("{POST}Transfer-Encoding: chunked\r\n\r\n");
     // 600 bytes per second, of which 100 are the body.
@@ -161,6 +169,17 @@ fn who_takes_answers_slowly_is_cut_off_and_who_keeps_the_pace_is_not() {
     check(10, Some(6));
     check(200, Some(31));
     check(240, None);
+}
+
+#[test]
+fn who_takes_much_at_once_and_then_nothing_is_cut_off() {
+    let mut scene = Scene::new();
+    scene.send(GET);
+    for unsent in [10_000_000, 1_000_000] {
+        assert_ne!(scene.wait(unsent), Next::Abort);
+    }
+    let after = (0..100).find(|_| scene.wait(1_000_000) == Next::Abort);
+    assert_eq!(after, Some(35), "30 s ahead of the rate, and the grace");
 }
 
 #[test]

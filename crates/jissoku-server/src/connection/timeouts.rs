@@ -19,6 +19,7 @@ impl<H: Handler> Connection<H> {
     ) {
         let limits = context.limits;
         let elapsed_ns = context.now_ns - self.since_ns;
+        self.forget_early_bytes(limits.counted_size_max(elapsed_ns));
         match self.phase {
             Phase::AwaitingFirst | Phase::Idle if context.may_close_idle(elapsed_ns) => {
                 self.phase = Phase::Closing;
@@ -47,6 +48,16 @@ impl<H: Handler> Connection<H> {
                 self.expire(Counter::LingerDeadline, context);
             }
             _ => {}
+        }
+    }
+
+    /// Bytes of a body that were received long ago do not count for its rate.
+    fn forget_early_bytes(&mut self, size_max: u64) {
+        if let Phase::Body(received) = &mut self.phase {
+            *received = size_max.min(*received);
+        }
+        if let Some(body) = self.request.as_mut().and_then(|request| request.body.as_mut()) {
+            body.received = size_max.min(body.received);
         }
     }
 

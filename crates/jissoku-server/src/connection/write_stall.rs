@@ -7,8 +7,8 @@ use crate::limits::Limits;
 pub(super) struct WriteStall {
     /// When the stall began, or 0.
     since_ns: u64,
-    /// Bytes sent since then.
-    taken: usize,
+    /// Bytes sent since then, as far as they count for the rate.
+    taken: u64,
     /// Unsent bytes at the last sample.
     unsent: usize,
 }
@@ -29,8 +29,14 @@ impl WriteStall {
             *self = Self { since_ns: now_ns, taken: 0, unsent };
         }
         // `unsent` may have grown, when a delay has ended in between.
-        self.taken += self.unsent.saturating_sub(unsent);
+        self.taken += self.unsent.saturating_sub(unsent) as u64;
         self.unsent = unsent;
-        limits.is_too_slow(self.taken as u64, now_ns - self.since_ns)
+        let elapsed_ns = now_ns - self.since_ns;
+        let is_too_slow = limits.is_too_slow(self.taken, elapsed_ns);
+        let counted_max = limits.counted_size_max(elapsed_ns);
+        if self.taken > counted_max {
+            self.taken = counted_max;
+        }
+        is_too_slow
     }
 }

@@ -186,6 +186,17 @@ fn a_streamed_body_has_to_keep_its_pace() {
 }
 
 #[test]
+fn a_streamed_body_that_stops_after_a_fast_start_is_noticed() {
+    let mut scene = Scene::new();
+    let head = "POST /w HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
+    assert_eq!(scene.send(head.as_bytes()), Next::Receive);
+    assert_eq!(scene.send(&vec![b'a'; 900_000]), Next::Receive);
+    let after = (1..100).find(|_| scene.resume(1) == Next::ShutdownWrite);
+    assert_eq!(after, Some(37), "30 s ahead of the rate, and the grace");
+    assert!(scene.text().starts_with("HTTP/1.1 408"));
+}
+
+#[test]
 fn a_100_is_sent_when_the_body_is_wanted() {
     let head = "POST /w HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
     let mut scene = Scene::new();
