@@ -6,6 +6,7 @@ mod events;
 mod gather;
 mod response;
 mod retry;
+mod telemetry;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -14,8 +15,8 @@ use std::sync::Arc;
 
 use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 use jissoku_server::{
-    BodyFlow, Handler, Progress, RequestHead, Response, Service, UpstreamEvent, UpstreamEventKind,
-    WorkerInfo,
+    BodyFlow, Handler, Metrics, Progress, RequestHead, Response, Service, UpstreamEvent,
+    UpstreamEventKind, WorkerInfo,
 };
 
 use jissoku_upstream::random::Random;
@@ -86,6 +87,12 @@ impl Service for Gateway {
         self.start_probers()?;
         Ok(GatewayHandler::new(Arc::clone(self)))
     }
+
+    fn report_to(&self, metrics: &Metrics) {
+        for upstream in &self.upstreams {
+            upstream.report_to(metrics);
+        }
+    }
 }
 
 impl Handler for GatewayHandler {
@@ -133,12 +140,14 @@ impl Handler for GatewayHandler {
         match self.start_if_ready(client, request) {
             RequestState::Refused(error) => {
                 error_response::write(error.status(), response);
+                Self::log_refusal(error, response);
                 Progress::Complete
             }
             RequestState::Collecting(_) => Progress::Pending,
             RequestState::Forwarded(key) => {
                 let progress = self.write(key, response);
                 if matches!(progress, Progress::Complete | Progress::Reset) {
+                    self.log_exchange(key, response);
                     self.end_exchange(key);
                 }
                 progress
@@ -148,6 +157,7 @@ impl Handler for GatewayHandler {
 
     fn on_close(&mut self, _client: Client, request: Option<Request>) {
         if let Some(request) = request {
+            self.count_gone(&request);
             self.abandon(&request);
         }
     }

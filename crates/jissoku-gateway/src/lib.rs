@@ -14,6 +14,7 @@ mod failure;
 mod gather;
 mod handler;
 mod part_head;
+mod phases;
 mod place;
 mod pool;
 mod prober;

@@ -6,6 +6,7 @@ use jissoku_os::socket::Endpoint;
 use jissoku_upstream::fleet::Lease;
 
 use crate::config::Forwarding;
+use crate::phases::Phases;
 
 /// A request's place at a server.
 #[derive(Debug)]
@@ -28,6 +29,12 @@ pub(crate) struct Place {
     /// Of the request's key, for a choice by hash.
     pub(crate) hash: u64,
     pub(crate) wait: Wait,
+    /// Connections that it was tried on.
+    pub(crate) connections: u32,
+    /// For the access log.
+    pub(crate) phases: Phases,
+    /// Why its response is incomplete, by error type.
+    pub(crate) error: Option<&'static str>,
     /// The last failure that was followed by another try: the status for it and its error type.
     pub(crate) failure: Option<(u16, &'static str)>,
 }
@@ -61,6 +68,9 @@ impl Place {
             until_ns: 0,
             hash,
             wait: Wait::No,
+            connections: 0,
+            phases: Phases { begun_ns: 0, connecting_ns: 0, sent_ns: 0, head_ns: 0 },
+            error: None,
             failure: None,
         }
     }

@@ -59,6 +59,7 @@ impl<A: Service> Service for Routed<A> {
         for files in &self.content.folders {
             files.report_to(metrics);
         }
+        self.content.gateway.report_to(metrics);
     }
 }
 

@@ -6,14 +6,15 @@
 )]
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
+use jissoku_server::{Metrics, UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
 use jissoku_upstream::balance::Balance;
 use jissoku_upstream::configuration::HealthCheck;
-use jissoku_upstream::fleet::{Fleet, ServerSpec};
-use jissoku_upstream::health::HealthPolicy;
+use jissoku_upstream::fleet::{Fleet, Server, ServerSpec};
+use jissoku_upstream::health::{Admission, HealthPolicy};
 use jissoku_upstream::queue::QueuePolicy;
 use jissoku_upstream::retry::{Budget, BudgetPolicy};
 
@@ -31,6 +32,8 @@ pub struct Upstream {
     published: RwLock<Arc<ServerSet>>,
     /// Changes with each publication.
     version: AtomicU64,
+    /// Set if there are metrics.
+    counters: OnceLock<Arc<UpstreamCounters>>,
 }
 
 /// How the servers of an upstream are used.
@@ -111,6 +114,34 @@ impl Upstream {
             budget: Budget::new(BudgetPolicy::default()),
             published: RwLock::new(Arc::new(ServerSet { fleet, endpoints })),
             version: AtomicU64::new(0),
+            counters: OnceLock::new(),
+        }
+    }
+
+    /// Its name for people: that of the configuration, or else its address.
+    pub(crate) fn label(&self) -> &str {
+        if self.name.is_empty() { &self.host } else { &self.name }
+    }
+
+    /// Counts in `metrics` from now on, and shows its servers there.
+    pub(crate) fn report_to(self: &Arc<Self>, metrics: &Metrics) {
+        let counters = self.counters.get_or_init(|| metrics.upstream(self.label()));
+        let this: Arc<dyn UpstreamState> = Arc::<Self>::clone(self);
+        counters.show(Arc::downgrade(&this));
+    }
+
+    /// Counts something, if there are metrics.
+    pub(crate) fn count(&self, counter: UpstreamCounter) {
+        if let Some(counters) = self.counters.get() {
+            counters.count(counter);
+        }
+    }
+
+    /// Counts a failure by its error type (RFC 9209 section 2.3), if there are metrics.
+    pub(crate) fn count_failure(&self, error_type: &str) {
+        if let Some(counters) = self.counters.get() {
+            let is_known = counters.count_failure(error_type);
+            debug_assert!(is_known, "{error_type}");
         }
     }
 
@@ -135,6 +166,19 @@ impl Upstream {
     #[inline]
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
+    }
+}
+
+impl UpstreamState for Upstream {
+    fn servers(&self) -> Vec<UpstreamServer> {
+        let now_ns = clock::monotonic_ns();
+        let servers = Self::servers(self);
+        let state_of = |server: &Server| UpstreamServer {
+            address: server.endpoint().to_owned(),
+            in_flight: server.state().in_flight(),
+            is_serving: server.state().admission(now_ns) == Admission::Serving,
+        };
+        servers.fleet.servers().iter().map(state_of).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The servers of one upstream, as one worker uses them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use jissoku_os::socket::Endpoint;
@@ -73,6 +74,16 @@ impl Servers {
     /// Whether an address is one of the present servers.
     pub(crate) fn has(&self, endpoint: &Arc<Endpoint>) -> bool {
         self.set.endpoints.iter().any(|other| Arc::ptr_eq(other, endpoint))
+    }
+
+    /// An address as text, for the access log.
+    pub(crate) fn address(&self, endpoint: &Arc<Endpoint>) -> Cow<'_, str> {
+        let place = self.set.endpoints.iter().position(|other| Arc::ptr_eq(other, endpoint));
+        match place {
+            Some(place) => self.set.fleet.servers()[place].endpoint().into(),
+            // It is not one of the present servers.
+            None => endpoint.to_string().into(),
+        }
     }
 
     /// Unused connections that are kept at most.

@@ -48,10 +48,10 @@ pub use jissoku_http::forwarded::ForwardedFields;
 pub use limits::Limits;
 pub use listener_options::{ListenerOptions, Protocol};
 pub use log::{
-    AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, LogEnd, LogError, LogFormat,
-    LogFormatError, LogSink,
+    AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, Forwarded, ForwardedOutcome,
+    LogEnd, LogError, LogFormat, LogFormatError, LogSink,
 };
-pub use metrics::Metrics;
+pub use metrics::{Metrics, UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
 pub use metrics_page::MetricsPage;
 pub use mount::{Mount, WithFiles};
 pub use origin::{Origin, OwnedOrigin};

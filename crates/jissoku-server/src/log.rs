@@ -5,7 +5,9 @@
 //! pipe is slow, records are dropped and counted.
 
 mod destination;
+mod escape;
 mod format;
+mod forwarded;
 mod record;
 mod recorder;
 mod writer;
@@ -20,6 +22,7 @@ use std::time::Duration;
 
 use destination::Destination;
 pub use format::{LogFormat, LogFormatError};
+pub use forwarded::{Forwarded, ForwardedOutcome};
 pub(crate) use record::LogEntry;
 pub(crate) use recorder::{Recorder, ResponseInfo};
 pub use writer::{DroppedRecords, ErrorReporter};

@@ -4,7 +4,9 @@
 
 mod cache;
 mod counters;
+mod lines;
 mod text;
+mod upstreams;
 
 use std::sync::Arc;
 
@@ -15,6 +17,8 @@ pub(crate) use cache::CacheGauge;
 pub(crate) use counters::COUNTERS;
 use counters::CounterShards;
 pub(crate) use counters::{Counter, ShardHandle, ShardOwner};
+use upstreams::UpstreamRegistry;
+pub use upstreams::{UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
 
 /// The counters of a server, over all workers and reloads.
 #[derive(Debug)]
@@ -23,6 +27,7 @@ pub struct Metrics {
     started_ns: u64,
     cache: Arc<CacheGauge>,
     dropped: Option<Arc<DroppedRecords>>,
+    upstreams: UpstreamRegistry,
 }
 
 impl Metrics {
@@ -30,7 +35,14 @@ impl Metrics {
     #[must_use]
     pub fn new(dropped: Option<Arc<DroppedRecords>>) -> Arc<Self> {
         let (shards, cache) = (CounterShards::default(), Arc::default());
-        Arc::new(Self { shards, started_ns: clock::wall_ns(), cache, dropped })
+        let (started_ns, upstreams) = (clock::wall_ns(), UpstreamRegistry::default());
+        Arc::new(Self { shards, started_ns, cache, dropped, upstreams })
+    }
+
+    /// The counters of the upstream of this name. They begin at zero at the first call.
+    #[must_use]
+    pub fn upstream(&self, name: &str) -> Arc<UpstreamCounters> {
+        self.upstreams.get(name)
     }
 
     /// All metrics as OpenMetrics text.

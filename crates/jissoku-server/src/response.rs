@@ -9,6 +9,7 @@ use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::SendBuffer;
 use jissoku_os::file::File;
 
+use crate::log::{Forwarded, LogEntry};
 use crate::status_lines::StatusLineCache;
 
 /// Writes the response to one request. The server adds the status line, Date and Connection, and
@@ -20,6 +21,8 @@ pub struct Response<'a> {
     pub(crate) state: &'a mut ResponseState,
     pub(crate) times: RequestTimes,
     pub(crate) unsent: usize,
+    /// The entry of the access log, if there is one.
+    pub(crate) log_entry: Option<&'a mut LogEntry>,
 }
 
 /// What is kept of a response between two calls.
@@ -182,15 +185,30 @@ impl Response<'_> {
         self.state.body_size = body_size;
     }
 
+    /// Whether [`Response::log_forwarded`] has an effect.
+    #[must_use]
+    pub const fn is_logged(&self) -> bool {
+        self.log_entry.is_some()
+    }
+
+    /// Adds a request to another server to the access log. It is called at most once for each, before
+    /// the response is complete.
+    pub fn log_forwarded(&mut self, forwarded: &Forwarded<'_>) {
+        if let Some(entry) = &mut self.log_entry {
+            entry.add_forwarded(forwarded);
+        }
+    }
+
     /// Calls `respond` with a response that is written to `buffer` instead of the connection.
     pub fn capture<T>(
         &mut self,
         buffer: &mut SendBuffer,
         respond: impl FnOnce(&mut Response<'_>) -> T,
     ) -> T {
-        let Self { status_lines, state, times, unsent, .. } = self;
+        let Self { status_lines, state, times, unsent, log_entry, .. } = self;
         let (times, unsent) = (*times, *unsent);
-        respond(&mut Response { output: buffer, status_lines, state, times, unsent })
+        let log_entry = log_entry.as_deref_mut();
+        respond(&mut Response { output: buffer, status_lines, state, times, unsent, log_entry })
     }
 
     /// Writes the status line, Date and Connection.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jissoku_os::socket::Endpoint;
+use jissoku_server::UpstreamCounter;
 
 use super::GatewayHandler;
 use crate::exchange::{Ending, Exchange};
@@ -23,9 +24,16 @@ impl GatewayHandler {
         let Some(endpoint) = exchange.place.endpoint.clone() else { return };
         let is_repeatable = exchange.is_repeatable();
         let oldest_ns = if is_repeatable { 0 } else { self.now_ns.saturating_sub(FRESH_NS) };
-        let pool = &mut self.servers[exchange.place.forwarding.upstream].pool;
+        let upstream = exchange.place.forwarding.upstream;
+        let pool = &mut self.servers[upstream].pool;
         let reused = if may_reuse { pool.take(&endpoint, oldest_ns) } else { None };
         exchange.is_reused = reused.is_some();
+        exchange.place.connections += 1;
+        exchange.place.phases.connect(self.now_ns);
+        self.service.upstreams[upstream].count(match reused {
+            Some(_) => UpstreamCounter::ReusedConnections,
+            None => UpstreamCounter::NewConnections,
+        });
         let Some(upstream_key) = reused else { return self.open(key, endpoint) };
         exchange.upstream = Some(upstream_key);
         if let Some(upstream) = self.upstreams.get(upstream_key) {

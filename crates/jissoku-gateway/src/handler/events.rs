@@ -10,7 +10,7 @@ use jissoku_upstream::health;
 use super::GatewayHandler;
 use super::connections::QUEUE_RETRY_NS;
 use crate::exchange::Ending;
-use crate::failure::Fault;
+use crate::failure::{Fault, Received};
 use crate::pool::Pool;
 use crate::slab::Key;
 use crate::upstream::{Outcome, Sending, State};
@@ -22,6 +22,7 @@ impl GatewayHandler {
         let State::Busy(exchange_key, _) = upstream.state else { return Next::Close };
         upstream.state = State::Busy(exchange_key, Sending::Done);
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
+        exchange.place.phases.sent_ns = self.now_ns;
         output.append(&exchange.request);
         if let Some(upload) = &mut exchange.upload {
             if upload.is_held() {
@@ -142,6 +143,9 @@ impl GatewayHandler {
         let Some(exchange) = self.exchanges.get(exchange_key) else { return self.forget(key) };
         let is_sent = unsent == 0 && exchange.is_handed_over();
         let outcome = upstream.read(bytes, is_sent, exchange);
+        if exchange.received == Received::Head && exchange.place.phases.head_ns == 0 {
+            exchange.place.phases.head_ns = self.now_ns;
+        }
         self.conclude(key, exchange_key, outcome)
     }
 

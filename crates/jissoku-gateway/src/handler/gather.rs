@@ -82,12 +82,13 @@ impl GatewayHandler {
         let held = gathering.collection.held();
         for part in 0..gathering.parts.len() {
             if let Some(key) = gathering.running(part) {
-                self.collect(gathering, part, key);
+                self.collect(gathering, (part, key), response);
             }
         }
         let route = Arc::clone(&gathering.route);
         if let Some(late) = gathering.collection.close_if_due(&route.plan, self.now_ns) {
             for part in late {
+                self.log_part(gathering, part, response);
                 self.cancel(gathering, part);
             }
             gathering.is_closed = true;
@@ -121,7 +122,12 @@ impl GatewayHandler {
     }
 
     /// Takes what was received for a part.
-    fn collect(&mut self, gathering: &mut Gathering, part: usize, key: Key) {
+    fn collect(
+        &mut self,
+        gathering: &mut Gathering,
+        (part, key): (usize, Key),
+        response: &mut Response<'_>,
+    ) {
         let (now_ns, plan) = (self.now_ns, &gathering.route.plan);
         let Some(exchange) = self.exchanges.get(key) else { return };
         let collection = &mut gathering.collection;
@@ -144,6 +150,7 @@ impl GatewayHandler {
             Some(Ending::Failed(_, error)) => collection.on_failure(part, error_of(error), now_ns),
         };
         if ended != Effect::Continues {
+            self.log_part(gathering, part, response);
             self.cancel(gathering, part);
         } else if was_held {
             let upstream = upstream.and_then(|key| self.upstreams.get(key));

@@ -1,5 +1,6 @@
 //! Gives each exchange a server, and another one when that fails.
 
+use jissoku_server::UpstreamCounter;
 use jissoku_upstream::balance::NoServer;
 use jissoku_upstream::fleet::Lease;
 use jissoku_upstream::health::Outcome;
@@ -31,7 +32,9 @@ impl GatewayHandler {
         let is_first = place.until_ns == 0;
         if is_first {
             place.until_ns = self.now_ns + place.forwarding.head_ns;
+            place.phases.begun_ns = self.now_ns;
             shared.budget.count_request(self.now_ns);
+            shared.count(UpstreamCounter::Requests);
         }
         let gone = servers.renew(shared);
         // Who comes first is served first.
@@ -63,6 +66,9 @@ impl GatewayHandler {
     /// No server takes an exchange; if one has failed before, that is the reason.
     fn refuse(&mut self, key: Key, failure: (u16, &'static str)) {
         let Some(exchange) = self.exchanges.get(key) else { return };
+        if exchange.place.failure.is_none() {
+            self.service.upstreams[exchange.place.forwarding.upstream].count_failure(failure.1);
+        }
         let (status, error_type) = exchange.place.failure.unwrap_or(failure);
         exchange.place.wait = Wait::No;
         exchange.ending = Some(Ending::Failed(status, error_type));
@@ -84,8 +90,12 @@ impl GatewayHandler {
         let verdict = decide(fault, attempt, |tried| {
             place.forwarding.retry.decide(tried, &shared.budget, now_ns, &mut self.random)
         });
+        if verdict != Verdict::Fresh {
+            shared.count_failure(fault.error_type());
+        }
         match verdict {
             Verdict::Fresh => {
+                shared.count(UpstreamCounter::FreshRetries);
                 place.was_replaced = true;
                 return self.connect(key, false);
             }
@@ -95,6 +105,8 @@ impl GatewayHandler {
                 place.was_replaced = false;
                 place.failure = Some((fault.status(), fault.error_type()));
                 place.wait = Wait::Retry(now_ns + after_ns);
+                place.phases.wait();
+                shared.count(UpstreamCounter::OtherRetries);
                 self.retries.add(now_ns + after_ns, key);
             }
             Verdict::Respond(status) => {
@@ -102,6 +114,7 @@ impl GatewayHandler {
                 self.ready.push_back(exchange.client);
             }
             Verdict::Truncate => {
+                place.error = Some(fault.error_type());
                 exchange.ending = Some(Ending::Truncated);
                 self.ready.push_back(exchange.client);
             }

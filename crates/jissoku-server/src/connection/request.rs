@@ -76,7 +76,8 @@ impl<H: Handler> Connection<H> {
         let times = RequestTimes { now_ns: context.now_ns, received_ns: self.arrived_ns };
         let WorkerContext { handler, status_lines, .. } = context;
         let state = &mut request.response;
-        let mut response = Response { output, status_lines, state, times, unsent };
+        let log_entry = self.log_slot.as_deref_mut();
+        let mut response = Response { output, status_lines, state, times, unsent, log_entry };
         handler.respond(&mut self.state, &mut request.state, &mut response)
     }
 

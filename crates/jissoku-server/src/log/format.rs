@@ -1,11 +1,12 @@
 //! Formats records as lines. Client input can never end a line or a quoted string.
 
 use std::fmt;
-use std::io::Write;
 use std::str::FromStr;
 
 use jissoku_http::date;
 
+use super::escape::{put, quote, write_field};
+use super::forwarded::{self, Forwarded};
 use super::record::{Record, Texts};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -52,19 +53,23 @@ impl LogFormat {
     pub(super) fn write(
         self,
         lines: &mut Vec<u8>,
-        record: &Record,
+        (record, wall_ns): (&Record, u64),
         texts: Texts<'_>,
-        wall_ns: u64,
+        forwarded: &[Forwarded<'_>],
     ) {
-        match self {
-            Self::Json => write_json(lines, record, texts, wall_ns),
-            Self::Common | Self::Combined => write_common(lines, record, texts, wall_ns),
+        if self == Self::Json {
+            write_json(lines, (record, wall_ns), texts, forwarded);
+            return lines.push(b'\n');
         }
+        write_common(lines, record, texts, wall_ns);
         if self == Self::Combined {
             for text in [texts.referer, texts.agent] {
                 lines.push(b' ');
                 quote(lines, text.unwrap_or(b"-"));
             }
+        }
+        for one in forwarded {
+            forwarded::write_text(lines, one);
         }
         lines.push(b'\n');
     }
@@ -86,7 +91,12 @@ fn write_common(lines: &mut Vec<u8>, record: &Record, texts: Texts<'_>, wall_ns:
     put(lines, format_args!(" {} {}", record.status, record.body_size));
 }
 
-fn write_json(lines: &mut Vec<u8>, record: &Record, texts: Texts<'_>, wall_ns: u64) {
+fn write_json(
+    lines: &mut Vec<u8>,
+    (record, wall_ns): (&Record, u64),
+    texts: Texts<'_>,
+    forwarded: &[Forwarded<'_>],
+) {
     lines.extend_from_slice(b"{\"time\":\"");
     write_rfc3339(lines, wall_ns);
     lines.push(b'"');
@@ -115,6 +125,14 @@ fn write_json(lines: &mut Vec<u8>, record: &Record, texts: Texts<'_>, wall_ns: u
             write_field(lines, name, text);
         }
     }
+    for (place, one) in forwarded.iter().enumerate() {
+        let start: &[u8] = if place == 0 { b",\"forwarded\":[" } else { b"," };
+        lines.extend_from_slice(start);
+        forwarded::write_json(lines, one);
+    }
+    if !forwarded.is_empty() {
+        lines.push(b']');
+    }
     lines.push(b'}');
 }
 
@@ -132,44 +150,6 @@ fn write_rfc3339(lines: &mut Vec<u8>, wall_ns: u64) {
     put(lines, format_args!(".{:06}Z", wall_ns % SECOND_NS / 1000));
 }
 
-/// Appends `text` in quotation marks; bytes that are not printable ASCII, quotation marks and
-/// backslashes are escaped as `\xHH`, as in nginx.
-fn quote(lines: &mut Vec<u8>, text: &[u8]) {
-    lines.push(b'"');
-    for &byte in text {
-        match byte {
-            b'"' | b'\\' | ..=0x1f | 0x7f.. => put(lines, format_args!("\\x{byte:02X}")),
-            _ => lines.push(byte),
-        }
-    }
-    lines.push(b'"');
-}
-
-/// Appends `,"name":"text"`. Bytes that are not UTF-8 are written as the four characters `\xHH`.
-fn write_field(lines: &mut Vec<u8>, name: &str, text: &[u8]) {
-    put(lines, format_args!(",\"{name}\":\""));
-    for chunk in text.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            match character {
-                '"' | '\\' => put(lines, format_args!("\\{character}")),
-                // C0 and C1 control characters could act on a terminal.
-                _ if character.is_control() => {
-                    put(lines, format_args!("\\u{:04x}", u32::from(character)));
-                }
-                _ => put(lines, format_args!("{character}")),
-            }
-        }
-        for byte in chunk.invalid() {
-            put(lines, format_args!("\\\\x{byte:02X}"));
-        }
-    }
-    lines.push(b'"');
-}
-
-fn put(lines: &mut Vec<u8>, text: fmt::Arguments<'_>) {
-    lines.write_fmt(text).expect("memory takes everything");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,7 +164,7 @@ mod tests {
         let mut record = LogEntry::new().record;
         (record.peer, record.status, record.body_size, record.duration_ns) = (peer, 404, 10, 5);
         let mut lines = Vec::new();
-        format.write(&mut lines, &record, texts, RECEIVED_NS);
+        format.write(&mut lines, (&record, RECEIVED_NS), texts, &[]);
         lines
     }
 
@@ -220,6 +200,28 @@ mod tests {
         let json = String::from_utf8(line(LogFormat::Json, texts)).expect("JSON is Unicode");
         assert!(json.contains(r#""line":"a\u000a\"\\\u001b[2J\\xFF"#), "{json}");
         assert!(json.contains('\u{e9}'), "{json}");
+    }
+
+    #[test]
+    fn requests_to_other_servers_follow() {
+        let record = LogEntry::new().record;
+        let texts = Texts { line: b"GET / HTTP/1.1", referer: None, agent: None };
+        let one = Forwarded { upstream: "app", ..Forwarded::default() };
+        for (format, expected) in [
+            (LogFormat::Common, " 0 0 upstream=\"app\" server_status=0 "),
+            (LogFormat::Combined, " \"-\" \"-\" upstream=\"app\" server_status=0 "),
+            (LogFormat::Json, ",\"forwarded\":[{\"tries\":0,"),
+        ] {
+            let mut lines = Vec::new();
+            format.write(&mut lines, (&record, RECEIVED_NS), texts, &[one, one]);
+            let line = String::from_utf8(lines).expect("text");
+            assert!(line.contains(expected), "{line}");
+            assert_eq!(line.matches("app").count(), 2, "{line}");
+            if format == LogFormat::Json {
+                let value: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+                assert_eq!(value["forwarded"][1]["upstream"], "app");
+            }
+        }
     }
 
     proptest! {

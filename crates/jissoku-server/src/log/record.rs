@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::mpsc::SyncSender;
 
+use super::forwarded::{Forwarded, ForwardedOutcome};
+
 /// Marks a header field that was not sent.
 const ABSENT: u32 = u32::MAX;
 
@@ -25,6 +27,17 @@ pub(super) struct Record {
     line_size: u32,
     referer_size: u32,
     agent_size: u32,
+    /// Requests to other servers.
+    forwarded_count: u16,
+}
+
+/// A request to another server: its numbers, and the sizes of its texts.
+#[derive(Clone, Copy, Debug)]
+struct ForwardedRecord {
+    outcome: ForwardedOutcome,
+    part_size: u32,
+    upstream_size: u32,
+    server_size: u32,
 }
 
 /// The log entry of a connection: texts are copied when a request is parsed, numbers are set with
@@ -33,6 +46,7 @@ pub(super) struct Record {
 pub(crate) struct LogEntry {
     pub(super) record: Record,
     texts: Vec<u8>,
+    forwarded: Vec<ForwardedRecord>,
     /// Whether a request has no response yet.
     pub(super) is_in_progress: bool,
 }
@@ -48,8 +62,9 @@ impl LogEntry {
             line_size: 0,
             referer_size: ABSENT,
             agent_size: ABSENT,
+            forwarded_count: 0,
         };
-        Self { record, texts: Vec::new(), is_in_progress: false }
+        Self { record, texts: Vec::new(), forwarded: Vec::new(), is_in_progress: false }
     }
 
     /// Sets the address of the client of the next requests.
@@ -60,6 +75,7 @@ impl LogEntry {
     /// Starts a record with the request line as received.
     pub(super) fn begin(&mut self, received_ns: u64, line: &[u8]) {
         self.texts.clear();
+        self.forwarded.clear();
         self.is_in_progress = true;
         let line_size = append(&mut self.texts, line);
         self.record =
@@ -72,6 +88,18 @@ impl LogEntry {
             |text: Option<&[u8]>| text.map_or(ABSENT, |text| append(&mut self.texts, text));
         self.record.referer_size = add(referer);
         self.record.agent_size = add(agent);
+    }
+
+    /// Adds a request to another server, behind the header fields.
+    pub(crate) fn add_forwarded(&mut self, forwarded: &Forwarded<'_>) {
+        let Forwarded { part, upstream, server, outcome } = *forwarded;
+        self.forwarded.push(ForwardedRecord {
+            outcome,
+            part_size: append(&mut self.texts, part.as_bytes()),
+            upstream_size: append(&mut self.texts, upstream.as_bytes()),
+            server_size: append(&mut self.texts, server.as_bytes()),
+        });
+        self.record.forwarded_count += 1;
     }
 
     /// Frees the text buffer if its capacity exceeds `size`.
@@ -101,6 +129,7 @@ pub(super) struct Texts<'a> {
 pub(super) struct Batch {
     records: Vec<Record>,
     texts: Vec<u8>,
+    forwarded: Vec<ForwardedRecord>,
     /// Returns the empty batch to its worker.
     pub(super) return_tx: SyncSender<Self>,
 }
@@ -108,12 +137,14 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn new(return_tx: SyncSender<Self>) -> Self {
         let texts = Vec::with_capacity(TEXTS_SIZE_HIGH);
-        Self { records: Vec::with_capacity(RECORDS_MAX), texts, return_tx }
+        let records = Vec::with_capacity(RECORDS_MAX);
+        Self { records, texts, forwarded: Vec::new(), return_tx }
     }
 
     pub(super) fn add(&mut self, entry: &LogEntry) {
         self.records.push(entry.record);
         self.texts.extend_from_slice(&entry.texts);
+        self.forwarded.extend_from_slice(&entry.forwarded);
     }
 
     pub(super) const fn count(&self) -> usize {
@@ -127,11 +158,13 @@ impl Batch {
     pub(super) fn clear(&mut self) {
         self.records.clear();
         self.texts.clear();
+        self.forwarded.clear();
     }
 
-    /// All records in order, each with its texts.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Record, Texts<'_>)> {
+    /// All records in order, each with its texts and its requests to other servers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Record, Texts<'_>, Vec<Forwarded<'_>>)> {
         let mut rest = &self.texts[..];
+        let mut forwarded = self.forwarded.iter();
         self.records.iter().map(move |record| {
             let mut take = |size: u32| {
                 let (text, after) = rest.split_at(size as usize);
@@ -141,7 +174,16 @@ impl Batch {
             let mut take_some = |size: u32| (size != ABSENT).then(|| take(size));
             let line = take_some(record.line_size).unwrap_or_default();
             let referer = take_some(record.referer_size);
-            (record, Texts { line, referer, agent: take_some(record.agent_size) })
+            let agent = take_some(record.agent_size);
+            let mut take_name = |size| std::str::from_utf8(take(size)).unwrap_or_default();
+            let of_record = forwarded.by_ref().take(record.forwarded_count.into());
+            let of_record = of_record.map(|one| Forwarded {
+                part: take_name(one.part_size),
+                upstream: take_name(one.upstream_size),
+                server: take_name(one.server_size),
+                outcome: one.outcome,
+            });
+            (record, Texts { line, referer, agent }, of_record.collect())
         })
     }
 }
@@ -165,7 +207,7 @@ mod tests {
             entry.describe(referer, agent);
             batch.add(&entry);
         }
-        let found: Vec<_> = batch.iter().map(|(_, texts)| texts).collect();
+        let found: Vec<_> = batch.iter().map(|(_, texts, _)| texts).collect();
         assert_eq!(found, all.map(|(line, referer, agent)| Texts { line, referer, agent }));
     }
 
@@ -179,6 +221,32 @@ mod tests {
         entry.begin(0, b"second");
         batch.add(&entry);
         let texts = Texts { line: b"second", referer: None, agent: None };
-        assert_eq!(batch.iter().map(|(_, texts)| texts).collect::<Vec<_>>(), [texts]);
+        assert_eq!(batch.iter().map(|(_, texts, _)| texts).collect::<Vec<_>>(), [texts]);
+    }
+
+    #[test]
+    fn requests_to_other_servers_stay_with_their_request() {
+        let (return_tx, _) = std::sync::mpsc::sync_channel(1);
+        let mut batch = Batch::new(return_tx);
+        let mut entry = LogEntry::new();
+        let one = |part, status| Forwarded {
+            part,
+            upstream: "app",
+            server: "unix:/run/app.sock",
+            outcome: ForwardedOutcome { status, ..ForwardedOutcome::default() },
+        };
+        let all = [vec![one("a", 200), one("b", 404)], vec![], vec![one("", 0)]];
+        for forwarded in &all {
+            entry.begin(0, b"GET / HTTP/1.1");
+            entry.describe(Some(b"x"), None);
+            for one in forwarded {
+                entry.add_forwarded(one);
+            }
+            batch.add(&entry);
+        }
+        let texts = Texts { line: b"GET / HTTP/1.1", referer: Some(b"x"), agent: None };
+        for (found, expected) in batch.iter().zip(all) {
+            assert_eq!((found.1, found.2), (texts, expected));
+        }
     }
 }

@@ -103,9 +103,9 @@ impl Writer {
         let Message::Batch(mut batch) = message else { return };
         // The wall clock is read once per batch, and not by the workers.
         let offset_ns = clock::wall_ns().wrapping_sub(clock::monotonic_ns());
-        for (record, texts) in batch.iter() {
+        for (record, texts, forwarded) in batch.iter() {
             let wall_ns = record.received_ns.wrapping_add(offset_ns);
-            self.format.write(&mut self.lines, record, texts, wall_ns);
+            self.format.write(&mut self.lines, (record, wall_ns), texts, &forwarded);
         }
         batch.clear();
         let return_tx = batch.return_tx.clone();

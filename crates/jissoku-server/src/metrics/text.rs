@@ -1,9 +1,8 @@
 //! Metrics in the OpenMetrics 1.0 text format.
 
-use std::fmt::Write;
-
 use super::Metrics;
 use super::counters::Counter;
+use super::lines::{head, line};
 
 /// A metric family: its name, unit, help text, and its counters with their labels.
 struct Family {
@@ -113,6 +112,7 @@ pub(super) fn write(metrics: &Metrics) -> String {
     );
     let help = "Size of the file cache, counted against --cache-size.";
     gauge(&mut text, "jissoku_cache_bytes", Some("bytes"), help, bytes);
+    metrics.upstreams.write(&mut text);
     if let Some(dropped) = &metrics.dropped {
         let name = "jissoku_log_records_lost";
         head(&mut text, name, "counter", None, "Access log records that were dropped.");
@@ -128,22 +128,6 @@ pub(super) fn write(metrics: &Metrics) -> String {
 fn gauge(text: &mut String, name: &str, unit: Option<&str>, help: &str, value: u64) {
     head(text, name, "gauge", unit, help);
     line(text, name, value);
-}
-
-fn head(text: &mut String, name: &str, kind: &str, unit: Option<&str>, help: &str) {
-    put(text, format_args!("# TYPE {name} {kind}\n"));
-    if let Some(unit) = unit {
-        put(text, format_args!("# UNIT {name} {unit}\n"));
-    }
-    put(text, format_args!("# HELP {name} {help}\n"));
-}
-
-fn line(text: &mut String, name: &str, value: u64) {
-    put(text, format_args!("{name} {value}\n"));
-}
-
-fn put(text: &mut String, arguments: std::fmt::Arguments<'_>) {
-    text.write_fmt(arguments).expect("memory takes everything");
 }
 
 #[cfg(test)]

@@ -104,9 +104,8 @@ fn the_busier_one_of_two_servers_gets_nothing() {
     for weights in [[1, 1], [1000, 1]] {
         for busy in 0..2 {
             let fleet = fleet(&weights);
-            let held: Vec<Lease> = (0..2000)
-                .map(|_| fleet.acquire(busy, Admission::Serving, 0).unwrap())
-                .collect();
+            let held: Vec<Lease> =
+                (0..2000).map(|_| fleet.acquire(busy, Admission::Serving, 0).unwrap()).collect();
             let counts = distribution(Balance::TwoChoices, &fleet, 10_000);
             assert_eq!(counts[1 - busy], 10_000, "{weights:?}, {busy}");
             drop(held);

@@ -1,0 +1,125 @@
+//! What the access log says about the requests to other servers that a request has led to.
+
+use super::escape::{put, quote, write_field};
+
+/// The phases of a forwarded request, in their order.
+const PHASES: [&str; 4] = ["wait", "connect", "head", "body"];
+
+/// A request to another server, for the access log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forwarded<'a> {
+    /// The part of a gathered response; empty if it is not one.
+    pub part: &'a str,
+    /// The name of the upstream.
+    pub upstream: &'a str,
+    /// The address of the server; empty if there was none for it.
+    pub server: &'a str,
+    /// What became of it.
+    pub outcome: ForwardedOutcome,
+}
+
+/// What became of a request to another server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ForwardedOutcome {
+    /// The status of the server's response; 0 if there is none.
+    pub status: u16,
+    /// Connections that it was tried on.
+    pub tries: u32,
+    /// Whether the last of them had served another request before.
+    pub is_reused: bool,
+    /// How long it waited for its last connection, until that was established and the request sent,
+    /// until the head of the response, and until its end; in nanoseconds.
+    pub phases_ns: [u64; 4],
+    /// The error type (RFC 9209 section 2.3) if the response is not complete.
+    pub error: Option<&'static str>,
+}
+
+/// Appends ` key=value` for each property, for a format of text. Times are in microseconds.
+pub(super) fn write_text(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
+    let Forwarded { part, upstream, server, outcome } = forwarded;
+    for (name, text) in [("part", part), ("upstream", upstream), ("server", server)] {
+        if !text.is_empty() {
+            put(lines, format_args!(" {name}="));
+            quote(lines, text.as_bytes());
+        }
+    }
+    let connection = if outcome.is_reused { "reused" } else { "new" };
+    put(lines, format_args!(" server_status={} tries={}", outcome.status, outcome.tries));
+    put(lines, format_args!(" connection={connection}"));
+    for (name, time_ns) in PHASES.iter().zip(outcome.phases_ns) {
+        put(lines, format_args!(" {name}_us={}", time_ns / 1000));
+    }
+    put(lines, format_args!(" error={}", outcome.error.unwrap_or("-")));
+}
+
+/// Appends a JSON object. Times are in nanoseconds.
+pub(super) fn write_json(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
+    let Forwarded { part, upstream, server, outcome } = forwarded;
+    let ForwardedOutcome { status, tries, is_reused, phases_ns, error } = *outcome;
+    put(lines, format_args!("{{\"tries\":{tries},\"is_reused\":{is_reused}"));
+    for (name, text) in [("part", *part), ("upstream", *upstream), ("server", *server)] {
+        if !text.is_empty() {
+            write_field(lines, name, text.as_bytes());
+        }
+    }
+    if status != 0 {
+        put(lines, format_args!(",\"status\":{status}"));
+    }
+    for (name, time_ns) in PHASES.iter().zip(phases_ns) {
+        put(lines, format_args!(",\"{name}_ns\":{time_ns}"));
+    }
+    if let Some(error) = error {
+        write_field(lines, "error", error.as_bytes());
+    }
+    lines.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forwarded_request_is_described() {
+        let outcome = ForwardedOutcome {
+            status: 200,
+            tries: 2,
+            is_reused: true,
+            phases_ns: [1_000, 0, 12_999, 7_000],
+            error: None,
+        };
+        let done = Forwarded { part: "", upstream: "app", server: "127.0.0.1:9001", outcome };
+        let refused = ForwardedOutcome {
+            tries: 1,
+            error: Some("connection_refused"),
+            ..ForwardedOutcome::default()
+        };
+        let failed = Forwarded { part: "a\"", upstream: "app", server: "", outcome: refused };
+        let check = |write: fn(&mut Vec<u8>, &Forwarded<'_>), forwarded, expected: &str| {
+            let mut lines = Vec::new();
+            write(&mut lines, forwarded);
+            assert_eq!(String::from_utf8_lossy(&lines), expected);
+        };
+        check(
+            write_text,
+            &done,
+            " upstream=\"app\" server=\"127.0.0.1:9001\" server_status=200 tries=2 \
+             connection=reused wait_us=1 connect_us=0 head_us=12 body_us=7 error=-",
+        );
+        check(
+            write_text,
+            &failed,
+            " part=\"a\\x22\" upstream=\"app\" server_status=0 tries=1 connection=new wait_us=0 \
+             connect_us=0 head_us=0 body_us=0 error=connection_refused",
+        );
+        check(
+            write_json,
+            &done,
+            r#"{"tries":2,"is_reused":true,"upstream":"app","server":"127.0.0.1:9001","status":200,"wait_ns":1000,"connect_ns":0,"head_ns":12999,"body_ns":7000}"#,
+        );
+        check(
+            write_json,
+            &failed,
+            r#"{"tries":1,"is_reused":false,"part":"a\"","upstream":"app","wait_ns":0,"connect_ns":0,"head_ns":0,"body_ns":0,"error":"connection_refused"}"#,
+        );
+    }
+}
