@@ -62,7 +62,7 @@ impl Files {
 /// What backs a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backing {
-    File { id: FileId, offset: u64 },
+    File { id: FileId, offset: u64, has_tables: bool },
     Anonymous,
     Vdso,
 }
@@ -72,6 +72,18 @@ struct Mapping {
     start: u64,
     end: u64,
     backing: Backing,
+}
+
+impl Mapping {
+    /// What is left of it within other bounds; `None` for nothing.
+    fn within(&self, start: u64, end: u64) -> Option<Self> {
+        let (start, end) = (start.max(self.start), end.min(self.end));
+        let mut backing = self.backing;
+        if let Backing::File { offset, .. } = &mut backing {
+            *offset += start.saturating_sub(self.start);
+        }
+        (start < end).then_some(Self { start, end, backing })
+    }
 }
 
 /// Executable mappings of a process.
@@ -114,7 +126,7 @@ impl AddressSpace {
         Self { pid, mappings: self.mappings.clone(), unwinder, cache: CacheNative::new() }
     }
 
-    /// Adds a mapping; older ones in its place are gone.
+    /// Adds a mapping; what older ones had in its place is gone.
     pub(crate) fn map(
         &mut self,
         range: std::ops::Range<u64>,
@@ -123,45 +135,56 @@ impl AddressSpace {
         files: &mut Files,
     ) {
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-        self.mappings.retain(|one| one.end <= range.start || one.start >= range.end);
         let backing = match path {
             "[vdso]" | "[vsyscall]" => Backing::Vdso,
             path if path.starts_with('/') && !is_anonymous(path) => {
-                Backing::File { id: files.id(self.pid, Path::new(path)), offset }
+                let id = files.id(self.pid, Path::new(path));
+                Backing::File { id, offset, has_tables: files.info(id).can_unwind() }
             }
             _ => Backing::Anonymous,
         };
-        if let Backing::File { id, offset } = backing {
-            self.add_module(&range, offset, id, files);
+        let overlaps = |one: &Mapping| one.start < range.end && range.start < one.end;
+        for old in self.mappings.extract_if(.., |one| overlaps(one)).collect::<Vec<_>>() {
+            self.unwinder.remove_module(old.start);
+            let parts = [old.within(0, range.start), old.within(range.end, u64::MAX)];
+            parts.into_iter().flatten().for_each(|part| self.insert(part, files));
         }
-        let mapping = Mapping { start: range.start, end: range.end, backing };
-        let at = self.mappings.partition_point(|one| one.start < range.start);
+        self.insert(Mapping { start: range.start, end: range.end, backing }, files);
+    }
+
+    fn insert(&mut self, mapping: Mapping, files: &Files) {
+        if let Backing::File { id, offset, has_tables: true } = mapping.backing {
+            self.add_module(mapping.start..mapping.end, offset, &files.info(id));
+        }
+        let at = self.mappings.partition_point(|one| one.start < mapping.start);
         self.mappings.insert(at, mapping);
     }
 
-    fn add_module(&mut self, range: &std::ops::Range<u64>, offset: u64, id: FileId, files: &Files) {
-        let info = files.info(id);
-        let Some(stated) = info.stated_address(offset).filter(|_| info.can_unwind()) else {
-            return;
-        };
-        self.unwinder.remove_module(range.start);
-        self.unwinder.add_module(Module::new(
-            String::new(),
-            range.clone(),
-            range.start.wrapping_sub(stated),
-            info.sections(),
-        ));
+    fn add_module(&mut self, range: std::ops::Range<u64>, offset: u64, info: &ModuleInfo) {
+        let Some(stated) = info.stated_address(offset) else { return };
+        let base = range.start.wrapping_sub(stated);
+        self.unwinder.add_module(Module::new(String::new(), range, base, info.sections()));
+    }
+
+    fn mapping(&self, address: u64) -> Option<&Mapping> {
+        let after = self.mappings.partition_point(|one| one.start <= address);
+        self.mappings[..after].last().filter(|one| address < one.end)
     }
 
     /// Where an address lies; `None` in no code of the process.
     pub(crate) fn locate(&self, address: u64) -> Option<Location> {
-        let after = self.mappings.partition_point(|one| one.start <= address);
-        let found = self.mappings[..after].last().filter(|one| address < one.end)?;
+        let found = self.mapping(address)?;
         Some(match found.backing {
-            Backing::File { id, offset } => Location::File(id, address - found.start + offset),
+            Backing::File { id, offset, .. } => Location::File(id, address - found.start + offset),
             Backing::Anonymous => Location::Generated(self.pid, address),
             Backing::Vdso => Location::Vdso,
         })
+    }
+
+    /// Whether the code at an address has tables to unwind by; `None` where there is no code.
+    fn has_tables(&self, address: u64) -> Option<bool> {
+        let found = self.mapping(address)?;
+        Some(matches!(found.backing, Backing::File { has_tables: true, .. }))
     }
 
     /// The addresses to look up, innermost first, and whether the stack's end was reached.
@@ -178,36 +201,54 @@ impl AddressSpace {
         let Some(registers) = sample.registers.filter(|_| !sample.stack.is_empty()) else {
             return (by_pointers(), true);
         };
-        let (stack_pointer, instruction, registers) = native_registers(registers);
+        let (stack_pointer, instruction, mut registers) = native_registers(registers);
         let mut read = |address: u64| {
             let at = usize::try_from(address.checked_sub(stack_pointer).ok_or(())?).or(Err(()))?;
             let word = sample.stack.get(at..).and_then(|rest| rest.first_chunk()).ok_or(())?;
             Ok(u64::from_ne_bytes(*word))
         };
-        let mut frames =
-            self.unwinder.iter_frames(instruction, registers, &mut self.cache, &mut read);
-        let mut addresses = Vec::with_capacity(32);
+        let mut frame = FrameAddress::InstructionPointer(instruction);
+        let mut addresses = vec![frame.address_for_lookup()];
         let complete = loop {
-            match frames.next() {
-                Ok(Some(frame)) if addresses.len() < DEPTH_MAX => {
-                    addresses.push(lookup_address(frame));
-                }
-                Ok(Some(_)) | Err(_) => break false,
-                Ok(None) => break true,
+            let next =
+                self.unwinder.unwind_frame(frame, &mut registers, &mut self.cache, &mut read);
+            let Ok(caller) = next else { break false };
+            let Some(caller) = caller.and_then(FrameAddress::from_return_address) else {
+                break true;
+            };
+            // A return address that is no code was not one, nor would any be that follows from it.
+            let address = caller.address_for_lookup();
+            if addresses.len() == DEPTH_MAX || self.mapping(address).is_none() {
+                break false;
             }
+            addresses.push(address);
+            frame = caller;
         };
-        let chain = by_pointers();
-        // Generated code has frame pointers and no tables: there the kernel's walk goes on.
-        if !complete && chain.len() > addresses.len() {
-            (chain, false)
-        } else {
-            (addresses, complete)
+        if !complete {
+            self.follow_pointers(&mut addresses, &by_pointers());
+        }
+        (addresses, complete)
+    }
+
+    /// Goes on where the copied stack ends, by the kernel's walk along frame pointers.
+    ///
+    /// Only through code without tables, as runtimes generate it and Go compiles it: it keeps frame
+    /// pointers. Other code uses that register as it likes, and then callers are skipped or wrong.
+    fn follow_pointers(&self, addresses: &mut Vec<u64>, chain: &[u64]) {
+        let keeps_pointers = |address: &u64| self.has_tables(*address) == Some(false);
+        let last = addresses.last().filter(|last| keeps_pointers(last));
+        let at = last.and_then(|last| chain.iter().position(|address| address == last));
+        let Some(at) = at else { return };
+        for &address in &chain[at + 1..] {
+            if addresses.len() == DEPTH_MAX || self.mapping(address).is_none() {
+                break;
+            }
+            addresses.push(address);
+            if !keeps_pointers(&address) {
+                break;
+            }
         }
     }
-}
-
-fn lookup_address(frame: FrameAddress) -> u64 {
-    frame.address_for_lookup()
 }
 
 /// Stack pointer, instruction pointer and all registers, as framehop takes them.
@@ -255,39 +296,4 @@ fn executable(line: &str) -> Option<(u64, u64, u64, &str)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn a_line_of_maps_is_read() {
-        let line = "7f00-8f00 r-xp 00001000 fd:01 1234    /usr/lib/a b.so";
-        assert_eq!(executable(line), Some((0x7f00, 0x8f00, 0x1000, "/usr/lib/a b.so")));
-        assert_eq!(executable("7f00-8f00 rw-p 00001000 fd:01 1234 /x"), None);
-        assert_eq!(executable("7f00-8f00 r-xp 00000000 00:00 0"), Some((0x7f00, 0x8f00, 0, "")));
-    }
-
-    #[test]
-    fn a_new_mapping_replaces_an_old_one() {
-        let mut files = Files::default();
-        let mut space = AddressSpace::new(7);
-        space.map(0x1000..0x3000, 0x100, "/no/such/file", &mut files);
-        space.map(0x5000..0x6000, 0, "//anon", &mut files);
-        space.map(0x6000..0x7000, 0, "[vdso]", &mut files);
-        assert_eq!(space.locate(0x1010), Some(Location::File(0, 0x110)));
-        assert_eq!(space.locate(0x3000), None);
-        assert_eq!(space.locate(0x5001), Some(Location::Generated(7, 0x5001)));
-        assert_eq!(space.locate(0x6001), Some(Location::Vdso));
-        space.map(0x2000..0x4000, 0, "//anon", &mut files);
-        assert_eq!(space.locate(0x1010), None);
-        assert_eq!(space.fork(8).locate(0x2000), Some(Location::Generated(8, 0x2000)));
-    }
-
-    proptest! {
-        #[test]
-        fn any_line_is_read(line in "[0-9a-f-]{0,12} [rwxp-]{0,5} [0-9a-f ]{0,12}.{0,20}") {
-            let _mapping = executable(&line);
-        }
-    }
-}
+mod tests;

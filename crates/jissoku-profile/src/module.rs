@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use framehop::ExplicitModuleSectionInfo;
+use object::Object as _;
 use object::read::{ObjectSection as _, ObjectSegment as _, ReadCache};
-use object::{Object as _, SegmentFlags};
 
 /// Bytes of a section, shared by all processes that map the file.
 pub(crate) type Bytes = Arc<[u8]>;
@@ -31,10 +31,12 @@ struct Section {
     data: Bytes,
 }
 
-/// Offsets in the file that are mapped at stated addresses.
+/// Offsets in the file that are mapped as code, at stated addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Segment {
+    /// Of whole pages before its first byte, up to its last.
     offsets: Range<u64>,
+    /// Of the first of these.
     address: u64,
 }
 
@@ -57,8 +59,13 @@ impl ModuleInfo {
         };
         let segments = elf.segments().filter_map(|segment| {
             let (offset, size) = segment.file_range();
-            let SegmentFlags::Elf { .. } = segment.flags() else { return None };
-            Some(Segment { offsets: offset..offset + size, address: segment.address() })
+            // Mappings begin at whole pages, which may be before the segment.
+            let page = segment.align().checked_next_power_of_two().unwrap_or(1);
+            let before = offset & (page - 1);
+            segment.permissions().executable().then(|| Segment {
+                offsets: offset - before..offset.saturating_add(size),
+                address: segment.address().wrapping_sub(before),
+            })
         });
         Some(Self {
             eh_frame: section(".eh_frame"),
@@ -74,13 +81,13 @@ impl ModuleInfo {
         self.eh_frame.is_some()
     }
 
-    /// The address that the file states for one of its offsets.
+    /// The address that the file states for the offset at which a mapping of code begins.
+    ///
+    /// Linkers that save space (lld, the default of Rust, and mold) let a segment begin within the
+    /// page in which the one before ends, so that both contain this offset: the later one is meant.
     pub(crate) fn stated_address(&self, offset: u64) -> Option<u64> {
-        let segment = self.segments.iter().find(|segment| {
-            // Mappings begin at whole pages, which may be before the segment.
-            (segment.offsets.start & !0xfff..segment.offsets.end).contains(&offset)
-        })?;
-        Some(segment.address.wrapping_sub(segment.offsets.start).wrapping_add(offset))
+        let segment = self.segments.iter().rfind(|segment| segment.offsets.contains(&offset))?;
+        Some(segment.address.wrapping_add(offset - segment.offsets.start))
     }
 
     /// As framehop takes it.
@@ -108,7 +115,19 @@ mod tests {
     fn this_program_can_be_unwound() {
         let info = ModuleInfo::read(&std::env::current_exe().expect("a program has a path"));
         assert!(info.can_unwind());
-        assert_eq!(info.stated_address(0), Some(0));
+    }
+
+    #[test]
+    fn a_mapping_of_code_begins_in_the_page_where_the_segment_before_ends() {
+        // A program linked by lld: its first segment is not code, and ends at 0x8649a4 of the file.
+        let code = Segment { offsets: 0x86_4000..0x1d6_7be0, address: 0x86_5000 };
+        let more = Segment { offsets: 0x1d6_7000..0x1d7_0000, address: 0x1d6_9000 };
+        let info = ModuleInfo { segments: vec![code, more], ..ModuleInfo::default() };
+        assert_eq!(info.stated_address(0x86_3000), None);
+        assert_eq!(info.stated_address(0x86_4000), Some(0x86_5000));
+        assert_eq!(info.stated_address(0x1d6_6000), Some(0x1d6_7000));
+        assert_eq!(info.stated_address(0x1d6_7000), Some(0x1d6_9000));
+        assert_eq!(info.stated_address(0x1d7_0000), None);
     }
 
     #[test]
