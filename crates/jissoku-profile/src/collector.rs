@@ -1,10 +1,14 @@
 //! From records to counted stacks: follows processes, threads and mappings.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 
 use crate::address_space::{AddressSpace, Files, Location};
 use crate::record::{Layout, Mmap, Record, Sample, parse};
 use crate::stacks::{Stacks, Thread};
+
+/// Entries above which it is checked whether their processes and threads exist.
+const KNOWN_MAX: usize = 10_000;
 
 /// Numbers of what happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +30,11 @@ pub(crate) struct Collector {
     spaces: HashMap<i32, AddressSpace>,
     names: HashMap<i32, String>,
     programs: BTreeMap<i32, String>,
+    /// Threads that have ended since the ring buffers were read, by process and own number, and those
+    /// that had ended before.
+    ended: HashSet<(i32, i32)>,
+    ended_before: HashSet<(i32, i32)>,
+    known_max: usize,
     pub(crate) stacks: Stacks,
     pub(crate) counts: Counts,
 }
@@ -38,6 +47,9 @@ impl Collector {
             spaces: HashMap::new(),
             names: HashMap::new(),
             programs: BTreeMap::new(),
+            ended: HashSet::new(),
+            ended_before: HashSet::new(),
+            known_max: KNOWN_MAX,
             stacks: Stacks::default(),
             counts: Counts::default(),
         }
@@ -61,7 +73,44 @@ impl Collector {
 
     /// A thread as its samples are counted.
     pub(crate) fn thread(&self, pid: i32, tid: i32) -> Thread {
-        Thread { pid, name: self.names.get(&tid).cloned().unwrap_or_default() }
+        // One that has ended and was forgotten most likely had the name that threads begin with.
+        let name = self.names.get(&tid).or_else(|| self.programs.get(&pid));
+        Thread { pid, name: name.cloned().unwrap_or_default() }
+    }
+
+    /// Forgets threads and processes that had ended before the last call: memory is bounded by those
+    /// that run, however many come and go.
+    ///
+    /// To be called when the ring buffers have been read. Each core has its own, so the end of a
+    /// thread may be read before its samples on another core, which come in the next round at latest.
+    pub(crate) fn forget_ended(&mut self) {
+        for (pid, tid) in std::mem::take(&mut self.ended_before) {
+            self.names.remove(&tid);
+            if pid == tid {
+                self.spaces.remove(&pid);
+                if !self.stacks.has_process(pid) {
+                    self.programs.remove(&pid);
+                }
+            }
+        }
+        self.ended_before = std::mem::take(&mut self.ended);
+        if self.known() > self.known_max {
+            self.forget_vanished();
+        }
+    }
+
+    /// Forgets those whose end was among records that did not fit into a buffer.
+    fn forget_vanished(&mut self) {
+        let runs = |id: &i32| Path::new("/proc").join(id.to_string()).exists();
+        self.spaces.retain(|pid, _| runs(pid));
+        self.names.retain(|tid, _| runs(tid));
+        let stacks = &self.stacks;
+        self.programs.retain(|pid, _| stacks.has_process(*pid) || runs(pid));
+        self.known_max = KNOWN_MAX.max(2 * self.known());
+    }
+
+    fn known(&self) -> usize {
+        self.spaces.len() + self.names.len() + self.programs.len()
     }
 
     /// Forgets all samples, but not what is mapped where.
@@ -88,6 +137,9 @@ impl Collector {
             Some(Record::Fork { pid, parent, tid, parent_tid }) => {
                 self.on_fork(pid, parent, tid, parent_tid);
             }
+            Some(Record::Exit { pid, tid }) => {
+                self.ended.insert((pid, tid));
+            }
             Some(Record::Lost(count)) => self.counts.lost += count,
             Some(Record::Throttle) => self.counts.throttled += 1,
             Some(Record::Other) => {}
@@ -98,6 +150,9 @@ impl Collector {
     fn on_fork(&mut self, pid: i32, parent: i32, tid: i32, parent_tid: i32) {
         let name = self.names.get(&parent_tid).cloned().unwrap_or_default();
         self.names.insert(tid, name.clone());
+        // The number of one that has ended is used again.
+        self.ended.remove(&(pid, tid));
+        self.ended_before.remove(&(pid, tid));
         if pid == parent {
             return;
         }
@@ -143,3 +198,6 @@ fn kernel_part(sample: &Sample<'_>) -> Vec<Option<Location>> {
         chain.map(|(depth, address)| if depth == 0 { address } else { address.saturating_sub(1) });
     looked_up.map(|address| Some(Location::Kernel(address))).collect()
 }
+
+#[cfg(test)]
+mod tests;

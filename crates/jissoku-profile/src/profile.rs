@@ -111,7 +111,8 @@ pub(crate) fn build(
     let interpreted = table.interpreted(collector, python, sampling.period);
     let threads = collector.stacks.threads().iter().map(|thread| ThreadName {
         process: processes.get(&thread.pid).copied().unwrap_or(processes.len()),
-        program: collector.programs().get(&thread.pid).cloned().unwrap_or_default(),
+        // Of threads beyond the bound, their own name is all that is known.
+        program: collector.programs().get(&thread.pid).unwrap_or(&thread.name).clone(),
         name: thread.name.clone(),
     });
     let counts = collector.counts;

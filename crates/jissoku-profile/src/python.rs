@@ -11,6 +11,7 @@ use py_spy::{Config, PythonSpy};
 
 use crate::frame::{Frame, base_name, tidy_name};
 use crate::perf_map::PerfMap;
+use crate::stacks::THREADS_MAX;
 
 /// Mean time between readings of interpreted frames; each waits between a half and one and a half
 /// of it, so that no rhythm of the server can hide from them.
@@ -85,7 +86,12 @@ impl PythonReader {
             *failures = 0;
             for trace in traces.iter().filter(|trace| trace.active && !trace.frames.is_empty()) {
                 let tid = trace.os_thread_id.and_then(|tid| i32::try_from(tid).ok());
-                let stacks = self.stacks.entry((*pid, tid.unwrap_or(*pid))).or_default();
+                let mut thread = (*pid, tid.unwrap_or(*pid));
+                if self.stacks.len() >= THREADS_MAX && !self.stacks.contains_key(&thread) {
+                    // A thread for each request: further ones count as the first of the process.
+                    thread = (*pid, *pid);
+                }
+                let stacks = self.stacks.entry(thread).or_default();
                 self.frames += count(stacks, trace.frames.iter().map(frame).collect(), self.frames);
             }
         }

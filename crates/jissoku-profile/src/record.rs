@@ -6,6 +6,7 @@
 /// `PERF_RECORD_*` of `linux/perf_event.h`.
 const LOST: u32 = 2;
 const COMM: u32 = 3;
+const EXIT: u32 = 4;
 const THROTTLE: u32 = 5;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
@@ -64,6 +65,13 @@ pub enum Record<'a> {
         tid: i32,
         /// The thread that started it.
         parent_tid: i32,
+    },
+    /// A thread has ended.
+    Exit {
+        /// The process; it has ended with its first thread, whose number is the same.
+        pid: i32,
+        /// The thread.
+        tid: i32,
     },
     /// This many records did not fit into the buffer.
     Lost(u64),
@@ -143,6 +151,10 @@ pub fn parse(record: &[u8], layout: Layout) -> Option<Record<'_>> {
         FORK => {
             let (pid, parent) = (fields.i32()?, fields.i32()?);
             Record::Fork { pid, parent, tid: fields.i32()?, parent_tid: fields.i32()? }
+        }
+        EXIT => {
+            let (pid, _parent) = (fields.i32()?, fields.i32()?);
+            Record::Exit { pid, tid: fields.i32()? }
         }
         LOST => {
             let _id = fields.u64()?;

@@ -174,6 +174,7 @@ impl Opened {
         for ring in &mut self.rings {
             ring.drain(|record| collector.on_record(record));
         }
+        collector.forget_ended();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Samples, counted by thread and stack.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::address_space::Location;
 
@@ -10,6 +10,13 @@ const SIZE_MAX: usize = 24 << 20;
 
 /// Bytes of a stack beside its locations: a hash table is at least half full when it has grown.
 const ENTRY_SIZE: usize = 2 * (size_of::<((u32, Stack), u64)>() + 1);
+
+/// Threads that are counted each. Beyond that, a new thread is counted with all others of its name that
+/// came too late, whatever their process; and beyond twice as many, with all of any name.
+pub(crate) const THREADS_MAX: usize = 1_000;
+
+/// The process of threads that came too late: no process has this number.
+const NO_PROCESS: i32 = 0;
 
 /// A thread, by its process and name; processes by their number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,6 +37,7 @@ fn size_of_stack(stack: &[Option<Location>]) -> usize {
 pub(crate) struct Stacks {
     threads: Vec<Thread>,
     thread_ids: HashMap<Thread, u32>,
+    processes: HashSet<i32>,
     counts: HashMap<(u32, Stack), u64>,
     size: usize,
     shortened: u64,
@@ -62,10 +70,28 @@ impl Stacks {
         if let Some(&id) = self.thread_ids.get(thread) {
             return id;
         }
+        if self.threads.len() < THREADS_MAX {
+            return self.insert(thread.clone());
+        }
+        let mut other = Thread { pid: NO_PROCESS, name: thread.name.clone() };
+        if self.threads.len() >= 2 * THREADS_MAX && !self.thread_ids.contains_key(&other) {
+            other.name.clear();
+        }
+        let known = self.thread_ids.get(&other).copied();
+        known.unwrap_or_else(|| self.insert(other))
+    }
+
+    fn insert(&mut self, thread: Thread) -> u32 {
         let id = u32::try_from(self.threads.len()).unwrap_or(u32::MAX);
+        self.processes.insert(thread.pid);
         self.threads.push(thread.clone());
-        self.thread_ids.insert(thread.clone(), id);
+        self.thread_ids.insert(thread, id);
         id
+    }
+
+    /// Whether a thread of a process is counted.
+    pub(crate) fn has_process(&self, pid: i32) -> bool {
+        self.processes.contains(&pid)
     }
 
     /// Index of a thread, and its number of samples.
@@ -116,6 +142,24 @@ mod tests {
         assert!(size <= bound, "{size} bytes");
         let sum: u64 = stacks.iter().map(|(_, _, count)| count).sum();
         assert_eq!(sum, 100_500);
+    }
+
+    #[test]
+    fn beyond_the_bound_threads_are_counted_by_name() {
+        let mut stacks = Stacks::default();
+        let thread = |pid, name: &str| Thread { pid, name: name.to_owned() };
+        for pid in 1..=2_000 {
+            stacks.add(&thread(pid, "worker"), &[None]);
+        }
+        assert_eq!(stacks.threads().len(), THREADS_MAX + 1);
+        assert_eq!(stacks.of_thread(&thread(1, "worker")), Some((0, 1)));
+        let others = stacks.of_thread(&thread(NO_PROCESS, "worker"));
+        assert_eq!(others.map(|(_, count)| count), Some(1_000));
+        assert!(stacks.has_process(1) && !stacks.has_process(2_000));
+        for number in 0..2_000 {
+            stacks.add(&thread(3_000, &number.to_string()), &[None]);
+        }
+        assert_eq!(stacks.threads().len(), 2 * THREADS_MAX + 1);
     }
 
     #[test]

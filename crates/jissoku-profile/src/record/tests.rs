@@ -70,7 +70,7 @@ fn a_mapping_has_a_path_and_says_whether_it_is_code() {
 }
 
 #[test]
-fn names_forks_and_losses_are_read() {
+fn names_forks_exits_and_losses_are_read() {
     let mut comm = record(COMM, MISC_COMM_EXEC, &[pair(7, 8)]);
     comm.extend(b"nginx\0\0\0");
     let named = Record::Comm { pid: 7, tid: 8, name: b"nginx", is_exec: true };
@@ -78,6 +78,8 @@ fn names_forks_and_losses_are_read() {
     let fork = record(FORK, 0, &[pair(9, 7), pair(9, 8), 1]);
     let forked = Record::Fork { pid: 9, parent: 7, tid: 9, parent_tid: 8 };
     assert_eq!(parse(&fork, Layout::CallChain), Some(forked));
+    let exit = record(EXIT, 0, &[pair(9, 7), pair(10, 8), 1]);
+    assert_eq!(parse(&exit, Layout::CallChain), Some(Record::Exit { pid: 9, tid: 10 }));
     let lost = record(LOST, 0, &[1, 12]);
     assert_eq!(parse(&lost, Layout::CallChain), Some(Record::Lost(12)));
     assert_eq!(parse(&record(THROTTLE, 0, &[]), Layout::CallChain), Some(Record::Throttle));
