@@ -69,6 +69,7 @@ def test_where_the_kernel_was_not_sampled_its_time_counts() -> None:
         "runtime.mallocgc",
         "uv__io_poll",
         "serve_connection",
+        "std::panicking::catch_unwind::do_call",
     ],
 )
 def test_the_work_of_every_server_is_no_cause(name: str) -> None:

@@ -149,6 +149,8 @@ EXCEPTIONS = CpuCause(
         r"|(v8::internal::)?(Isolate::(Throw|CaptureSimpleStackTrace)\S*|ErrorUtils::Construct\S*)"
         r"|format_exc|format_exception|print_exc|walk_stack|_extract_from_extended_frame_gen"
         r"|java\.lang\.Throwable\.fillInStackTrace|fillInStackTrace",
+        # Each thread of a Rust program begins with it.
+        not_functions=r"std::panicking::(try|catch_unwind)\S*",
         share_min=0.05,
     ),
 )
@@ -169,13 +171,6 @@ GARBAGE_COLLECTION = CpuCause(
     ),
 )
 
-# An allocator calls neither sockets nor epoll: a stack with both was unwound wrongly, as happens
-# with functions that keep no frame pointer.
-SOCKETS = Signature(
-    functions=r"(__x64_|__arm64_)?(__)?sys_(send|recv|accept|epoll|read|write|connect)\w*"
-    r"|(tcp|inet|inet6|sock|unix|ep|eventpoll|do_epoll)_\w+",
-)
-
 # Native allocators only; the collectors of runtimes are another cause.
 ALLOCATION = CpuCause(
     name="allocation",
@@ -190,7 +185,7 @@ ALLOCATION = CpuCause(
         libraries=r"lib(jemalloc|mimalloc|tcmalloc\w*)\.so[\d.]*",
         share_min=0.2,
     ),
-    excluding=(SOCKETS, COMPRESSION.signature, JSON.signature, LOGGING.signature),
+    excluding=(COMPRESSION.signature, JSON.signature, LOGGING.signature),
 )
 
 # Schedulers of runtimes wake their threads with futexes, which are not locks of the program.
