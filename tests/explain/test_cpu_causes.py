@@ -1,8 +1,13 @@
 """Causes from profiles: what counts as one, and what does not."""
 
+import tomllib
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from jissoku.explain import findings
+from jissoku.explain.cpu_causes import CPU_CAUSES
 from jissoku.model.finding import Explanation
 from jissoku.model.observed import Observations
 from jissoku.model.profile import Frame
@@ -12,6 +17,9 @@ from tests.explain import factories
 
 DEFLATE = Frame(function="deflate", library="libz.so.1.3")
 MALLOC = Frame(function="malloc", library="libc.so.6")
+
+
+PROFILES = tomllib.loads(Path(__file__).with_name("stacks.toml").read_text())["profile"]
 
 
 def names(observed: Observations) -> list[str]:
@@ -37,13 +45,14 @@ def test_evidence_and_effect_are_in_microseconds_per_request() -> None:
     assert finding.evidence == (
         "60% of the CPU time is in such functions (600 samples)",
         "most of it in libz.so.1.3: deflate 60.0 µs per request",
+        "called from server: main 60.0 µs per request",
     )
     assert finding.effect == "at most 60.0 µs of the 100.0 µs of CPU time per request (60%)"
 
 
 def test_interpreted_functions_are_asked_too() -> None:
-    frame = Frame(function="iterencode", library="[python]", file="encoder.py", line=3)
-    assert names(factories.profile((400, (frame,)), interpreted=True)) == ["json-per-request"]
+    encode = Frame(function="iterencode", library="[python]", file="encoder.py", line=3)
+    assert names(factories.profile((400, (encode,)), interpreted=True)) == ["json-per-request"]
 
 
 def test_where_the_kernel_was_not_sampled_its_time_counts() -> None:
@@ -76,6 +85,11 @@ def test_the_work_of_every_server_is_no_cause(name: str) -> None:
     assert names(factories.function(name, count=900)) == []
 
 
+@pytest.mark.parametrize("name", ["deflate.constprop.0", "deflate.part.3.isra.0", "deflate.cold"])
+def test_what_a_compiler_adds_to_a_name_is_no_part_of_it(name: str) -> None:
+    assert names(factories.function(name)) == ["compression-per-request"]
+
+
 def test_stacks_are_left_out_of_the_json() -> None:
     explanation = Explanation(
         target="t",
@@ -85,3 +99,45 @@ def test_stacks_are_left_out_of_the_json() -> None:
         findings=(),
     )
     assert "deflate" not in to_json(explanation)
+
+
+def observed(stored: dict[str, Any]) -> Observations:
+    """The profile of an entry of stacks.toml."""
+    stacks = []
+    for line in stored["stacks"].strip().splitlines():
+        count, _, stack = line.partition(" ")
+        stacks.append((int(count), tuple(map(frame, reversed(stack.split(";"))))))
+    return factories.profile(*stacks, interpreted=stored.get("interpreted", False))
+
+
+def frame(text: str) -> Frame:
+    """`library!function@file`; what follows the function may be missing."""
+    library, _, rest = text.partition("!")
+    function, _, file = rest.partition("@")
+    return Frame(function=function, library=library, file=file)
+
+
+@pytest.mark.parametrize("stored", PROFILES, ids=lambda one: f"{one['name']} {one['cause']}")
+def test_a_stored_profile_has_its_cause_and_no_other(stored: dict[str, Any]) -> None:
+    found = findings(observed(stored))
+    assert [finding.name for finding in found] == ([stored["cause"]] if stored["cause"] else [])
+    for finding in found:
+        assert finding.evidence
+        assert finding.falsified_by
+        assert finding.remedy
+
+
+def test_every_cause_from_profiles_has_a_stored_profile() -> None:
+    assert {cause.name for cause in CPU_CAUSES} <= {one["cause"] for one in PROFILES}
+
+
+def test_the_callers_of_what_was_found_are_named() -> None:
+    lock = Frame(function="pthread_mutex_lock", library="libc.so.6")
+    futex = Frame(function="__x64_sys_futex", library="[kernel]")
+    cache = Frame(function="cache_lookup", library="server")
+    unnamed = Frame(function="", library="server")
+    seen = factories.profile((300, (futex, lock, unnamed, cache)), (100, (lock,)))
+    (finding,) = findings(seen)
+    assert finding.evidence[2] == (
+        "called from server: cache_lookup 30.0 µs, server: main 10.0 µs per request"
+    )

@@ -58,6 +58,8 @@ CASES: list[tuple[str, Observations]] = [
     ("kernel-threads", factories.KERNEL),
     ("compression-per-request", factories.function("", "libz.so.1.2.13")),
     ("tls-handshakes", factories.function("ossl_statem_server_read_transition", "libssl.so.3")),
+    ("tls-encryption", factories.function("CRYPTO_gcm128_encrypt", "libcrypto.so.3")),
+    ("start-per-request", factories.function("Py_InitializeFromConfig", "python3.11")),
     ("regular-expressions", factories.function("pcre2_match_8", "libpcre2-8.so.0")),
     ("json-per-request", factories.function("encoding/json.Marshal")),
     ("template-per-request", factories.function("html/template.(*Template).Execute")),

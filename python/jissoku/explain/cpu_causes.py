@@ -3,6 +3,22 @@
 from jissoku.explain.cpu_share import CpuCause, Signature
 from jissoku.model.finding import SuggestedDirective
 
+# Only what runs at a start: the first function of a program is on the stack of all that it does.
+START = CpuCause(
+    name="start-per-request",
+    cause="A process, a program or an interpreter is started for each request.",
+    falsified_by="a process that is kept for many requests, and the same CPU time per request",
+    remedy="keep processes from request to request: FastCGI, WSGI, PSGI or a pool of workers in"
+    " place of CGI; let workers serve more requests before they are replaced",
+    signature=Signature(
+        functions=r"(__x64_|__arm64_)?sys_execve(at)?|do_execveat_common|bprm_execve|load_elf_binary"
+        r"|begin_new_exec|dup_mm(ap)?|_dl_start\w*|_dl_sysdep_start|dl_main|Py_Initialize\w*"
+        r"|Py_New_?Interpreter\w*|init_interp_\w+|Py_Finalize\w*|perl_(construct|parse)"
+        r"|php_module_startup|ruby_(init|setup|options)|node::InitializeOncePerProcess\w*"
+        r"|JNI_CreateJavaVM|Threads::create_vm",
+    ),
+)
+
 COMPRESSION = CpuCause(
     name="compression-per-request",
     cause="The answer is compressed anew for each request.",
@@ -29,10 +45,11 @@ TLS_HANDSHAKES = CpuCause(
     name="tls-handshakes",
     cause="CPU time goes into TLS handshakes: connections are new, and sessions are not resumed.",
     falsified_by="connections that are kept or sessions that are resumed, and the same CPU time",
-    remedy="keep connections open, resume sessions (a shared cache or tickets), and use an ECDSA"
-    " certificate, whose signature is cheaper than RSA's",
+    remedy="keep connections open, resume sessions (tickets, or a cache of all workers), and use an"
+    " ECDSA certificate, whose signature is cheaper than RSA's",
     directives=(
         SuggestedDirective(program="nginx", directive="ssl_session_cache", value="shared:SSL:10m"),
+        SuggestedDirective(program="nginx", directive="ssl_session_tickets", value="on"),
         SuggestedDirective(program="nginx", directive="ssl_session_timeout", value="1h"),
     ),
     signature=Signature(
@@ -40,6 +57,27 @@ TLS_HANDSHAKES = CpuCause(
         r"|rustls::server::(hs|tls12|tls13)::\S+|rustls::\S*handshake\S*"
         r"|crypto/tls\.\S*[hH]andshake\S*|RSA_private_\w+|rsa_ossl_\w+|ecdsa_\w+|ossl_ecdsa_\w+",
     ),
+)
+
+TLS_ENCRYPTION = CpuCause(
+    name="tls-encryption",
+    cause="Much of the CPU time goes into encrypting and decrypting TLS records.",
+    falsified_by="the same answers without TLS, and the same CPU time per request",
+    remedy="send fewer bytes (compress texts once, beforehand), use AES-GCM where the processor has"
+    " instructions for it and ChaCha20 where not, fill the records of large answers (16 KiB), and"
+    " let the kernel encrypt what sendfile sends (Options KTLS of OpenSSL 3)",
+    directives=(SuggestedDirective(program="nginx", directive="ssl_buffer_size", value="16k"),),
+    signature=Signature(
+        functions=r"_?aesni_\w+|aes_gcm_\w+|gcm_(ghash|update|init|cipher|enc|dec)\w*|gcmaes_\w+"
+        r"|vaes_\w+|(CRYPTO_(gcm128|ctr128|cbc128|ccm128)|AES|EVP_(Encrypt|Decrypt|Cipher))_?\w+"
+        r"|_?(chacha20|ChaCha20|poly1305|Poly1305)_?\w*|crypto_aead_(en|de)crypt|rijndael\w*"
+        r"|(ring|aws_lc_rs)::aead::\S+|(ring_core|aws_lc)_\S*(aes|gcm|chacha|poly1305)\S*"
+        r"|(aes_gcm|chacha20|chacha20poly1305|poly1305|ghash|aes)::\S+|\S*chacha20poly1305\.\S+"
+        r"|crypto/(internal/fips140/)?aes(/gcm)?\.\S+|crypto/cipher\.\S+",
+        not_functions=r"AES_set_\w+",
+        share_min=0.15,
+    ),
+    excluding=(TLS_HANDSHAKES.signature,),
 )
 
 REGULAR_EXPRESSIONS = CpuCause(
@@ -105,7 +143,7 @@ HASHING = CpuCause(
         r"|(sha2|sha1|md5|blake2|blake3|ring::digest)::\S+|crypto/(md5|sha1|sha256|sha512)\.\S+"
         r"|hash/crc32\.\S+|_blake2\w*|Hacl_\w+|(sha|md5)\w*_block\w*",
     ),
-    excluding=(COMPRESSION.signature, TLS_HANDSHAKES.signature),
+    excluding=(COMPRESSION.signature, TLS_HANDSHAKES.signature, TLS_ENCRYPTION.signature),
 )
 
 LOGGING = CpuCause(
@@ -224,8 +262,10 @@ COPYING = CpuCause(
 
 # The causes that usually cost most come first.
 CPU_CAUSES = (
+    START,
     COMPRESSION,
     TLS_HANDSHAKES,
+    TLS_ENCRYPTION,
     REGULAR_EXPRESSIONS,
     JSON,
     TEMPLATES,

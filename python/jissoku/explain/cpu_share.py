@@ -14,6 +14,9 @@ SAMPLES_MIN = 30
 
 FUNCTIONS_SHOWN = 3
 
+# What compilers add to the name of a function that they specialise or divide.
+VARIANT = re.compile(r"(\.(constprop|isra|part|cold|lto_priv|llvm)(\.\d+)?)+$")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
@@ -42,10 +45,11 @@ class Signature:
         )
 
         def belongs(frame: Frame) -> bool:
-            if others is not None and others.fullmatch(frame.function):
+            function = VARIANT.sub("", frame.function)
+            if others is not None and others.fullmatch(function):
                 return False
             return bool(
-                (functions is not None and functions.fullmatch(frame.function))
+                (functions is not None and functions.fullmatch(function))
                 or (libraries is not None and libraries.fullmatch(frame.library))
                 or (files is not None and frame.file and files.fullmatch(frame.file))
             )
@@ -85,15 +89,14 @@ class CpuCause:
             return None
         total = observed.profile.cpu_ns_per_request
         in_them = f"{found.share:.0%} of the CPU time is in such functions"
-        functions = ", ".join(
-            f"{name} {format_time(ns)}" for name, ns in found.innermost[:FUNCTIONS_SHOWN]
-        )
+        callers = (f"called from {_listed(found.callers)} per request",) if found.callers else ()
         return Finding(
             name=self.name,
             cause=self.cause,
             evidence=(
                 f"{in_them} ({found.samples:,} samples)",
-                f"most of it in {functions} per request",
+                f"most of it in {_listed(found.innermost)} per request",
+                *callers,
             ),
             falsified_by=self.falsified_by,
             effect=f"at most {format_time(found.ns_per_request)} of the {format_time(total)} of CPU"
@@ -101,3 +104,7 @@ class CpuCause:
             remedy=self.remedy,
             directives=self.directives,
         )
+
+
+def _listed(functions: tuple[tuple[str, float], ...]) -> str:
+    return ", ".join(f"{name} {format_time(ns)}" for name, ns in functions[:FUNCTIONS_SHOWN])

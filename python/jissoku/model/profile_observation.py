@@ -17,12 +17,14 @@ class CpuShare(msgspec.Struct, frozen=True, kw_only=True):
         ns_per_request: CPU time per request in nanoseconds.
         innermost: The functions that the time was used in, each as `library: function`, with its
             own nanoseconds per request; most expensive first.
+        callers: The functions that called the outermost of those looked for, likewise.
     """
 
     share: float
     samples: int
     ns_per_request: float
     innermost: tuple[tuple[str, float], ...]
+    callers: tuple[tuple[str, float], ...] = ()
 
 
 class ProfileObservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,16 +80,31 @@ class ProfileObservation(msgspec.Struct, frozen=True, kw_only=True):
             if excluding is not None and excluding(frame)
         }
         found: Counter[str] = Counter()
+        callers: Counter[str] = Counter()
         for stack, count in stacks:
             if not wanted.isdisjoint(stack) and barred.isdisjoint(stack):
-                inner = frames[stack[0]]
-                found[f"{inner.library}: {inner.name}"] += count
+                found[_described(frames[stack[0]])] += count
+                outermost = max(at for at, frame in enumerate(stack) if frame in wanted)
+                named = (frames[frame] for frame in stack[outermost + 1 :])
+                caller = next((frame for frame in named if frame.function), None)
+                if caller is not None:
+                    callers[_described(caller)] += count
         met = sum(found.values())
         each = self.cpu_ns_per_request / total if total else 0.0
-        ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
         return CpuShare(
             share=met / total if total else 0.0,
             samples=met,
             ns_per_request=met * each,
-            innermost=tuple((name, count * each) for name, count in ranked),
+            innermost=_ranked(found, each),
+            callers=_ranked(callers, each),
         )
+
+
+def _described(frame: Frame) -> str:
+    return f"{frame.library}: {frame.name}"
+
+
+def _ranked(counts: Counter[str], each: float) -> tuple[tuple[str, float], ...]:
+    """Names by falling count, with nanoseconds per request."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple((name, count * each) for name, count in ranked)
