@@ -44,7 +44,16 @@ CHANGED = {
 }
 
 # System calls that a knob may predict.
-SYSTEM_CALLS = {"connect", "epoll_wait", "openat", "pread64", "recvfrom", "sendfile", "write"}
+SYSTEM_CALLS = {
+    "connect",
+    "epoll_wait",
+    "futex",
+    "openat",
+    "pread64",
+    "recvfrom",
+    "sendfile",
+    "write",
+}
 
 # Knobs that only say what their recipes say already: a worker for each core, kept connections.
 SO_ALREADY = {
