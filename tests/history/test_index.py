@@ -12,10 +12,13 @@ from jissoku import records
 from jissoku.errors import InputError, JissokuError
 from jissoku.history import index as index_module
 from jissoku.history.index import HistoryIndex
+from jissoku.history.parts import remove_replaced
 from jissoku.model import Method
 from jissoku.model.updated import updated
 from jissoku.pipeline.history import History, find_run, open_history
 from jissoku.records import RunWriter
+from jissoku.stats.occasions import observed_tau
+from jissoku.stats.run_difference import run_difference
 from jissoku.stats.run_rows import REVISION, run_rows
 from tests.conftest import Run
 from tests.stats import factories
@@ -133,13 +136,74 @@ def test_an_index_of_another_version_is_left_alone(place: Path) -> None:
     assert (other.folder / "part").read_text() == "of another version"
 
 
-def test_many_parts_become_one(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def with_many_parts(place: Path, monkeypatch: pytest.MonkeyPatch) -> HistoryIndex:
+    """An index of six runs in few parts, beside those that these have replaced."""
     monkeypatch.setattr(index_module, "PARTS_MAX", 2)
     for number in range(3, 7):
         record(place / "runs" / f"more{number}", seed=number, day=number)
         opened(place)
-    assert len(list(HistoryIndex(place / "cache", REVISION).folder.iterdir())) <= 3
-    assert len(opened(place).runs()) == 6
+    return HistoryIndex(place / "cache", REVISION)
+
+
+def test_many_parts_become_few(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = with_many_parts(place, monkeypatch)
+    assert len(index.parts()) <= 2
+    few = {table: rows(opened(place), table) for table in index_module.NAMES}
+    assert len(few["runs"]) == 6
+    shutil.rmtree(place / "cache")
+    assert {table: rows(opened(place), table) for table in index_module.NAMES} == few
+
+
+def test_parts_that_became_one_can_still_be_read(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = opened(place)
+    before = rows(earlier)
+    with_many_parts(place, monkeypatch)
+    assert rows(earlier) == before
+
+
+def test_replaced_parts_are_removed_when_their_time_is_over(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = with_many_parts(place, monkeypatch)
+    before = rows(opened(place))
+    assert len(list(index.folder.iterdir())) > len(index.parts())
+    for file in index.folder.glob("*/part.json"):
+        os.utime(file, (0, 0))
+    remove_replaced(index.folder)
+    assert {path.name for path in index.folder.iterdir()} == {part.name for part in index.parts()}
+    assert rows(opened(place)) == before
+
+
+def test_a_part_without_its_last_file_is_made_again(place: Path) -> None:
+    before = rows(opened(place))
+    (left,) = (place / "cache" / "history").glob("*/*/pairs")
+    left.unlink()
+    assert rows(opened(place)) == before
+
+
+def test_nothing_is_opened_again_that_has_not_changed(place: Path) -> None:
+    def again() -> History:
+        return open_history([place / "runs"], lambda _: None, place / "cache", first)
+
+    first = opened(place)
+    assert again() is first
+    record(place / "runs" / "three", seed=3, day=3)
+    assert len(again().runs()) == 3
+    assert len(first.runs()) == 2
+
+
+def test_two_runs_are_compared_as_with_all_measurements(place: Path) -> None:
+    for number in range(3, 7):
+        record(place / "runs" / f"more{number}", seed=number, day=number)
+    found = opened(place)
+    known = found.runs()
+    expected = run_difference(known[0], known[3], observed_tau(known))
+    assert expected.tau.pairs > 0
+    assert found.difference(known[3].row.run, known[0].row.run) == expected
+    with pytest.raises(KeyError):
+        found.difference(known[0].row.run, "gone")
 
 
 def test_foreign_folders_and_broken_records_are_named(place: Path) -> None:

@@ -8,8 +8,6 @@ from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.messages import print_message
 from jissoku.pipeline.history import find_run, open_history
 from jissoku.report.history_text import difference_text
-from jissoku.stats.occasions import observed_tau, started
-from jissoku.stats.run_difference import run_difference
 
 
 @click.command()
@@ -27,9 +25,7 @@ def diff(runs: tuple[str, str], records: tuple[Path, ...]) -> int:
     folders = [Path(name) for name in runs if (Path(name) / "run.json").is_file()]
     roots = records or ((Path("runs"),) if len(folders) < len(runs) else ())
     found = open_history((*roots, *folders), print_message)
-    known = found.runs()
-    first, second = sorted((find_run(known, name) for name in runs), key=started)
-    tau = observed_tau([run for run in known if run.row.machine == second.row.machine])
-    answer = run_difference(first, second, tau)
+    first, second = (find_run(found.headers(), name).row.run for name in runs)
+    answer = found.difference(first, second)
     click.echo(difference_text(answer), nl=False)
     return exit_codes.UNDECIDED if answer.obstacles else exit_codes.OK

@@ -1,8 +1,8 @@
 """Rows of runs as Parquet files in a cache, read by DuckDB in memory.
 
-A part is a folder with one file per table, written beside the others and renamed: a reader finds
-it whole or not at all, and two writers may add the same run, which is then read from one part only.
-DuckDB's own files would let one process write or many read; these have no lock.
+A part is a folder with one file per table (`parts`), written beside the others and renamed: a
+reader finds it whole or not at all, and two writers may add the same run, which is then read from
+one part only. DuckDB's own files would let one process write or many read; these have no lock.
 
 The folder's name is a hash of all columns: an index of another version is neither read nor changed.
 """
@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,14 @@ import duckdb
 import msgspec
 
 from jissoku.errors import JissokuError
+from jissoku.history.parts import (
+    Part,
+    PartFile,
+    live_parts,
+    part_digest,
+    remove_replaced,
+    write_part_file,
+)
 from jissoku.model.history import (
     ArmRow,
     BlockRow,
@@ -41,30 +50,27 @@ TABLES: dict[str, Any] = {
 
 SQL_TYPES = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}
 
-# Each query opens every part: above this many they become one.
-PARTS_MAX = 64
+# A query opens every part: above this many, the smallest become one, so that half as many remain.
+PARTS_MAX = 8
 
 MEMORY_LIMIT = "256MB"
 
-# Views over tables: of each run the part that sorts first.
-VIEW = """
-CREATE VIEW {table} AS
-SELECT * EXCLUDE (part, filename) FROM (SELECT *, parse_path(filename)[-2] AS part
-  FROM read_parquet({files}, filename = true, union_by_name = true))
-SEMI JOIN chosen USING (run, part)
-"""
-
-CHOSEN = """
-CREATE TABLE chosen AS SELECT run, min(parse_path(filename)[-2]) AS part
-FROM read_parquet({files}, filename = true) SEMI JOIN present USING (run) GROUP BY run
-"""
-
+# A table that is made from another one as a part is written: queries over blocks are slower.
 PAIRS = """
-CREATE VIEW pairs AS
 SELECT run, arm, other, rate_rps, level, any_value(source) AS source, count(*) AS blocks,
   avg(ln_ratio) AS ln, stddev_samp(ln_ratio) / sqrt(count(*)) AS error, exp(avg(ln_ratio)) AS ratio
-FROM blocks GROUP BY ALL
+FROM {blocks} GROUP BY ALL
 """
+
+NAMES = (*TABLES, "pairs")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A part, and which of its runs are read from it; None: all."""
+
+    part: Part
+    runs: tuple[str, ...] | None
 
 
 class HistoryIndex:
@@ -74,24 +80,13 @@ class HistoryIndex:
         """Creates nothing yet. `revision` is that of the program that makes rows."""
         self.folder = cache / "history" / _version(revision)
 
+    def parts(self) -> tuple[Part, ...]:
+        """All parts that are read; one that is not whole is removed, and its runs made anew."""
+        return live_parts(self.folder)
+
     def known(self) -> set[str]:
-        """Keys of all runs in the index; a part that cannot be read is removed, to be made anew."""
-        found: set[str] = set()
-        with _memory() as session:
-            for part in self._parts():
-                try:
-                    for table in TABLES:
-                        session.execute(
-                            f"SELECT count(*) FROM read_parquet({_quoted(part / table)})"  # noqa: S608
-                        )
-                    rows = session.execute(
-                        f"SELECT run FROM read_parquet({_quoted(part / 'runs')})"  # noqa: S608
-                    ).fetchall()
-                except duckdb.Error:
-                    shutil.rmtree(part, ignore_errors=True)
-                else:
-                    found |= {key for (key,) in rows}
-        return found
+        """Keys of all runs in the index."""
+        return {run for part in self.parts() for run in part.file.runs}
 
     def add(self, batch: Sequence[RunRows]) -> None:
         """Adds runs as one part.
@@ -102,16 +97,29 @@ class HistoryIndex:
         if not batch:
             return
         rows = {table: [row for one in batch for row in getattr(one, table)] for table in TABLES}
-        with _memory() as session:
-            self._write(session, {table: _json(rows[table]) for table in TABLES}, {})
-            if len(self._parts()) > PARTS_MAX:
-                self._compact(session)
+        runs = tuple(dict.fromkeys(row.run for row in rows["runs"]))
+        try:
+            with _memory() as session:
+                scratch = self._scratch()
+                lines = {table: _lines(scratch, table, rows[table]) for table in TABLES}
+                selects = {table: _reading(kind, lines[table]) for table, kind in TABLES.items()}
+                selects["pairs"] = PAIRS.format(blocks=f"({selects['blocks']})")
+                self._write(session, scratch, selects, PartFile(runs=runs))
+                parts = self.parts()
+                if len(parts) > PARTS_MAX:
+                    self._compact(session, parts)
+            remove_replaced(self.folder)
+        except (OSError, duckdb.Error) as error:
+            raise JissokuError(f"the index {self.folder} cannot be written: {error}") from error
 
-    def connect(self, present: Mapping[str, tuple[str, str]]) -> duckdb.DuckDBPyConnection:
+    def connect(
+        self, present: Mapping[str, tuple[str, str]], parts: Sequence[Part] | None = None
+    ) -> duckdb.DuckDBPyConnection:
         """A database in memory with a view per table, over some runs.
 
         Args:
             present: By key of the run: its folder, and why it is unfinished.
+            parts: What `parts` has returned.
         """
         session = _memory()
         session.execute("CREATE TABLE present (run VARCHAR, folder VARCHAR, unfinished VARCHAR)")
@@ -119,81 +127,110 @@ class HistoryIndex:
             rows = [[key, *place] for key, place in present.items()]
             columns = [list(column) for column in zip(*rows, strict=True)]
             session.execute("INSERT INTO present SELECT unnest(?), unnest(?), unnest(?)", columns)
-        parts = self._parts()
-        if parts and present:
-            session.execute(CHOSEN.format(files=_list(part / "runs" for part in parts)))
-        for table, kind in TABLES.items():
-            if parts and present:
-                files = _list(part / table for part in parts)
-                session.execute(VIEW.format(table=table, files=files))
-            else:
-                session.execute(f"CREATE TABLE {table} ({_columns(kind)})")
-        session.execute(PAIRS)
+        _create_views(session, _shown(self.parts() if parts is None else parts, present))
         return session
 
-    def _parts(self) -> list[Path]:
-        with suppress(OSError):
-            return sorted(p for p in self.folder.iterdir() if not p.name.startswith("."))
-        return []
+    def _scratch(self) -> Path:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
 
     def _write(
         self,
         session: duckdb.DuckDBPyConnection,
-        lines: Mapping[str, bytes],
+        scratch: Path,
         selects: Mapping[str, str],
-    ) -> Path:
-        """A part made from JSON lines, or from queries, by table."""
+        file: PartFile,
+    ) -> None:
+        """A part in a new folder, made from a query for each table; then renamed."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
-            try:
-                for table, kind in TABLES.items():
-                    source = selects.get(table) or _reading(scratch, table, kind, lines[table])
-                    session.execute(
-                        f"COPY ({source}) TO {_quoted(scratch / table)} (FORMAT parquet)"
-                    )
-                digest = hashlib.sha256((scratch / "runs").read_bytes()).hexdigest()[:16]
-                part = self.folder / digest
-                with suppress(OSError):  # Another process has written the same part.
-                    os.rename(scratch, part)  # noqa: PTH104 - Path.rename replaces an empty folder
-            finally:
-                shutil.rmtree(scratch, ignore_errors=True)
-        except (OSError, duckdb.Error) as error:
-            raise JissokuError(f"the index {self.folder} cannot be written: {error}") from error
-        return part
+            for table in NAMES:
+                session.execute(
+                    f"COPY ({selects[table]}) TO {_quoted(scratch / table)} (FORMAT parquet)"
+                )
+            write_part_file(scratch, file, NAMES)
+            part = self.folder / part_digest(scratch, file)
+            with suppress(OSError):  # Another process has written the same part.
+                os.rename(scratch, part)  # noqa: PTH104 - Path.rename replaces an empty folder
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
-    def _compact(self, session: duckdb.DuckDBPyConnection) -> None:
-        """Makes one part of all; those that another process adds meanwhile stay as they are."""
-        parts = self._parts()
-        whole = self._write(
-            session,
-            {},
-            {
-                table: f"SELECT * FROM read_parquet({_list(part / table for part in parts)})"  # noqa: S608
-                for table in TABLES
-            },
-        )
-        for part in parts:
-            if part != whole:
-                shutil.rmtree(part, ignore_errors=True)
+    def _compact(self, session: duckdb.DuckDBPyConnection, parts: Sequence[Part]) -> None:
+        """Makes one part of the smallest ones. Other processes may still read those."""
+        by_size = sorted(parts, key=lambda part: (len(part.file.runs), part.name))
+        merged = by_size[: len(by_size) - PARTS_MAX // 2]
+        shown = _shown(merged, None)
+        runs = tuple(dict.fromkeys(run for one in merged for run in one.file.runs))
+        replaced = {one.name for one in merged}.union(*(one.file.replaces for one in merged))
+        _create_views(session, shown)
+        selects = {table: f"FROM {table}" for table in NAMES}
+        file = PartFile(runs=runs, replaces=tuple(sorted(replaced)))
+        self._write(session, self._scratch(), selects, file)
 
 
 def _memory() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"threads": 1, "memory_limit": MEMORY_LIMIT})
 
 
-def _reading(scratch: Path, table: str, kind: Any, lines: bytes) -> str:
-    """The query that reads JSON lines with a table's columns; none give none."""
+def _shown(parts: Sequence[Part], present: Mapping[str, Any] | None) -> list[Shown]:
+    """Of each run the part that comes first; only runs that are present, or all."""
+    found: list[Shown] = []
+    seen: set[str] = set()
+    for part in parts:
+        runs = [
+            run for run in part.file.runs if run not in seen and (present is None or run in present)
+        ]
+        seen.update(runs)
+        if runs:
+            is_whole = len(runs) == len(part.file.runs)
+            found.append(Shown(part, None if is_whole else tuple(runs)))
+    return found
+
+
+def _create_views(session: duckdb.DuckDBPyConnection, shown: Sequence[Shown]) -> None:
+    """A view over each table; only parts of which some runs are not read are joined."""
+    session.execute("CREATE TABLE shown (part VARCHAR, run VARCHAR)")
+    for one in shown:
+        if one.runs is not None:
+            session.execute(
+                "INSERT INTO shown SELECT ?, unnest(?)", [one.part.name, list(one.runs)]
+            )
+    whole = [one.part for one in shown if one.runs is None]
+    some = [one.part for one in shown if one.runs is not None]
+    for table in NAMES:
+        selects = [f"FROM read_parquet({_list(part.path / table for part in whole)})"] * bool(whole)
+        selects += [_selected(table, part) for part in some]
+        session.execute(f"CREATE VIEW {table} AS {' UNION ALL '.join(selects) or _empty(table)}")
+
+
+def _selected(table: str, part: Part) -> str:
+    """A query for the rows of a part that are shown."""
+    runs = f"SELECT run FROM shown WHERE part = '{part.name}'"  # noqa: S608 - hexadecimal digits
+    return f"FROM read_parquet({_quoted(part.path / table)}) WHERE run IN ({runs})"
+
+
+def _empty(table: str) -> str:
+    """A query with a table's columns and no row."""
+    if table == "pairs":
+        return PAIRS.format(blocks=f"({_empty('blocks')})")
+    return f"SELECT {_nulls(TABLES[table])} WHERE false"
+
+
+def _lines(scratch: Path, table: str, rows: Iterable[msgspec.Struct]) -> Path | None:
+    """A file of JSON lines; None if there is no row."""
+    lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
     if not lines:
-        return f"SELECT {_nulls(kind)} WHERE false"
+        return None
     file = scratch / f".{table}.jsonl"
     file.write_bytes(lines)
+    return file
+
+
+def _reading(kind: Any, file: Path | None) -> str:
+    """The query that reads JSON lines with a table's columns."""
+    if file is None:
+        return f"SELECT {_nulls(kind)} WHERE false"
     columns = ", ".join(f"{name}: '{sql}'" for name, sql in _fields(kind))
     return f"SELECT * FROM read_json({_quoted(file)}, format = 'nd', columns = {{{columns}}})"  # noqa: S608
-
-
-def _json(rows: Iterable[msgspec.Struct]) -> bytes:
-    return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
 
 
 def _fields(kind: Any) -> list[tuple[str, str]]:
@@ -214,8 +251,10 @@ def _nulls(kind: Any) -> str:
 
 
 def _version(revision: int) -> str:
-    text = f"{revision} " + " ".join(f"{table}({_columns(kind)})" for table, kind in TABLES.items())
-    return f"v1-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    text = f"{revision} {PAIRS} " + " ".join(
+        f"{table}({_columns(kind)})" for table, kind in TABLES.items()
+    )
+    return f"v2-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _quoted(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Rows out of the index, as the types of the model."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from jissoku.errors import InputError
 from jissoku.history.index import TABLES
 from jissoku.model import Load
 from jissoku.model.history import ArmRow, IndexedRun, RunRow, load_of
+
+# A fetched row takes much more memory than what is made from it.
+ROWS_AT_ONCE = 2048
 
 LogsByPair = dict[Load, dict[tuple[str, str], dict[int, float]]]
 # A target's workloads with all their runs: tau is estimated from those without it, too.
@@ -40,6 +44,12 @@ def runs(session: duckdb.DuckDBPyConnection, target: str = "") -> tuple[IndexedR
     return _runs(session, OF_TARGET)
 
 
+def runs_of(session: duckdb.DuckDBPyConnection, keys: Iterable[str]) -> tuple[IndexedRun, ...]:
+    """The runs of some keys, earliest first, with what was measured block by block."""
+    session.execute("SET VARIABLE keys = ?", [list(keys)])
+    return _runs(session, "SELECT unnest(getvariable('keys')::VARCHAR[])")
+
+
 def targets(session: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     """Every target that has a run, by name."""
     found = session.execute("SELECT DISTINCT target FROM arms ORDER BY target").fetchall()
@@ -50,9 +60,7 @@ def _runs(
     session: duckdb.DuckDBPyConnection, chosen: str, *, is_measured: bool = True
 ) -> tuple[IndexedRun, ...]:
     """The runs whose keys a query gives."""
-    arms: dict[str, list[ArmRow]] = defaultdict(list)
-    for row in _rows(session, f"SELECT * FROM arms WHERE run IN ({chosen})"):  # noqa: S608 - ours
-        arms[row["run"]].append(ArmRow(**row))
+    arms = _arms(session, chosen)
     logs: LogsByRun = defaultdict(lambda: defaultdict(dict))
     columns = "run, rate_rps, level, arm, other, block, ln_ratio"
     query = f"SELECT {columns} FROM blocks WHERE run IN ({chosen})"  # noqa: S608 - ours
@@ -72,13 +80,33 @@ def _runs(
         found.append(
             IndexedRun(
                 row=RunRow(**row),
-                arms=tuple(arms[row["run"]]),
+                arms=arms.get(row["run"], ()),
                 logs=dict(by_load),
                 folder=folder,
                 unfinished=unfinished,
             )
         )
     return tuple(found)
+
+
+def _arms(session: duckdb.DuckDBPyConnection, chosen: str) -> dict[str, tuple[ArmRow, ...]]:
+    """The arms of each run, in its order. Arms of many runs are equal: these share an object."""
+    columns = ", ".join(name for name in ArmRow.__struct_fields__ if name != "run")
+    query = (
+        f"SELECT {columns}, list(run) AS runs, list(place) AS places FROM ("  # noqa: S608 - ours
+        f"SELECT *, row_number() OVER () AS place FROM arms WHERE run IN ({chosen}))"
+        " GROUP BY ALL"
+    )
+    found: dict[str, list[tuple[int, ArmRow]]] = defaultdict(list)
+    for row in _rows(session, query):
+        runs, places = row.pop("runs"), row.pop("places")
+        arm = ArmRow(run="", **row)
+        for run, place in zip(runs, places, strict=True):
+            found[run].append((place, arm))
+    return {
+        run: tuple(arm for _, arm in sorted(placed, key=lambda one: one[0]))
+        for run, placed in found.items()
+    }
 
 
 def answer(
@@ -116,7 +144,14 @@ def export(session: duckdb.DuckDBPyConnection, folder: Path) -> None:
         raise InputError(f"{folder} cannot be written: {error}") from error
 
 
-def _rows(session: duckdb.DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+def _rows(session: duckdb.DuckDBPyConnection, query: str) -> Iterator[dict[str, Any]]:
+    """Rows by the names of their columns. Equal texts, which most are, become one object."""
     done = session.execute(query)
     names = [column[0] for column in done.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in done.fetchall()]
+    texts: dict[str, str] = {}
+    while part := done.fetchmany(ROWS_AT_ONCE):
+        for row in part:
+            yield {
+                name: texts.setdefault(value, value) if isinstance(value, str) else value
+                for name, value in zip(names, row, strict=True)
+            }

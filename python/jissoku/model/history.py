@@ -5,7 +5,7 @@ import msgspec
 from jissoku.model.load import Load, LoadLevel
 
 
-class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run.
 
     Attributes:
@@ -50,7 +50,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     headline: str
 
 
-class ArmRow(msgspec.Struct, frozen=True, kw_only=True):
+class ArmRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An arm of a run.
 
     Attributes:
@@ -73,7 +73,7 @@ class ArmRow(msgspec.Struct, frozen=True, kw_only=True):
     command: str = ""
 
 
-class BlockRow(msgspec.Struct, frozen=True, kw_only=True):
+class BlockRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The datum: one block's ratio of two arms' CPU cost at one load.
 
     Attributes:
@@ -91,7 +91,7 @@ class BlockRow(msgspec.Struct, frozen=True, kw_only=True):
     ln_ratio: float
 
 
-class VerdictRow(msgspec.Struct, frozen=True, kw_only=True):
+class VerdictRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A comparison of the run's report."""
 
     run: str
@@ -110,7 +110,7 @@ class VerdictRow(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
 
 
-class StandingRow(msgspec.Struct, frozen=True, kw_only=True):
+class StandingRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An arm's values at one load; the closed-loop rate, capacity and memory are the same at all.
 
     Attributes:
@@ -134,7 +134,7 @@ class StandingRow(msgspec.Struct, frozen=True, kw_only=True):
     rss_bytes: int | None
 
 
-class CheckRow(msgspec.Struct, frozen=True, kw_only=True):
+class CheckRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A check that a trial did not pass."""
 
     run: str
@@ -159,6 +159,8 @@ class IndexedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run as it is read back, with what was measured at each load.
 
     Attributes:
+        arms: In the order of the run's header; their `run` is empty, since equal arms of several
+            runs are one object.
         folder: Where its records are.
         unfinished: Why it is incomplete; empty if it is finished.
         logs: ln(cost of the first arm / cost of the second) by block; by load and pair.
@@ -180,6 +182,30 @@ class IndexedRun(msgspec.Struct, frozen=True, kw_only=True):
         if (arm, other) in pairs:
             return pairs[arm, other]
         return {block: -log for block, log in pairs.get((other, arm), {}).items()}
+
+
+class FolderEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A folder below one with runs, as it was when it was read.
+
+    Attributes:
+        mtime_ns: When an entry of it was last added, removed or renamed; -1: read it again.
+        folders: Names of the folders in it, separated by `/`.
+        run: The run's key; empty if the folder holds none.
+        header_ns: Modification time of the run's header.
+        header_size: In bytes.
+        trials_size: In bytes.
+        unfinished: Why the run is incomplete.
+        problem: Why the run cannot be read.
+    """
+
+    mtime_ns: int
+    folders: str = ""
+    run: str = ""
+    header_ns: int = 0
+    header_size: int = 0
+    trials_size: int = 0
+    unfinished: str = ""
+    problem: str = ""
 
 
 def load_of(rate_rps: int | None, level: str) -> Load:

@@ -11,11 +11,12 @@ import duckdb
 from jissoku import records
 from jissoku.errors import InputError, JissokuError
 from jissoku.history import queries
+from jissoku.history.folders import FolderCache
 from jissoku.history.index import HistoryIndex
 from jissoku.model.history import IndexedRun, RunRows
 from jissoku.model.history_answer import RunDifference
-from jissoku.records.find import run_folders, run_key
-from jissoku.stats.occasions import observed_tau
+from jissoku.records.find import find_runs
+from jissoku.stats.occasions import first_of_occasions, observed_tau, started
 from jissoku.stats.run_difference import run_difference
 from jissoku.stats.run_rows import REVISION, run_rows
 from jissoku.targets.build_paths import default_cache
@@ -24,7 +25,7 @@ from jissoku.targets.build_paths import default_cache
 BATCH = 50
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class History:
     """An open index.
 
@@ -32,11 +33,14 @@ class History:
         session: The database in memory, over the runs that were found.
         cache: The folder of the index.
         broken: Folders whose records cannot be read, a sentence each.
+        state: What it was made from: the runs that are there, and the parts of the index.
     """
 
     session: duckdb.DuckDBPyConnection
     cache: Path
     broken: tuple[str, ...]
+    state: tuple[object, ...] = ()
+    _headers: tuple[IndexedRun, ...] | None = None
 
     def runs(self, target: str = "") -> tuple[IndexedRun, ...]:
         """Runs, earliest first: all, or those that a target's history is made from."""
@@ -44,18 +48,40 @@ class History:
             return queries.runs(self.session, target)
 
     def headers(self) -> tuple[IndexedRun, ...]:
-        """All runs, earliest first, without what was measured."""
-        with _whole():
-            return queries.headers(self.session)
+        """All runs, earliest first, without what was measured; read once."""
+        if self._headers is None:
+            with _whole():
+                self._headers = queries.headers(self.session)
+        return self._headers
 
     def targets(self) -> tuple[str, ...]:
         """Every target that has a run, by name."""
         with _whole():
             return queries.targets(self.session)
 
+    def difference(self, first: str, second: str) -> RunDifference:
+        """Two runs by their keys, through the arms that are the same program in both.
+
+        Raises:
+            KeyError: There is no run of a key.
+        """
+        headers = {run.row.run: run for run in self.headers()}
+        keys = [run.row.run for run in sorted((headers[first], headers[second]), key=started)]
+        machine = headers[keys[1]].row.machine
+        like = [run for run in headers.values() if run.row.machine == machine]
+        needed = {run.row.run for group in first_of_occasions(like) for run in group}
+        with _whole():
+            measured = queries.runs_of(self.session, needed.union(keys))
+        by_key = {run.row.run: run for run in measured}
+        tau = observed_tau([by_key[key] for key in by_key if key in needed])
+        return run_difference(by_key[keys[0]], by_key[keys[1]], tau)
+
 
 def open_history(
-    roots: Sequence[Path], note: Callable[[str], None], cache: Path | None = None
+    roots: Sequence[Path],
+    note: Callable[[str], None],
+    cache: Path | None = None,
+    before: History | None = None,
 ) -> History:
     """Brings the index up to date with the records below some folders, and opens it.
 
@@ -63,13 +89,35 @@ def open_history(
         roots: Folders that hold runs.
         note: Receives what takes time.
         cache: Where the index is; default: the user's cache.
+        before: What was opened before; returned again if nothing has changed.
 
     Raises:
         InputError: A folder is not there, or none holds a run.
         JissokuError: The index cannot be written.
     """
-    index = HistoryIndex(cache or default_cache(), REVISION)
-    present, broken = _present(roots)
+    cache = cache or default_cache()
+    index = HistoryIndex(cache, REVISION)
+    present, broken = _present(roots, FolderCache(cache))
+    broken += _add_new(index, present, note)
+    if not present:
+        more = f" ({broken[0]})" if broken else ""
+        where = ", ".join(map(str, roots))
+        raise InputError(
+            f"{where} holds no run that can be read{more}: `jissoku compare` makes one"
+        )
+    parts = index.parts()
+    state = (present, tuple(part.name for part in parts), broken)
+    if before is not None and before.state == state:
+        return before
+    with _whole():
+        return History(index.connect(present, parts), index.folder, tuple(broken), state)
+
+
+def _add_new(
+    index: HistoryIndex, present: dict[str, tuple[str, str]], note: Callable[[str], None]
+) -> list[str]:
+    """Indexes runs that are not in the index; those that cannot be read leave `present`."""
+    broken: list[str] = []
     known = index.known()
     new = [key for key in present if key not in known]
     if len(new) > BATCH:
@@ -82,14 +130,7 @@ def open_history(
             except (InputError, ValueError, KeyError, ArithmeticError) as error:
                 broken.append(f"{present.pop(key)[0]} is left out: {error}")
         index.add(batch)
-    if not present:
-        more = f" ({broken[0]})" if broken else ""
-        where = ", ".join(map(str, roots))
-        raise InputError(
-            f"{where} holds no run that can be read{more}: `jissoku compare` makes one"
-        )
-    with _whole():
-        return History(index.connect(present), index.folder, tuple(broken))
+    return broken
 
 
 @contextmanager
@@ -103,20 +144,26 @@ def _whole() -> Iterator[None]:
         ) from error
 
 
-def _present(roots: Sequence[Path]) -> tuple[dict[str, tuple[str, str]], list[str]]:
+def _present(
+    roots: Sequence[Path], folders: FolderCache
+) -> tuple[dict[str, tuple[str, str]], list[str]]:
     """By key the folder of each run and why it is unfinished; and what cannot be read."""
     present: dict[str, tuple[str, str]] = {}
     broken = []
     for root in roots:
         if not root.is_dir():
             raise InputError(f"{root} is not a folder: name a folder of runs with --records")
-        for folder in run_folders(root):
-            try:
-                key = run_key(folder)
-            except OSError as error:
-                broken.append(f"{folder} cannot be read: {error.strerror}")
-            else:
-                present.setdefault(key, (str(folder), records.unfinished_reason(folder)))
+        known = folders.read(root)
+        found = find_runs(root, known)
+        if found != known:
+            folders.write(root, found)
+        above = "" if root == Path() else f"{root}/" if root != Path("/") else "/"
+        for place, entry in found.items():
+            if entry.run:
+                folder = f"{above}{place}" if place else str(root)
+                present.setdefault(entry.run, (folder, entry.unfinished))
+            elif entry.problem:
+                broken.append(f"{root / place} cannot be read: {entry.problem}")
     return present, broken
 
 

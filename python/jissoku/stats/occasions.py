@@ -36,19 +36,27 @@ def started(run: IndexedRun) -> dt.datetime:
     return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
-def observed_tau(runs: Sequence[IndexedRun]) -> Tau:
-    """Rule 4: from unchanged pairs between neighbouring occasions of comparable runs."""
+def first_of_occasions(runs: Iterable[IndexedRun]) -> tuple[tuple[IndexedRun, ...], ...]:
+    """Comparable runs, one of each occasion: the others share what changes with it.
+
+    What was measured is not looked at. These alone have the same occasions.
+    """
     comparable: dict[tuple[object, ...], list[IndexedRun]] = defaultdict(list)
     for occasion in occasions(runs):
         seen: set[tuple[object, ...]] = set()
         for run in occasion:
             key = comparison_key(run)
-            if key not in seen:  # One run of an occasion: the others share what changes with it.
+            if key not in seen:
                 seen.add(key)
                 comparable[key].append(run)
+    return tuple(map(tuple, comparable.values()))
+
+
+def observed_tau(runs: Sequence[IndexedRun]) -> Tau:
+    """Rule 4: from unchanged pairs between neighbouring occasions of comparable runs."""
     differences = [
         change
-        for group in comparable.values()
+        for group in first_of_occasions(runs)
         for before, after in pairwise(group)
         if not obstacles(before, after)
         for load in common_loads(before, after)[-1:]

@@ -10,9 +10,8 @@ from jissoku.errors import InputError
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import MachineRatio, RunDifference, Series
 from jissoku.pipeline.history import History, open_history
-from jissoku.stats.occasions import observed_tau, started
-from jissoku.stats.run_difference import run_difference
 from jissoku.stats.target_history import machine_ratios, target_history
+from jissoku.ui.runs_table import ListedRun, listed_run
 
 # Folders are read again when a page is asked for, and not more often than this.
 REFRESH_S = 2.0
@@ -38,6 +37,7 @@ class Library:
         self._lock = Lock()
         self._history: History | None = None
         self._looked: float | None = None
+        self._listed: tuple[tuple[IndexedRun, ...], tuple[ListedRun, ...]] | None = None
         self.notes: tuple[str, ...] = ()
 
     def headers(self) -> tuple[IndexedRun, ...]:
@@ -45,6 +45,14 @@ class Library:
         with self._lock:
             found = self._refreshed()
             return found.headers() if found else ()
+
+    def listed(self) -> tuple[ListedRun, ...]:
+        """All runs, earliest first, with what a list shows and searches; made once for each."""
+        headers = self.headers()
+        with self._lock:
+            if self._listed is None or self._listed[0] is not headers:
+                self._listed = headers, tuple(map(listed_run, headers))
+            return self._listed[1]
 
     def runs(self, target: str = "") -> tuple[IndexedRun, ...]:
         """Runs with what was measured: all, or those that a target's history is made from."""
@@ -72,11 +80,11 @@ class Library:
         Raises:
             KeyError: There is no run of a key.
         """
-        known = self.runs()
-        pair = [next_or_key_error(known, key) for key in (first, second)]
-        earlier, later = sorted(pair, key=started)
-        like = [run for run in known if run.row.machine == later.row.machine]
-        return run_difference(earlier, later, observed_tau(like))
+        with self._lock:
+            found = self._refreshed()
+            if found is None:
+                raise KeyError(first)
+            return found.difference(first, second)
 
     def series(self, target: str) -> tuple[Series, ...]:
         """A target's cost over time, a series for each question."""
@@ -105,7 +113,9 @@ class Library:
         roots = [root for root in self.roots if root.is_dir()]
         self._looked = now
         try:
-            self._history = open_history(roots, lambda _: None, self._cache) if roots else None
+            self._history = (
+                open_history(roots, lambda _: None, self._cache, self._history) if roots else None
+            )
             self.notes = self._history.broken if self._history else ()
         except InputError as error:
             self._history, self.notes = None, (str(error),)

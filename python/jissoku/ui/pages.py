@@ -30,7 +30,7 @@ from jissoku.report.suspicions import suspicions
 from jissoku.report.tables import Table
 from jissoku.ui.library import CheckCount, Library
 from jissoku.ui.render import Pages
-from jissoku.ui.runs_table import page_of, read_query
+from jissoku.ui.runs_table import ListedRun, page_of, read_query
 
 TYPES = {
     "html": "text/html",
@@ -82,7 +82,7 @@ class ReadingPages:
     def runs(self, request: Request) -> Response:
         """The list of runs."""
         query = read_query(request.query_params)
-        runs = self._library.headers()
+        runs = self._library.listed()
         found = page_of(runs, query)
 
         def sorted_by(name: str) -> str:
@@ -96,8 +96,8 @@ class ReadingPages:
             page=found,
             sorted_by=sorted_by,
             next_page=replace(query, after=found.next_after).url,
-            commands=sorted({run.row.verb for run in runs}),
-            machines=sorted({(run.row.machine, clean(run.row.machine_text)) for run in runs}),
+            commands=sorted({one.row.verb for one in runs}),
+            machines=_machine_choices(runs),
             notes=self._library.notes,
             roots=[str(root) for root in self._library.roots],
         )
@@ -218,6 +218,11 @@ class ReadingPages:
 
     def _message(self, request: Request, title: str, text: str, status: int) -> HTMLResponse:
         return self._pages.page(request, "message.html.j2", status=status, title=title, text=text)
+
+
+def _machine_choices(runs: Sequence[ListedRun]) -> list[tuple[str, str]]:
+    texts = {one.row.machine: one.row.machine_text for one in runs}
+    return sorted((key, clean(text)) for key, text in texts.items())
 
 
 def _pair_facts(found: RunDifference) -> list[tuple[str, tuple[str, str]]]:

@@ -4,18 +4,38 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from jissoku.model.history import IndexedRun
+from jissoku.model.history import IndexedRun, RunRow
 
 PAGE_ROWS = 50
 
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A run as a list needs it.
+
+    Attributes:
+        arms: Those that it is about.
+        searched: Everything that a search looks at, in lower case.
+    """
+
+    run: IndexedRun
+    arms: str
+    searched: str
+
+    @property
+    def row(self) -> RunRow:
+        """What is known of the run as a whole."""
+        return self.run.row
+
+
 # Columns that a list can be sorted by.
-SORTS: Mapping[str, Callable[[IndexedRun], object]] = {
-    "started": lambda run: run.row.started_utc,
-    "command": lambda run: run.row.verb,
-    "targets": lambda run: shown_arms(run).lower(),
-    "trials": lambda run: run.row.trials,
-    "rejected": lambda run: run.row.trials_rejected,
-    "proven": lambda run: run.row.verdicts,
+SORTS: Mapping[str, Callable[[ListedRun], object]] = {
+    "started": lambda one: one.row.started_utc,
+    "command": lambda one: one.row.verb,
+    "targets": lambda one: one.arms.lower(),
+    "trials": lambda one: one.row.trials,
+    "rejected": lambda one: one.row.trials_rejected,
+    "proven": lambda one: one.row.verdicts,
 }
 
 
@@ -80,22 +100,29 @@ def read_query(values: Mapping[str, str]) -> RunQuery:
     )
 
 
-def page_of(runs: Sequence[IndexedRun], query: RunQuery) -> RunPage:
-    """The runs that a page shows. A key that is gone leads to the first page."""
+def page_of(runs: Sequence[ListedRun], query: RunQuery) -> RunPage:
+    """The runs that a page shows. A key that is gone leads to the first page.
+
+    Args:
+        runs: All runs, earliest first.
+        query: Which, and in which order.
+    """
     words = query.text.lower().split()
     found = [
-        run
-        for run in runs
-        if query.command in {"", run.row.verb}
-        and query.machine in {"", run.row.machine}
-        and all(word in _searched(run) for word in words)
+        one
+        for one in runs
+        if query.command in {"", one.row.verb}
+        and query.machine in {"", one.row.machine}
+        and all(word in one.searched for word in words)
     ]
-    found.sort(key=lambda run: (SORTS[query.sort](run), run.row.started_utc, run.row.run))
+    # Equal ones keep the order of time, or its reverse.
+    if query.sort != "started":
+        found.sort(key=lambda one: (SORTS[query.sort](one),))
     if not query.is_ascending:
         found.reverse()
-    keys = [run.row.run for run in found]
+    keys = [one.row.run for one in found]
     first = keys.index(query.after) + 1 if query.after in keys else 0
-    shown = tuple(found[first : first + PAGE_ROWS])
+    shown = tuple(one.run for one in found[first : first + PAGE_ROWS])
     is_last = first + PAGE_ROWS >= len(found)
     return RunPage(runs=shown, count=len(found), next_after="" if is_last else shown[-1].row.run)
 
@@ -105,7 +132,8 @@ def shown_arms(run: IndexedRun) -> str:
     return ", ".join(arm.arm for arm in run.arms if not (arm.is_floor or arm.is_control))
 
 
-def _searched(run: IndexedRun) -> str:
-    row = run.row
-    parts = (shown_arms(run), row.workload_text, row.headline, row.labels, row.experiment)
-    return " ".join((*parts, run.folder, row.run)).lower()
+def listed_run(run: IndexedRun) -> ListedRun:
+    """A run as a list needs it."""
+    row, arms = run.row, shown_arms(run)
+    parts = (arms, row.workload_text, row.headline, row.labels, row.experiment)
+    return ListedRun(run, arms, " ".join((*parts, run.folder, row.run)).lower())

@@ -1,0 +1,129 @@
+"""The parts of the index as folders: which there are, which are whole, which another one replaces.
+
+A file in each part lists its runs, so that no table is opened to learn them.
+"""
+
+import hashlib
+import shutil
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+PART_FILE = "part.json"
+
+# A part that became a piece of another one is kept for processes that have opened it. The clock is
+# that of the files' times.
+KEPT_NS = 3_600_000_000_000
+
+
+class PartFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a part says of itself.
+
+    Attributes:
+        runs: Keys of its runs.
+        replaces: Names of parts of which it holds all runs.
+        sizes: Of the files of its tables, in bytes.
+    """
+
+    runs: tuple[str, ...]
+    replaces: tuple[str, ...] = ()
+    sizes: dict[str, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part that is whole."""
+
+    path: Path
+    file: PartFile
+
+    @property
+    def name(self) -> str:
+        """The name of its folder: hexadecimal digits."""
+        return self.path.name
+
+
+def live_parts(folder: Path) -> tuple[Part, ...]:
+    """Parts that no other one replaces, by name. What is not whole is removed."""
+    found = _parts(folder)
+    replaced = {name for part in found for name in part.file.replaces}
+    return tuple(part for part in found if part.name not in replaced)
+
+
+def remove_replaced(folder: Path) -> None:
+    """Removes parts that were replaced long ago, and what interrupted writers have left.
+
+    What was replaced first is removed first: otherwise it would be read again.
+    """
+    end_ns = time.time_ns() - KEPT_NS
+    found = _parts(folder)
+    removed = {
+        name for part in found if _written_ns(part.path) < end_ns for name in part.file.replaces
+    }
+    for part in sorted(found, key=lambda part: _written_ns(part.path)):
+        if part.name in removed:
+            shutil.rmtree(part.path, ignore_errors=True)
+    for scratch in folder.glob(".new-*"):
+        with suppress(OSError):
+            if scratch.stat().st_mtime_ns < end_ns:
+                shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_part_file(folder: Path, file: PartFile, tables: Iterable[str]) -> None:
+    """Notes what a part consists of. Other files in it are removed.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    names = set(tables)
+    for path in folder.iterdir():
+        if path.name not in names:
+            path.unlink()
+    sizes = {name: (folder / name).stat().st_size for name in sorted(names)}
+    whole = msgspec.structs.replace(file, sizes=sizes)
+    (folder / PART_FILE).write_bytes(msgspec.json.encode(whole) + b"\n")
+
+
+def part_digest(folder: Path, file: PartFile) -> str:
+    """A name for a part: equal parts have one name, and no part has that of one it replaces."""
+    digest = hashlib.sha256((folder / "runs").read_bytes())
+    digest.update(" ".join(file.replaces).encode())
+    return digest.hexdigest()[:16]
+
+
+def _parts(folder: Path) -> list[Part]:
+    try:
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError:
+        return []
+    found = []
+    for path in paths:
+        file = _part_file(path)
+        if file is None:
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            found.append(Part(path, file))
+    return found
+
+
+def _part_file(path: Path) -> PartFile | None:
+    """What a part says of itself; None if it is not whole."""
+    try:
+        file = msgspec.json.decode((path / PART_FILE).read_bytes(), type=PartFile)
+        is_whole = bool(file.sizes) and all(
+            (path / name).stat().st_size == size for name, size in file.sizes.items()
+        )
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return file if is_whole else None
+
+
+def _written_ns(path: Path) -> int:
+    try:
+        return (path / PART_FILE).stat().st_mtime_ns
+    except OSError:
+        return 0
