@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use jissoku_upstream::retry::RetryPolicy;
 
 use crate::prober;
-use crate::server_set::Upstream;
+use crate::resolver;
+use crate::server_set::{Upstream, UpstreamOptions};
 use crate::target::Target;
 
 /// A reverse proxy.
@@ -17,8 +18,8 @@ pub struct Gateway {
     pub(crate) timeouts: Timeouts,
     /// Whether clients over TCP use TLS.
     pub(crate) is_secure: bool,
-    /// The checks of servers, which end when this is dropped.
-    probers: OnceLock<Vec<Sender<()>>>,
+    /// The threads that check servers and resolve names, which end when this is dropped.
+    helpers: OnceLock<Vec<Sender<()>>>,
 }
 
 /// How one request is forwarded.
@@ -79,22 +80,27 @@ impl Gateway {
     /// Forwards all requests to `target`. `is_secure` if clients over TCP use TLS.
     #[must_use]
     pub fn new(target: Target, timeouts: Timeouts, is_secure: bool) -> Self {
-        Self::of(vec![Upstream::single(target, timeouts.idle_ns)], timeouts, is_secure)
+        let options = UpstreamOptions::new(timeouts.idle_ns);
+        Self::of(vec![Upstream::single(target, options)], timeouts, is_secure)
     }
 
     /// Forwards to several upstreams, by the [`Forwarding`] of each request.
     #[must_use]
     pub fn of(upstreams: Vec<Upstream>, timeouts: Timeouts, is_secure: bool) -> Self {
         let upstreams = upstreams.into_iter().map(Arc::new).collect();
-        Self { upstreams, timeouts, is_secure, probers: OnceLock::new() }
+        Self { upstreams, timeouts, is_secure, helpers: OnceLock::new() }
     }
 
-    /// Starts the checks of servers, unless they are under way.
-    pub(crate) fn start_probers(&self) -> io::Result<()> {
-        if self.probers.get().is_none() {
-            let started = self.upstreams.iter().filter_map(|it| prober::start(it).transpose());
+    /// Starts the threads that check servers and resolve names, unless they are under way.
+    pub(crate) fn start_helpers(&self) -> io::Result<()> {
+        if self.helpers.get().is_none() {
+            let mut started = Vec::new();
+            for upstream in &self.upstreams {
+                started.extend(prober::start(upstream)?);
+                started.extend(resolver::start(upstream)?);
+            }
             // Those of another worker that was faster are as good, and these end.
-            let _surplus = self.probers.set(started.collect::<io::Result<_>>()?);
+            let _surplus = self.helpers.set(started);
         }
         Ok(())
     }
@@ -110,11 +116,10 @@ impl Gateway {
     pub fn take_over(&self, old: &Self) {
         for upstream in &old.upstreams {
             if let Some(next) = self.upstream(upstream.name()) {
-                let servers = next.servers();
                 if next.options.health.is_none() {
-                    servers.forget_probes();
+                    next.servers().forget_probes();
                 }
-                upstream.publish(servers);
+                next.replace(upstream);
             }
         }
     }

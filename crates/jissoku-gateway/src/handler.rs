@@ -84,7 +84,7 @@ impl Service for Gateway {
     type Handler = GatewayHandler;
 
     fn handler(self: &Arc<Self>, _worker: &WorkerInfo) -> io::Result<GatewayHandler> {
-        self.start_probers()?;
+        self.start_helpers()?;
         Ok(GatewayHandler::new(Arc::clone(self)))
     }
 

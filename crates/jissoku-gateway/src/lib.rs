@@ -19,6 +19,8 @@ mod place;
 mod pool;
 mod prober;
 mod request;
+mod resolution;
+mod resolver;
 mod routed;
 mod server_set;
 mod servers;
@@ -29,6 +31,7 @@ mod upstream;
 
 pub use config::{Forwarding, Gateway, Timeouts};
 pub use gather::GatherRoute;
+pub use resolution::{Resolution, resolve};
 pub use routed::{Content, NoApp, RouteContent, RouteLimits, Routed};
-pub use server_set::{Upstream, UpstreamOptions};
+pub use server_set::{ServerEntry, Upstream, UpstreamOptions};
 pub use target::{Target, TargetError};

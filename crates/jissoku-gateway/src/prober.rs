@@ -19,33 +19,37 @@ use crate::server_set::{ServerSet, Upstream};
 const STATUS_LINE_SIZE_MAX: usize = 1024;
 
 /// Starts the checks of an upstream, if it has some. They end with the returned value, or when
-/// other servers replace these.
+/// another upstream replaces this one.
 pub(crate) fn start(upstream: &Arc<Upstream>) -> io::Result<Option<Sender<()>>> {
     let Some(check) = upstream.options.health.clone() else { return Ok(None) };
     let (stop, stopped) = channel();
-    let (version, set) = (upstream.version(), upstream.servers());
     let upstream = Arc::clone(upstream);
     std::thread::Builder::new().name("health".to_owned()).spawn(move || {
         let mut random = Random::new(clock::monotonic_ns());
-        let mut probes: Vec<Probe> = set
-            .fleet
-            .servers()
-            .iter()
-            .map(|server| Probe::starting(!server.state().is_probed_dead()))
-            .collect();
         loop {
-            probe_all(&set, &mut probes, &check, &upstream.host);
-            let now_ns = clock::monotonic_ns();
-            let pause_ns = Probe::next_ns(now_ns, &check.policy, &mut random) - now_ns;
-            if upstream.version() != version || is_stopped(&stopped, pause_ns) {
-                return;
+            let (version, set) = (upstream.version(), upstream.servers());
+            let mut probes = starting(&set);
+            while upstream.version() == version {
+                probe_all(&set, &mut probes, &check, &upstream.host);
+                let now_ns = clock::monotonic_ns();
+                let pause_ns = Probe::next_ns(now_ns, &check.policy, &mut random) - now_ns;
+                if is_stopped(&stopped, pause_ns) || upstream.is_replaced() {
+                    return;
+                }
             }
         }
     })?;
     Ok(Some(stop))
 }
 
-fn is_stopped(stopped: &Receiver<()>, pause_ns: u64) -> bool {
+/// The probes of servers, which begin with what is known of them.
+fn starting(set: &ServerSet) -> Vec<Probe> {
+    let servers = set.fleet.servers().iter();
+    servers.map(|server| Probe::starting(!server.state().is_probed_dead())).collect()
+}
+
+/// Waits; returns earlier if the other end is gone, and whether it is.
+pub(crate) fn is_stopped(stopped: &Receiver<()>, pause_ns: u64) -> bool {
     let pause = stopped.recv_timeout(Duration::from_nanos(pause_ns));
     pause == Err(RecvTimeoutError::Disconnected)
 }

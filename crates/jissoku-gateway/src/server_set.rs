@@ -5,8 +5,8 @@
     reason = "locked when the servers change, which a worker sees by an atomic"
 )]
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 
 use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
@@ -18,6 +18,7 @@ use jissoku_upstream::health::{Admission, HealthPolicy};
 use jissoku_upstream::queue::QueuePolicy;
 use jissoku_upstream::retry::{Budget, BudgetPolicy};
 
+use crate::resolution::Resolution;
 use crate::target::Target;
 
 /// Where requests are forwarded to.
@@ -29,9 +30,13 @@ pub struct Upstream {
     pub(crate) host: Box<str>,
     pub(crate) options: UpstreamOptions,
     pub(crate) budget: Budget,
-    published: RwLock<Arc<ServerSet>>,
+    /// The servers of the configuration.
+    entries: Vec<ServerEntry>,
+    published: RwLock<Published>,
     /// Changes with each publication.
     version: AtomicU64,
+    /// Whether the servers of another upstream are used.
+    is_replaced: AtomicBool,
     /// Set if there are metrics.
     counters: OnceLock<Arc<UpstreamCounters>>,
 }
@@ -49,6 +54,27 @@ pub struct UpstreamOptions {
     pub health: Option<HealthCheck>,
     /// How long an unused connection is kept, in nanoseconds.
     pub idle_ns: u64,
+    /// When and how names of servers are resolved again.
+    pub resolution: Resolution,
+}
+
+/// A server of the configuration.
+#[derive(Clone, Debug)]
+pub struct ServerEntry {
+    /// Its address, and its name if it has one.
+    pub target: Target,
+    /// Its share of the requests, relative to the others.
+    pub weight: u32,
+    /// Its requests in flight at most.
+    pub in_flight_max: u32,
+}
+
+/// The servers that workers use.
+#[derive(Debug)]
+struct Published {
+    set: Arc<ServerSet>,
+    /// Upstreams before a reload, whose last workers use these servers, too.
+    followers: Vec<Weak<Upstream>>,
 }
 
 /// Servers, and their state. It does not change; another set replaces it.
@@ -60,6 +86,21 @@ pub(crate) struct ServerSet {
 }
 
 impl ServerSet {
+    /// Servers at the addresses of these entries. What is known of those that are in `known` is kept.
+    fn new(entries: &[ServerEntry], ejection: HealthPolicy, known: Option<&Self>) -> Self {
+        let (specs, mut endpoints) = parts(entries);
+        for endpoint in &mut endpoints {
+            let same = known.iter().flat_map(|set| &set.endpoints).find(|other| *other == endpoint);
+            // By the address of the value, connections are recognised.
+            *endpoint = same.map_or_else(|| Arc::clone(endpoint), Arc::clone);
+        }
+        let fleet = match known {
+            Some(set) => set.fleet.inheriting(specs, ejection, clock::monotonic_ns()),
+            None => Fleet::new(specs, ejection),
+        };
+        Self { fleet, endpoints }
+    }
+
     /// These servers are not checked any more: what checks have said is void.
     pub(crate) fn forget_probes(&self) {
         for server in self.fleet.servers() {
@@ -73,47 +114,40 @@ impl UpstreamOptions {
     #[must_use]
     pub fn new(idle_ns: u64) -> Self {
         let (balance, ejection) = (Balance::default(), HealthPolicy::default());
-        Self { balance, ejection, queue: None, health: None, idle_ns }
+        let resolution = Resolution::DEFAULT;
+        Self { balance, ejection, queue: None, health: None, idle_ns, resolution }
     }
 }
 
 impl Upstream {
     /// One server without a limit on its requests.
     #[must_use]
-    pub fn single(target: Target, idle_ns: u64) -> Self {
+    pub fn single(target: Target, options: UpstreamOptions) -> Self {
         let host = target.host.clone();
-        let servers = vec![(target, 1, u32::MAX)];
-        Self::new(("", &host), servers, UpstreamOptions::new(idle_ns), None)
+        let servers = vec![ServerEntry { target, weight: 1, in_flight_max: u32::MAX }];
+        Self::new(("", &host), servers, options, None)
     }
 
-    /// Several servers, each with its weight and the number of its requests in flight at most.
-    /// `host` is for requests without Host. What is known of servers of `previous`, the upstream of
-    /// this name before a reload, is kept.
+    /// Several servers. `host` is for requests without Host. What is known of servers of `previous`,
+    /// the upstream of this name before a reload, is kept.
     #[must_use]
     pub fn new(
         (name, host): (&str, &str),
-        servers: Vec<(Target, u32, u32)>,
+        servers: Vec<ServerEntry>,
         options: UpstreamOptions,
         previous: Option<&Self>,
     ) -> Self {
-        let (specs, mut endpoints) = parts(servers);
         let known = previous.map(Self::servers);
-        for endpoint in &mut endpoints {
-            let same = known.iter().flat_map(|set| &set.endpoints).find(|other| *other == endpoint);
-            // By the address of the value, connections are recognised.
-            *endpoint = same.map_or_else(|| Arc::clone(endpoint), Arc::clone);
-        }
-        let fleet = match &known {
-            Some(set) => set.fleet.inheriting(specs, options.ejection, clock::monotonic_ns()),
-            None => Fleet::new(specs, options.ejection),
-        };
+        let set = Arc::new(ServerSet::new(&servers, options.ejection, known.as_deref()));
         Self {
             name: name.into(),
             host: host.into(),
             options,
             budget: Budget::new(BudgetPolicy::default()),
-            published: RwLock::new(Arc::new(ServerSet { fleet, endpoints })),
+            entries: servers,
+            published: RwLock::new(Published { set, followers: Vec::new() }),
             version: AtomicU64::new(0),
+            is_replaced: AtomicBool::new(false),
             counters: OnceLock::new(),
         }
     }
@@ -151,15 +185,56 @@ impl Upstream {
         &self.name
     }
 
-    /// Lets all workers use these servers from their next request on.
-    pub(crate) fn publish(&self, servers: Arc<ServerSet>) {
-        *self.published.write().unwrap_or_else(PoisonError::into_inner) = servers;
+    /// The servers of the configuration, as they were resolved first.
+    pub(crate) fn entries(&self) -> &[ServerEntry] {
+        &self.entries
+    }
+
+    /// Lets all workers use servers at these addresses from their next request on. What is known of
+    /// those that stay is kept. Without effect, and `false`, if another upstream has replaced this
+    /// one.
+    pub(crate) fn publish_entries(&self, entries: &[ServerEntry]) -> bool {
+        let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
+        if self.is_replaced() {
+            return false;
+        }
+        let set = ServerSet::new(entries, self.options.ejection, Some(&published.set));
+        self.publish(&mut published, Arc::new(set));
+        true
+    }
+
+    /// Lets the workers of `old`, an upstream before a reload, use the servers of this one, now and
+    /// when they change.
+    pub(crate) fn replace(&self, old: &Arc<Self>) {
+        let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
+        published.followers.retain(|follower| follower.strong_count() > 0);
+        published.followers.push(Arc::downgrade(old));
+        old.follow(&published.set);
+    }
+
+    fn follow(&self, set: &Arc<ServerSet>) {
+        let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
+        self.is_replaced.store(true, Ordering::Release);
+        self.publish(&mut published, Arc::clone(set));
+    }
+
+    /// Locks are taken from the newest upstream to the oldest.
+    fn publish(&self, published: &mut Published, set: Arc<ServerSet>) {
+        for follower in published.followers.iter().filter_map(Weak::upgrade) {
+            follower.follow(&set);
+        }
+        published.set = set;
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether another upstream has replaced this one at a reload.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.is_replaced.load(Ordering::Acquire)
     }
 
     /// The present servers.
     pub(crate) fn servers(&self) -> Arc<ServerSet> {
-        Arc::clone(&self.published.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.published.read().unwrap_or_else(PoisonError::into_inner).set)
     }
 
     /// Changes when [`Upstream::servers`] does.
@@ -183,13 +258,14 @@ impl UpstreamState for Upstream {
 }
 
 /// What the fleet knows of servers, and their addresses; an address that is there twice once.
-fn parts(servers: Vec<(Target, u32, u32)>) -> (Vec<ServerSpec>, Vec<Arc<Endpoint>>) {
+fn parts(entries: &[ServerEntry]) -> (Vec<ServerSpec>, Vec<Arc<Endpoint>>) {
     let (mut specs, mut endpoints) = (Vec::<ServerSpec>::new(), Vec::new());
-    for (target, weight, in_flight_max) in servers {
-        let endpoint = target.endpoint.to_string();
+    for ServerEntry { target, weight, in_flight_max } in entries {
+        let (endpoint, weight, in_flight_max) =
+            (target.endpoint.to_string(), *weight, *in_flight_max);
         if specs.iter().all(|spec| spec.endpoint != endpoint) {
             specs.push(ServerSpec { endpoint, weight, in_flight_max });
-            endpoints.push(target.endpoint);
+            endpoints.push(Arc::clone(&target.endpoint));
         }
     }
     (specs, endpoints)

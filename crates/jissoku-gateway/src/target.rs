@@ -1,6 +1,7 @@
 //! The address of an upstream server, as the user writes it.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -13,6 +14,8 @@ pub struct Target {
     pub(crate) endpoint: Arc<Endpoint>,
     /// Its host and port as written, for requests without Host.
     pub(crate) host: Box<str>,
+    /// Host and port, if the host is a name.
+    pub(crate) name: Option<Box<str>>,
 }
 
 /// Not the address of an upstream server.
@@ -50,7 +53,7 @@ impl FromStr for Target {
                 return refuse("the path of the socket is missing");
             }
             let endpoint = Arc::new(Endpoint::Unix(path.into()));
-            return Ok(Self { endpoint, host: "localhost".into() });
+            return Ok(Self { endpoint, host: "localhost".into(), name: None });
         }
         let Some(rest) = text.strip_prefix("http://") else {
             return refuse("write http://HOST:PORT or unix:PATH");
@@ -61,10 +64,11 @@ impl FromStr for Target {
         }
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
         let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-        match address.parse() {
-            Ok(endpoint) => Ok(Self { endpoint: Arc::new(endpoint), host: authority.into() }),
-            Err(_) => refuse("this host cannot be resolved"),
-        }
+        let Ok(endpoint) = address.parse() else {
+            return refuse("this host cannot be resolved");
+        };
+        let name = address.parse::<SocketAddr>().is_err().then(|| address.into());
+        Ok(Self { endpoint: Arc::new(endpoint), host: authority.into(), name })
     }
 }
 
@@ -83,6 +87,11 @@ mod tests {
         check("http://[::1]", "[::1]:80", "[::1]");
         check("http://[::1]:81", "[::1]:81", "[::1]:81");
         check("unix:/run/app.sock", "unix:/run/app.sock", "localhost");
+        let name_of = |text: &str| text.parse::<Target>().expect("it is an address").name;
+        assert_eq!(name_of("http://localhost").as_deref(), Some("localhost:80"));
+        for address in ["http://127.0.0.1:9001", "http://[::1]", "unix:/run/app.sock"] {
+            assert_eq!(name_of(address), None);
+        }
         let wrong = [
             "",
             "127.0.0.1:80",

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use jissoku_gateway::{
     Content, Forwarding, Gateway, GatherRoute, RouteContent, Target, Timeouts, Upstream,
+    UpstreamOptions,
 };
 use jissoku_os::driver::Backend;
 use jissoku_os::socket::set_linger_zero;
@@ -136,8 +137,11 @@ impl Scene {
             unreachable!("the route gathers")
         };
         let target: Target = format!("http://{}", servers.address).parse().expect("an address");
-        let gateway =
-            Gateway::of(vec![Upstream::single(target, SECOND_NS)], Timeouts::DEFAULT, false);
+        let gateway = Gateway::of(
+            vec![Upstream::single(target, UpstreamOptions::new(SECOND_NS))],
+            Timeouts::DEFAULT,
+            false,
+        );
         let forwarding = Forwarding::new(0, 60 * SECOND_NS);
         let route = GatherRoute::new((**plan).clone(), vec![forwarding; plan.parts.len()]);
         let content = RouteContent {

@@ -1,10 +1,10 @@
 //! Flags for a reverse proxy.
 
 use clap::Args;
-use jissoku_gateway::{Gateway, Target, Timeouts};
+use jissoku_gateway::{Gateway, Resolution, Target, Timeouts, Upstream, UpstreamOptions};
 use jissoku_server::AnyService;
 
-use super::failure::Failure;
+use super::failure::{Failure, print_error};
 use crate::units;
 
 /// Flags for a reverse proxy.
@@ -29,6 +29,10 @@ pub(super) struct GatewayArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "4s",
         hide_short_help = true)]
     upstream_idle_time: u64,
+    /// The time between two lookups of the name of that server
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "30s",
+        hide_short_help = true)]
+    upstream_resolve_every: u64,
     /// How long a tunnel (WebSocket) is kept in which nothing is sent
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1h",
         hide_short_help = true)]
@@ -42,7 +46,15 @@ impl GatewayArgs {
         let target: Target = to.parse().map_err(|error: jissoku_gateway::TargetError| {
             Failure::of_input(&format!("--to {error}"))
         })?;
-        Ok(Some(Gateway::new(target, self.timeouts(), is_secure).into()))
+        let timeouts = self.timeouts();
+        let resolution = Resolution {
+            every_ns: self.upstream_resolve_every,
+            report: print_error,
+            ..Resolution::DEFAULT
+        };
+        let options = UpstreamOptions { resolution, ..UpstreamOptions::new(timeouts.idle_ns) };
+        let upstream = Upstream::single(target, options);
+        Ok(Some(Gateway::of(vec![upstream], timeouts, is_secure).into()))
     }
 
     /// How long a server may take.

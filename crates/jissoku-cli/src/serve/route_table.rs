@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jissoku_gateway::{
-    Content, Forwarding, Gateway, GatherRoute, RouteContent, RouteLimits, Target, Timeouts,
-    Upstream, UpstreamOptions,
+    Content, Forwarding, Gateway, GatherRoute, Resolution, RouteContent, RouteLimits, ServerEntry,
+    Target, Timeouts, Upstream, UpstreamOptions,
 };
 use jissoku_server::Fixed;
 use jissoku_upstream::configuration::{self, Action, Configuration, Protocol, Route};
@@ -15,7 +15,7 @@ use jissoku_upstream::fan_out::Plan;
 use jissoku_upstream::random::Random;
 
 use super::app_args;
-use super::failure::Failure;
+use super::failure::{Failure, print_error};
 use super::files::FileArgs;
 
 /// The routes of a file.
@@ -149,7 +149,8 @@ impl RouteTable {
         for server in servers {
             let found = Target::of_server(&server.endpoint)
                 .map_err(|error| self.refuse(*line, &format!("upstream {name:?}: {error}")))?;
-            targets.push((found, server.weight, server.in_flight_max));
+            let (weight, in_flight_max) = (server.weight, server.in_flight_max);
+            targets.push(ServerEntry { target: found, weight, in_flight_max });
         }
         let options = UpstreamOptions {
             balance: upstream.balance,
@@ -157,6 +158,11 @@ impl RouteTable {
             queue: upstream.queue,
             health: upstream.health.clone(),
             idle_ns: upstream.idle_ns,
+            resolution: Resolution {
+                every_ns: upstream.resolve_ns,
+                report: print_error,
+                ..Resolution::DEFAULT
+            },
         };
         Ok(Upstream::new((name, host), targets, options, previous))
     }

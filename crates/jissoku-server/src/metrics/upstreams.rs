@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::lines::{head, put};
 
 /// Why a request to a server has failed: error types of RFC 9209 section 2.3.
-const REASONS: [&str; 14] = [
+const REASONS: [&str; 15] = [
     "connection_refused",
     "connection_timeout",
     "connection_limit_reached",
     "connection_terminated",
     "connection_read_timeout",
     "destination_unavailable",
+    "dns_error",
     "http_protocol_error",
     "http_response_header_section_size",
     "http_response_header_size",

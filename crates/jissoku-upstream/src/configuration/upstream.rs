@@ -18,6 +18,9 @@ const CONNECTIONS_MAX: u32 = 1024;
 /// Idle connections are closed before the usual servers close them, after 5 s.
 const IDLE_NS: u64 = 4 * SECOND_NS;
 
+/// The time between two lookups of a name.
+const RESOLVE_NS: u64 = 30 * SECOND_NS;
+
 /// A named group of servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
@@ -39,6 +42,8 @@ pub struct Upstream {
     pub queue: Option<QueuePolicy>,
     /// For how long an idle connection is kept.
     pub idle_ns: u64,
+    /// The time between two lookups of names.
+    pub resolve_ns: u64,
 }
 
 /// What a server speaks.
@@ -81,6 +86,7 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
         health: table.table("health")?.map(health).transpose()?,
         queue: table.table("queue")?.map(queue).transpose()?,
         idle_ns: table.duration("idle-time")?.unwrap_or(IDLE_NS),
+        resolve_ns: table.duration("resolve-every")?.unwrap_or(RESOLVE_NS),
     };
     table.finish()?;
     Ok(upstream)

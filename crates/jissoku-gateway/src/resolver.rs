@@ -1,0 +1,143 @@
+//! Names of servers that are resolved again: a thread for each upstream that has some.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use jissoku_os::socket::Endpoint;
+
+use crate::prober::is_stopped;
+use crate::resolution::Resolution;
+use crate::server_set::{ServerEntry, Upstream};
+
+/// Starts to resolve the names of an upstream, if it has some. It ends with the returned value, or
+/// when another upstream replaces this one.
+pub(crate) fn start(upstream: &Arc<Upstream>) -> io::Result<Option<Sender<()>>> {
+    if upstream.entries().iter().all(|entry| entry.target.name.is_none()) {
+        return Ok(None);
+    }
+    let (stop, stopped) = channel();
+    let upstream = Arc::clone(upstream);
+    std::thread::Builder::new().name("resolver".to_owned()).spawn(move || {
+        let mut names = Names::new(upstream.entries());
+        let every_ns = upstream.options.resolution.every_ns;
+        while !is_stopped(&stopped, every_ns) && !upstream.is_replaced() {
+            let has_changed = names.look_up(upstream.label(), &upstream.options.resolution);
+            for _ in names.has_failed.iter().filter(|has_failed| **has_failed) {
+                upstream.count_failure("dns_error");
+            }
+            if has_changed && !upstream.publish_entries(&names.entries) {
+                return;
+            }
+        }
+    })?;
+    Ok(Some(stop))
+}
+
+/// The servers of an upstream, with their last known addresses.
+#[derive(Debug)]
+struct Names {
+    entries: Vec<ServerEntry>,
+    /// Whether the last lookup of each has failed.
+    has_failed: Vec<bool>,
+}
+
+impl Names {
+    fn new(entries: &[ServerEntry]) -> Self {
+        Self { entries: entries.to_vec(), has_failed: vec![false; entries.len()] }
+    }
+
+    /// Looks up all names. An address that is still among those of its name stays, so that their
+    /// order does not matter; the same holds if there is none. Returns whether one has changed.
+    fn look_up(&mut self, upstream: &str, resolution: &Resolution) -> bool {
+        let mut has_changed = false;
+        for (entry, has_failed) in self.entries.iter_mut().zip(&mut self.has_failed) {
+            let (Some(name), Endpoint::Tcp(present)) =
+                (&entry.target.name, &*entry.target.endpoint)
+            else {
+                continue;
+            };
+            let found = (resolution.lookup)(name).and_then(|addresses| {
+                let first = addresses.first().copied().ok_or(io::ErrorKind::NotFound)?;
+                Ok(if addresses.contains(present) { *present } else { first })
+            });
+            let sentence = match &found {
+                Err(error) if !*has_failed => Some(format!(
+                    "upstream {upstream:?}: {name} cannot be resolved: {error}; its last address \
+                     {present} stays in use"
+                )),
+                Ok(address) if address != present => {
+                    Some(format!("upstream {upstream:?}: {name} is {address} now, not {present}"))
+                }
+                _ => None,
+            };
+            if let Some(sentence) = sentence {
+                (resolution.report)(&sentence);
+            }
+            *has_failed = found.is_err();
+            if let Ok(address) = found
+                && address != *present
+            {
+                has_changed = true;
+                entry.target.endpoint = Arc::new(Endpoint::Tcp(address));
+            }
+        }
+        has_changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    thread_local! {
+        static ANSWER: RefCell<Option<Vec<SocketAddr>>> = const { RefCell::new(None) };
+        static REPORTS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    }
+
+    const RESOLUTION: Resolution = Resolution {
+        every_ns: 1,
+        lookup: |name| {
+            assert_eq!(name, "shop.example:80");
+            let refused = || io::Error::other("no such name");
+            ANSWER.with_borrow(|answer| answer.clone().ok_or_else(refused))
+        },
+        report: |sentence| REPORTS.with_borrow_mut(|reports| reports.push(sentence.to_owned())),
+    };
+
+    /// The address after a lookup, and what was reported.
+    fn after(names: &mut Names, answer: Option<&[&str]>) -> (bool, String, Vec<String>) {
+        let addresses = answer.map(|all| all.iter().map(|one| one.parse().unwrap()).collect());
+        ANSWER.set(addresses);
+        let has_changed = names.look_up("app", &RESOLUTION);
+        (has_changed, names.entries[1].target.endpoint.to_string(), REPORTS.take())
+    }
+
+    #[test]
+    fn a_name_has_its_last_good_address() {
+        let fixed = "http://192.0.2.9:1".parse().expect("an address");
+        let mut named: crate::Target = "http://192.0.2.1:80".parse().expect("an address");
+        named.name = Some("shop.example:80".into());
+        let entries =
+            [fixed, named].map(|target| ServerEntry { target, weight: 1, in_flight_max: 1 });
+        let mut names = Names::new(&entries);
+        let (first, second) = ("192.0.2.1:80".to_owned(), "192.0.2.2:80".to_owned());
+        // Another order is no change.
+        let same = after(&mut names, Some(&[&second, &first]));
+        assert_eq!(same, (false, first.clone(), vec![]));
+        let failed = "upstream \"app\": shop.example:80 cannot be resolved: ";
+        for (answer, reports) in [(None, 1), (None, 0), (Some(&[][..]), 0)] {
+            let (has_changed, address, reported) = after(&mut names, answer);
+            assert_eq!((has_changed, &address, reported.len()), (false, &first, reports));
+            assert!(reported.iter().all(|sentence| sentence.starts_with(failed)), "{reported:?}");
+        }
+        let changed = after(&mut names, Some(&[&second]));
+        let reported = "upstream \"app\": shop.example:80 is 192.0.2.2:80 now, not 192.0.2.1:80";
+        assert_eq!(changed, (true, second, vec![reported.to_owned()]));
+        // After a success, the next failure is reported again.
+        assert_eq!(after(&mut names, None).2.len(), 1);
+    }
+}
