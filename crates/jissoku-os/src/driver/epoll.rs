@@ -23,7 +23,6 @@ use super::{
 };
 use crate::clock;
 use crate::epoll::{Epoll, Event, Interest, no_event};
-use accept_budget::ACCEPT_BATCH_MAX;
 use acceptor::{AcceptResult, Acceptor};
 use rustix::fd::{AsFd, OwnedFd};
 use slot::{Slot, interest};
@@ -179,12 +178,23 @@ impl<H: EventHandler> Driver<H> {
     pub fn stop_listening(&mut self, handler: &mut H) -> io::Result<()> {
         // In this order, no connection is lost for which only this driver was woken.
         self.acceptor.unwatch(&self.epoll)?;
+        // All are accepted before the first is served: others queue while a handler works, and would
+        // keep this driver from its connections.
+        let mut accepted = Vec::new();
         for listener in 0..self.acceptor.count() {
-            while self.accept_batch(handler, listener, ACCEPT_BATCH_MAX)? > 0
-                && !self.acceptor.is_paused()
-            {}
+            while self.connections() + accepted.len() < self.settings.connections_max {
+                match self.acceptor.take(listener) {
+                    AcceptResult::Connection(socket, peer) => {
+                        accepted.push((listener, socket, Peer::Known(peer)));
+                    }
+                    AcceptResult::NoConnection | AcceptResult::Exhausted => break,
+                }
+            }
         }
         self.acceptor.close();
+        for (listener, socket, peer) in accepted {
+            self.register(handler, listener, (socket, peer));
+        }
         Ok(())
     }
 

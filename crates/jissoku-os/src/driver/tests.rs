@@ -276,6 +276,22 @@ fn connections_in_the_queue_are_served_after_the_listener_closed() {
 }
 
 #[test]
+fn connections_that_come_while_a_handler_works_do_not_hold_up_a_stop() {
+    play(|stage| {
+        let mut clients: Vec<_> = (0..3).map(|_| stage.connect()).collect();
+        for client in &mut clients {
+            client.write_all(b"v").expect("room to send");
+        }
+        stage.puppet.visited = Some(stage.endpoint.clone());
+        stage.driver.stop_listening(&mut stage.puppet).expect("it can stop");
+        assert_eq!(stage.driver.connections(), 3);
+        for client in &mut clients {
+            assert_eq!(stage.read(&mut **client, 1), b"v");
+        }
+    });
+}
+
+#[test]
 fn another_thread_can_wake_it() {
     play(|stage| {
         let waker = stage.waker.clone();

@@ -5,7 +5,7 @@
 //! again, and the budget grows under load.
 
 /// Maximum number of accepts per listener and iteration.
-pub(super) const ACCEPT_BATCH_MAX: usize = 64;
+const ACCEPT_BATCH_MAX: usize = 64;
 
 /// After this many iterations that used up the budget, it is doubled. So single connections cost
 /// one useless accept in this many.

@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// hanging.
 pub(super) const TURNS_MAX: usize = 20_000;
 
+/// Far more than the clients of a test.
+const VISITORS_MAX: usize = 100;
+
 /// Does what each byte says.
 #[derive(Default)]
 pub(super) struct Puppet {
@@ -41,6 +44,9 @@ pub(super) struct Puppet {
     pub(super) watched: usize,
     /// The data of `F` and `S`, also for clients that were suspended.
     pub(super) paper: Option<Paper>,
+    /// Where `v` connects to, while there are fewer visitors than [`VISITORS_MAX`].
+    pub(super) visited: Option<Endpoint>,
+    pub(super) visitors: Vec<Box<dyn Client>>,
 }
 
 pub(super) struct Strings {
@@ -68,6 +74,7 @@ impl EventHandler for Puppet {
                     let size = if *byte == b'S' { 1 } else { paper.size() };
                     output.file(Arc::clone(&paper.file), 0..size);
                 }
+                b'v' => self.send_a_visitor(),
                 b'p' => connection.next = Next::Yield,
                 b'c' => connection.next = Next::Close,
                 b'a' => connection.next = Next::Abort,
@@ -132,6 +139,32 @@ impl EventHandler for Puppet {
     fn next_ready(&mut self) -> Option<ResumeTarget> {
         if self.released { self.held.pop().map(ResumeTarget::One) } else { None }
     }
+}
+
+impl Puppet {
+    /// Connects a client that wants the same, if it is let in.
+    fn send_a_visitor(&mut self) {
+        let visited = self.visited.as_ref().filter(|_| self.visitors.len() < VISITORS_MAX);
+        if let Some(mut visitor) = visited.and_then(|endpoint| connect_to(endpoint).ok()) {
+            visitor.write_all(b"v").expect("room to send");
+            self.visitors.push(visitor);
+        }
+    }
+}
+
+fn connect_to(endpoint: &Endpoint) -> io::Result<Box<dyn Client>> {
+    Ok(match endpoint {
+        Endpoint::Tcp(address) => {
+            let client = TcpStream::connect(address)?;
+            client.set_nonblocking(true)?;
+            Box::new(client)
+        }
+        Endpoint::Unix(path) => {
+            let client = UnixStream::connect(path)?;
+            client.set_nonblocking(true)?;
+            Box::new(client)
+        }
+    })
 }
 
 pub(super) trait Client: Read + Write {
@@ -200,18 +233,7 @@ impl Stage {
     }
 
     pub(super) fn try_connect(&self) -> io::Result<Box<dyn Client>> {
-        Ok(match &self.endpoint {
-            Endpoint::Tcp(address) => {
-                let client = TcpStream::connect(address)?;
-                client.set_nonblocking(true)?;
-                Box::new(client)
-            }
-            Endpoint::Unix(path) => {
-                let client = UnixStream::connect(path)?;
-                client.set_nonblocking(true)?;
-                Box::new(client)
-            }
-        })
+        connect_to(&self.endpoint)
     }
 
     pub(super) fn connect(&self) -> Box<dyn Client> {
