@@ -164,7 +164,7 @@ impl Handler for WsgiHandler {
         });
         match turn {
             Turn::More => return Progress::Sent,
-            Turn::Done { persists: true } => {}
+            Turn::Done { persists: true } => writer.keep_after(),
             Turn::Done { persists: false } | Turn::Truncated => writer.close_after(),
         }
         Progress::Complete

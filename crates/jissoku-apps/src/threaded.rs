@@ -172,7 +172,7 @@ impl ThreadedHandler {
                 request.stage = Stage::Sending(thread);
                 return Progress::Sent;
             }
-            Turn::Done { persists: true } => {}
+            Turn::Done { persists: true } => writer.keep_after(),
             Turn::Done { persists: false } | Turn::Truncated => writer.close_after(),
         }
         self.running.remove(&request.number);

@@ -105,6 +105,12 @@ impl Response<'_> {
         self.state.keeps_alive = false;
     }
 
+    /// Keeps the connection open after this response, as its head says, which was written earlier:
+    /// a shutdown that has begun since must not close it without notice.
+    pub const fn keep_after(&mut self) {
+        self.state.keeps_alive = true;
+    }
+
     /// Ends HTTP on this connection, with a 101 or a response to CONNECT that the handler writes
     /// (RFC 9110 sections 7.8 and 9.3.6). From now on, all bytes of the client are passed to
     /// [`crate::Handler::on_body`], and [`crate::Handler::respond`] writes to it until it returns

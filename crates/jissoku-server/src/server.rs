@@ -5,6 +5,7 @@
 //! signals and events.
 
 mod endpoints;
+mod reload_error;
 mod restart_budget;
 mod running;
 mod signals;
@@ -16,7 +17,8 @@ use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::Endpoint;
 
 pub use endpoints::ListenError;
-pub use running::{ReloadError, RunningServer};
+pub use reload_error::ReloadError;
+pub use running::RunningServer;
 pub use signals::{ServerEvent, SignalSet};
 
 use crate::any_service::AnyService;

@@ -151,6 +151,8 @@ impl Exchange {
         if response.has_ended() {
             if response.stage == Stage::Truncated || !response.persists {
                 writer.close_after();
+            } else {
+                writer.keep_after();
             }
             return (Progress::Complete, Vec::new());
         }

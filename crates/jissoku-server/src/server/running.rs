@@ -9,7 +9,8 @@ use jissoku_os::descriptors::is_resource_exhausted;
 use jissoku_os::poll;
 use jissoku_os::socket::Endpoint;
 
-use super::endpoints::{Endpoints, ListenError};
+use super::endpoints::Endpoints;
+use super::reload_error::ReloadError;
 use super::restart_budget::{DescriptorReserve, RestartBudget};
 use super::signals::{ServerEvent, SignalSet};
 use super::worker_pool::{SharedState, WorkerPool};
@@ -19,26 +20,6 @@ use crate::settings::Settings;
 
 /// How long a reload waits for the old workers to stop accepting.
 const STOP_ACCEPTING_WAIT: Duration = Duration::from_secs(1);
-
-/// Why a reload failed; the old pool stays in service.
-#[derive(Debug)]
-pub enum ReloadError {
-    /// An endpoint cannot be bound.
-    Listen(ListenError),
-    /// Workers cannot be started.
-    Work(io::Error),
-}
-
-impl std::fmt::Display for ReloadError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Listen(error) => error.fmt(formatter),
-            Self::Work(error) => write!(formatter, "cannot start new workers: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for ReloadError {}
 
 /// A running server.
 #[derive(Debug)]
@@ -76,10 +57,12 @@ impl RunningServer {
         let limiter = Arc::new(ConnectionLimiter::new(&settings.limits));
         settings.telemetry.metrics.iter().for_each(|metrics| service.report_to(metrics));
         let shared = SharedState { service, limiter };
-        let mut current = WorkerPool::prepare(settings, assigned, &shared)?;
-        if let Err(error) = endpoints.listen() {
+        let mut current = WorkerPool::new()?;
+        let prepared = current.prepare(settings, assigned, &shared);
+        let listening = prepared.and_then(|()| endpoints.listen().map_err(io::Error::other));
+        if let Err(error) = listening {
             current.cancel();
-            return Err(io::Error::other(error));
+            return Err(error);
         }
         current.start_accepting();
         Ok(Self {
@@ -139,7 +122,7 @@ impl RunningServer {
 
     /// Starts a pool next to the current one.
     fn start_pool(
-        &self,
+        &mut self,
         settings: &Settings,
         endpoints: &Endpoints,
         service: AnyService,
@@ -152,16 +135,28 @@ impl RunningServer {
         };
         settings.telemetry.metrics.iter().for_each(|metrics| service.report_to(metrics));
         let shared = SharedState { service, limiter };
-        let mut new =
-            WorkerPool::prepare(settings, assigned, &shared).map_err(ReloadError::Work)?;
+        let mut new = WorkerPool::new().map_err(ReloadError::Work)?;
+        let prepared = new.prepare(settings, assigned, &shared).map_err(ReloadError::Work);
         // Last, because clients connect to new sockets at once and would be lost if these closed
         // again.
-        if let Err(error) = endpoints.listen() {
-            new.cancel();
-            return Err(ReloadError::Listen(error));
+        let listening = prepared.and_then(|()| endpoints.listen().map_err(ReloadError::Listen));
+        if let Err(error) = listening {
+            self.give_up(new, shared.service.are_processes());
+            return Err(error);
         }
         new.start_accepting();
         Ok((new, shared))
+    }
+
+    /// Ends a pool that has not been put into service. Its processes drain, because they accept
+    /// connections as soon as they are ready.
+    fn give_up(&mut self, mut pool: WorkerPool, are_processes: bool) {
+        if !are_processes {
+            return pool.cancel();
+        }
+        // The error is ignored: the reason why the pool is not needed is reported.
+        let _drained = pool.give_up();
+        self.retired.push(pool);
     }
 
     /// Stops accepting; workers exit once requests in flight are answered.

@@ -45,20 +45,15 @@ pub(super) struct WorkerPool {
 }
 
 impl WorkerPool {
-    /// Starts a worker for each of `assigned` and waits until each is ready. None accepts before
-    /// [`WorkerPool::start_accepting`].
+    /// A pool without workers.
     ///
     /// # Errors
-    /// The error of creating a thread or its resources. No worker is left then.
-    pub(super) fn prepare(
-        settings: &Settings,
-        assigned: Vec<WorkerListeners>,
-        shared: &SharedState,
-    ) -> io::Result<Self> {
+    /// The error of creating its sockets: descriptors are exhausted.
+    pub(super) fn new() -> io::Result<Self> {
         let (exited, exit_tx) = UnixStream::pair()?;
         exited.set_nonblocking(true)?;
         let (accepting, accepting_ended) = UnixStream::pair()?;
-        let mut pool = Self {
+        Ok(Self {
             order: Arc::default(),
             wakers: Vec::new(),
             workers: Vec::new(),
@@ -68,15 +63,29 @@ impl WorkerPool {
             start_signals: Vec::new(),
             accepting: Some(accepting),
             accepting_ended,
-        };
+        })
+    }
+
+    /// Starts a worker for each of `assigned` and waits until each is ready. No thread accepts
+    /// before [`WorkerPool::start_accepting`]; a process does as soon as it is ready.
+    ///
+    /// # Errors
+    /// The error of creating a thread or its resources. Other workers may be ready: call
+    /// [`WorkerPool::cancel`] or [`WorkerPool::give_up`].
+    pub(super) fn prepare(
+        &mut self,
+        settings: &Settings,
+        assigned: Vec<WorkerListeners>,
+        shared: &SharedState,
+    ) -> io::Result<()> {
         let (sender, receiver) = mpsc::channel();
         let mut outcome = Ok(());
         for (index, listeners) in assigned.into_iter().enumerate() {
-            match pool.spawn_worker(index, settings, shared, (listeners, sender.clone())) {
+            match self.spawn_worker(index, settings, shared, (listeners, sender.clone())) {
                 Ok(spawned) => {
-                    pool.wakers.push(spawned.waker);
-                    pool.workers.push(Some(spawned.thread));
-                    pool.start_signals.push(spawned.start_signal);
+                    self.wakers.push(spawned.waker);
+                    self.workers.push(Some(spawned.thread));
+                    self.start_signals.push(spawned.start_signal);
                 }
                 Err(error) => {
                     outcome = Err(error);
@@ -85,19 +94,13 @@ impl WorkerPool {
             }
         }
         drop(sender);
-        for _ in 0..pool.workers.len() {
+        for _ in 0..self.workers.len() {
             match await_ready(&receiver) {
-                Ok(()) => pool.running_count += 1,
+                Ok(()) => self.running_count += 1,
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
-        match outcome {
-            Ok(()) => Ok(pool),
-            Err(error) => {
-                pool.cancel();
-                Err(error)
-            }
-        }
+        outcome
     }
 
     /// Lets the workers accept connections.
@@ -108,11 +111,21 @@ impl WorkerPool {
         }
     }
 
-    /// Stops workers that have not started to accept.
+    /// Stops workers that have not started to accept, at once.
     pub(super) fn cancel(mut self) {
         self.start_signals.clear();
         // Their errors are already reported.
         let _ended = self.join();
+    }
+
+    /// Drains the workers of a pool that is not needed after all: those that are processes may have
+    /// accepted connections.
+    ///
+    /// # Errors
+    /// The error of waking a worker.
+    pub(super) fn give_up(&mut self) -> io::Result<()> {
+        self.start_accepting();
+        self.drain_for_reload()
     }
 
     /// Joins a worker that has reported its exit, and returns its result.
@@ -272,7 +285,8 @@ mod tests {
     #[test]
     fn a_worker_that_cannot_take_a_place_is_not_counted_as_ended() {
         let settings = Settings::new("127.0.0.1:0".parse().expect("an address"));
-        let mut pool = WorkerPool::prepare(&settings, vec![WorkerListeners::default()], &shared())
+        let mut pool = WorkerPool::new().expect("there are descriptors");
+        pool.prepare(&settings, vec![WorkerListeners::default()], &shared())
             .expect("a worker can be made");
         let nowhere = Settings { cores: vec![4095], ..settings };
         let failed = pool.replace(0, &nowhere, WorkerListeners::default(), &shared());
