@@ -139,7 +139,8 @@ def test_the_rightmost_untrusted_address_is_the_client(
     served.wait_for(f"^{client} - - ")
 
 
-def test_scheme_and_host_follow_a_trusted_proxy(server: tuple[int, Served]) -> None:
+def check_fields_of_a_trusted_proxy(port: int, *, host: str) -> None:
+    """The fields of a trusted proxy count, X-Forwarded-Host only if it becomes `host`."""
     fields = {
         "X-Forwarded-For": "192.0.2.1",
         "X-Forwarded-Proto": "https",
@@ -151,9 +152,9 @@ def test_scheme_and_host_follow_a_trusted_proxy(server: tuple[int, Served]) -> N
         "port": None,
         "scheme": "https",
         "secure": "on",
-        "host": "example.org:8443",
+        "host": host,
     }
-    connection = connected(server[0], TRUSTED)
+    connection = connected(port, TRUSTED)
     try:
         # The same fields again, whose environ is kept; and then none.
         for _ in range(3):
@@ -164,6 +165,30 @@ def test_scheme_and_host_follow_a_trusted_proxy(server: tuple[int, Served]) -> N
             assert seen["port"] is not None
     finally:
         connection.close()
+
+
+def test_client_and_scheme_follow_a_trusted_proxy(server: tuple[int, Served]) -> None:
+    check_fields_of_a_trusted_proxy(server[0], host="own")
+
+
+@pytest.mark.parametrize("app", APPS, ids=["wsgi", "threads", "asgi"])
+def test_the_host_follows_a_trusted_proxy_if_that_is_chosen(app: list[str], folder: Path) -> None:
+    words = ["--trusted-proxies", TRUSTED, "--forwarded-fields", "x-forwarded"]
+    served = serve(*app, *words, directory=folder)
+    try:
+        check_fields_of_a_trusted_proxy(port_of(served), host="example.org:8443")
+    finally:
+        served.end()
+
+
+def test_single_fields_can_be_chosen(folder: Path) -> None:
+    words = ["--trusted-proxies", TRUSTED, "--forwarded-fields", "x-forwarded-proto"]
+    served = serve("there:wsgi", *words, directory=folder)
+    try:
+        seen = seen_by(port_of(served), TRUSTED, SPOOFED)
+        assert (seen["client"], seen["scheme"], seen["host"]) == (TRUSTED, "https", "own")
+    finally:
+        served.end()
 
 
 def test_forwarded_counts_if_it_is_chosen(folder: Path) -> None:

@@ -13,13 +13,35 @@ use crate::head::{Fields, trim};
 use element::{Element, split_quoted};
 
 /// Which fields proxies set. The others may come from the client as they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardedFields {
-    /// X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host.
-    #[default]
-    XForwarded,
+    /// Some of the X-Forwarded fields.
+    XForwarded(XForwarded),
     /// Forwarded (RFC 7239).
     Forwarded,
+}
+
+impl Default for ForwardedFields {
+    /// X-Forwarded-For and X-Forwarded-Proto. Many proxies pass the X-Forwarded-Host of a client on.
+    fn default() -> Self {
+        Self::XForwarded(XForwarded { host: false, ..XForwarded::ALL })
+    }
+}
+
+/// The X-Forwarded fields that proxies set; the default has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XForwarded {
+    /// X-Forwarded-For.
+    pub address: bool,
+    /// X-Forwarded-Proto.
+    pub scheme: bool,
+    /// X-Forwarded-Host.
+    pub host: bool,
+}
+
+impl XForwarded {
+    /// All three.
+    pub const ALL: Self = Self { address: true, scheme: true, host: true };
 }
 
 /// What trusted proxies say of the client of a request.
@@ -44,18 +66,23 @@ impl<'a> ForwardedClient<'a> {
         is_trusted: impl Fn(IpAddr) -> bool,
     ) -> Self {
         match kind {
-            ForwardedFields::XForwarded => Self::of_x_forwarded(fields, is_trusted),
+            ForwardedFields::XForwarded(which) => Self::of_x_forwarded(fields, which, is_trusted),
             ForwardedFields::Forwarded => Self::of_forwarded(fields, is_trusted),
         }
     }
 
-    fn of_x_forwarded(fields: Fields<'a>, is_trusted: impl Fn(IpAddr) -> bool) -> Self {
+    fn of_x_forwarded(
+        fields: Fields<'a>,
+        which: XForwarded,
+        is_trusted: impl Fn(IpAddr) -> bool,
+    ) -> Self {
+        let is = |name: &[u8], expected: &[u8]| name.eq_ignore_ascii_case(expected);
         let (mut addresses, mut schemes, mut hosts) = (Vec::new(), Vec::new(), Vec::new());
         for (name, value) in fields {
             let list = match name.len() {
-                15 if name.eq_ignore_ascii_case(b"x-forwarded-for") => &mut addresses,
-                16 if name.eq_ignore_ascii_case(b"x-forwarded-host") => &mut hosts,
-                17 if name.eq_ignore_ascii_case(b"x-forwarded-proto") => &mut schemes,
+                15 if which.address && is(name, b"x-forwarded-for") => &mut addresses,
+                16 if which.host && is(name, b"x-forwarded-host") => &mut hosts,
+                17 if which.scheme && is(name, b"x-forwarded-proto") => &mut schemes,
                 _ => continue,
             };
             list.extend(value.split(|&byte| byte == b',').map(trim));

@@ -44,7 +44,7 @@ pub use handler::{
     UpstreamEventKind, WorkerInfo,
 };
 pub use hang_watch::HangWatch;
-pub use jissoku_http::forwarded::ForwardedFields;
+pub use jissoku_http::forwarded::{ForwardedFields, XForwarded};
 pub use limits::Limits;
 pub use listener_options::{ListenerOptions, Protocol};
 pub use log::{

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{ForwardedFields, ListenerOptions, Protocol, TrustedProxies};
+use jissoku_server::{ForwardedFields, ListenerOptions, Protocol, TrustedProxies, XForwarded};
 
 /// Flags for listeners.
 #[derive(Debug, Args)]
@@ -18,21 +18,39 @@ pub(super) struct Listen {
     /// Mode of a Unix socket in octal, such as 660 [default: by the umask]
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub(super) socket_mode: Option<u32>,
-    /// Peers whose X-Forwarded-For, -Proto and -Host count, and that may use the uwsgi and the PROXY
-    /// protocol: ADDRESS[/PREFIX] and unix, with commas [default: none; for the two protocols,
+    /// Peers whose X-Forwarded-For and X-Forwarded-Proto count, and that may use the uwsgi and the
+    /// PROXY protocol: ADDRESS[/PREFIX] and unix, with commas [default: none; for the two protocols,
     /// loopback addresses and Unix sockets]
     #[arg(long, value_name = "PROXIES")]
     pub(super) trusted_proxies: Option<TrustedProxies>,
-    /// The fields that trusted proxies set: x-forwarded, or forwarded (RFC 7239)
-    #[arg(long, value_name = "WHICH", default_value = "x-forwarded", value_parser = fields)]
+    /// The fields that trusted proxies set: x-forwarded-for, x-forwarded-proto and x-forwarded-host,
+    /// with commas; x-forwarded for all three; or forwarded (RFC 7239)
+    #[arg(long, value_name = "FIELDS", default_value = DEFAULT_FIELDS, value_parser = fields)]
     pub(super) forwarded_fields: ForwardedFields,
 }
 
+const DEFAULT_FIELDS: &str = "x-forwarded-for,x-forwarded-proto";
+
 fn fields(text: &str) -> Result<ForwardedFields, String> {
     match text {
-        "x-forwarded" => Ok(ForwardedFields::XForwarded),
+        "x-forwarded" => Ok(ForwardedFields::XForwarded(XForwarded::ALL)),
         "forwarded" => Ok(ForwardedFields::Forwarded),
-        _ => Err("write x-forwarded or forwarded".to_owned()),
+        list => {
+            let mut which = XForwarded::default();
+            for name in list.split(',').map(str::trim) {
+                match name {
+                    "x-forwarded-for" => which.address = true,
+                    "x-forwarded-proto" => which.scheme = true,
+                    "x-forwarded-host" => which.host = true,
+                    _ => {
+                        return Err("write forwarded, x-forwarded, or some of x-forwarded-for, \
+                                    x-forwarded-proto and x-forwarded-host with commas"
+                            .to_owned());
+                    }
+                }
+            }
+            Ok(ForwardedFields::XForwarded(which))
+        }
     }
 }
 
@@ -126,6 +144,21 @@ mod tests {
         assert!(listener("127.0.0.1:80,scgi").is_err());
         assert!(listener("127.0.0.1,uwsgi").is_err());
         assert!(listener(",uwsgi").is_err());
+    }
+
+    #[test]
+    fn fields_are_named_one_by_one() {
+        let which = |address, scheme, host| {
+            Ok(ForwardedFields::XForwarded(XForwarded { address, scheme, host }))
+        };
+        assert_eq!(fields(DEFAULT_FIELDS), Ok(ForwardedFields::default()));
+        assert_eq!(fields("x-forwarded-proto"), which(false, true, false));
+        assert_eq!(fields("x-forwarded-host, x-forwarded-for"), which(true, false, true));
+        assert_eq!(fields("x-forwarded"), which(true, true, true));
+        assert_eq!(fields("forwarded"), Ok(ForwardedFields::Forwarded));
+        for text in ["", "x-forwarded-for,", "x-forwarded-for,forwarded", "x-forwarded,forwarded"] {
+            assert!(fields(text).is_err(), "{text:?}");
+        }
     }
 
     #[test]

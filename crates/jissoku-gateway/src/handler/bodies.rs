@@ -35,7 +35,7 @@ pub(super) struct HeadEdit {
 fn forwarded_address(origin: &Origin<'_>) -> Option<Box<str>> {
     let address = match origin.trusted_fields {
         Some(ForwardedFields::Forwarded) => origin.client,
-        Some(ForwardedFields::XForwarded) | None => origin.peer,
+        Some(ForwardedFields::XForwarded(_)) | None => origin.peer,
     };
     address.map(|address| address.ip().to_canonical().to_string().into())
 }

@@ -2,7 +2,7 @@
 
 use super::connection_options::ConnectionOptions;
 use super::lines;
-use crate::forwarded::ForwardedFields;
+use crate::forwarded::{ForwardedFields, XForwarded};
 use crate::framing::Body;
 use crate::head::{Head, HeaderFlags, Method, Version, after_scheme, authority, trim};
 
@@ -189,7 +189,12 @@ impl<'a> Received<'a> {
         let Rules { head, edit, options, keeps_host } = *rules;
         let is_forwarded_trusted =
             edit.client_fields == ClientFields::Append(ForwardedFields::Forwarded);
-        let is_trusted = edit.client_fields == ClientFields::Append(ForwardedFields::XForwarded);
+        let trusted = match edit.client_fields {
+            ClientFields::Append(ForwardedFields::XForwarded(which)) => which,
+            ClientFields::Append(ForwardedFields::Forwarded) | ClientFields::Drop => {
+                XForwarded::default()
+            }
+        };
         Ok(match name.len() {
             2 if is(b"te") => {
                 let mut codings = value.split(|&byte| byte == b',').map(trim);
@@ -221,14 +226,14 @@ impl<'a> Received<'a> {
             }
             _ if is_hop_by_hop(name) || name.contains(&b'_') || options.has(name) => false,
             9 if is(b"forwarded") => is_forwarded_trusted,
-            15 if is(b"x-forwarded-for") => is_trusted,
+            15 if is(b"x-forwarded-for") => trusted.address,
             16 if is(b"x-forwarded-host") => {
-                self.has_forwarded_host = is_trusted;
-                is_trusted
+                self.has_forwarded_host = trusted.host;
+                trusted.host
             }
             17 if is(b"x-forwarded-proto") => {
-                self.has_forwarded_proto = is_trusted;
-                is_trusted
+                self.has_forwarded_proto = trusted.scheme;
+                trusted.scheme
             }
             _ => true,
         })

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::forwarded::ForwardedFields;
+use crate::forwarded::{ForwardedFields, XForwarded};
 use crate::head::{Head, HeadReader, Version};
 use crate::limits::Limits;
 use crate::response_reader::{ResponseBody, ResponseEvent, ResponseReader};
@@ -97,7 +97,7 @@ fn old_clients_are_forwarded_with_a_host_and_their_version_in_via() {
 #[test]
 fn fields_of_a_trusted_client_are_appended_to() {
     let edit = RequestEdit {
-        client_fields: ClientFields::Append(ForwardedFields::XForwarded),
+        client_fields: ClientFields::Append(ForwardedFields::XForwarded(XForwarded::ALL)),
         is_secure: true,
         ..EDIT
     };
@@ -107,6 +107,13 @@ fn fields_of_a_trusted_client_are_appended_to() {
         X-Forwarded-Proto: http\r\nVia: 1.1 other\r\nVia: 1.1 jissoku\r\n\
         X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Host: h\r\n\r\n";
     assert_eq!(forward(request, &edit), Ok(expected.to_owned()));
+    let scheme = XForwarded { scheme: true, ..XForwarded::default() };
+    let client_fields = ClientFields::Append(ForwardedFields::XForwarded(scheme));
+    let request = "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 6.6.6.6\r\n\
+        X-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\n\r\n";
+    let expected = "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Proto: https\r\n\
+        Via: 1.1 jissoku\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Host: h\r\n\r\n";
+    assert_eq!(forward(request, &RequestEdit { client_fields, ..EDIT }), Ok(expected.to_owned()));
     let own = RequestEdit { host: ForwardedHost::Upstream, adds_via: false, client: None, ..EDIT };
     let expected = "GET / HTTP/1.1\r\nHost: up:9001\r\nX-Forwarded-Proto: http\r\n\
         X-Forwarded-Host: h\r\n\r\n";

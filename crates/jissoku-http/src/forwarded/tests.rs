@@ -4,6 +4,8 @@ use super::*;
 use crate::head::HeadReader;
 use crate::limits::Limits;
 
+const ALL: ForwardedFields = ForwardedFields::XForwarded(XForwarded::ALL);
+
 /// The client of a request with these lines; addresses of 10.0.0.0/8 and `fd00::/8` are trusted.
 fn check(
     kind: ForwardedFields,
@@ -40,7 +42,7 @@ fn is_trusted(address: IpAddr) -> bool {
 #[test]
 fn the_rightmost_untrusted_address_is_the_client() {
     let client = |lines: &[&str], expected| {
-        check(ForwardedFields::XForwarded, lines, (expected, None, None));
+        check(ALL, lines, (expected, None, None));
     };
     client(&["X-Forwarded-For: 192.0.2.1"], Some("192.0.2.1"));
     client(&["X-Forwarded-For: 203.0.113.9, 192.0.2.1"], Some("192.0.2.1"));
@@ -63,7 +65,7 @@ fn scheme_and_host_are_those_of_the_same_hop() {
     let check = |lines: &[&str], secure, host| {
         let lines: Vec<_> =
             [&["X-Forwarded-For: 203.0.113.9, 192.0.2.1, 10.0.0.1"], lines].concat();
-        check(ForwardedFields::XForwarded, &lines, (Some("192.0.2.1"), secure, host));
+        check(ALL, &lines, (Some("192.0.2.1"), secure, host));
     };
     check(&["X-Forwarded-Proto: https"], Some(true), None);
     check(&["X-Forwarded-Proto: HTTP"], Some(false), None);
@@ -74,6 +76,23 @@ fn scheme_and_host_are_those_of_the_same_hop() {
     check(&["X-Forwarded-Host: a, b, c"], None, Some("b"));
     check(&["X-Forwarded-Host: a/b"], None, None);
     check(&["X-Forwarded-Host: "], None, None);
+}
+
+#[test]
+fn fields_that_proxies_do_not_set_do_not_count() {
+    let lines = [
+        "X-Forwarded-For: 203.0.113.9, 192.0.2.1",
+        "X-Forwarded-Proto: https",
+        "X-Forwarded-Host: a",
+    ];
+    check(ALL, &lines, (Some("192.0.2.1"), Some(true), Some("a")));
+    check(ForwardedFields::default(), &lines, (Some("192.0.2.1"), Some(true), None));
+    let none = XForwarded::default();
+    let only = |which, expected| check(ForwardedFields::XForwarded(which), &lines, expected);
+    only(XForwarded { address: true, ..none }, (Some("192.0.2.1"), None, None));
+    only(XForwarded { scheme: true, ..none }, (None, Some(true), None));
+    only(XForwarded { host: true, ..none }, (None, None, Some("a")));
+    only(none, (None, None, None));
 }
 
 #[test]
@@ -131,11 +150,11 @@ proptest! {
     #[test]
     fn a_client_cannot_choose_its_address(
         sent in "[ -!#-~]{0,40}",
-        kind in prop_oneof![Just(ForwardedFields::XForwarded), Just(ForwardedFields::Forwarded)],
+        kind in prop_oneof![Just(ALL), Just(ForwardedFields::Forwarded)],
         is_own_line in any::<bool>(),
     ) {
         let (name, appended) = match kind {
-            ForwardedFields::XForwarded => ("X-Forwarded-For", "192.0.2.1"),
+            ForwardedFields::XForwarded(_) => ("X-Forwarded-For", "192.0.2.1"),
             ForwardedFields::Forwarded => ("Forwarded", "for=192.0.2.1"),
         };
         let separator = if is_own_line { format!("\r\n{name}: ") } else { ", ".to_owned() };
