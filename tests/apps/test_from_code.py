@@ -1,6 +1,7 @@
 """`jissoku.run` and `jissoku.serve_in_thread`, with Django and Flask."""
 
 import http.client
+import re
 import signal
 import subprocess
 import sys
@@ -65,41 +66,39 @@ DJANGO = """
 import django
 from django.conf import settings
 settings.configure(
-    ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], SECRET_KEY="x", STATIC_URL="/static/",
-    INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth"],
-    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+    ROOT_URLCONF=__name__, SECRET_KEY="x",
+    STATIC_URL="/static/", STATICFILES_DIRS=[{static!r}],
+    INSTALLED_APPS=[
+        "django.contrib.contenttypes", "django.contrib.auth", "django.contrib.staticfiles",
+    ],
+    DATABASES={{"default": {{"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}}},
 )
 django.setup()
 
 import urllib.request
-import jissoku
 from django.contrib.auth.models import User
-from django.db import connections
 from django.http import HttpResponse
-from django.test import TransactionTestCase
 from django.urls import path
-from django.core.wsgi import get_wsgi_application
 
 def names(request):
-    return HttpResponse(",".join(user.username for user in User.objects.all()))
+    server = request.META["SERVER_SOFTWARE"]
+    return HttpResponse(server + " " + ",".join(user.username for user in User.objects.all()))
 
 urlpatterns = [path("names", names)]
 
-class LiveTest(TransactionTestCase):
+{documented}
+
+class LiveTest(LiveTestCase):
+    def ask(self, path):
+        with urllib.request.urlopen(self.live_server_url + path, timeout=60) as response:
+            return response.read()
+
     def test_a_page_sees_the_database_of_the_test(self):
         User.objects.create_user("ann")
-        connection = connections["default"]
-        connection.inc_thread_sharing()
-        application = get_wsgi_application()
-        def shared(environ, start_response):
-            connections["default"] = connection
-            return application(environ, start_response)
-        try:
-            with jissoku.serve_in_thread(shared) as live:
-                with urllib.request.urlopen(live.url + "/names", timeout=60) as response:
-                    self.assertEqual(response.read(), b"ann")
-        finally:
-            connection.dec_thread_sharing()
+        self.assertRegex(self.ask("/names"), b"^jissoku.* ann$")
+
+    def test_static_files_are_served(self):
+        self.assertEqual(self.ask("/static/page.css"), b"a {{ color: red }}")
 
 if __name__ == "__main__":
     import sys
@@ -108,14 +107,22 @@ if __name__ == "__main__":
     sys.exit(runner.run_tests(["__main__"]))
 """
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "apps.md"
+
 
 def test_django_is_served_in_a_thread(tmp_path: Path) -> None:
     pytest.importorskip("django")
-    (tmp_path / "tested.py").write_text(DJANGO)
+    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    (documented,) = [block for block in blocks if "LiveServerThread" in block]
+    (tmp_path / "static").mkdir()
+    (tmp_path / "static" / "page.css").write_text("a { color: red }")
+    (tmp_path / "tested.py").write_text(
+        DJANGO.format(static=str(tmp_path / "static"), documented=documented)
+    )
     command = [sys.executable, str(tmp_path / "tested.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
-    assert "Ran 1 test" in done.stderr
+    assert "Ran 2 tests" in done.stderr
 
 
 PROGRAM = """
