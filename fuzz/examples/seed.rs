@@ -20,12 +20,40 @@ const ANSWERS: [&[u8]; 7] = [
 const PACKET: &[u8] = b"\0\x68\0\0\x0e\0REQUEST_METHOD\x04\0POST\x0b\0REQUEST_URI\x06\0/a%20b\
     \x09\0PATH_INFO\x04\0/a b\x0e\0CONTENT_LENGTH\x01\x003\x09\0HTTP_HOST\x01\0h\x06\0HTTP_A\x01\0babc";
 
+/// Headers of the PROXY protocol, of both versions.
+const PROXY_HEADERS: [&[u8]; 5] = [
+    b"PROXY TCP4 192.0.2.1 192.0.2.2 4000 80\r\n",
+    b"PROXY TCP6 2001:db8::1 2001:db8::2 4000 80\r\n",
+    b"PROXY UNKNOWN\r\n",
+    b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0",
+    b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x01\xc0\0\x02\x02\x0f\xa0\0\x50",
+];
+
+/// What a client may send in X-Forwarded-For (first byte even) or Forwarded (odd).
+const FORWARDED: [&[u8]; 4] = [
+    b"\x00203.0.113.9, unknown",
+    b"\x01for=203.0.113.9;proto=https;host=evil",
+    b"\x05for=203.0.113.9;ext=\"a\\\",for=1",
+    b"\x0bfor=\"[2001:db8::1]:4711\"",
+];
+
+/// The fuzz targets.
+const TARGETS: [&str; 9] = [
+    "head", "chunked", "exchange", "scan", "answer", "response", "uwsgi", "proxy_header",
+    "forwarded",
+];
+
 fn main() -> io::Result<()> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for target in ["head", "chunked", "exchange", "scan", "answer", "response", "uwsgi"] {
+    for target in TARGETS {
         fs::create_dir_all(here.join("corpus").join(target))?;
     }
     fs::write(here.join("corpus/uwsgi/0"), PACKET)?;
+    for (target, seeds) in [("proxy_header", &PROXY_HEADERS[..]), ("forwarded", &FORWARDED)] {
+        for (number, seed) in seeds.iter().enumerate() {
+            fs::write(here.join(format!("corpus/{target}/{number}")), seed)?;
+        }
+    }
     for (number, answer) in ANSWERS.iter().enumerate() {
         for target in ["answer", "response"] {
             let file = here.join(format!("corpus/{target}/{number}"));
