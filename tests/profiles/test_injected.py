@@ -22,6 +22,7 @@ SHARE_ERROR_MAX = 0.15
 NAMES = {
     "c": "injected_burn",
     "go": "main.injectedBurn",
+    "java": "Server.injectedBurn",
     "node": "injectedBurn",
     "python": "injected_burn",
 }
@@ -29,7 +30,7 @@ NAMES = {
 
 def server(language: str, folder: Path) -> list[str]:
     """The command of an injected server, without port and share; skips where it cannot be built."""
-    compilers = {"c": "cc", "go": "go", "node": "node", "python": sys.executable}
+    compilers = {"c": "cc", "go": "go", "java": "javac", "node": "node", "python": sys.executable}
     tool = shutil.which(compilers[language])
     if tool is None:
         pytest.skip(f"{compilers[language]} is not installed")
@@ -44,6 +45,10 @@ def server(language: str, folder: Path) -> list[str]:
         build = [tool, "build", "-o", str(program), str(INJECTED / "server.go")]
         subprocess.run(build, check=True, cwd=folder)
         return [str(program)]
+    if language == "java":
+        subprocess.run([tool, "-d", str(folder), str(INJECTED / "server.java")], check=True)
+        kept = "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Server.*"
+        return [str(Path(tool).resolve().with_name("java")), *kept, "-cp", str(folder), "Server"]
     if language == "node":
         # What V8 inlines counts as its caller.
         return [tool, "--no-turbo-inlining", str(INJECTED / "server.js")]

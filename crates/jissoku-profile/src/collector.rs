@@ -1,6 +1,6 @@
 //! From records to counted stacks: follows processes, threads and mappings.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use crate::address_space::{AddressSpace, Files, Location};
@@ -111,6 +111,16 @@ impl Collector {
 
     fn known(&self) -> usize {
         self.spaces.len() + self.names.len() + self.programs.len()
+    }
+
+    /// Processes that were sampled in code that a runtime generated.
+    pub(crate) fn with_generated_code(&self) -> BTreeSet<i32> {
+        let locations = self.stacks.iter().flat_map(|(_, stack, _)| stack.iter().flatten());
+        let pids = locations.filter_map(|location| match location {
+            Location::Generated(pid, _) => Some(*pid),
+            _ => None,
+        });
+        pids.collect()
     }
 
     /// Forgets all samples, but not what is mapped where.

@@ -8,6 +8,7 @@ mod address_space;
 mod collector;
 pub mod flame_graph;
 mod frame;
+mod java;
 mod module;
 mod perf_map;
 mod profile;

@@ -57,7 +57,18 @@ fn entry(line: &str) -> Option<(u64, u64, String)> {
     Some((start, size, words.next()?.to_owned()))
 }
 
-/// Node writes `JS:*name /path/file.js:3:5`, Python `py::name:/path/file.py`, the JVM a name alone.
+/// A method of the JVM, `void com.example.Server.handle(int)`, without its type and parameters and
+/// without the address of a hidden class (`Server$$Lambda$5/0x00007f590c000a08.run`).
+fn method(name: &str) -> Option<String> {
+    let (before, _parameters) = name.strip_suffix(')')?.split_once('(')?;
+    let (_type, name) = before.rsplit_once(' ')?;
+    let Some((class, rest)) = name.split_once("/0x") else {
+        return (!name.is_empty()).then(|| name.to_owned());
+    };
+    Some(format!("{class}{}", rest.trim_start_matches(|digit: char| digit.is_ascii_hexdigit())))
+}
+
+/// Node writes `JS:*name /path/file.js:3:5`, Python `py::name:/path/file.py`, the JVM a method.
 fn frame(name: &str) -> Frame {
     let mut frame = Frame { library: "[jit]".to_owned(), ..Frame::default() };
     if let Some(rest) = name.strip_prefix("py::") {
@@ -69,7 +80,7 @@ fn frame(name: &str) -> Frame {
     }
     let script = ["JS:", "LazyCompile:", "Function:", "Script:", "Eval:"];
     let Some(rest) = script.iter().find_map(|prefix| name.strip_prefix(prefix)) else {
-        name.clone_into(&mut frame.function);
+        frame.function = method(name).unwrap_or_else(|| name.to_owned());
         return frame;
     };
     // `*` optimised, `~` interpreted, `^` baseline, `+` mid-tier.
@@ -104,6 +115,24 @@ mod tests {
         assert_eq!((&*python.function, &*python.file), ("burn", "app.py"));
         assert_eq!(map.find(0x1030), None);
         assert_eq!(map.find(0xfff), None);
+    }
+
+    #[test]
+    fn methods_of_the_jvm_have_no_types_and_no_addresses() {
+        let name = |text: &str| {
+            let map = PerfMap::parse(&format!("1000 8 {text}\n"));
+            map.find(0x1000).expect("a name").function
+        };
+        assert_eq!(
+            name("void com.example.Server.handle(int, byte[])"),
+            "com.example.Server.handle"
+        );
+        assert_eq!(
+            name("java.lang.Object Server$$Lambda$5/0x00007f590c000a08.run()"),
+            "Server$$Lambda$5.run"
+        );
+        assert_eq!(name("StubRoutines (1)"), "StubRoutines (1)");
+        assert_eq!(name("Interpreter"), "Interpreter");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use jissoku_os::signal::Signals;
 use jissoku_os::{affinity, clock, descriptors, poll, process};
 
 use crate::collector::Collector;
+use crate::java;
 use crate::profile::{self, Profile, Sampling};
 use crate::python::{INTERPRETER_WAIT_NS, PythonReader};
 use crate::record::Layout;
@@ -91,6 +92,7 @@ pub fn sample(
         sees_kernel: opened.scope == Scope::Everything,
     };
     drop(opened);
+    notes.extend(java::write_perf_maps(collector.with_generated_code()));
     notes.extend(remarks(&collector, sampling));
     Ok(profile::build(&collector, &python, sampling, notes))
 }

@@ -31,8 +31,12 @@ WARMUP_NS = 500_000_000
 # the load generator's schedule is kept.
 LOAD_MAX = 0.6
 
-# Node then writes the names of the functions that it compiled where the sampler finds them.
-RUNTIME_ENVIRONMENT = {"NODE_OPTIONS": "--perf-basic-prof"}
+# Node then writes the names of the functions that it compiled where the sampler finds them; a JVM
+# writes them when the sampler asks it to, and keeps frame pointers only if started so.
+RUNTIME_ENVIRONMENT = {
+    "NODE_OPTIONS": "--perf-basic-prof",
+    "JAVA_TOOL_OPTIONS": "-XX:+PreserveFramePointer",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
