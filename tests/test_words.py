@@ -59,12 +59,7 @@ BANNED_IN_REVISED = {
 UNREVISED = (
     "crates/jissoku-apps/",
     "crates/jissoku-cli/src/serve",
-    "crates/jissoku-os/src/driver",
     "crates/jissoku-server/",
-    "python/jissoku/conformance/",
-    "python/jissoku/records/",
-    "tests/conformance/",
-    "records/",
 )
 
 # The one place that explains the method's name in the literature, and a user of Unix systems.

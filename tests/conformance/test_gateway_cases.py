@@ -155,4 +155,4 @@ def test_another_allowed_outcome_differs() -> None:
 
 def test_a_malformed_request_is_a_violation_whatever_was_expected() -> None:
     found = judge_gateway(case(Outcome()), seen(malformed="the request line reads b'x'"))
-    assert found.reason == "forwards what is no request: the request line reads b'x'"
+    assert found.reason == "forwards a malformed request: the request line reads b'x'"

@@ -1,6 +1,6 @@
 """Cases of applications (`apps/`): bytes sent to a server, and what is wrong with it.
 
-The application is one of ours, whose behaviour a case chooses; what is tested is its server.
+The application is ours, and the case chooses its behaviour; the server is what is tested.
 """
 
 import json
@@ -57,14 +57,14 @@ class Connection:
         self.buffer += data
 
     def take_line(self) -> bytes:
-        """A line without its end."""
+        """Reads a line, and removes its line end."""
         while b"\r\n" not in self.buffer:
             self.receive()
         line, _, self.buffer = self.buffer.partition(b"\r\n")
         return line
 
     def take(self, size: int, into: bytearray) -> None:
-        """This many bytes, or all that arrive."""
+        """Reads this many bytes, or fewer if the connection ends."""
         while size:
             if not self.buffer:
                 self.receive()
@@ -107,7 +107,7 @@ class Connection:
                 self.take(1, body)
 
     def has_ended(self) -> bool:
-        """Whether nothing but the end of the connection follows."""
+        """Whether the connection ends without further bytes."""
         try:
             while not self.buffer:
                 self.receive()
@@ -167,7 +167,7 @@ def judge_case(case: dict[str, Any], address: Address, *, must_persist: bool = F
 
 
 def check(case: dict[str, Any], address: Address, *, must_persist: bool) -> None:
-    """Sends a case and compares what came back.
+    """Sends a case and compares the response with the expected one.
 
     Raises:
         MismatchError: An answer is not the expected one.
@@ -216,7 +216,7 @@ def _check_end(ends: str, connection: Connection, last: Answer) -> None:
 
 
 def compare(expected: dict[str, Any], answer: Answer) -> Answer:
-    """Compares one response with what a case says about it.
+    """Compares one response with the expectations of a case.
 
     Raises:
         MismatchError: They differ.

@@ -22,7 +22,7 @@ class Level(StrEnum):
 
     MUST = "must"
     SHOULD = "should"
-    CHOICE = "choice"  # it leaves the choice, and this is ours
+    CHOICE = "choice"  # the standard leaves the choice to the server, and jissoku made this one
 
 
 class Ends(StrEnum):
@@ -38,23 +38,23 @@ class AlsoAllowed(StrEnum):
 
     ANSWERED = "answered"
     LAST = "last"  # answered, and the connection ended
-    TWICE = "twice"  # two answers where ours gives one refusal
+    TWICE = "twice"  # two answers where jissoku gives one rejection
     REFUSED = "refused"
     SILENT = "silent"
-    GARBLED = "garbled"  # an answer that is no HTTP/1.x, as HTTP/0.9 has it
+    GARBLED = "garbled"  # an answer without a head, as in HTTP/0.9
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What must hold of one answer.
 
     Attributes:
-        index: Which final answer is meant, from 0.
-        when: The rule speaks of these statuses only; of every one when empty.
-        status: The answer has one of these; anything when empty.
+        index: Which final answer, from 0.
+        when: The rule applies to these statuses only; to every status when empty.
+        status: The answer has one of these; any when empty.
         has: Names of fields that must be there.
         lacks: Names of fields that must not be there.
         body: The body, to the byte.
-        like: Another answer, whose Content-Length and Content-Type are to be found here, too.
+        like: Index of another answer that has the same Content-Length and Content-Type.
         interim: The status of an interim answer that must have come before it; 0: none may.
     """
 
@@ -84,13 +84,13 @@ class Case:
     """One case, ready to be sent.
 
     Attributes:
-        group: The title of the file it stands in.
-        send: The bytes that are sent at once; `then` follows when the server has spoken.
-        requests: What has to be understood, in order.
+        group: The title of its file.
+        send: The bytes that are sent at once; `then` follows after the first answer.
+        requests: The requests that the server has to understand, in order.
         ends: What is waited for afterwards; with a `status`, where the refusal falls.
-        status: Ours when it has to be refused; None when it has to be answered.
-        statuses: Those that the standard names; empty where any refusal does.
-        closes: Whether the connection has to end after the refusal, by the standard.
+        status: Jissoku's, when the message has to be rejected; None when it has to be answered.
+        statuses: Those that the standard names; empty where any rejection passes.
+        closes: Whether the standard requires the connection to end after the rejection.
     """
 
     name: str

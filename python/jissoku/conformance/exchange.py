@@ -20,20 +20,20 @@ Connect = Callable[[float], sockets.socket]
 PROBE = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 READ_BYTES = 65536
 
-# Answers that say: this is no request that can be understood. Others, such as 404 or 405, are
-# answers to a request that was.
+# Statuses that reject a message as unintelligible. Others, such as 404 or 405, answer a request
+# that was understood.
 REFUSALS = frozenset({400, 408, 411, 413, 414, 417, 431, 500, 502, 503, 505})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeLimits:
-    """How long what may take, in seconds.
+    """Limits in seconds.
 
     Attributes:
-        connect_s: Until a connection is made.
-        answer_s: Until an answer comes that has to come.
-        close_s: Until a connection ends that was said to.
-        quiet_s: Silence for so long, where a refusal is expected, counts as silence.
+        connect_s: For a connection to be established.
+        answer_s: For a required answer.
+        close_s: For the end of a connection whose end was announced.
+        quiet_s: Where a rejection is expected, the server is silent if nothing arrives for so long.
         gap_s: Between two pieces of a case that is sent in pieces.
     """
 
@@ -49,15 +49,15 @@ LIMITS = ExchangeLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedExchange:
-    """What was seen from outside.
+    """The observation of one exchange.
 
     Attributes:
         finals: The final answers in order; the last one may be to the probe.
         interims: Statuses of interim answers, each with the number of final ones before it.
-        probed_at: How many final answers were there when we asked once more; None: we did not.
+        probed_at: Number of final answers before the probe; None: no probe was sent.
         is_ended: Whether the connection ended.
-        is_silent: Whether the server neither answered nor hung up when it was asked once more.
-        malformed: Why what came is no answer; empty when all of it was.
+        is_silent: Whether the server neither answered the probe nor closed the connection.
+        malformed: Why the received bytes are not a response; empty if they are.
     """
 
     finals: tuple[Response, ...] = ()
@@ -69,9 +69,9 @@ class ObservedExchange:
 
     @property
     def is_kept_open(self) -> bool:
-        """Whether the server answered one more request.
+        """Whether the server answered the probe.
 
-        A refusal that comes then is a late one: the probe is in order.
+        A rejection at this point is a late one, because the probe is valid.
         """
         if self.probed_at is None or len(self.finals) <= self.probed_at:
             return False
@@ -86,7 +86,7 @@ class ObservedExchange:
 def run_case(
     case: Case, connect: Connect, cuts: Sequence[int] = (), limits: ExchangeLimits = LIMITS
 ) -> ObservedExchange:
-    """Sends a case on a fresh connection, cut at the places given, and watches.
+    """Sends a case on a new connection, split at the given places, and observes the answers.
 
     Raises:
         OSError: No connection could be made.
@@ -94,7 +94,7 @@ def run_case(
     with connect(limits.connect_s) as connection:
         methods = [request.method for request in case.requests]
         if not methods and case.send.startswith(b"HEAD "):
-            # It is refused, so it is not among the requests; its answer has no body all the same.
+            # It is rejected, and so not among the requests, but its answer has no body either.
             methods = ["HEAD"]
         talk = _Exchange(connection, methods, limits)
         talk.send(case.send, cuts)
@@ -128,7 +128,7 @@ def _watch_refusal(case: Case, talk: "_Exchange") -> None:
 
 
 class _Exchange:
-    """A connection on which we send, and read what comes."""
+    """A connection on which a case is sent and answers are read."""
 
     def __init__(
         self, connection: sockets.socket, methods: Sequence[str], limits: ExchangeLimits
@@ -145,11 +145,11 @@ class _Exchange:
 
     @property
     def count(self) -> int:
-        """How many final answers have come."""
+        """How many final answers have arrived."""
         return len(self.reader.finals)
 
     def send(self, data: bytes, cuts: Sequence[int] = ()) -> None:
-        """Sends bytes in pieces. A server that hangs up meanwhile shows when we read."""
+        """Sends bytes in pieces. A connection closed meanwhile is noticed at the next read."""
         places = [0, *cuts, len(data)]
         self._connection.settimeout(self.limits.answer_s)
         for start, end in itertools.pairwise(places):
@@ -175,7 +175,7 @@ class _Exchange:
         return is_enough()
 
     def probe(self, limit_s: float) -> None:
-        """Asks once more if the connection is still there, and reads to its end."""
+        """Sends the probe if the connection is still open, and reads to its end."""
         if self._is_over():
             return
         self._probed_at = self.count
@@ -185,7 +185,7 @@ class _Exchange:
             self.finish(self.limits.quiet_s)
 
     def finish(self, limit_s: float) -> None:
-        """Says that nothing more will be sent, and reads to the end."""
+        """Shuts down the sending side, and reads to the end."""
         with suppress(OSError):
             self._connection.shutdown(sockets.SHUT_WR)
         self.read_until(self._is_over, limit_s)

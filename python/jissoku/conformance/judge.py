@@ -8,20 +8,20 @@ from jissoku.conformance.case import AlsoAllowed, Case, Ends, Level, Request, Ru
 from jissoku.conformance.exchange import REFUSALS, ObservedExchange
 from jissoku.conformance.responses import Response
 
-# Targets do not support every method and say so; but a refusal may use the same status.
+# Targets reply so to methods that they do not support; a rejection may use the same status.
 UNKNOWN = 501
 METHOD_UNKNOWN = frozenset({405, UNKNOWN})
 
 
 class CaseVerdict(StrEnum):
-    """How a target did in a case; the worst last."""
+    """The verdict on a target in a case; the worst last."""
 
     PASS = "pass"  # noqa: S105 - a verdict
-    LENIENT = "lenient"  # takes what ours refuses, as the standard lets it
-    STRICTER = "stricter"  # refuses what ours takes, as the standard lets it
+    LENIENT = "lenient"  # accepts what jissoku rejects, as the standard allows
+    STRICTER = "stricter"  # rejects what jissoku accepts, as the standard allows
     SHOULD_VIOLATED = "SHOULD violated"
     MUST_VIOLATED = "MUST violated"
-    UNDECIDED = "undecided"  # no answer to be judged came about
+    UNDECIDED = "undecided"  # no answer was received that could be judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ def _accepted(case: Case, seen: ObservedExchange, rest: tuple[Response, ...]) ->
 
 
 def _answered(case: Case, seen: ObservedExchange) -> Iterator[Judgement]:
-    """Requests that are in order: each has its answer, and no other is there."""
+    """Valid requests: each has its answer, and there is no other answer."""
     answers, wanted = seen.answers, case.whole_count
     refused = next((answer for answer in answers[:wanted] if _is_refusal(answer)), None)
     if refused is not None:
@@ -152,7 +152,7 @@ def _answered(case: Case, seen: ObservedExchange) -> Iterator[Judgement]:
 def _connection_state(
     case: Case, seen: ObservedExchange, last: Response | None
 ) -> Iterator[Judgement]:
-    """How the connection was left after the last answer."""
+    """The state of the connection after the last answer."""
     if not case.persists and seen.is_kept_open:
         yield _by_level(case, "goes on after the last request", CaseVerdict.LENIENT)
     elif seen.is_silent:
@@ -241,7 +241,7 @@ def _echo_matches(case: Case, seen: ObservedExchange) -> Iterator[Judgement]:
 def _echo(request: Request) -> bytes | None:
     """What an echoing target answers: a POST's body, and at /echo the fields as they came.
 
-    A request without a target says nothing of its body.
+    Nothing is known of the body of a request without a target.
     """
     if request.method == "POST" and request.target:
         return request.body.encode("latin-1")
@@ -256,7 +256,7 @@ def _is_refusal(answer: Response) -> bool:
 
 
 def _by_level(case: Case, reason: str, choice: CaseVerdict) -> Judgement:
-    """What a difference means: where the standard leaves a choice, it is `choice`."""
+    """The verdict of a difference: `choice` where the standard leaves a choice."""
     by_level = {
         Level.MUST: CaseVerdict.MUST_VIOLATED,
         Level.SHOULD: CaseVerdict.SHOULD_VIOLATED,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Longer ones are no answers to any case, and are not held in memory.
+# No case has a longer answer; longer ones are not held in memory.
 HEAD_BYTES_MAX = 256 * 1024
 BODY_BYTES_MAX = 64 * 1024 * 1024
 
@@ -19,8 +19,8 @@ WITHOUT_BODY = {204, 304}
 SWITCHED = 101
 
 
-class MalformedResponse(Exception):  # noqa: N818 - says what a server sent, and is caught by who reads
-    """What came is no answer."""
+class MalformedResponse(Exception):  # noqa: N818 - describes what a server sent
+    """The received bytes are not a response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Response:
 
     @property
     def announces_end(self) -> bool:
-        """Whether the server says that the connection ends (RFC 9112 section 9.3)."""
+        """Whether the response announces the end of the connection (RFC 9112 section 9.3)."""
         options = {option.strip().lower() for option in self.value("Connection").split(",")}
         return "close" in options or (self.version == "1.0" and "keep-alive" not in options)
 
@@ -56,11 +56,11 @@ class Reader:
     """The answers of one connection."""
 
     def __init__(self, methods: Sequence[str]) -> None:
-        """`methods` are those of the requests in their order; later ones are taken for GET."""
+        """`methods` are those of the requests in order; requests after them count as GET."""
         self.answers: list[Response] = []
         self._methods = methods
         self._bytes = b""
-        # The head that was read, while its body is still to come.
+        # The head that was read, while its body is incomplete.
         self._head: Response | None = None
 
     @property
@@ -70,7 +70,7 @@ class Reader:
 
     @property
     def is_tunnel(self) -> bool:
-        """Whether the protocol was changed, so that what follows is no answer."""
+        """Whether the protocol was switched, so that the bytes after it are not HTTP."""
         return bool(self.answers) and self.answers[-1].status == SWITCHED
 
     @property
@@ -79,10 +79,10 @@ class Reader:
         return [answer for answer in self.answers if not answer.is_interim]
 
     def feed(self, data: bytes) -> None:
-        """Takes bytes that came.
+        """Takes received bytes.
 
         Raises:
-            Garbled: They are no answer.
+            Garbled: They are not a response.
         """
         self._bytes += data
         while self._step():
@@ -113,7 +113,7 @@ class Reader:
         return self._read_body(self._head)
 
     def _refuse_early(self) -> None:
-        """Distinguishes malformed data from an incomplete response, so that none is awaited."""
+        """Raises an error if the bytes cannot be the beginning of a response."""
         front = self._bytes[:5]
         if not b"HTTP/".startswith(front):
             raise MalformedResponse(f"begins with {self._bytes[:24]!r}")

@@ -1,4 +1,4 @@
-"""How the bytes of a case are split for sending, which must not change their meaning."""
+"""Where the bytes of a case are split for sending; a split must not change the result."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -18,7 +18,8 @@ class SplitMode(StrEnum):
 def split_points(size: int, sending: SplitMode, line_end: int = -1) -> Iterator[tuple[int, ...]]:
     """Yields the places to cut at, once for each time that a case is to be sent.
 
-    `line_end` is where the first CR is; a cut between it and its LF is where readers err most.
+    `line_end` is the offset of the first CR: a split between it and its LF is the one that parsers
+    most often mishandle.
     """
     yield ()
     if sending is SplitMode.SPLITS:

@@ -10,7 +10,7 @@ from jissoku.conformance.judge import CaseVerdict, Judgement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """What became of one case."""
+    """One case and its judgement."""
 
     case: Case
     judgement: Judgement

@@ -27,12 +27,12 @@ LogsByRun = dict[str, dict[tuple[int | None, str, str, str], dict[int, float]]]
 
 
 def headers(session: duckdb.DuckDBPyConnection) -> tuple[IndexedRun, ...]:
-    """All runs, earliest first, without what was measured."""
+    """All runs, earliest first, without their measurements."""
     return _runs(session, "SELECT run FROM runs", is_measured=False)
 
 
 def runs(session: duckdb.DuckDBPyConnection, target: str = "") -> tuple[IndexedRun, ...]:
-    """Runs, earliest first, with what was measured block by block.
+    """Runs, earliest first, with the measurements of each block.
 
     Args:
         session: An open index.
@@ -112,12 +112,12 @@ def _arms(session: duckdb.DuckDBPyConnection, chosen: str) -> dict[str, tuple[Ar
 def answer(
     session: duckdb.DuckDBPyConnection, query: str, cache: Path
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """What a query of the user gives: names of the columns, and rows.
+    """Runs a query of the user, and returns the names of the columns, and rows.
 
     It reads the tables, and no file beside the index.
 
     Raises:
-        InputError: It is no query, or reads what the index does not have.
+        InputError: The query is invalid, or reads a table that the index does not have.
     """
     session.execute("SET allowed_directories = [?]", [f"{cache.absolute()}/"])
     session.execute("SET enable_external_access = false")

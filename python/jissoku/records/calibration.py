@@ -31,9 +31,9 @@ def write_record(folder: Path, name: str, record: msgspec.Struct) -> Path:
 
 
 def carried(folder: Path, card: Scorecard) -> tuple[Score, ...]:
-    """What an earlier card of the same tool, in the same version and mode, has to say.
+    """The results of an earlier card of the same tool, in the same version and mode.
 
-    A card of something else, or one that cannot be read any more, has nothing to say.
+    A card of another tool or version, or one that cannot be read any more, gives none.
     """
     try:
         before = _read(folder / f"{card.tool}.json")

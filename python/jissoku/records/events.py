@@ -1,7 +1,7 @@
 """Events of a run, one line each, for processes that follow it: `events.jsonl`.
 
-They are no record: no report needs them, and a run is whole without them. An event is written, not
-synced, between two trials. A line's end in the file identifies what a reader has seen.
+They are not records: no report needs them, and a run is complete without them. An event is written
+between two trials, and not synced. A reader's position is the offset of the last line end it read.
 """
 
 import os
@@ -22,7 +22,7 @@ class EventWriter:
     """Appends the events of one run, as a context manager; what cannot be written is left out."""
 
     def __init__(self, folder: Path) -> None:
-        """The folder is there already."""
+        """The folder exists already."""
         self._started = time.monotonic()
         self._file: int | None = None
         with suppress(OSError):
@@ -57,7 +57,7 @@ class EventWriter:
 def read_events(folder: Path, offset: int = 0) -> tuple[tuple[Event, ...], int]:
     """Events from a position in the file on, and the position after them.
 
-    Lines that this version cannot read are skipped: events are for people who watch.
+    Lines that this version cannot read are skipped, because events are only for display.
     """
     try:
         with (folder / EVENTS_FILE).open("rb") as file:

@@ -1,7 +1,7 @@
 """An experiment's folder: `experiment.json` first, then a run's folder for each workload.
 
-What was counted in trials of their own stands in a workload's `counters.json`, and what benchmarks
-printed in the experiment's `benchmarks.json`.
+Counters that were measured in separate trials are in a workload's `counters.json`, and the output
+of benchmarks in the experiment's `benchmarks.json`.
 """
 
 from pathlib import Path
@@ -53,7 +53,7 @@ def read_header(folder: Path) -> ExperimentHeader:
 
 
 def mark_finished(folder: Path) -> None:
-    """Says that every workload ran to its end."""
+    """Records that every workload ran to its end."""
     (folder / FINISHED_FILE).touch()
 
 
@@ -77,12 +77,12 @@ def read_counters(folder: Path) -> Counters:
 
 
 def write_benchmarks(folder: Path, figures: BenchmarkOutputs) -> None:
-    """Keeps what the benches of an experiment printed, by bench."""
+    """Stores the values that an experiment's benchmarks printed, by benchmark."""
     files.replace_file(folder / BENCHMARKS_FILE, dict(sorted(figures.items())))
 
 
 def read_benchmarks(folder: Path) -> BenchmarkOutputs:
-    """What the benches of an experiment printed, by bench; nothing where there was none.
+    """The values that an experiment's benchmarks printed, by benchmark; empty without any.
 
     Raises:
         InputError: The file is not what `write_benchmarks` writes.

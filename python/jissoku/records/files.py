@@ -12,7 +12,7 @@ Record = TypeVar("Record")
 
 
 class _Versioned(msgspec.Struct, frozen=True):
-    """The part of a record that says what it is."""
+    """The part of a record that names its schema."""
 
     schema: str = ""
 
@@ -31,7 +31,7 @@ def decoded(raw: bytes, kind: type[Record], *, where: str) -> Record:
         where: File, and line if it has several records, for the message.
 
     Raises:
-        InputError: It is no record of this type, or of a schema that this version does not know.
+        InputError: It is not a record of this type, or its schema is unknown to this version.
     """
     try:
         wanted = _schema(kind)  # type: ignore[arg-type]
@@ -70,10 +70,10 @@ def replace_file(path: Path, record: object) -> None:
 
 
 def create_file(path: Path, record: object) -> None:
-    """Writes a file that must not be there yet.
+    """Writes a file that must not exist yet.
 
     Raises:
-        OSError: It is there, or cannot be written.
+        OSError: It exists, or cannot be written.
     """
     with path.open("xb") as file:
         file.write(encoded(record))

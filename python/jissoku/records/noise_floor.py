@@ -16,7 +16,7 @@ from jissoku.records import files
 
 FILE_NAME = "noise.json"
 
-# Of fewer campaigns the 95th percentile is the largest value, whatever happened in that one.
+# With fewer campaigns the 95th percentile is just the largest value, and an outlier decides it.
 CAMPAIGNS_MIN = 10
 
 
@@ -27,7 +27,7 @@ def fingerprint(machine: Machine) -> str:
 
 
 def known(file: Path, machine: Machine) -> dict[Method, float]:
-    """The noise floor of each method on this machine; none where it was not measured well enough.
+    """The noise floor of each method on this machine; none where too few campaigns measured it.
 
     A file that cannot be read counts as none, and the next measurement replaces it.
     """

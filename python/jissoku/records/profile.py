@@ -1,4 +1,4 @@
-"""Profiles of a run's folder: `profiles.jsonl`, one target a line."""
+"""Profiles of a run's folder: `profiles.jsonl`, one line per target."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ PROFILES_FILE = "profiles.jsonl"
 
 
 def write_profiles(folder: Path, profiles: Sequence[Profile]) -> None:
-    """Writes all profiles of a run; the folder is made if it is not there.
+    """Writes all profiles of a run; the folder is created if needed.
 
     Raises:
         InputError: The folder holds profiles already, or cannot be written.

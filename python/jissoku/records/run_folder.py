@@ -1,8 +1,8 @@
-"""A run's folder: `run.json` first, then `trials.jsonl`, a line a trial, flushed as it ends.
+"""A run's folder: `run.json` first, then `trials.jsonl`, one line per trial, synced as it ends.
 
-A reader may meet a folder whose writer is still at work or was killed: a last line without its
-newline was never finished, and is left out. Such a folder holds `unfinished.txt`, which says why; a
-writer that comes to its end removes it.
+A folder may be read while its writer is still running or after it was killed: a last line without
+a newline is incomplete, and is skipped. Such a folder holds `unfinished.txt`, which gives the
+reason; a writer that finishes removes it.
 """
 
 import os
@@ -22,7 +22,7 @@ RUN_FILE = "run.json"
 TRIALS_FILE = "trials.jsonl"
 UNFINISHED_FILE = "unfinished.txt"
 
-# The length of that file, whatever it says.
+# The length of that file, whatever the reason in it.
 REASON_BYTES = 120
 
 # The reason while a run is being written; it remains if the process is killed.
@@ -43,13 +43,13 @@ class RunWriter:
             folder.mkdir(parents=True, exist_ok=True)
             files.create_file(folder / RUN_FILE, run)
             (folder / UNFINISHED_FILE).write_text(_padded(RUNNING))
-            # Without a buffer, nothing of a trial that found no room is left to be written later.
+            # Unbuffered: no rest of a trial that did not fit on the disk is written later.
             self._trials = (folder / TRIALS_FILE).open("xb", buffering=0)
         except FileExistsError:
             raise InputError(f"{folder} holds a run already: choose another --out") from None
         except OSError as error:
             with suppress(OSError):
-                (folder / RUN_FILE).unlink()  # So that the folder can be used once there is room.
+                (folder / RUN_FILE).unlink()  # The folder can be used once there is free space.
             raise InputError(f"{folder} cannot be written: {error.strerror}") from error
         self._reason = ""
 
@@ -73,7 +73,7 @@ class RunWriter:
         Raises:
             JissokuError: It cannot be written; the trials before it can be read.
         """
-        size = self._trials.tell()
+        size = self._trials.seek(0, os.SEEK_CUR)
         line = msgspec.json.encode(trial) + b"\n"
         try:
             while line:
@@ -89,7 +89,7 @@ class RunWriter:
             ) from error
 
     def stop_early(self, reason: str) -> None:
-        """Notes why the run ends before its time, such as `it was interrupted`."""
+        """Notes why the run ends early, such as `it was interrupted`."""
         self._reason = reason
 
     def __enter__(self) -> Self:
@@ -99,20 +99,20 @@ class RunWriter:
     def __exit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
-        """Closes the trials file, and notes whether the run has come to its end."""
+        """Closes the trials file, and notes whether the run is finished."""
         self._trials.close()
         note = self.folder / UNFINISHED_FILE
         with suppress(OSError):
             if error is None and not self._reason:
                 note.unlink()
             else:
-                # In place: there may be no room for a new file.
+                # In place: there may be no free space for a new file.
                 with note.open("r+b") as file:
                     file.write(_padded(self._reason or _cause(error)).encode())
 
 
 def read(folder: Path) -> tuple[Run, tuple[Trial, ...]]:
-    """Reads a run back, whole.
+    """Reads a complete run.
 
     Raises:
         InputError: There is no run, or a record is malformed or of a schema that this version does
@@ -125,7 +125,7 @@ def read(folder: Path) -> tuple[Run, tuple[Trial, ...]]:
 
 
 def unfinished_reason(folder: Path) -> str:
-    """Why a run has not come to its end, as the end of a sentence; empty if it has."""
+    """Why a run is not finished, as the end of a sentence; empty if it is."""
     try:
         return (folder / UNFINISHED_FILE).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

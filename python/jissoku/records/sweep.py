@@ -10,7 +10,7 @@ SWEEP_FILE = "sweep.json"
 
 
 def write_sweep(folder: Path, sweep: Sweep) -> None:
-    """Writes what is swept into a run's folder.
+    """Writes the definition of a sweep into a run's folder.
 
     Raises:
         InputError: It cannot be written.
@@ -22,7 +22,7 @@ def write_sweep(folder: Path, sweep: Sweep) -> None:
 
 
 def read_sweep(folder: Path) -> Sweep | None:
-    """What was swept; None for a run that is no sweep.
+    """The definition of a sweep; None for a run that is not a sweep.
 
     Raises:
         InputError: The record is malformed, or of a schema that this version does not know.

@@ -65,7 +65,7 @@ fn more_clients_than_any_queue_holds_are_answered() {
                 client.write_all(round).expect("room to send");
             }
             let size = number * MANY;
-            stage.run_until("all are heard", |stage| stage.puppet.received == size);
+            stage.run_until("all messages are received", |stage| stage.puppet.received == size);
             for client in &mut clients {
                 assert_eq!(stage.read(&mut **client, 1), round);
             }

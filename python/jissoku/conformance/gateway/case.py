@@ -26,12 +26,12 @@ class Do(StrEnum):
     FIN = "fin"  # ends the own direction, and reads on
     RST = "rst"
     CLOSE = "close"
-    TUNNEL = "tunnel"  # what follows is no HTTP
+    TUNNEL = "tunnel"  # the bytes after it are not HTTP
     CONTINUE = "continue"  # sends 100 (Continue) if the request expects it
 
 
 class Await(StrEnum):
-    """What is waited for. Client: the first four; upstream: the last three."""
+    """What a step waits for. Client: the first four; upstream: the last three."""
 
     ANSWER = "answer"
     INTERIM = "interim"
@@ -42,7 +42,7 @@ class Await(StrEnum):
 
 
 class ServerKind(StrEnum):
-    """What stands behind the proxy."""
+    """The kind of server behind the proxy."""
 
     SCRIPTED = "scripted"
     REFUSED = "refused"  # does not listen
@@ -114,14 +114,14 @@ class ExpectedAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One way in which a case may go.
+    """One outcome that a case permits.
 
     Attributes:
         forwarded: Requests that reach the upstream servers, in order; None: nothing is required.
         got: Final answers at the client, in order; None: nothing is required.
         end: The client's connection afterwards.
         upstream_end: The connection of the last forwarded request afterwards.
-        why: Shown where the outcome is one that the standard allows beside ours.
+        why: Shown where the standard allows this outcome besides the required one.
     """
 
     forwarded: tuple[ExpectedRequest, ...] | None = None
@@ -141,8 +141,8 @@ class GatewayCase(msgspec.Struct, frozen=True, kw_only=True):
         answers: What the upstream sends for each request, in the order of their arrival.
         script: Steps of the upstream for each connection, in the order in which they are accepted;
             connections without steps take from `answers`, then send a plain 200.
-        servers: What stands behind the proxy.
-        outcome: As it should go.
+        servers: The kinds of servers behind the proxy.
+        outcome: The required outcome.
         also: Other outcomes that the standard allows.
         repeat: How often it is run, on a new client connection each time.
     """

@@ -1,4 +1,4 @@
-"""Clients that send requests with a name each through a proxy, and count what becomes of them."""
+"""Clients that send requests with unique names through a proxy, and count the outcomes."""
 
 import asyncio
 import random
@@ -18,10 +18,10 @@ ANSWER_LIMIT_S = 5.0
 
 @dataclass(slots=True)
 class MethodCount:
-    """What became of the requests of one method.
+    """The outcomes of the requests of one method.
 
     Attributes:
-        errors: Requests without a 200 at the client, by what came instead.
+        errors: Requests without a 200 at the client, by the status or error instead.
         doubled: Requests that reached a server more than once.
     """
 
@@ -39,7 +39,7 @@ Counts = dict[str, MethodCount]
 
 
 class CountedClient:
-    """One client connection, made again when it is lost."""
+    """One client connection, reopened when it is lost."""
 
     def __init__(self, address: Address, number: int, counts: Counts) -> None:
         """Connects with the first request."""
@@ -50,7 +50,7 @@ class CountedClient:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def request(self, method: str) -> None:
-        """Sends one request, and counts what comes."""
+        """Sends one request, and counts its outcome."""
         count = self._counts.setdefault(method, MethodCount())
         count.requests += 1
         self._sent += 1

@@ -1,4 +1,4 @@
-"""Compares what was seen around a proxy with its case: a pure function."""
+"""Compares the observation of a proxy with its case: a pure function."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from jissoku.conformance.responses import Response
 
 
 class GatewayVerdict(StrEnum):
-    """How a proxy did in a case; the worst last."""
+    """The verdict on a proxy in a case; the worst last."""
 
     PASS = "pass"  # noqa: S105 - a verdict
     DIFFERS = "differs"  # as the standard permits
@@ -43,7 +43,7 @@ BY_LEVEL = {
 
 
 def judge_gateway(case: GatewayCase, seen: GatewayObservation) -> GatewayJudgement:
-    """Judges one run of a case: as it should go, as the standard also permits, or not."""
+    """Judges one run of a case: the required outcome, another permitted one, or neither."""
     reasons = list(_deviations(case.outcome, seen))
     if not reasons:
         return GatewayJudgement(verdict=GatewayVerdict.PASS)
@@ -53,7 +53,7 @@ def judge_gateway(case: GatewayCase, seen: GatewayObservation) -> GatewayJudgeme
             return GatewayJudgement(
                 verdict=GatewayVerdict.DIFFERS, reason=outcome.why or reasons[0]
             )
-        # Of the outcomes that did not come about, the nearest says best what went wrong.
+        # Of the outcomes that did not occur, the nearest describes the fault best.
         reasons = min(reasons, others, key=len)
     return GatewayJudgement(verdict=BY_LEVEL[case.level], reason=reasons[0])
 
@@ -67,7 +67,7 @@ def worst_of(found: list[GatewayJudgement]) -> GatewayJudgement:
 def _deviations(wanted: Outcome, seen: GatewayObservation) -> Iterator[str]:
     for one in seen.connections:
         if one.malformed:
-            yield f"forwards what is no request: {one.malformed}"
+            yield f"forwards a malformed request: {one.malformed}"
     if wanted.forwarded is not None:
         yield from _forwarded(wanted.forwarded, seen)
     if wanted.got is not None:

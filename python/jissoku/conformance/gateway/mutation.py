@@ -57,7 +57,7 @@ def _changed(data: bytes, rng: random.Random) -> bytes:
     if kind == 0:
         return data[:at] + rng.choice(TOKENS) + data[at:]
     if kind == 1:
-        # Where a line begins, most tokens mean something.
+        # At the start of a line most tokens have a meaning.
         lines = data.split(b"\r\n")
         lines.insert(rng.randrange(len(lines)), rng.choice(TOKENS).removesuffix(b"\r\n"))
         return b"\r\n".join(lines)

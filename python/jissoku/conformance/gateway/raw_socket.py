@@ -1,4 +1,4 @@
-"""What scripts do to a socket beside receiving: sending in parts, and resetting."""
+"""Operations of scripts on a socket: sending in parts, and resetting."""
 
 import itertools
 import select
@@ -18,11 +18,11 @@ SPLIT_BYTES_MAX = 8192
 def send_in_parts(connection: sockets.socket, data: bytes, splitting: SplitMode) -> None:
     """Sends bytes whole, in two parts, or byte by byte.
 
-    A peer that has closed the connection is noticed when we read.
+    A connection that the peer has closed is noticed at the next read.
     """
     cuts: tuple[int, ...] = ()
     if len(data) <= SPLIT_BYTES_MAX and splitting is not SplitMode.WHOLE:
-        # Of the places for two parts the one within the first line end is the hardest.
+        # The split within the first line end (CR, LF) is the one that parsers most often mishandle.
         ways = list(split_points(len(data), splitting, data.find(b"\r")))
         cuts = ways[-1] if splitting is SplitMode.BYTES else _first_line_end(data)
     for start, end in itertools.pairwise((0, *cuts, len(data))):

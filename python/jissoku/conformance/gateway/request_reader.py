@@ -14,8 +14,8 @@ CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?")
 HEAD_BYTES_MAX = 1 << 20
 
 
-class MalformedRequest(Exception):  # noqa: N818 - says what a proxy sent, and is caught by who reads
-    """What was forwarded is not a request."""
+class MalformedRequest(Exception):  # noqa: N818 - describes what a proxy sent
+    """The forwarded bytes are not a request."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,14 +53,14 @@ class RequestReader:
         self.requests: list[ReceivedRequest] = []
         self.is_tunnel = False
         self._bytes = bytearray()
-        # What is left of the body of the last request: bytes, or "chunk", "trailers".
+        # The rest of the last request's body: a number of bytes, or "chunk", "trailers".
         self._left: int | str = 0
 
     def feed(self, data: bytes) -> None:
-        """Takes bytes that came.
+        """Takes received bytes.
 
         Raises:
-            MalformedRequest: They are no request.
+            MalformedRequest: They are not a request.
         """
         if self.is_tunnel and self.requests:
             self.requests[-1].raw += data

@@ -53,11 +53,11 @@ class GatewayObservation:
         interims: Statuses of interim answers, each with the number of final ones before it.
         raw: All bytes that the client received.
         end: The client's connection: `fin`, `rst`, or empty while it is open.
-        malformed: Why what the client received is no answer.
+        malformed: Why the bytes that the client received are not a response.
         requests: What reached the servers.
         connections: The connections to the servers.
         upstream_end: The connection of the last request.
-        is_kept_open: Whether the client's connection took another request; None: not asked.
+        is_kept_open: Whether the client's connection took another request; None: not tested.
     """
 
     finals: tuple[Response, ...]
@@ -129,7 +129,7 @@ class _Client:
             connection.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
 
     def follow(self, steps: tuple[Step, ...]) -> bool:
-        """Takes the steps of a script; False if they close the connection."""
+        """Executes the steps of a script; False if they close the connection."""
         for step in steps:
             if step.send is not None:
                 self._connection.settimeout(self._limits.answer_s)
@@ -166,7 +166,7 @@ class _Client:
         return found
 
     def observation(self, kept: bool | None, upstream_end: End) -> GatewayObservation:  # noqa: FBT001 - a value, not a mode
-        """All that was seen."""
+        """Everything that was observed."""
         count, interims = 0, []
         for answer in self._reader.answers:
             if answer.is_interim:
@@ -217,7 +217,7 @@ class _Client:
             reset(self._connection)
         else:
             self._connection.close()
-        # What the proxy does about it shows at the servers only.
+        # The proxy's reaction is visible at the servers only.
         outcome = self._case.outcome
         self._record.wait_for(len(outcome.forwarded or ()), self._limits.forward_s)
         self._end = "closed by the client"

@@ -1,7 +1,7 @@
 """Reads what a proxy sent on one connection with several parsers of requests.
 
-Each gives the complete requests in order. A parser that refuses something stops there, which is
-safe. Two that read on and find different requests make request smuggling.
+Each returns the complete requests in order. A parser that rejects a request stops there, which is
+safe. If two parsers continue and find different requests, request smuggling is possible.
 """
 
 import importlib.util
@@ -66,7 +66,7 @@ def _shown(request: Request | None) -> str:
 
 
 def read_strict(data: bytes) -> Reading:
-    """By the reader of this package."""
+    """Parses with the reader of this package."""
     reader, refused = RequestReader(), ""
     try:
         reader.feed(data)
@@ -77,7 +77,7 @@ def read_strict(data: bytes) -> Reading:
 
 
 def read_h11(data: bytes) -> Reading:
-    """By h11, which uvicorn and hypercorn use."""
+    """Parses with h11, which uvicorn and hypercorn use."""
     h11: Any = importlib.import_module("h11")
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)
     connection.receive_data(data)
@@ -104,7 +104,7 @@ def read_h11(data: bytes) -> Reading:
 
 
 class _Collector:
-    """The callbacks of httptools, which have its names."""
+    """The callbacks of httptools, which requires these names."""
 
     def __init__(self) -> None:
         self.found: list[Request] = []
@@ -126,7 +126,7 @@ class _Collector:
 
 
 def read_httptools(data: bytes) -> Reading:
-    """By httptools, which is llhttp, the parser of Node."""
+    """Parses with httptools, which binds llhttp, the parser of Node."""
     httptools: Any = importlib.import_module("httptools")
     collector = _Collector()
     collector.parser = httptools.HttpRequestParser(collector)
@@ -134,7 +134,7 @@ def read_httptools(data: bytes) -> Reading:
     try:
         collector.parser.feed_data(data)
     except httptools.HttpParserUpgrade:
-        # It takes such a request for complete with its head.
+        # It treats such a request as complete after its head.
         collector.found.pop()
         refused = "the protocol changes"
     except httptools.HttpParserError as error:
@@ -153,19 +153,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = False
 
     def read(self) -> Request | str | None:
-        """One request, why it is refused, or None at the end."""
+        """One request, or the reason of its rejection, or None at the end."""
         self.raw_requestline = self.rfile.readline(65537)
         if not self.raw_requestline:
             return None
         if not self.parse_request():
             return "refused"
         body = self._body()
-        # It makes one of several slashes at the start, after parsing.
+        # After parsing, it replaces several slashes at the start by one.
         target = self.requestline.split()[1]
         return None if body is None else (self.command, target, body)
 
     def _body(self) -> bytes | None:
-        """As applications of it do: by Transfer-Encoding, else by Content-Length; None: cut."""
+        """Reads a body by Transfer-Encoding, else by Content-Length; None if it is truncated."""
         if "chunked" not in self.headers.get("Transfer-Encoding", "").lower():
             size = int(self.headers.get("Content-Length", "0"))
             body = self.rfile.read(size)
@@ -185,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def read_http_server(data: bytes) -> Reading:
-    """By the server of Python's standard library."""
+    """Parses with the server of Python's standard library."""
     handler = _Handler(data)
     found: list[Request] = []
     while True:

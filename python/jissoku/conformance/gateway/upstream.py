@@ -26,7 +26,7 @@ from jissoku.conformance.split_points import SplitMode
 from jissoku.model import Transport
 from jissoku.system.address import HOST, Address
 
-# What a request gets for which a case has no answer.
+# The answer to a request for which a case has none.
 DEFAULT_ANSWER = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n"
@@ -44,10 +44,10 @@ BACKLOG = 128
 
 @dataclass(slots=True)
 class UpstreamConnection:
-    """One connection of the proxy to a server, and what came on it.
+    """One connection of the proxy to a server, and the bytes received on it.
 
     Attributes:
-        malformed: Why what came is no request; empty while all of it was.
+        malformed: Why the received bytes are not a request; empty while they are.
         end: How it ended, as by `fin` or `rst`; empty while it is open.
     """
 
@@ -138,7 +138,7 @@ class Upstream:
             self._folder.cleanup()
 
     def begin(self, case: GatewayCase, splitting: SplitMode) -> CaseRecord:
-        """Ends what is left of the case before, and follows this one's scripts."""
+        """Closes what the previous case left open, and follows this case's scripts."""
         self.finish()
         self._record = CaseRecord(case, splitting)
         return self._record
@@ -174,7 +174,7 @@ class Upstream:
             listener.bind((HOST, 0))
             address = Address(port=listener.getsockname()[1])
         self._listeners.append(listener)
-        # A port that is bound and does not listen refuses, and no other process can take it.
+        # A bound port without a listener refuses connections, and no other process can bind it.
         if kind is ServerKind.FULL:
             listener.listen(0)
             self._fill(address)
@@ -184,7 +184,7 @@ class Upstream:
         return address
 
     def _fill(self, address: Address) -> None:
-        """Connects until the queue is full: a further connection waits, or is told EAGAIN."""
+        """Connects until the queue is full: a further connection waits, or fails with EAGAIN."""
         for _ in range(4):
             family = sockets.AF_UNIX if address.socket else sockets.AF_INET
             one = sockets.socket(family)
@@ -237,7 +237,7 @@ class _Conversation:
         self._served = 0
 
     def follow(self, script: Sequence[Step]) -> bool:
-        """Takes the steps of a script; False if they close the connection."""
+        """Executes the steps of a script; False if they close the connection."""
         for step in script:
             if step.send is not None:
                 self._send(step.send)
@@ -269,7 +269,7 @@ class _Conversation:
         send_in_parts(self._connection, text.encode("latin-1"), self._record.splitting)
 
     def _wait(self, what: Await) -> bool:
-        """Waits for one more head or whole request, or for the end; whether it came."""
+        """Waits for one more head or complete request, or for the end; whether it arrived."""
         requests = self._seen.reader.requests
         if what is Await.END:
             self.read_to_end()

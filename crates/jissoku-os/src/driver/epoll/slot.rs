@@ -78,7 +78,7 @@ impl<C> Slot<C> {
 }
 
 impl<C> Slot<C> {
-    /// Tells the handler of a suspended connection that its peer is gone.
+    /// Notifies the handler of a suspended connection that its peer is gone.
     pub(super) fn report_hangup<H: EventHandler<Connection = C>>(&mut self, handler: &mut H) {
         if self.peer == PeerState::HungUp && self.next == Next::Suspend {
             handler.on_hangup(&mut self.connection);

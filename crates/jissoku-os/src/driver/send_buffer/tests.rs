@@ -148,7 +148,7 @@ fn nothing_of_a_changed_file_is_sent() {
 
 #[test]
 fn a_file_that_was_sent_in_part_is_no_sign_of_a_full_socket() {
-    // `sendfile(2)` may stop early while there is room, and then no edge will tell of it.
+    // `sendfile(2)` may stop early while there is room, and then no edge will report it.
     let bytes = vec![b'f'; 1024 * 1024];
     let (reader, writer) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).expect("a pipe");

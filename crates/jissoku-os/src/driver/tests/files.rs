@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use super::Paper;
 use super::stage::{LARGE, play};
 
-/// More than any socket buffers, and each byte tells where it was.
+/// More than any socket buffers, and each byte depends on its position.
 fn large() -> Vec<u8> {
     (0..=250).cycle().take(LARGE).collect()
 }

@@ -85,7 +85,7 @@ impl<C> Slot<C> {
         self.origin == Origin::Opened && matches!(self.next, Next::Receive | Next::Suspend)
     }
 
-    /// Tells the handler of a suspended connection that its peer is gone.
+    /// Notifies the handler of a suspended connection that its peer is gone.
     pub(super) fn report_hangup<H: EventHandler<Connection = C>>(&mut self, handler: &mut H) {
         if self.eof != Eof::No && self.next == Next::Suspend {
             handler.on_hangup(&mut self.connection);
