@@ -17,7 +17,7 @@ class Combination:
 
 
 def one_at_a_time_and_all(knobs: Sequence[str]) -> tuple[Combination, ...]:
-    """As it is, which is the baseline, then each knob alone, then all of them together."""
+    """The unchanged target as the baseline, then each knob alone, then all of them together."""
     found = [Combination(BASELINE, ())]
     found += [Combination(name_alone(knob), (knob,)) for knob in knobs]
     if len(knobs) > 1:
@@ -37,7 +37,7 @@ def leave_one_out(knobs: Sequence[str]) -> tuple[Combination, ...]:
 
 
 def one_at_a_time(knobs: Sequence[str]) -> tuple[Combination, ...]:
-    """As it is, which is the baseline, and each knob alone."""
+    """The unchanged target, which is the baseline, and each knob alone."""
     return (
         Combination(BASELINE, ()),
         *(Combination(name_alone(knob), (knob,)) for knob in knobs),
@@ -45,12 +45,12 @@ def one_at_a_time(knobs: Sequence[str]) -> tuple[Combination, ...]:
 
 
 def increment(before: Sequence[str], more: Sequence[str]) -> tuple[Combination, ...]:
-    """What is kept already, which is the baseline, against the same and more."""
+    """The knobs accepted so far, which are the baseline, and the same with additional ones."""
     return (Combination(BASELINE, tuple(before)), Combination(PROVEN, (*before, *more)))
 
 
 def confirmation(knobs: Sequence[str]) -> tuple[Combination, ...]:
-    """As it is against the accepted ones together: on blocks that chose nothing."""
+    """The unchanged target and all accepted knobs: on blocks that no choice was based on."""
     return (Combination(BASELINE, ()), Combination(PROVEN, tuple(knobs)))
 
 

@@ -1,17 +1,17 @@
-"""Finding the commit after which something is proven to be so, with few measurements."""
+"""Finds the commit from which on a property is proven, with few measurements."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jissoku.model.bound import BoundStatus
 
-# A step that stays undecided is measured again with more blocks, this often.
+# How often an undecided step is measured again, with more blocks.
 ATTEMPTS_MAX = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Bisection:
-    """Where it begins: after `good`, and at the latest with `bad`.
+    """The first commit with the property is after `good`, and `bad` at the latest.
 
     Attributes:
         good: Index of the last commit that is known to be good; -1 is the one before all.
@@ -30,7 +30,7 @@ def bisect(commits: Sequence[str], judge: Callable[[str, int], BoundStatus]) -> 
     """Halves the range of commits until one is left, or one cannot be decided.
 
     Args:
-        commits: After the good one, oldest first; the last one is said to be bad.
+        commits: After the good one, oldest first; the last one is assumed to be bad.
         judge: Measures a commit against the good one; its second argument counts the attempts.
     """
     good, bad, steps = -1, len(commits), 0

@@ -7,19 +7,19 @@ from jissoku.design.sampling_plan import MILLISECOND, SAMPLING_PLANS, SECOND, Sa
 from jissoku.model import Mode
 from jissoku.model.updated import updated
 
-# Starting, verifying and stopping what one trial needs; the clock of a campaign corrects it.
+# Seconds to start, verify and stop the targets of one trial; corrected during a campaign.
 OVERHEAD_S = 1.0
 
-# What a whole experiment may take, with something left for what cannot be foreseen.
+# Minutes that an experiment may take, with a reserve for reruns.
 MINUTES_MAX = {Mode.QUICK: 5.5, Mode.STANDARD: 16.0}
 
 # No verdict rests on fewer blocks than an exact test needs for p < 0.05.
 BLOCKS_MIN = 6
 
-# With each arm alone, and with turns of the other length: the checks on how arms were measured.
+# With each arm alone, and with slices of the other length: the checks of the method.
 CHECK_BLOCKS = 2
 
-# Of a start with several arms: what each further one adds. Of a load: the generator's own start.
+# Seconds that each further arm adds to a start, and that the generator's start adds to a load.
 START_S = 0.3
 LOAD_S = 0.1
 
@@ -29,7 +29,7 @@ WARMUP_MAX_NS = SECOND // 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadRequirements:
-    """What the claims require of one workload.
+    """The measurements that the claims require of one workload.
 
     Attributes:
         compares_cost: Whether costs or latencies are asked for, for which arms are measured
@@ -43,7 +43,7 @@ class WorkloadRequirements:
     needs_closed_loop: bool
 
 
-# Blocks, and seconds for which each arm is asked, from the best to the least worth its time.
+# Blocks, and seconds under load of each arm, from the most to the least precise plan.
 EFFORT_STEPS: Mapping[Mode, Sequence[tuple[int, float]]] = {
     Mode.QUICK: ((9, 0.8), (9, 0.4), (8, 0.4), (6, 0.4), (6, 0.2)),
     Mode.STANDARD: ((20, 2.4), (16, 2.0), (14, 1.6), (12, 1.2), (10, 0.8), (8, 0.4), (6, 0.4)),
@@ -56,9 +56,9 @@ def fit_time_budget(
     """The best effort with which all workloads together stay within the mode's minutes.
 
     Args:
-        beside_s: What else takes time, whatever the effort.
+        beside_s: Time for everything else, in seconds, independent of the plan.
 
-    Where even the least does not, it is taken all the same: the estimate is printed before the
+    If none does, the least precise one is used: the estimate is printed before the
     start.
     """
     efforts: dict[str, SamplingPlan] = {}

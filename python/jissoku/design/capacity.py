@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from jissoku.model import CapacityStep
 
-# The closed loop's rate is near the capacity; a search that begins below it climbs a few steps.
-# Each is twice as far as the one before, as a logarithm, so that a capacity far off is found, too.
+# The capacity is near the closed loop's rate; a search that starts below it needs a few steps up.
+# Each step is twice the previous one, as a logarithm, so that a distant capacity is found, too.
 FIRST_OF_CLOSED_LOOP = 0.85
 STEP_FACTOR = 1.1
 

@@ -13,8 +13,8 @@ def arms(
 ) -> tuple[TargetSpec, ...]:
     """Every unchanged target, each followed by its variants.
 
-    A variant is called for what differs: `nginx+cache`, `nginx+workers=2`; with every factor of a
-    one-at-a-time design at once it is `nginx+all`.
+    A variant is named after its differences: `nginx+cache`, `nginx+workers=2`; with every factor of
+    a one-at-a-time design at once it is `nginx+all`.
     """
     found: list[TargetSpec] = []
     for spec in specs:

@@ -12,13 +12,13 @@ from jissoku.model import Axis, TrialKind
 # Three parameters are fitted: with fewer levels any data fit.
 LEVELS_MIN = 6
 
-# Fewer blocks give no interval worth the name.
+# Intervals from fewer blocks are too wide to be useful.
 BLOCKS_MIN = 3
 BLOCKS = 6
 
 CONNECTIONS = (1, 2, 4, 8, 16, 32, 64, 128)
 
-# More workers than this are tried at powers of two only.
+# Above this number of workers only powers of two are measured.
 WORKERS_ALL = 8
 
 # Parts of the slowest target's closed-loop rate. The last ones are beyond what it can answer, so
@@ -28,7 +28,7 @@ CAPACITY_FRACTIONS = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.1)
 
 @dataclass(frozen=True, slots=True)
 class LevelTrial:
-    """A trial to come, and the level it is for."""
+    """A planned trial, and its level."""
 
     planned: PlannedTrial
     level: int
@@ -90,7 +90,7 @@ def block(
 ) -> Iterator[LevelTrial]:
     """The trials of one block: every target at every level once, in a random order.
 
-    What drifts while a block runs then falls on no level more than on another.
+    A drift within a block then affects all levels alike.
     """
     rng = random.Random(f"{seed}/sweep/{index}")
     cells = [(name, level) for name in names for level in levels]

@@ -26,7 +26,7 @@ LOADS = {
 # 85 to 90 %, and a pilot that errs by a tenth moves no arm from one grid point to the next.
 LOAD_MAX = 0.9
 
-# Where the fastest arm does not reach the middle load, the whole grid goes down by this factor.
+# If the fastest arm does not reach the middle load, all rates are divided by this factor.
 DECADE = 10
 
 
@@ -37,7 +37,7 @@ def loads(
 
     Args:
         capacities: Closed-loop rate of each arm alone, in requests per second.
-        arms: Who is compared.
+        arms: The compared arms.
         cores: Of the server; rates of the grid are for each of them.
     """
     known = sorted((capacities.get(name, 0.0) for name in arms), reverse=True)
@@ -56,7 +56,7 @@ def loads(
 
 
 def reaching(load: Load, capacities: Mapping[str, float], arms: Sequence[str]) -> tuple[str, ...]:
-    """The arms that take part at a load; all of them without a known capacity."""
+    """The arms that are measured at a load; all of them if capacities are unknown."""
     rate = load.rate_rps
     if rate is None:
         return tuple(arms)

@@ -10,14 +10,15 @@ def choose(
 ) -> tuple[Method, str]:
     """Paired trials for arms that run the same program, time-sliced trials for all others.
 
-    Two copies of one program in like configurations disturb each other alike, so that what a paired
-    trial does to them cancels; two different ones change each other's batching and pre-emption. In
-    a closed loop each turn would begin and end in a burst, so different programs run it alone.
+    Two copies of one program in similar configurations disturb each other equally, so the
+    disturbance of a paired trial cancels; two different programs change each other's batching and
+    pre-emption. In a closed loop each slice would begin and end in a burst, so different programs
+    run it alone.
 
     Args:
         arms: All of the run, floor and A/A control among them.
-        is_closed: Whether every connection asks again as soon as it was answered.
-        asked: What the user wants, whatever the arms are.
+        is_closed: Whether each connection sends its next request right after a response.
+        asked: The user's choice, which overrides the rule.
     """
     if asked is not None:
         return asked, "given on the command line"

@@ -11,7 +11,7 @@ MILLISECOND = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SliceLength:
-    """How long a turn is called in records, and how long it is at one load, in nanoseconds."""
+    """The nominal length of a slice, as recorded, and its length at one load, in nanoseconds."""
 
     nominal_ns: int
     length_ns: int
@@ -19,12 +19,12 @@ class SliceLength:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingPlan:
-    """What one mode spends.
+    """The trials and durations of one mode.
 
     Attributes:
-        blocks: Blocks before the first look at the precision.
-        blocks_max: Where it ends in any case.
-        blocks_step: Blocks between two looks; 0 when there is one look only.
+        blocks: Blocks before the precision is checked for the first time.
+        blocks_max: Maximum number of blocks.
+        blocks_step: Blocks between two checks of the precision; 0: a single check.
         half_width: A campaign ends when every interval's half-width is at most this at loads above
             the light one; None: no look.
         closed_loop_blocks: Blocks with a closed loop of each arm, for rate and memory.
@@ -32,12 +32,12 @@ class SamplingPlan:
             trials are checked against.
         warmup_ns: Of a trial on a start of its own.
         window_ns: Of a trial of one arm or of a paired trial.
-        slice_ns: One arm's turn in a time-sliced trial, and `check_slice_ns` in one that checks it.
+        slice_ns: One arm's slice in a time-sliced trial; `check_slice_ns` in its cross-checks.
         slice_requests: A slice of `slice_ns` has at least this many requests, however long they
             take.
-        active_ns_by_level: How long each arm is asked in a time-sliced trial, by the load's level.
+        active_ns_by_level: How long each arm is under load in a time-sliced trial, by load level.
         cross_check_blocks: Blocks with a time-sliced trial at each load in slices of the other
-            length, on the same start; in a run of paired trials, one in turns at all.
+            length, on the same start; in a run of paired trials, with any time-sliced trial.
         capacity_blocks: Blocks with a capacity search of each arm.
         warmup_requests: That each arm is sent after its start, as fast as it answers, and for
             `warmup_max_ns` at most; then, if its runtime compiles, evenly spaced for `compile_ns`.
@@ -67,10 +67,10 @@ class SamplingPlan:
         return asked_ns // 2 if is_check else asked_ns
 
     def slice_length(self, load: Load, *, is_check: bool) -> SliceLength:
-        """How long turns at a load are.
+        """The length of slices at a load.
 
-        In a short turn at a low rate hardly a connection is asked twice, and each request finds
-        the caches that other arms left behind.
+        In a short slice at a low rate few connections get a second request, and each request finds
+        caches filled by other arms.
         """
         nominal_ns = self.check_slice_ns if is_check else self.slice_ns
         needed_ns = self.slice_requests * SECOND // max(1, load.rate_rps or 1)

@@ -9,7 +9,7 @@ from jissoku.model import Load, TrialKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTrial:
-    """A trial to come.
+    """A planned trial.
 
     Attributes:
         arms: In starting order.
@@ -28,7 +28,7 @@ class PlannedMeasurement:
 
     Attributes:
         load: None for kinds that have none.
-        is_check: In turns of the other length.
+        is_check: In slices of the other length.
     """
 
     kind: TrialKind
@@ -43,7 +43,7 @@ class PlannedStart:
     Attributes:
         planned: Arms in starting order.
         loads: In the order in which they are measured; none for kinds that have no load.
-        is_check: In turns of the other length.
+        is_check: In slices of the other length.
     """
 
     planned: PlannedTrial

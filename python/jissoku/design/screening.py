@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from jissoku.design.ablation import BASELINE, Combination
 
-# With no more than these, each is tried alone at once.
+# With this many knobs or fewer, each is tried alone without screening.
 KNOBS_MIN = 6
 
 # Plackett and Burman (Biometrika 33, 1946): the first row of their design of 12 runs, of which the
@@ -13,7 +13,7 @@ TWELVE = "++-+++---+-"
 
 
 def combinations(knobs: Sequence[str]) -> tuple[Combination, ...]:
-    """As it is, which is the baseline, and the runs of a balanced design.
+    """The unchanged target, which is the baseline, and the runs of a balanced design.
 
     Up to 11 knobs have 12 runs, more of them the next power of two (products of basic columns): no
     two knobs share a column, so effects are not confounded pairwise.

@@ -5,7 +5,7 @@ from jissoku.model.observed import Observations
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Looks at the kernel's counter; it is the whole machine's."""
+    """Checks the kernel's counter, which covers the whole machine."""
     load = observed.load
     if load is None or not load.listen_overflows:
         return None

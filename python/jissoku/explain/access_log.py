@@ -8,7 +8,7 @@ PER_REQUEST_MIN = 0.5
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Counts writes to files against requests."""
+    """Counts writes to files per request."""
     syscalls = observed.syscalls
     if syscalls is None or sum(syscalls.logged.values()) < PER_REQUEST_MIN * syscalls.requests:
         return None

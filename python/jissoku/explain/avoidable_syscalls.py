@@ -7,7 +7,7 @@ from jissoku.model.observed import Observations, SyscallObservation
 
 PER_REQUEST_MIN = 0.5
 
-# A new connection explains this many calls of one name.
+# Each new connection accounts for this many calls of one name.
 PER_CONNECTION = 3
 
 INSTEAD = {
@@ -47,7 +47,7 @@ RECEIVES = ("recvfrom", "read", "recvmsg", "readv", "recv")
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Names every such call that most requests made."""
+    """Lists the avoidable calls that most requests made."""
     syscalls = observed.syscalls
     if syscalls is None:
         return None

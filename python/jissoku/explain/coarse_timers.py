@@ -10,12 +10,12 @@ LATE_NS_MAX = 5_000_000
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Looks at lone delayed answers."""
+    """Compares the lateness of isolated delayed answers with a limit."""
     timers = observed.timers
     if timers is None or timers.lateness_ns < LATE_NS_MAX:
         return None
     if delayed_acknowledgement.diagnose(observed) is not None:
-        return None  # The answer waits for that, and not for a timer.
+        return None  # The answer waits for the acknowledgement, and not for a timer.
     return Finding(
         name="coarse-timers",
         cause="Timers are coarse: a delayed answer comes milliseconds late although nothing else "

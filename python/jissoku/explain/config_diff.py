@@ -10,11 +10,11 @@ INDENT = "    "
 
 
 def diff(config: str, settings: Iterable[SuggestedDirective], program: str, name: str) -> str:
-    """Writes what has to be changed in a file; empty when nothing has to, or nothing is known.
+    """Writes the changes to a file as a diff; empty if none is needed or known.
 
     Args:
         config: The file's text.
-        settings: Those of other programs than `program` are left out.
+        settings: Those for other programs than `program` are ignored.
         name: The file's, for the diff's head.
     """
     changed = config
@@ -30,7 +30,7 @@ def diff(config: str, settings: Iterable[SuggestedDirective], program: str, name
 def _with(config: str, setting: SuggestedDirective) -> str:
     """A configuration with one line replaced, or added at the head of its block."""
     wanted = f"{setting.directive} {setting.value};"
-    # A recipe's value may be a hole in braces.
+    # A recipe's value may be a placeholder in braces.
     value = r"(?:[^;{}]|{\w+})*"
     present = re.compile(rf"^([ \t]*){re.escape(setting.directive)}[ \t]{value};", re.MULTILINE)
     if present.search(config):

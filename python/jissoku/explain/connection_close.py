@@ -4,12 +4,12 @@ from jissoku.explain.phrasing import format_saving
 from jissoku.model.finding import Finding, SuggestedDirective
 from jissoku.model.observed import Observations
 
-# A connection costs a few requests; after more answers than this its part is lost in the noise.
+# A connection costs as much as a few requests; spread over more answers it is below the noise.
 ANSWERS_MAX = 100
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Looks after how many answers a connection ended."""
+    """Checks after how many answers connections ended."""
     wire, syscalls = observed.wire, observed.syscalls
     if wire is None or wire.answers_until_close is None:
         return None

@@ -10,12 +10,12 @@ from jissoku.model.observed import Observations
 STALL_NS = 30_000_000
 STALLED_MIN = 0.25
 
-# Without the delay the answers must be this many times faster; else something else takes the time.
+# Without the delay latency must be lower by this factor; else the delay is not the cause.
 FASTER = 3
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Compares a client that acknowledges when it likes with one that does so at once."""
+    """Compares a client that delays acknowledgements with one that sends them immediately."""
     wire = observed.wire
     if wire is None or not wire.latency_ns_acknowledged or not wire.segments:
         return None

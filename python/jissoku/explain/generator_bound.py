@@ -7,7 +7,7 @@ BUSY_MIN = 0.9
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Looks at the load generator's busiest thread; in an open loop it is busy on purpose."""
+    """Checks the load generator's busiest thread, unless it busy-polls as in an open loop."""
     load = observed.load
     if load is None or load.rate_rps_offered is not None or load.generator_busy_fraction < BUSY_MIN:
         return None

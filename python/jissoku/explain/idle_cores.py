@@ -3,19 +3,19 @@
 from jissoku.model.finding import Finding, SuggestedDirective
 from jissoku.model.observed import Observations
 
-# A thread with less CPU time than this part of the busiest one's is no worker.
+# A thread with less CPU time than this fraction of the busiest one's is not a worker.
 WORKER_SHARE = 0.1
 
-# A thread that ran, or waited for a core, less than this part of the time under load had time to
-# spare for more. It is no larger because the generator needs a core.
+# A thread that ran or waited for a core for less than this fraction of the time under load could
+# have done more. The fraction is not larger because the generator needs a core.
 BUSY_MIN = 0.3
 
-# Connections per core at which chance alone leaves no worker without any.
+# With this many connections per core no worker is without any by chance.
 CONNECTIONS_MIN = 8
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Counts the threads that took part."""
+    """Counts the threads that worked, and compares them with the cores."""
     load = observed.load
     if load is None or not load.threads or load.connections < CONNECTIONS_MIN * load.cores:
         return None

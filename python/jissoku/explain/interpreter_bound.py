@@ -9,13 +9,13 @@ from jissoku.model.observed import LoadObservation, Observations
 INTERPRETERS = re.compile(r"(python|pypy|ruby|perl|php|node|lua)[\d.]*(-fpm)?")
 USER_MIN = 0.6
 
-# Threads of one process that together get no more than about one core: they wait for one lock.
+# Threads of one process that use about one core in total wait for one lock.
 ONE_CORE = 1.15
 WORKER_SHARE = 0.1
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Looks at what the processes run, and at their time outside the kernel."""
+    """Checks the processes' programs, and their CPU time outside the kernel."""
     load = observed.load
     if load is None or load.cpu_user_fraction is None or load.cpu_user_fraction < USER_MIN:
         return None

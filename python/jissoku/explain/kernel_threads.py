@@ -6,7 +6,7 @@ from jissoku.model.observed import Observations
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Holds the kernel's threads against the target's processes and the load generator."""
+    """Compares CPU time of the kernel's threads with that of the target's processes."""
     load = observed.load
     if load is None or not load.is_served_by_kernel:
         return None

@@ -4,14 +4,14 @@ from jissoku.explain.phrasing import format_time
 from jissoku.model.finding import Finding
 from jissoku.model.observed import Observations, TimerObservation
 
-# Waiting connections bring memory of their own into play; a list gone through, their number. Beside
-# 16,000 of them medians grew 1.63 to 1.97 times with a list and 1.00 to 1.06 times with a wheel and
-# in Go, where twenty other processes wanted two virtual cores.
+# Waiting connections cost a little through their memory; a scanned list costs in proportion to
+# their number. With 16,000 of them medians grew 1.63 to 1.97 times with a list, and 1.00 to 1.06
+# times with a timer wheel and in Go, while twenty other processes competed for two virtual cores.
 GROWTH_MIN = 1.35
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Compares CPU time per request beside idle connections and beside waiting ones."""
+    """Compares CPU time per request while other connections are idle and while they wait."""
     timers = observed.timers
     if timers is None or timers.cost_growth < GROWTH_MIN:
         return None

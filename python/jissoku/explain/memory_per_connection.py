@@ -7,7 +7,7 @@ BYTES_MAX = 32 * 1024
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Divides what many idle connections added by their number."""
+    """Divides the memory that idle connections added by their number."""
     memory = observed.memory
     if memory is None or not memory.connections:
         return None

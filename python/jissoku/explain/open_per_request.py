@@ -8,7 +8,7 @@ PER_REQUEST_MIN = 0.5
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Counts opens against requests."""
+    """Counts opens per request."""
     syscalls = observed.syscalls
     if syscalls is None or sum(syscalls.opened.values()) < PER_REQUEST_MIN * syscalls.requests:
         return None

@@ -12,17 +12,17 @@ def format_time(ns: float) -> str:
 
 
 def format_small_time(ns: float) -> str:
-    """The same of what may be next to nothing, which is not none."""
+    """As `format_time`, with a lower limit for values that would read as 0.0."""
     return format_time(ns) if ns >= SAVING_NS_MIN else f"less than {format_time(SAVING_NS_MIN)}"
 
 
 def per_request(count: float, requests: int) -> str:
-    """How often something happened per request."""
+    """A count divided by requests, with two decimals."""
     return f"{count / requests:,.2f}"
 
 
 def top_paths(paths: dict[str, int], requests: int, rows: int = 3) -> tuple[str, ...]:
-    """The paths that were met most, each with how often per request."""
+    """The most frequent paths, each with its count per request."""
     ranked = sorted(paths.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
         f"{path}: {per_request(count, requests)} per request" for path, count in ranked[:rows]

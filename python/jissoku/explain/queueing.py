@@ -8,7 +8,7 @@ ACHIEVED_MIN = 0.99
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Compares what an open loop offered with what was answered."""
+    """Compares the offered rate of an open loop with the answered rate."""
     load = observed.load
     if load is None or not load.rate_rps_offered or not load.duration_ns:
         return None

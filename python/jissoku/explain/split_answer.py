@@ -11,7 +11,7 @@ SENDS = ("write", "writev", "sendto", "sendmsg", "sendfile")
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Counts segments per answer; one that does not fit in a single segment says nothing."""
+    """Counts segments per answer, of answers that fit into one segment."""
     wire, syscalls = observed.wire, observed.syscalls
     if wire is None or not wire.segments or wire.answer_size > wire.segment_size:
         return None

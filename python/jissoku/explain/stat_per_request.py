@@ -7,7 +7,7 @@ from jissoku.model.observed import Observations
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Counts questions about paths against requests."""
+    """Counts file-status calls (stat and similar) per request."""
     syscalls = observed.syscalls
     if (
         syscalls is None

@@ -3,14 +3,14 @@
 from jissoku.model.finding import Finding, SuggestedDirective
 from jissoku.model.observed import Observations
 
-# On a busy machine 13 to 15 % were seen with an injected thundering herd (a worker whose listener
-# is empty again when it runs goes back to sleep inside the kernel), and 4 % with Go, whose threads
-# pass the listener on between themselves.
+# On a busy machine 13 to 15 % were measured with an injected thundering herd (a worker whose
+# listener is empty again when it runs goes back to sleep inside the kernel), and 4 % with Go, whose
+# threads hand the listener to one another.
 SPURIOUS_MIN = 0.08
 
 
 def diagnose(observed: Observations) -> Finding | None:
-    """Counts wake-ups that found the connection taken, for connections that came alone."""
+    """Counts wake-ups without a connection to accept, for connections that arrive one at a time."""
     syscalls = observed.syscalls
     if (
         syscalls is None

@@ -10,7 +10,7 @@ from jissoku.model import CapacityStep, CoreAssignment
 from jissoku.observe import loadgen
 from jissoku.observe.loadgen import LoadSpec
 
-# Of what was offered, so much must have been answered.
+# The fraction of the offered requests that must have been answered.
 ACHIEVED_MIN = 0.99
 
 # Duration of a step: at least the first, long enough for this many requests, at most the last.
@@ -29,7 +29,7 @@ class Objective:
 
     @property
     def text(self) -> str:
-        """As `jissoku load --slo` reads it."""
+        """In the format of `jissoku load --slo`."""
         return f"p{100 * (1 - self.fraction_above):g}<{self.limit_ns / 1e6:g}ms"
 
 
@@ -40,10 +40,10 @@ def step(
     *,
     started: Callable[[subprocess.Popen[str]], object],
 ) -> CapacityStep:
-    """Tries the load's rate for a moment.
+    """Runs the load at its rate for a short step, and evaluates the objective.
 
     Raises:
-        LoadgenError: No answer came at all.
+        LoadgenError: No answer was counted.
     """
     rate = spec.workload.rate_rps
     assert rate is not None, "a capacity is a rate"
@@ -64,12 +64,12 @@ def step(
 
 
 def window_ns(rate_rps: int) -> int:
-    """How long a step at this rate is."""
+    """Duration of a step at this rate, in nanoseconds."""
     return min(STEP_NS_MAX, max(STEP_NS, STEP_REQUESTS * 1_000_000_000 // max(1, rate_rps)))
 
 
 def _fraction_above(histogram: str, limit_ns: int) -> float:
-    """Part of the latencies of a histogram that are longer than a limit."""
+    """Fraction of a histogram's latencies above a limit."""
     known = HdrHistogram.decode(histogram)
     total = known.get_total_count()
     if not total:

@@ -1,7 +1,7 @@
 """The machine's conditions during a load: differences of counters read before and after it.
 
-Reading everything takes some milliseconds, so it is done outside the window: the values cover the
-warm-up too. They decide whether a trial is believed, never what it says.
+Reading everything takes some milliseconds, so it is done outside the window, and the values cover
+the warm-up too. They decide whether a trial is valid, and never change its results.
 """
 
 import re
@@ -20,10 +20,10 @@ from jissoku.system.processes import (
     process_tree,
 )
 
-# With fewer ticks than this the split into user and kernel time would be guesswork.
+# With fewer ticks the split into user and kernel time is too uncertain.
 TICKS_MIN = 10
 
-# A row of /proc/PID/task/TID/sched, which is there with CONFIG_SCHED_DEBUG.
+# A row of /proc/PID/task/TID/sched, which exists with CONFIG_SCHED_DEBUG.
 MIGRATIONS = re.compile(r"^se\.nr_migrations\s*:\s*(\d+)", re.MULTILINE)
 
 
@@ -36,7 +36,7 @@ class Snapshot:
         tcp: Counters of /proc/net/snmp and /proc/net/netstat by name.
         targets: Processes of each target, by its root.
         migrations: How often each thread has changed cores, by its process and its own number.
-        own_processes: Processes of targets that stand ready and are not asked: no foreign work.
+        own_processes: Processes of idle targets of the lab, which are not foreign.
     """
 
     monotonic_ns: int
@@ -50,11 +50,11 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class IntervalChange:
-    """The difference of two snapshots; None where this kernel provides no value.
+    """The difference of two snapshots; None for values that this kernel does not provide.
 
     Attributes:
-        foreign_fraction: CPU time of others' processes that ran on the cores, of these cores' time.
-        tcp_retransmits: Segments that were lost and sent again, of all connections of the machine.
+        foreign_fraction: CPU time of foreign processes on the cores, as a fraction of the time.
+        tcp_retransmits: Lost and retransmitted segments of all connections of the machine.
         user_fractions: Of each target, by its root.
         migrations_per_second: The same; without targets of which no thread could be read.
     """
@@ -88,7 +88,7 @@ def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -
     span_ns = (after.monotonic_ns - before.monotonic_ns) * len(cores)
     steal = sum(after.steal.get(core, 0) - before.steal.get(core, 0) for core in cores)
     ours = set().union(*after.targets.values())
-    # Kernel threads work for the target, too; they do not count as foreign.
+    # Kernel threads work for the target, too, so they are not foreign.
     foreign = sum(
         stat.cpu_ticks - _stat_before(before, pid).cpu_ticks
         for pid, stat in after.processes.items()
@@ -113,20 +113,20 @@ def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -
 
 
 def _migrations(pid: int) -> dict[int, int]:
-    """How often each thread of a process has changed cores, where the kernel was built to say."""
+    """Core migrations of each thread of a process, if the kernel provides them."""
     found = {}
     for task in (PROC / str(pid) / "task").glob("[0-9]*"):
         try:
             said = MIGRATIONS.search((task / "sched").read_text())
         except OSError:
-            continue  # It ended while we were looking, or no such file.
+            continue  # It ended meanwhile, or the file does not exist.
         if said:
             found[int(task.name)] = int(said[1])
     return found
 
 
 def _migrations_per_second(before: Snapshot, after: Snapshot) -> dict[int, float]:
-    """Of each target; what threads did that ended meanwhile is not known."""
+    """Migrations of each target, without those of threads that ended meanwhile."""
     span_s = (after.monotonic_ns - before.monotonic_ns) / 1e9
     found = {}
     for root, pids in after.targets.items():
@@ -141,7 +141,7 @@ def _migrations_per_second(before: Snapshot, after: Snapshot) -> dict[int, float
 
 
 def _stat_before(before: Snapshot, pid: int) -> ProcessStat:
-    """A process's counters; those of one that is new began at zero."""
+    """A process's counters; a new process starts at zero."""
     return before.processes.get(pid, ProcessStat())
 
 
@@ -152,18 +152,18 @@ def _counted(before: Snapshot, after: Snapshot, name: str) -> int | None:
 
 
 def _lost_segments(before: Snapshot, after: Snapshot) -> int | None:
-    """Segments sent again, but for those that had arrived.
+    """Retransmitted segments, without spurious retransmissions.
 
-    The receiver names them (RFC 2883): loopback delivers large answers out of order when the cores
-    take turns in it. Of a connection that has ended it names none; there the sender probed for the
-    loss of its last segments (RFC 8985, section 7), because a core stood still for milliseconds,
-    and the probe repaired nothing.
+    The receiver reports those that had arrived (DSACK, RFC 2883): loopback delivers large answers
+    out of order when several cores process them. On a connection that has ended it reports none;
+    there the sender sent a tail loss probe (RFC 8985, section 7), because a core was stalled for
+    milliseconds, and the probe repaired no loss.
     """
     again = _counted(before, after, "RetransSegs")
     named = _counted(before, after, "TCPDSACKRecvSegs") or 0
     probes = _counted(before, after, "TCPLossProbes") or 0
     repaired = _counted(before, after, "TCPLossProbeRecovery") or 0
-    # A probe may be named, too: which of both were, is not known, so they are not added.
+    # A probe may be reported by DSACK, too. The overlap is unknown, so the counts are not added.
     return None if again is None else max(0, again - max(named, probes - repaired))
 
 

@@ -1,7 +1,7 @@
 """System calls by name, connections and segments of a server, per request.
 
-Counted in trials of their own: watching every call slows a server several times over, so nothing is
-timed here. The requests go out one at a time from a client of our own, so their number is exact.
+Counted in separate trials: tracing slows a server by a factor, so nothing is timed here. The
+requests are sent one at a time by a client of the lab, so their number is exact.
 """
 
 import http.client
@@ -20,7 +20,7 @@ CONNECTIONS = 4
 
 
 def count_requests(root: int, target: RequestTarget) -> CounterReadings:
-    """Sends some hundred requests to a running server, and counts what its processes do meanwhile.
+    """Sends some hundred requests to a running server, and counts its system calls meanwhile.
 
     Args:
         root: Its first process.
@@ -28,25 +28,25 @@ def count_requests(root: int, target: RequestTarget) -> CounterReadings:
     Raises:
         ProbeError: A request was not answered.
     """
-    # What is done once only, such as a first look at a file, is not counted.
+    # Work that is done once, such as opening a file for a cache, is not counted.
     _send_requests(target, CONNECTIONS)
     if reason := strace.missing_reason():
         return _readings(_send_requests(target, REQUESTS), {}, reason)
     pids = process_tree(root)
     if not pids:
-        raise ProbeError("it died before it was watched")
+        raise ProbeError("it ended before it was traced")
     try:
         with strace.traced(pids, strace.COUNTS) as found:
             received = _send_requests(target, REQUESTS)
     except StraceError as error:
         return _readings(_send_requests(target, REQUESTS), {}, str(error))
     syscalls = counts_by_name(found.text)
-    reason = "" if syscalls else "strace counted no call: it was not permitted to watch"
+    reason = "" if syscalls else "strace counted no call: it was not permitted to trace"
     return _readings(received, syscalls, reason)
 
 
 def _readings(received: Counter[str], syscalls: dict[str, int], reason: str) -> CounterReadings:
-    # An answer without a segment cannot be: this is a Unix socket, or the kernel does not count.
+    # No answer has zero segments: this is a Unix socket, or the kernel provides no counters.
     names = ("connections", "segments", "bytes") if received["segments"] else ("connections",)
     per_request = {name: number / REQUESTS for name, number in sorted(syscalls.items())}
     per_request |= {name: received[name] / REQUESTS for name in names}
@@ -57,7 +57,7 @@ def _send_requests(target: RequestTarget, requests: int) -> Counter[str]:
     """Sends requests in turn over a few connections, which stay open; the server may end them.
 
     Returns:
-        Connections made, and what came in over TCP.
+        Number of connections, and the TCP counters of the answers.
     """
     seen: Counter[str] = Counter()
     with ExitStack() as stack:

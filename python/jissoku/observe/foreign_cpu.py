@@ -17,9 +17,9 @@ from jissoku.system.processes import (
 class ForeignCpuMonitor:
     """Adds up the CPU time of foreign processes on some cores until `foreign_fraction` is called.
 
-    The processes are asked, and not the cores: what a core was busy with is sampled at the kernel's
-    tick, and an oracle that gets ready a thousand times a second for an evenly paced load always
-    does so at the same place between two ticks. It looked like another process's 37 %.
+    From the clocks of processes, not of cores, whose busy time is sampled at the kernel's tick:
+    an oracle that wakes up a thousand times a second for an evenly paced load does so at the same
+    position between two ticks, which once appeared as 37 % of another process.
     """
 
     def __init__(self, cores: Collection[int]) -> None:
@@ -29,7 +29,7 @@ class ForeignCpuMonitor:
         self._before = self._others_s()
 
     def foreign_fraction(self) -> float:
-        """The share of the cores' time that went to others, the host's other guests included."""
+        """The fraction of the cores' time used by foreign processes and by other guests."""
         span = (time.monotonic() - self._start) * len(self._cores)
         return max(0.0, self._others_s() - self._before) / max(span, 1e-9)
 
@@ -39,7 +39,7 @@ class ForeignCpuMonitor:
 
 
 def others_ticks(processes: Processes, us: int, cores: Collection[int]) -> int:
-    """Ticks so far of all processes but the kernel's and the descendants of `us`.
+    """Ticks so far of all processes except the kernel's and the descendants of `us`.
 
     A process that ends adds its time to its parent's, so that the sum loses none.
     """
@@ -56,5 +56,5 @@ def others_ticks(processes: Processes, us: int, cores: Collection[int]) -> int:
 
 
 def steal_ticks(times: Mapping[int, CoreTimes], cores: Collection[int]) -> int:
-    """What was stolen from `cores`."""
+    """Steal time of `cores`, in ticks."""
     return sum(times[core].steal for core in cores if core in times)

@@ -1,4 +1,4 @@
-"""What on this machine would disturb a measurement, and how to fix it."""
+"""Properties of this machine that disturb measurements, and how to fix them."""
 
 import resource
 import time
@@ -17,13 +17,13 @@ class State(StrEnum):
     """How bad it is."""
 
     FINE = "fine"
-    WARN = "warning"  # values are right, but mean less or are noisier than they could be
-    BAD = "bad"  # do not believe absolute values from here
+    WARN = "warning"  # results are valid, but less precise or less general
+    BAD = "bad"  # absolute values from this machine are not reliable
 
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """One inspected property, its value, and the remedy if it is not in order."""
+    """One inspected property, its value, and the remedy if it is unsuitable."""
 
     name: str
     state: State
@@ -46,7 +46,7 @@ Look = Callable[[], tuple[State, str]]
 
 
 def run_health_checks() -> Iterator[HealthCheck]:
-    """Looks at everything; takes about a second, in which it watches what else is running."""
+    """Inspects everything; takes about a second, in which it measures the CPU use of others."""
     for name, look, advice in HEALTH_CHECKS:
         state, seen = look()
         yield HealthCheck(name, state, seen, "" if state is State.FINE else advice)

@@ -1,8 +1,8 @@
-"""Runs the load generator, and samples the machine at both edges of its window.
+"""Runs the load generator, and samples the machine at the start and the end of its window.
 
-The load generator reads the targets' CPU time itself, at the very instants at which it starts and
-ends counting. What is read here, on its word, is what may be a millisecond off: memory, ticks,
-kernel counters.
+The load generator reads the targets' CPU time itself, at the instants at which it starts and ends
+counting. Values that may be a millisecond late are read here, when it reports these instants:
+memory, ticks and kernel counters.
 """
 
 import subprocess
@@ -29,22 +29,22 @@ from jissoku.model.updated import updated
 from jissoku.observe import conditions
 from jissoku.system import kernel_threads, processes
 
-# What `jissoku load --json` prints; its schema is the load generator's own.
+# The schema of the output of `jissoku load --json`.
 Report = dict[str, Any]
 
-# What the load generator may take beyond warm-up and window before it is ended: connecting ten
-# thousand connections and waiting for the last answers both fit.
+# Limit for the load generator beyond warm-up and window, enough to open ten thousand connections
+# and to wait for the last answers.
 GRACE_S = 20
 
 
 @dataclass(frozen=True, slots=True)
 class _GeneratorResult:
-    """What came from the load generator, and what was read on its word.
+    """The load generator's report, and the values read at its window's start and end.
 
     Attributes:
         rss: Resident bytes when the window closed, by the target's root.
         kernel_cpu_ns: Of the kernel's own threads, in the window.
-        report: What it printed; empty where it measured nothing.
+        report: Its JSON output; empty if it measured nothing.
     """
 
     rss: dict[int, int]
@@ -55,21 +55,21 @@ class _GeneratorResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSpec:
-    """What the load generator is to do.
+    """Parameters of one run of the load generator.
 
     Attributes:
         urls: One per arm, with the path: `http://host:port/path` or `unix:/socket:/path`.
         roots: The targets' first processes, in the same order; None for one that is
             unknown.
-        body: The right answer's body, byte for byte; None when the arms' answers differ, and each
-            is held to its own first one.
-        seed: Decides the order of sends.
-        slice_ns: The arms are asked one at a time, in time slices of about this length; None: all
-            at once.
-        idle_watch_ns: Idle time of the targets before the first request.
+        body: The expected body; None if the arms' bodies differ, and each is compared with its own
+            first one.
+        seed: Determines the order of sends.
+        slice_ns: The arms are under load one at a time, in time slices of about this length; None:
+            all at once.
+        idle_watch_ns: Time without load before the first request.
         own_processes: First processes of targets that are running without load.
-        warmup_requests: That each arm has had since its start, by arm; recorded, not sent.
-        requests: The window ends when each arm has been sent this many; None: by time alone.
+        warmup_requests: Requests that each arm has had since its start; recorded, not sent.
+        requests: The window ends after this many requests to each arm; None: by time alone.
     """
 
     arms: tuple[str, ...]
@@ -92,7 +92,7 @@ class LoadgenError(JissokuError):
     """The load generator measured nothing; the message is its own.
 
     Attributes:
-        arm: The arm whose responses did not come; empty when unknown.
+        arm: The arm that did not respond; empty if unknown.
     """
 
     def __init__(self, message: str, *, arm: str = "") -> None:
@@ -112,10 +112,10 @@ def run_load(
 
     Args:
         started: Called with the load generator's process, so that an interruption can end it.
-        on_window: Called with `open` and `close` at the edges of the window.
+        on_window: Called with `open` and `close` at the start and end of the window.
 
     Raises:
-        LoadgenError: No answer could be counted, or the load generator died.
+        LoadgenError: No answer was counted, or the load generator failed.
     """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         files = Path(folder)
@@ -156,7 +156,7 @@ def _monitor(
     before: conditions.Snapshot,
     on_window: Callable[[str], object],
 ) -> _GeneratorResult:
-    """Reads both pipes to their end; what is read at the window's edges is read meanwhile."""
+    """Reads both pipes to their end, and samples at the start and end of the window."""
     assert process.stderr is not None
     assert process.stdout is not None
     rss: dict[int, int] = {}
@@ -238,7 +238,7 @@ def _request(work: Workload, files: Path) -> list[str]:
     for name, value in work.headers:
         words += ["-H", f"{name}: {value}"]
     if work.body:
-        # Not as an argument, which may not be longer than 128 KiB (execve(2)).
+        # Not as an argument, because arguments are limited to 128 KiB (execve(2)).
         words += ["--body", f"@{files / 'request-body'}"]
     return words
 

@@ -1,4 +1,4 @@
-"""The properties of the machine that affect results; nothing that identifies the machine."""
+"""The properties of the machine that affect results, without anything that identifies it."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ UNKNOWN = "unknown"
 CPU = Path("/sys/devices/system/cpu")
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
-# What the user calls the machine; nothing else that is recorded could name it.
+# Environment variable with the user's name for the machine, the only name that is recorded.
 LABEL_VARIABLE = "JISSOKU_MACHINE_LABEL"
 
 

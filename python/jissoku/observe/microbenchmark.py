@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from jissoku.errors import TargetError
 
-# One round of a bench; a whole experiment is to end within minutes.
+# Limit of one round: an experiment should end within minutes.
 ROUND_LIMIT_S = 120.0
 
 LINE = re.compile(r"^([a-z][a-z0-9_]*)[ \t:=]+([0-9.]+(?:e[+-]?[0-9]+)?)$")
 
 
 def run_round(name: str, command: Sequence[str]) -> dict[str, float]:
-    """Runs a bench once, and reads the values off its output.
+    """Runs a benchmark once, and parses the values of its output.
 
     Raises:
         TargetError: It cannot be run, fails, takes too long, or prints no values.
@@ -38,10 +38,10 @@ def run_round(name: str, command: Sequence[str]) -> dict[str, float]:
 
 
 def parse_output(name: str, text: str) -> dict[str, float]:
-    """Reads lines of a name and a number.
+    """Parses lines of a name and a number.
 
     Raises:
-        TargetError: A line is something else, or there is none.
+        TargetError: A line is malformed, or there is none.
     """
     found: dict[str, float] = {}
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""The oracle's process: started, queried for its address, and read out at the end."""
+"""The oracle's process: its start, its address, and its report at the end."""
 
 import os
 import subprocess
@@ -12,29 +12,29 @@ import msgspec
 from jissoku.errors import JissokuError
 from jissoku.model.calibration import Scenario
 
-# Starting one, which takes memory for two million requests first.
+# Limit for its start, which allocates memory for two million requests.
 START_S = 20.0
 
-# Ending one, which writes its log and sorts all times first.
+# Limit for its end, before which it sorts all times and writes its log.
 END_S = 60.0
 
 
 # Real-time priority (1 to 99): above all normal processes, below the kernel's threads.
 PRIORITY = 5
 
-# The first of all who have no real-time class (sched(7)).
+# The highest priority outside the real-time classes (sched(7)).
 HIGHEST_PRIORITY = -20
 
-# The threads that see whether the generator's cores stand still.
+# Name of the threads that detect stalls of the generator's cores.
 STALL_MONITOR = "stall-monitor"
 
 
 class CalibrationError(JissokuError):
-    """The oracle did not do its part, so nothing was learned about the tool."""
+    """The oracle failed, so there is no result about the tool."""
 
 
 class Oracle:
-    """An oracle that runs, as a context manager."""
+    """A running oracle, as a context manager."""
 
     def __init__(
         self, setup: Scenario, folder: Path, cores: tuple[int, ...], tools: tuple[int, ...] = ()
@@ -52,7 +52,7 @@ class Oracle:
             values = value if isinstance(value, list) else [value]
             for one in values:
                 words += [f"--{option}"] if one is True else [f"--{option}", str(one)]
-        # A session of its own: Ctrl-C is for us, and what the oracle knows then is still wanted.
+        # A new session: Ctrl-C must reach only the lab, which still needs the oracle's report.
         self._process = subprocess.Popen(
             words,
             stdin=subprocess.PIPE,
@@ -79,7 +79,7 @@ class Oracle:
         self._process.communicate()
 
     def end(self) -> dict[str, Any]:
-        """Ends it, and returns its account."""
+        """Ends it, and returns its report."""
         try:
             text, _ = self._process.communicate(timeout=END_S)
             account: dict[str, Any] = msgspec.json.decode(text)
@@ -88,7 +88,7 @@ class Oracle:
         except msgspec.DecodeError as error:
             raise CalibrationError(f"the oracle reported nothing: {self._stderr()}") from error
         if not self._is_monitor_first:
-            # It had to wait for the generator itself, and took that for a core that stands still.
+            # It had to wait for the generator itself, and reported that as a stall of the core.
             account["stalls"] = []
         return account
 
@@ -98,14 +98,14 @@ class Oracle:
 
 
 def _raise_priority(pid: int) -> bool:
-    """Has its threads run before others on their cores, where we may do that.
+    """Raises the priority of its threads, if permitted.
 
     The stall monitor is in a real-time class (sched(7)). The oracle itself only has the highest
     priority of the normal class: as it spins, a real-time class would keep the kernel's own threads
     from its core until the kernel takes the core away for up to 50 ms of every second.
 
     Returns:
-        Whether every stall monitor is.
+        Whether every stall monitor has a real-time priority.
     """
     is_monitor_first = True
     for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -122,7 +122,7 @@ def _raise_priority(pid: int) -> bool:
 
 
 def placeholder_values(url: str, socket_path: Path) -> dict[str, str]:
-    """What the holes of a tool's command line are filled with."""
+    """Values of the placeholders of a tool's command line."""
     if url.startswith("unix:"):
         return {"url": "http://localhost/", "socket": str(socket_path), "host": "", "port": ""}
     host, _, port = url.removeprefix("http://").rpartition(":")

@@ -1,4 +1,4 @@
-"""The sampler's process beside a target under load, and what it printed."""
+"""The sampler's process, and its output about a target under load."""
 
 import signal
 import subprocess
@@ -17,13 +17,13 @@ from jissoku.observe.probes.load import Started
 
 SCHEMA = "jissoku.sample/1"
 
-# Beside the load's own time: starting, connecting, and the load generator's last answers.
+# Seconds beyond the load's own time, to start, connect and receive the last answers.
 GRACE_S = 60
 
 # Looking up names in programs with much debug information takes seconds.
 NAMES_LIMIT_S = 120
 
-# Samples per second of CPU time: one in about a thousand, and no multiple of a timer's rate.
+# Samples per second of CPU time: about one per millisecond, and not a multiple of a timer's rate.
 FREQUENCY_HZ = 997
 
 
@@ -32,7 +32,7 @@ class ProfilerError(JissokuError):
 
 
 class Profiler:
-    """Samples a process tree while it is entered; the samples of the window are kept."""
+    """Samples a process tree, as a context manager; the samples of the window are kept."""
 
     def __init__(
         self, root: int, cores: CoreAssignment, *, limit_s: float, frequency: int = FREQUENCY_HZ
@@ -42,7 +42,7 @@ class Profiler:
         Args:
             root: First process of the target.
             cores: The sampler runs on those of the load generator.
-            limit_s: It ends by itself after this and a grace.
+            limit_s: It ends by itself after this time and a grace period.
             frequency: Samples per second of CPU time.
         """
         own = ",".join(map(str, cores.generator))
@@ -53,7 +53,7 @@ class Profiler:
         """Starts the sampler, and waits until it samples.
 
         Raises:
-            ProfilerError: It may not, or there is no such process.
+            ProfilerError: It is not permitted to sample, or the process does not exist.
         """
         self._process = subprocess.Popen(
             self._command,
@@ -70,7 +70,7 @@ class Profiler:
         return self
 
     def on_window(self, edge: str) -> None:
-        """Counts from here when the window opens, and to here when it closes."""
+        """Marks the start of the window when it opens, and its end when it closes."""
         number = signal.SIGUSR1 if edge == "open" else signal.SIGINT
         if self._process.poll() is None:
             self._process.send_signal(number)
@@ -79,7 +79,7 @@ class Profiler:
         """Ends the sampler, and reads what it printed.
 
         Raises:
-            ProfilerError: It printed nothing that can be read.
+            ProfilerError: Its output is not a record.
         """
         self.on_window("close")
         try:
@@ -106,7 +106,7 @@ class Profiler:
 def profile_load(
     spec: LoadSpec, cores: CoreAssignment, *, started: Started, frequency: int = FREQUENCY_HZ
 ) -> tuple[ArmMeasurement, Samples]:
-    """Sends one arm its load, and samples it in the window.
+    """Runs one arm's load, and samples the arm in the window.
 
     Raises:
         LoadgenError: No answer could be counted.

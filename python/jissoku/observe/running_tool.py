@@ -17,22 +17,22 @@ from jissoku.model.request_cost import LoadPoint
 from jissoku.observe.oracle import HIGHEST_PRIORITY, Oracle
 from jissoku.system.sockets import sockets_of
 
-# Until a generator has opened its connections, at most; and how often it is looked at meanwhile.
+# Limit for a generator to open its connections, and the interval of checks meanwhile.
 CONNECT_S = 10.0
 LOOK_S = 0.02
 
-# Until all of its connections have asked.
+# Limit until all of its connections have sent a request.
 SETTLE_S = 0.25
 
-# What a generator may take to end, and to report.
+# Limit for a generator to end and to print its report.
 END_S = 25.0
 
-# How often an interruption is looked for during a window, on a core that is being measured on.
+# Interval of checks for an interruption during a window, on a core that is in use by it.
 NOTICE_S = 0.25
 
 
-class ToolFailed(Exception):  # noqa: N818 - it voids a window, and is no error
-    """A generator did not do its part; the message says which and what."""
+class ToolFailed(Exception):  # noqa: N818 - it voids a window, and is not an error
+    """A generator failed; the message says which, and how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class RunningTool:
 def start(
     found: InstalledTool, cell: LoadPoint, duration_s: int, folder: Path, oracle: Oracle
 ) -> RunningTool:
-    """Starts a generator in a new folder of its own, with the load of a cell."""
+    """Starts a generator in a new folder, with the load of a cell."""
     folder.mkdir()
     otherwise = cell.otherwise.get(found.tool.name)
     files = found.tool.ask.files | (otherwise.files if otherwise else {})
@@ -70,7 +70,7 @@ def wait_for_connections(one: RunningTool, wanted: int, check: Callable[[], obje
     """Waits until a generator has opened its connections and they have sent requests.
 
     Raises:
-        Failed: It did not.
+        Failed: It did not do so in time.
     """
     deadline = time.monotonic() + CONNECT_S
     while len(sockets_of(one.process.pid)) < wanted:
@@ -101,11 +101,10 @@ def wait_for_exit(
 
 
 def start_session(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """Starts a tool as the leader of a session of its own; what it says is the file `report`.
+    """Starts a tool as the leader of a new session; its output goes to the file `report`.
 
-    Where permitted, it gets the highest priority on its core. A real-time class would keep others
-    out altogether, but threads of one tool would then no longer take turns as they do in daily
-    life.
+    If permitted, it has the highest priority on its core. A real-time class would keep other
+    processes out, but threads of one tool would then not be scheduled as in normal use.
     """
     with (folder / "report").open("wb") as report:
         process = subprocess.Popen(
@@ -122,20 +121,20 @@ def start_session(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
 
 
 def end_session(process: subprocess.Popen[Any]) -> None:
-    """Ends what is left of a tool, its children too: its session is its own."""
-    with suppress(ProcessLookupError):  # It is gone, as it should be.
+    """Ends the remaining processes of a tool's session."""
+    with suppress(ProcessLookupError):  # It has ended, as expected.
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def local_strings(found: InstalledTool, filled: Mapping[str, str]) -> dict[str, str]:
-    """The values that no record may hold, and what it says instead."""
+    """Values that must not be in a record, and their replacements."""
     here = {value: f"{{{name}}}" for name, value in filled.items() if len(value) > 4}
     return here | {found.program: found.tool.name, sys.executable: "python"}
 
 
 def scrub(text: str, here: Mapping[str, str]) -> str:
-    """Puts names in the place of values, but for a port that is a part of a number."""
+    """Replaces values by names, except a port that is part of a longer number."""
     for value, name in here.items():
         text = re.sub(rf"(?<!\d){re.escape(value)}(?!\d)", name, text)
     return text

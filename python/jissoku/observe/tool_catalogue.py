@@ -13,21 +13,21 @@ from jissoku.system import toml_file
 
 TOOLS = Path(__file__).parent / "tools"
 
-# Asking a program for its version takes no longer than this.
+# Limit for a program to print its version, in seconds.
 VERSION_S = 20
 
 
 def read_tools(folder: Path = TOOLS) -> dict[str, Tool]:
-    """Every tool that is described, by name."""
+    """Every described tool, by name."""
     found = [toml_file.read(path, Tool) for path in sorted(folder.glob("*.toml"))]
     return {tool.name: tool for tool in found}
 
 
 def find_tool(tool: Tool, home: Path) -> InstalledTool:
-    """Finds a tool on the search path, or in the folder where its own ways of getting put it.
+    """Finds a tool on the search path, or in the folder of its installation command.
 
     Raises:
-        InputError: It is not here, or does not report its version.
+        InputError: It is not installed, or does not report its version.
     """
     places = [str(home / "bin"), os.environ.get("PATH", os.defpath)]
     beside = home / tool.get.program
@@ -40,7 +40,7 @@ def find_tool(tool: Tool, home: Path) -> InstalledTool:
         program = sys.executable
     how = tool.get.how.format(tools=home)
     if program is None:
-        raise InputError(f"{tool.name} is not here: {how}")
+        raise InputError(f"{tool.name} is not installed: {how}")
     words = [word.format(program=program, python=sys.executable) for word in tool.get.version]
     try:
         text = subprocess.run(words, capture_output=True, text=True, timeout=VERSION_S, check=False)

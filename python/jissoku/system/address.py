@@ -11,8 +11,8 @@ from jissoku.errors import InputError, TargetError
 
 HOST = "127.0.0.1"
 
-# Below the range from which Linux gives ports to clients (32768 and up), so that no connection of
-# the load generator can take a target's port between two trials.
+# Below Linux's range of ephemeral ports (32768 and up), so that no connection of the load generator
+# can occupy a target's port between two trials.
 PORTS = range(18000, 32000)
 TRIES = 200
 
@@ -26,7 +26,7 @@ class Address:
     socket: str = ""
 
     def url(self, path: str = "/") -> str:
-        """Writes the address with a path, in the form the load generator reads."""
+        """The URL of a path at this address, in the format of the load generator."""
         if self.socket:
             return f"unix:{self.socket}:{path}"
         return f"http://{self.authority}{path}"
@@ -57,7 +57,7 @@ def parse(text: str) -> Address:
     """Reads `http://HOST:PORT/` or `unix:PATH`.
 
     Raises:
-        InputError: It is neither, or it has a path, which is the workload's to say.
+        InputError: It is neither, or it has a path, which belongs to the workload.
     """
     if text.startswith("unix:"):
         path = text.removeprefix("unix:")
@@ -81,11 +81,11 @@ def parse(text: str) -> Address:
 
 
 def free_port(rng: random.Random, promised: Container[int] = ()) -> int:
-    """Finds an unused port of 127.0.0.1, also without connections in TIME_WAIT.
+    """Finds an unused port of 127.0.0.1 that has no connections in TIME_WAIT either.
 
     Args:
-        rng: What draws it.
-        promised: Ports of targets that were started a moment ago and may not listen yet.
+        rng: Draws the port.
+        promised: Ports of targets that were started and may not listen yet.
 
     Raises:
         TargetError: None was found in a bounded number of tries.

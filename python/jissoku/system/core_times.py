@@ -1,4 +1,4 @@
-"""Where each core's time went, as /proc/stat counts it (proc(5)).
+"""The time of each core by use, from /proc/stat (proc(5)).
 
 In ticks of `processes.TICK_NS`.
 """
@@ -11,7 +11,7 @@ STAT = Path("/proc/stat")
 
 @dataclass(frozen=True, slots=True)
 class CoreTimes:
-    """Ticks of one core since boot; `steal` is what the host gave to its other guests."""
+    """Ticks of one core since boot; `steal` is time that the host gave to other guests."""
 
     user: int
     nice: int
@@ -24,7 +24,7 @@ class CoreTimes:
 
     @property
     def busy(self) -> int:
-        """Used by whatever ran on this machine; steal time is not among it."""
+        """Ticks used by processes and the kernel of this machine, without steal time."""
         return self.user + self.nice + self.system + self.irq + self.softirq
 
 

@@ -21,7 +21,7 @@ def parse(text: str) -> tuple[int, ...]:
     """Reads a list such as `0,2-3`.
 
     Raises:
-        InputError: It is no such list, or names a core that this process may not use.
+        InputError: It is not such a list, or names a core that this process may not use.
     """
     try:
         found = _read(text)
@@ -47,8 +47,8 @@ def siblings(core: int, topology: Path = TOPOLOGY) -> frozenset[int]:
 def partition_cores(cores: Iterable[int], topology: Path = TOPOLOGY) -> CoreAssignment:
     """Gives the first half of the physical cores to the server, the rest to the load generator.
 
-    An odd core goes to the load generator: a generator that is the bottleneck spoils a trial, an
-    idle one does not. With one physical core both share it, and the run is stamped so.
+    An odd core goes to the load generator: a generator that is the bottleneck invalidates a trial,
+    an idle one does not. With one physical core both share it, and the run records that.
     """
     usable = set(cores)
     groups = sorted({tuple(sorted(siblings(core, topology) & usable)) for core in usable})
@@ -63,10 +63,10 @@ def partition_cores(cores: Iterable[int], topology: Path = TOPOLOGY) -> CoreAssi
 
 
 def core_assignment(server_list: str | None, generator_list: str | None) -> CoreAssignment:
-    """Reads both lists; a side that is not given gets what the other leaves.
+    """Reads both lists; a list that is not given has the cores that the other leaves.
 
     Raises:
-        InputError: A list is none, or leaves nothing for the other side.
+        InputError: A list is malformed, or leaves no core for the other side.
     """
     if server_list is None and generator_list is None:
         return partition_cores(available_cores())
@@ -86,9 +86,9 @@ def core_assignment(server_list: str | None, generator_list: str | None) -> Core
 
 @contextmanager
 def pin_process(cores: Iterable[int]) -> Iterator[None]:
-    """Keeps every thread of this process, and what it starts meanwhile, on `cores`.
+    """Pins every thread of this process, and processes started meanwhile, to `cores`.
 
-    A progress display, a timer or a library's thread pool may have started its threads before.
+    All threads, because a progress display, a timer or a library may have started some before.
     """
     home = os.sched_getaffinity(0)
     former = _bind_threads(frozenset(cores))
@@ -101,12 +101,12 @@ def pin_process(cores: Iterable[int]) -> Iterator[None]:
 
 
 def _bind_threads(cores: frozenset[int]) -> dict[int, set[int]]:
-    """Sets the affinity of every thread, and returns what each had before.
+    """Sets the affinity of every thread, and returns the previous one of each.
 
     A thread inherits the affinity of its creator, so a pass that finds no new thread is the last.
     """
     former = {threading.get_native_id(): os.sched_getaffinity(0)}
-    os.sched_setaffinity(0, cores)  # Cores that cannot be used are refused before anything changed.
+    os.sched_setaffinity(0, cores)  # Unusable cores are rejected before any affinity is changed.
     while new := _threads() - former.keys():
         for thread in new:
             former[thread] = set(cores)
@@ -121,7 +121,7 @@ def _threads() -> set[int]:
 
 
 def _read(text: str) -> set[int]:
-    """The kernel's own way of writing lists: `0,2-3`."""
+    """A list of cores in the kernel's format: `0,2-3`."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")

@@ -7,14 +7,14 @@ from jissoku.system.processes import PROC, cpu_ns, read_stat
 
 @dataclass(frozen=True, slots=True)
 class CpuTime:
-    """Counters of some processes, since each began."""
+    """Counters of some processes, since the start of each."""
 
     run_ns: dict[int, int]
     user_ticks: int
     system_ticks: int
 
     def __add__(self, other: "CpuTime") -> "CpuTime":
-        """Both together, if they are of different processes."""
+        """The sum of both, if they are of different processes."""
         return CpuTime(
             self.run_ns | other.run_ns,
             self.user_ticks + other.user_ticks,
@@ -22,11 +22,11 @@ class CpuTime:
         )
 
     def lacks(self, before: "CpuTime") -> bool:
-        """Whether a process that was there before has gone, and its time with it."""
+        """Whether a process of the earlier reading has ended, so that its time is missing."""
         return not before.run_ns.keys() <= self.run_ns.keys()
 
     def run_ns_since(self, before: "CpuTime") -> int:
-        """What was run between two readings; a process that is new began at zero."""
+        """CPU nanoseconds between two readings; a new process starts at zero."""
         return sum(self.run_ns.values()) - sum(before.run_ns.values())
 
     def ticks_since(self, before: "CpuTime") -> tuple[int, int]:
@@ -35,7 +35,7 @@ class CpuTime:
 
 
 def cpu_time(pids: set[int]) -> CpuTime:
-    """Reads the counters of processes; one that has ended has none."""
+    """Reads the counters of processes; processes that have ended are skipped."""
     run_ns: dict[int, int] = {}
     user = system = 0
     for pid in pids:

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Self
 
 
-class Interrupted(Exception):  # noqa: N818 - it is no error
+class Interrupted(Exception):  # noqa: N818 - not an error
     """The user interrupted; all started processes are stopped."""
 
 
@@ -18,28 +18,28 @@ class Interruption:
     """Catches SIGINT and SIGTERM while it is entered."""
 
     def __init__(self) -> None:
-        """Starts without a request to stop."""
+        """Nothing is interrupted yet."""
         self.asked = False
         self._waiting_for: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        """Takes the two signals over."""
+        """Installs the handlers of both signals."""
         self._before = {s: signal.signal(s, self._note) for s in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Gives the signals back."""
+        """Restores the previous handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def waits_for(self, process: subprocess.Popen[str]) -> None:
-        """From now on an interruption ends `process`, so that waiting for it ends too."""
+        """Makes an interruption terminate `process`, so that a wait for it returns."""
         self._waiting_for = process
         if self.asked:
             process.terminate()
 
     def check(self) -> None:
-        """Raises Interrupted on request."""
+        """Raises Interrupted if a signal has arrived."""
         if self.asked:
             raise Interrupted
 

@@ -1,6 +1,6 @@
 """CPU time of the kernel's own threads, which work for any process.
 
-What a target has done by them costs as much as what it does itself, and no process is charged.
+Work that they do for a target costs CPU time, which is not accounted to any process.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ PARENT_NAME = "kthreadd"
 
 
 def cpu_ns() -> dict[int, int]:
-    """What each has used so far, in nanoseconds."""
+    """CPU nanoseconds of each so far."""
     return {pid: used for pid in _threads() if (used := _used(pid)) is not None}
 
 
 def spent_ns(before: Mapping[int, int], after: Mapping[int, int]) -> int | None:
-    """What all of them used between two readings; one that ended in between took its share along.
+    """CPU nanoseconds of all between two readings; the time of a thread that ended is missing.
 
-    None where this kernel shows none of them, as in a container.
+    None if none of them is visible, as in a container.
     """
     if not before:
         return None

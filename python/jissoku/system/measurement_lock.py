@@ -20,13 +20,13 @@ from jissoku.errors import InputError, JissokuError
 
 FILE_NAME = "jissoku-measurement.lock"
 
-# Names another file, for tests and for containers that share a machine but no folder.
+# The path of another file, for tests and for containers that share a machine but no folder.
 PATH_VARIABLE = "JISSOKU_LOCK_FILE"
 
-# The first that every user can write to, so that all users of a machine meet at one file.
+# The first of these that every user can write to, so that all users of a machine use one file.
 SHARED_FOLDERS = (Path("/run/lock"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - see _open
 
-# Much more than a holder writes; the file may have been written by another program.
+# More than a holder writes; the file may have been written by another program.
 HOLDER_BYTES_MAX = 4096
 
 
@@ -43,8 +43,8 @@ def measurement_lock(verb: str, path: Path | None = None) -> Iterator[None]:
     """Holds the machine's measurement lock.
 
     Args:
-        verb: What measures, such as `compare`; a refused process is shown it.
-        path: The lock file; without it the machine's.
+        verb: The command that measures, such as `compare`, for the message to other processes.
+        path: The lock file; None: the machine's.
 
     Raises:
         InputError: Another process holds the lock; the message names it.
@@ -89,11 +89,10 @@ def lock_path(
 
 
 def _open(path: Path) -> int:
-    """Opens the lock file, made if it is not there; never through a symbolic link.
+    """Opens or creates the lock file; never through a symbolic link.
 
-    A file of another user is opened without O_CREAT, which fs.protected_regular (proc(5)) refuses
-    in a folder that all may write to; and only to read where it cannot be written, which is enough
-    for flock(2).
+    A file of another user is opened without O_CREAT, which fs.protected_regular (proc(5)) rejects
+    in a world-writable folder; and read-only if it cannot be written, which suffices for flock(2).
     """
     warnings = os.O_NOFOLLOW | os.O_CLOEXEC
     for mode in (os.O_RDWR, os.O_RDONLY):
@@ -101,12 +100,12 @@ def _open(path: Path) -> int:
             return os.open(path, mode | warnings)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | warnings, 0o666)
     with contextlib.suppress(PermissionError):
-        os.fchmod(descriptor, 0o666)  # The umask took the others' right to write.
+        os.fchmod(descriptor, 0o666)  # The umask removed the write permission of other users.
     return descriptor
 
 
 def _write(descriptor: int, verb: str) -> None:
-    """Names the holder; the lock holds without it where the file is another user's or disk full."""
+    """Writes the holder; if that fails (another user's file, full disk) the lock is still held."""
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
     holder = Holder(pid=os.getpid(), verb=verb, since_utc=now)
     with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""Whether a target that was killed ran out of memory, as far as the kernel says.
+"""Whether a target may have been killed by the kernel's out-of-memory (OOM) killer.
 
-The OOM killer sends SIGKILL, as others do. It counts each process that it kills in /proc/vmstat,
-for the whole machine and for every cgroup, before it sends the signal.
+The OOM killer sends SIGKILL, as other programs may do. Before it sends the signal it counts the
+process in /proc/vmstat, for the whole machine and all cgroups.
 """
 
 import re
@@ -21,7 +21,7 @@ def kills() -> int | None:
 
 
 def exit_cause(number: int, kills_before: int | None) -> str:
-    """What is added to the name of the signal that killed a process; empty if nothing is known."""
+    """A remark to the signal that ended a process; empty if no OOM kill can be the reason."""
     now = kills()
     if number != signal.SIGKILL or kills_before is None or now is None or now <= kills_before:
         return ""

@@ -1,8 +1,8 @@
 """All processes that have to end with a target, and how they are terminated.
 
 A target is started as the leader of a session (setsid(2)): its processes are that session and its
-descendants (`process_tree`). A process that left both, as a daemon does, is known by a mark in its
-environment or by holding the address the target was given.
+descendants (`process_tree`). A process that left both, as a daemon does, is identified by a mark in
+its environment, or by listening on the target's address.
 """
 
 import os
@@ -15,17 +15,17 @@ from jissoku.system.address import Address
 from jissoku.system.processes import all_processes, environment, process_tree
 from jissoku.system.sockets import listening_sockets, sockets_of
 
-# Between SIGTERM and SIGKILL, and then for the kernel to clear away what was killed.
+# Seconds between SIGTERM and SIGKILL, and for the kernel to remove killed processes.
 STOP_LIMIT_NS = 10_000_000_000
 KILL_LIMIT_NS = 2_000_000_000
 
-# A process that was forked while others were signalled is signalled too; this often.
+# Rounds of signals, because processes may fork while others are signalled.
 ROUNDS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSession:
-    """What marks a target's processes.
+    """The identity of a target's processes.
 
     Attributes:
         pid: The leader's; also the session's id, and its group's.
@@ -40,7 +40,7 @@ class ProcessSession:
     address: Address
 
     def members(self) -> set[int]:
-        """Finds the living processes that belong to the target."""
+        """Finds the running processes that belong to the target."""
         processes = all_processes()
         living = {
             pid
@@ -59,7 +59,7 @@ class ProcessSession:
             Whether SIGTERM sufficed.
 
         Raises:
-            TimeoutError: Some are left; they cannot be killed, or fork faster than they die.
+            TimeoutError: Some are left; they cannot be killed, or fork faster than they end.
         """
         if self._end_with(signal.SIGTERM, STOP_LIMIT_NS):
             return True
@@ -85,10 +85,10 @@ class ProcessSession:
         handles: list[int] = []
         left: set[int] = set()
         try:
-            # The leader first: a parent whose child ends before it was asked starts another.
+            # The leader first: a parent whose child ends before it was signalled starts another.
             for pid in sorted(found, key=lambda pid: (pid != self.pid, pid)):
                 try:
-                    # A handle cannot come to mean another process, as a number can.
+                    # A pidfd, unlike a process id, cannot be reused for another process.
                     handle = os.pidfd_open(pid)
                     handles.append(handle)
                     signal.pidfd_send_signal(handle, number)

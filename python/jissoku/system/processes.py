@@ -1,8 +1,8 @@
-"""Processes as /proc shows them, and which of them belong to a target.
+"""Processes as listed in /proc, and which of them belong to a target.
 
-`process_tree` is the one answer to what is measured of a target: its CPU time, memory, threads and
-system calls. The load generator's `--watch` applies the same rule in Rust. What must be ended with
-a target is more than that: see `process_session`.
+`process_tree` defines the processes of a target whose CPU time, memory, threads and system calls
+are measured. The load generator's `--watch` applies the same rule in Rust. More processes may have
+to be ended with a target: see `process_session`.
 """
 
 import resource
@@ -14,14 +14,13 @@ from pathlib import Path
 PROC = Path("/proc")
 PAGE_SIZE = resource.getpagesize()
 
-# The unit of /proc/stat and /proc/PID/stat, whatever the kernel's own tick is (proc(5), USER_HZ).
+# The unit of /proc/stat and /proc/PID/stat, independent of the kernel's tick (proc(5), USER_HZ).
 TICK_NS = 10_000_000
 
 # The parent of every kernel thread; in a container the number may be another process's.
 KERNEL_THREADS_PARENT = 2
 
-# The number of a process's clock is made of its own as in clock_getcpuclockid(3), which Python does
-# not offer.
+# The id of a process's clock is computed as in clock_getcpuclockid(3), which Python does not offer.
 CPU_CLOCK = 2
 
 EXITED_STATES = "ZX"
@@ -29,12 +28,12 @@ EXITED_STATES = "ZX"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStat:
-    """What /proc/PID/stat says of a process or thread (proc_pid_stat(5)).
+    """The fields of /proc/PID/stat of a process or thread (proc_pid_stat(5)).
 
     Attributes:
-        user_ticks: In units of `TICK_NS`, as are all times here.
+        user_ticks: In units of `TICK_NS`, like all times here.
         children_user_ticks: Of children that have ended and were waited for.
-        start_ticks: When it was started, since boot.
+        start_ticks: Its start, since boot.
         core: The core it last ran on.
     """
 
@@ -56,7 +55,7 @@ class ProcessStat:
 
     @property
     def has_exited(self) -> bool:
-        """Whether only its exit code is left."""
+        """Whether it is a zombie."""
         return self.state in EXITED_STATES
 
 
@@ -70,7 +69,7 @@ def read_stat(folder: Path) -> ProcessStat:
         OSError: It has ended.
     """
     text = (folder / "stat").read_text(errors="replace")
-    # The program's name may hold spaces and parentheses; what follows the last one does not.
+    # The program's name may contain spaces and parentheses; the fields after it do not.
     fields = text.rpartition(")")[2].split()
     return ProcessStat(
         state=fields[0],
@@ -93,7 +92,7 @@ def all_processes() -> dict[int, ProcessStat]:
         try:
             found[int(folder.name)] = read_stat(folder)
         except OSError:
-            continue  # It ended while the folder was read.
+            continue  # It ended meanwhile.
     return found
 
 
@@ -101,8 +100,8 @@ def process_tree(root: int | None, processes: Processes | None = None) -> set[in
     """A target's processes: `root`, the session that it leads, and the descendants of both.
 
     Args:
-        root: The target's first process; None, of a server elsewhere, has no processes.
-        processes: As `all_processes` returned them; read now if not given.
+        root: The target's first process; None for a server elsewhere, which has no processes here.
+        processes: The result of `all_processes`; read now if not given.
     """
     if root is None:
         return set()
@@ -122,7 +121,7 @@ def rss_bytes(pids: Iterable[int]) -> int:
         try:
             pages += int((PROC / str(pid) / "statm").read_text().split()[1])
         except OSError:
-            continue  # It ended, and holds nothing.
+            continue  # It ended, and uses no memory.
     return pages * PAGE_SIZE
 
 
@@ -144,7 +143,7 @@ def start_ticks(pid: int) -> int:
 
 
 def environment(pid: int) -> list[bytes]:
-    """The entries `NAME=value` that a process was started with; none if it is another user's."""
+    """The initial environment of a process, as `NAME=value`; empty for another user's process."""
     try:
         return (PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:

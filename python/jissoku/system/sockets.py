@@ -1,4 +1,4 @@
-"""Listening sockets: those of an address, those of a process, and the process that owns them."""
+"""Listening sockets: of an address, of a process, and the process that owns them."""
 
 import ipaddress
 import os
@@ -11,10 +11,10 @@ LISTEN = "0A"  # TCP state in /proc/net/tcp
 
 
 def listener_pid(address: Address) -> int | None:
-    """The process that listens at an address of this machine; of several, the parent of the others.
+    """The process that listens on an address of this machine; of several, their parent.
 
     Returns:
-        None when it listens elsewhere, or its processes are not visible.
+        None if none listens on this machine, or its processes are not visible.
     """
     if not address.socket and not _is_here(address.host):
         return None
@@ -49,7 +49,7 @@ def sockets_of(pid: int) -> set[str]:
         try:
             found.add(str((folder / entry).readlink()))
         except OSError:
-            continue  # It was closed just now.
+            continue  # It was closed meanwhile.
     return {name for name in found if name.startswith("socket:")}
 
 

@@ -1,7 +1,7 @@
 """strace(1) attached to all threads of running processes.
 
-Tracing slows a process several times over, so nothing is timed meanwhile. `strace_output` parses
-its output.
+Tracing slows a process by a factor, so nothing is timed meanwhile. `strace_output` parses its
+output.
 """
 
 import os
@@ -32,10 +32,10 @@ INSTALL = "sudo apt-get install strace"
 
 
 class StraceError(JissokuError):
-    """Tracing is impossible; the message has the reason.
+    """Tracing is impossible; the message gives the reason.
 
     Attributes:
-        hint: What would help.
+        hint: How to enable it.
     """
 
     def __init__(self, message: str, hint: str) -> None:
@@ -46,13 +46,13 @@ class StraceError(JissokuError):
 
 @dataclass(slots=True)
 class StraceText:
-    """What strace wrote; empty until it has let go of the processes."""
+    """The output of strace; empty until it has detached from the processes."""
 
     text: str = ""
 
 
 def missing_reason() -> str:
-    """Why nothing can be watched here; empty if it can, for all that is known beforehand."""
+    """Why tracing is impossible here; empty if no reason is known beforehand."""
     if shutil.which("strace"):
         return ""
     return f"{MISSING}, so no system call was counted: {INSTALL}"
@@ -60,14 +60,14 @@ def missing_reason() -> str:
 
 @contextmanager
 def traced(pids: Iterable[int], options: Sequence[str]) -> Iterator[StraceText]:
-    """Watches some processes, all their threads, and what they start meanwhile.
+    """Traces some processes, all their threads, and processes that they start meanwhile.
 
     Args:
-        pids: Those that run already.
+        pids: The running processes.
         options: `COUNTS` or `CALLS`.
 
     Raises:
-        StraceError: There is no strace, or it may not attach.
+        StraceError: strace is not installed, or may not attach.
     """
     program = shutil.which("strace")
     if program is None:
@@ -97,7 +97,7 @@ def traced(pids: Iterable[int], options: Sequence[str]) -> Iterator[StraceText]:
 
 
 def _wait_attached(tracer: subprocess.Popen[bytes], pids: Sequence[int]) -> None:
-    """Waits until every thread is watched."""
+    """Waits until every thread is traced."""
     deadline = monotonic_ns() + ATTACH_LIMIT_NS
     assert tracer.stderr is not None, "it is a pipe"
     ends = select.poll()

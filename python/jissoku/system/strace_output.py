@@ -31,7 +31,7 @@ class Call:
     """One system call that ended.
 
     Attributes:
-        text: What stands between the parentheses.
+        text: The text between the parentheses.
     """
 
     thread: int
@@ -42,7 +42,7 @@ class Call:
 
     @property
     def is_eagain(self) -> bool:
-        """Whether it would have had to wait."""
+        """Whether it failed with EAGAIN, where it would have had to wait."""
         return self.error.lstrip().startswith("EAGAIN")
 
     @property
@@ -58,7 +58,7 @@ def counts_by_name(table: str) -> dict[str, int]:
 
 
 def calls(lines: Iterable[str]) -> Iterator[Call]:
-    """The calls in the order of their ends; one that another thread interrupted is put together."""
+    """The calls in the order of their ends; calls split over two lines are joined."""
     begun: dict[tuple[str, str], str] = {}
     for line in lines:
         if unfinished := BEGUN.match(line):
@@ -74,7 +74,7 @@ def calls(lines: Iterable[str]) -> Iterator[Call]:
 
 
 def counts(found: Iterable[Call]) -> tuple[Counter[str], Counter[str]]:
-    """Calls by name, and those of them that found nothing."""
+    """Number of calls by name, and of those that failed with EAGAIN."""
     everything: Counter[str] = Counter()
     again: Counter[str] = Counter()
     for call in found:
@@ -84,7 +84,7 @@ def counts(found: Iterable[Call]) -> tuple[Counter[str], Counter[str]]:
 
 
 def paths(found: Iterable[Call], names: frozenset[str]) -> Counter[str]:
-    """Paths that calls of some names were about, and that were there."""
+    """Paths of successful calls of some names, with their numbers."""
     return Counter(
         path[1]
         for call in found
@@ -94,7 +94,7 @@ def paths(found: Iterable[Call], names: frozenset[str]) -> Counter[str]:
 
 
 def written(found: Iterable[Call]) -> Counter[str]:
-    """Files that were written to, by path; sockets, pipes and the kernel's own are none."""
+    """Number of writes by path; without sockets, pipes and files of the kernel."""
     return Counter(
         path[1]
         for call in found
@@ -104,12 +104,12 @@ def written(found: Iterable[Call]) -> Counter[str]:
 
 
 def empty_waits(found: Iterable[Call]) -> int:
-    """Waits that had a time limit, or none at all, and ended with no event."""
+    """Number of waits that returned no event, with or without a timeout."""
     return sum(call.name in WAITS and call.result == "0" for call in found)
 
 
 def spurious_wakeups(found: Iterable[Call]) -> int:
-    """Wake-ups after which the first attempt to take a connection found none left."""
+    """Number of wake-ups after which the first accept failed with EAGAIN."""
     count = 0
     is_fresh: dict[int, bool] = {}
     for call in found:
@@ -122,7 +122,7 @@ def spurious_wakeups(found: Iterable[Call]) -> int:
 
 
 def upstream_connections(found: Iterable[Call]) -> int:
-    """Connections that were opened to another process, or begun."""
+    """Number of connections opened to another process, completed or not."""
     return sum(
         call.name == "connect" and (not call.has_failed or "EINPROGRESS" in call.error)
         for call in found

@@ -4,8 +4,8 @@ import socket
 import struct
 from dataclasses import dataclass
 
-# Offsets into struct tcp_info of linux/tcp.h, and the length of a kernel's that has all of them:
-# 4.6 and later.
+# Offsets into struct tcp_info of linux/tcp.h, and its length in kernels with all of these fields
+# (4.6 and later).
 ADVMSS_AT = 84
 BYTES_RECEIVED_AT = 128
 DATA_SEGS_IN_AT = 152
@@ -17,9 +17,9 @@ class TcpInfo:
     """Counters of one connection.
 
     Attributes:
-        segment_bytes: The most that a segment may carry to this end.
-        bytes_received: Since the connection was made.
-        data_segments_received: Segments with data, since the connection was made.
+        segment_bytes: Maximum size of a segment in the receiving direction.
+        bytes_received: Since the connection was established.
+        data_segments_received: Segments with data, since the connection was established.
     """
 
     segment_bytes: int
@@ -28,7 +28,7 @@ class TcpInfo:
 
 
 def tcp_info(connection: socket.socket) -> TcpInfo | None:
-    """Reads the counters; None over a Unix socket, and from a kernel that has not all of them."""
+    """Reads the counters; None over a Unix socket, and on kernels without all of them."""
     if connection.family == socket.AF_UNIX:
         return None
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SIZE)

@@ -1,4 +1,4 @@
-"""Processes and threads of a target: what they run, for how long, and how often they stop."""
+"""Processes and threads of a target: programs, CPU time and context switches."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,25 +11,25 @@ RAN, WAITED = 0, 1
 
 
 def thread_usage(pids: Iterable[int]) -> tuple[ThreadUsage, ...]:
-    """Every thread there is, with its counters since it began."""
+    """Every thread with its counters since its start."""
     found = []
     for pid in sorted(pids):
         for task in sorted((PROC / str(pid) / "task").glob("[0-9]*")):
             try:
                 found.append(_thread(pid, task))
             except OSError:
-                continue  # It ended while we were looking.
+                continue  # It ended meanwhile.
     return tuple(found)
 
 
 def diff(before: Iterable[ThreadUsage], after: Iterable[ThreadUsage]) -> tuple[ThreadUsage, ...]:
-    """The difference of two readings; a new thread began at zero."""
+    """The difference of two readings; a new thread starts at zero."""
     old = {thread.tid: thread for thread in before}
     return tuple(_less(thread, old.get(thread.tid)) for thread in after)
 
 
 def process_infos(pids: Iterable[int]) -> tuple[ProcessInfo, ...]:
-    """What each process runs."""
+    """The program of each process."""
     found = []
     for pid in sorted(pids):
         folder = PROC / str(pid)

@@ -22,8 +22,8 @@ def read(path: Path, shape: type[T], /, **given: str) -> T:
     """Reads a TOML file as one value; `given` are fields that do not come from the file.
 
     Raises:
-        InputError: The file cannot be read, is no TOML, or has a missing, unknown or wrong key; one
-            sentence with file name, line and key.
+        InputError: The file cannot be read or is not TOML, or a key is missing, unknown or invalid:
+            one sentence with file name, line and key.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -35,7 +35,7 @@ def read(path: Path, shape: type[T], /, **given: str) -> T:
         raise InputError(_syntax(path.name, text, str(error))) from error
     for name in given:
         if name in table:
-            raise mistake(path.name, text, (name,), "is not for the file to say")
+            raise mistake(path.name, text, (name,), "cannot be set in the file")
     _refuse_unknown_keys(path.name, text, table, shape)
     try:
         return msgspec.convert(table | given, shape)
@@ -50,13 +50,13 @@ def read(path: Path, shape: type[T], /, **given: str) -> T:
 
 
 def mistake(name: str, text: str, keys: Keys, message: str) -> InputError:
-    """Makes the one sentence about a key of a file; `keys` lead to it from the top."""
+    """An error about a key of a file, in one sentence; `keys` is the path to it from the top."""
     shown = ".".join(str(key) for key in keys if isinstance(key, str))
     return InputError(f"{name}, line {line_of(text, keys)}, key `{shown}`: {message}")
 
 
 def line_of(text: str, keys: Keys) -> int:
-    """Finds the line (from 1) of a key, or else of the innermost table around it that is there."""
+    """The line (from 1) of a key, or if it is missing of the innermost table around it."""
     lines = text.splitlines()
     headers = [at for at, found in enumerate(lines) if re.match(r"\s*\[", found)]
     first, last, line = 0, min(headers, default=len(lines)), 1
@@ -79,7 +79,7 @@ def line_of(text: str, keys: Keys) -> int:
 
 
 def _syntax(name: str, text: str, message: str) -> str:
-    """Says where a file stops being TOML; the parser knows the line, we find the key on it."""
+    """A message with the place of a syntax error: the parser's line, and the key on it."""
     message, _, where = message.partition(" (at ")
     place = re.match(r"line (\d+)", where)
     line = int(place[1]) if place else max(1, len(text.splitlines()))
@@ -97,7 +97,7 @@ def _syntax(name: str, text: str, message: str) -> str:
 
 
 def _keys(where: str) -> Keys:
-    """Reads msgspec's way of writing a place: `$.prepare[0].command`, in backquotes."""
+    """Parses a path as msgspec writes it: `$.prepare[0].command`, in backquotes."""
     found = re.findall(r"\.(\w+)|\[(\d+|\.\.\.)\]", where)
     return tuple(name or (int(index) if index.isdigit() else 0) for name, index in found)
 

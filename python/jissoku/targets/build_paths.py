@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-# Debian keeps servers here, and leaves these folders off an ordinary user's PATH.
+# Debian installs servers here, and these folders are not on an ordinary user's PATH.
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 APPS = Path(__file__).parent / "apps"
@@ -22,8 +22,8 @@ class BuildPaths:
     """The folders targets are built in and served from.
 
     Attributes:
-        cache: Holds a folder for each recipe that has to be built; kept between runs, and made when
-            it is needed.
+        cache: Has a folder for each recipe that has to be built; kept between runs, and created
+            when needed.
         files: The contract's files, as `files.make` leaves them.
     """
 
@@ -31,7 +31,7 @@ class BuildPaths:
     files: Path
 
     def values(self, recipe: str) -> dict[str, str | tuple[str, ...]]:
-        """The placeholders that do not depend on a start."""
+        """Values of the placeholders that do not depend on a start."""
         return {
             "apps": str(APPS),
             "cache": str((self.cache / recipe).absolute()),
@@ -44,7 +44,7 @@ class BuildPaths:
 
 
 def default_cache() -> Path:
-    """Where what we build is kept for a user (XDG base directory specification)."""
+    """The user's folder for built targets (XDG base directory specification)."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     home = Path(base) if Path(base).is_absolute() else Path("~/.cache").expanduser()
     return home / "jissoku"
@@ -56,7 +56,7 @@ def search_path() -> str:
 
 
 def find_program(name: str) -> Path | None:
-    """Finds a program by its name on the search path, or by its path; None if it is not there."""
+    """Finds a program by its name on the search path, or by its path; None if not found."""
     found = shutil.which(name, path=search_path())
     return Path(found).absolute() if found else None
 

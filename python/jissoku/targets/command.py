@@ -19,14 +19,14 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def from_command(text: str, place: BuildPaths, folder: Path = HERE) -> PreparedTarget:
-    """Reads `NAME=COMMAND`. The words are split as a shell would, and no shell is run.
+    """Reads `NAME=COMMAND`. The words are split by shell rules, and no shell is run.
 
     The provenance is a hash over the program and every file named in the command, since how
     it reports a version is unknown.
 
     Args:
         text: The argument of `--cmd`.
-        place: Where files of the lab are.
+        place: The folders of the lab.
         folder: Where the command is run; a program or file with a relative path is looked up there.
 
     Raises:
@@ -64,7 +64,7 @@ def from_url(text: str) -> PreparedTarget:
     """Reads `NAME=URL`, a server that another process started.
 
     Raises:
-        InputError: No name, or no URL that can be asked.
+        InputError: No name, or an unsupported URL.
     """
     name, url = _split(text, "--url NAME=http://127.0.0.1:3000/")
     return PreparedTarget(

@@ -1,7 +1,7 @@
 """The common contract of every target: the requests and the expected responses.
 
-Differences that a field or two make (a Date, a Server) are counted in bytes and reported; status,
-type and body are the same for all targets.
+Differences in header fields (Date, Server) are counted in bytes and reported; status, type and body
+are the same for all targets.
 """
 
 import re
@@ -19,7 +19,7 @@ _E5 = ExpectedResponse(status=200, content_type=TEXT, body=b"42")
 
 
 def capability(path: str) -> Capability | None:
-    """The part of the contract that a path belongs to; None for everything outside it."""
+    """The part of the contract that a path belongs to; None for other paths."""
     if path == "/":
         return Capability.HELLO
     if path == "/42":
@@ -32,7 +32,7 @@ def capability(path: str) -> Capability | None:
 
 
 def expected_response(path: str) -> ExpectedResponse | None:
-    """The right answer to a GET of a path of the contract; None for everything outside it."""
+    """The expected answer to a GET of a path of the contract; None for other paths."""
     match capability(path):
         case Capability.HELLO | Capability.DELAY:
             return _HELLO

@@ -16,12 +16,12 @@ SIZES = {
 
 
 def content(name: str) -> bytes:
-    """The bytes of one of the contract's files: SHAKE-256 of its name, so they do not compress."""
+    """The bytes of a file of the contract: SHAKE-256 of its name, which does not compress."""
     return hashlib.shake_256(name.encode()).digest(SIZES[name])
 
 
 def make(folder: Path) -> Path:
-    """Makes the contract's files, where they are not there already, and returns the folder.
+    """Creates the contract's files that do not exist yet, and returns the folder.
 
     Raises:
         InputError: The folder cannot be written.

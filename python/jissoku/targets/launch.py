@@ -30,8 +30,8 @@ class Launcher:
     Attributes:
         cores: The only cores they may run on.
         rng: Draws ports, and the padding of each start's environment.
-        workers: How many each is to have; None: one for each core.
-        give_up: Asked while a target is waited for; True ends the waiting.
+        workers: Number of workers of each target; None: one for each core.
+        give_up: Called while waiting for a target; True ends the wait.
         upstreams: The servers that a reverse proxy forwards to; none: its recipe's own is started.
     """
 
@@ -44,12 +44,12 @@ class Launcher:
     def start(
         self, prepared: PreparedTarget, workload: Workload, promised: Container[int] = ()
     ) -> RunningTarget:
-        """Starts a target where the workload wants it to listen; it may not do so yet.
+        """Starts a target on the workload's transport; it may not listen yet when this returns.
 
         Args:
             prepared: The target; one that another process started is not started again.
             workload: Its transport matters; a target without TCP gets a Unix socket.
-            promised: Ports of targets that were started a moment ago and may not listen yet.
+            promised: Ports of targets that were started and may not listen yet.
 
         Raises:
             TargetError: It cannot be started there; nothing is left of the attempt.
@@ -69,7 +69,7 @@ class Launcher:
         """Starts a target and waits until it answers with success; stops it when left.
 
         Raises:
-            TargetError: It cannot be started, or gives no good answer in time.
+            TargetError: It cannot be started, or gives no successful answer in time.
         """
         with self.start(prepared, workload) as running:
             wait_until_ready(running, workload, give_up=self.give_up)
@@ -91,10 +91,10 @@ class Launcher:
 def expected_response(
     prepared: PreparedTarget, workload: Workload, first: TargetResponse
 ) -> ExpectedResponse:
-    """The right answer: of a recipe the contract's, else the first one that was given.
+    """The expected answer: the contract's for a recipe, else the target's first one.
 
     Raises:
-        TargetError: The first answer is no success, and the contract has none.
+        TargetError: The contract has none, and the status of the first answer is not a success.
     """
     of_contract = None
     is_plain = workload.method == "GET" and not workload.headers
@@ -106,11 +106,11 @@ def expected_response(
 def verify(
     running: RunningTarget, workload: Workload, first: TargetResponse, expected: ExpectedResponse
 ) -> None:
-    """Holds a target's first answer to the right one, and one more to each request it will get.
+    """Compares a target's first answer, and one to each of its requests, with the expected answer.
 
     Raises:
-        TargetError: An answer is another one, or does not come; the message is the end of a
-            sentence, and `stderr` is what the target wrote.
+        TargetError: An answer differs, or is missing; the message is the end of a sentence, and
+            `stderr` has the target's output.
     """
     try:
         response.check_response(first, expected)

@@ -1,8 +1,8 @@
-"""An nginx configuration as text that can be edited where it stands, so that a diff stays small.
+"""An nginx configuration as text that is edited in place, so that a diff stays small.
 
-crossplane, by the makers of nginx, reads the files: it checks them, and splits them into words.
-What it does not say is where in a line a word stands; that is found here, word by word. An edit
-puts text in the place of a directive, or beside it, and every other byte stays.
+crossplane, by the makers of nginx, checks the files and splits them into words. It does not report
+a word's position in its line, which is determined here, word by word. An edit replaces a directive
+or inserts text next to it; every other byte stays.
 """
 
 import difflib
@@ -17,7 +17,7 @@ from crossplane.errors import NgxParserBaseException  # type: ignore[import-unty
 
 from jissoku.errors import InputError
 
-# An include that includes itself is nginx's to refuse; we only must not follow it for ever.
+# nginx rejects a file that includes itself; here the recursion only has to be bounded.
 INCLUDES_DEEP_MAX = 10
 
 
@@ -28,9 +28,9 @@ class Directive:
     Attributes:
         words: Its parameters, without quotes.
         start: Offset of its first character.
-        end: Offset behind its semicolon or its closing brace.
-        body: Offset behind its opening brace; None for a simple one.
-        inner: What is between its braces.
+        end: Offset after its semicolon or its closing brace.
+        body: Offset after its opening brace; None for a simple directive.
+        inner: The directives between its braces.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Directive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """Puts `text` in the place of what is between two offsets of a file."""
+    """Replaces the text between two offsets of a file."""
 
     file: Path
     start: int
@@ -98,7 +98,7 @@ class Configuration:
         return Configuration(texts)
 
     def diff(self, other: "Configuration") -> str:
-        """What has to be changed to come from this one to the other, as a unified diff."""
+        """The changes from this configuration to another, as a unified diff."""
         parts: list[str] = []
         for file, text in self.texts.items():
             lines = (text.splitlines(keepends=True), other.texts[file].splitlines(keepends=True))
@@ -110,7 +110,7 @@ def read(path: Path) -> Configuration:
     """Reads a configuration with all that it includes, and changes nothing.
 
     Raises:
-        InputError: It cannot be read or is no nginx configuration; file and line are named.
+        InputError: It cannot be read or is not an nginx configuration; names file and line.
     """
     path = path.absolute()
     try:
@@ -126,7 +126,7 @@ def read(path: Path) -> Configuration:
 
 
 def _whole(line: str) -> str:
-    """A line of a diff; the last one of a file may lack its end, which patch(1) needs to know."""
+    """A line of a diff; patch(1) needs a mark after a last line without a newline."""
     return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
@@ -134,7 +134,7 @@ def parse(text: str, file: Path) -> tuple[Directive, ...]:
     """The directives of one text.
 
     Raises:
-        InputError: A block is not closed, or something else that is no configuration.
+        InputError: A block is not closed, or another syntax error.
     """
     try:
         words = list(_placed(text))
@@ -152,7 +152,7 @@ class _Word:
     is_quoted: bool
 
     def marks(self, character: str) -> bool:
-        """Whether it is this brace or semicolon, and no quoted word."""
+        """Whether a word is this brace or semicolon, and not quoted."""
         return self.text == character and not self.is_quoted
 
 

@@ -1,4 +1,4 @@
-"""Edits of an nginx configuration: what a knob's changes do to its text."""
+"""Edits of an nginx configuration: applies a knob's changes to its text."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,12 +9,12 @@ from jissoku.targets.nginx_text import extended, inserted, replaced
 
 MAIN = "main"
 
-# As many workers as there are cores: nginx's own word, and the lab's hole, masked or not.
+# One worker per core: nginx's keyword, and the lab's placeholder, escaped or not.
 AS_MANY_AS_CORES = frozenset({"auto", "{workers}", "\x01workers\x02"})
 
 
 def switch(configuration: Configuration, knob: Knob) -> Configuration:
-    """The configuration with a knob switched; itself when it is so already."""
+    """The configuration with a knob switched; unchanged if it is set already."""
     for change in knob.change:
         if change.kind in EDITS:
             configuration = configuration.edited(EDITS[change.kind](configuration, change))
@@ -22,7 +22,7 @@ def switch(configuration: Configuration, knob: Knob) -> Configuration:
 
 
 def unfit(configuration: Configuration, knob: Knob, cores: int) -> str:
-    """Why a knob can do nothing here, as the end of a sentence on it; empty where it can."""
+    """Why a knob has no effect here, as the end of a sentence; empty if it has one."""
     if not all(change.kind in EDITS for change in knob.change):
         return "is not a directive"
     if _workers(configuration, cores) < knob.workers_min:
@@ -80,7 +80,7 @@ def setting(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
 
 
 def _appending(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
-    """Adds words to a directive that does something and has none of their names yet."""
+    """Adds words to a directive that is not off and has none of their names yet."""
     added = [word for word in change.value.split() if "=" in word]
     names = tuple(word.partition("=")[0] + "=" for word in added)
     for _, directive in configuration.walk():
@@ -90,7 +90,7 @@ def _appending(configuration: Configuration, change: KnobChange) -> Iterator[Edi
             continue
         if change.name == "access_log" and not _is_plain_file(directive):
             continue
-        # Its second word is the name of a format, whatever it looks like.
+        # Its second word is the name of a format, even if it looks like a parameter.
         named = "combined " if change.name == "access_log" and len(directive.words) == 1 else ""
         yield extended(configuration, directive, f"{named}{change.value}")
 
@@ -106,7 +106,7 @@ def _missing(configuration: Configuration, change: KnobChange) -> Iterator[Edit]
 
 
 def _is_plain_file(log: Directive) -> bool:
-    """Only a log to a file that is named outright can be buffered (ngx_http_log_module)."""
+    """Only a log to a file without variables in its name can be buffered (ngx_http_log_module)."""
     return (
         bool(log.words)
         and not log.words[0].startswith(("syslog:", "/dev/"))

@@ -1,4 +1,4 @@
-"""Adds a parameter to the addresses that an nginx configuration listens at, once to each.
+"""Adds a parameter to the listen addresses of an nginx configuration, once to each.
 
 Several servers may share an address; then nginx takes the socket's parameters from one of their
 listen directives, and refuses a second that has any ("duplicate listen options").
@@ -11,7 +11,7 @@ from jissoku.model import KnobChange
 from jissoku.targets.nginx_config import Configuration, Directive, Edit
 from jissoku.targets.nginx_text import extended
 
-# Parameters of the socket (ngx_http_core_module), as opposed to those of what is spoken over it.
+# Parameters of the socket (ngx_http_core_module), as opposed to those of its protocol.
 OF_SOCKET = (
     "accept_filter=",
     "backlog=",
@@ -43,7 +43,7 @@ def addresses(configuration: Configuration) -> Mapping[str, Sequence[Directive]]
 
 
 def add_listen_parameter(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
-    """Adds a parameter to every address without it, beside other parameters of the socket."""
+    """Adds a parameter to every address without it, next to other parameters of the socket."""
     for directives in addresses(configuration).values():
         if any(change.value in one.words for one in directives):
             continue
@@ -56,7 +56,7 @@ def add_listen_parameter(configuration: Configuration, change: KnobChange) -> It
 
 
 def _address(word: str) -> str:
-    """How nginx reads one: a bare number is a port, a bare host has port 80."""
+    """An address as nginx reads it: a bare number is a port, a bare host has port 80."""
     if word.isdigit():
         return f"*:{word}"
     host, colon, port = word.rpartition(":")

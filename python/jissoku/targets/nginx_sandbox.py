@@ -1,7 +1,7 @@
-"""The user's nginx configuration, changed to run beside the machine's own nginx.
+"""The user's nginx configuration, changed to run next to the machine's own nginx.
 
-The least that this needs is changed, alike in every arm, and every change is reported: where it
-listens, its user, and where it writes. What it serves, and from where, stays as it is.
+Only the necessary changes are made, the same in every arm, and every change is reported: listen
+addresses, user, and paths it writes to. Served content and its paths stay unchanged.
 """
 
 import re
@@ -20,7 +20,7 @@ from jissoku.targets.prepare import PreparedTarget
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 CACHES = frozenset({f"{name}_cache_path" for name in ("proxy", "fastcgi", "uwsgi", "scgi")})
 
-# Their paths are relative to the main file's folder, which is another one in the sandbox.
+# Their paths are relative to the main file's folder, which differs in the sandbox.
 BESIDE_MAIN = frozenset(
     {
         "auth_basic_user_file",
@@ -38,17 +38,17 @@ BESIDE_MAIN = frozenset(
 AFFINITY = "worker_cpu_affinity"
 AUTO = ("auto",)
 
-# Said by every trial, or by the lab.
+# Set by each trial or by the lab.
 OUR_OWN = frozenset({"daemon", "user", "pid", "lock_file", AFFINITY})
 TAKEN_OUT = frozenset({"stream", "mail"})
 
-# Words of listen that a Unix socket takes too.
+# Parameters of listen that are valid for Unix sockets, too.
 ON_ANY_SOCKET = frozenset({"default_server", "default", "ssl", "http2", "proxy_protocol"})
 
-# While it is edited, a hole of ours must not look like a block of nginx's.
+# While the text is edited, our placeholders must not look like blocks of nginx.
 OPEN, CLOSE = "\x01", "\x02"
 
-# By itself nginx counts all cores of the machine, whichever of them it was given.
+# By default nginx counts all cores of the machine, even those it may not use.
 WITHIN_CORES = f"{AFFINITY} auto {OPEN}mask{CLOSE};"
 
 
@@ -59,12 +59,12 @@ def escape_placeholders(text: str) -> str:
 
 
 def unescape_placeholders(text: str) -> str:
-    """Writes them as holes again."""
+    """Turns escaped placeholders back into placeholders."""
     return text.replace(OPEN, "{").replace(CLOSE, "}")
 
 
 def within_cores(configuration: Configuration) -> Configuration:
-    """The same with workers kept to cores that the lab gives, where each is kept to one."""
+    """The same with `worker_cpu_affinity auto` limited to the lab's cores."""
     return configuration.edited(
         replaced(directive, WITHIN_CORES)
         for above, directive in configuration.walk()
@@ -74,7 +74,7 @@ def within_cores(configuration: Configuration) -> Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenAddress:
-    """The address that gets the requests; all others become unused Unix sockets."""
+    """The address that receives the requests; all others become unused Unix sockets."""
 
     address: str
 
@@ -108,7 +108,7 @@ def choose_listen_address(configuration: Configuration, wanted: str = "") -> Lis
 
 
 def require_http(configuration: Configuration) -> None:
-    """Refuses a text that holds one of our holes as its own: it would be filled by mistake.
+    """Rejects a text that contains one of our placeholders, which would be filled by mistake.
 
     Raises:
         InputError: It does.
@@ -125,19 +125,19 @@ def describe_changes(listen_address: ListenAddress) -> tuple[str, ...]:
         f"listen {listen_address.address}: a free port of 127.0.0.1",
         "every other address: a Unix socket that gets no requests",
         "user: the current user; daemon off",
-        "worker_cpu_affinity: auto means the lab's cores; one that names cores is taken out",
+        "worker_cpu_affinity: auto means the lab's cores; one that names cores is removed",
         "pid, lock file, logs (in their own formats), temporary files, caches: in a trial's folder",
-        "stream and mail blocks: taken out",
+        "stream and mail blocks: removed",
     )
 
 
 def prepared(
     base: PreparedTarget, configuration: Configuration, listen_address: ListenAddress, prefix: str
 ) -> PreparedTarget:
-    """The configuration as something that can be started.
+    """The configuration as a prepared target.
 
     Args:
-        base: nginx, from its recipe: program, version and hash are its own.
+        base: nginx as prepared from its recipe: gives program, version and hash.
         prefix: The folder that relative paths of a configuration refer to, as nginx was built.
     """
     names = {file: f"conf/{index}.conf" for index, file in enumerate(configuration.texts)}
@@ -193,7 +193,7 @@ def _kept(configuration: Configuration) -> Iterator[tuple[tuple[Directive, ...],
 
 
 def _own(stands: set[str]) -> Iterator[str]:
-    """What every trial says at the top of the main file."""
+    """The directives of every trial at the top of the main file."""
     yield "daemon off;"
     yield f"user {OPEN}user{CLOSE} {OPEN}group{CLOSE};"
     yield f"pid {_run('nginx.pid')};"
@@ -203,8 +203,8 @@ def _own(stands: set[str]) -> Iterator[str]:
 
 
 def _own_http(stands: set[str]) -> Iterator[str]:
-    """And at the top of its http block."""
-    # Without the directive nginx would write where it was built to.
+    """The directives of every trial at the top of the http block."""
+    # Without the directive nginx would write to its compiled-in path.
     if "http/access_log" not in stands:
         yield f"access_log {_run('logs/access.log')};"
     for name in TEMPORARY:
@@ -256,9 +256,9 @@ def _listen(words: tuple[str, ...], listen_address: ListenAddress, sockets: dict
 
 
 def _is_silent_server(above: tuple[Directive, ...], directive: Directive) -> bool:
-    """Whether it is a server that does not say where it listens, which means port 80.
+    """Whether a directive is a server without a listen directive, which means port 80.
 
-    An include within it may say so, and is taken to. A `server` of an upstream is no block.
+    An include in it is assumed to have one. A `server` of an upstream is not a block.
     """
     is_server = directive.name == "server" and directive.body is not None and _is_http(above)
     return is_server and not any(one.name in {"listen", "include"} for one in directive.inner)

@@ -6,18 +6,18 @@ INDENT = "    "
 
 
 def replaced(directive: Directive, text: str) -> Edit:
-    """Puts `text` where a directive stands; nothing takes it out."""
+    """Replaces a directive by `text`; empty text removes it."""
     return Edit(file=directive.file, start=directive.start, end=directive.end, text=text)
 
 
 def extended(configuration: Configuration, directive: Directive, words: str) -> Edit:
-    """Puts words behind those of a simple directive, which stay as they are written."""
+    """Appends words to a simple directive; its other words stay as written."""
     kept = configuration.texts[directive.file][directive.start : directive.end - 1].rstrip()
     return replaced(directive, f"{kept} {words};")
 
 
 def inserted(configuration: Configuration, block: Directive | None, text: str) -> Edit:
-    """Puts a line at the beginning of a block, or of the main file."""
+    """Inserts a line at the beginning of a block, or of the main file."""
     if block is None:
         return Edit(file=configuration.main, start=0, end=0, text=f"{text}\n")
     assert block.body is not None, "only a block is inserted into"
@@ -27,12 +27,12 @@ def inserted(configuration: Configuration, block: Directive | None, text: str) -
 
 
 def appended(configuration: Configuration, block: Directive, text: str) -> Edit:
-    """Puts a line behind the last one of a block."""
+    """Appends a line to a block."""
     indent = _indent(configuration, block)
     if not block.inner:
         return inserted(configuration, block, text)
     at = block.inner[-1].end
-    # A comment on the last line stays there.
+    # A comment on the last line stays on it.
     line_end = configuration.texts[block.file].find("\n", at, block.end - 1)
     if indent is not None and line_end >= 0:
         return Edit(file=block.file, start=line_end, end=line_end, text=f"\n{indent}{text}")
@@ -40,7 +40,7 @@ def appended(configuration: Configuration, block: Directive, text: str) -> Edit:
 
 
 def _indent(configuration: Configuration, block: Directive) -> str | None:
-    """How lines of a block begin; None for a block that is one line."""
+    """The indentation of a block's lines; None for a block on one line."""
     assert block.body is not None, "only a block has lines"
     if not block.inner:
         return INDENT

@@ -1,7 +1,7 @@
 """Enables keep-alive between nginx and its upstream servers.
 
-It takes three things, and two of them do nothing: `keepalive` in the upstream block, HTTP/1.1, and
-no `Connection: close`, which nginx sends by default (ngx_http_upstream_module).
+All of three settings are needed: `keepalive` in the upstream block, HTTP/1.1, and no
+`Connection: close`, which nginx sends by default (ngx_http_upstream_module).
 """
 
 from collections import defaultdict
@@ -17,8 +17,8 @@ VERSION = "proxy_http_version"
 HEADER = "proxy_set_header"
 EMPTY = f'{HEADER} Connection "";'
 
-# What cannot keep a connection, and what closes it: to be replaced. Any other value is the user's
-# intent, such as that of a WebSocket, and its hop is left alone.
+# Values that prevent keep-alive, which are replaced. Any other value is intended by the user, for
+# example for WebSockets, and its location is left unchanged.
 VERSION_OLD = "1.0"
 CLOSE = "close"
 
@@ -29,14 +29,14 @@ Place = tuple[Path, int]
 
 @dataclass(frozen=True, slots=True)
 class ProxyRoute:
-    """Requests that are passed on: the blocks around its proxy_pass, and the upstream's block."""
+    """A proxy_pass to an upstream: the blocks around it, and the upstream's block."""
 
     enclosing: tuple[Directive, ...]
     upstream: Directive
 
 
 def proxy_routes(configuration: Configuration) -> Iterator[ProxyRoute]:
-    """All places in which requests are passed on to an upstream block by its name."""
+    """All proxy_pass directives that name an upstream block."""
     upstreams = {
         directive.words[0]: directive
         for above, directive in configuration.walk()
@@ -51,13 +51,13 @@ def proxy_routes(configuration: Configuration) -> Iterator[ProxyRoute]:
 
 
 def _settable(above: tuple[Directive, ...]) -> tuple[Directive, ...]:
-    """Without an `if` or a `limit_except`, which may pass requests on and can set nothing more."""
+    """Without `if` and `limit_except`, which may have a proxy_pass but none of the settings."""
     last = max(index for index, block in enumerate(above) if block.name not in CONDITIONS)
     return above[: last + 1]
 
 
 def enable_keepalive(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
-    """Makes every hop keep its connections, `value` of them for each worker."""
+    """Enables keep-alive for every upstream, with `value` idle connections per worker."""
     inner = _children(configuration)
     for hop in proxy_routes(configuration):
         header = _header(configuration, hop.enclosing, inner)
@@ -66,7 +66,7 @@ def enable_keepalive(configuration: Configuration, change: KnobChange) -> Iterat
         yield from header
         yield from _version(configuration, hop.enclosing, inner)
         if not _named(inner, hop.upstream, "keepalive"):
-            # Behind the method of choosing a server, which it has to follow.
+            # After the load balancing method, which it has to follow.
             yield appended(configuration, hop.upstream, f"keepalive {change.value};")
 
 
@@ -75,9 +75,9 @@ def _header(
     above: Sequence[Directive],
     inner: Mapping[Place, Sequence[Directive]],
 ) -> list[Edit] | None:
-    """What empties the Connection field; None where it is set already.
+    """The edit that clears the Connection field; None where it is set already.
 
-    Fields are inherited only by blocks that set none, so one more goes to where the others stand.
+    Fields are inherited only by blocks that set none, so another one goes next to existing ones.
     """
     for block in reversed(above):
         fields = _named(inner, block, HEADER)
@@ -107,7 +107,7 @@ def _version(
 
 
 def _children(configuration: Configuration) -> dict[Place, list[Directive]]:
-    """What each block holds, what it includes too."""
+    """The directives of each block, with those of included files."""
     found: dict[Place, list[Directive]] = defaultdict(list)
     for above, directive in configuration.walk():
         if above:

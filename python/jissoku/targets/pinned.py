@@ -17,7 +17,7 @@ def split_version(target: str) -> tuple[str, str]:
     """The recipe's name and the version asked for; the version is empty where none is named.
 
     Raises:
-        InputError: What stands behind the @ is not a version.
+        InputError: The text after the @ is not a version.
     """
     name, at, version = target.partition("@")
     if at and not VERSION.fullmatch(version):
@@ -40,7 +40,7 @@ def prepare_version(
         return found
     return UnavailableTarget(
         name=f"{recipe.name}@{version}",
-        reason=f"its recipe takes what this machine has, which is {found.version}",
+        reason=f"its recipe uses the installed version, which is {found.version}",
         install_hint=f"--cmd '{recipe.name}-{version}=...' with a command that starts that version",
     )
 
@@ -48,8 +48,8 @@ def prepare_version(
 def pinned(recipe: Recipe, version: str) -> Recipe | None:
     """The recipe with another version of the package that its first step installs.
 
-    None where no step names a version, because the recipe takes what the machine has. Further
-    packages of the step stay as they are.
+    None where no step names a version, because the recipe uses the installed program. Further
+    packages of the step stay unchanged.
     """
     words = [word for step in recipe.build for word in step.command]
     package, equals, given = next((w for w in words if "==" in w), "").partition("==")

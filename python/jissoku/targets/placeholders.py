@@ -1,12 +1,12 @@
 """Placeholders: `{port}` in a command, a configuration file or an environment.
 
-Only the names below are holes; any other brace is a brace, as nginx's configuration needs it.
+Only the names below are placeholders; other braces stay, because nginx's configuration has them.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 
-# What each one stands for. `listen` stands for several words, the recipe's own for TCP or Unix.
+# Their values. `listen` is replaced by several words, which the recipe gives for TCP or Unix.
 MEANINGS = {
     "port": "the port to listen on, on 127.0.0.1",
     "socket": "path of the Unix socket to listen on",
@@ -32,10 +32,10 @@ PLACEHOLDER = re.compile(r"\{([a-z][a-z_]*)\}")
 
 
 def fill(words: Iterable[str], values: Mapping[str, str | tuple[str, ...]]) -> tuple[str, ...]:
-    """Fills every hole for which there is a value.
+    """Fills every placeholder that has a value.
 
-    A value of several words takes the place of a word that is nothing but its hole, and is joined
-    by spaces elsewhere. Holes without a value stay as they are.
+    A value of several words replaces a word that consists of its placeholder alone, and is joined
+    by spaces elsewhere. Placeholders without a value stay unchanged.
     """
     filled: list[str] = []
     for word in words:
@@ -49,7 +49,7 @@ def fill(words: Iterable[str], values: Mapping[str, str | tuple[str, ...]]) -> t
 
 
 def fill_text(text: str, values: Mapping[str, str | tuple[str, ...]]) -> str:
-    """Fills the holes of one text."""
+    """Fills the placeholders of one text."""
 
     def one(placeholder: re.Match[str]) -> str:
         value = values.get(placeholder[1], placeholder[0])
@@ -59,5 +59,5 @@ def fill_text(text: str, values: Mapping[str, str | tuple[str, ...]]) -> str:
 
 
 def placeholders(words: Iterable[str]) -> set[str]:
-    """Names of the holes in some words."""
+    """Names of the placeholders in some words."""
     return {placeholder[1] for word in words for placeholder in PLACEHOLDER.finditer(word)}

@@ -1,4 +1,4 @@
-"""From a recipe to a target that can be started here, or to the reason why it cannot."""
+"""Turns a recipe into a target that can be started here, or into the reason why it cannot."""
 
 import hashlib
 import os
@@ -31,7 +31,7 @@ from jissoku.targets.redact import redact
 # A first `go build` compiles the standard library too.
 PREPARE_LIMIT_S = 240.0
 
-# A look at the machine, without work of its own.
+# A probe only examines the machine.
 PROBE_LIMIT_S = 20.0
 
 MODULE = "module:"
@@ -47,15 +47,15 @@ class PreparedTarget:
         name: The recipe's name, or the one given with the command or URL.
         capabilities: Capabilities it serves; empty when unknown.
         version: As reported by its program.
-        start: None for a URL. The command has its holes; `values` fills those that are the same for
-            every start.
-        address: Where a URL's server listens already; None for everything that we start.
+        start: None for a URL. The command has its placeholders; `values` fills those that are
+            the same for every start.
+        address: The address of a URL's server; None for a target that we start.
         folder: Where the command is run; None for the folder of the start, {run}.
         compiles: Whether its runtime compiles hot code; assumed when unknown.
         forward: How its upstream servers are configured, if it is a reverse proxy.
         behind: The server that is started behind it unless others are given.
         upstream: Where that server listens.
-        inherits: Whether it is given our whole environment, as a command typed by hand expects.
+        inherits: Whether it inherits our complete environment, as a user's command expects.
     """
 
     name: str
@@ -84,7 +84,7 @@ class PreparedTarget:
         return bool(self.listen.unix)
 
     def with_upstream(self, upstream: Transport) -> "PreparedTarget":
-        """With the server behind it on this transport; as it is, if it is no reverse proxy.
+        """With its upstream server on this transport; unchanged if it is not a reverse proxy.
 
         Raises:
             InputError: It cannot forward to a Unix socket.
@@ -97,7 +97,7 @@ class PreparedTarget:
         return replace(self, upstream=upstream, description=description)
 
     def arm(self, name: str = "") -> Arm:
-        """What is recorded of it; its command is published with its holes."""
+        """Its record, whose command has the placeholders unfilled."""
         return Arm(
             name=name or self.name,
             target=self.name,
@@ -119,7 +119,7 @@ class PreparedTarget:
 
 
 def missing_requirement(recipe: Recipe, place: BuildPaths) -> UnavailableTarget | None:
-    """Says why a recipe is unavailable here, without building anything; None if it can."""
+    """Why a recipe is unavailable here, without building it; None if it is available."""
     reason = next(_missing_requirements(recipe), "") or _probed(recipe, place)
     if reason:
         return _missing(recipe, reason)
@@ -130,7 +130,7 @@ def missing_requirement(recipe: Recipe, place: BuildPaths) -> UnavailableTarget 
 
 
 def _missing_requirements(recipe: Recipe) -> Iterator[str]:
-    """What a recipe needs and is not here, each as a sentence."""
+    """The missing requirements of a recipe, each as a sentence."""
     for name in recipe.programs:
         if find_program(name) is None:
             yield f"no program {name} on the PATH"
@@ -149,7 +149,7 @@ def prepare(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTa
     """Builds a recipe's target, and determines its version.
 
     Raises:
-        TargetError: A step failed, or the program says no version; `stderr` is what it said.
+        TargetError: A step failed, or the program reports no version; `stderr` has the output.
     """
     lack = missing_requirement(recipe, place)
     if lack is not None:
@@ -198,7 +198,7 @@ def _behind(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTa
 
 
 def _probed(recipe: Recipe, place: BuildPaths) -> str:
-    """What the recipe's own probe has against this machine; empty if nothing, or without one."""
+    """Why the recipe's probe failed on this machine; empty if it passed, or without one."""
     if not recipe.probe:
         return ""
     command = fill(recipe.probe, place.values(recipe.name))
@@ -224,7 +224,7 @@ def _missing(recipe: Recipe, reason: str) -> UnavailableTarget:
 
 
 def _shown() -> dict[str, str | tuple[str, ...]]:
-    """The Python to install into, as a person in this folder would type it."""
+    """The Python to install into, as a command typed in the working directory names it."""
     python = Path(sys.executable)
     if python.is_relative_to(Path.cwd()):
         return {"python": str(python.relative_to(Path.cwd()))}

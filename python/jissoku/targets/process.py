@@ -29,17 +29,17 @@ from jissoku.targets.supervisor import supervisor
 # (Mytkowicz et al., ASPLOS 2009), so each start draws its own.
 PADDING_BYTES_MAX = 4095
 
-# What a target started from a recipe is given of our environment.
+# The variables of our environment that a target started from a recipe inherits.
 INHERITED = ("HOME", "LANG", "TMPDIR", "USER")
 
-# Options of `jissoku serve` as environment variables: those of the user's shell are for the user's
-# servers. A command that is typed for the lab can set its own.
+# Options of `jissoku serve` as environment variables: those of the user's shell are meant for the
+# user's servers. A command given to the lab can set its own.
 OWN_OPTIONS = "JISSOKU_"
 
 # Environment variable that all processes of a start share, and no others have.
 MARK = "JISSOKU_TARGET"
 
-# Enough for every connection of a trial; Python's select() and old daemons want it no larger.
+# Enough for every connection of a trial; Python's select() and old daemons fail with larger limits.
 FILES_OPEN_MAX = 65_536
 
 # Bytes kept of the end of a target's output.
@@ -50,7 +50,7 @@ Values = dict[str, str | tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchOptions:
-    """Where and how a target is started this time.
+    """Parameters of one start of a target.
 
     Attributes:
         port: On 127.0.0.1; None for a Unix socket in the start's own folder.
@@ -69,7 +69,7 @@ class LaunchOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Child:
-    """What we hold of a process that we started, and the machine's OOM kills before it."""
+    """A process that we started, and the machine's count of OOM kills before it."""
 
     process: subprocess.Popen[bytes]
     session: ProcessSession
@@ -79,7 +79,7 @@ class _Child:
 
 
 class RunningTarget:
-    """A target that was started, or, for a URL, found."""
+    """A target that was started, or one that runs elsewhere, for a URL."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class RunningTarget:
     ) -> None:
         """`child` is None for a target that another process started.
 
-        `behind` is the server that was started for a reverse proxy. It ends with it, and is no part
-        of what is measured.
+        `behind` is the server that was started for a reverse proxy. It is stopped with the proxy,
+        and not measured.
         """
         self.name = name
         self.address = address
@@ -114,11 +114,11 @@ class RunningTarget:
         return self._child.process.pid if self._child else None
 
     def is_alive(self) -> bool:
-        """Whether its first process runs; that of a URL is taken to."""
+        """Whether its first process runs; always true for a URL."""
         return self._child is None or self._child.process.poll() is None
 
     def is_alive_after(self, limit_s: float) -> bool:
-        """As `alive`, for so long: connections end some time before their process does."""
+        """As `alive`, after waiting `limit_s`: connections end some time before their process."""
         if self._child is None:
             return True
         try:
@@ -138,7 +138,7 @@ class RunningTarget:
         return f"exited with code {code}{background}"
 
     def output_tail(self) -> str:
-        """The last of what it wrote, to either output. Not scrubbed."""
+        """The end of its output (stdout and stderr), not redacted."""
         if self._child is None or self._child.output.closed:
             return self._last_output
         size = self.output_bytes()
@@ -147,7 +147,7 @@ class RunningTarget:
         return os.pread(self._child.output.fileno(), size - start, start).decode(errors="replace")
 
     def output_bytes(self) -> int:
-        """How much it wrote, until it was stopped; a line for each request would show here."""
+        """How many bytes it wrote until it was stopped; a log line per request would show here."""
         if self._child is None or self._child.output.closed:
             return 0
         return os.fstat(self._child.output.fileno()).st_size
@@ -156,10 +156,10 @@ class RunningTarget:
         """Ends all its processes and removes its folder; a second call does nothing.
 
         Returns:
-            Whether it ended when asked; False if anything had to be killed.
+            Whether it ended on SIGTERM; False if a process had to be killed.
 
         Raises:
-            TargetError: Something of it cannot be ended.
+            TargetError: One of its processes cannot be ended.
         """
         if self._child is None or self._stopped:
             return True
@@ -180,7 +180,7 @@ class RunningTarget:
 
 
 def start(prepared: PreparedTarget, placement: LaunchOptions) -> RunningTarget:
-    """Starts a target as the leader of a session of its own, on the cores it was given.
+    """Starts a target as the leader of a new session, on the given cores.
 
     A URL is not started: its Running has no pid, and stopping it does nothing.
 
@@ -243,14 +243,14 @@ def _start(
 
 
 def _upstreams(prepared: PreparedTarget, servers: Iterable[Address]) -> str:
-    """The servers that a reverse proxy forwards to, in the words of its recipe, a line for each.
+    """The replacement of {upstreams}: one line of the recipe's text for each server.
 
     Raises:
         TargetError: It cannot forward to a Unix socket.
     """
     words = []
     for index, one in enumerate(servers):
-        assert prepared.forward is not None, "only a reverse proxy is given servers"
+        assert prepared.forward is not None, "only a reverse proxy has upstream servers"
         text = prepared.forward.unix if one.socket else prepared.forward.tcp
         if not text:
             raise TargetError(f"{prepared.name} cannot forward to a Unix socket")
@@ -264,7 +264,7 @@ def _upstreams(prepared: PreparedTarget, servers: Iterable[Address]) -> str:
 
 
 def mask(cores: Iterable[int]) -> str:
-    """Cores as a row of digits, the last of which stands for core 0."""
+    """Cores as a binary number, whose last digit is core 0."""
     return f"{sum(1 << core for core in set(cores)):b}"
 
 
@@ -319,7 +319,7 @@ def _environment(prepared: PreparedTarget, start: StartCommand, values: Values) 
 
 @contextmanager
 def _inherited(cores: tuple[int, ...]) -> Iterator[None]:
-    """Lets what is started meanwhile have these cores and many files, from its first instruction.
+    """Gives processes started meanwhile these cores and a higher limit of open files.
 
     The calling thread takes both on itself, since a child inherits them; a limit set on a child
     that runs already would come too late for its threads.

@@ -1,6 +1,6 @@
 """Provenance of a target: its reported version, and a hash of its program.
 
-No version, no trial.
+A target without a version is not measured.
 """
 
 import hashlib
@@ -15,20 +15,20 @@ from jissoku.targets.placeholders import fill, fill_text
 
 VERSION_LIMIT_S = 20.0
 
-# How the names of files end that a recipe's build compiles.
+# Suffixes of the source files that a recipe's build compiles.
 SOURCES = (".c", ".cc", ".cpp", ".go", ".rs")
 
 Values = dict[str, str | tuple[str, ...]]
 
 
 def version(probe: VersionQuery, values: Values) -> str:
-    """Asks a target for its version.
+    """Runs the command that prints a target's version.
 
     Returns:
-        What the pattern's groups matched, joined by spaces.
+        The matches of the pattern's groups, joined by spaces.
 
     Raises:
-        TargetError: The command fails or says nothing that the pattern finds.
+        TargetError: The command fails, or the pattern does not match its output.
     """
     command = fill(probe.command, values)
     try:
@@ -68,12 +68,12 @@ def sha256(path: Path) -> str:
 
 
 def sources_sha256(steps: Sequence[BuildStep], values: Values) -> str:
-    """Hashes what a program is compiled from: the commands, and the files that they name.
+    """Hashes the sources of a program: the build commands, and the files that they name.
 
-    Commands are hashed with their placeholders, so that the folders of a machine do not count.
+    Commands are hashed with their placeholders, so that the hash does not depend on folders.
 
     Returns:
-        Empty where the commands name no source file, as those that name a folder.
+        Empty if the commands name no source file, for example only a folder.
 
     Raises:
         TargetError: A file cannot be read.

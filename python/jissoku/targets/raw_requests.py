@@ -11,10 +11,10 @@ CONNECTION = re.compile(rb"^connection:[^\r\n]*\r\n", re.IGNORECASE | re.MULTILI
 
 
 def read_raw_requests(files: Sequence[Path], *, keepalive: bool) -> tuple[RawRequest, ...]:
-    """Reads requests; without keep-alive each says `Connection: close` and nothing else of it.
+    """Reads requests; without keep-alive, `Connection: close` replaces their Connection fields.
 
     Raises:
-        InputError: A file cannot be read, is no request, or two have one name.
+        InputError: A file cannot be read or is not a request, or two have the same name.
     """
     found = tuple(_read(file, keepalive=keepalive) for file in files)
     names = [shape.name for shape in found]

@@ -12,13 +12,13 @@ from jissoku.model import Workload
 from jissoku.targets.process import RunningTarget
 from jissoku.targets.response import TargetResponse, send_request
 
-# From a process's start to its first good answer; an interpreter on one slow core needs some.
+# From a process's start to its first successful answer; interpreters on a slow core take seconds.
 READY_LIMIT_NS = 15_000_000_000
 
-# How long a single question may take meanwhile.
+# Limit of a single attempt.
 REQUEST_LIMIT_S = 2.0
 
-# Between two questions, longer each time up to the second value.
+# Pause between two attempts, which grows from the first to the second value.
 BACKOFF_NS = 500_000
 BACKOFF_NS_MAX = 10_000_000
 
@@ -29,19 +29,19 @@ def wait_until_ready(
     limit_ns: int = READY_LIMIT_NS,
     give_up: Callable[[], bool] = lambda: False,
 ) -> TargetResponse:
-    """Asks a target until it answers with success, and returns that answer.
+    """Polls a target until it answers successfully, and returns that answer.
 
-    Between two questions we wait for the target's death, so a target that dies is noticed at once.
+    Between two attempts we wait for the end of its process, so an exit is noticed immediately.
 
     Args:
         running: The target.
-        workload: What it is asked; the method, path, fields and body matter.
+        workload: Gives method, path, fields and body of the request.
         limit_ns: How long it may take, in nanoseconds.
-        give_up: Asked before each question; True ends the waiting.
+        give_up: Called before each attempt; True ends the wait.
 
     Raises:
-        TargetError: It died, gave no good answer in time, or was given up; the message says what
-            came instead.
+        TargetError: It exited, gave no successful answer in time, or was given up; the message
+            describes the last attempt.
     """
     deadline = monotonic_ns() + limit_ns
     backoff = BACKOFF_NS
@@ -77,10 +77,10 @@ def wait_for_listener(
     limit_ns: int = READY_LIMIT_NS,
     give_up: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Waits until a target takes connections; what it would answer is not asked.
+    """Waits until a target accepts connections, without sending a request.
 
     Raises:
-        TargetError: It died, took no connection in time, or was given up.
+        TargetError: It exited, accepted no connection in time, or was given up.
     """
     deadline = monotonic_ns() + limit_ns
     backoff = BACKOFF_NS
@@ -113,7 +113,7 @@ def _error_text(error: Exception) -> str:
 
 
 class _ExitWatch:
-    """The end of a process as something that can be waited for (pidfd_open(2))."""
+    """Waits for the end of a process (pidfd_open(2))."""
 
     def __init__(self, pid: int | None) -> None:
         self._poll = select.poll()
@@ -133,5 +133,5 @@ class _ExitWatch:
             os.close(self._handle)
 
     def wait(self, limit_ns: int) -> None:
-        """Waits for the death, at most so long."""
+        """Waits for the process to end, up to a limit."""
         self._poll.poll(limit_ns / 1e6)

@@ -9,15 +9,15 @@ from jissoku.system import toml_file
 from jissoku.system.toml_file import Keys
 from jissoku.targets.placeholders import MEANINGS, placeholders
 
-# Known before a target is started: all that getting ready and asking for the version may use.
+# Known before a target is started: the placeholders of preparation steps and version commands.
 OF_ONE_UPSTREAM = {"upstream_port", "upstream_socket", "upstream_index"}
 LATE = frozenset(MEANINGS) - OF_ONE_UPSTREAM
 EARLY = LATE - {"port", "socket", "listen", "workers", "mask", "files", "run", "upstreams"}
 
-# What is changed is known without being named.
+# Kinds of changes whose directive needs no name.
 UNNAMED_CHANGES = {ChangeKind.ARGUMENT, ChangeKind.LISTEN, ChangeKind.UPSTREAM}
 
-# Where a directive can be put that stands nowhere yet.
+# The blocks into which a missing directive can be inserted.
 BLOCKS = ("main", "events", "http")
 
 
@@ -25,8 +25,8 @@ def read(path: Path) -> Recipe:
     """Reads a recipe; its name is the file's.
 
     Raises:
-        InputError: The file cannot be read, is no TOML, or a key is missing, unknown or makes no
-            sense: one sentence with file name, line and key.
+        InputError: The file cannot be read or is not TOML, or a key is missing, unknown or
+            invalid: one sentence with file name, line and key.
     """
     recipe = toml_file.read(path, Recipe, name=path.stem)
     for keys, message in _mistakes(recipe):

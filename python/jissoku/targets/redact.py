@@ -1,4 +1,4 @@
-"""Removes from a text what identifies the machine or its user, because records are published."""
+"""Removes the identity of machine and user from a text, because records are published."""
 
 import os
 import pwd
@@ -11,16 +11,16 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 
-# Names that many machines share, and that are words of ordinary messages.
+# Names that many machines share, and that occur in ordinary messages.
 PUBLIC_NAMES = frozenset({"root", "nobody", "www-data", "daemon", "user", "localhost", "debian"})
 
 
 def redact(text: str) -> str:
     """Replaces absolute paths, and the user's and the machine's name.
 
-    Folders that mean something keep their meaning: `~` (home), PREFIX (this Python), PACKAGE
-    (jissoku), HERE (where the lab was started), TMP. Of every other absolute path only the last
-    part is left.
+    Known folders are replaced by a name: `~` (home), PREFIX (this Python), PACKAGE (jissoku),
+    HERE (the lab's working directory), TMP. Of every other absolute path only the last component
+    is kept.
     """
     for pattern, substitute in _known():
         text = pattern.sub(substitute, text)

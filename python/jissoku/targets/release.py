@@ -1,4 +1,4 @@
-"""A command with a released Python package: installed in a folder of its own, which comes first."""
+"""A command with a released Python package, from a separate folder that is searched first."""
 
 import hashlib
 import re
@@ -20,8 +20,8 @@ WHEEL = ".whl"
 # A name and an exact version, as pip reads them.
 PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.+!_-]*")
 
-# Programs and modules of the folder are found before those of this Python, and of the working
-# directory, which `python -m` would put first.
+# The folder's programs and modules take precedence over those of this Python, and over those of the
+# working directory, which `python -m` would put first.
 ENVIRONMENT: Mapping[str, str] = {
     "PYTHONPATH": "{site}",
     "PYTHONSAFEPATH": "1",
@@ -30,7 +30,7 @@ ENVIRONMENT: Mapping[str, str] = {
 
 
 def is_release(text: str) -> bool:
-    """Whether it is a wheel's path or `PACKAGE==VERSION`."""
+    """Whether a text is a wheel's path or `PACKAGE==VERSION`."""
     return text.endswith(WHEEL) or PINNED.fullmatch(text) is not None
 
 

@@ -1,8 +1,7 @@
 """One request to a target, and the verification of its response.
 
-Asked over a plain socket with the request written out, as the load generator writes it; the
-standard library's http.client reads the answer, and shares no code with any server or with the load
-generator.
+The request is written to a socket as the load generator writes it; the standard library's
+http.client, which shares no code with any server or with the load generator, reads the answer.
 """
 
 import gzip
@@ -24,7 +23,7 @@ BODY_BYTES_MAX = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetResponse:
-    """What a target answered.
+    """A target's answer.
 
     Attributes:
         fields: Header fields in their order, as (name, value).
@@ -42,7 +41,7 @@ class TargetResponse:
         return ", ".join(value for key, value in self.fields if key.lower() == name.lower())
 
     def recorded(self) -> model.VerifiedResponse:
-        """What is recorded of it; the head is counted with one space after each colon."""
+        """Its record; the size of the head assumes one space after each colon."""
         line = len(f"HTTP/1.1 {self.status} {self.reason}\r\n")
         fields = sum(len(key) + len(value) + len(": \r\n") for key, value in self.fields)
         return model.VerifiedResponse(
@@ -57,7 +56,7 @@ class TargetResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedResponse:
-    """The right answer. `is_first_response`: it is the first one given, not one that we know."""
+    """The expected answer. `is_first_response`: it is the target's first, not the contract's."""
 
     status: int
     content_type: str
@@ -66,7 +65,7 @@ class ExpectedResponse:
 
 
 def _content_sha256(coding: str, body: bytes) -> str:
-    """What gzip holds: the same content has other bytes at another level of compression."""
+    """The uncompressed content: its compressed bytes depend on the level of compression."""
     if coding.strip().lower() not in {"gzip", "x-gzip"}:
         return ""
     try:
@@ -78,14 +77,14 @@ def _content_sha256(coding: str, body: bytes) -> str:
 def send_request(
     address: Address, workload: Workload, limit_s: float = REQUEST_LIMIT_S, *, index: int = 0
 ) -> TargetResponse:
-    """Asks a target once, on a connection of its own.
+    """Sends a target one request on a new connection, and reads the answer.
 
     Args:
-        index: Which of the workload's shapes, if it has any.
+        index: Index of the raw request, if the workload has any.
 
     Raises:
         OSError: The connection failed, or an answer took longer than `limit_s`.
-        http.client.HTTPException: What came back is no HTTP answer, or ends too early.
+        http.client.HTTPException: The answer is not HTTP, or is truncated.
     """
     with address.connect(limit_s) as connection:
         connection.settimeout(limit_s)
@@ -112,7 +111,7 @@ def send_request(
 
 
 def request(address: Address, workload: Workload, index: int = 0) -> bytes:
-    """Writes the request out (RFC 9112 section 3); of several shapes the one at `index`."""
+    """The request's bytes (RFC 9112 section 3); of several raw requests the one at `index`."""
     if workload.raw_requests:
         text = workload.raw_requests[index].text.replace(b"{PATH}", workload.path.encode())
         return text.replace(b"{HOST}", address.authority.encode())
@@ -129,7 +128,7 @@ def request(address: Address, workload: Workload, index: int = 0) -> bytes:
 
 
 def expect_first_response(answer: TargetResponse) -> ExpectedResponse:
-    """Takes the first response as the expected one for all later responses.
+    """Makes the first response the expected one for all later responses.
 
     Raises:
         TargetError: The status is not a success; a comparison needs a working path.
@@ -147,10 +146,10 @@ def expect_first_response(answer: TargetResponse) -> ExpectedResponse:
 
 
 def check_response(answer: TargetResponse, expected: ExpectedResponse) -> None:
-    """Holds an answer to the right one: status, content type and length, every byte of the body.
+    """Compares an answer with the expected one: status, content type, length and body.
 
     Raises:
-        TargetError: It is another one; the message says in what, as the end of a sentence.
+        TargetError: They differ; the message names the difference, as the end of a sentence.
     """
     before = " (its first answer)" if expected.is_first_response else ""
     if answer.status != expected.status:

@@ -1,12 +1,12 @@
 """Terminates the processes of the lab if the lab itself is killed.
 
-SIGKILL leaves the lab no time for anything, and PR_SET_PDEATHSIG (prctl(2)) reaches only direct
-children: not the workers that a server forks. So a small process waits at the end of a pipe that
-the lab alone can write to. The lab names each target there, and says so when it is done; if the
-pipe closes without that, the lab is dead, and every process that it has left is ended.
+SIGKILL cannot be handled, and PR_SET_PDEATHSIG (prctl(2)) reaches only direct children, not the
+workers that a server forks. So a small process reads a pipe that only the lab can write to. The lab
+writes each target to it, and a message when it is done; if the pipe closes without that message,
+the lab was killed, and every process that it has started is ended.
 
-The supervisor is a session of its own, where Ctrl-C does not reach it. It sleeps but for the
-moments in which a target starts or stops, and then runs on the lab's cores.
+The supervisor has a session of its own, so that Ctrl-C does not reach it. It sleeps except when a
+target starts or stops, and then runs on the lab's cores.
 """
 
 import atexit
@@ -27,14 +27,14 @@ from jissoku.system.address import Address
 from jissoku.system.process_session import ProcessSession
 from jissoku.system.processes import start_ticks
 
-# The entry of the environment that everything started by one lab inherits, except for targets
-# whose environment is made from a recipe: these are named one by one.
+# The environment entry that all processes started by one lab inherit, except for targets whose
+# environment comes from a recipe: these are registered one by one.
 MARK = "JISSOKU_LAB"
 
-# No session has this id (the kernel itself uses 0 and -1), so that only mark and address count.
+# No session has this id (the kernel uses 0 and -1), so that only mark and address are compared.
 UNKNOWN_PID = -2
 
-# The supervisor ends within milliseconds on request; a stopped one is not waited for.
+# The supervisor ends within milliseconds on request; a stopped (SIGSTOP) one is abandoned.
 CLOSE_LIMIT_S = 5.0
 
 Message = dict[str, Any]
@@ -55,15 +55,15 @@ class Supervisor:
 
     @property
     def pid(self) -> int:
-        """Of the supervisor process."""
+        """The id of the supervisor process."""
         return self._process.pid
 
     def announce(self, mark: bytes, address: Address, folder: Path) -> None:
-        """Names a target that is about to be started: its processes are known by their mark."""
+        """Registers a target that is about to be started, by the mark of its processes."""
         self.watch(ProcessSession(UNKNOWN_PID, mark, self._began, address), folder)
 
     def watch(self, session: ProcessSession, folder: Path) -> None:
-        """Names a target that runs, and the folder that goes with it."""
+        """Registers a running target and its folder."""
         message = {
             "pid": session.pid,
             "mark": session.mark.decode(),
@@ -76,14 +76,14 @@ class Supervisor:
         self._send(message)
 
     def unwatch(self, mark: bytes) -> None:
-        """Withdraws a target that has ended."""
+        """Unregisters a target that has ended."""
         if self._watched.pop(mark, None) is not None:
             self._send({"forget": mark.decode()})
 
     def close(self) -> None:
         """Ends the supervisor process without stopping targets."""
         if os.getpid() != self._owner:
-            return  # A fork of the lab ends; the lab itself goes on.
+            return  # A fork of the lab ends; the lab itself continues.
         stdin = self._process.stdin
         assert stdin is not None
         if stdin.closed:
@@ -98,9 +98,9 @@ class Supervisor:
             self._process.wait()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # Nothing else holds the pipe's other end: it is closed on exec, and so the pipe outlives
-        # the lab by a child that was forked and has not become its program yet. When the pipe
-        # closes, every process that the lab has started carries its mark.
+        # No other program has the pipe's write end: it is closed on exec, so only a child that was
+        # forked and has not called exec yet can keep the pipe open after the lab has ended. When
+        # the pipe closes, every process that the lab has started carries its mark.
         environment = {name: value for name, value in os.environ.items() if name != MARK}
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "jissoku.targets.supervisor"],
@@ -115,7 +115,7 @@ class Supervisor:
         return process
 
     def _send(self, message: Message) -> None:
-        """Sends one message; a supervisor that was killed is replaced by one that knows as much."""
+        """Sends one message; a killed supervisor is replaced by one with the same targets."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(_line(message))
@@ -126,7 +126,7 @@ class Supervisor:
             assert self._process.stdin is not None
             for watched in self._watched.values():
                 self._process.stdin.write(_line(watched))
-        # The lab is pinned by now, which it may not have been when the supervisor was started.
+        # The lab is pinned by now, and may not have been when the supervisor was started.
         with suppress(ProcessLookupError):
             os.sched_setaffinity(self._process.pid, os.sched_getaffinity(0))
 
@@ -138,10 +138,10 @@ def supervisor() -> Supervisor:
 
 
 def supervise(lines: Iterable[bytes]) -> list[str]:
-    """Reads the lab's messages until they end, and ends what a killed lab has left.
+    """Reads the lab's messages until they end, and ends the processes that a killed lab has left.
 
     Returns:
-        What could not be ended, a sentence each.
+        One sentence for each process that could not be ended.
     """
     lab: ProcessSession | None = None
     watched: dict[str, Message] = {}
@@ -155,12 +155,12 @@ def supervise(lines: Iterable[bytes]) -> list[str]:
             watched.pop(message["forget"], None)
         else:
             watched[message["mark"]] = message
-    # A lab that was killed before it gave its mark has started nothing.
+    # A lab that was killed before it sent its mark has started nothing.
     return [] if lab is None else _end_all(lab, watched.values())
 
 
 def _end_all(lab: ProcessSession, watched: Iterable[Message]) -> list[str]:
-    """Ends the load generator and all else that carries the lab's mark, then each target."""
+    """Ends all processes with the lab's mark, such as the load generator, then each target."""
     failures = []
     targets = [(_session(message), message["folder"]) for message in watched]
     for session, folder in [(lab, ""), *targets]:
@@ -186,7 +186,7 @@ def _line(message: Message) -> bytes:
 def main() -> None:
     """Runs the supervisor process."""
     os.chdir("/")
-    # It ends when the lab does, also where both are asked to end: the lab may still need it.
+    # It ends after the lab, also when both get the signal: the lab may still need it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     for failure in supervise(sys.stdin.buffer):

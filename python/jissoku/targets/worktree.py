@@ -1,4 +1,4 @@
-"""A commit of a git repository, checked out beside the user's files and built."""
+"""A commit of a git repository, checked out in a separate worktree and built."""
 
 import os
 import shlex
@@ -71,7 +71,7 @@ def checkout(ref: str, build: str) -> Iterator[Checkout]:
 
     Raises:
         InputError: As `resolve`.
-        TargetError: The build failed; `stderr` is what it said.
+        TargetError: The build failed; `stderr` has its output.
     """
     commit = resolve(ref)
     inside = _git("rev-parse", "--show-prefix", what=ref)
@@ -83,7 +83,7 @@ def checkout(ref: str, build: str) -> Iterator[Checkout]:
             run_build(build, found.folder)
             yield found
         finally:
-            with suppress(InputError):  # Interrupted before there was one.
+            with suppress(InputError):  # Interrupted before the worktree existed.
                 _git("worktree", "remove", "--force", str(folder), what=ref)
 
 
@@ -92,7 +92,7 @@ def run_build(build: str, folder: Path) -> None:
 
     Raises:
         InputError: The command cannot be split into words.
-        TargetError: It failed; `stderr` is what it said.
+        TargetError: It failed; `stderr` has its output.
     """
     try:
         words = shlex.split(build)

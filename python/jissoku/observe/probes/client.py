@@ -10,21 +10,21 @@ from typing import Self
 from jissoku.errors import JissokuError
 from jissoku.system.tcp_info import tcp_info
 
-# How long one answer may take.
+# Limit for one answer.
 ANSWER_LIMIT_S = 5.0
 
-# A target with fewer workers than this, each with time for one connection, lets the others wait.
+# A target with fewer workers than this, each serving one connection at a time, delays the others.
 SPARE_LIMIT_S = 1.0
 
-# How a connection looks that the target ended without a word.
+# The errors of a connection that the target closed without an announcement.
 RESETS = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
 
 class ProbeError(JissokuError):
-    """A probe saw nothing; the message says why.
+    """A probe failed; the message gives the reason.
 
     Attributes:
-        remedy: How to get it back.
+        remedy: How to enable it.
     """
 
     def __init__(self, message: str, *, result: str = "") -> None:
@@ -39,7 +39,7 @@ class RequestTarget:
 
     Attributes:
         connect: Opens a connection, with a timeout in seconds.
-        request: From its first byte to its last.
+        request: All bytes of it.
     """
 
     connect: Callable[[float], socket.socket]
@@ -49,7 +49,7 @@ class RequestTarget:
 
 @dataclass(frozen=True, slots=True)
 class ResponseInfo:
-    """When an answer had come whole, how long it was, and whether it was the connection's last."""
+    """When an answer was complete, its size, and whether it was the connection's last."""
 
     latency_ns: int
     size: int
@@ -58,14 +58,14 @@ class ResponseInfo:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedData:
-    """What came in over TCP for one answer; nothing where the kernel does not count."""
+    """TCP counters of one answer; zero if the kernel does not provide them."""
 
     segments: int = 0
     size: int = 0
 
 
 class Client:
-    """One connection at a time; a new one is opened when the target has closed the last."""
+    """One connection at a time; a new one is opened after the target closed the previous one."""
 
     def __init__(self, asking: RequestTarget, limit_s: float = ANSWER_LIMIT_S) -> None:
         """Opens nothing."""
@@ -97,7 +97,7 @@ class Client:
         return self.socket
 
     def send(self) -> None:
-        """Sends the request; over a new connection if the last one has ended meanwhile."""
+        """Sends the request; over a new connection if the previous one was closed."""
         try:
             self.open().sendall(self._asking.request)
         except (BrokenPipeError, ConnectionResetError):
@@ -105,7 +105,7 @@ class Client:
             self.open().sendall(self._asking.request)
 
     def receive(self) -> tuple[int, bool]:
-        """Reads an answer; its size without the framing's own bytes, and whether it is the last."""
+        """Reads an answer; its size without chunk framing, and whether it is the last."""
         connection = self.open()
         reader = http.client.HTTPResponse(connection, method=self._asking.method)
         try:
@@ -124,7 +124,7 @@ class Client:
 
         Raises:
             OSError: The connection failed.
-            http.client.HTTPException: What came is no answer.
+            http.client.HTTPException: The received bytes are not an answer.
         """
         self.open()
         started = monotonic_ns()
@@ -133,7 +133,7 @@ class Client:
         return ResponseInfo(monotonic_ns() - started, size, is_last)
 
     def request_again(self) -> ResponseInfo:
-        """The same, over a new connection where the target ended the last without a word."""
+        """The same, repeated on a new connection if the target closed this one silently."""
         try:
             return self.request()
         except RESETS:
@@ -141,7 +141,7 @@ class Client:
             return self.request()
 
     def request_counted(self) -> ReceivedData:
-        """As `request_again`; returns what came in for it, without its latency."""
+        """As `request_again`; returns the TCP counters of the answer, without its latency."""
         was_open = self.socket is not None
         try:
             return self._counted()
@@ -155,7 +155,7 @@ class Client:
         connection = self.open()
         before = tcp_info(connection)
         connection.sendall(self._asking.request)
-        # The duplicate outlives an answer that ends the connection.
+        # The duplicate stays open after an answer that ends the connection.
         with connection.dup() as kept:
             self.receive()
             after = tcp_info(kept)
@@ -168,10 +168,10 @@ class Client:
 
 
 def open_clients(asking: RequestTarget, size: int) -> list[Client]:
-    """Opens up to `size` connections with one request on each; fewer if one has to wait.
+    """Opens up to `size` connections with one request on each; fewer if one is not answered.
 
     Raises:
-        ProbeError: Not even one was answered.
+        ProbeError: None was answered.
     """
     clients: list[Client] = []
     for _ in range(size):

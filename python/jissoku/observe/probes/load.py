@@ -18,7 +18,7 @@ def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> 
     """Loads one arm, and reads the target's threads before and after.
 
     Raises:
-        ProbeError: No answer could be counted.
+        ProbeError: No answer was counted.
     """
     root = spec.roots[0]
     pids = process_tree(root)
@@ -43,8 +43,8 @@ def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> 
         tcp_retransmits=conditions.tcp_retransmits,
         listen_overflows=conditions.listen_overflows,
         threads=threads.diff(before, threads.thread_usage(pids)),
-        # Not from one look to the other: between them the load generator starts, which takes
-        # seconds where other processes want its core.
+        # Not between the two readings: the load generator starts after the first one, which takes
+        # seconds when other processes use its core.
         threads_ns=spec.warmup_ns + measurement.duration_ns,
         processes=threads.process_infos(pids),
         generator_cpu_cores=conditions.generator_cpu_cores,
@@ -56,7 +56,7 @@ def observe_costs(spec: LoadSpec, cores: CoreAssignment, *, started: Started) ->
     """Runs one load and returns each arm's CPU time per request in nanoseconds.
 
     Raises:
-        ProbeError: No answer could be counted, or an arm's CPU time cannot be read.
+        ProbeError: No answer was counted, or an arm's CPU time cannot be read.
     """
     try:
         measurements, _ = loadgen.run_load(spec, cores, started=started)

@@ -8,7 +8,7 @@ from jissoku.system import processes
 
 CONNECTIONS = 400
 
-# With fewer than this, what pages hold would be guesswork.
+# With fewer connections the memory of each is too uncertain, because memory is counted in pages.
 CONNECTIONS_MIN = 50
 
 
@@ -18,7 +18,7 @@ def observe_memory(asking: RequestTarget, pids: Callable[[], set[int]]) -> Memor
     Raises:
         ProbeError: Its processes cannot be found, or it holds only a few connections.
     """
-    # The first answers of a process bring pages that have nothing to do with connections.
+    # The first answers of a process allocate pages that are independent of connections.
     close_clients(open_clients(asking, 1))
     before = processes.rss_bytes(pids())
     if not before:

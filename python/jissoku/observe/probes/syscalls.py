@@ -19,7 +19,7 @@ from jissoku.system.strace import StraceError
 CONNECTIONS = 16
 ROUNDS = 50
 
-# Connections that come one by one, to see who wakes up for each.
+# Connections that are opened one at a time, to count the workers that wake up for each.
 ISOLATED_CONNECTIONS = 200
 
 
@@ -27,7 +27,7 @@ def observe_syscalls(asking: RequestTarget, pids: Iterable[int]) -> SyscallObser
     """Traces a target while it answers: first on open connections, then on new ones.
 
     Raises:
-        ProbeError: There is no strace, it may not attach, or the target gave no answers.
+        ProbeError: strace is not installed or may not attach, or the target did not answer.
     """
     pids = sorted(pids)
     if not pids:
@@ -38,7 +38,7 @@ def observe_syscalls(asking: RequestTarget, pids: Iterable[int]) -> SyscallObser
         seen, requests, connections, slowdown = _steady(asking, pids)
         lone = _isolated(asking, pids)
     except (OSError, http.client.HTTPException) as error:
-        raise ProbeError(f"an answer did not come under the trace: {error}") from error
+        raise ProbeError(f"no answer while it was traced: {error}") from error
     everything, again = trace.counts(seen)
     return SyscallObservation(
         requests=requests,
@@ -68,14 +68,14 @@ def _steady(asking: RequestTarget, pids: list[int]) -> tuple[list[trace.Call], i
         close_clients(clients)
     if not seen:
         raise ProbeError(
-            "strace saw no call at all",
+            "strace traced no call",
             result="look again, unless the kernel answers in its place",
         )
     return seen, len(clients) * ROUNDS, connections, traced_ns / plain_ns
 
 
 def _rounds(clients: list[Client]) -> int:
-    """Asks on all connections at once, again and again; how long that took."""
+    """Sends rounds of requests, one on each connection; returns the duration."""
     started = monotonic_ns()
     for _ in range(ROUNDS):
         for client in clients:
@@ -99,7 +99,7 @@ def _isolated(asking: RequestTarget, pids: list[int]) -> list[trace.Call]:
 
 @contextmanager
 def _traced(pids: list[int]) -> Iterator[list[trace.Call]]:
-    """Has all threads of some processes traced; the list is filled when they are let go."""
+    """Traces all threads of some processes; the list is filled when the trace ends."""
     seen: list[trace.Call] = []
     try:
         with strace.traced(pids, strace.CALLS) as found:

@@ -1,4 +1,4 @@
-"""The cost of waiting requests: one load beside idle connections, and beside waiting requests."""
+"""The cost of waiting requests: a load with idle connections, and with waiting requests."""
 
 import http.client
 import resource
@@ -13,22 +13,22 @@ from time import monotonic_ns, sleep
 from jissoku.model.observed import TimerObservation
 from jissoku.observe.probes.client import ANSWER_LIMIT_S, Client, ProbeError, RequestTarget
 
-# Connections that are held, first idle and then waiting: all else is the same.
+# Connections that are held open, first idle and then with a waiting request.
 HELD = 16_000
 HELD_MIN = 1_000
 HELD_DELAY_MS = 60_000
 
-# Of a response that is not read to its end.
+# Bytes that are read of a response whose rest is not needed.
 ANSWER_SIZE_MAX = 65_536
 
 # Descriptors for everything else.
 SPARE = 200
 
-# The median of this many loads is used: where twenty other processes wanted two virtual cores, the
-# cost in a single one, relative to the copy's, lay between 0.96 and 1.10 with timers in a wheel.
+# The median of this many loads is used: while twenty other processes competed for two virtual
+# cores, the cost in one load, relative to the copy's, was 0.96 to 1.10 with timers in a wheel.
 LOADS = 5
 
-# To see whether there is a timer at all, and how fine it is.
+# To detect whether delays are supported, and the resolution of the timer.
 ISOLATED_DELAY_MS = 20
 ISOLATED_REQUESTS = 10
 NS_PER_MS = 1_000_000
@@ -39,8 +39,8 @@ class LoadCost:
     """CPU time per request of a few connections that request short delays.
 
     Attributes:
-        control_ns: That of a second copy of the target under the same load at the same time, beside
-            no other connections: what else the machine does touches both. None where there is none.
+        control_ns: That of a second copy of the target under the same load at the same time,
+            without other connections: other load of the machine affects both. None without a copy.
     """
 
     target_ns: float
@@ -48,7 +48,7 @@ class LoadCost:
 
     @property
     def relative(self) -> float:
-        """To the copy, or else on its own."""
+        """Relative to the copy's, or absolute without a copy."""
         return self.target_ns / (self.control_ns or 1.0)
 
 
@@ -66,10 +66,10 @@ class TimerProbe:
 
 
 def observe_timers(waiting: TimerProbe) -> TimerObservation:
-    """Requests delayed responses: alone, beside many idle connections, and beside waiting requests.
+    """Requests delayed responses: alone, with many idle connections, and with waiting requests.
 
     Raises:
-        ProbeError: The target has no delay that can be asked for, or holds too few connections.
+        ProbeError: The target has no delayed response, or holds too few connections.
     """
     late = _lateness_ns(waiting)
     asking = waiting.asking(HELD_DELAY_MS)
@@ -95,7 +95,7 @@ def _median(waiting: TimerProbe) -> LoadCost:
 
 @contextmanager
 def _held(asking: RequestTarget) -> Iterator[list[socket.socket]]:
-    """Many connections that say nothing, as far as there are descriptors for them."""
+    """Opens many idle connections, as many as the limit of descriptors allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(HELD, hard - SPARE)
     if count < HELD_MIN:
@@ -111,9 +111,9 @@ def _held(asking: RequestTarget) -> Iterator[list[socket.socket]]:
 
 
 def _connected(asking: RequestTarget) -> socket.socket:
-    """A connection after one response, because servers soon close one without a request."""
+    """Opens a connection with one request, because servers soon close one without any."""
     connection = asking.connect(ANSWER_LIMIT_S)
-    # Reset at its end, so that thousands of ports are not left in TIME_WAIT.
+    # Closed with a reset, so that thousands of ports are not left in TIME_WAIT.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.sendall(asking.request)
     connection.recv(ANSWER_SIZE_MAX)
@@ -121,7 +121,7 @@ def _connected(asking: RequestTarget) -> socket.socket:
 
 
 def _lateness_ns(waiting: TimerProbe) -> int:
-    """How late a delayed answer comes, less how late we wake up ourselves after as long a sleep."""
+    """The lateness of a delayed answer, minus that of our own sleep of the same length."""
     delay_ns = ISOLATED_DELAY_MS * NS_PER_MS
     at_once, waited, slept = [], [], []
     try:

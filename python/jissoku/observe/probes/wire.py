@@ -11,16 +11,16 @@ from jissoku.system.tcp_info import tcp_info
 # Enough to distinguish a wait at each request from a single one.
 SAMPLES = 40
 
-# A limit of requests per connection beyond this costs too little to report.
+# A limit of requests per connection above this costs too little to be reported.
 ANSWERS_MAX = 1_001
 CLOSE_LIMIT_NS = 3_000_000_000
 
 
 def observe_wire(asking: RequestTarget) -> WireObservation:
-    """Asks one thing at a time.
+    """Sends one request at a time.
 
     Raises:
-        ProbeError: The answers did not come.
+        ProbeError: A request was not answered.
     """
     try:
         plain, segments, size = _series(asking, acknowledges=False)
@@ -38,7 +38,7 @@ def observe_wire(asking: RequestTarget) -> WireObservation:
             answers_asked=asked,
         )
     except (OSError, http.client.HTTPException) as error:
-        raise ProbeError(f"a lone client got no answer: {error}") from error
+        raise ProbeError(f"a single client got no answer: {error}") from error
 
 
 def _series(
@@ -55,10 +55,10 @@ def _series(
                 _acknowledge(connection)
             client.send()
             if acknowledges:
-                # Sending put it back into the mood to wait.
+                # Sending has re-enabled delayed acknowledgements.
                 _acknowledge(connection)
             is_same = client.socket is connection
-            # The socket outlives an answer that ends it, so that it can still be asked.
+            # The duplicate stays open after an answer that ends the connection, for its counters.
             with (client.socket or connection).dup() as kept:
                 size, _ = client.receive()
                 latencies.append(monotonic_ns() - started)
@@ -69,7 +69,7 @@ def _series(
 
 
 def _until_close(asking: RequestTarget) -> tuple[int | None, int]:
-    """The number of responses after which a connection ended, and of requests."""
+    """The number of responses after which a connection ended, and the number of requests."""
     deadline = monotonic_ns() + CLOSE_LIMIT_NS
     with Client(asking) as client:
         for count in range(1, ANSWERS_MAX + 1):
@@ -80,7 +80,7 @@ def _until_close(asking: RequestTarget) -> tuple[int | None, int]:
                 if count == 1:
                     raise
                 return count - 1, count
-            if client.opened > 1:  # It had ended without a word.
+            if client.opened > 1:  # It was closed without an announcement.
                 return count - 1, count
             if monotonic_ns() > deadline:
                 return None, count
