@@ -95,7 +95,7 @@ def test_what_cannot_be_had_stays_open(
     assert "to confirm: jissoku compare app-0.0.1=jissoku@0.0.1 app-0.0.2=" in listed.stdout
     done = run(["history", "jissoku", "--confirm"], tmp_path)
     assert done.returncode == 4, done.stderr
-    assert "Not measured: jissoku@0.0.1 is not available here: its recipe takes" in done.stdout
+    assert "Not measured: jissoku@0.0.1 is not available here: its recipe uses" in done.stdout
 
 
 SERVER = """

@@ -33,7 +33,7 @@ def test_a_recipe_of_an_installed_program_has_no_other(tmp_path: Path) -> None:
     place = BuildPaths(cache=tmp_path, files=tmp_path)
     refused = prepare_version(recipe, "0.0.1", place)
     assert isinstance(refused, UnavailableTarget)
-    assert refused.sentence.startswith("floor@0.0.1 is not available here: its recipe takes")
+    assert refused.sentence.startswith("floor@0.0.1 is not available here: its recipe uses")
     installed = prepare_version(recipe, short_version(refused.reason.split(" is ")[-1]), place)
     assert not isinstance(installed, UnavailableTarget)
 
