@@ -47,12 +47,12 @@ def test_a_case_is_filled_in(tmp_path: Path) -> None:
         ('title = "None"\ncase = []\n', "no cases"),
     ],
 )
-def test_a_mistake_is_told(text: str, words: str, tmp_path: Path) -> None:
+def test_a_mistake_is_reported(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(text)
     with pytest.raises(InputError, match=words):
         read_all(tmp_path)
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         read_all(tmp_path / "nowhere")

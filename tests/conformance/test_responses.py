@@ -72,6 +72,6 @@ def test_the_end_of_the_connection_is_announced(fields: str, version: str, *, en
         (b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", "speaks of a body"),
     ],
 )
-def test_what_is_no_answer_is_told(data: bytes, words: str) -> None:
+def test_malformed_responses_are_reported(data: bytes, words: str) -> None:
     with pytest.raises(MalformedResponse, match=words):
         read(data)

@@ -71,7 +71,7 @@ def test_a_server_that_takes_everything_breaks_a_must(run: Run, tmp_path: Path) 
     assert "RFC 9112 section 3.2, MUST: answers 200 and ends the connection" in done.stdout
 
 
-def test_a_server_that_sends_too_much_is_told(run: Run, tmp_path: Path) -> None:
+def test_a_server_that_sends_too_much_is_reported(run: Run, tmp_path: Path) -> None:
     done = erring(run, tmp_path, "garbles", "--case", "a_plain_get_is_understood")
     assert done.returncode == 3
     assert "malformed" in done.stdout
@@ -89,7 +89,7 @@ def test_a_server_that_dies_is_started_again_for_the_next_case(run: Run, tmp_pat
         assert "exited with code 7" in found[name]["reason"]
 
 
-def test_a_server_that_is_not_there_is_told(run: Run, tmp_path: Path) -> None:
+def test_an_unreachable_server_is_reported(run: Run, tmp_path: Path) -> None:
     done = run(["conformance", "--url", "mine=http://127.0.0.1:1/"], tmp_path)
     assert done.returncode == 1
     assert "cannot be reached" in done.stderr
