@@ -55,8 +55,15 @@ TLS_HANDSHAKES = CpuCause(
     signature=Signature(
         functions=r"SSL_do_handshake|SSL_accept|ossl_statem_\w+|state_machine|tls_process_client_hello"
         r"|rustls::server::(hs|tls12|tls13)::\S+|rustls::\S*handshake\S*"
-        r"|crypto/tls\.\S*[hH]andshake\S*|RSA_private_\w+|rsa_ossl_\w+|ecdsa_\w+|ossl_ecdsa_\w+",
+        r"|crypto/tls\.\S*[hH]andshake\S*|RSA_private_\w+|rsa_ossl_\w+|ecdsa_\w+|ossl_ecdsa_\w+"
+        # SSL_do_handshake ends with a jump, so it is on no stack; its callers are.
+        r"|ngx_ssl_handshake|ssl_io_filter_handshake|ssl_sock_handshake\w*|_ssl__SSLSocket_do_handshake\w*",
     ),
+)
+
+# What OpenSSL does beside encrypting, as far as it has symbols: sockets and digests.
+NOT_ENCRYPTION = Signature(
+    functions=r"BIO_\w+|(EVP_Digest|SHA1|SHA224|SHA256|SHA384|SHA512|MD5)_?\w*|EVP_Q_digest|HMAC\w*"
 )
 
 TLS_ENCRYPTION = CpuCause(
@@ -74,10 +81,12 @@ TLS_ENCRYPTION = CpuCause(
         r"|(ring|aws_lc_rs)::aead::\S+|(ring_core|aws_lc)_\S*(aes|gcm|chacha|poly1305)\S*"
         r"|(aes_gcm|chacha20|chacha20poly1305|poly1305|ghash|aes)::\S+|\S*chacha20poly1305\.\S+"
         r"|crypto/(internal/fips140/)?aes(/gcm)?\.\S+|crypto/cipher\.\S+",
+        # Distributions strip it: a cipher that OpenSSL's library chooses has no name.
+        unnamed=r"libcrypto\.so[\d.]*",
         not_functions=r"AES_set_\w+",
         share_min=0.15,
     ),
-    excluding=(TLS_HANDSHAKES.signature,),
+    excluding=(TLS_HANDSHAKES.signature, NOT_ENCRYPTION),
 )
 
 REGULAR_EXPRESSIONS = CpuCause(
@@ -143,7 +152,7 @@ HASHING = CpuCause(
         r"|(sha2|sha1|md5|blake2|blake3|ring::digest)::\S+|crypto/(md5|sha1|sha256|sha512)\.\S+"
         r"|hash/crc32\.\S+|_blake2\w*|Hacl_\w+|(sha|md5)\w*_block\w*",
     ),
-    excluding=(COMPRESSION.signature, TLS_HANDSHAKES.signature, TLS_ENCRYPTION.signature),
+    excluding=(COMPRESSION.signature, TLS_HANDSHAKES.signature),
 )
 
 LOGGING = CpuCause(

@@ -26,6 +26,7 @@ class Signature:
         functions: Whole names of native or interpreted functions.
         libraries: Whole file names of libraries that do nothing else.
         files: Whole names of source files of interpreted functions.
+        unnamed: Whole file names of libraries whose functions without a symbol belong to it.
         not_functions: Whole names that the other patterns match and that are other work.
         share_min: The smallest fraction of the CPU time that is reported as a cause.
     """
@@ -33,15 +34,22 @@ class Signature:
     functions: str
     libraries: str = ""
     files: str = ""
+    unnamed: str = ""
     not_functions: str = ""
     share_min: float = 0.1
 
     @property
     def matches(self) -> Callable[[Frame], bool]:
         """Whether a function belongs to it."""
-        functions, libraries, files, others = (
+        functions, libraries, files, unnamed, others = (
             re.compile(pattern) if pattern else None
-            for pattern in (self.functions, self.libraries, self.files, self.not_functions)
+            for pattern in (
+                self.functions,
+                self.libraries,
+                self.files,
+                self.unnamed,
+                self.not_functions,
+            )
         )
 
         def belongs(frame: Frame) -> bool:
@@ -52,6 +60,7 @@ class Signature:
                 (functions is not None and functions.fullmatch(function))
                 or (libraries is not None and libraries.fullmatch(frame.library))
                 or (files is not None and frame.file and files.fullmatch(frame.file))
+                or (unnamed is not None and not function and unnamed.fullmatch(frame.library))
             )
 
         return belongs
