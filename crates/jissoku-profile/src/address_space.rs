@@ -1,5 +1,6 @@
 //! The code that a process has mapped, and how its stacks are unwound.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -33,6 +34,7 @@ pub(crate) enum Location {
 pub(crate) struct Files {
     ids: HashMap<PathBuf, FileId>,
     all: Vec<(PathBuf, Rc<ModuleInfo>)>,
+    vdso: OnceCell<Rc<ModuleInfo>>,
 }
 
 impl Files {
@@ -57,6 +59,10 @@ impl Files {
     fn info(&self, id: FileId) -> Rc<ModuleInfo> {
         Rc::clone(&self.all[id as usize].1)
     }
+
+    fn vdso(&self) -> Rc<ModuleInfo> {
+        Rc::clone(self.vdso.get_or_init(|| Rc::new(ModuleInfo::of_vdso())))
+    }
 }
 
 /// What backs a mapping.
@@ -64,7 +70,7 @@ impl Files {
 enum Backing {
     File { id: FileId, offset: u64, has_tables: bool },
     Anonymous,
-    Vdso,
+    Vdso { has_tables: bool },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +142,8 @@ impl AddressSpace {
     ) {
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
         let backing = match path {
-            "[vdso]" | "[vsyscall]" => Backing::Vdso,
+            "[vdso]" => Backing::Vdso { has_tables: files.vdso().can_unwind() },
+            "[vsyscall]" => Backing::Vdso { has_tables: false },
             path if path.starts_with('/') && !is_anonymous(path) => {
                 let id = files.id(self.pid, Path::new(path));
                 Backing::File { id, offset, has_tables: files.info(id).can_unwind() }
@@ -153,8 +160,13 @@ impl AddressSpace {
     }
 
     fn insert(&mut self, mapping: Mapping, files: &Files) {
-        if let Backing::File { id, offset, has_tables: true } = mapping.backing {
-            self.add_module(mapping.start..mapping.end, offset, &files.info(id));
+        let range = mapping.start..mapping.end;
+        match mapping.backing {
+            Backing::File { id, offset, has_tables: true } => {
+                self.add_module(range, offset, &files.info(id));
+            }
+            Backing::Vdso { has_tables: true } => self.add_module(range, 0, &files.vdso()),
+            _ => {}
         }
         let at = self.mappings.partition_point(|one| one.start < mapping.start);
         self.mappings.insert(at, mapping);
@@ -177,14 +189,16 @@ impl AddressSpace {
         Some(match found.backing {
             Backing::File { id, offset, .. } => Location::File(id, address - found.start + offset),
             Backing::Anonymous => Location::Generated(self.pid, address),
-            Backing::Vdso => Location::Vdso,
+            Backing::Vdso { .. } => Location::Vdso,
         })
     }
 
     /// Whether the code at an address has tables to unwind by; `None` where there is no code.
     fn has_tables(&self, address: u64) -> Option<bool> {
-        let found = self.mapping(address)?;
-        Some(matches!(found.backing, Backing::File { has_tables: true, .. }))
+        Some(match self.mapping(address)?.backing {
+            Backing::File { has_tables, .. } | Backing::Vdso { has_tables } => has_tables,
+            Backing::Anonymous => false,
+        })
     }
 
     /// The addresses to look up, innermost first, and whether the stack's end was reached.

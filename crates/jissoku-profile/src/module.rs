@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use framehop::ExplicitModuleSectionInfo;
 use object::Object as _;
-use object::read::{ObjectSection as _, ObjectSegment as _, ReadCache};
+use object::read::{ObjectSection as _, ObjectSegment as _, ReadCache, ReadRef};
 
 /// Bytes of a section, shared by all processes that map the file.
 pub(crate) type Bytes = Arc<[u8]>;
@@ -48,7 +49,16 @@ impl ModuleInfo {
 
     fn try_read(path: &Path) -> Option<Self> {
         let cache = ReadCache::new(File::open(path).ok()?);
-        let elf = object::File::parse(&cache).ok()?;
+        Some(Self::of_elf(&object::File::parse(&cache).ok()?))
+    }
+
+    /// The code that the kernel maps into every process (`vdso(7)`), as it is in this one.
+    pub(crate) fn of_vdso() -> Self {
+        let bytes = read_vdso().unwrap_or_default();
+        object::File::parse(&*bytes).map(|elf| Self::of_elf(&elf)).unwrap_or_default()
+    }
+
+    fn of_elf<'data, R: ReadRef<'data>>(elf: &object::File<'data, R>) -> Self {
         let range = |name: &str| {
             elf.section_by_name(name).map(|one| one.address()..one.address() + one.size())
         };
@@ -67,13 +77,13 @@ impl ModuleInfo {
                 address: segment.address().wrapping_sub(before),
             })
         });
-        Some(Self {
+        Self {
             eh_frame: section(".eh_frame"),
             eh_frame_header: section(".eh_frame_hdr"),
             text: range(".text"),
             got: range(".got"),
             segments: segments.collect(),
-        })
+        }
     }
 
     /// Whether there is anything to unwind by.
@@ -107,6 +117,16 @@ impl ModuleInfo {
     }
 }
 
+fn read_vdso() -> Option<Vec<u8>> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+    let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let mut bytes = vec![0; usize::try_from(hex(end)?.checked_sub(hex(start)?)?).ok()?];
+    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, hex(start)?).ok()?;
+    Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +135,15 @@ mod tests {
     fn this_program_can_be_unwound() {
         let info = ModuleInfo::read(&std::env::current_exe().expect("a program has a path"));
         assert!(info.can_unwind());
+    }
+
+    #[test]
+    fn what_the_kernel_maps_can_be_unwound() {
+        let Some(bytes) = read_vdso() else { return eprintln!("this kernel maps no code") };
+        assert!(bytes.starts_with(b"\x7fELF"));
+        let info = ModuleInfo::of_vdso();
+        assert!(info.can_unwind());
+        assert_eq!(info.stated_address(0), Some(0));
     }
 
     #[test]
