@@ -1,0 +1,65 @@
+"""The wheel, installed where there is no Rust and no other package."""
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from jissoku import _native
+from tests.apps.conftest import port_of
+from tests.serving.server_process import PATIENCE_S, Served, ask
+
+REPOSITORY = Path(__file__).parents[2]
+
+SOURCE = """
+import jissoku
+def app(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [jissoku.__file__.encode()]
+"""
+
+
+def run(*command: str | Path, folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.race
+def test_an_installed_wheel_serves_an_application(tmp_path: Path) -> None:
+    maturin = Path(sys.executable).with_name("maturin")
+    # The profile of the tested build, of which almost everything is there.
+    profile = _native.__build__.partition(",")[0]
+    build = ["build", "--profile", {"debug": "dev"}.get(profile, profile), "--out", str(tmp_path)]
+    run(maturin, *build, "--interpreter", sys.executable, folder=REPOSITORY)
+    (wheel,) = tmp_path.glob("*.whl")
+    version = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert re.fullmatch(rf"jissoku-[\d.]+-{version}-{version}-[\w.]+\.whl", wheel.name)
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert any(name.startswith("jissoku/_native.") for name in names)
+    run(sys.executable, "-m", "venv", "new", folder=tmp_path)
+    programs = tmp_path / "new" / "bin"
+    install = ["install", "--quiet", "--no-index", "--no-deps", str(wheel)]
+    run(programs / "pip", *install, folder=tmp_path)
+    (tmp_path / "there.py").write_text(SOURCE)
+    process = subprocess.Popen(
+        [programs / "jissoku", "serve", "there:app", "--listen", "127.0.0.1:0"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PATH": str(programs), "HOME": str(tmp_path)},
+    )
+    served = Served(process)
+    try:
+        status, body = ask(port_of(served))
+        assert status == 200
+        assert Path(os.fsdecode(body)).is_relative_to(tmp_path / "new")
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0
+    finally:
+        served.end()
