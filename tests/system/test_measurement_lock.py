@@ -15,6 +15,7 @@ from jissoku.system.measurement_lock import (
     PATH_VARIABLE,
     SHARED_FOLDERS,
     Holder,
+    is_measuring,
     lock_path,
     measurement_lock,
 )
@@ -37,6 +38,19 @@ def is_free(path: Path) -> bool:
             return True
     except InputError:
         return False
+
+
+def test_a_display_sees_a_measurement_without_disturbing_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not is_measuring(path)
+    with measurement_lock("compare", path):
+        assert is_measuring(path)
+    assert not is_measuring(path)
+    locks = tmp_path / "locks"
+    inode = path.stat().st_ino
+    locks.write_text(f"1: -> FLOCK  ADVISORY  WRITE 7 fe:00:{inode} 0 EOF\n2: POSIX\n")
+    assert not is_measuring(path, locks)
+    assert not is_measuring(path, tmp_path / "gone")
 
 
 def test_a_second_measurement_is_refused_with_the_holder_of_the_lock(tmp_path: Path) -> None:

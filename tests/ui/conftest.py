@@ -11,7 +11,11 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from jissoku.system.measurement_lock import PATH_VARIABLE
+from jissoku.ui import server_metrics
 from jissoku.ui.server import UiConfig, pages_in_thread
+from tests.serving.server_process import spawn
+from tests.ui.watched_server import Running
 
 RECORDS = Path(__file__).parents[2] / "records"
 # For a page over all records, on a machine with much else to do.
@@ -105,3 +109,17 @@ def link(some_records: Path, index_cache: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def client(link: str) -> Client:
     return client_of(link)
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Running]:
+    """Every look reads; measurements of other tests are not seen."""
+    monkeypatch.setattr(server_metrics, "PERIOD_NS", 0)
+    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "lock"))
+    served = spawn("--fixed", "x", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
+    try:
+        port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
+        metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/metrics")[1])
+        yield Running(served, port, metrics)
+    finally:
+        served.end()

@@ -1,5 +1,6 @@
 """The pages beside a made-up measurement that a test controls."""
 
+import http.client
 import os
 import sys
 import time
@@ -7,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -53,9 +55,48 @@ class Measured:
             yield say
 
 
+class Stream:
+    """Reads server-sent events; a context manager that closes the connection."""
+
+    def __init__(self, client: Client, path: str, last: str = "") -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=LIMIT_S)
+        headers = {"Cookie": client.cookie} | ({"Last-Event-ID": last} if last else {})
+        self._connection.request("GET", path, headers=headers)
+        self._response = self._connection.getresponse()
+
+    def __enter__(self) -> Self:
+        assert self._response.status == 200
+        assert self._response.getheader("content-type", "").startswith("text/event-stream")
+        assert self._fields()["retry"] == "2000"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._response.close()
+        self._connection.close()
+
+    def next(self, is_wanted: Callable[[str], bool]) -> tuple[str, str, str]:
+        while True:
+            fields = self._fields()
+            if is_wanted(fields.get("data", "")):
+                return fields["event"], fields["id"], fields["data"]
+
+    def _fields(self) -> dict[str, str]:
+        found: dict[str, list[str]] = {}
+        while line := self._response.readline().decode().rstrip("\n"):
+            name, _, value = line.partition(": ")
+            found.setdefault(name, []).append(value)
+        assert found, "the stream has ended"
+        return {name: "\n".join(values) for name, values in found.items()}
+
+
 @contextmanager
 def measured(
-    root: Path, cache: Path, *, more: tuple[Path, ...] = (), allows_commands: bool = False
+    root: Path,
+    cache: Path,
+    *,
+    more: tuple[Path, ...] = (),
+    allows_commands: bool = False,
+    metrics: tuple[str, ...] = (),
 ) -> Iterator[Measured]:
     root.mkdir(exist_ok=True)
     pipe = root.parent / "pipe"
@@ -68,6 +109,7 @@ def measured(
         cache=cache,
         check=_check,
         allows_commands=allows_commands,
+        metrics=metrics,
         command=(sys.executable, str(FAKE), str(pipe)),
     )
     with pages_in_thread(config) as link:

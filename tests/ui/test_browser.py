@@ -8,8 +8,11 @@ import pytest
 
 from jissoku.model.event import EventKind
 from tests import browser
+from tests.serving.server_process import ask
 from tests.ui.conftest import LIMIT_S, RECORDS
 from tests.ui.measurement import Measured, event, measured, trial, wait_for
+from tests.ui.suspicion import record
+from tests.ui.watched_server import Running
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 axe_api = pytest.importorskip(
@@ -40,10 +43,18 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture
-def live(some_records: Path, tmp_path: Path, index_cache: Path) -> Iterator[Measured]:
+def live(
+    some_records: Path, tmp_path: Path, index_cache: Path, watched: tuple[str, ...]
+) -> Iterator[Measured]:
     root = tmp_path / "runs"
-    with measured(root, index_cache, more=(some_records,)) as found:
+    with measured(root, index_cache, more=(some_records,), metrics=watched) as found:
         yield found
+
+
+@pytest.fixture
+def watched() -> tuple[str, ...]:
+    """Metrics of servers that the pages show; a test with a server has another fixture."""
+    return ()
 
 
 @pytest.fixture
@@ -77,7 +88,10 @@ def opened(chromium: Any, live: Measured) -> Iterator[Open]:
     assert problems == []
 
 
-PAGES = ["/", "/start", "/jobs", "/targets", "/target?name=nginx-tuned", "/changes", "/machines"]
+PAGES = [
+    "/", "/start", "/jobs", "/experiments", "/targets", "/target?name=nginx-tuned", "/changes",
+    "/machines", "/servers",
+]  # fmt: skip
 
 
 def some_run(page: Any) -> str:
@@ -123,7 +137,7 @@ def test_two_runs_are_compared_by_keyboard(opened: Open) -> None:
 
 def test_keys_lead_to_pages(opened: Open) -> None:
     page = opened("/")
-    for key, place in (("s", "start"), ("q", "jobs"), ("t", "targets"), ("m", "machines")):
+    for key, place in (("s", "start"), ("q", "jobs"), ("e", "experiments"), ("v", "servers")):
         page.keyboard.press("g")
         page.keyboard.press(key)
         page.wait_for_url(f"**/{place}")
@@ -175,3 +189,53 @@ def test_everything_is_readable_and_startable_without_a_script(
         page.get_by_role("link", name="Reload").click()
         page.get_by_text("1 of 8 trials").wait_for()
         say("exit 0")
+
+
+def test_a_suspicion_is_raced_by_one_click(opened: Open, live: Measured) -> None:
+    record(live.root / "one", 1, "0.1.0", 7_000)
+    record(live.root / "two", 2, "0.2.0", 9_500)
+    wait_for(lambda: "/runs/" in live.client.get("/?text=runs%2Fone").text)
+    page = opened("/changes")
+    check_page(page)
+    page.get_by_role("button", name="Race them now").first.click()
+    page.wait_for_url("**/jobs/*")
+    page.get_by_text("Running.").wait_for()
+    assert "jissoku-0.2.0=jissoku@0.2.0" in page.locator("footer").inner_text()
+    live.say("exit 0")
+    page.get_by_text("Finished.").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_an_experiment_is_found_and_read(opened: Open, scheme: str, view: dict[str, int]) -> None:
+    page = opened("/experiments", color_scheme=scheme, viewport=view)
+    page.locator("table.glance tbody th a").first.click()
+    page.wait_for_url("**/experiment")
+    page.get_by_text("Of 7 claims: ").wait_for()
+    check_page(page)
+
+
+class TestServers:
+    """Figures of a server that runs meanwhile."""
+
+    @pytest.fixture
+    def watched(self, running: Running) -> tuple[str, ...]:
+        return (running.where,)
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    @pytest.mark.parametrize("view", [WIDE, NARROW], ids=["wide", "narrow"])
+    def test_figures_move_without_a_reload(
+        self, opened: Open, running: Running, scheme: str, view: dict[str, int]
+    ) -> None:
+        page = opened("/servers", color_scheme=scheme, viewport=view)
+        page.locator("svg.plot").nth(3).wait_for()
+        ask(running.port)
+        check_page(page)
+
+    def test_figures_are_readable_without_a_script(self, opened: Open, running: Running) -> None:
+        page = opened("/servers", java_script_enabled=False)
+        page.get_by_text("One reading was taken").wait_for()
+        ask(running.port)
+        page.get_by_role("link", name="Reload").click()
+        page.locator("svg.plot").nth(3).wait_for()
+        assert "requests" in page.locator("table").inner_text()

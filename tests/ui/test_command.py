@@ -17,6 +17,7 @@ BAD = [
     (["--listen", "192.0.2.1"], "192.0.2.1 is no loopback address, .* `ssh -L"),
     (["--listen", "example.org"], "example.org is no address"),
     (["--port", "70000"], "70000 is not in the range"),
+    (["--metrics", "192.0.2.1:9100"], "--metrics 192.0.2.1:9100: write HOST:PORT of this machine"),
 ]
 
 

@@ -1,11 +1,9 @@
 """Jobs: added by forms, run one at a time, watched, cancelled, and kept when the server ends."""
 
-import http.client
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 
@@ -14,8 +12,8 @@ from jissoku.model.event import EventKind
 from jissoku.model.updated import updated
 from jissoku.ui.jobs import JobQueue, JobState
 from jissoku.ui.runner import Runner
-from tests.ui.conftest import LIMIT_S, RECORDS, Client
-from tests.ui.measurement import Measured, event, measured, trial, wait_for
+from tests.ui.conftest import RECORDS, Client
+from tests.ui.measurement import Measured, Stream, event, measured, trial, wait_for
 
 # Several waits, each with a limit of its own.
 pytestmark = pytest.mark.timeout(200)
@@ -86,6 +84,16 @@ def test_a_comparison_runs_and_leads_to_its_report(live: Measured) -> None:
     assert "--path=/ --connections=8 --rate=5000 --quick -- jissoku" in text
 
 
+def test_an_experiment_leads_to_its_report(live: Measured) -> None:
+    job = post(live.client, "/start/run", ("experiment", "parsers"))
+    live.say(f"records {RECORDS / 'parsers'}", "exit 0")
+    wait_for(lambda: state(live, job) == "ended")
+    found = re.search(r'href="(/runs/[\w-]+/experiment)"', live.client.get(job).text)
+    assert found
+    wait_for(lambda: live.client.get(found[1]).status == 200)
+    assert "claims:" in live.client.get(found[1]).text
+
+
 def test_one_at_a_time_and_the_queue_in_order(live: Measured) -> None:
     jobs = [start(live) for _ in range(3)]
     wait_for(lambda: state(live, jobs[0]) == "running")
@@ -137,40 +145,6 @@ def test_events_arrive_once_also_after_a_lost_connection(live: Measured) -> None
     wait_for(lambda: state(live, job) == "ended")
     with Stream(live.client, f"{job}/stream?state=ended", later) as third:
         assert third.next(lambda text: text == "ended")[0] == "reload"
-
-
-class Stream:
-    """Reads server-sent events; a context manager that closes the connection."""
-
-    def __init__(self, client: Client, path: str, last: str = "") -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=LIMIT_S)
-        headers = {"Cookie": client.cookie} | ({"Last-Event-ID": last} if last else {})
-        self._connection.request("GET", path, headers=headers)
-        self._response = self._connection.getresponse()
-
-    def __enter__(self) -> Self:
-        assert self._response.status == 200
-        assert self._response.getheader("content-type", "").startswith("text/event-stream")
-        assert self._fields()["retry"] == "2000"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._response.close()
-        self._connection.close()
-
-    def next(self, is_wanted: Callable[[str], bool]) -> tuple[str, str, str]:
-        while True:
-            fields = self._fields()
-            if is_wanted(fields.get("data", "")):
-                return fields["event"], fields["id"], fields["data"]
-
-    def _fields(self) -> dict[str, str]:
-        found: dict[str, list[str]] = {}
-        while line := self._response.readline().decode().rstrip("\n"):
-            name, _, value = line.partition(": ")
-            found.setdefault(name, []).append(value)
-        assert found, "the stream has ended"
-        return {name: "\n".join(values) for name, values in found.items()}
 
 
 def test_a_job_outlives_the_server_and_the_next_one_adopts_it(
@@ -236,6 +210,10 @@ BAD_FORMS = [
     ("compare", [("target", "; rm -rf /")], "is no target"),
     ("compare", [("target", "--cmd=x")], "is no target"),
     ("compare", [("target", "../../etc/passwd")], "is no target"),
+    ("compare", [("target", "../../mine=jissoku")], "is no target"),
+    ("compare", [("target", "mine=/bin/sh")], "is no target"),
+    ("compare", [("target", "jissoku@1.0; id")], "write TARGET@VERSION"),
+    ("compare", [("target", "jissoku@" + "1" * 200)], "is no target"),
     ("compare", [], "select at least one target"),
     ("compare", [("target", "jissoku"), ("path", "/; rm -rf /")], "is no path that targets serve"),
     ("compare", [("target", "jissoku"), ("path", "/files/../../etc/passwd")], "is no path"),

@@ -10,7 +10,7 @@ from jissoku.ui.access import Access
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.ui.conftest import Answer, Client, client_of
 
-PAGES = ("/", "/targets", "/changes", "/machines")
+PAGES = ("/", "/experiments", "/targets", "/changes", "/machines", "/servers")
 
 
 class Reader(HTMLParser):
@@ -83,6 +83,26 @@ def test_a_run_is_its_report(client: Client) -> None:
     assert client.get(f"{runs_of(client)[0]}/report.md").text.startswith("**")
     assert "requests/s" in client.get(f"{runs_of(client)[0]}/report.txt").text
     assert client.get(f"{runs_of(client)[0]}/report.exe").status == 404
+
+
+def test_an_experiment_is_its_report(client: Client) -> None:
+    (link,) = [one for one in read(client.get("/experiments")).links if one.startswith("/runs/")]
+    answer = client.get(link)
+    workloads = [one for one in read(answer).links if re.fullmatch(r"/runs/[\w-]+", one)]
+    assert len(workloads) == 4
+    assert "claims:" in answer.text
+    assert answer.text.count("<h1>") == 1
+    for path in workloads:
+        assert f'href="{path}/experiment"' in client.get(path).text
+
+
+def test_a_run_of_no_experiment_has_no_report_of_one(client: Client) -> None:
+    single = runs_of_text(client.get("/?text=repeatability").text)[0]
+    assert (
+        "/experiment" not in client.get(single).text.partition("<footer>")[0].partition("<main")[2]
+    )
+    assert client.get(f"{single}/experiment").status == 404
+    assert client.get("/runs/gone/experiment").status == 404
 
 
 def test_hostile_names_are_text(client: Client) -> None:

@@ -35,7 +35,21 @@ PORT = 8642
     is_flag=True,
     help="Accept commands and URLs of this machine from the pages, and not only recipes.",
 )
-def ui(*, port: int, listen: str, runs: tuple[Path, ...], allow_commands: bool) -> int:
+@click.option(
+    "--metrics",
+    multiple=True,
+    metavar="WHERE",
+    help="Show live figures of `jissoku serve --metrics WHERE`: HOST:PORT of this machine or"
+    " unix:PATH; repeatable.",
+)
+def ui(
+    *,
+    port: int,
+    listen: str,
+    runs: tuple[Path, ...],
+    allow_commands: bool,
+    metrics: tuple[str, ...],
+) -> int:
     """Start, watch and browse runs as pages in a browser, on this machine only.
 
     The printed link opens the pages in one browser. SIGINT (Ctrl-C) ends them.
@@ -49,6 +63,7 @@ def ui(*, port: int, listen: str, runs: tuple[Path, ...], allow_commands: bool) 
         roots=runs or (Path("runs"),),
         check=_check,
         allows_commands=allow_commands,
+        metrics=metrics,
     )
     serve_pages(config, _announce)
     return exit_codes.OK

@@ -77,6 +77,15 @@ def report_text(folder: Path, kind: str) -> str:
     return report.to_text(summary, width=WIDTH) if kind == "txt" else RUN_REPORTS[kind](summary)
 
 
+def experiment_text(folder: Path) -> str:
+    """An experiment's report as a page, made from its records and written nowhere.
+
+    Raises:
+        InputError: The folder holds no experiment, or a record is malformed.
+    """
+    return experiment_report.to_html(read_result(folder))
+
+
 def write_experiment_reports(folder: Path) -> ExperimentResult:
     """Writes the four reports of an experiment into its folder, and returns its result.
 

@@ -107,8 +107,23 @@ def _difference(found: RunDifference) -> Iterator[str]:
     for change in sorted(found.changes, key=lambda one: one.is_same):
         yield f"  {change_sentence(change)}"
     yield tau_sentence(found.tau)
-    if any(change.is_suspected for change in found.changes):
-        yield f"A suspicion is proven by a run of both: {found.race}"
+    commands = confirming_commands(found)
+    if commands:
+        yield f"A suspicion is proven by a run of both: {'; '.join(commands)}"
+
+
+def confirming_commands(found: RunDifference) -> tuple[str, ...]:
+    """Commands that measure what two runs leave open; none if nothing is open.
+
+    Arms whose two programs cannot be named apart are measured by the run of all arms of both.
+    """
+    if found.obstacles:
+        return (found.race,)
+    suspected = [change for change in found.changes if change.is_suspected]
+    commands = [
+        change.confirmation.command if change.confirmation else found.race for change in suspected
+    ]
+    return tuple(dict.fromkeys(commands))
 
 
 def change_sentence(one: ArmChange) -> str:
@@ -126,8 +141,14 @@ def answer_text(change: ArmChange, again: str) -> str:
     """The command that proves a suspicion, or why there is none; `again` adds an occasion."""
     if change.confirmation is not None:
         return f"to confirm: {change.confirmation.command}"
-    why = "the program is the same" if change.is_same else "the two programs have no other names"
-    return f"{why}, and cannot be measured together; another occasion: {again}"
+    return f"{no_confirmation(change)}, and cannot be measured together; another occasion: {again}"
+
+
+def no_confirmation(change: ArmChange) -> str:
+    """Why no command measures both programs of a change; empty if one does."""
+    if change.confirmation is not None:
+        return ""
+    return "the program is the same" if change.is_same else "the two programs have no other names"
 
 
 def change_word(one: ArmChange) -> str:

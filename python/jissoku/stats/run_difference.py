@@ -8,7 +8,8 @@ import msgspec
 from jissoku.model import LoadLevel, Origin
 from jissoku.model.arm import short_version
 from jissoku.model.history import ArmRow, IndexedRun
-from jissoku.model.history_answer import Confirmation, RunDifference, Tau
+from jissoku.model.history_answer import ArmChange, Confirmation, RunDifference, Tau
+from jissoku.model.updated import updated
 from jissoku.stats.across_runs import breaks, common_loads, difference, obstacles, unchanged_arms
 
 
@@ -26,7 +27,7 @@ def run_difference(first: IndexedRun, second: IndexedRun, tau: Tau) -> RunDiffer
         reasons.append("no arm is the same program in both")
     pairs = _named_alike(first, second)
     changes = [
-        change
+        _with_confirmation(change, first, second)
         for load in common_loads(first, second)
         for pair in pairs
         if not reasons and (change := difference(first, second, pair, load, tau))
@@ -63,6 +64,12 @@ def race(runs: Sequence[IndexedRun], targets: Iterable[str] = ()) -> str:
         }
     words = [word for name, arm in arms.items() for word in _words(name, arm)]
     return _compare([*words, *_asked(runs[-1])])
+
+
+def _with_confirmation(change: ArmChange, first: IndexedRun, second: IndexedRun) -> ArmChange:
+    if not change.is_suspected:
+        return change
+    return updated(change, confirmation=confirmation(first, second, change.arm))
 
 
 def confirmation(earlier: IndexedRun, later: IndexedRun, name: str) -> Confirmation | None:

@@ -26,6 +26,8 @@ PATH_VARIABLE = "JISSOKU_LOCK_FILE"
 # The first of these that every user can write to, so that all users of a machine use one file.
 SHARED_FOLDERS = (Path("/run/lock"), Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - see _open
 
+LOCKS = Path("/proc/locks")
+
 # More than a holder writes; the file may have been written by another program.
 HOLDER_BYTES_MAX = 4096
 
@@ -64,6 +66,26 @@ def measurement_lock(verb: str, path: Path | None = None) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def is_measuring(path: Path | None = None, locks: Path = LOCKS) -> bool:
+    """Whether a process holds the measurement lock; for displays that are silent meanwhile.
+
+    The kernel's list of locks is read: to try the lock would refuse a measurement that begins just
+    now. Where the list is not readable, none is seen.
+    """
+    try:
+        inode = (path or lock_path()).stat().st_ino
+        lines = locks.read_text().splitlines()
+    except (OSError, JissokuError):
+        return False
+    held = (line.split() for line in lines)
+    # `1: FLOCK ADVISORY WRITE 708 00:01:23456 0 EOF` (proc_locks(5)); `->` marks who waits.
+    return any(
+        (fields[1], fields[3]) == ("FLOCK", "WRITE") and fields[5].endswith(f":{inode}")
+        for fields in held
+        if len(fields) > 5
+    )
 
 
 def lock_path(

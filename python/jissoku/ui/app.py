@@ -1,5 +1,7 @@
 """The application: its routes, behind the checks of `guard`."""
 
+from collections.abc import Sequence
+
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
@@ -12,11 +14,19 @@ from jissoku.ui.guard import Guard
 from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages
 from jissoku.ui.render import Pages, static_files
+from jissoku.ui.server_metrics import WatchedServer
+from jissoku.ui.server_pages import ServerPages
 from jissoku.ui.starting import JobPages, Starting
 from jissoku.ui.streams import Streams
 
 
-def application(library: Library, access: Access, starting: Starting, streams: Streams) -> ASGIApp:
+def application(
+    library: Library,
+    access: Access,
+    starting: Starting,
+    streams: Streams,
+    servers: Sequence[WatchedServer] = (),
+) -> ASGIApp:
     """All pages; `access.port` has to be set before the first request."""
     pages = Pages()
     app = Starlette(
@@ -25,6 +35,7 @@ def application(library: Library, access: Access, starting: Starting, streams: S
             *_static_routes(),
             *ReadingPages(library, pages).routes(),
             *JobPages(starting, pages, streams).routes(),
+            *ServerPages(servers, pages, streams).routes(),
         ],
         exception_handlers={404: _not_found, JissokuError: _failed},
     )

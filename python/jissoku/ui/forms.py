@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from jissoku.errors import InputError
 from jissoku.targets.contract import capability
+from jissoku.targets.pinned import split_version
 
 Fields = Mapping[str, Sequence[str]]
 
@@ -21,6 +22,9 @@ RATE_MAX = 10_000_000
 BLOCKS_MAX = 200
 # Of a value that a user writes.
 LENGTH_MAX = 500
+# Of a target with its version, and of the name that it gets.
+WORD_MAX = 160
+ARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +77,9 @@ def read_order(kind: str, fields: Fields, choices: Choices) -> Order:
 
 def _compare(fields: Fields, choices: Choices) -> Order:
     targets = tuple(dict.fromkeys(fields.get("target", ())))
-    for name in targets:
-        _require(name, choices.targets, "target that is available here")
+    arms = tuple(_arm(word, choices) for word in targets)
     own, names = _own_targets(fields, choices)
-    names = (*targets, *names)
+    names = (*arms, *names)
     if not names:
         raise InputError("select at least one target: the floor alone is not a comparison")
     if len(names) > TARGETS_MAX:
@@ -112,6 +115,20 @@ def _explain(fields: Fields, choices: Choices) -> Order:
         names=("explain", name),
         arguments=("explain", *_workload(fields), *verify, "--", name),
     )
+
+
+def _arm(word: str, choices: Choices) -> str:
+    """The name of the arm that `TARGET`, `NAME=TARGET`, or either with `@VERSION` adds.
+
+    Raises:
+        InputError: It is no such word, or the target is not available here.
+    """
+    given, equals, target = word.rpartition("=")
+    name, version = split_version(target)
+    if len(word) > WORD_MAX or (equals and not ARM.fullmatch(given)):
+        raise InputError(f"{word[:80]!r} is no target: write TARGET or NAME=TARGET")
+    _require(name, choices.targets, "target that is available here")
+    return given or (f"{name}-{version}" if version else name)
 
 
 def _workload(fields: Fields) -> list[str]:

@@ -1,8 +1,8 @@
 """Pages that read: runs, a run, two runs, targets, changes, machines."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from starlette.requests import Request
@@ -10,25 +10,28 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from jissoku.errors import InputError
-from jissoku.model.history import IndexedRun, RunRow
 from jissoku.model.history_answer import MachineRatio, RunDifference, Series
-from jissoku.pipeline.reports import report_text
+from jissoku.pipeline.reports import experiment_text, report_text
 from jissoku.report import page
 from jissoku.report.format import TIMES, load_mark
 from jissoku.report.history_html import series_figure, series_sentences
 from jissoku.report.history_text import (
     change_sentence,
     change_word,
+    confirming_commands,
     control_text,
-    day,
     multiple,
+    no_confirmation,
     percent,
     tau_sentence,
 )
 from jissoku.report.sanitize import clean
 from jissoku.report.suspicions import suspicions
 from jissoku.report.tables import Table
-from jissoku.ui.library import CheckCount, Library
+from jissoku.ui.answers import answering
+from jissoku.ui.experiments import experiment_folder, found_experiments
+from jissoku.ui.library import Library
+from jissoku.ui.machine_classes import machine_classes
 from jissoku.ui.render import Pages
 from jissoku.ui.runs_table import ListedRun, page_of, read_query
 
@@ -41,20 +44,6 @@ TYPES = {
 
 # Choices of a run to compare with.
 OTHERS_MAX = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineClass:
-    """A class of machines, and what is known of it."""
-
-    key: str
-    text: str
-    runs: int
-    first: str
-    last: str
-    labels: tuple[str, ...]
-    software: Table
-    checks: Table
 
 
 class ReadingPages:
@@ -72,6 +61,8 @@ class ReadingPages:
             Route("/", self.runs),
             Route(run, self.run),
             *(Route(f"{run}/report.{kind}", self.report, name=kind) for kind in TYPES),
+            Route("/experiments", self.experiments),
+            Route(f"{run}/experiment", self.experiment),
             Route("/diff", self.diff),
             Route("/targets", self.targets),
             Route("/target", self.target),
@@ -113,6 +104,7 @@ class ReadingPages:
             report = page.content(report_text(Path(run.folder), "html"))
         except InputError as error:
             problem = str(error)
+        folder = experiment_folder(run)
         others = [one for one in self._library.headers() if one.row.run != run.row.run]
         like = [one for one in others if one.row.workload == run.row.workload]
         return self._pages.page(
@@ -121,6 +113,7 @@ class ReadingPages:
             run=run,
             report=report,
             problem=problem,
+            experiment=run.row.experiment or folder.name if folder else "",
             targets=sorted({arm.target for arm in run.arms if not arm.is_control}),
             again=[
                 *(
@@ -151,6 +144,28 @@ class ReadingPages:
             headers["content-disposition"] = f'attachment; filename="{name}"'
         return Response(text, media_type=f"{TYPES[kind]}; charset=utf-8", headers=headers)
 
+    def experiments(self, request: Request) -> Response:
+        """Every experiment that has a run, newest first."""
+        found = found_experiments(self._library.headers())
+        return self._pages.page(request, "experiments.html.j2", experiments=found)
+
+    def experiment(self, request: Request) -> Response:
+        """The report of the experiment that a run belongs to."""
+        try:
+            run = self._library.run(request.path_params["key"])
+        except KeyError:
+            return self._missing(request)
+        folder = experiment_folder(run)
+        if folder is None:
+            return self._missing(request, "This run belongs to no experiment.")
+        try:
+            report = page.content(experiment_text(folder))
+        except InputError as error:
+            return self._message(request, "The report cannot be made", str(error), 409)
+        every = found_experiments(self._library.headers())
+        known = next(one for one in every if one.folder == folder)
+        return self._pages.page(request, "experiment_page.html.j2", known=known, report=report)
+
     def diff(self, request: Request) -> Response:
         """Two runs side by side."""
         keys = request.query_params.getlist("run")
@@ -168,7 +183,7 @@ class ReadingPages:
             pair=list(zip(("Earlier", "Later"), found.runs, strict=True)),
             facts=_pair_facts(found),
             changes=_changes_table(found),
-            is_suspected=any(change.is_suspected for change in found.changes),
+            answers=[answering(command) for command in confirming_commands(found)],
             tau=tau_sentence(found.tau),
         )
 
@@ -202,14 +217,22 @@ class ReadingPages:
         """Suspected changes of all targets."""
         series = [one for name in self._library.targets() for one in self._library.series(name)]
         found = [
-            (one.series.target, change_sentence(one.change), one.cause, one.answer)
+            (
+                one.series.target,
+                change_sentence(one.change),
+                one.cause,
+                no_confirmation(one.change),
+                answering(
+                    one.change.confirmation.command if one.change.confirmation else one.series.race
+                ),
+            )
             for one in suspicions(series)
         ]
         return self._pages.page(request, "changes.html.j2", changes=found)
 
     def machines(self, request: Request) -> Response:
         """Classes of machines, and what disturbed trials there."""
-        found = _machine_classes(self._library.headers(), self._library.checks())
+        found = machine_classes(self._library.headers(), self._library.checks())
         return self._pages.page(request, "machines.html.j2", machines=list(found))
 
     def _missing(self, request: Request, text: str = "") -> HTMLResponse:
@@ -274,49 +297,3 @@ def _machines_table(one: MachineRatio) -> tuple[str, Table]:
     title = f"{one.target} as a multiple of {one.anchor}, {load_mark(one.load)}"
     rows = tuple((clean(machine), multiple(ratio)) for machine, ratio in one.rows)
     return f"{title}, {one.workload_text}", Table(header=("machine", TIMES), rows=rows)
-
-
-def _machine_classes(
-    runs: Sequence[IndexedRun], checks: Sequence[CheckCount]
-) -> Iterator[MachineClass]:
-    by_machine: dict[str, list[RunRow]] = defaultdict(list)
-    for run in runs:
-        by_machine[run.row.machine].append(run.row)
-    for key, rows in by_machine.items():
-        trials = sum(row.trials for row in rows)
-        yield MachineClass(
-            key=key,
-            text=rows[-1].machine_text,
-            runs=len(rows),
-            first=rows[0].started_utc,
-            last=rows[-1].started_utc,
-            labels=tuple(sorted({row.machine_label for row in rows if row.machine_label})),
-            software=_software(rows),
-            checks=Table(
-                header=("check", "consequence", "trials", f"of {trials}"),
-                rows=tuple(
-                    (one.name, one.outcome, str(one.count), f"{100 * one.count / trials:.1f} %")
-                    for one in checks
-                    if one.machine == key
-                ),
-            ),
-        )
-
-
-def _software(rows: Sequence[RunRow]) -> Table:
-    """A row for each kernel and setting, with the noise floor that was known there."""
-    found: dict[tuple[str, ...], list[RunRow]] = defaultdict(list)
-    for row in rows:
-        found[row.kernel, row.governor, row.turbo, row.clocksource].append(row)
-    return Table(
-        header=("kernel", "governor", "turbo", "clock", "from (UTC)", "runs", "noise floor"),
-        rows=tuple(
-            (*map(clean, key), day(group[0].started_utc), str(len(group)), _noise(group))
-            for key, group in found.items()
-        ),
-    )
-
-
-def _noise(rows: Sequence[RunRow]) -> str:
-    known = [row.noise_floor for row in rows if row.noise_floor is not None]
-    return f"{100 * known[-1]:.2f} %" if known else "unknown"

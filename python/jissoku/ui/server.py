@@ -18,6 +18,7 @@ from jissoku.ui.app import application
 from jissoku.ui.jobs import JobQueue
 from jissoku.ui.library import Library
 from jissoku.ui.runner import COMMAND, Runner
+from jissoku.ui.server_metrics import WatchedServer
 from jissoku.ui.starting import Starting
 from jissoku.ui.streams import Streams
 
@@ -36,6 +37,7 @@ class UiConfig:
         cache: Of the index; None: the user's cache.
         check: Parses a command line as the terminal does, and raises InputError.
         allows_commands: Whether commands and URLs are accepted from forms.
+        metrics: Addresses of running servers, as `jissoku serve --metrics` has them.
         command: The program that gets a job's arguments.
     """
 
@@ -45,6 +47,7 @@ class UiConfig:
     cache: Path | None = None
     check: Callable[[Sequence[str]], None] = lambda _: None
     allows_commands: bool = False
+    metrics: tuple[str, ...] = ()
     command: Sequence[str] = COMMAND
 
 
@@ -53,20 +56,23 @@ def pages_in_thread(config: UiConfig) -> Iterator[str]:
     """Serves the pages during the block; gives the link that opens them.
 
     Raises:
-        InputError: The address is no loopback address or is in use, or another server has the queue
+        InputError: An address is no loopback address or is in use, or another server has the queue
             of the first root.
     """
     where = _address(config.listen)
+    servers = [WatchedServer(one) for one in config.metrics]
     queue = JobQueue(config.roots[0])
     try:
-        with _pages(config, queue, where) as link:
+        with _pages(config, queue, where, servers) as link:
             yield link
     finally:
         queue.close()
 
 
 @contextmanager
-def _pages(config: UiConfig, queue: JobQueue, where: str) -> Iterator[str]:
+def _pages(
+    config: UiConfig, queue: JobQueue, where: str, servers: Sequence[WatchedServer]
+) -> Iterator[str]:
     access, streams = Access(), Streams()
     runner = Runner(queue, config.command)
     starting = Starting(
@@ -76,7 +82,7 @@ def _pages(config: UiConfig, queue: JobQueue, where: str) -> Iterator[str]:
         check=config.check,
         allows_commands=config.allows_commands,
     )
-    app = application(Library(config.roots, config.cache), access, starting, streams)
+    app = application(Library(config.roots, config.cache), access, starting, streams, servers)
     listen = f"{where}:{config.port}"
     server = jissoku.serve_in_thread(app, listen=listen, body_size_max=BODY_SIZE_MAX)
     try:

@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from jissoku.errors import InputError, JissokuError
 from jissoku.pipeline.selection import folder_for
+from jissoku.records.experiment import is_experiment
 from jissoku.records.find import run_folders, run_key
 from jissoku.ui.catalogue import CatalogueReader
 from jissoku.ui.forms import Choices, Order, read_order
@@ -112,6 +113,7 @@ class JobPages:
             command=shlex.join(("jissoku", *job.arguments)),
             log="" if job.state is JobState.WAITING else log_end(log_file(self._queue, job)),
             runs=_runs(folder),
+            is_experiment=is_experiment(folder),
         )
 
     async def cancel(self, request: Request) -> Response:

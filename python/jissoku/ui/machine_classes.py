@@ -1,0 +1,77 @@
+"""Classes of machines: their software over time, and what disturbed trials there."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from jissoku.model.history import IndexedRun, RunRow
+from jissoku.report.history_text import day
+from jissoku.report.sanitize import clean
+from jissoku.report.tables import Table
+from jissoku.ui.library import CheckCount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineClass:
+    """A class of machines, and what is known of it."""
+
+    key: str
+    text: str
+    runs: int
+    first: str
+    last: str
+    labels: tuple[str, ...]
+    software: Table
+    checks: Table
+
+
+def machine_classes(
+    runs: Sequence[IndexedRun], checks: Sequence[CheckCount]
+) -> Iterator[MachineClass]:
+    """Each class of machines that has a run.
+
+    Args:
+        runs: All, earliest first.
+        checks: How often each check rejected trials.
+    """
+    by_machine: dict[str, list[RunRow]] = defaultdict(list)
+    for run in runs:
+        by_machine[run.row.machine].append(run.row)
+    for key, rows in by_machine.items():
+        trials = sum(row.trials for row in rows)
+        yield MachineClass(
+            key=key,
+            text=rows[-1].machine_text,
+            runs=len(rows),
+            first=rows[0].started_utc,
+            last=rows[-1].started_utc,
+            labels=tuple(sorted({row.machine_label for row in rows if row.machine_label})),
+            software=_software(rows),
+            checks=Table(
+                header=("check", "consequence", "trials", f"of {trials}"),
+                rows=tuple(
+                    (one.name, one.outcome, str(one.count), f"{100 * one.count / trials:.1f} %")
+                    for one in checks
+                    if one.machine == key
+                ),
+            ),
+        )
+
+
+def _software(rows: Sequence[RunRow]) -> Table:
+    """A row for each kernel and setting, with the noise floor that was known there."""
+    found: dict[tuple[str, ...], list[RunRow]] = defaultdict(list)
+    for row in rows:
+        found[row.kernel, row.governor, row.turbo, row.clocksource].append(row)
+    return Table(
+        header=("kernel", "governor", "turbo", "clock", "from (UTC)", "runs", "noise floor"),
+        rows=tuple(
+            (*map(clean, key), day(group[0].started_utc), str(len(group)), _noise(group))
+            for key, group in found.items()
+        ),
+    )
+
+
+def _noise(rows: Sequence[RunRow]) -> str:
+    known = [row.noise_floor for row in rows if row.noise_floor is not None]
+    return f"{100 * known[-1]:.2f} %" if known else "unknown"

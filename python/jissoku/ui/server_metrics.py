@@ -1,0 +1,201 @@
+"""The metrics of a running `jissoku serve`: read while a page shows them, and kept for minutes."""
+
+import http.client
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from threading import Lock
+
+from jissoku.errors import InputError
+from jissoku.system.address import Address
+from jissoku.system.cpu_time import CpuTime, cpu_time
+from jissoku.system.measurement_lock import is_measuring
+from jissoku.system.processes import process_tree, start_ticks
+from jissoku.system.sockets import listener_pid
+
+# What a page shows, and how often it reads.
+SPAN_S = 120
+PERIOD_NS = 1_000_000_000
+
+LIMIT_S = 2.0
+SIZE_MAX = 1 << 20
+
+REQUESTS = "jissoku_requests_total"
+STARTED = "process_start_time_seconds"
+PAUSED = "A measurement runs on this machine: nothing is read until it has ended."
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Counters at one time.
+
+    Attributes:
+        at_ns: Monotonic clock.
+        values: By name with labels, as the server writes them.
+        cpu: Of its processes; None if these are not visible.
+    """
+
+    at_ns: int
+    values: Mapping[str, float]
+    cpu: CpuTime | None
+
+    def total(self, name: str) -> float:
+        """The sum over all labels of a counter."""
+        return sum(value for key, value in self.values.items() if key.partition("{")[0] == name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What a server did between two readings, per second.
+
+    Attributes:
+        at_ns: Of the later reading.
+        failed_rps: Responses with a status of 5xx.
+        open: Connections at the later reading.
+        cores: CPU seconds per second; None if they are not known.
+    """
+
+    at_ns: int
+    requests_rps: float
+    failed_rps: float
+    accepted_rps: float
+    open: float
+    received_bytes: float
+    sent_bytes: float
+    cores: float | None
+
+
+class WatchedServer:
+    """One server; its methods may be called from several threads."""
+
+    def __init__(self, where: str) -> None:
+        """Reads nothing yet.
+
+        Raises:
+            InputError: `where` is neither HOST:PORT of this machine nor unix:PATH.
+        """
+        self.where = where
+        self._address = _address(where)
+        self._lock = Lock()
+        self._readings: deque[Reading] = deque(maxlen=SPAN_S + 1)
+        self._looked_ns: int | None = None
+        self._pid: int | None = None
+        self._start_ticks = 0
+        self.problem = ""
+        self.version = 0
+
+    def look(self) -> None:
+        """Reads the metrics, at most once in `PERIOD_NS`, and never while load is measured."""
+        with self._lock:
+            now_ns = time.monotonic_ns()
+            if self._looked_ns is not None and now_ns - self._looked_ns < PERIOD_NS:
+                return
+            self._looked_ns = now_ns
+            before = self.problem
+            if is_measuring():
+                self.problem = PAUSED
+            else:
+                self._read()
+            if not self.problem or self.problem != before:
+                self.version += 1
+
+    def rates(self) -> tuple[Rates, ...]:
+        """Oldest first; empty before the second reading."""
+        with self._lock:
+            return tuple(_rates(before, after) for before, after in pairwise(self._readings))
+
+    def _read(self) -> None:
+        try:
+            values = parse(_text(self._address))
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self._readings.clear()
+            self.problem = f"{self.where} has no metrics: {error}"
+            return
+        self.problem = ""
+        if not self._is_same_process(values):
+            self._readings.clear()
+            self._pid = listener_pid(self._address)
+            self._start_ticks = start_ticks(self._pid) if self._pid else 0
+        cpu = cpu_time(process_tree(self._pid)) if self._pid else None
+        self._readings.append(Reading(time.monotonic_ns(), values, cpu))
+
+    def _is_same_process(self, values: Mapping[str, float]) -> bool:
+        """Whether the counters go on. The metrics give the start in whole seconds only."""
+        if not self._readings or self._readings[-1].values.get(STARTED) != values.get(STARTED):
+            return False
+        return self._pid is None or start_ticks(self._pid) == self._start_ticks
+
+
+def parse(text: str) -> dict[str, float]:
+    """Reads OpenMetrics text: by name with labels the value.
+
+    Raises:
+        ValueError: It is none, not whole, or of another program.
+    """
+    lines = text.splitlines()
+    if not lines or lines[-1] != "# EOF":
+        raise ValueError("the text does not end as OpenMetrics does")
+    found = {}
+    for line in lines:
+        if line and not line.startswith("#"):
+            name, _, value = line.rpartition(" ")
+            found[name] = float(value)
+    if not any(name.startswith(REQUESTS) for name in found):
+        raise ValueError(f"there is no {REQUESTS}: name the address of `jissoku serve --metrics`")
+    return found
+
+
+def _rates(before: Reading, after: Reading) -> Rates:
+    seconds = max(after.at_ns - before.at_ns, 1) / 1e9
+
+    def per_second(name: str) -> float:
+        return max(0.0, after.total(name) - before.total(name)) / seconds
+
+    failed = 'jissoku_requests_total{status="5xx"}'
+    cores = None
+    if before.cpu is not None and after.cpu is not None and not after.cpu.lacks(before.cpu):
+        cores = after.cpu.run_ns_since(before.cpu) / 1e9 / seconds
+    return Rates(
+        at_ns=after.at_ns,
+        requests_rps=per_second(REQUESTS),
+        failed_rps=(after.values.get(failed, 0.0) - before.values.get(failed, 0.0)) / seconds,
+        accepted_rps=per_second("jissoku_connections_accepted_total"),
+        open=after.values.get("jissoku_connections_open", 0.0),
+        received_bytes=per_second("jissoku_received_bytes_total"),
+        sent_bytes=per_second("jissoku_sent_bytes_total"),
+        cores=cores,
+    )
+
+
+def _text(address: Address) -> str:
+    """The metrics as they are served.
+
+    Raises:
+        OSError: There is no answer.
+        HTTPException: It is no HTTP.
+        ValueError: It is another answer.
+    """
+    with closing(http.client.HTTPConnection("localhost")) as connection:
+        connection.sock = address.connect(LIMIT_S)
+        connection.request("GET", "/metrics", headers={"Host": address.authority})
+        answer = connection.getresponse()
+        body = answer.read(SIZE_MAX)
+    if answer.status != http.HTTPStatus.OK:
+        raise ValueError(f"GET /metrics is answered with {answer.status}")
+    return body.decode()
+
+
+def _address(where: str) -> Address:
+    if where.startswith("unix:/"):
+        return Address(socket=where.removeprefix("unix:"))
+    host, _, port = where.rpartition(":")
+    name = host.strip("[]")
+    if name not in {"127.0.0.1", "::1", "localhost"} or not port.isdecimal() or len(port) > 5:
+        raise InputError(
+            f"--metrics {where}: write HOST:PORT of this machine or unix:/PATH, as"
+            " `jissoku serve --metrics` has it"
+        )
+    return Address(host=name, port=int(port))

@@ -1,0 +1,32 @@
+"""Two made-up runs between which a program changed."""
+
+from pathlib import Path
+
+from jissoku.model.updated import updated
+from jissoku.records import RunWriter
+from tests.stats import factories
+from tests.stats.factories import TrueValues
+
+
+def record(folder: Path, day: int, version: str, cost_ns: float) -> None:
+    """A run of the floor, Go and a version of jissoku."""
+    costs = {"floor": 5_000, "go": 8_000, "jissoku": cost_ns}
+    truths = {name: TrueValues(cost_ns=cost) for name, cost in costs.items()}
+    arms = tuple(
+        updated(
+            factories.arm(name),
+            version=version if name == "jissoku" else "1.0",
+            binary_sha256=f"{name} {version if name == 'jissoku' else ''}",
+        )
+        for name in truths
+    )
+    run = updated(
+        factories.sliced(list(truths), floor="floor"),
+        arms=arms,
+        seed=day,
+        started_utc=f"2026-11-{day:02}T09:00:00+00:00",
+        boot=f"boot{day}",
+    )
+    with RunWriter(folder, run) as writer:
+        for trial in factories.trials(run, truths, seed=day):
+            writer.add(trial)
