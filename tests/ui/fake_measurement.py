@@ -6,6 +6,7 @@ Each line of the pipe is appended to the events; `records FOLDER` copies a run's
 `exit CODE` ends it. SIGINT ends it with 130, as a measurement.
 """
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -17,6 +18,8 @@ def main() -> int:
     folder = Path(out.removeprefix("--out="))
     folder.mkdir(parents=True)
     sys.stderr.write(f"arguments: {' '.join(arguments)}\n")
+    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    sys.stderr.write(f"class {os.sched_getscheduler(0)}, cores {cores}\n")
     try:
         with Path(pipe).open() as lines:
             for line in lines:

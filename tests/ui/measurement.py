@@ -97,6 +97,7 @@ def measured(
     more: tuple[Path, ...] = (),
     allows_commands: bool = False,
     metrics: tuple[str, ...] = (),
+    is_background: bool = False,
 ) -> Iterator[Measured]:
     root.mkdir(exist_ok=True)
     pipe = root.parent / "pipe"
@@ -110,6 +111,7 @@ def measured(
         check=_check,
         allows_commands=allows_commands,
         metrics=metrics,
+        is_background=is_background,
         command=(sys.executable, str(FAKE), str(pipe)),
     )
     with pages_in_thread(config) as link:

@@ -43,7 +43,8 @@ def test_a_port_in_use_is_one_sentence(run: Run, tmp_path: Path) -> None:
 
 def test_it_prints_its_link_and_ends_by_a_signal(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "jissoku", "ui", "--port", "0"],
+        # In the idle class it would wait for a machine that has nothing else to do.
+        [sys.executable, "-m", "jissoku", "ui", "--port", "0", "--foreground"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         text=True,

@@ -1,7 +1,9 @@
 """`jissoku ui`: local pages that start, watch and remember runs."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,6 +12,18 @@ from jissoku.errors import InputError
 from jissoku.ui.server import UiConfig, check_roots, serve_pages
 
 PORT = 8642
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UiOptions:
+    """The options of the command."""
+
+    port: int
+    listen: str
+    runs: tuple[Path, ...]
+    allow_commands: bool
+    metrics: tuple[str, ...]
+    foreground: bool
 
 
 @click.command()
@@ -42,28 +56,29 @@ PORT = 8642
     help="Show live figures of `jissoku serve --metrics WHERE`: HOST:PORT of this machine or"
     " unix:PATH; repeatable.",
 )
-def ui(
-    *,
-    port: int,
-    listen: str,
-    runs: tuple[Path, ...],
-    allow_commands: bool,
-    metrics: tuple[str, ...],
-) -> int:
+@click.option(
+    "--foreground",
+    is_flag=True,
+    help="Run in the normal class and on all cores: for machines that are busy with other work, and"
+    " not for measurements.",
+)
+def ui(**given: Any) -> int:
     """Start, watch and browse runs as pages in a browser, on this machine only.
 
     The printed link opens the pages in one browser. SIGINT (Ctrl-C) ends them.
 
     Exit codes: 0 ended by a signal, 2 bad input.
     """
-    check_roots(runs)
+    options = UiOptions(**given)
+    check_roots(options.runs)
     config = UiConfig(
-        listen=listen,
-        port=port,
-        roots=runs or (Path("runs"),),
+        listen=options.listen,
+        port=options.port,
+        roots=options.runs or (Path("runs"),),
         check=_check,
-        allows_commands=allow_commands,
-        metrics=metrics,
+        allows_commands=options.allow_commands,
+        metrics=options.metrics,
+        is_background=not options.foreground,
     )
     serve_pages(config, _announce)
     return exit_codes.OK

@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread, Timer
 
 from jissoku.model.updated import updated
+from jissoku.system.background import on_cores
 from jissoku.system.processes import start_ticks
 from jissoku.ui.jobs import Job, JobQueue, JobState, cancelled
 
@@ -28,10 +29,22 @@ ADOPTED_LOOK_S = 1.0
 class Runner:
     """A thread that runs jobs. As a context manager it ends with the block; a job goes on."""
 
-    def __init__(self, queue: JobQueue, command: Sequence[str] = COMMAND) -> None:
-        """`command` is the program that gets a job's arguments."""
-        self._queue = queue
+    def __init__(
+        self,
+        queue: JobQueue,
+        command: Sequence[str] = COMMAND,
+        cores: Collection[int] | None = None,
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            queue: Where the jobs are.
+            command: The program that gets a job's arguments.
+            cores: Which a job may use; default: those of the thread that enters the block.
+        """
+        self.queue = queue
         self._command = tuple(command)
+        self._cores = cores
         self._stop = Event()
         self._thread = Thread(target=self._run, name="jobs", daemon=True)
 
@@ -42,8 +55,8 @@ class Runner:
     def __exit__(self, *_: object) -> None:
         """Starts no further job. The thread ends with the process if a job runs."""
         self._stop.set()
-        with self._queue.changed:
-            self._queue.changed.notify_all()
+        with self.queue.changed:
+            self.queue.changed.notify_all()
 
     def cancel(self, key: str) -> None:
         """Takes a job out of the queue, or interrupts it.
@@ -51,12 +64,12 @@ class Runner:
         Raises:
             KeyError: There is no such job.
         """
-        with self._queue.changed:
-            job = self._queue.job(key)
+        with self.queue.changed:
+            job = self.queue.job(key)
             if job.state is JobState.WAITING:
-                self._queue.update(key, cancelled)
+                self.queue.update(key, cancelled)
             elif job.state is JobState.RUNNING and job.pid and is_alive(job):
-                self._queue.update(key, lambda job: updated(job, state=JobState.STOPPING))
+                self.queue.update(key, lambda job: updated(job, state=JobState.STOPPING))
                 with suppress(ProcessLookupError):
                     os.kill(job.pid, signal.SIGINT)
                 timer = Timer(STOP_LIMIT_S, _kill, [job])
@@ -65,10 +78,10 @@ class Runner:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            with self._queue.changed:
-                job = self._queue.to_run()
+            with self.queue.changed:
+                job = self.queue.to_run()
                 if job is None:
-                    self._queue.changed.wait()
+                    self.queue.changed.wait()
                     continue
             if job.state is JobState.WAITING:
                 self._start(job)
@@ -77,34 +90,35 @@ class Runner:
 
     def _start(self, job: Job) -> None:
         """Runs a job to its end."""
-        log = log_file(self._queue, job)
+        log = log_file(self.queue, job)
         log.parent.mkdir(exist_ok=True)
-        with log.open("wb") as output, self._queue.changed:
-            if self._queue.job(job.id).state is not JobState.WAITING:
+        with log.open("wb") as output, self.queue.changed:
+            if self.queue.job(job.id).state is not JobState.WAITING:
                 return
-            process = subprocess.Popen(
-                [*self._command, *job.arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            with on_cores(self._cores or os.sched_getaffinity(0)):
+                process = subprocess.Popen(
+                    [*self._command, *job.arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
             ticks = start_ticks(process.pid)
-            self._queue.update(
+            self.queue.update(
                 job.id,
                 lambda job: updated(
                     job, state=JobState.RUNNING, pid=process.pid, start_ticks=ticks
                 ),
             )
         code = process.wait()
-        self._queue.update(job.id, lambda job: updated(job, state=JobState.ENDED, code=code))
+        self.queue.update(job.id, lambda job: updated(job, state=JobState.ENDED, code=code))
 
     def _adopt(self, job: Job) -> None:
         """Waits for a job that another server has started."""
         while is_alive(job):
             if self._stop.wait(ADOPTED_LOOK_S):
                 return
-        self._queue.update(job.id, lambda job: updated(job, state=JobState.ENDED))
+        self.queue.update(job.id, lambda job: updated(job, state=JobState.ENDED))
 
 
 def is_alive(job: Job) -> bool:

@@ -5,7 +5,7 @@ import ipaddress
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -13,6 +13,8 @@ from types import FrameType
 
 import jissoku
 from jissoku.errors import InputError
+from jissoku.system.background import background_cores, call_in_idle_class
+from jissoku.system.cores import available_cores, pin_process
 from jissoku.ui.access import Access
 from jissoku.ui.app import application
 from jissoku.ui.jobs import JobQueue
@@ -38,6 +40,8 @@ class UiConfig:
         check: Parses a command line as the terminal does, and raises InputError.
         allows_commands: Whether commands and URLs are accepted from forms.
         metrics: Addresses of running servers, as `jissoku serve --metrics` has them.
+        is_background: Whether a measurement must not feel the pages: their threads are in the idle
+            class, and all of this process on the load generator's cores.
         command: The program that gets a job's arguments.
     """
 
@@ -48,6 +52,7 @@ class UiConfig:
     check: Callable[[Sequence[str]], None] = lambda _: None
     allows_commands: bool = False
     metrics: tuple[str, ...] = ()
+    is_background: bool = False
     command: Sequence[str] = COMMAND
 
 
@@ -62,8 +67,13 @@ def pages_in_thread(config: UiConfig) -> Iterator[str]:
     where = _address(config.listen)
     servers = [WatchedServer(one) for one in config.metrics]
     queue = JobQueue(config.roots[0])
+    # Known before this process leaves some of them: jobs may use all.
+    cores = available_cores()
+    place: AbstractContextManager[None] = nullcontext()
+    if config.is_background:
+        place = pin_process(background_cores())
     try:
-        with _pages(config, queue, where, servers) as link:
+        with place, _pages(config, Runner(queue, config.command, cores), where, servers) as link:
             yield link
     finally:
         queue.close()
@@ -71,12 +81,11 @@ def pages_in_thread(config: UiConfig) -> Iterator[str]:
 
 @contextmanager
 def _pages(
-    config: UiConfig, queue: JobQueue, where: str, servers: Sequence[WatchedServer]
+    config: UiConfig, runner: Runner, where: str, servers: Sequence[WatchedServer]
 ) -> Iterator[str]:
     access, streams = Access(), Streams()
-    runner = Runner(queue, config.command)
     starting = Starting(
-        queue=queue,
+        queue=runner.queue,
         runner=runner,
         root=config.roots[0],
         check=config.check,
@@ -86,7 +95,9 @@ def _pages(
     listen = f"{where}:{config.port}"
     server = jissoku.serve_in_thread(app, listen=listen, body_size_max=BODY_SIZE_MAX)
     try:
-        live = server.__enter__()
+        # Its threads are started here; those of jobs are not, since jobs inherit the class.
+        begin = server.__enter__
+        live = call_in_idle_class(begin) if config.is_background else begin()
     except OSError as error:
         raise InputError(_unavailable(listen, error)) from error
     try:
