@@ -46,3 +46,24 @@ def test_ctrl_c_keeps_the_campaigns_that_were_finished(tmp_path: Path) -> None:
     # It came in the second campaign, or before that one was begun.
     reason = records.unfinished_reason(second)
     assert reason.startswith("it was interrupted") or not second.exists()
+
+
+def test_every_second_campaign_has_a_page_open(tmp_path: Path) -> None:
+    """One campaign of each kind shows that it runs, and decides nothing about the ratio."""
+    words = ["doctor", "--prove", "--viewer", "--campaigns", "1", "--loads", "light"]
+    done = subprocess.run(
+        [sys.executable, "-m", "jissoku", *words],
+        cwd=tmp_path,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=220,
+    )
+    # Chance may show a wider spread.
+    assert done.returncode in {3, 4}, done.stderr
+    assert "page open / closed, light load: ratio of equal arms" in done.stdout
+    (folder,) = (tmp_path / "runs").iterdir()
+    for name in ("page-open-light", "page-closed-light"):
+        assert len(records.read(folder / name / "00")[1]) >= 9
+        assert records.unfinished_reason(folder / name / "00") == ""

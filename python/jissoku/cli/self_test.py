@@ -12,7 +12,7 @@ from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.model import LoadLevel, Method
 from jissoku.model.noise_floor import NoiseFloor
-from jissoku.pipeline import self_test
+from jissoku.pipeline import self_test, viewer_test
 from jissoku.pipeline.selection import folder_for
 from jissoku.pipeline.self_test import OWN_TARGET, SelfTestConfig
 from jissoku.pipeline.self_test_plan import SeriesResults
@@ -33,14 +33,7 @@ def run_self_test(*, campaigns: int, levels: Sequence[LoadLevel], seed: int) -> 
     Raises:
         JissokuError: jissoku itself is not available.
     """
-    config = SelfTestConfig(
-        campaigns=campaigns,
-        levels=levels,
-        seed=seed,
-        cores=cores.partition_cores(cores.available_cores()),
-        folder=folder_for("self-test"),
-        version=version_line(),
-    )
+    config = _config("self-test", campaigns, levels, seed)
     with ProgressDisplay() as show:
         result = self_test.run_self_test(config, show)
         if not result.is_finished:
@@ -50,6 +43,39 @@ def run_self_test(*, campaigns: int, levels: Sequence[LoadLevel], seed: int) -> 
     floors = self_test.measured_noise_floors(result, config.version)
     _print_floors(floors, self_test.keep_noise_floors(floors))
     return exit_code({row.state for row in rows}) if result.is_finished else exit_codes.INTERRUPTED
+
+
+def run_viewer_test(*, campaigns: int, levels: Sequence[LoadLevel], seed: int) -> int:
+    """Runs campaigns with a page open and without, and prints how they differ.
+
+    Returns:
+        The exit code; records stay in `runs/viewer-test-...`.
+
+    Raises:
+        JissokuError: jissoku itself is not available, or the pages cannot be served.
+    """
+    # Imports the pages, which nothing else of the laboratory needs.
+    from jissoku.ui.open_page import open_page  # noqa: PLC0415
+
+    config = _config("viewer-test", campaigns, levels, seed)
+    with ProgressDisplay() as show:
+        result = viewer_test.run_viewer_test(config, open_page, show)
+        if not result.is_finished:
+            show.note("Interrupted: the table holds the finished campaigns.")
+    rows = viewer_test.viewer_checks(result)
+    _print(rows, ())
+    return exit_code({row.state for row in rows}) if result.is_finished else exit_codes.INTERRUPTED
+
+
+def _config(name: str, campaigns: int, levels: Sequence[LoadLevel], seed: int) -> SelfTestConfig:
+    return SelfTestConfig(
+        campaigns=campaigns,
+        levels=levels,
+        seed=seed,
+        cores=cores.partition_cores(cores.available_cores()),
+        folder=folder_for(name),
+        version=version_line(),
+    )
 
 
 def exit_code(states: Collection[BoundState]) -> int:

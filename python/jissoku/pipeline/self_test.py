@@ -69,7 +69,7 @@ def run_self_test(config: SelfTestConfig, listener: ProgressListener) -> SelfTes
         JissokuError: jissoku itself is not available.
     """
     results = tuple(
-        SeriesResults(load=load) for load in _loads(config.levels, len(config.cores.server))
+        SeriesResults(load=load) for load in self_test_loads(config.levels, config.cores)
     )
     try:
         plan = SelfTestPlan(targets=_targets(listener), campaigns=config.campaigns)
@@ -137,20 +137,29 @@ def keep_noise_floors(floors: dict[Method, NoiseFloor]) -> Path | None:
     return noise_file()
 
 
-def _loads(levels: Sequence[LoadLevel], server_cores: int) -> Iterator[Load]:
-    """The arms of quick mode with these names."""
+def self_test_loads(levels: Sequence[LoadLevel], cores: CoreAssignment) -> Iterator[Load]:
+    """The loads of quick mode with these names."""
     for rate, level in LOADS[Mode.QUICK]:
         if level in levels:
-            yield Load(rate_rps=rate * server_cores, level=level)
+            yield Load(rate_rps=rate * len(cores.server), level=level)
+
+
+def own_target() -> PreparedTarget:
+    """Jissoku as a target.
+
+    Raises:
+        JissokuError: It is not available.
+    """
+    ours = prepare(catalogue.get_recipe(catalogue.recipes(), OWN_TARGET), build_paths())
+    if isinstance(ours, UnavailableTarget):
+        raise JissokuError(ours.sentence)
+    return ours
 
 
 def _targets(listener: ProgressListener) -> tuple[PreparedTarget, ...]:
     """jissoku, and the other available targets."""
     where, recipes = build_paths(), catalogue.recipes()
-    ours = prepare(catalogue.get_recipe(recipes, OWN_TARGET), where)
-    if isinstance(ours, UnavailableTarget):
-        raise JissokuError(ours.sentence)
-    ready = [ours]
+    ready = [own_target()]
     for name in OTHER_TARGETS:
         try:
             found = prepare(catalogue.get_recipe(recipes, name), where)

@@ -1,7 +1,7 @@
 """The campaigns of `jissoku doctor --prove`: pairs, method, load and length."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from jissoku.model import (
 from jissoku.model.updated import updated
 from jissoku.pipeline import CompareConfig, PreparedArm, compare
 from jissoku.pipeline.progress import SeriesProgress
+from jissoku.stats.run_checks import is_rejected
 from jissoku.targets.prepare import PreparedTarget
 
 # Of quick mode, without what has no part in the bounds: pilot, checks and capacity searches.
@@ -98,11 +99,15 @@ class CampaignResult:
     Attributes:
         cost_ns: CPU time per request of the pair's baseline.
         steal: Part of the server cores' time that the host took, on average over its trials.
+        trials: That did not fail.
+        rejected: Of these, that the machine disturbed.
     """
 
     comparison: Comparison
     cost_ns: float | None
     steal: float | None
+    trials: int = 0
+    rejected: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,16 +120,22 @@ class CampaignRunner:
     version: str
     progress: SeriesProgress
 
-    def run(self, series: str, campaigns: Sequence[TestCampaign]) -> Iterator[CampaignResult]:
+    def run(
+        self, series: str, campaigns: Sequence[TestCampaign], indices: Iterable[int] | None = None
+    ) -> Iterator[CampaignResult]:
         """What each campaign found, as soon as it has ended; nothing of one without a comparison.
+
+        Args:
+            series: The name of their folder.
+            campaigns: All of the series.
+            indices: Which of them are run; all by default.
 
         Raises:
             KeyboardInterrupt: On request; what was finished is on disk.
         """
-        for index, campaign in enumerate(campaigns):
-            folder = (
-                self.folder / f"{series}-{campaign.load.level}".replace(" ", "-") / f"{index:02}"
-            )
+        for index in range(len(campaigns)) if indices is None else indices:
+            campaign = campaigns[index]
+            folder = self.place(series, campaign, index)
             config = self._question(campaign, folder, f"{self.seed}/{folder.parent.name}/{index}")
             self.progress.begin(campaign.seconds, campaign.trials)
             if not compare(config, self.progress):
@@ -137,10 +148,16 @@ class CampaignRunner:
                     comparison=costs[0],
                     cost_ns=_cost_ns(summary, campaign),
                     steal=_steal(trials),
+                    trials=sum(trial.failure is None for trial in trials),
+                    rejected=sum(map(is_rejected, trials)),
                 )
             # Last: an interruption after this line loses nothing that it names.
             text = costs[0].sentence if costs else "no trial counted"
             self.progress.end(f"{series}, {index + 1} of {len(campaigns)}: {text}.")
+
+    def place(self, series: str, campaign: TestCampaign, index: int) -> Path:
+        """The folder of a campaign's records."""
+        return self.folder / f"{series}-{campaign.load.level}".replace(" ", "-") / f"{index:02}"
 
     def _question(self, campaign: TestCampaign, folder: Path, seed: str) -> CompareConfig:
         pair = campaign.pair
