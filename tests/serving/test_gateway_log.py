@@ -2,6 +2,9 @@
 
 import json
 import re
+import socket
+import struct
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +81,43 @@ def test_the_log_has_what_became_of_each_forwarded_request(tmp_path: Path, start
         "one": done | {"part": "one", "is_reused": True},
         "other": refused | {"part": "other", "tries": 1, "is_reused": False},
     }
+
+
+def test_the_log_has_what_clients_have_ended(tmp_path: Path, start: Start) -> None:
+    arrived, is_free = threading.Semaphore(0), threading.Event()
+
+    def hold(_: object) -> tuple[int, str]:
+        arrived.release()
+        is_free.wait(PATIENCE_S)
+        return 200, "held"
+
+    with Origin("a", hold) as origin, Origin("dead") as dead:
+        more = "access-log = 'access.log'\nlog-format = 'json'"
+        served = start(*configure(tmp_path, origin, dead, more))
+        port = int(served.wait_for(LOCAL)[1])
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
+            client.sendall(b"GET /app/gone HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert arrived.acquire(timeout=PATIENCE_S)
+            # Closed by a reset: after a FIN the client could still read.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
+            head = b"POST /app/bad HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+            client.sendall(head + b"10100\r\n" + bytes(0x10100) + b"\r\n")
+            assert arrived.acquire(timeout=PATIENCE_S)
+            client.sendall(b"no size\r\n")
+            assert client.recv(1024).startswith(b"HTTP/1.1 400 ")
+        lines = [json.loads(line) for line in lines_of(served, tmp_path / "access.log")]
+        is_free.set()
+    found = {line["target"]: line for line in lines}
+    entry = {"upstream": "app", "server": origin.address, "tries": 1, "is_reused": False}
+    for target, status, error in [
+        ("/app/gone", 499, "client_gone"),
+        ("/app/bad", 400, "http_request_error"),
+    ]:
+        line = found.pop(target)
+        assert line["status"] == status
+        assert [without_times(one) for one in line["forwarded"]] == [entry | {"error": error}]
+    assert found == {}
 
 
 @pytest.mark.parametrize("log_format", ["common", "combined"])

@@ -19,7 +19,9 @@ use std::sync::mpsc::{self, Receiver};
 use jissoku_http::Method;
 use jissoku_http::framing::Body;
 use jissoku_os::driver::{ConnectionId, NewConnection, Waker};
-use jissoku_server::{Handler, Progress, RequestHead, Response as Output, Service, WorkerInfo};
+use jissoku_server::{
+    Handler, LogRecord, Progress, RequestHead, Response as Output, Service, WorkerInfo,
+};
 use pyo3::prelude::*;
 
 use crate::environ::ServerInfo;
@@ -239,7 +241,12 @@ impl Handler for ThreadedHandler {
         Progress::Pending
     }
 
-    fn on_close(&mut self, _connection: Connection, request: Option<Request>) {
+    fn on_close(
+        &mut self,
+        _connection: Connection,
+        request: Option<Request>,
+        _log: &mut LogRecord<'_>,
+    ) {
         let Some(request) = request else { return };
         let running = self.running.remove(&request.number);
         let unwritten = running.and_then(|running| running.part);

@@ -11,8 +11,8 @@ use std::thread;
 use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 use jissoku_os::socket;
 use jissoku_server::{
-    BodyFlow, EventLoop, Handler, Metrics, Progress, RequestHead, Response, Service, UpstreamEvent,
-    WorkerInfo,
+    BodyFlow, EventLoop, Handler, LogRecord, Metrics, Progress, RequestHead, Response, Service,
+    UpstreamEvent, WorkerInfo,
 };
 
 use crate::faults::InjectedFault;
@@ -286,12 +286,22 @@ impl<H: Handler> Handler for FaultyHandler<H> {
         progress
     }
 
-    fn on_reject(&mut self, connection: &mut Self::Connection, request: Self::Request) {
-        self.inner.on_reject(&mut connection.inner, request.inner);
+    fn on_reject(
+        &mut self,
+        connection: &mut Self::Connection,
+        request: Self::Request,
+        log: &mut LogRecord<'_>,
+    ) {
+        self.inner.on_reject(&mut connection.inner, request.inner, log);
     }
 
-    fn on_close(&mut self, connection: Self::Connection, request: Option<Self::Request>) {
-        self.inner.on_close(connection.inner, request.map(|request| request.inner));
+    fn on_close(
+        &mut self,
+        connection: Self::Connection,
+        request: Option<Self::Request>,
+        log: &mut LogRecord<'_>,
+    ) {
+        self.inner.on_close(connection.inner, request.map(|request| request.inner), log);
     }
 
     fn wait(&self, wait: &mut dyn FnMut()) {

@@ -4,6 +4,9 @@ use jissoku_http::response_reader::BadResponse;
 use jissoku_upstream::health::Outcome;
 use jissoku_upstream::retry::{self, Cause, Retry};
 
+/// The error of a request whose client has closed its connection: no error type of RFC 9209.
+pub(crate) const CLIENT_GONE: &str = "client_gone";
+
 /// What has gone wrong on the side of the upstream server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 use jissoku_server::{
-    BodyFlow, Handler, Metrics, Progress, RequestHead, Response, Service, UpstreamEvent,
+    BodyFlow, Handler, LogRecord, Metrics, Progress, RequestHead, Response, Service, UpstreamEvent,
     UpstreamEventKind, WorkerInfo,
 };
 
@@ -26,7 +26,7 @@ use crate::config::{Forwarding, Gateway};
 use crate::deadlines::Deadlines;
 use crate::error_response;
 use crate::exchange::Exchange;
-use crate::failure::Fault;
+use crate::failure::{CLIENT_GONE, Fault};
 use crate::gather::GatherState;
 use crate::request::{Request, RequestState};
 use crate::servers::Servers;
@@ -126,7 +126,8 @@ impl Handler for GatewayHandler {
         }
     }
 
-    fn on_reject(&mut self, _client: &mut Client, request: Request) {
+    fn on_reject(&mut self, _client: &mut Client, request: Request, log: &mut LogRecord<'_>) {
+        self.record_end(&request, "http_request_error", log);
         self.abandon(&request);
     }
 
@@ -140,14 +141,14 @@ impl Handler for GatewayHandler {
         match self.start_if_ready(client, request) {
             RequestState::Refused(error) => {
                 error_response::write(error.status(), response);
-                Self::log_refusal(error, response);
+                Self::log_refusal(error, response.log_record());
                 Progress::Complete
             }
             RequestState::Collecting(_) => Progress::Pending,
             RequestState::Forwarded(key) => {
                 let progress = self.write(key, response);
                 if matches!(progress, Progress::Complete | Progress::Reset) {
-                    self.log_exchange(key, response);
+                    self.log_exchange(key, response.log_record());
                     self.end_exchange(key);
                 }
                 progress
@@ -155,9 +156,9 @@ impl Handler for GatewayHandler {
         }
     }
 
-    fn on_close(&mut self, _client: Client, request: Option<Request>) {
+    fn on_close(&mut self, _client: Client, request: Option<Request>, log: &mut LogRecord<'_>) {
         if let Some(request) = request {
-            self.count_gone(&request);
+            self.record_end(&request, CLIENT_GONE, log);
             self.abandon(&request);
         }
     }

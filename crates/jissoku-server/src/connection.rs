@@ -75,11 +75,6 @@ impl<H: Handler> Connection<H> {
         self.permit
     }
 
-    /// The state of the handler for it and for its request, and the log slot.
-    pub(crate) fn into_parts(self) -> (H::Connection, Option<H::Request>, LogSlot) {
-        (self.state, self.request.map(|request| request.state), self.log_slot)
-    }
-
     /// Processes received bytes.
     #[inline]
     pub(crate) fn on_data(
@@ -358,16 +353,10 @@ impl<H: Handler> Connection<H> {
             return self.set_phase(Phase::Closing, context);
         }
         let body_size = write_rejection(reject, is_head, &context.status_lines, output);
+        self.abandon_request(context);
         self.record_rejection(reject.status(), body_size, bytes, context);
         self.input = Vec::new();
-        self.abandon_request(context);
         self.set_phase(Phase::Linger(0), context);
-    }
-
-    fn abandon_request(&mut self, context: &mut WorkerContext<H>) {
-        if let Some(request) = self.request.take() {
-            context.handler.on_reject(&mut self.state, request.state);
-        }
     }
 
     /// Writes a 503 for a connection over the limit, and lingers if few enough do.

@@ -21,6 +21,7 @@ use jissoku_http::head::Fields;
 use jissoku_http::{Head, Method};
 use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 
+use crate::log::LogRecord;
 use crate::metrics::{Metrics, ShardHandle};
 use crate::origin::Origin;
 use crate::response::Response;
@@ -103,10 +104,22 @@ pub trait Handler: Debug + 'static {
 
     /// The server has rejected a request in the middle of its body, which is malformed, too large or
     /// too slow, and responds itself.
-    fn on_reject(&mut self, _connection: &mut Self::Connection, _request: Self::Request) {}
+    fn on_reject(
+        &mut self,
+        _connection: &mut Self::Connection,
+        _request: Self::Request,
+        _log: &mut LogRecord<'_>,
+    ) {
+    }
 
     /// A connection was closed, with its request if there is no complete response.
-    fn on_close(&mut self, _connection: Self::Connection, _request: Option<Self::Request>) {}
+    fn on_close(
+        &mut self,
+        _connection: Self::Connection,
+        _request: Option<Self::Request>,
+        _log: &mut LogRecord<'_>,
+    ) {
+    }
 
     /// Calls `wait` once, which blocks the thread until events arrive. What a handler holds
     /// exclusively, such as a lock on an interpreter, it can release meanwhile.

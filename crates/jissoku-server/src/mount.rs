@@ -10,6 +10,7 @@ use crate::files::{FileResponse, Files, FilesHandler};
 use crate::handler::{
     BodyFlow, EventLoop, Handler, Progress, RequestHead, Service, UpstreamEvent, WorkerInfo,
 };
+use crate::log::LogRecord;
 use crate::metrics::Metrics;
 use crate::response::Response;
 
@@ -150,18 +151,28 @@ impl<H: Handler> Handler for WithFilesHandler<H> {
         }
     }
 
-    fn on_reject(&mut self, connection: &mut H::Connection, request: MountedRequest<H::Request>) {
+    fn on_reject(
+        &mut self,
+        connection: &mut H::Connection,
+        request: MountedRequest<H::Request>,
+        log: &mut LogRecord<'_>,
+    ) {
         if let MountedRequest::Other(request) = request {
-            self.inner.on_reject(connection, request);
+            self.inner.on_reject(connection, request, log);
         }
     }
 
-    fn on_close(&mut self, connection: H::Connection, request: Option<MountedRequest<H::Request>>) {
+    fn on_close(
+        &mut self,
+        connection: H::Connection,
+        request: Option<MountedRequest<H::Request>>,
+        log: &mut LogRecord<'_>,
+    ) {
         let request = match request {
             Some(MountedRequest::Other(request)) => Some(request),
             _ => None,
         };
-        self.inner.on_close(connection, request);
+        self.inner.on_close(connection, request, log);
     }
 
     fn wait(&self, wait: &mut dyn FnMut()) {

@@ -9,7 +9,7 @@ use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::SendBuffer;
 use jissoku_os::file::File;
 
-use crate::log::{Forwarded, LogEntry};
+use crate::log::LogRecord;
 use crate::status_lines::StatusLineCache;
 
 /// Writes the response to one request. The server adds the status line, Date and Connection, and
@@ -21,8 +21,7 @@ pub struct Response<'a> {
     pub(crate) state: &'a mut ResponseState,
     pub(crate) times: RequestTimes,
     pub(crate) unsent: usize,
-    /// The entry of the access log, if there is one.
-    pub(crate) log_entry: Option<&'a mut LogEntry>,
+    pub(crate) log_record: LogRecord<'a>,
 }
 
 /// What is kept of a response between two calls.
@@ -62,6 +61,14 @@ pub(crate) struct RequestTimes {
     pub(crate) now_ns: u64,
     /// When the last bytes of the request were received.
     pub(crate) received_ns: u64,
+}
+
+impl<'a> Response<'a> {
+    /// The record of the request in the access log.
+    #[must_use]
+    pub const fn log_record(&mut self) -> &mut LogRecord<'a> {
+        &mut self.log_record
+    }
 }
 
 impl Response<'_> {
@@ -191,30 +198,16 @@ impl Response<'_> {
         self.state.body_size = body_size;
     }
 
-    /// Whether [`Response::log_forwarded`] has an effect.
-    #[must_use]
-    pub const fn is_logged(&self) -> bool {
-        self.log_entry.is_some()
-    }
-
-    /// Adds a request to another server to the access log. It is called at most once for each, before
-    /// the response is complete.
-    pub fn log_forwarded(&mut self, forwarded: &Forwarded<'_>) {
-        if let Some(entry) = &mut self.log_entry {
-            entry.add_forwarded(forwarded);
-        }
-    }
-
     /// Calls `respond` with a response that is written to `buffer` instead of the connection.
     pub fn capture<T>(
         &mut self,
         buffer: &mut SendBuffer,
         respond: impl FnOnce(&mut Response<'_>) -> T,
     ) -> T {
-        let Self { status_lines, state, times, unsent, log_entry, .. } = self;
+        let Self { status_lines, state, times, unsent, log_record, .. } = self;
         let (times, unsent) = (*times, *unsent);
-        let log_entry = log_entry.as_deref_mut();
-        respond(&mut Response { output: buffer, status_lines, state, times, unsent, log_entry })
+        let log_record = log_record.reborrow();
+        respond(&mut Response { output: buffer, status_lines, state, times, unsent, log_record })
     }
 
     /// Writes the status line, Date and Connection.

@@ -105,6 +105,13 @@ impl Telemetry {
         }
     }
 
+    /// Records a request whose connection was closed before its response was complete.
+    pub(crate) fn abandon(&mut self, log_slot: &mut LogSlot, response: ResponseInfo) {
+        if let (Some(recorder), Some(entry)) = (&mut self.recorder, log_slot) {
+            recorder.abandon(entry, response);
+        }
+    }
+
     /// When [`Telemetry::wake`] wants to be called at the latest.
     #[inline]
     pub(crate) fn deadline_ns(&self) -> Option<u64> {

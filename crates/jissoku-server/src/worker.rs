@@ -312,9 +312,7 @@ impl<H: Handler> EventHandler for Worker<H> {
         let permit = connection.permit();
         self.context.over_limit_open -= usize::from(permit.is_over_limit);
         self.limiter.release(permit);
-        let (state, request, log_slot) = connection.into_parts();
-        self.context.handler.on_close(state, request);
-        self.context.telemetry.close(log_slot);
+        connection.end(&mut self.context);
     }
 
     #[inline]

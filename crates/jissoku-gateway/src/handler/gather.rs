@@ -88,7 +88,7 @@ impl GatewayHandler {
         let route = Arc::clone(&gathering.route);
         if let Some(late) = gathering.collection.close_if_due(&route.plan, self.now_ns) {
             for part in late {
-                self.log_part(gathering, part, response);
+                self.log_part(gathering, part, response.log_record());
                 self.cancel(gathering, part);
             }
             gathering.is_closed = true;
@@ -150,7 +150,7 @@ impl GatewayHandler {
             Some(Ending::Failed(_, error)) => collection.on_failure(part, error_of(error), now_ns),
         };
         if ended != Effect::Continues {
-            self.log_part(gathering, part, response);
+            self.log_part(gathering, part, response.log_record());
             self.cancel(gathering, part);
         } else if was_held {
             let upstream = upstream.and_then(|key| self.upstreams.get(key));

@@ -1,52 +1,55 @@
 //! What the access log and the metrics get to know of exchanges.
 
 use jissoku_http::forward::ForwardError;
-use jissoku_server::{Forwarded, ForwardedOutcome, Response, UpstreamCounter};
+use jissoku_os::clock;
+use jissoku_server::{Forwarded, ForwardedOutcome, LogRecord, UpstreamCounter};
 use jissoku_upstream::fan_out::PartResult;
 
 use super::GatewayHandler;
 use crate::exchange::Ending;
+use crate::failure::CLIENT_GONE;
 use crate::gather::Gathering;
 use crate::request::Request;
 use crate::slab::Key;
 
 impl GatewayHandler {
     /// Adds an exchange that is over to the access log, if there is one.
-    pub(super) fn log_exchange(&self, key: Key, response: &mut Response<'_>) {
+    pub(super) fn log_exchange(&self, key: Key, log: &mut LogRecord<'_>) {
         let Some(exchange) = self.exchanges.get_ref(key) else { return };
         let error = match exchange.ending {
             Some(Ending::Failed(_, error)) => Some(error),
             Some(Ending::Truncated) => exchange.place.error,
             Some(Ending::Complete) | None => None,
         };
-        self.log(key, ("", error), response);
+        self.log(key, ("", error), self.now_ns, log);
     }
 
     /// Adds a part of a gathered response that is over to the access log, if there is one.
-    pub(super) fn log_part(&self, gathering: &Gathering, part: usize, response: &mut Response<'_>) {
+    pub(super) fn log_part(&self, gathering: &Gathering, part: usize, log: &mut LogRecord<'_>) {
         let Some(key) = gathering.running(part) else { return };
         let error = match gathering.collection.result(part) {
             Some((PartResult::Error(error), _)) => Some(error.name()),
             _ => None,
         };
         let id = &gathering.route.plan.parts[part].id;
-        self.log(key, (id, error), response);
+        self.log(key, (id, error), self.now_ns, log);
     }
 
     /// Adds a request that is not forwarded to the access log, if there is one.
-    pub(super) fn log_refusal(error: ForwardError, response: &mut Response<'_>) {
+    pub(super) fn log_refusal(error: ForwardError, log: &mut LogRecord<'_>) {
         let error = Some(error.error_type()).filter(|name| !name.is_empty());
         let outcome = ForwardedOutcome { error, ..ForwardedOutcome::default() };
-        response.log_forwarded(&Forwarded { outcome, ..Forwarded::default() });
+        log.add_forwarded(&Forwarded { outcome, ..Forwarded::default() });
     }
 
     fn log(
         &self,
         key: Key,
         (part, error): (&str, Option<&'static str>),
-        response: &mut Response<'_>,
+        end_ns: u64,
+        log: &mut LogRecord<'_>,
     ) {
-        let Some(exchange) = self.exchanges.get_ref(key).filter(|_| response.is_logged()) else {
+        let Some(exchange) = self.exchanges.get_ref(key).filter(|_| log.is_there()) else {
             return;
         };
         let place = &exchange.place;
@@ -57,10 +60,10 @@ impl GatewayHandler {
             status: exchange.output.status,
             tries: place.connections,
             is_reused: exchange.is_reused,
-            phases_ns: place.phases.durations_ns(self.now_ns),
+            phases_ns: place.phases.durations_ns(end_ns),
             error,
         };
-        response.log_forwarded(&Forwarded {
+        log.add_forwarded(&Forwarded {
             part,
             upstream: self.service.upstreams[upstream].label(),
             server: server.as_deref().unwrap_or_default(),
@@ -68,15 +71,36 @@ impl GatewayHandler {
         });
     }
 
-    /// Counts a client that is gone before the response to its forwarded request is complete.
-    pub(super) fn count_gone(&self, request: &Request) {
-        let exchange = request.exchange().and_then(|key| self.exchanges.get_ref(key));
-        if let Some(exchange) = exchange
-            && exchange.ending.is_none()
-            && exchange.place.phases.begun_ns != 0
-        {
-            let upstream = &self.service.upstreams[exchange.place.forwarding.upstream];
-            upstream.count(UpstreamCounter::ClientsGone);
+    /// Adds a request to the access log and the metrics that ends before its response because of its
+    /// client. An exchange that has ended otherwise before keeps its own error.
+    pub(super) fn record_end(
+        &self,
+        request: &Request,
+        error: &'static str,
+        log: &mut LogRecord<'_>,
+    ) {
+        let Some(key) = request.exchange() else { return };
+        let Some(exchange) = self.exchanges.get_ref(key) else { return };
+        if exchange.ending.is_some() {
+            return self.log_exchange(key, log);
+        }
+        let place = &exchange.place;
+        let upstream = &self.service.upstreams[place.forwarding.upstream];
+        match error {
+            // It was still being received.
+            _ if place.phases.begun_ns == 0 => {}
+            CLIENT_GONE => upstream.count(UpstreamCounter::ClientsGone),
+            error => upstream.count_failure(error),
+        }
+        self.log(key, ("", Some(error)), clock::monotonic_ns(), log);
+    }
+
+    /// Adds the parts of a gathered response that run to the access log; its client is gone.
+    pub(crate) fn log_gone_parts(&self, gathering: &Gathering, log: &mut LogRecord<'_>) {
+        for (part, plan) in gathering.route.plan.parts.iter().enumerate() {
+            if let Some(key) = gathering.running(part) {
+                self.log(key, (&plan.id, Some(CLIENT_GONE)), clock::monotonic_ns(), log);
+            }
         }
     }
 }

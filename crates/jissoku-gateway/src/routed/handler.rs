@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 use jissoku_server::{
-    BodyFlow, DynamicResponse, EventLoop, FileResponse, FilesHandler, Handler, Progress,
+    BodyFlow, DynamicResponse, EventLoop, FileResponse, FilesHandler, Handler, LogRecord, Progress,
     RequestHead, Response, Service, UpstreamEvent, WorkerInfo,
 };
 use jissoku_upstream::rate::Permit;
@@ -152,12 +152,17 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         }
     }
 
-    fn on_reject(&mut self, connection: &mut Self::Connection, request: Self::Request) {
+    fn on_reject(
+        &mut self,
+        connection: &mut Self::Connection,
+        request: Self::Request,
+        log: &mut LogRecord<'_>,
+    ) {
         match request.work {
             Work::Forwarded(request) => {
-                self.gateway.on_reject(&mut connection.client, request);
+                self.gateway.on_reject(&mut connection.client, request, log);
             }
-            Work::App(request) => self.app.on_reject(&mut connection.app, request),
+            Work::App(request) => self.app.on_reject(&mut connection.app, request, log),
             Work::Gathered(mut gathering) => self.gateway.end_gathering(&mut gathering),
             Work::Refused(_) | Work::File(..) | Work::Fixed(_) => {}
         }
@@ -190,18 +195,24 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         Progress::Complete
     }
 
-    fn on_close(&mut self, connection: Self::Connection, request: Option<Self::Request>) {
+    fn on_close(
+        &mut self,
+        connection: Self::Connection,
+        request: Option<Self::Request>,
+        log: &mut LogRecord<'_>,
+    ) {
         let (forwarded, app) = match request.map(|request| request.work) {
             Some(Work::Forwarded(request)) => (Some(request), None),
             Some(Work::App(request)) => (None, Some(request)),
             Some(Work::Gathered(mut gathering)) => {
+                self.gateway.log_gone_parts(&gathering, log);
                 self.gateway.end_gathering(&mut gathering);
                 (None, None)
             }
             _ => (None, None),
         };
-        self.gateway.on_close(connection.client, forwarded);
-        self.app.on_close(connection.app, app);
+        self.gateway.on_close(connection.client, forwarded, log);
+        self.app.on_close(connection.app, app, log);
     }
 
     fn wait(&self, wait: &mut dyn FnMut()) {

@@ -7,6 +7,7 @@ use super::Connection;
 use super::phase::{CallInfo, Phase, Request};
 use crate::context::WorkerContext;
 use crate::handler::{Handler, Progress, RequestHead};
+use crate::log::LogRecord;
 use crate::origin::Origin;
 use crate::response::{RequestTimes, Response, ResponseState};
 
@@ -76,8 +77,8 @@ impl<H: Handler> Connection<H> {
         let times = RequestTimes { now_ns: context.now_ns, received_ns: self.arrived_ns };
         let WorkerContext { handler, status_lines, .. } = context;
         let state = &mut request.response;
-        let log_entry = self.log_slot.as_deref_mut();
-        let mut response = Response { output, status_lines, state, times, unsent, log_entry };
+        let log_record = LogRecord::new(self.log_slot.as_deref_mut());
+        let mut response = Response { output, status_lines, state, times, unsent, log_record };
         handler.respond(&mut self.state, &mut request.state, &mut response)
     }
 

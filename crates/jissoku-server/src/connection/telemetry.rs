@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use jissoku_http::Head;
 
 use super::Connection;
+use super::phase::Request;
 use crate::context::WorkerContext;
 use crate::handler::Handler;
-use crate::log::ResponseInfo;
+use crate::log::{LogRecord, ResponseInfo};
 use crate::response::ResponseState;
 use crate::telemetry::LogSlot;
 
@@ -15,6 +16,19 @@ impl<H: Handler> Connection<H> {
     /// Attaches the log slot of the connection.
     pub(crate) fn with_log_slot(self, log_slot: LogSlot) -> Self {
         Self { log_slot, ..self }
+    }
+
+    /// It was closed.
+    pub(crate) fn end(self, context: &mut WorkerContext<H>) {
+        let Self { state, request, mut log_slot, .. } = self;
+        let (request, response) = request.map(|request| (request.state, request.response)).unzip();
+        let mut log_record = LogRecord::new(log_slot.as_deref_mut());
+        context.handler.on_close(state, request, &mut log_record);
+        if let Some(ResponseState { status, body_size, .. }) = response {
+            let info = ResponseInfo { status, body_size, now_ns: context.now_ns };
+            context.telemetry.abandon(&mut log_slot, info);
+        }
+        context.telemetry.close(log_slot);
     }
 
     /// Records the address of the client, if the peer is not the client.
@@ -61,5 +75,16 @@ impl<H: Handler> Connection<H> {
     ) {
         let answer = ResponseInfo { status, body_size, now_ns: context.now_ns };
         context.telemetry.reject(&mut self.log_slot, answer, bytes);
+    }
+
+    /// The server has rejected the request, if there is one.
+    pub(super) fn abandon_request(&mut self, context: &mut WorkerContext<H>) {
+        if let Some(Request { state, response, .. }) = self.request.take() {
+            let mut log_record = LogRecord::new(self.log_slot.as_deref_mut());
+            context.handler.on_reject(&mut self.state, state, &mut log_record);
+            if response.status != 0 {
+                self.record_response(&response, context);
+            }
+        }
     }
 }

@@ -20,6 +20,9 @@ const BATCHES_MAX: usize = 8;
 /// Logged size of a request line that could not be parsed.
 const REFUSED_SIZE_MAX: usize = 1024;
 
+/// The logged status of a request whose connection was closed before the head of its response.
+const CLOSED: u16 = 499;
+
 /// Spare entries for new connections.
 const SPARE_MAX: usize = 1024;
 
@@ -116,6 +119,15 @@ impl Recorder {
             entry.begin(answer.now_ns, &bytes[..end.unwrap_or(bytes.len())]);
         }
         self.finish(entry, answer);
+    }
+
+    /// Completes the record of a request whose connection was closed. Without a status, that is 499,
+    /// as in nginx.
+    pub(crate) fn abandon(&mut self, entry: &mut LogEntry, answer: ResponseInfo) {
+        if entry.is_in_progress {
+            let status = if answer.status == 0 { CLOSED } else { answer.status };
+            self.finish(entry, ResponseInfo { status, ..answer });
+        }
     }
 
     /// Completes the record of a request.

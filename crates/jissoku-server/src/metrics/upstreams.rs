@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::lines::{head, put};
 
 /// Why a request to a server has failed: error types of RFC 9209 section 2.3.
-const REASONS: [&str; 15] = [
+const REASONS: [&str; 16] = [
     "connection_refused",
     "connection_timeout",
     "connection_limit_reached",
@@ -21,6 +21,7 @@ const REASONS: [&str; 15] = [
     "destination_unavailable",
     "dns_error",
     "http_protocol_error",
+    "http_request_error",
     "http_response_header_section_size",
     "http_response_header_size",
     "http_response_incomplete",
