@@ -1,0 +1,64 @@
+"""Campaigns of the lab's self-test, kept in records/self-test: which bounds they keep.
+
+`python -m tests.test_self_test_records` prints the table of records/README.md, made from them.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from jissoku import records, stats
+from jissoku.model import Load, LoadLevel, Metric
+from jissoku.pipeline.self_test import SelfTestResult, bound_checks
+from jissoku.pipeline.self_test_plan import SeriesResults
+from jissoku.pipeline.self_test_series import CampaignResult
+from jissoku.stats.self_test import BoundCheck, BoundState
+
+RECORDS = Path(__file__).parent.parent / "records"
+FOLDER = RECORDS / "self-test"
+BEGIN, END = "<!-- self-test -->\n", "<!-- /self-test -->\n"
+
+LOAD = Load(rate_rps=5_000, level=LoadLevel.MEDIUM)
+
+
+def test_every_bound_is_kept() -> None:
+    assert [row for row in _rows() if row.state is not BoundState.PASS] == []
+
+
+def test_the_table_is_made_of_the_records() -> None:
+    text = (RECORDS / "README.md").read_text(encoding="utf-8")
+    _, _, rest = text.partition(BEGIN)
+    assert rest.partition(END)[0] == table()
+
+
+def table() -> str:
+    """A row for each bound."""
+    lines = ["| series | campaigns | found | bound |", "|---|---|---|---|"]
+    lines += [f"| {r.series} | {r.campaigns} | {r.result} | {r.bound} |" for r in _rows()]
+    return "\n".join(lines) + "\n"
+
+
+def _rows() -> Iterator[BoundCheck]:
+    series = SeriesResults(
+        load=LOAD,
+        paired=_campaigns("like-arms-medium"),
+        paired_injected=_campaigns("like-arms-injected-medium"),
+        time_sliced=_campaigns("time-sliced-medium"),
+        unlike=_campaigns("unlike-medium"),
+        unlike_injected=_campaigns("unlike-injected-medium"),
+    )
+    yield from bound_checks(SelfTestResult(series=(series,), is_finished=True))
+
+
+def _campaigns(name: str) -> list[CampaignResult]:
+    summaries = [
+        stats.summarise(*records.read(folder)) for folder in sorted((FOLDER / name).iterdir())
+    ]
+    return [
+        CampaignResult(comparison=summary.by(Metric.COST)[0], cost_ns=None, steal=None)
+        for summary in summaries
+    ]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())
