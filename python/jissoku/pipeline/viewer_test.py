@@ -105,8 +105,6 @@ def viewer_checks(test: ViewerTest) -> tuple[BoundCheck, ...]:
 
 def _rows(result: ViewerResults) -> Iterator[BoundCheck]:
     opened, closed = (result.by_page[name] for name in (OPEN, CLOSED))
-    if not opened and not closed:
-        return
     load = f"{result.load.level} load"
     ours, theirs = ([one.comparison for one in found] for found in (opened, closed))
     yield bounds.check_ratio(f"page open / closed, {load}: ratio of equal arms", ours, theirs)
