@@ -1,6 +1,6 @@
 //! From records to counted stacks: follows processes, threads and mappings.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use crate::address_space::{AddressSpace, Files, Location};
@@ -8,7 +8,7 @@ use crate::record::{Layout, Mmap, Record, Sample, parse};
 use crate::stacks::{Stacks, Thread};
 
 /// Entries above which it is checked whether their processes and threads exist.
-const KNOWN_MAX: usize = 10_000;
+const KNOWN_MAX: usize = 3_000;
 
 /// Numbers of what happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,10 +30,10 @@ pub(crate) struct Collector {
     spaces: HashMap<i32, AddressSpace>,
     names: HashMap<i32, String>,
     programs: BTreeMap<i32, String>,
-    /// Threads that have ended since the ring buffers were read, by process and own number, and those
-    /// that had ended before.
-    ended: HashSet<(i32, i32)>,
-    ended_before: HashSet<(i32, i32)>,
+    /// When threads, by process and own number, have ended, since the ring buffers were read; and
+    /// those that had ended before.
+    ended: HashMap<(i32, i32), u64>,
+    ended_before: HashMap<(i32, i32), u64>,
     known_max: usize,
     pub(crate) stacks: Stacks,
     pub(crate) counts: Counts,
@@ -47,8 +47,8 @@ impl Collector {
             spaces: HashMap::new(),
             names: HashMap::new(),
             programs: BTreeMap::new(),
-            ended: HashSet::new(),
-            ended_before: HashSet::new(),
+            ended: HashMap::new(),
+            ended_before: HashMap::new(),
             known_max: KNOWN_MAX,
             stacks: Stacks::default(),
             counts: Counts::default(),
@@ -84,7 +84,7 @@ impl Collector {
     /// To be called when the ring buffers have been read. Each core has its own, so the end of a
     /// thread may be read before its samples on another core, which come in the next round at latest.
     pub(crate) fn forget_ended(&mut self) {
-        for (pid, tid) in std::mem::take(&mut self.ended_before) {
+        for (pid, tid) in std::mem::take(&mut self.ended_before).into_keys() {
             self.names.remove(&tid);
             if pid == tid {
                 self.spaces.remove(&pid);
@@ -144,11 +144,18 @@ impl Collector {
                 }
                 self.names.insert(tid, name);
             }
-            Some(Record::Fork { pid, parent, tid, parent_tid }) => {
+            Some(Record::Fork { pid, parent, tid, parent_tid, time_ns }) => {
+                // Its end may have been read before, from another core; if it was the end of an
+                // earlier one of this number, it is no longer to be forgotten.
+                for ended in [&mut self.ended, &mut self.ended_before] {
+                    if ended.get(&(pid, tid)).is_some_and(|&end_ns| end_ns < time_ns) {
+                        ended.remove(&(pid, tid));
+                    }
+                }
                 self.on_fork(pid, parent, tid, parent_tid);
             }
-            Some(Record::Exit { pid, tid }) => {
-                self.ended.insert((pid, tid));
+            Some(Record::Exit { pid, tid, time_ns }) => {
+                self.ended.insert((pid, tid), time_ns);
             }
             Some(Record::Lost(count)) => self.counts.lost += count,
             Some(Record::Throttle) => self.counts.throttled += 1,
@@ -160,9 +167,6 @@ impl Collector {
     fn on_fork(&mut self, pid: i32, parent: i32, tid: i32, parent_tid: i32) {
         let name = self.names.get(&parent_tid).cloned().unwrap_or_default();
         self.names.insert(tid, name.clone());
-        // The number of one that has ended is used again.
-        self.ended.remove(&(pid, tid));
-        self.ended_before.remove(&(pid, tid));
         if pid == parent {
             return;
         }

@@ -65,6 +65,8 @@ pub enum Record<'a> {
         tid: i32,
         /// The thread that started it.
         parent_tid: i32,
+        /// When, by the clock of the kernel's samples, in nanoseconds.
+        time_ns: u64,
     },
     /// A thread has ended.
     Exit {
@@ -72,6 +74,8 @@ pub enum Record<'a> {
         pid: i32,
         /// The thread.
         tid: i32,
+        /// When, by the clock of the kernel's samples, in nanoseconds.
+        time_ns: u64,
     },
     /// This many records did not fit into the buffer.
     Lost(u64),
@@ -150,11 +154,13 @@ pub fn parse(record: &[u8], layout: Layout) -> Option<Record<'_>> {
         },
         FORK => {
             let (pid, parent) = (fields.i32()?, fields.i32()?);
-            Record::Fork { pid, parent, tid: fields.i32()?, parent_tid: fields.i32()? }
+            let (tid, parent_tid) = (fields.i32()?, fields.i32()?);
+            Record::Fork { pid, parent, tid, parent_tid, time_ns: fields.u64()? }
         }
         EXIT => {
             let (pid, _parent) = (fields.i32()?, fields.i32()?);
-            Record::Exit { pid, tid: fields.i32()? }
+            let (tid, _parent_tid) = (fields.i32()?, fields.i32()?);
+            Record::Exit { pid, tid, time_ns: fields.u64()? }
         }
         LOST => {
             let _id = fields.u64()?;

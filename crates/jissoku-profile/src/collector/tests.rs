@@ -18,13 +18,17 @@ const FIRST: i32 = 1 << 23;
 
 const SERVER: i32 = FIRST - 1;
 
-fn fork(collector: &mut Collector, pid: i32, tid: i32) {
+fn fork_at(collector: &mut Collector, pid: i32, tid: i32, time_ns: u64) {
     let parent = if pid == tid { SERVER } else { pid };
-    collector.on_record(&record(7, &[pair(pid, parent), pair(tid, parent), 0]));
+    collector.on_record(&record(7, &[pair(pid, parent), pair(tid, parent), time_ns]));
+}
+
+fn fork(collector: &mut Collector, pid: i32, tid: i32) {
+    fork_at(collector, pid, tid, 1);
 }
 
 fn exit(collector: &mut Collector, pid: i32, tid: i32) {
-    collector.on_record(&record(4, &[pair(pid, SERVER), pair(tid, SERVER), 0]));
+    collector.on_record(&record(4, &[pair(pid, SERVER), pair(tid, SERVER), 2]));
 }
 
 /// A sample with a call chain of one address in user space (`PERF_CONTEXT_USER`).
@@ -83,10 +87,21 @@ fn the_number_of_a_process_can_be_used_again() {
     fork(&mut collector, FIRST, FIRST);
     exit(&mut collector, FIRST, FIRST);
     collector.forget_ended();
-    fork(&mut collector, FIRST, FIRST);
+    fork_at(&mut collector, FIRST, FIRST, 3);
     collector.forget_ended();
     collector.forget_ended();
     assert!(collector.spaces.contains_key(&FIRST), "the second of that number runs");
+}
+
+#[test]
+fn an_end_may_be_read_before_its_beginning() {
+    let mut collector = new();
+    exit(&mut collector, FIRST, FIRST);
+    collector.forget_ended();
+    fork(&mut collector, FIRST, FIRST);
+    collector.forget_ended();
+    assert!(!collector.spaces.contains_key(&FIRST), "the beginning was in another core's buffer");
+    assert!(!collector.names.contains_key(&FIRST));
 }
 
 #[test]

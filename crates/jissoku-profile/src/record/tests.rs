@@ -76,10 +76,10 @@ fn names_forks_exits_and_losses_are_read() {
     let named = Record::Comm { pid: 7, tid: 8, name: b"nginx", is_exec: true };
     assert_eq!(parse(&comm, Layout::CallChain), Some(named));
     let fork = record(FORK, 0, &[pair(9, 7), pair(9, 8), 1]);
-    let forked = Record::Fork { pid: 9, parent: 7, tid: 9, parent_tid: 8 };
+    let forked = Record::Fork { pid: 9, parent: 7, tid: 9, parent_tid: 8, time_ns: 1 };
     assert_eq!(parse(&fork, Layout::CallChain), Some(forked));
     let exit = record(EXIT, 0, &[pair(9, 7), pair(10, 8), 1]);
-    assert_eq!(parse(&exit, Layout::CallChain), Some(Record::Exit { pid: 9, tid: 10 }));
+    assert_eq!(parse(&exit, Layout::CallChain), Some(Record::Exit { pid: 9, tid: 10, time_ns: 1 }));
     let lost = record(LOST, 0, &[1, 12]);
     assert_eq!(parse(&lost, Layout::CallChain), Some(Record::Lost(12)));
     assert_eq!(parse(&record(THROTTLE, 0, &[]), Layout::CallChain), Some(Record::Throttle));
