@@ -7,6 +7,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from scipy import stats as distributions  # type: ignore[import-untyped]
@@ -59,19 +60,19 @@ def test_the_precision_is_that_of_the_records() -> None:
     assert rest.partition(PRECISION_END)[0] == precision(_summaries())
 
 
-def precision(summaries: list[Summary]) -> str:
+def precision(summaries: tuple[Summary, ...]) -> str:
     """What the spread between blocks, pooled over the runs, allows for each pair."""
     heads = " | ".join(f"blocks for +- {100 * width:.0f} %" for width in HALF_WIDTHS)
-    known = f"standard deviation of a block | {QUICK} blocks | {STANDARD} blocks"
-    lines = [f"| against {summaries[0].run.baseline} | {known} | {heads} |"]
+    columns = f"standard deviation of a block | {QUICK} blocks | {STANDARD} blocks"
+    lines = [f"| against {summaries[0].run.baseline} | {columns} | {heads} |"]
     lines.append("|---" * (4 + len(HALF_WIDTHS)) + "|")
     spreads: dict[tuple[str, str, Load], list[Comparison]] = {}
-    for (_, *pair), comparisons in _ratios(summaries).items():
-        spreads.setdefault((pair[0], pair[1], pair[2]), []).extend(comparisons)
+    for (_, arm, against, load), comparisons in _ratios(summaries).items():
+        spreads.setdefault((arm, against, load), []).extend(comparisons)
     for arm, against, load in _by_load(spreads):
-        comparisons = spreads[arm, against, load]
         if against == summaries[0].run.baseline:
-            variances = [one.ratio.sd_log**2 for one in comparisons if one.ratio]
+            known = spreads[arm, against, load]
+            variances = [one.ratio.sd_log**2 for one in known if one.ratio]
             spread = math.sqrt(sum(variances) / len(variances))
             widths = [f"+- {100 * _half_width(spread, n):.1f} %" for n in (QUICK, STANDARD)]
             needed = [f"{_blocks_for(spread, width):,}" for width in HALF_WIDTHS]
@@ -90,7 +91,7 @@ def _blocks_for(spread: float, half_width: float) -> int:
     return next(n for n in itertools.count(3) if _half_width(spread, n) <= half_width)
 
 
-def table(summaries: list[Summary]) -> str:
+def table(summaries: tuple[Summary, ...]) -> str:
     """Each pair against the baseline at each load, a column a run, and how many overlap."""
     ratios = _ratios(summaries)
     pairs = dict.fromkeys((arm, against, load) for _, arm, against, load in ratios)
@@ -120,11 +121,12 @@ def table(summaries: list[Summary]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _summaries() -> list[Summary]:
-    return [stats.summarise(*records.read(folder)) for folder in FOLDERS]
+@cache
+def _summaries() -> tuple[Summary, ...]:
+    return tuple(stats.summarise(*records.read(folder)) for folder in FOLDERS)
 
 
-def _ratios(summaries: list[Summary]) -> dict[Key, list[Comparison]]:
+def _ratios(summaries: tuple[Summary, ...]) -> dict[Key, list[Comparison]]:
     """Each pair's ratios at one load on one machine: another machine may have other ratios."""
     found: dict[Key, list[Comparison]] = {}
     for summary in summaries:

@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from jissoku import records, stats
@@ -38,7 +38,8 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows() -> Iterator[BoundCheck]:
+@cache
+def _rows() -> tuple[BoundCheck, ...]:
     series = SeriesResults(
         load=LOAD,
         paired=_campaigns("like-arms-medium"),
@@ -47,7 +48,7 @@ def _rows() -> Iterator[BoundCheck]:
         unlike=_campaigns("unlike-medium"),
         unlike_injected=_campaigns("unlike-injected-medium"),
     )
-    yield from bound_checks(SelfTestResult(series=(series,), is_finished=True))
+    return bound_checks(SelfTestResult(series=(series,), is_finished=True))
 
 
 def _campaigns(name: str) -> list[CampaignResult]:
