@@ -1,27 +1,21 @@
 """`jissoku conformance --apps`."""
 
 import json
-import subprocess
-import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jissoku.conformance.applications import Answer, MismatchError, compare
 from tests.apps.app_cases import read_cases
+from tests.conftest import Run
 
-COMMAND = [sys.executable, "-m", "jissoku", "conformance", "--apps"]
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, timeout=100, check=False
-    )
+COMMAND = ["conformance", "--apps"]
 
 
 @pytest.mark.parametrize("interface", ["wsgi", "asgi"])
-def test_every_case_is_run_against_a_recipe(interface: str) -> None:
-    done = run(f"jissoku-{interface}", "--json")
+def test_every_case_is_run_against_a_recipe(run: Run, tmp_path: Path, interface: str) -> None:
+    done = run([*COMMAND, f"jissoku-{interface}", "--json"], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     seen = json.loads(done.stdout)
     assert seen["target"] == f"jissoku-{interface}"
@@ -30,11 +24,11 @@ def test_every_case_is_run_against_a_recipe(interface: str) -> None:
     assert not any(case["wrong"] for case in seen["cases"])
 
 
-def test_a_target_without_our_application_is_refused() -> None:
-    done = run("jissoku")
+def test_a_target_without_our_application_is_refused(run: Run, tmp_path: Path) -> None:
+    done = run([*COMMAND, "jissoku"], tmp_path)
     assert done.returncode == 2
     assert "serves neither wsgi_app.py nor asgi_app.py" in done.stderr
-    done = run("--url", "x=http://127.0.0.1:1/")
+    done = run([*COMMAND, "--url", "x=http://127.0.0.1:1/"], tmp_path)
     assert done.returncode == 2
     assert "--apps needs a recipe" in done.stderr
 

@@ -182,7 +182,7 @@ def test_it_is_the_first_process_of_a_container(tmp_path: Path) -> None:
 
 SLOW_IMPORT = """
 import time
-time.sleep(1.5)
+time.sleep(0.4)
 def app(environ, start_response):
     environ["wsgi.input"].read()
     start_response("200 OK", [])

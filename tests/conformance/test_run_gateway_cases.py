@@ -20,7 +20,12 @@ def recipes(tmp_path: Path) -> Path:
 def test_a_relay_of_bytes_is_judged_by_what_it_does(
     run: Run, tmp_path: Path, recipes: Path
 ) -> None:
-    names = ("a_request_goes_through", "connection_fields_are_removed", "a_chunked_body_*", "103_*")
+    names = (
+        "a_request_goes_through",
+        "connection_fields_are_removed",
+        "a_chunked_body_goes_through",
+        "103_*",
+    )
     chosen = [word for name in names for word in ("--case", name)]
     done = run(
         ["conformance", "--through", "relay", "--recipes", str(recipes), "--json", *chosen],

@@ -95,6 +95,20 @@ def running(prepared: PreparedTarget) -> Iterator[RunningTarget]:
     with process.start(prepared, placed()) as running:
         ready.wait_until_ready(running, Workload())
         yield running
+        check_stop(prepared, running)
+
+
+def check_stop(prepared: PreparedTarget, running: RunningTarget) -> None:
+    assert running.stop() or prepared.name in RESPAWNS, "it had to be killed"
+    with pytest.raises(ConnectionRefusedError):
+        response.send_request(running.address, Workload())
+
+
+@pytest.fixture
+def short_stop(prepared: PreparedTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target that starts new workers on SIGTERM is killed after a second, not after ten."""
+    if prepared.name in RESPAWNS:
+        monkeypatch.setattr("jissoku.system.process_session.STOP_LIMIT_NS", 1_000_000_000)
 
 
 def test_its_version_is_reported(prepared: PreparedTarget) -> None:
@@ -188,14 +202,14 @@ def connected(running: RunningTarget) -> socket.socket:
     return running.address.connect(response.REQUEST_LIMIT_S)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_it_serves_a_unix_socket_and_leaves_nothing(prepared: PreparedTarget, workers: int) -> None:
+@pytest.mark.usefixtures("short_stop")
+def test_it_serves_a_unix_socket_and_leaves_nothing(prepared: PreparedTarget) -> None:
     if not prepared.listens_unix:
         pytest.skip(f"{prepared.name} knows no Unix sockets, as its recipe says")
     path = "/42" if Capability.ANSWER_42 in prepared.capabilities else "/"
     right = contract.expected_response(path)
     assert right is not None
-    with process.start(prepared, placed(unix=True, workers=workers)) as running:
+    with process.start(prepared, placed(unix=True, workers=2)) as running:
         response.check_response(ready.wait_until_ready(running, Workload(path=path)), right)
         assert running._child is not None
         session, folder = running._child.session, running._child.folder
@@ -204,10 +218,9 @@ def test_it_serves_a_unix_socket_and_leaves_nothing(prepared: PreparedTarget, wo
     assert not Path(folder).exists()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_it_stops_when_asked_and_frees_its_port(prepared: PreparedTarget, workers: int) -> None:
-    with process.start(prepared, placed(workers=workers)) as running:
+@pytest.mark.usefixtures("short_stop")
+def test_several_workers_stop_on_request_and_free_their_port(prepared: PreparedTarget) -> None:
+    """With one worker it is checked at the end of the fixture `running`."""
+    with process.start(prepared, placed(workers=2)) as running:
         ready.wait_until_ready(running, Workload())
-        assert running.stop() or prepared.name in RESPAWNS, "it had to be killed"
-        with pytest.raises(ConnectionRefusedError):
-            response.send_request(running.address, Workload())
+        check_stop(prepared, running)
