@@ -15,7 +15,7 @@ class Origin(StrEnum):
 
 
 def short_version(reported: str) -> str:
-    """The version alone, of what a program reports: `2.8.7` of `2.8.7, Python 3.11.7`."""
+    """The version number in a program's report: `2.8.7` of `2.8.7, Python 3.11.7`."""
     return re.split(r"[\s,]", reported, maxsplit=1)[0]
 
 
@@ -57,5 +57,5 @@ class UnavailableTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """As one sentence."""
+        """The reason and the command, in one sentence."""
         return f"{self.name} is not available here: {self.reason}. To add it: {self.install_hint}"

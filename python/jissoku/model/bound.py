@@ -1,4 +1,4 @@
-"""A bound on a run, as in continuous integration: what must not be, and what was found."""
+"""A bound on a run, as in continuous integration, and its result."""
 
 from enum import StrEnum
 
@@ -20,14 +20,14 @@ class BoundResult(msgspec.Struct, frozen=True, kw_only=True):
     """One bound.
 
     Attributes:
-        text: As the user wrote it: what fails if it is proven.
+        text: As the user wrote it; the run fails if it is proven.
         ratio: Of the left side to the right one without the bound's number, with the interval that
-            decides; None where the values are not there.
-        bound: What the ratio is compared with.
-        relation: How: < or >.
-        load: At which load.
-        reason: Why nothing was decided; empty where something was.
-        blocks_needed: Blocks that would decide, at this spread; None where unknown.
+            decides; None if the values are missing.
+        bound: The number that the ratio is compared with.
+        relation: < or >.
+        load: The load of the values.
+        reason: Why it is undecided; empty if it is decided.
+        blocks_needed: Blocks that would decide, at this spread; None if unknown.
     """
 
     text: str

@@ -7,24 +7,24 @@ import msgspec
 
 from jissoku.model.updated import updated
 
-# What is asked of a tool, by name: `connections = 64`.
+# Parameters of a load, by name: `connections = 64`.
 ToolOptions = dict[str, Any]
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One thing that should be so.
+    """One expectation of a check.
 
     Attributes:
-        of: An expression over what the tool reported and the oracle knows; `{each}` stands for each
-            of `each` in turn.
-        equals: The truth, an expression; or one of the two bounds instead.
-        relative: How far `of` may be from the truth, as a part of it.
+        of: An expression over values of the tool's report and of the oracle; `{each}` is replaced
+            by each value of `each`.
+        equals: The expected value, an expression; or one of the two bounds instead.
+        relative: Tolerated deviation of `of`, as a fraction of the expected value.
         absolute: The same in the value's unit, an expression; the two add up.
-        says: A regular expression that the tool's report must contain, instead of a value.
-        required: A tool that does not report the value fails; else it is not judged by it.
+        says: A regular expression that the tool's report must match, instead of a value.
+        required: Whether a tool that does not report the value fails; else it is not graded.
         graded: False for information only.
-        is_timed: Whether it is void where the oracle was late; unsaid, as the check says.
-        why: A sentence for who wonders.
+        is_timed: Whether it is void if the oracle was late; None: as the check.
+        why: An explanation for readers, in one sentence.
     """
 
     of: str = ""
@@ -42,7 +42,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Disturbance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is done to the tool, or to the clock, while it runs; seconds after its start."""
+    """Disturbances of the tool or the clock during a run, in seconds after its start."""
 
     stop_at_s: float = 0.0
     stop_for_s: float = 0.0
@@ -57,13 +57,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ask: Options that the tool must support; else it is not graded.
         wish: Options used if supported.
         long: Replaces parts of `ask` when there is time.
-        share_of: Name of an earlier set-up of this check: the rate asked is `share` of what the
-            oracle saw there.
-        when: `quick` and `long` are of one kind of session only, where a longer sample has other
+        share_of: Name of an earlier scenario of this check: the rate is `share` of the rate that
+            the oracle measured there.
+        when: `quick` or `long` restricts it to that kind of session, if a longer sample has other
             values.
         closed: No listener at the address.
-        disturb: What happens meanwhile.
-        expect: What should be so.
+        disturb: Disturbances during the run.
+        expect: The expectations.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     expect: tuple[Expectation, ...] = ()
 
     def seconds(self) -> float:
-        """How long it will take, roughly."""
+        """Approximate duration in seconds."""
         asked = self.ask | self.wish
         return float(asked.get("duration_s") or asked.get("about_s") or 3.0)
 
@@ -89,8 +89,8 @@ class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     Attributes:
         id: As in `C7`.
-        why: What goes wrong where it does not hold, and how that is found.
-        is_timed: Values are void where the oracle itself was late. A count does not care.
+        why: The consequences of a failure, and how the check detects it.
+        is_timed: Whether values are void if the oracle was late; counts are not.
         needs: `clock` for a check that steps the machine's clock.
     """
 
@@ -102,7 +102,7 @@ class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     setup: tuple[Scenario, ...]
 
     def is_void_if_late(self, expectation: Expectation) -> bool:
-        """Whether an expectation is void where the oracle was late."""
+        """Whether an expectation is void if the oracle was late."""
         return self.is_timed if expectation.is_timed is None else expectation.is_timed
 
     def long_variant(self) -> "CalibrationCheck":
@@ -111,21 +111,21 @@ class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         return updated(self, setup=tuple(longer))
 
     def quick_variant(self) -> "CalibrationCheck":
-        """The same without what takes long."""
+        """The same without long scenarios."""
         quick = tuple(it for it in self.setup if it.when != "long")
         return updated(self, setup=quick)
 
 
 class ScenarioResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a set-up.
+    """The result of a scenario.
 
     Attributes:
-        names: Every value that is known, by its dotted name.
-        command: The tool's command line, without anything that belongs to this machine.
-        report: The end of what the tool printed.
-        code: How it exited; None when it had to be killed.
-        account: The oracle's own account; empty where nothing listened.
-        foreign: The share of the cores' time that others used meanwhile.
+        names: All known values, by dotted name.
+        command: The tool's command line, without names and paths of this machine.
+        report: The end of the tool's output.
+        code: Its exit code; None if it had to be killed.
+        account: The oracle's report; empty if nothing listened.
+        foreign: The fraction of the cores' time that foreign processes used meanwhile.
     """
 
     setup: str

@@ -1,4 +1,4 @@
-"""What happens during a run, for other processes that follow it."""
+"""Events of a run, for other processes that follow it."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from jissoku.model.trial import TrialKind
 
 
 class EventKind(StrEnum):
-    """What an event says."""
+    """The kind of an event."""
 
     START = "start"
     NOTE = "note"
@@ -23,7 +23,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         kind: Which of the other fields have a value.
         elapsed_s: Seconds since the run started.
         pid: Of a start: the process that measures.
-        text: Of a note, or of an end the reason why it came early.
+        text: The text of a note, or the reason of an early end.
         index, block, trial_kind, arms: Of a trial that has ended, as in its record.
         rejected: Whether a check rejected the trial, which is then run again.
         failure: Why the trial failed.

@@ -14,7 +14,7 @@ RESULT_SCHEMA = "jissoku.outcome/1"
 
 
 class Design(StrEnum):
-    """Which combinations of the factors' levels become arms."""
+    """The combinations of the factors' levels that become arms."""
 
     FULL = "full"  # every combination
     ONE_AT_A_TIME = "one-at-a-time"  # the base, each level alone, and all together
@@ -22,12 +22,12 @@ class Design(StrEnum):
 
 
 class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One difference from what a recipe says.
+    """One change of a recipe.
 
     Attributes:
-        config: Name of one of the recipe's configuration files, in which `find`, which must stand
-            there exactly once, is replaced by `replace`.
-        add: Words that are put behind the command.
+        config: Name of one of the recipe's configuration files, in which `find`, which must occur
+            exactly once, is replaced by `replace`.
+        add: Words that are appended to the command.
         environment: Variables that are set.
     """
 
@@ -39,11 +39,11 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TargetSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A target of an experiment: a recipe or a command, with what is changed about it.
+    """A target of an experiment: a recipe or a command, and its changes.
 
     Attributes:
-        upstream: Where the server behind it listens, if it is a reverse proxy.
-        substitutes: The server of the original whose idea it has, where that one cannot be had.
+        upstream: The transport of its upstream server, if it is a reverse proxy.
+        substitutes: The server of the original that it replaces because that one is unobtainable.
     """
 
     name: str
@@ -55,7 +55,7 @@ class TargetSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FactorLevel(msgspec.Struct, frozen=True, kw_only=True):
-    """What one level of a factor changes; without a name the factor's own name says it."""
+    """The changes of one level of a factor; without a name it has the factor's."""
 
     change: tuple[ConfigChange, ...]
     name: str = ""
@@ -74,10 +74,10 @@ class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         arms: Participating arms, the baseline first; all arms when empty.
-        body_size: Bytes of a request body; 0: there is none.
-        shared_cores: Servers and load generator both have every core: for questions about more
-            workers than a small machine could give a server of its own. Stamped, and never a claim
-            on cost in absolute values.
+        body_size: Bytes of the request body; 0: none.
+        shared_cores: Servers and load generator share all cores: for claims about more workers than
+            a small machine has cores for the server alone. Reported as a warning; absolute costs
+            are not claimed.
     """
 
     name: str
@@ -99,10 +99,10 @@ class Microbenchmark(msgspec.Struct, frozen=True, kw_only=True):
     """A program that measures something itself, such as a microbenchmark, and prints its values.
 
     Attributes:
-        recipe: Is made ready first, so that the command may name its `{program}` and `{cache}`.
+        recipe: Is prepared first, so that the command may use its `{program}` and `{cache}`.
         command: Prints lines of a name and a number above 0, and ends; run on the server's cores.
-        rounds: How often it is run; a round is to its values what a block is to other ones.
-        seconds: About how long a round takes, for the estimate of the whole.
+        rounds: Number of runs; a round corresponds to a block of trials.
+        seconds: Approximate duration of a round, for the estimate of the total.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Microbenchmark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BenchmarkOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a bench printed, one entry for each round, or why there is nothing."""
+    """The values that a benchmark printed, one entry for each round, or why there are none."""
 
     rounds: tuple[dict[str, float], ...] = ()
     reason: str = ""
@@ -125,7 +125,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         test: Inequalities that must all hold (`jissoku.stats.claims` has the grammar).
         not_testable: Why there is no test.
-        server_cores_min: With fewer cores for the server there is nothing to test.
+        server_cores_min: The claim is not tested with fewer cores for the server.
     """
 
     name: str
@@ -136,11 +136,12 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """A value of the original.
+    """A value that the original published.
 
     Attributes:
         table: Rows of one table are shown as ratios to its first row.
-        quantity: What of ours stands beside it, as claims write it: `rate(nginx@hello)`.
+        quantity: The measured quantity to compare with, in the grammar of claims:
+            `rate(nginx@hello)`.
     """
 
     server: str
@@ -152,7 +153,7 @@ class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnobtainableTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A server of the original that cannot be had, and what has its place."""
+    """A server of the original that is unobtainable, and its substitute."""
 
     name: str
     reason: str
@@ -160,11 +161,11 @@ class UnobtainableTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
-    """An experiment's file, word for word.
+    """The contents of an experiment's file.
 
     Attributes:
-        source: Who published the original, and what it was measured on.
-        year: Of the original; 0 for an experiment without one.
+        source: The publisher of the original, and its machine.
+        year: The year of the original; 0 without an original.
     """
 
     name: str
@@ -183,13 +184,13 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """The first thing written into an experiment's folder: `experiment.json`.
+    """The header of an experiment's folder, written first: `experiment.json`.
 
     Attributes:
         unavailable: Targets that are not available on this machine.
-        workloads: Names of those that will be run, in order; each has a folder of its own.
+        workloads: Names of the workloads to be run, in order; each has its own folder.
         skipped: Workloads that will not be run, each with the reason.
-        minutes: How long it was estimated to take.
+        minutes: Estimated duration.
     """
 
     experiment: Experiment
@@ -207,7 +208,7 @@ class ExperimentHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimStatus(StrEnum):
-    """What became of a claim."""
+    """The result of a claim."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
@@ -216,18 +217,18 @@ class ClaimStatus(StrEnum):
 
 
 class InequalityResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One inequality, answered.
+    """The result of one inequality.
 
     Attributes:
-        text: As the file writes it.
+        text: As in the file.
         value: Left side over right side without its number, with the 95 % interval; None for exact
-            counts and where nothing was measured.
-        bound: The number it is held against.
-        measured: The same in words, for reports.
-        blocks_needed: Of an undecided one: more blocks that would decide, at this spread.
-        relation: What is said of value and bound: < or > or =.
-        published: What the published values make of the same sides; None where they lack one.
-        p_holm: Of the t-test against the bound, after Holm over all inequalities.
+            counts and without measurements.
+        bound: The number that it is compared with.
+        measured: The same as text, for reports.
+        blocks_needed: If undecided: additional blocks that would decide, at this spread.
+        relation: The relation of value and bound: < or > or =.
+        published: The same ratio of published values; None if one is missing.
+        p_holm: p-value of the t-test against the bound, after Holm over all inequalities.
         cross_checks: The ratio of two costs, measured in other ways.
     """
 
@@ -245,7 +246,7 @@ class InequalityResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim with its answer and what the answer rests on."""
+    """A claim with its result and the evidence."""
 
     claim: Claim
     status: ClaimStatus
@@ -264,7 +265,7 @@ class PublishedComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """An experiment, answered: everything that its report shows.
+    """The result of an experiment: everything that its report shows.
 
     Attributes:
         summaries: Of each workload that was run, by name.

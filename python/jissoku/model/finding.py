@@ -18,11 +18,11 @@ class FindingScope(StrEnum):
 
 
 class SuggestedDirective(msgspec.Struct, frozen=True, kw_only=True):
-    """A configuration directive that should help.
+    """A suggested configuration directive.
 
     Attributes:
-        program: Whose configuration it is, such as `nginx`.
-        block: Where the line belongs: `main`, `events`, `http`.
+        program: The program that is configured, such as `nginx`.
+        block: The block of the line: `main`, `events`, `http`.
     """
 
     program: str
@@ -35,12 +35,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A cause with evidence.
 
     Attributes:
-        name: The rule's.
-        cause: In one sentence.
-        evidence: What was counted.
-        falsified_by: What would show that the cause is another one.
-        effect: What to expect of its removal.
-        remedy: What to do, whatever the program.
+        name: The name of the rule.
+        cause: The cause in one sentence.
+        evidence: The observed values.
+        falsified_by: An observation that would refute the cause.
+        effect: The expected effect of removing it.
+        remedy: The remedy, for any program.
         directives: Configuration directives for some programs.
     """
 
@@ -58,10 +58,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The findings about a target.
 
     Attributes:
-        changes: What the findings' settings change in the target's own configuration, as a diff;
-            empty when its recipe has none.
-        verification: What came of trying them, where that was asked for and there was something to
-            try.
+        changes: The changes of the target's configuration by the findings' directives, as a diff;
+            empty if its recipe has no configuration.
+        verification: The measured effects of the changes; None if not requested or without any.
     """
 
     target: str

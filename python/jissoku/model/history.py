@@ -1,4 +1,4 @@
-"""What the index of runs holds: one row type per table, made from the records of one run."""
+"""The index of runs: one row type per table, computed from the records of one run."""
 
 import msgspec
 
@@ -9,9 +9,9 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run.
 
     Attributes:
-        run: Key: a hash of the header and the size of the trials. A copied folder is the same run.
+        run: Key: a hash of the header, and the size of the trials. A copied folder has the same.
         machine: Hash of processor, cores, SMT and hypervisor: the class of the machine.
-        workload: Hash of everything that is asked of a target but the rate.
+        workload: Hash of the workload without the rate.
         verdicts: How many comparisons of the run are proven differences.
     """
 
@@ -54,10 +54,10 @@ class ArmRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An arm of a run.
 
     Attributes:
-        program: Hash of what ran: the sources, where its recipe compiles them, else the binary;
-            with the command. Equal in two runs: the same arm. Empty where it is unknown.
-        command: As it was given with --cmd; empty for other arms, and where it named folders of the
-            machine, which records do not.
+        program: Hash of the sources if its recipe compiles them, else of the binary, and of the
+            command. Equal in two runs: the same arm. Empty if unknown.
+        command: As given with --cmd; empty for other arms, and if it contained paths of the
+            machine, which are not recorded.
     """
 
     run: str
@@ -74,11 +74,11 @@ class ArmRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BlockRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The datum: one block's ratio of two arms' CPU cost at one load.
+    """One data point: one block's ratio of two arms' CPU cost at one load.
 
     Attributes:
         arm: Sorts before `other` and is the numerator.
-        rate_rps: None is the closed loop.
+        rate_rps: None: closed loop.
     """
 
     run: str
@@ -111,7 +111,7 @@ class VerdictRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class StandingRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An arm's values at one load; the closed-loop rate, capacity and memory are the same at all.
+    """An arm's values at one load; closed-loop rate, capacity and memory do not depend on it.
 
     Attributes:
         multiple: Cost as a multiple of the run's unit.
@@ -145,7 +145,7 @@ class CheckRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunRows(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the index holds of one run, by table."""
+    """All rows of one run, by table."""
 
     runs: tuple[RunRow, ...]
     arms: tuple[ArmRow, ...]
@@ -156,12 +156,12 @@ class RunRows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as it is read back, with what was measured at each load.
+    """A run read from the index, with the measurements at each load.
 
     Attributes:
         arms: In the order of the run's header; their `run` is empty, since equal arms of several
             runs are one object.
-        folder: Where its records are.
+        folder: The folder of its records.
         unfinished: Why it is incomplete; empty if it is finished.
         logs: ln(cost of the first arm / cost of the second) by block; by load and pair.
     """
@@ -177,7 +177,7 @@ class IndexedRun(msgspec.Struct, frozen=True, kw_only=True):
         return next((one for one in self.arms if one.arm == name), None)
 
     def ratios(self, load: Load, arm: str, other: str) -> dict[int, float]:
-        """ln(cost of `arm` / cost of `other`), by block; empty where they did not meet."""
+        """ln(cost of `arm` / cost of `other`), by block; empty without common trials."""
         pairs = self.logs.get(load, {})
         if (arm, other) in pairs:
             return pairs[arm, other]
@@ -209,5 +209,5 @@ class FolderEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def load_of(rate_rps: int | None, level: str) -> Load:
-    """A load as the tables hold it."""
+    """A load as stored in the tables."""
     return Load(rate_rps=rate_rps, level=LoadLevel(level))

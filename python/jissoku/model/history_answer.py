@@ -1,4 +1,4 @@
-"""What is said across runs: changes through unchanged arms, and series of a target's cost."""
+"""Results across runs: changes relative to unchanged arms, and series of a target's cost."""
 
 from enum import StrEnum
 
@@ -9,7 +9,7 @@ from jissoku.model.load import Load
 
 
 class Control(StrEnum):
-    """What unchanged arms did between two runs (docs/history.md, rule 3)."""
+    """The change of unchanged arms between two runs (docs/history.md, rule 3)."""
 
     UNMOVED = "unchanged arms did not move"
     MOVED = "unchanged arms moved, so the runs differ in kind"
@@ -20,7 +20,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A natural logarithm of a ratio of costs with its 95 % interval.
 
     Attributes:
-        p_value: Two-sided p of: nothing changed.
+        p_value: Two-sided p-value of the hypothesis of no change.
     """
 
     mean: float
@@ -33,7 +33,7 @@ class Tau(msgspec.Struct, frozen=True, kw_only=True):
     """Standard deviation of a log ratio between occasions when nothing changed.
 
     Attributes:
-        pairs: Unchanged pairs that it was observed on; 0 if it is assumed.
+        pairs: Number of unchanged pairs that it is estimated from; 0 if it is assumed.
     """
 
     value: float
@@ -45,7 +45,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         command: Measures both programs together.
-        arms: Their names in it: the earlier one's and the later one's.
+        arms: Their names in that run: the earlier one's and the later one's.
     """
 
     command: str
@@ -53,18 +53,18 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArmChange(msgspec.Struct, frozen=True, kw_only=True):
-    """How an arm's cost changed between two runs, through unchanged arms.
+    """The change of an arm's cost between two runs, relative to unchanged arms.
 
     Attributes:
         arm: Its name in the later run.
         change: ln(cost in the later run / cost in the earlier one).
         anchors: The unchanged arms.
-        control_change: Of the unchanged pair that moved most; None without a second one.
+        control_change: The largest change of an unchanged pair; None without a second arm.
         is_same: Whether the arm itself is unchanged.
-        is_suspected: A change is seen that a run of both versions has to confirm.
-        occasions: How many occasions are on each side.
-        confirmation: None where both programs cannot be had: the program is the same, or its
-            versions have one name.
+        is_suspected: There is a change that a run of both versions has to confirm.
+        occasions: Number of occasions on each side.
+        confirmation: None if the two programs cannot be run together: the program is the same, or
+            its versions have the same name.
     """
 
     arm: str
@@ -85,9 +85,9 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         obstacles: Why they are not comparable, a clause each; empty if they are.
-        breaks: What changed beside the arms.
+        breaks: Changes other than those of the arms.
         unchanged: Arms that are the same program in both.
-        only: Arms that are in one of them only.
+        only: Arms that are in only one of them.
         race: The command that measures the arms of both together.
     """
 
@@ -109,7 +109,7 @@ class PooledRatio(msgspec.Struct, frozen=True, kw_only=True):
         low, high: 95 % interval of the mean over occasions.
         next_low, next_high: 95 % prediction interval of another occasion's ratio.
         tau: Standard deviation between the occasions.
-        is_confirmed: Every occasion alone showed the same direction (rule 6).
+        is_confirmed: Every single occasion showed the same direction (rule 6).
     """
 
     mean: float
@@ -127,10 +127,10 @@ class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         runs: Keys of the runs.
-        breaks: What changed beside the arms since the point before; points on two sides are never
-            joined.
-        since: The change since the point before: where the target's program or its surroundings
-            changed it is tested, and elsewhere it was found by a search.
+        breaks: Changes other than those of the arms since the previous point; points on both sides
+            are never joined.
+        since: The change since the previous point: tested if the target's program or its
+            surroundings changed, else found by a search.
     """
 
     started_utc: str

@@ -8,9 +8,9 @@ import msgspec
 class ChangeKind(StrEnum):
     """Kind of a change."""
 
-    DIRECTIVE = "directive"  # sets a directive of an nginx configuration, wherever it stands
-    APPEND = "append"  # adds words to a directive of an nginx configuration that has them not yet
-    MISSING = "missing"  # puts a directive into its block, unless it is set already
+    DIRECTIVE = "directive"  # sets a directive of an nginx configuration wherever it occurs
+    APPEND = "append"  # adds words to a directive of an nginx configuration that does not have them
+    MISSING = "missing"  # adds a directive to its block, unless it is set already
     LISTEN = "listen"  # adds a parameter once to each TCP address that nginx listens at
     UPSTREAM = "upstream"  # keeps this many idle connections to upstream blocks
     ENVIRONMENT = "environment"  # sets a variable of the target's environment
@@ -37,9 +37,9 @@ class KnobChange(msgspec.Struct, frozen=True, kw_only=True):
     """One change of a knob.
 
     Attributes:
-        name: Of the directive or the variable; empty where there is only one that it can be.
-        where: The block that a directive is set in when it stands nowhere yet: main, events, http.
-        default: What a directive is where it stands nowhere; then it need not be set to that.
+        name: Of the directive or the variable; empty if the kind implies it.
+        where: The block for a directive that does not occur yet: main, events, http.
+        default: The value of a missing directive, which then need not be set to it.
     """
 
     kind: ChangeKind
@@ -53,17 +53,17 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
     """A knob, as a recipe describes it.
 
     Attributes:
-        why: What it saves, and what is given up for it.
-        counter: What should move with it, per request: a system call by its name, or one of
-            `connections`, `segments` and `bytes`, or `user_us`, microseconds outside the kernel;
-            or `cores`, those that the target kept busy, or `migrations`, how often a second its
-            threads changed cores.
-        change: All that is changed together.
-        for_findings: Names of the findings that it answers; `jissoku explain --verify` tries it
-            then.
-        workers_min: With fewer workers there is nothing that it could do.
-        needs: A directive of nginx with its words, such as `gzip on`; where it is not set, there is
-            nothing that the knob could do.
+        why: Its saving, and its price.
+        counter: The counter that should change, per request: a system call by its name, or one of
+            `connections`, `segments` and `bytes`, or `user_us`, microseconds outside the kernel; or
+            `cores`, the number of busy cores, or `migrations`, core migrations of threads per
+            second.
+        change: The changes, made together.
+        for_findings: Names of the findings that it remedies; `jissoku explain --verify` tries it
+            for these.
+        workers_min: It has no effect with fewer workers.
+        needs: A directive of nginx with its words, such as `gzip on`, without which the knob has no
+            effect.
     """
 
     name: str
@@ -78,5 +78,5 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counter_unit(self) -> str:
-        """What its counter is counted by."""
+        """The unit of its counter: per request, per second or a number of cores."""
         return {"cores": "in all", "migrations": "a second"}.get(self.counter, "per request")

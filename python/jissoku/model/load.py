@@ -1,7 +1,7 @@
 """A load: the request rate during a measurement, from a fixed grid.
 
-CPU per request is a curve over the rate. Rates stand on one grid in every run (1-2-5), so that two
-runs are comparable; arms are compared at rates that both reach, never across rates.
+CPU time per request depends on the rate. All runs use the same grid of rates (1-2-5), so that two
+runs are comparable; arms are compared at a rate that both reach, never at different rates.
 """
 
 from enum import StrEnum
@@ -22,10 +22,10 @@ class LoadLevel(StrEnum):
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests per second that the server's cores get while one arm is measured.
+    """Requests per second to the server's cores while one arm is under load.
 
     Attributes:
-        rate_rps: None is the closed loop.
+        rate_rps: None: closed loop.
         level: Light, middle or heavy for rates of the grid.
     """
 

@@ -9,7 +9,7 @@ from jissoku.model.calibration import ToolOptions
 
 
 class FigurePattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a value is.
+    """The place of a value in a report.
 
     Attributes:
         pattern: The first group is a number, a second one its unit. Every match is added up.
@@ -17,10 +17,10 @@ class FigurePattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             up, and so are the numbers of an object or of a list. `name=p99` finds it in a list of
             objects.
         highest: Of several paths, the highest counts instead of their sum.
-        quantile: What is at `path` is a histogram (HdrHistogram V2, base64); this of it, or -1 for
-            how many samples it has.
-        scale: What the number is multiplied with.
-        absent: What it means when it is not there: some tools print no line for none.
+        quantile: The value at `path` is a histogram (HdrHistogram V2, base64); its quantile, or -1
+            for its number of samples.
+        scale: Factor of the number.
+        absent: The value if it is missing, because some tools print no line for zero.
     """
 
     pattern: str = ""
@@ -32,14 +32,14 @@ class FigurePattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a tool writes its requests down, and which part of a line is the latency.
+    """A tool's log of requests, and its columns.
 
     Attributes:
         file: A file of comma-separated values in the run's folder, with a line of names on top.
         start: The column from which a latency counts, in nanoseconds.
         end: The column up to which.
-        due: The column that says when a request was to be sent, whatever its end.
-        where: Columns that have to hold these words; other lines are not of answered requests.
+        due: The column with the time at which a request was due, even if it failed.
+        where: Columns that must have these values; other lines are not answered requests.
     """
 
     file: str
@@ -50,12 +50,12 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to get it.
+    """The installation of a tool.
 
     Attributes:
-        program: Its name on the search path, or where it lies in the folder of tools.
-        how: What a person types to have it.
-        version: The command that prints its version, which is the proof that it runs.
+        program: Its name on the search path, or its path in the folder of tools.
+        how: The command that installs it.
+        version: The command that prints its version, which shows that it runs.
         pattern: Finds the version, as its first group.
     """
 
@@ -66,16 +66,16 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class CommandLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to run it.
+    """The command line of a tool.
 
     Attributes:
         always: The command's beginning.
-        say: Words for each thing that can be asked, in this order; `reuse` is asked unless each
-            request is to have a connection of its own (`one_shot`).
+        say: Words for each parameter, in this order; `reuse` applies unless each request has a
+            new connection (`one_shot`).
         last: The command's end.
         then: A second command whose output is the report.
-        requires: Things without which it cannot be asked at all.
-        excludes: Pairs of things that it cannot do together.
+        requires: Parameters that it cannot do without.
+        excludes: Pairs of parameters that it does not support together.
         files: Written into the run's folder before it starts.
     """
 
@@ -92,11 +92,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """One load generator.
 
     Attributes:
-        about: What it is, for a person who meets it here.
-        read: Where its report has each value.
+        about: A description of the tool.
+        read: The place of each value in its report.
         samples: Its log of all requests, if it can write one.
-        lacks: Why something cannot be asked of it or is not in its report.
-        deviates: Its own documents say so: by a check's id, a sentence. Such a failure is a B.
+        lacks: Why a parameter or a value is missing.
+        deviates: Deviations that its documentation names: a sentence by a check's id. Such a
+            failure is graded B.
     """
 
     name: str
@@ -137,7 +138,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class InstalledTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that is here."""
+    """An installed tool."""
 
     tool: Tool
     program: str
@@ -161,5 +162,5 @@ def _option_values(ask: ToolOptions) -> dict[str, Any]:
 
 
 def _plain(number: float) -> str:
-    """Without a needless fraction: some tools refuse `3.0`."""
+    """A number without a zero fraction, because some tools reject `3.0`."""
     return f"{number:g}"

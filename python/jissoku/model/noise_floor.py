@@ -8,13 +8,13 @@ SCHEMA = "jissoku.noise/2"
 
 
 class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one method on one machine.
+    """The noise floor of one method on one machine.
 
     Attributes:
-        noise_floor: Within this of 1 lie the ratios of 95 % of campaigns of equal arms.
-        campaigns: How many there were, of this many blocks each.
+        noise_floor: 95 % of the ratios of campaigns of equal arms differ from 1 by at most this.
+        campaigns: Number of campaigns; `blocks` is the number of blocks of each.
         block_sd_log: Standard deviation of one block's log ratio.
-        measured_utc: When; a date for people, nothing is computed from it.
+        measured_utc: Date of the measurement, for display only.
         jissoku: Version that measured it.
     """
 

@@ -1,22 +1,22 @@
 """External observations of a target: responses, system calls, threads and memory, never its flags.
 
-Each part comes from a trial of its own; a part that could not be had is None, and `lost` says why.
+Each part comes from a separate trial; a part whose probe failed is None, and `lost` has the reason.
 """
 
 import msgspec
 
 from jissoku.model.profile_observation import ProfileObservation
 
-# No process receives and sends for less.
+# The cost of an answer below which no process can receive and send.
 OWN_NS_MAX = 1_000
 
-# Of the load generator's time. Beside a server that does its own work kernel threads use a
-# hundredth.
+# As a fraction of the load generator's CPU time. With an ordinary server kernel threads use about
+# one hundredth of it.
 KERNEL_SHARE_MIN = 0.25
 
 
 class ProbeFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """An observation that failed: its name, the reason, and how to enable it."""
+    """A failed observation: its name, the reason, and how to enable it."""
 
     probe: str
     reason: str
@@ -24,17 +24,16 @@ class ProbeFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WireObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """Observations of one client with one request at a time, over one connection after the other.
+    """Observations of a client with one request at a time and one connection at a time.
 
     Attributes:
-        latency_ns: Of each answer, from sending the request to the answer's last byte.
+        latency_ns: Of each answer, from sending the request to the last byte of the answer.
         latency_ns_acknowledged: The same from a client that acknowledges every segment at once;
             empty over a Unix socket.
-        segments: Data segments that each answer came in (tcp(7), TCP_INFO); empty over a Unix
-            socket.
-        segment_size: The most that a segment can carry here; 0 over a Unix socket.
+        segments: Data segments of each answer (tcp(7), TCP_INFO); empty over a Unix socket.
+        segment_size: Maximum size of a segment here; 0 over a Unix socket.
         answer_size: Bytes of head and body together.
-        answers_until_close: How many answers a connection gave before it ended; None when it was
+        answers_until_close: Number of answers after which a connection ended; None if it was
             still open after `answers_asked`.
     """
 
@@ -52,19 +51,19 @@ class SyscallObservation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         requests: Answered on connections that were open before the trace began.
-        connections: Those that had to be opened meanwhile, because the target had closed others.
+        connections: Connections opened meanwhile, because the target had closed others.
         counts: Calls by name.
-        eagain: Those of them that found nothing (EAGAIN), by name.
-        empty_waits: Waits that ended with no event.
+        eagain: Calls that failed with EAGAIN, by name.
+        empty_waits: Waits that returned no event.
         opened: Successful opens by path.
-        path_queries: Other questions about a path (stat and its like), by path.
-        logged: Writes to a file, by its path.
+        path_queries: Other calls with a path (stat and similar), by path.
+        logged: Writes to files, by path.
         upstream_connections: Connections that the target opened itself.
-        isolated_connections: Connections that came one at a time, each when all was quiet, in a
-            second trace.
-        spurious_wakeups: Wake-ups in that trace that found that another process had taken the
+        isolated_connections: Connections opened one at a time on the idle target, in a second
+            trace.
+        spurious_wakeups: Wake-ups in that trace after which another process had accepted the
             connection.
-        slowdown: How many times longer the requests took under the trace.
+        slowdown: Duration of the requests under the trace, as a multiple of that without.
     """
 
     requests: int
@@ -82,11 +81,11 @@ class SyscallObservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThreadUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a thread did under load.
+    """A thread's use of a core under load.
 
     Attributes:
-        wait_ns: How long it was ready to run, and did not (run-queue delay).
-        core: Where it ran last.
+        wait_ns: Time in which it was ready and did not run (run-queue delay).
+        core: The core on which it ran last.
     """
 
     pid: int
@@ -100,12 +99,12 @@ class ThreadUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process runs.
+    """The program of a process.
 
     Attributes:
         executable: The program's path.
-        arguments: As it was started.
-        libraries: Paths of the files with code that it has mapped.
+        arguments: Its command line.
+        libraries: Paths of mapped files with code.
     """
 
     pid: int
@@ -115,16 +114,16 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What the load generator and the kernel counted while the target had much to do.
+    """Counters of the load generator and the kernel while the target was under load.
 
     Attributes:
-        cores: How many the target might run on.
+        cores: Number of cores the target may run on.
         duration_ns: Of the window in which `requests` and `cpu_ns` were counted.
-        threads_ns: How long the target was under load, with the warm-up before that window.
-        cpu_user_fraction: None when too little time was used to say.
-        generator_cpu_cores: CPU time of all the load generator's threads, of the window.
+        threads_ns: Time under load, with the warm-up before that window.
+        cpu_user_fraction: None if too few ticks were counted.
+        generator_cpu_cores: CPU time of all the load generator's threads, divided by the window.
         kernel_cpu_ns: CPU time of the kernel's own threads in the window, for any process;
-            None where this kernel shows none.
+            None if no kernel thread is visible.
     """
 
     connections: int
@@ -147,7 +146,7 @@ class LoadObservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_served_by_kernel(self) -> bool:
-        """Whether the kernel's threads did a server's work, and the target's processes did not."""
+        """Whether kernel threads did the work of the server instead of the target's processes."""
         kernel_ns, own_ns = self.kernel_cpu_ns, self.cpu_ns_per_request
         if not kernel_ns or own_ns is None or own_ns > OWN_NS_MAX:
             return False
@@ -155,9 +154,9 @@ class LoadObservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total_cpu_ns_per_request(self) -> float | None:
-        """CPU time of target, load generator and kernel threads, by the answers given meanwhile.
+        """CPU time of target, load generator and kernel threads, divided by the answers.
 
-        None where one of them cannot be seen, or the load generator spins while it waits.
+        None if one of them is unknown, or if the load generator busy-polls.
         """
         kernel_ns, generator_ns = self.kernel_cpu_ns, self._generator_cpu_ns
         if self.cpu_ns is None or kernel_ns is None or generator_ns is None or not self.requests:
@@ -172,20 +171,20 @@ class LoadObservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cpu_ns_per_request(self) -> float | None:
-        """CPU time of all the target's processes, by the answers given meanwhile."""
+        """CPU time of all the target's processes, divided by the answers."""
         return self.cpu_ns / self.requests if self.cpu_ns is not None and self.requests else None
 
 
 class TimerObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """Cost of waiting requests: the same load beside many idle connections, and many waiting ones.
+    """Cost of waiting requests: the same load with many idle connections, and with waiting ones.
 
     Attributes:
-        waiting: How many.
-        cpu_ns_idle: CPU time per request of the load beside the idle ones.
-        control_ns_idle: That of a second copy of the target, under the same load at the same time,
-            but beside no others; 0 where there can be no copy.
-        lateness_ns: How much later than asked for a lone delayed answer came, at the median, less
-            how late the asker itself woke up from sleeping as long.
+        waiting: Number of these connections.
+        cpu_ns_idle: CPU time per request of the load while they are idle.
+        control_ns_idle: That of a second copy of the target under the same load at the same time,
+            without other connections; 0 without a copy.
+        lateness_ns: Median lateness of isolated delayed answers, minus the lateness of the client's
+            own sleep of the same length.
     """
 
     waiting: int
@@ -200,7 +199,8 @@ class TimerObservation(msgspec.Struct, frozen=True, kw_only=True):
         """Cost ratio of a request, relative to that of the control copy."""
         if not self.control_ns_idle:
             return self.cpu_ns_waiting / self.cpu_ns_idle
-        # Holding connections makes no request cheaper: below the copy's cost is noise.
+        # Open connections do not reduce the cost of a request: a lower cost than the copy's is
+        # noise.
         idle = max(1.0, self.cpu_ns_idle / self.control_ns_idle)
         return self.cpu_ns_waiting / self.control_ns_waiting / idle
 
@@ -214,12 +214,12 @@ class MemoryObservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observations(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it.
+    """All observations of a target.
 
     Attributes:
         floor_cpu_ns: CPU time per request of the floor, under the same load.
-        floor_total_cpu_ns: The same with the load generator's and the kernel threads' own.
-        syscall_cost_ns: What a call of some name costs here, from a program that does nothing else.
+        floor_total_cpu_ns: The same with load generator and kernel threads.
+        syscall_cost_ns: Cost of a system call by its name, measured in a loop.
     """
 
     wire: WireObservation | None = None

@@ -1,4 +1,4 @@
-"""A profile: samples of a target's CPU time, and what was asked of it meanwhile.
+"""A profile: samples of a target's CPU time, and its load meanwhile.
 
 The record of `jissoku profile`. Files and libraries have their last path component only.
 """
@@ -52,7 +52,7 @@ class SampledStack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InterpretedStack(msgspec.Struct, frozen=True, kw_only=True):
-    """A stack of interpreted functions, innermost first, met `count` times on a core."""
+    """A stack of interpreted functions, innermost first, sampled `count` times on a core."""
 
     thread: int
     frames: tuple[int, ...]
@@ -60,16 +60,16 @@ class InterpretedStack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
-    """What the sampler prints (`jissoku sample`).
+    """The output of the sampler (`jissoku sample`).
 
     Attributes:
         clock: `cpu-time` or `cycles`.
-        period: Nanoseconds or cycles that a sample stands for.
+        period: Nanoseconds or cycles per sample.
         sees_kernel: Whether the kernel was sampled too.
         lost: Records that did not fit into the sampler's buffer.
-        cut_stacks: Samples whose callers are not known to the end.
-        interpreted: Read apart from the samples, at random times.
-        notes: What was not seen, in sentences.
+        cut_stacks: Samples with an incomplete stack.
+        interpreted: Stacks of interpreters, sampled separately at random times.
+        notes: Missing data, in sentences.
     """
 
     clock: str
@@ -95,7 +95,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         target: Name of the target.
         version: Its version, as the program reports it.
         lab: Version of jissoku.
-        requests: Answered in the window.
+        requests: Number of requests answered in the window.
         cpu_ns: CPU time of the target's processes in the window, by the kernel's accounting.
     """
 

@@ -1,4 +1,4 @@
-"""Where a target's CPU time went under the load of `explain`, as rules ask for it."""
+"""A target's CPU time under the load of `explain`, for the rules."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,8 +12,8 @@ class CpuShare(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the CPU time.
 
     Attributes:
-        share: Of all the target's CPU time.
-        samples: How many samples that rests on.
+        share: Fraction of the target's CPU time.
+        samples: Number of samples it is computed from.
         ns_per_request: CPU time per request in nanoseconds.
         innermost: The functions that the time was used in, each as `library: function`, with its
             own nanoseconds per request; most expensive first.
@@ -44,8 +44,8 @@ class ProfileObservation(msgspec.Struct, frozen=True, kw_only=True):
     ) -> CpuShare:
         """CPU time in stacks with a function that matches and none that is excluded.
 
-        A function of an interpreter is in no native stack, so where its stacks were read they are
-        asked too, and the larger share counts.
+        An interpreted function is in no native stack, so the interpreter's stacks, if they were
+        sampled, are examined too, and the larger share counts.
         """
         samples = self.samples
         native = [(stack.frames, stack.count) for stack in samples.stacks]
@@ -60,7 +60,7 @@ class ProfileObservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _total(self) -> float:
-        """Samples there would have been: those of the kernel may not have been allowed."""
+        """The number of samples, extrapolated if sampling the kernel was not permitted."""
         if self.samples.sees_kernel or self.samples.clock != "cpu-time":
             return float(self.samples.samples)
         return max(float(self.samples.samples), self.cpu_ns / self.samples.period)

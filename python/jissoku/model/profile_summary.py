@@ -1,4 +1,4 @@
-"""What a profile says: CPU time per request by part, library, thread and function."""
+"""The results of a profile: CPU time per request by part, library, thread and function."""
 
 import msgspec
 
@@ -10,12 +10,12 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Of the function, library, thread or part.
-        place: Where that is: the library of a function, the function of a line; may be empty.
+        place: Its container: the library of a function, the function of a line; may be empty.
         samples: How many samples the value rests on.
-        ns: CPU time per request in nanoseconds, that of callees not included.
+        ns: CPU time per request in nanoseconds, without callees.
         ns_low: Lower end of the 95 % interval; samples are counts (Wilson's score interval).
         ns_high: Upper end.
-        ns_with_callees: With that of all functions it called; None where there is no such thing.
+        ns_with_callees: With callees; None for rows that have none.
     """
 
     name: str
@@ -33,12 +33,12 @@ class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         parts: User space, each system call, interrupts and page faults: they add up to the CPU
             time.
-        functions: They add up to the CPU time too. Of threads whose interpreter was read,
-            interpreted functions with all that they called in native code and in the kernel.
+        functions: They add up to the CPU time too. Of threads whose interpreter was sampled,
+            interpreted functions with the native code and kernel functions that they called.
         native: Functions of native code and of the kernel; empty where `functions` has the same.
         too_few: CPU time per request of the functions that have too few samples for a value.
-        sampled_ns: CPU time per request by samples alone; None where samples are no times.
-        remarks: What was not seen, and what to doubt, in sentences.
+        sampled_ns: CPU time per request by samples alone; None if samples do not count time.
+        remarks: Missing data and doubts, in sentences.
     """
 
     profile: Profile
@@ -55,14 +55,14 @@ class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DifferenceRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What one function, library or part adds to the difference of two targets.
+    """The contribution of one function, library or part to the difference of two targets.
 
     Attributes:
         ns: CPU time per request in each, in nanoseconds.
-        difference_ns: Second less first.
+        difference_ns: Second minus first.
         low_ns: Lower end of the difference's 95 % interval.
         high_ns: Upper end.
-        part: Of the whole difference; None where the whole is too small to divide by.
+        part: Fraction of the total difference; None if that is too small to divide by.
     """
 
     name: str
@@ -75,16 +75,16 @@ class DifferenceRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_certain(self) -> bool:
-        """Whether the interval leaves out zero."""
+        """Whether the interval excludes zero."""
         return self.low_ns > 0 or self.high_ns < 0
 
 
 class ProfileDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the difference of two targets comes from; largest first.
+    """The difference of two targets by function, library and part; largest first.
 
     Attributes:
-        difference_ns: Measured CPU time per request of the second less that of the first.
-        unexplained_ns: What the functions whose difference is certain leave of it.
+        difference_ns: Measured CPU time per request of the second minus that of the first.
+        unexplained_ns: The part of it that is not in functions whose difference is certain.
     """
 
     first: ProfileSummary

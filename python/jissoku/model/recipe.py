@@ -8,7 +8,7 @@ from jissoku.model.knob import Knob
 
 
 class Capability(StrEnum):
-    """A part of the common contract that every target serves, as far as it can."""
+    """A part of the common contract; a target serves those that it supports."""
 
     HELLO = "hello"  # GET / -> Hello, World!
     ANSWER_42 = "answer-42"  # GET /42 -> 42, with the header fields of the server-cores experiment
@@ -21,7 +21,7 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         command: Prints the version, on either of its outputs.
-        pattern: Regular expression; what its groups match, joined by spaces, is the version.
+        pattern: Regular expression; the matches of its groups, joined by spaces, are the version.
     """
 
     command: tuple[str, ...]
@@ -29,14 +29,14 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BuildStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One command of getting ready, run in the recipe's cache folder before any trial."""
+    """One preparation command, run in the recipe's cache folder before any trial."""
 
     command: tuple[str, ...]
     environment: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class StartCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """The command that starts the target in the foreground, and its environment's own part."""
+    """The command that starts the target in the foreground, and additional variables."""
 
     command: tuple[str, ...]
     environment: dict[str, str] = msgspec.field(default_factory=dict)
@@ -50,14 +50,14 @@ class ListenArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForwardArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a target a reverse proxy: the replacement of {upstreams}, once for each server.
+    """The configuration of a reverse proxy: the replacement of {upstreams}, once for each server.
 
     Attributes:
         tcp: The words for a server on a port, with {upstream_port}.
-        unix: The words for one on a Unix socket, with {upstream_socket}; empty: it cannot do that.
-        behind: The recipe whose server is started behind it when no other is given. Its processes
-            are not the target's: their CPU time is not counted.
-        servers_max: How many servers it can be given; None: any number.
+        unix: The words for one on a Unix socket, with {upstream_socket}; empty: not supported.
+        behind: The recipe of the upstream server that is started if no other is given. Its
+            processes are not the target's: their CPU time is not counted.
+        servers_max: Maximum number of upstream servers; None: unlimited.
     """
 
     tcp: str
@@ -67,7 +67,7 @@ class ForwardArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is written into the target's own folder, {run}, before it starts."""
+    """A file that is written into the folder of the start, {run}."""
 
     name: str
     text: str
@@ -78,24 +78,24 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: The file's name without its suffix.
-        description: What the target is, and what was decided about running it.
-        limitations: What it does not do, so that "fast because it does less" is on the page.
+        description: The target, and the decisions about its configuration.
+        limitations: Missing features, so that "fast because it does less" is on the page.
         install: The one command that adds it to this machine.
-        capabilities: What of the contract it can serve.
-        program: What is started: a name to be found on the PATH, or a path with placeholders.
-        binary: The file that is hashed: empty for the program, `module:NAME` for the file of
-            a Python module.
-        programs: Programs that must be on the PATH, for getting ready too.
+        capabilities: The parts of the contract that it serves.
+        program: The started program: a name on the PATH, or a path with placeholders.
+        binary: The hashed file: empty for the program, `module:NAME` for the file of a Python
+            module.
+        programs: Programs that must be on the PATH, also for preparation.
         modules: Python modules that must be importable.
-        headers: What the C compiler `cc` must find for getting ready, as `#include <...>` names it.
-        files: Files that must be there: what a Debian package brings beside programs.
+        headers: Headers that the C compiler `cc` must find, as in `#include <...>`.
+        files: Files that must exist, such as those of a Debian package.
         probe: A command that fails where this machine cannot run the target, and then prints the
             reason as one sentence; run before anything is built.
-        groups: What it is one of, for `jissoku compare --group`: `wsgi` or `asgi`.
-        compiles: Whether its runtime compiles what runs often (JavaScript, the JVM): it is then
-            warmed up for longer, at a fixed rate.
+        groups: Its groups, for `jissoku compare --group`: `wsgi` or `asgi`.
+        compiles: Whether its runtime compiles hot code (JavaScript, the JVM): the warm-up is then
+            longer, at a fixed rate.
         forward: How a reverse proxy is configured; None for every other target.
-        knob: What can be switched, for `jissoku tune`.
+        knob: Settings that `jissoku tune` tests.
     """
 
     name: str

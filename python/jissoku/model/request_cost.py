@@ -17,10 +17,10 @@ RATES_APART_MAX = 0.02
 
 
 class CommandOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How one tool is given a parameter for which it has no option.
+    """How a parameter without an option is set for one tool.
 
     Attributes:
-        instead_of: The thing that its own description does not offer.
+        instead_of: The parameter that its description does not offer.
         words: The end of its command line.
         files: Written into the run's folder before it starts.
     """
@@ -45,19 +45,19 @@ class LoadPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     otherwise: dict[str, CommandOverride] = {}
 
     def options_for(self, tool: Tool) -> ToolOptions:
-        """Options for the tool; a single thread where supported."""
+        """Options for the tool; a single thread if supported."""
         text = self.ask | ({"threads": 1} if "threads" in tool.ask.say else {})
         if tool.name in self.otherwise:
             text = {k: v for k, v in text.items() if k != self.otherwise[tool.name].instead_of}
         return text
 
     def unsupported_reason(self, tool: Tool) -> str | None:
-        """Why the tool does not support this; None if it does."""
+        """Why the tool does not support this load; None if it does."""
         return tool.unsupported_reason(self.options_for(tool) | {"duration_s": 1})
 
 
 class LoadPoints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The data file: how long is measured, and under which loads."""
+    """The data file: durations and loads."""
 
     window_s: float
     cell: tuple[LoadPoint, ...]
@@ -72,11 +72,11 @@ class ToolMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     """One generator in one window.
 
     Attributes:
-        answers: As the oracle sent them, to this generator, within the window.
-        connections: That had an answer within the window.
-        cpu_ns: What its processes ran meanwhile, in nanoseconds.
-        ticks: Of that in user code and in the kernel, as the kernel counts them, coarsely.
-        errors: By its own report; None where the report does not say.
+        answers: Answers of the oracle to this generator within the window.
+        connections: Connections with an answer within the window.
+        cpu_ns: CPU nanoseconds of its processes meanwhile.
+        ticks: Ticks in user code and in the kernel, as the kernel counts them.
+        errors: From its report; None if the report has none.
     """
 
     tool: str
@@ -99,12 +99,12 @@ class ToolPair(msgspec.Struct, frozen=True, kw_only=True):
     """Both generators in the same window.
 
     Attributes:
-        round: From 0; in each round every cell has its turn.
+        round: From 0; each round measures every cell once.
         first: Index of the side that was started first.
-        sides: The tool, and the one that it is held against.
-        foreign: The share of the cores' time that others used meanwhile.
-        late_ns: How late the oracle sent, at the 99th percentile. It is late for both.
-        void: Why it does not count; empty when it does.
+        sides: The tool, and the one that it is compared with.
+        foreign: The fraction of the cores' time that foreign processes used meanwhile.
+        late_ns: Lateness of the oracle at the 99th percentile, which affects both.
+        void: Why it is invalid; empty if it is valid.
     """
 
     cell: str
@@ -118,12 +118,12 @@ class ToolPair(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def log_ratio(self) -> float:
-        """The logarithm of what the tool's answer costs, by what the other's does."""
+        """ln(CPU time per answer of the tool / CPU time per answer of the other)."""
         return math.log(self.sides[0].cost_ns / self.sides[1].cost_ns)
 
     @property
     def are_rates_apart(self) -> bool:
-        """Whether the two did not do the same work: the pair counts, and is stamped."""
+        """Whether the rates of the two differ: the pair is valid, with a warning."""
         one, other = (side.answers for side in self.sides)
         return abs(math.log(one / other)) > math.log1p(RATES_APART_MAX)
 
@@ -132,9 +132,9 @@ class SyscallCounts(msgspec.Struct, frozen=True, kw_only=True):
     """System calls of one generator in a window of its own, in which nothing was timed.
 
     Attributes:
-        answers: As the oracle sent them within the window.
+        answers: Answers of the oracle within the window.
         counts: Calls by name.
-        void: Why they do not count; empty when they do.
+        void: Why they are invalid; empty if they are valid.
     """
 
     cell: str
@@ -145,7 +145,7 @@ class SyscallCounts(msgspec.Struct, frozen=True, kw_only=True):
     void: str = ""
 
     def per_answer(self) -> dict[str, float]:
-        """By name, the most frequent first; nothing where nothing counts."""
+        """Calls per answer by name, the most frequent first; empty if they are invalid."""
         if self.void or not self.answers:
             return {}
         ordered = sorted(self.counts.items(), key=lambda it: (-it[1], it[0]))
@@ -153,13 +153,13 @@ class SyscallCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CostResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cell comes to.
+    """The result of a cell.
 
     Attributes:
-        ratio: The tool's cost by the other's; None from fewer than two pairs that count.
+        ratio: The tool's cost over the other's; None from fewer than two valid pairs.
         cost_ns: Geometric mean of each, per answer.
         rates_rps: Mean of each.
-        user_fractions: Of each, where ticks enough were counted.
+        user_fractions: Fraction of user code of each; None from too few ticks.
         apart: Pairs whose rates differ by more than 2 %.
         unsupported_reason: Why there are no pairs.
     """
@@ -176,11 +176,11 @@ class CostResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CostRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was measured of one generator against another.
+    """All measurements of one generator compared with another.
 
     Attributes:
-        overall: Geometric mean over the cells; its blocks are the rounds in which each of them
-            counted.
+        overall: Geometric mean over the cells; its blocks are the rounds in which all of them
+            are valid.
         calls: Of each tool under each load, counted after the pairs.
         calls_reason: Why there are none.
     """

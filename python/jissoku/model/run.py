@@ -12,7 +12,7 @@ SCHEMA = "jissoku.run/2"
 
 
 class Mode(StrEnum):
-    """How much time a run may take, and how sure it will be."""
+    """The duration of a run, and its precision."""
 
     QUICK = "quick"
     STANDARD = "standard"
@@ -27,7 +27,7 @@ class Method(StrEnum):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine's fingerprint: enough to judge a value by, nothing that names the machine."""
+    """The properties of the machine that affect results, without anything that identifies it."""
 
     cpu_model: str
     cores: int
@@ -50,31 +50,31 @@ class CoreAssignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """The first thing written: `run.json`.
+    """The header of a run, written first: `run.json`.
 
     Attributes:
         jissoku: Version, with the build's profile and revision.
-        seed: Decides every order, role and port; the same seed gives the same schedule.
-        reference: The arm every other one is in paired trials with.
-        baseline: The arm that verdicts are given against; the first one named.
-        floor: The arm whose cost is the multiple's unit; empty when the floor is unavailable.
-        aa_control: An arm that is the baseline once more: their difference is noise. Empty
-            in quick mode.
+        seed: Determines every order, role and port; the same seed gives the same schedule.
+        reference: The arm with which all others are in paired trials.
+        baseline: The arm that the others are compared with; the first one named.
+        floor: The arm whose cost is the unit of relative cost; empty if unavailable.
+        aa_control: A second copy of the baseline: their difference is noise. Empty in quick mode.
         arms: All arms, floor and A/A control among them.
-        workload: As asked; `rate_rps` None means that the lab chooses the paired trials' rate.
-        method: How arms meet, and `method_reason` why so (docs/METHODOLOGY.md, "Which method").
-        loads: At which loads arms are compared, lightest first; empty in older records.
-        slice_ns: How long a turn of the time-sliced trials is.
-        check_slice_ns: The other length, at which some blocks check the first.
-        objective: What a capacity must meet; empty where no capacity is measured.
-        noise_floor: What `jissoku doctor --prove` found on this machine: a ratio of equal arms lies
-            within this of 1 in 95 of 100 runs; None where it has not been run.
+        workload: As requested; `rate_rps` None means that the lab chooses the rates.
+        method: The pairing method; `method_reason` gives the reason (docs/METHODOLOGY.md, "Which
+            method").
+        loads: The loads at which arms are compared, lightest first; empty in older records.
+        slice_ns: Nominal length of a slice in time-sliced trials.
+        check_slice_ns: The other length, used for cross-checks in some blocks.
+        objective: The objective of capacity searches; empty without any.
+        noise_floor: As measured by `jissoku doctor --prove` on this machine: the ratio of equal
+            arms differs from 1 by at most this in 95 of 100 runs; None if it has not been run.
         minimum_effect: Smallest ratio minus one that matters, 0.02 or, for paired trials, 0.01.
         verb: The command that measured, such as `compare`; empty in older records.
-        boot: 12 hexadecimal digits of a hash of the kernel's boot identifier: runs of one boot
-            share it, and it names nothing. Empty where the kernel has none, and in older records.
-        machine_label: The user's own name for the machine; empty unless given.
-        labels: What the user says of the run, such as its commit or branch.
+        boot: 12 hexadecimal digits of a hash of the kernel's boot identifier, the same in all runs
+            of one boot. Empty if the kernel has none, and in older records.
+        machine_label: The user's name for the machine; empty unless given.
+        labels: The user's labels of the run, such as its commit or branch.
         blocks_planned: At most this many blocks; None in older records.
         experiment: The experiment that the run is a workload of; empty for a single run.
     """

@@ -9,7 +9,7 @@ SCHEMA = "jissoku.calibration/1"
 
 
 class Grade(StrEnum):
-    """What a check, or one expectation of it, comes to."""
+    """The grade of a check or of one expectation."""
 
     A = "A"
     B = "B"
@@ -21,10 +21,10 @@ class Grade(StrEnum):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was expected, and what was reported instead.
+    """One expectation, and the reported value.
 
     Attributes:
-        void: What shook the run enough to explain that; empty unless the grade is void.
+        void: The disturbance that explains the deviation; empty unless the grade is void.
     """
 
     setup: str
@@ -37,11 +37,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScenarioRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the tool: enough to judge it once more.
+    """One run of the tool, with all that is needed to grade it again.
 
     Attributes:
-        foreign: The share of the cores' time that others used meanwhile.
-        report: The beginning and the end of what the tool printed.
+        foreign: The fraction of the cores' time that foreign processes used meanwhile.
+        report: The beginning and the end of the tool's output.
     """
 
     setup: str
@@ -55,7 +55,7 @@ class ScenarioRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """One check's result; `sentence` says why where there is no grade, or qualifies one."""
+    """One check's result; `sentence` gives the reason for a missing grade, or qualifies one."""
 
     check: str
     title: str
@@ -66,11 +66,11 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scorecard(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything known about one tool.
+    """All results of one tool.
 
     Attributes:
-        budget_s: How long everything might take, repetitions of void checks included.
-        not_repeated: Checks that stayed void since there was no time to hold them again.
+        budget_s: Time limit of the session, repetitions of void checks included.
+        not_repeated: Checks that stayed void because there was no time to repeat them.
     """
 
     schema: str = SCHEMA

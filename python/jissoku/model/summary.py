@@ -13,12 +13,12 @@ SCHEMA = "jissoku.summary/3"
 
 
 class Metric(StrEnum):
-    """What two arms are compared by; each has verdicts of its own."""
+    """A metric of comparisons; each has its own verdicts."""
 
-    COST = "cost"  # CPU nanoseconds of the server per request: cheaper
-    P50 = "p50"  # latency in nanoseconds from the due time: quicker
+    COST = "cost"  # CPU nanoseconds of the server per request
+    P50 = "p50"  # latency in nanoseconds from the due time
     P99 = "p99"
-    CAPACITY = "capacity"  # highest rate in requests per second that meets an objective: takes more
+    CAPACITY = "capacity"  # highest rate in requests per second that meets an objective
     TIME = "time"  # seconds per answer in the closed loop, on all cores
 
     @property
@@ -28,7 +28,7 @@ class Metric(StrEnum):
 
 
 class Verdict(StrEnum):
-    """The answer about an arm's value, seen from the arm it is compared with."""
+    """The result of a comparison: an arm's value relative to that of the other arm."""
 
     LOWER = "lower"
     SLIGHTLY_LOWER = "slightly lower"
@@ -42,12 +42,12 @@ class Verdict(StrEnum):
 
     @property
     def inverted(self) -> "Verdict":
-        """The same answer with the two arms exchanged."""
+        """The same result with the two arms exchanged."""
         return _INVERSE.get(self, self)
 
     @property
     def is_difference(self) -> bool:
-        """Whether it says that one of the two has less."""
+        """Whether it is a difference in either direction."""
         return self in _INVERSE
 
 
@@ -90,7 +90,7 @@ class Severity(StrEnum):
     """Severity of a warning in a report."""
 
     PROBLEM = "problem"  # something failed, or a verdict is missing
-    WARNING = "warning"  # a value stands, but for less than it seems
+    WARNING = "warning"  # a value is valid, with a restriction
     NOTE = "note"
 
 
@@ -98,8 +98,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """A geometric mean over blocks with its interval; a ratio, or a positive quantity.
 
     Attributes:
-        low: Lower end of the interval; 95 % unless the field that holds it says otherwise.
-        blocks: How many blocks it rests on. Requests are never counted as samples.
+        low: Lower end of the interval; 95 % unless its field says otherwise.
+        blocks: Number of blocks it is computed from. Requests are never counted as samples.
         sd_log: Standard deviation of the natural logarithms over blocks.
     """
 
@@ -111,7 +111,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def inverse(self) -> "Estimate":
-        """The ratio the other way round."""
+        """The inverse ratio."""
         return Estimate(
             value=1 / self.value,
             low=1 / self.high,
@@ -122,12 +122,12 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def half_width(self) -> float:
-        """Of the interval, as a natural logarithm: 0.01 is one per cent each way."""
+        """Half-width of the interval, as a natural logarithm: 0.01 is one per cent each way."""
         return math.log(self.high / self.low) / 2
 
     @property
     def decimals(self) -> int:
-        """How many decimals are shown: enough for one digit of the interval's half-width."""
+        """Number of decimals shown: enough for one digit of the interval's half-width."""
         half = (self.high - self.low) / 2
         needed = 0 if half <= 0 else min(4, math.ceil(-math.log10(half)))
         readable = (2 if self.value >= 1 else 1) - math.floor(math.log10(self.value))
@@ -141,7 +141,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CrossCheckName(StrEnum):
-    """What a ratio is checked against."""
+    """The method of a cross-check."""
 
     OTHER_SLICE = "other slice length"
     ALONE = "each alone"
@@ -149,10 +149,10 @@ class CrossCheckName(StrEnum):
 
 
 class CrossCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The same ratio, measured another way.
+    """The same ratio, measured by another method.
 
     Attributes:
-        ratio: What that way gave, from few blocks; None where it could not be had.
+        ratio: The ratio by that method, from few blocks; None if it is unavailable.
         agrees: Whether it is compatible with the verdict's ratio, both intervals considered.
     """
 
@@ -166,17 +166,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         arm: The candidate.
-        against: What it is compared with; the ratio is `arm`'s value over this one's.
+        against: The other arm; the ratio is `arm`'s value over this one's.
         proven: The verdict is a difference, its p-value after Holm over all comparisons of the run
             by this metric is at most 0.05, and no check contradicts its direction.
-        ratio: With its 95 % interval, which the verdict rests on; None where there is nothing that
-            could be defended.
-        cross_checks: The same ratio measured in other ways; only for cost.
+        ratio: With its 95 % interval, which the verdict is based on; None without a valid value.
+        cross_checks: The same ratio measured by other methods; only for cost.
         robust: Hodges-Lehmann estimate with its exact Wilcoxon interval.
         p_value: Of the t-test; `p_holm` is the same after Holm.
         p_sign_flip: Exact, without assuming a distribution.
-        blocks_needed: Of an inconclusive verdict: more blocks that would decide, at this spread.
-        sentence: As one sentence.
+        blocks_needed: If inconclusive: additional blocks that would decide, at this spread.
+        sentence: The result in one sentence.
     """
 
     arm: str
@@ -207,7 +206,7 @@ class BlockValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Percentile(msgspec.Struct, frozen=True, kw_only=True):
-    """A latency percentile: the geometric mean over trials of each trial's own, in nanoseconds."""
+    """A latency percentile in nanoseconds: the geometric mean of those of all trials."""
 
     label: str
     fraction: float
@@ -216,7 +215,7 @@ class Percentile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuantilePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A point of a latency distribution: this fraction of the answers came within `latency_ns`."""
+    """A point of a latency distribution: this fraction of the answers took at most `latency_ns`."""
 
     fraction: float
     latency_ns: float
@@ -226,7 +225,7 @@ class FailureSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of failure of an arm, and the trials that had it.
 
     Attributes:
-        stage: Where: start, ready, verify, load or stop; empty for wrong answers found by a check.
+        stage: start, ready, verify, load or stop; empty for wrong answers found by a check.
         stderr: The last lines that the target wrote.
         trials: Indices of the trials.
     """
@@ -244,10 +243,10 @@ class LoadPoint(msgspec.Struct, frozen=True, kw_only=True):
         rank: From 1 at this load; arms without a proven difference share one. None for the floor,
             which is the unit, and for arms without a value.
         cost_ns: CPU nanoseconds of all the target's processes per request.
-        background_fraction: Part of that CPU time which was used while other arms were asked.
+        background_fraction: Fraction of that CPU time used while other arms were under load.
         relative_cost: Cost as a multiple of the run's unit.
         relative_costs: The same, block by block.
-        percentiles: Of latency from the due time; only those that enough answers support.
+        percentiles: Of latency from the due time; only those supported by enough answers.
         latency_curve: The whole distribution of latencies.
     """
 
@@ -268,12 +267,12 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         points: One per load that it reached, lightest first.
         unreached: Loads of the run that it did not reach.
-        user_fraction: Part of the CPU time spent in user space, in the closed loop.
+        user_fraction: Fraction of CPU time in user space, in the closed loop.
         rate_rps: Closed loop, from single-target trials.
         capacity_rps: Highest rate that met the run's objective.
         rss_bytes: Median over trials of the resident memory at the window's end.
-        idle_cpu_fraction: Of one core, used before the first request; None where not watched.
-        trials_valid: Trials with this arm whose numbers were used, of `trials_total`.
+        idle_cpu_fraction: Fraction of one core used before the first request; None if unknown.
+        trials_valid: Number of valid trials with this arm, of `trials_total`.
     """
 
     arm: Arm
@@ -292,7 +291,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     trials_total: int = 0
 
     def at(self, load: Load | None) -> LoadPoint | None:
-        """What is known at a load; None where it was not measured there."""
+        """The results at a load; None if it was not measured there."""
         return next((point for point in self.points if point.load == load), None)
 
 
@@ -302,26 +301,26 @@ class ReportWarning(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity
     title: str
     text: str = ""
-    detail: str = ""  # what a target wrote, verbatim
+    detail: str = ""  # a target's output, verbatim
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The summary of a run.
 
     Attributes:
-        headline: Which is cheaper, in one sentence; where the order depends on the load, that too.
-        advice: Which to choose for which load, and what is not known: a sentence each.
-        unit: Name of the arm that multiples refer to; empty when neither floor nor baseline has a
-            value.
-        loads: At which loads arms were compared, lightest first.
-        main_load: The load that tables are sorted by; None where no load has a value.
+        headline: Which arm uses less CPU, in one sentence, and whether that depends on the load.
+        advice: Which arm to choose for which load, and what is unknown: a sentence each.
+        unit: Name of the arm that relative costs refer to; empty if neither floor nor baseline has
+            a value.
+        loads: The loads at which arms were compared, lightest first.
+        main_load: The load by which tables are sorted; None if no load has a value.
         arm_summaries: One per arm, cheapest first at the main load, those without a value last.
         comparisons: Every pair of ranked arms by every metric at every load that both reach; by
             cost first, lightest load first, those against the baseline first.
-        aa_control: The baseline against itself at each load: the noise of this run, where asked
-            for.
+        aa_control: The baseline compared with its second copy at each load: the noise of this run;
+            empty without an A/A control.
         warnings: Problems first.
-        trials_rejected: Trials that the machine disturbed and that were run again or given up.
+        trials_rejected: Trials that the machine disturbed and that were repeated or given up.
     """
 
     run: Run

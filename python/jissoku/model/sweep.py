@@ -28,13 +28,13 @@ class Axis(StrEnum):
 
 
 class Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """The additional file of a sweep's folder: `sweep.json`.
+    """The definition of a sweep: `sweep.json` in its folder.
 
     Attributes:
-        levels: Ascending; empty when the lab chooses them after a pilot. Each trial carries its
+        levels: Ascending; empty if the lab chooses them after a pilot run. Each trial records its
             own.
-        blocks: How often each level is measured, in a fresh random order each time.
-        at: Levels at which a capacity is to be stated, if the fit supports it.
+        blocks: How often each level is measured, in a new random order each time.
+        at: Levels at which a rate is predicted, if the fit supports it.
     """
 
     axis: Axis
@@ -45,7 +45,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IntervalEstimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A value with its 95 % interval by block bootstrap; it may touch zero."""
+    """A value with its 95 % interval by block bootstrap, which may include zero."""
 
     value: float
     low: float
@@ -53,7 +53,7 @@ class IntervalEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """The rate at a level, by the model; None with a reason where the fit does not support it."""
+    """The model's rate at a level; None with a reason if the fit does not support it."""
 
     level: int
     rate_rps: IntervalEstimate | None
@@ -64,15 +64,14 @@ class UslModel(msgspec.Struct, frozen=True, kw_only=True):
     """The Universal Scalability Law, X(N) = k N / (1 + a (N - 1) + b N (N - 1)), fitted.
 
     Attributes:
-        single_rps: k, the rate of one.
-        contention: a, the part of the work that has to wait for its turn.
-        coherency: b, what each pair costs that has to agree.
-        curve: (level, rate) of the fitted model, for drawing, within the levels that were fitted.
-        max_residual: The largest distance of a level's mean from the model, as a fraction.
-        is_adequate: Whether the model describes the levels; where not, nothing is predicted from
-            it.
-        peak: sqrt((1 - a) / b), where b's interval excludes zero and the peak is no further than
-            twice the highest level.
+        single_rps: k, the rate at level 1.
+        contention: a, the fraction of the work that is serialised.
+        coherency: b, the cost of exchange between each pair.
+        curve: (level, rate) of the fitted model, for drawing, within the fitted levels.
+        max_residual: The largest deviation of a level's mean from the model, as a fraction.
+        is_adequate: Whether the model describes the levels; if not, nothing is predicted.
+        peak: sqrt((1 - a) / b), if b's interval excludes zero and the peak is at most twice the
+            highest level.
         peak_reason: Why there is no peak.
     """
 
@@ -95,10 +94,9 @@ class LevelResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         rate_rps: Answers per second.
         cost_ns: CPU nanoseconds of all the target's processes per answer.
-        achieved_fraction: Smallest part of the offered rate that was answered; None in the closed
-            loop.
-        is_fitted: Whether the model was fitted to it.
-        remarks: What the values cannot be used for, and why.
+        achieved_fraction: Smallest answered fraction of the offered rate; None in the closed loop.
+        is_fitted: Whether it was used to fit the model.
+        remarks: Restrictions on the use of the values, and their reasons.
     """
 
     level: int
@@ -116,10 +114,10 @@ class TargetSweep(msgspec.Struct, frozen=True, kw_only=True):
     """One target over all levels.
 
     Attributes:
-        model: None with a `reason` where none was fitted.
-        sustained_rps: Over rates: the highest level up to which every block answered what was
-            offered.
-        sentence: As one sentence.
+        model: None with a `reason` if none was fitted.
+        sustained_rps: In sweeps of the rate: the highest level up to which every block answered
+            the offered rate.
+        sentence: The result in one sentence.
     """
 
     arm: Arm

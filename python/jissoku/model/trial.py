@@ -8,36 +8,33 @@ from jissoku.model.workload import Workload
 
 SCHEMA = "jissoku.trial/2"
 
-# A solo trial is asked as often as both arms of a paired trial together. What a request costs
-# depends on how often its core sleeps: alone, at a paired trial's own rate, it would cost a third
-# more.
+# A single-target trial has the total rate of both arms of a paired trial. The cost of a request
+# depends on how often its core sleeps: alone, at one arm's rate, it would cost a third more.
 SINGLE_RATE_FACTOR = 2
 
 
 class TrialKind(StrEnum):
-    """What a trial is for."""
+    """The kind of a trial, and the metrics it gives."""
 
-    TIME_SLICED = (
-        "time-sliced"  # arms in turns, each alone while it is asked: CPU per request, latency
-    )
-    PAIRED = "paired"  # two like arms at the same time: CPU per request
+    TIME_SLICED = "time-sliced"  # arms one at a time in slices: CPU per request, latency
+    PAIRED = "paired"  # two similar arms at the same time: CPU per request
     CLOSED_LOOP = "closed-loop"  # one arm, closed loop: rate, memory
-    FIXED_RATE = "fixed-rate"  # one arm alone at a fixed rate: the check on the other kinds
+    FIXED_RATE = "fixed-rate"  # one arm alone at a fixed rate: the cross-check of the other kinds
     CAPACITY = "capacity"  # one arm: the highest rate that meets an objective, by search
 
     @property
     def is_paired(self) -> bool:
-        """Whether several arms are measured in the same moments."""
+        """Whether several arms are measured at the same time."""
         return self in {TrialKind.TIME_SLICED, TrialKind.PAIRED}
 
     @property
     def is_cost(self) -> bool:
-        """Whether CPU time per request at a rate is what a trial is for."""
+        """Whether a trial measures CPU time per request at a rate."""
         return self.is_paired or self is TrialKind.FIXED_RATE
 
 
 class TrialStage(StrEnum):
-    """Where a trial failed."""
+    """The stage in which a trial failed."""
 
     START = "start"
     READY = "ready"
@@ -49,9 +46,9 @@ class TrialStage(StrEnum):
 class CheckOutcome(StrEnum):
     """Effect of a failed check on its trial."""
 
-    WARNING = "warning"  # the number stands, with a remark on what it may be used for
-    REJECT = "reject"  # the machine disturbed the trial: it is run again, and counted
-    INVALID = "invalid"  # the answers or the accounting are wrong: no number
+    WARNING = "warning"  # the values are valid, with a warning on their use
+    REJECT = "reject"  # the machine disturbed the trial, which is counted and repeated
+    INVALID = "invalid"  # the answers or the accounting are wrong: the values are invalid
 
 
 class FailedCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,27 +93,27 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     """One arm's measurements in a trial: requests and latency, and the server's CPU time.
 
     Attributes:
-        requests: Answers that came whole, and right, inside the window.
+        requests: Complete and correct answers within the window.
         errors: Count by kind (connect, read, write, timeout, status, length, body, malformed,
             closed); every kind is present.
         duration_ns: Length of the window.
         cpu_ns: CPU time of all processes and threads of the target inside the window.
-        cpu_user_fraction: Part of that in user space, from 10 ms ticks; None when too few ticks
-            fell.
-        rate_rps_offered: What the schedule asked for; None in the closed loop.
-        lag_ns_p99: How late requests left, against the schedule; None in the closed loop.
+        cpu_user_fraction: Fraction of that in user space, from 10 ms ticks; None from too few
+            ticks.
+        rate_rps_offered: Rate of the schedule; None in the closed loop.
+        lag_ns_p99: Lateness of sent requests relative to the schedule; None in the closed loop.
         histogram: HdrHistogram V2, deflated, base64; nanoseconds.
         per_second: Answers in each second of the window.
         rss_bytes_peak: Resident memory of all the target's processes at the window's end.
-        connections_opened: Connections made in the whole trial, warm-up included.
-        active_duration_ns: Of a time-sliced trial: the time in which this arm was asked; else None.
-        slice_cpu_ns: The target's CPU time in each of its own turns, in their order. What `cpu_ns`
-            has beyond their sum was used while other arms were asked: background work.
-        idle_cpu_ns_per_s: CPU time of the target before its first request, in nanoseconds a second:
-            what it uses for nothing but being there.
-        warmup_requests: Sent to this start of the target before its first measurement.
-        migrations_per_second: How often the target's threads changed cores, over the whole trial;
-            None where this kernel does not say.
+        connections_opened: Connections opened in the whole trial, warm-up included.
+        active_duration_ns: Time in which this arm was under load in a time-sliced trial; else None.
+        slice_cpu_ns: The target's CPU time in each of its own slices, in order. The rest of
+            `cpu_ns` was used while other arms were under load: background work.
+        idle_cpu_ns_per_s: CPU time of the idle target before its first request, in nanoseconds per
+            second.
+        warmup_requests: Requests to this start of the target before its first measurement.
+        migrations_per_second: Core migrations of the target's threads, over the whole trial; None
+            if this kernel does not provide them.
     """
 
     arm: str
@@ -142,7 +139,7 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def active_ns(self) -> int:
-        """How long this arm was under load: its own time slices, or the whole window."""
+        """Time in which this arm was under load: its own time slices, or the whole window."""
         return self.duration_ns if self.active_duration_ns is None else self.active_duration_ns
 
     @property
@@ -156,8 +153,8 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     def housekeeping_cpu_ns(self) -> int:
         """CPU time that depends on time, not on requests, while other arms were under load.
 
-        A target alone would have had that time for requests of its own. It is estimated from what
-        the target used before its first request, and is never more than its background work.
+        A target running alone would have that time for its own requests. It is estimated from the
+        CPU time before the first request, and is at most the background work.
         """
         background = self.background_cpu_ns
         if not background or not self.idle_cpu_ns_per_s or self.active_duration_ns is None:
@@ -171,7 +168,7 @@ class CapacityStep(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         is_met: Whether the objective was met at this rate.
-        reason: What broke it; empty where it was met.
+        reason: Why it was violated; empty if it was met.
     """
 
     rate_rps: int
@@ -180,11 +177,11 @@ class CapacityStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a capacity search found.
+    """The result of a capacity search.
 
     Attributes:
-        objective: As `jissoku load --search` reads it, such as `p99<10ms`.
-        rate_rps: The highest rate that met it; None where no rate did.
+        objective: In the format of `jissoku load --search`, such as `p99<10ms`.
+        rate_rps: The highest rate that met it; None if no rate did.
     """
 
     objective: str
@@ -196,22 +193,22 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
     """Machine conditions during a window. None: not available on this kernel.
 
     Attributes:
-        generator_busy_fraction: CPU time of the load generator's busiest thread, of the window. A
-            load generator that spins between sends is always at 1; then `generator_busy_polls` is
-            set and this says nothing.
-        generator_cpu_cores: CPU time of all the load generator's threads, of the window.
-        server_cores_busy_fraction: CPU time of the targets in the window, of their cores' time.
-        steal_fraction: Time that the host gave to others, of the server cores' time; this and what
-            follows cover the warm-up, too.
-        foreign_fraction: CPU time of others' processes on the server cores, of these cores' time.
-        tcp_retransmits: Segments that were lost and sent again, on the whole machine; such as had
-            arrived (RFC 2883) are not counted.
-        longest_gap_ns: The longest time in which no answer came.
-        longest_stall_ns: The longest time in which a load generator that spins did not run.
-        kernel_cpu_ns: CPU time of the kernel's own threads in the window, to a millisecond or so.
-        cores_idle_before: Idle part of the server's cores in the last tenth of a second before the
-            targets were started, for which a start waits until it is 0.97, and no longer than ten
-            seconds; less means that they were still busy.
+        generator_busy_fraction: CPU time of the load generator's busiest thread, divided by the
+            window. It is always 1 if the load generator busy-polls between sends
+            (`generator_busy_polls`), and then has no meaning.
+        generator_cpu_cores: CPU time of all the load generator's threads, divided by the window.
+        server_cores_busy_fraction: CPU time of the targets, divided by the time of their cores.
+        steal_fraction: Steal time, divided by the time of the server's cores; this and the
+            following values cover the warm-up, too.
+        foreign_fraction: CPU time of foreign processes, divided by the time of the server's cores.
+        tcp_retransmits: Lost and retransmitted segments on the whole machine, without spurious
+            retransmissions (RFC 2883).
+        longest_gap_ns: The longest time without an answer.
+        longest_stall_ns: The longest time in which a busy-polling load generator did not run.
+        kernel_cpu_ns: CPU time of the kernel's own threads in the window, to about a millisecond.
+        cores_idle_before: Idle fraction of the server's cores in the last tenth of a second before
+            the targets were started. A start waits for 0.97, at most ten seconds; a lower value
+            means that the cores were still busy.
     """
 
     generator_busy_fraction: float
@@ -230,7 +227,7 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why there is no measurement."""
+    """The reason why there is no measurement."""
 
     stage: TrialStage
     arm: str
@@ -247,14 +244,13 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         attempt: 0, or how many times this trial was rejected before.
         arms: In starting order, which is also the order of the load generator's targets.
         measurements: One per arm; empty when the trial failed.
-        failed_checks: Checks that did not pass.
-        level: Where on its axis a trial of a sweep ran; None elsewhere.
-        slice_ns: Nominal length of a time slice, longer where a slice would have too few
-            requests (`ArmMeasurement.active_duration_ns` over the number of slices); None
-            elsewhere.
-        start_index: Counts fresh starts of a run from 0; trials with the same number were measured
-            one after the other on the same processes. None in older records: each its own.
-        capacity: What a capacity search found; None elsewhere.
+        failed_checks: Checks that failed.
+        level: The level of a trial of a sweep; None in other trials.
+        slice_ns: Nominal length of a time slice, longer where a slice would have too few requests
+            (`ArmMeasurement.active_duration_ns` over the number of slices); None in other trials.
+        start_index: Counts starts of a run from 0; trials with the same number were measured one
+            after the other on the same processes. None in older records: a start for each trial.
+        capacity: The result of a capacity search; None in other trials.
     """
 
     index: int
@@ -276,7 +272,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def load_rps(self) -> int | None:
-        """Requests per second on the server's cores while an arm is loaded; None: closed loop."""
+        """Requests per second to the server's cores under load; None: closed loop."""
         rate = self.workload.rate_rps
         return (
             rate if rate is None or self.kind is not TrialKind.PAIRED else SINGLE_RATE_FACTOR * rate
@@ -284,16 +280,16 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the trial's numbers may be used: it did not fail, and no check rejected it."""
+        """Whether the trial is valid: it did not fail, and no check rejected it."""
         return self.failure is None and all(
             check.outcome is CheckOutcome.WARNING for check in self.failed_checks
         )
 
     def is_valid_for(self, arm: str) -> bool:
-        """Whether one arm's numbers may be used.
+        """Whether one arm's values are valid.
 
-        Where arms are asked in turns, wrong answers of one say nothing about the others; where they
-        are asked at the same time, they spoil the trial.
+        In time slices, wrong answers of one arm do not affect the others; with arms under load at
+        the same time, they invalidate the trial.
         """
         if self.kind is not TrialKind.TIME_SLICED:
             return self.is_valid

@@ -25,11 +25,11 @@ class Decision(StrEnum):
 
 
 class CounterReadings(msgspec.Struct, frozen=True, kw_only=True):
-    """What some requests made a target do, counted in a trial of its own.
+    """Counters of a target for a number of requests, from a separate trial.
 
     Attributes:
-        per_request: By name. A system call that never came is missing, and was made 0 times.
-        syscalls_reason: Why no system call was counted; empty when they were.
+        per_request: By name. A missing system call was made 0 times.
+        syscalls_reason: Why no system calls were counted; empty if they were.
     """
 
     requests: int
@@ -41,11 +41,11 @@ class KnobResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result for one knob.
 
     Attributes:
-        alone: With this knob only, against the configuration as it is.
-        leave_one_out: With all knobs but this one, against all; a ratio above 1 is what it saves
+        alone: With this knob only, relative to the unchanged configuration.
+        leave_one_out: With all knobs but this one, relative to all; above 1 the knob saves CPU
             there.
-        before: The counter per request as it is, and with the knob alone; None if not watched.
-        sentence: Why it was decided so.
+        before: The counter per request without the knob, `after` with it alone; None if unknown.
+        sentence: The reason of the decision.
     """
 
     knob: Knob
@@ -61,18 +61,19 @@ class TuningResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of tuning a target.
 
     Attributes:
-        target: What was tuned, in words.
-        skipped: Knobs that were not tried, each with why.
-        combined: The accepted ones together, on blocks of their own, against the configuration as
-            it is; None when none was accepted.
-        all_together: All knobs that were tried, against the configuration as it is.
-        full_load: Knobs that are judged by the rate at full load, together with the bundle and
-            against it, on blocks of their own and on all cores, which the load generator shares.
-        proven: Whether something is.
+        target: Description of the target.
+        skipped: Knobs that were not tried, each with the reason.
+        combined: The accepted knobs together, on separate blocks, relative to the unchanged
+            configuration; None if none was accepted.
+        all_together: All tried knobs, relative to the unchanged configuration.
+        full_load: Knobs that are judged by the rate at full load, together with the accepted ones
+            and relative to them, on separate blocks and on all cores, which the load generator
+            shares.
+        proven: Whether an improvement is proven.
         kept: Names of the knobs in `diff`.
-        sandbox: What was changed so that it could run beside the machine's own, in every arm alike.
-        diff: From the configuration as it is to the proven one; empty when nothing was proven.
-        finished: Whether everything that was planned was run.
+        sandbox: Changes in every arm that let it run next to the machine's own server.
+        diff: From the unchanged configuration to the proven one; empty if nothing was proven.
+        finished: Whether all planned trials were run.
     """
 
     target: str

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    # Type checkers hold names and types of the fields to the value's; they do so for records, too.
+    # Type checkers check names and types of the fields, also of records.
     from dataclasses import replace as updated
 else:
 

@@ -6,7 +6,7 @@ import msgspec
 
 
 class ConnectionMode(StrEnum):
-    """How long a connection lives."""
+    """Whether connections are reused."""
 
     KEEP_ALIVE = "keep-alive"
     CLOSE = "close"
@@ -20,10 +20,10 @@ class Transport(StrEnum):
 
 
 class RawRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole request as it goes over the wire.
+    """A complete request, byte for byte.
 
     Attributes:
-        text: From its first byte to its last; `{PATH}` and `{HOST}` stand for the target's.
+        text: All its bytes; `{PATH}` and `{HOST}` are replaced by the target's.
     """
 
     name: str
@@ -34,16 +34,16 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """Requests, connections and rate.
 
     Attributes:
-        raw_requests: Sent in rotation on each connection, in place of what method, headers and body
-            would make; all of them have one right answer.
-        path: Path and query, as it stands in the request line.
+        raw_requests: Sent in rotation on each connection, instead of a request made of method,
+            headers and body; all of them have the same expected answer.
+        path: Path and query, as in the request line.
         headers: Fields beside Host, as (name, value), in order.
-        body: What is sent after the head; empty means that no body is sent.
+        body: The request body; empty: none.
         connections: Connections per arm.
         pipeline: Requests in flight on one connection.
         rate_rps: Requests per second and arm, evenly spaced (open loop); None is the closed loop,
             in which each connection sends its next request after the response.
-        transport: Where targets listen that can listen on either.
+        transport: The transport of targets that support both.
     """
 
     path: str = "/"
