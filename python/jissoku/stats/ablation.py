@@ -1,4 +1,4 @@
-"""Which knobs are accepted: by their effect's interval, their counter and the answers' bytes."""
+"""Which knobs are accepted: by the effect's interval, the counter and the bytes of the answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,22 +25,22 @@ from jissoku.stats.screening import is_worth_it
 from jissoku.stats.summary import excluded_arms
 from jissoku.stats.valid_trials import valid_trials
 
-# A counter has moved when it changed by this part of what it was, and by so much per request: a
-# few calls more or less in some hundred requests are starting and stopping.
+# A counter has changed if it differs by this fraction of its value, and by so much per request: a
+# few calls more or less in some hundred requests are due to start and stop.
 COUNTER_CHANGE_FRACTION = 0.1
 COUNTER_CHANGE_MIN = 0.01
 
-# Not counted among the system calls: what the asking client itself saw.
+# Counters of the client, which are not system calls.
 CLIENT_COUNTERS = frozenset({"connections", "segments", "bytes"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnobEvidence:
-    """All that is known of one knob.
+    """The evidence about one knob.
 
     Attributes:
-        alone: With it only, against as it is.
-        without: All but it, against all; None when it is the only one.
+        alone: With it only, relative to the unchanged target. without: All others, relative to all;
+            None if it is the only one.
         same_answers: Whether every arm with it answered as the one without did.
     """
 
@@ -53,7 +53,7 @@ class KnobEvidence:
 
 
 def against_baseline(run: Run, trials: Sequence[Trial]) -> dict[str, Comparison]:
-    """Every arm against the run's baseline, with the number of these comparisons counted.
+    """Compares every arm with the run's baseline, corrected for the number of comparisons.
 
     The arms are not compared with each other, so a run of many arms stays sharp.
     """
@@ -91,7 +91,7 @@ def _compared(answer: VerifiedResponse) -> tuple[int, str, str]:
 
 
 def counter_value(counts: CounterReadings, counter: str) -> float | None:
-    """A counter per request; None when it could not be watched, which is not zero."""
+    """A counter per request; None if it is unknown, which is not zero."""
     if counter in CLIENT_COUNTERS | trial_counters.ALL:
         return counts.per_request.get(counter)
     if counts.syscalls_reason:
@@ -100,7 +100,7 @@ def counter_value(counts: CounterReadings, counter: str) -> float | None:
 
 
 def has_changed(before: float, after: float, moves: Direction) -> bool:
-    """Whether a counter went where it should, and far enough."""
+    """Whether a counter changed in the predicted direction, and far enough."""
     way = before - after if moves is Direction.FALLS else after - before
     return way >= max(COUNTER_CHANGE_MIN, COUNTER_CHANGE_FRACTION * before)
 
@@ -113,7 +113,7 @@ def screened_out(
 ) -> tuple[KnobResult, ...]:
     """The knobs that screening excludes: those that break the target or save nothing.
 
-    Without effects, since too few paired trials counted, only the broken ones are.
+    Without effects, because too few paired trials are valid, only those that break the target.
     """
     found = []
     for knob in knobs:
@@ -130,8 +130,8 @@ def screened_out(
 def decide_knobs(found: Sequence[KnobEvidence]) -> tuple[KnobResult, ...]:
     """Decides about every knob, in the order given.
 
-    A knob must pay by itself or beside the others, and of several that pay by themselves and do
-    the same thing only the one that pays most is kept.
+    A knob must reduce the cost alone or in addition to the others; of several that do so alone and
+    have the same effect, only the best is kept.
     """
     first = [_decided(one) for one in found]
     kept = {result.knob.counter for result in first if result.decision is Decision.ACCEPTED}
@@ -179,14 +179,14 @@ def _decision(one: KnobEvidence, before: float | None, after: float | None) -> t
     return _counter_objection(one, before, after) or _among_others(one)
 
 
-# A knob that breaks the server is its own fault, a noisy machine is not.
+# A knob that breaks the server is rejected for that; a noisy machine is another matter.
 _WITHOUT_FIGURE = {Verdict.FAILED: Decision.BROKEN, Verdict.INVALID: Decision.UNDECIDED}
 
 
 def _counter_objection(
     one: KnobEvidence, before: float | None, after: float | None
 ) -> tuple[Decision, str] | None:
-    """What the counter has against an effect that is there; None when it bears it out."""
+    """Why the counter does not support a measured effect; None if it does."""
     counter = one.knob.counter
     if before is None or after is None:
         reason = one.base.syscalls_reason or one.switched.syscalls_reason or "it was not seen"
@@ -216,7 +216,7 @@ def _pays_among_others(one: KnobEvidence) -> bool:
 
 
 def _pays(comparison: Comparison, verdict: Verdict) -> bool:
-    """Whether the interval clears the minimum effect, with all comparisons counted."""
+    """Whether the interval exceeds the minimum effect, corrected for all comparisons."""
     return comparison.verdict is verdict and comparison.proven
 
 
@@ -239,5 +239,5 @@ def _more(comparison: Comparison, sentence: str) -> str:
 
 
 def is_confirmed(bundle: Comparison) -> bool:
-    """Whether the accepted knobs together are proven on blocks that chose none of them."""
+    """Whether the accepted knobs together are proven on blocks that no choice was based on."""
     return _pays(bundle, Verdict.LOWER)

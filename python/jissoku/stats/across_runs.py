@@ -1,7 +1,7 @@
-"""What may be said across two runs, and what may not.
+"""Comparisons across two runs, and their limits.
 
-Cost across runs is compared only through arms that are the same program in both: what differs
-between the runs then differs for these, too, and cancels in the ratio. The rules are numbered as in
+Cost across runs is compared only relative to arms that are the same program in both: differences
+between the runs affect these, too, and cancel in the ratio. The rules are numbered as in
 docs/history.md.
 """
 
@@ -13,10 +13,10 @@ from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import ArmChange, Control, Tau
 from jissoku.stats.pooling import LogRatio, log_ratio
 
-# Of a boundary that is only suspected: a change of version is tested where it is known to be.
+# Significance level of a change at a known boundary, such as a change of version.
 SUSPICION_ALPHA = 0.01
 
-# Of unchanged arms that moved.
+# Significance level of a change of unchanged arms.
 CONTROL_ALPHA = 0.05
 
 
@@ -51,14 +51,14 @@ def _cores(run: IndexedRun) -> str:
 
 
 def common_loads(first: IndexedRun, second: IndexedRun) -> tuple[Load, ...]:
-    """Loads that both ran at, by rate; the lightest first. The names are the second run's."""
+    """Loads of both runs, by rate, the lightest first. Their names are the second run's."""
     rates = {load.rate_rps for load in first.logs}
     common = [load for load in second.logs if load.rate_rps in rates]
     return tuple(sorted(common, key=lambda load: load.rate_rps or math.inf))
 
 
 def breaks(first: IndexedRun, second: IndexedRun) -> tuple[str, ...]:
-    """Rule 8: what changed beside the arms; points on two sides of it are never joined."""
+    """Rule 8: changes other than those of the arms; points on both sides are never joined."""
     one, two = first.row, second.row
     names = ("machine_label", "kernel", "governor", "turbo", "clocksource", "jissoku")
     changed = [
@@ -70,14 +70,14 @@ def breaks(first: IndexedRun, second: IndexedRun) -> tuple[str, ...]:
 
 
 def _bare(name: str, value: str) -> str:
-    """Without the name, which a version line begins with."""
+    """A version without the program's name at its beginning."""
     return value.removeprefix(f"{name} ") or "unknown"
 
 
 def unchanged_arms(first: IndexedRun, second: IndexedRun) -> tuple[tuple[str, str], ...]:
     """Arms that are the same program in both runs: (name in the first, name in the second).
 
-    A/A controls are not among them: they are the baseline once more.
+    Without A/A controls, which are copies of the baseline.
     """
     known = {arm.program: arm.arm for arm in first.arms if arm.program and not arm.is_control}
     return tuple(
@@ -90,7 +90,7 @@ def unchanged_arms(first: IndexedRun, second: IndexedRun) -> tuple[tuple[str, st
 def difference(
     first: IndexedRun, second: IndexedRun, names: tuple[str, str], load: Load, tau: Tau
 ) -> ArmChange | None:
-    """Rule 2: how an arm's cost changed from one run to another, through unchanged arms.
+    """Rule 2: the change of an arm's cost from one run to another, relative to unchanged arms.
 
     Args:
         first: The earlier run.
@@ -100,7 +100,7 @@ def difference(
         tau: Of this class of machines.
 
     Returns:
-        None where no unchanged arm met it at this load in both runs.
+        None if no unchanged arm was measured with it at this load in both runs.
     """
     anchors = [
         pair
@@ -134,7 +134,7 @@ def difference(
 
 
 def changed(first: LogRatio, second: LogRatio, tau: Tau, anchors: int = 1) -> LogRatio:
-    """The change of a log ratio, widened by what unchanged arms do between occasions.
+    """The change of a log ratio, widened by the variation of unchanged arms between occasions.
 
     tau^2 is the variance of a ratio, half of it each arm's; the mean over several anchors has the
     arm's half once and the anchors' halves averaged. Degrees of freedom by Welch and Satterthwaite;
@@ -155,7 +155,7 @@ def changed(first: LogRatio, second: LogRatio, tau: Tau, anchors: int = 1) -> Lo
 def unchanged_differences(
     first: IndexedRun, second: IndexedRun, load: Load
 ) -> tuple[LogRatio, ...]:
-    """Changes of unchanged pairs, with the variance of their measurement alone (for rule 4).
+    """Changes of unchanged pairs, with the variance of their measurement only (for rule 4).
 
     Each unchanged arm against the first one, so that no pair follows from two others.
     """
@@ -195,7 +195,7 @@ def _control(
     load: Load,
     tau: Tau,
 ) -> tuple[Control, LogRatio | None]:
-    """Rule 3: whether a second unchanged pair stayed within what its interval allows.
+    """Rule 3: whether the change of a second unchanged pair is within its interval.
 
     With several pairs the level is divided by their number (Bonferroni).
     """

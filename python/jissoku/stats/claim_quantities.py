@@ -33,12 +33,12 @@ from jissoku.stats.valid_trials import (
 Logs = Mapping[int, float]
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, which have no room for cached properties
+@dataclass(frozen=True, kw_only=True)  # without slots, which prevent cached properties
 class WorkloadTrials:
     """One workload's records.
 
     Attributes:
-        counters: What was counted per request, by arm; empty where nothing counted.
+        counters: Counters per request, by arm; empty without any.
     """
 
     run: Run
@@ -47,12 +47,12 @@ class WorkloadTrials:
 
     @cached_property
     def valid_trials(self) -> ValidTrials:
-        """The trials that count."""
+        """The valid trials."""
         return valid_trials(self.trials)
 
     @cached_property
     def comparison_input(self) -> ComparisonInput:
-        """The same, for comparisons."""
+        """The valid trials, as input of comparisons."""
         return ComparisonInput(
             self.run,
             self.valid_trials,
@@ -75,7 +75,7 @@ class WorkloadTrials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRatioSample:
-    """What one workload contributes to an inequality: log ratios by block, and their checks."""
+    """The part of an inequality that one workload contributes: log ratios by block, and checks."""
 
     logs: Logs
     checks: tuple[CrossCheck, ...] = ()
@@ -86,8 +86,8 @@ def log_ratio_sample(
 ) -> LogRatioSample:
     """The log of the quantities above over those below, all of one workload, block by block.
 
-    The costs of two arms are taken from trials in which they met; everything else is paired by
-    block, in which the trials ran one after the other.
+    The costs of two arms are taken from common trials; all other values are paired by block, in
+    which trials ran one after the other.
     """
     if [q.metric for q in (*above, *below)] == ["cost", "cost"] and len(above) == 1:
         return _cost_ratio(campaign, above[0].arm, below[0].arm)
@@ -109,7 +109,7 @@ def _cost_ratio(campaign: WorkloadTrials, arm: str, against: str) -> LogRatioSam
 def benchmark_sample(
     figures: BenchmarkOutput, above: Sequence[Quantity], below: Sequence[Quantity]
 ) -> LogRatioSample:
-    """The log of a bench's values above over those below, round by round."""
+    """The log of a benchmark's values above over those below, round by round."""
     signed = [(1, _name(q)) for q in above] + [(-1, _name(q)) for q in below]
     return LogRatioSample(
         logs={
@@ -120,7 +120,7 @@ def benchmark_sample(
 
 
 def counter_value(counts: CounterReadings, metric: str) -> float | None:
-    """One count per request; None when it could not be watched, which is not zero."""
+    """One count per request; None if it is unknown, which is not zero."""
     metric, _, name = metric.partition(".")
     if metric != "calls":
         return counts.per_request.get(metric)
@@ -136,7 +136,7 @@ def _name(quantity: Quantity) -> str:
 
 
 def logs(known: ValidTrials, quantity: Quantity) -> dict[int, float]:
-    """One quantity's logarithm in each block; blocks that lack it are left out."""
+    """One quantity's logarithm in each block; blocks without it are skipped."""
     arm = quantity.arm
     if quantity.metric == "cost":
         return _costs(known, arm)
@@ -164,10 +164,10 @@ def rate_bottleneck(campaign: WorkloadTrials, arm: str) -> Bottleneck:
 
 
 def error_count(campaign: WorkloadTrials, arm: str) -> int | None:
-    """Failed requests in all trials of an arm, those that errors made invalid among them.
+    """Failed requests in all trials of an arm, also in trials that errors made invalid.
 
-    A trial in which the arm failed altogether has no count of its own and is one error more. None
-    when there is no trial of it.
+    A trial in which the arm failed completely has no count and adds one error. None without a
+    trial.
     """
     mine = [trial for trial in campaign.trials if arm in trial.arms]
     measurements = [
@@ -182,7 +182,7 @@ def error_count(campaign: WorkloadTrials, arm: str) -> int | None:
 
 
 def _costs(known: ValidTrials, arm: str) -> dict[int, float]:
-    """From trials in which it met others, averaged where a block holds several; or alone."""
+    """From trials with other arms, averaged if a block has several; else from single trials."""
     trials = next(
         (
             t
@@ -211,7 +211,7 @@ def _each(
 
 
 def _latency(measurement: ArmMeasurement, fraction: float) -> float:
-    """Zero, which is no value, where too few answers lie above the percentile."""
+    """A percentile; 0, which is not a value, if too few answers lie above it."""
     if not latency.is_supported(fraction, measurement.requests):
         return 0.0
     return float(measurement.latency_ns.p50 if fraction == 0.50 else measurement.latency_ns.p99)

@@ -1,4 +1,4 @@
-"""Which arm uses less CPU, answers sooner, takes more; by how much, and is it proven?"""
+"""Compares arms by CPU time, latency and capacity: ratios, and whether they are proven."""
 
 from itertools import combinations
 
@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 
 
 def ranked_arms(run: Run) -> tuple[str, ...]:
-    """Arms that are ranked. The floor is the unit, and ranked only if requested as a target."""
+    """Arms that are ranked. The floor is the unit, and is ranked only if it is also a target."""
     names = tuple(arm.name for arm in run.arms if arm.name != run.aa_control)
     others = tuple(name for name in names if name != run.floor)
     return names if run.baseline == run.floor or len(others) < 2 else others
@@ -41,10 +41,10 @@ def pairs(run: Run) -> tuple[Pair, ...]:
 def compare(
     evidence: ComparisonInput, asked: tuple[Pair, ...] | None = None
 ) -> tuple[Comparison, ...]:
-    """All pairs by every metric, each metric a family of its own with its number counted.
+    """All pairs by every metric, each metric corrected for its own number of comparisons.
 
     Args:
-        asked: Which pairs; default: all pairs of ranked arms.
+        asked: The pairs; None: all pairs of ranked arms.
     """
     asked = pairs(evidence.run) if asked is None else asked
     costs = [
@@ -89,8 +89,8 @@ def compare_cost(
     """One pair by CPU time per request at one load, checked, and not yet settled.
 
     Returns:
-        None where the two did not meet at this load: one of them does not reach it. An arm that is
-        barred has a comparison at each load, which says why.
+        None if one of them does not reach this load. An excluded arm has a comparison at each load,
+        which gives the reason.
     """
     for name in (arm, against):
         if name in evidence.excluded_arms:
@@ -112,7 +112,7 @@ def compare_cost(
 
 
 def _minimum_effect(run: Run, pair: RatioSamples) -> float:
-    """Never below what equal arms were seen to differ by on this machine."""
+    """The minimum effect: at least the noise floor of this machine."""
     return max(run.minimum_effect, MINIMUM_EFFECT[pair.source], run.noise_floor or 0.0)
 
 
@@ -127,7 +127,7 @@ def _without_figure(
 def _compare_metric(
     evidence: ComparisonInput, arm: str, against: str, metric: Metric, load: Load | None
 ) -> Comparison | None:
-    """One pair by latency at a load, or by capacity; None where either has no such value."""
+    """One pair by latency at a load, or by capacity; None if either has no value."""
     if {arm, against} & evidence.excluded_arms.keys():
         return None
     if load is None:

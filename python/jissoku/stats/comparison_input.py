@@ -1,4 +1,4 @@
-"""What verdicts are made from: a run, its trials that count, and the loads they ran at."""
+"""The input of verdicts: a run, its valid trials, and their loads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,12 +9,11 @@ from jissoku.stats.valid_trials import ValidTrials
 
 @dataclass(frozen=True, slots=True)
 class ComparisonInput:
-    """What comparisons are made from.
+    """The input of comparisons.
 
     Attributes:
-        excluded_arms: Arms without a verdict, each with why: (failed or invalid, a reason in
-            words).
-        loads: At which loads arms are compared, lightest first.
+        excluded_arms: Arms without a verdict, each with its status (failed or invalid) and a
+            reason. loads: The loads at which arms are compared, lightest first.
     """
 
     run: Run
@@ -24,21 +23,22 @@ class ComparisonInput:
 
     @property
     def main(self) -> ValidTrials:
-        """Without trials that only check how arms were measured.
+        """Without cross-check trials.
 
-        These are turns of another length, and in a run of paired trials all time-sliced trials.
+        These are trials with slices of the other length, and in a run of paired trials all
+        time-sliced trials.
         """
         if self.run.method is Method.PAIRED:
             return self.valid_trials.only(lambda trial: trial.kind is not TrialKind.TIME_SLICED)
         return self.valid_trials.with_slice_length(self.run.slice_ns)
 
     def at(self, load: Load) -> ValidTrials:
-        """What was measured at one load, in the way that the run is about."""
+        """The trials at one load, by the run's method."""
         return self.main.at(load)
 
 
 def loads_of(run: Run, trials: tuple[Trial, ...]) -> tuple[Load, ...]:
-    """The run's loads; of a record that names none, the rates at which its arms met."""
+    """The run's loads; of a record without any, the rates of its trials with several arms."""
     if run.loads:
         return run.loads
     paired = [t for t in trials if t.kind.is_paired] or [t for t in trials if t.kind.is_cost]

@@ -22,13 +22,13 @@ SLIGHTLY = {Verdict.SLIGHTLY_LOWER, Verdict.SLIGHTLY_HIGHER}
 
 
 def format_ratio(estimate: Estimate) -> str:
-    """The factor with its interval, as people write it."""
+    """The factor with its interval, for readers."""
     value, interval = estimate.text.split(" ", 1)
     return f"{value} \N{MULTIPLICATION SIGN} {interval}"
 
 
 def verdict_text(comparison: Comparison) -> str:
-    """The verdict as the field says it of this metric: `uses less CPU`, `answers later`, ..."""
+    """The verdict in the words for this metric: `uses less CPU`, `answers later`, ..."""
     verdict = comparison.verdict
     if not verdict.is_difference:
         return str(verdict)

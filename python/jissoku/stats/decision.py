@@ -1,7 +1,7 @@
-"""The decision: from one logarithm per block to a verdict, for every command.
+"""Decides every comparison: from one logarithm per block to a verdict.
 
-`compare`, `run`, `tune`, `sweep` and `explain --verify` all come through here: the same interval,
-the same agreement of two methods, the same correction for many comparisons, the same checks.
+`compare`, `run`, `tune`, `sweep` and `explain --verify` all use this module: the same interval, the
+same agreement of two methods, the same correction for multiple comparisons, the same checks.
 """
 
 import math
@@ -13,15 +13,15 @@ from jissoku.stats import estimate, multiplicity
 from jissoku.stats.comparison_text import comparison_text
 from jissoku.stats.verdict import judge
 
-# Of a check on how a ratio was measured.
+# Significance level of cross-checks.
 CHECK_ALPHA = 0.01
 
 
 def decide(blank: Comparison, logs: Mapping[int, float]) -> Comparison:
-    """Fills in everything about one pair that does not depend on other pairs.
+    """Computes the values of one pair that do not depend on other pairs.
 
     Args:
-        blank: Who is compared, by which metric, at which load, with which minimum effect.
+        blank: The arms, the metric, the load and the minimum effect.
         logs: ln(ratio) by block.
     """
     values = [logs[block] for block in sorted(logs)]
@@ -45,10 +45,9 @@ def decide(blank: Comparison, logs: Mapping[int, float]) -> Comparison:
 
 
 def settle(found: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Takes the number of comparisons into account, and words them.
+    """Corrects for the number of comparisons, and writes the sentences.
 
-    `found` is a family: all comparisons of a question by one metric. A pair without a p-value
-    belongs to it all the same.
+    `found` is a family: all comparisons by one metric. A pair without a p-value is part of it.
     """
     adjusted = multiplicity.holm([one.p_value for one in found])
     return tuple(_settled(one, p_holm) for one, p_holm in zip(found, adjusted, strict=True))
@@ -61,10 +60,10 @@ def _settled(found: Comparison, p_holm: float | None) -> Comparison:
 
 
 def agrees(logs: Sequence[float], other: Sequence[float], comparisons: int) -> bool:
-    """Whether two ways of measuring one ratio are compatible: their means by Welch's t-test.
+    """Whether two measurements of one ratio are compatible: their means by Welch's t-test.
 
-    At 1 % with all comparisons counted: a check that is wrong takes a right verdict's certainty
-    away. Fewer than two blocks on either side contradict nothing.
+    At 1 %, corrected for all comparisons, because a false alarm withdraws a correct verdict. Fewer
+    than two blocks on either side are always compatible.
     """
     if len(logs) < 2 or len(other) < 2:
         return True
@@ -72,17 +71,17 @@ def agrees(logs: Sequence[float], other: Sequence[float], comparisons: int) -> b
 
 
 def with_checks(found: Comparison, checks: Sequence[CrossCheck]) -> Comparison:
-    """Holds a ratio against the same one measured in other ways.
+    """Compares a ratio with measurements by other methods.
 
-    Where a check contradicts only how much, the verdict stands, and the check says that it does not
-    agree. Where it contradicts the direction, there is none.
+    If a check contradicts only the size, the verdict stands and the check is reported as not
+    agreeing. If it contradicts the direction, the verdict is inconclusive.
     """
     known = updated(found, cross_checks=tuple(checks))
     return updated(known, verdict=Verdict.DISPUTED) if _is_disputed(known) else known
 
 
 def _is_disputed(found: Comparison) -> bool:
-    """Whether a check that does not agree lies on the other side of 1 than a difference."""
+    """Whether a check that does not agree is on the other side of 1 than the difference."""
     if found.ratio is None or not found.verdict.is_difference:
         return False
     ratios = [check.ratio for check in found.cross_checks if not check.agrees and check.ratio]

@@ -1,9 +1,8 @@
 """Estimates from logarithms, one per block: means, intervals, exact tests.
 
-Everything works on natural logarithms of ratios (or of positive quantities), because ratios are
-what servers differ by. The t-interval is primary; the two exact methods beside it assume no
-distribution and are its check. There is no bootstrap here: below twenty blocks its intervals are
-too narrow.
+All functions use natural logarithms of ratios (or of positive quantities), because servers differ
+by factors. The t-interval is primary; the two exact methods assume no distribution and are a check
+of it. There is no bootstrap: below twenty blocks its intervals are too narrow.
 """
 
 import math
@@ -16,8 +15,8 @@ from scipy import special, stats  # type: ignore[import-untyped]
 
 from jissoku.model import Estimate
 
-# Sign flips are counted exactly up to here; half of them are enumerated at a time, in 3 ms.
-# At 40 blocks it was a quarter of a second for each pair.
+# Sign flips are counted exactly up to this number of blocks; half of them are enumerated at a time,
+# in 3 ms. With 40 blocks it took a quarter of a second for each pair.
 SIGN_FLIP_BLOCKS_MAX = 30
 
 # |d - median| above this many median absolute deviations is reported as an outlier, and kept
@@ -34,7 +33,7 @@ class Interval:
     high: float
 
     def excludes(self, other: "Interval") -> bool:
-        """Whether the two have no point in common."""
+        """Whether the intervals are disjoint."""
         return self.low > other.high or self.high < other.low
 
 
@@ -49,7 +48,7 @@ def t_interval(logs: Sequence[float], confidence: float = 0.95) -> Interval:
 
 
 def t_interval_from(mean: float, spread: float, blocks: int, confidence: float) -> Interval:
-    """The interval that this many blocks give at this mean and standard deviation."""
+    """The interval of this many blocks with this mean and standard deviation."""
     half = _t_quantile((1 + confidence) / 2, blocks - 1) * spread / math.sqrt(blocks)
     return Interval(mean, mean - half, mean + half)
 
@@ -87,7 +86,7 @@ def _pairs(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def _walsh_left_out(count: int, confidence: float) -> int:
-    """How many of the pairwise means lie outside of the interval on each side, and one more."""
+    """One more than the number of pairwise means outside of the interval on each side."""
     below = np.cumsum(_signed_rank_probabilities(count))
     return int(np.searchsorted(below, (1 - confidence) / 2, side="right"))
 
@@ -104,7 +103,7 @@ def _signed_rank_probabilities(count: int) -> np.ndarray:
 
 
 def t_test(logs: Sequence[float]) -> float:
-    """Two-sided p of: the mean is zero."""
+    """Two-sided p-value of the hypothesis that the mean is zero."""
     mean, spread = mean_and_sd(logs)
     if mean == 0:
         return 1.0
@@ -114,7 +113,7 @@ def t_test(logs: Sequence[float]) -> float:
 
 
 def welch(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Two-sided p of: both have one mean, whatever their spreads (Welch 1947).
+    """Two-sided p-value of equal means, with unequal variances (Welch 1947).
 
     Raises:
         ValueError: Fewer than two values on either side.
@@ -126,9 +125,9 @@ def welch(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 
 def trend(values: Sequence[float]) -> float:
-    """Two-sided p of: at least three values in their order neither rise nor fall (a line's slope).
+    """Two-sided p-value of no trend (slope of a line) in at least three ordered values.
 
-    The line takes up the change itself, which would otherwise count as noise.
+    A line is fitted so that the trend itself does not count as noise.
     """
     seen = np.asarray(values, dtype=float)
     place = np.arange(len(seen)) - (len(seen) - 1) / 2
@@ -145,7 +144,7 @@ def _two_sided(t: float, freedom: float) -> float:
 
 
 def sign_flip(logs: Sequence[float]) -> float | None:
-    """Exact p of the mean under all 2^n assignments of signs; None above 30 blocks.
+    """Exact p-value of the mean under all 2^n assignments of signs; None above 30 blocks.
 
     The smallest p that n blocks can give is 2 / 2^n: six are needed to get below 0.05.
     """
@@ -155,7 +154,7 @@ def sign_flip(logs: Sequence[float]) -> float | None:
     seen = abs(float(values.sum())) - 1e-9 * float(np.abs(values).sum())
     half = len(values) // 2
     left, right = _signed_sums(values[:half]), np.sort(_signed_sums(values[half:]))
-    # |left + right| >= seen, counted by looking each left sum up among the sorted right ones.
+    # |left + right| >= seen, counted by binary search of each left sum among the sorted right ones.
     high = len(right) - np.searchsorted(right, seen - left, side="left")
     low = np.searchsorted(right, -seen - left, side="right")
     return float(min(1.0, (high.sum() + low.sum()) / 2.0 ** len(values)))
@@ -181,14 +180,14 @@ def mean_and_sd(logs: Sequence[float]) -> tuple[float, float]:
 
 
 def geometric_mean(logs: Sequence[float], confidence: float = 0.95) -> Estimate | None:
-    """Geometric mean of what `logs` are the logarithms of; None from fewer than two blocks."""
+    """Geometric mean of the values with these logarithms; None from fewer than two blocks."""
     if len(logs) < 2:
         return None
     return as_ratio(t_interval(logs, confidence), logs)
 
 
 def as_ratio(interval: Interval, logs: Sequence[float]) -> Estimate:
-    """The interval taken back from logarithms; `logs` lend their count and spread."""
+    """An interval converted from logarithms; count and spread are those of `logs`."""
     return Estimate(
         value=math.exp(interval.centre),
         low=math.exp(interval.low),
@@ -199,7 +198,7 @@ def as_ratio(interval: Interval, logs: Sequence[float]) -> Estimate:
 
 
 def outliers(logs: Sequence[float]) -> tuple[int, ...]:
-    """Indices of values far from the rest; they are reported, and never excluded."""
+    """Indices of outliers, which are reported and never excluded."""
     values = np.asarray(logs, dtype=float)
     away = np.abs(values - np.median(values))
     deviation = float(np.median(away))

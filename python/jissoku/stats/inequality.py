@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from jissoku.stats import expression
 from jissoku.stats.expression import Formula, GrammarError, Operation, Reference
 
-# Metrics with an interval over blocks, metrics that are exact counts, and what each one is.
+# Metrics with an interval over blocks, metrics that are exact counts, and their descriptions.
 MEASURED = {
     "cost": "CPU nanoseconds of all the target's processes per request",
     "rate": "requests per second in the closed loop, alone",
@@ -49,17 +49,17 @@ class Quantity:
 
     @property
     def is_count(self) -> bool:
-        """Whether it is counted exactly, and has no interval."""
+        """Whether it is an exact count without an interval."""
         return self.metric.partition(".")[0] in COUNTERS
 
     @property
     def is_benchmark(self) -> bool:
-        """Whether a bench printed it; the arm is then the bench."""
+        """Whether it is a benchmark's value; the arm is then the benchmark."""
         return self.metric.startswith(f"{BENCHMARK}.")
 
     @property
     def text(self) -> str:
-        """As claims write it."""
+        """In the grammar of claims."""
         return f"{self.metric}({self.arm}{f'@{self.workload}' if self.workload else ''})"
 
 
@@ -82,7 +82,7 @@ class Inequality:
 
     @property
     def above(self) -> tuple[Quantity, ...]:
-        """Quantities in whose favour the left side grows."""
+        """Quantities that increase the left side."""
         return (*self.left.above, *self.right.below)
 
     @property
@@ -105,7 +105,7 @@ def parse(text: str) -> tuple[Inequality, ...]:
     """Reads a claim's inequality; a chain gives one link for each of its relations.
 
     Raises:
-        GrammarError: It is none; the message quotes the place.
+        GrammarError: It is not an inequality; the message quotes the place.
     """
     try:
         read = expression.parse(text)
@@ -124,7 +124,7 @@ def quantity(text: str) -> Quantity:
     """Reads one quantity alone, as in `rate(nginx@hello)`.
 
     Raises:
-        GrammarError: It is none.
+        GrammarError: It is not a quantity.
     """
     read = expression.parse(text)
     if read.relations or not isinstance(read.sides[0], Reference):

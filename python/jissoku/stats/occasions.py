@@ -10,7 +10,7 @@ from jissoku.model.history_answer import Tau
 from jissoku.stats.across_runs import common_loads, obstacles, unchanged_differences
 from jissoku.stats.pooling import tau_of_unchanged
 
-# A longer pause begins another occasion, whether or not the machine was started anew.
+# A longer pause begins another occasion, even without a reboot.
 PAUSE = dt.timedelta(hours=6)
 
 Occasion = tuple[IndexedRun, ...]
@@ -28,7 +28,7 @@ def occasions(runs: Iterable[IndexedRun]) -> tuple[Occasion, ...]:
 
 
 def started(run: IndexedRun) -> dt.datetime:
-    """When a run started; the earliest time there is where the record does not say."""
+    """The start of a run; the earliest possible time if the record has none."""
     try:
         found = dt.datetime.fromisoformat(run.row.started_utc)
     except ValueError:
@@ -37,9 +37,9 @@ def started(run: IndexedRun) -> dt.datetime:
 
 
 def first_of_occasions(runs: Iterable[IndexedRun]) -> tuple[tuple[IndexedRun, ...], ...]:
-    """Comparable runs, one of each occasion: the others share what changes with it.
+    """Comparable runs, one of each occasion, because runs of one occasion are not independent.
 
-    What was measured is not looked at. These alone have the same occasions.
+    The choice does not depend on the measured values.
     """
     comparable: dict[tuple[object, ...], list[IndexedRun]] = defaultdict(list)
     for occasion in occasions(runs):

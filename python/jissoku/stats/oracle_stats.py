@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# As `jissoku oracle --log` writes it.
+# The format of `jissoku oracle --log`.
 ENTRY = np.dtype([
     ("connection", "<u4"), ("sequence", "<u4"), ("fault", "<u4"), ("pad", "<u4"),
     ("arrival", "<u8"), ("due", "<u8"), ("written", "<u8"),
@@ -20,7 +20,7 @@ QUANTILES = {
 }  # fmt: skip
 SECOND_NS = 1_000_000_000
 
-# The ends of a run are left out where a steady state is asked for.
+# Fraction of a run that is cut off at both ends for values of the steady state.
 EDGE = 0.1
 
 Entries = NDArray[Any]
@@ -34,7 +34,7 @@ def entries_of(log: bytes) -> Entries:
 def oracle_values(
     entries: Entries, account: Mapping[str, Any], timeout_s: float
 ) -> dict[str, float]:
-    """Everything that is known, by name: `oracle.requests`, `served.p50_ns`, `arrivals.lag1`."""
+    """All values, by name: `oracle.requests`, `served.p50_ns`, `arrivals.lag1`."""
     written = entries["written"] > 0
     faults = entries["fault"][written]
     found: dict[str, float] = {
@@ -83,17 +83,17 @@ def _times(entries: Entries, written: NDArray[np.bool_]) -> dict[str, float]:
 
 
 def _in_flight(answered: Entries, start: float, end: float) -> float:
-    """How many requests were being answered on average, between two moments."""
+    """The mean number of requests in progress between two moments."""
     inside = np.clip(answered["written"].astype(np.float64), start, end)
     inside -= np.clip(answered["arrival"].astype(np.float64), start, end)
     return float(inside.sum() / max(1.0, end - start))
 
 
 def _slow_requests(entries: Entries, timeout_s: float) -> dict[str, float]:
-    """Requests whose answer was to take longer than the tool would wait.
+    """Requests whose answer was scheduled later than the tool's timeout.
 
-    Those that arrived less than a time-out before the last request may or may not have been given
-    up: they are `slow` and not `slow_settled`.
+    It is unknown whether those that arrived less than a timeout before the last request were given
+    up: they are in `slow` and not in `slow_settled`.
     """
     is_slow = (entries["due"] - entries["arrival"]).astype(np.float64) > timeout_s * SECOND_NS
     settled = entries["arrival"].astype(np.float64) < (
@@ -106,7 +106,7 @@ def _slow_requests(entries: Entries, timeout_s: float) -> dict[str, float]:
 
 
 def _arrivals(arrival: NDArray[np.uint64]) -> dict[str, float]:
-    """How evenly, or how randomly, requests arrived."""
+    """Statistics of the gaps between arrivals: variation, correlation and distribution."""
     if len(arrival) < 100:
         return {}
     since = (arrival - arrival[0]).astype(np.float64)
@@ -147,6 +147,6 @@ def ks_statistic(gaps: NDArray[np.float64]) -> float:
 
 
 def quantile(ordered: NDArray[Any], q: float) -> float:
-    """The smallest value that a share of `q` does not exceed, as histograms have it."""
+    """The smallest value that a fraction `q` does not exceed, as in histograms."""
     index = max(0, int(np.ceil(q * len(ordered))) - 1)
     return float(ordered[index])

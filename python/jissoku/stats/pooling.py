@@ -1,9 +1,9 @@
-"""One ratio from several occasions, and how much it changes between them when nothing changed.
+"""A ratio from several occasions, and its variation between them without any change.
 
 An occasion is a group of runs of one boot of one machine. Within an occasion a ratio is measured
-precisely; between occasions it changes by more, because memory, processes and neighbours are laid
-out anew. tau is the standard deviation of that change: it has to be observed, and cannot be known
-from one occasion.
+precisely; between occasions it varies more, because memory layout, processes and other guests
+differ. tau is the standard deviation of that variation, which cannot be estimated from one
+occasion.
 """
 
 import math
@@ -15,16 +15,16 @@ from scipy import optimize, stats  # type: ignore[import-untyped]
 
 from jissoku.model.history_answer import Change, PooledRatio, Tau
 
-# Below this many unchanged pairs tau is assumed: an estimate from fewer is mostly chance.
+# With fewer unchanged pairs tau is assumed, because an estimate would be too uncertain.
 UNCHANGED_MIN = 5
 TAU_ASSUMED = 0.01
 
-# Fewer machines give no prediction for another one that means anything.
+# Fewer machines give no useful prediction for another one.
 MACHINES_MIN = 4
 
 CONFIDENCE = 0.95
 
-# Of equal values; nothing is measured more precisely than a millionth.
+# The smallest variance: no ratio is measured more precisely than to a millionth.
 VARIANCE_MIN = 1e-12
 
 
@@ -56,7 +56,7 @@ class LogRatio:
 
 
 def log_ratio(logs: Sequence[float]) -> LogRatio | None:
-    """From one logarithm per block; None from fewer than two."""
+    """The mean of one logarithm per block; None from fewer than two."""
     if len(logs) < 2:
         return None
     values = np.asarray(logs, dtype=float)
@@ -158,7 +158,7 @@ def pool(found: Sequence[LogRatio]) -> PooledRatio | None:
 
 
 def _root(excess: Callable[[float], float], above: float) -> float:
-    """Where Paule and Mandel's equation is met; 0 where no variance beyond the errors is seen."""
+    """The solution of Paule and Mandel's equation; 0 without variance beyond the errors."""
     if above <= 0 or excess(0.0) <= 0:
         return 0.0
     while excess(above) > 0:
@@ -167,11 +167,11 @@ def _root(excess: Callable[[float], float], above: float) -> float:
 
 
 def is_confirmed(occasions: Sequence[Change]) -> bool:
-    """Rule 6: two occasions or more, and each alone shows the same direction."""
+    """Rule 6: at least two occasions, and each shows the same direction."""
     signs = {(one.low > 0) - (one.high < 0) for one in occasions}
     return len(occasions) >= 2 and len(signs) == 1 and 0 not in signs
 
 
 def next_machine(found: Sequence[LogRatio]) -> PooledRatio | None:
-    """Rule 7: machines are never one value; from four on, what another machine may show."""
+    """Rule 7: machines are never averaged; from four on, a prediction interval for another one."""
     return pool(found) if len(found) >= MACHINES_MIN else None

@@ -44,7 +44,7 @@ def _level(known: ClaimData, wanted: Quantity | None) -> Estimate | None:
 
 
 def _ratio(known: ClaimData, ours: Quantity | None, head: Quantity | None) -> Estimate | None:
-    """Paired by block within a workload; between two, only as the ratio of both means."""
+    """Paired by block within a workload; across workloads the ratio of the means."""
     if ours is None or head is None or ours.metric != head.metric or ours.is_benchmark:
         return None
     one, other = _name(known, ours), _name(known, head)

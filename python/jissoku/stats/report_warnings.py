@@ -25,7 +25,8 @@ from jissoku.stats.valid_trials import log_cost, valid_trials
 
 REJECTED_WARNING_MIN = 0.05
 
-# The floor's cost is the machine's: nothing in the floor changes. Both must hold, at any load.
+# The floor does not change, so a change of its cost is one of the machine. Both must hold, at any
+# load.
 DRIFT_MAX = 0.03
 DRIFT_ALPHA = 0.01
 
@@ -39,7 +40,7 @@ def report_warnings(
     comparisons: Sequence[Comparison],
     aa_control: Sequence[Comparison] = (),
 ) -> tuple[ReportWarning, ...]:
-    """All of them, problems first; the same records give the same flags in the same order."""
+    """All warnings, problems first; the same records give the same warnings in the same order."""
     found = [
         *_of_arms(arm_summaries),
         *_of_comparisons(comparisons),
@@ -98,7 +99,7 @@ def _of_comparisons(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning
 
 
 def _of_the_aa_control(aa_control: Sequence[Comparison]) -> Iterator[ReportWarning]:
-    """The A/A control: one server twice in the same trials, at each load."""
+    """The A/A control: two copies of one server in the same trials, at each load."""
     for found in aa_control:
         if found.ratio is None:
             continue
@@ -143,7 +144,7 @@ def _of_answers(run: Run, trials: Sequence[Trial]) -> Iterator[ReportWarning]:
 
 
 def _of_the_machine(run: Run, trials: tuple[Trial, ...]) -> Iterator[ReportWarning]:
-    """Where the floor's cost moved from the first third of the blocks to the last."""
+    """Loads at which the floor's cost changed from the first third of the blocks to the last."""
     known = valid_trials(trials).with_slice_length(run.slice_ns)
     for load in loads_of(run, trials):
         sliced = known.at(load).paired(TrialKind.TIME_SLICED, run.floor) if run.floor else {}

@@ -35,10 +35,10 @@ from jissoku.stats.ratio_samples import select_ratio_source
 from jissoku.stats.summary import excluded_arms, summarise
 from jissoku.stats.valid_trials import valid_trials
 
-# Part of the index's name: rows that a changed program would make otherwise are made anew.
+# Part of the index's name: raised when rows are computed differently, so that they are rebuilt.
 REVISION = 2
 
-# What stands for a folder of the machine in records (`python/jissoku/targets/redact.py`).
+# Placeholders of the machine's folders in records (`python/jissoku/targets/redact.py`).
 REDACTED = re.compile(r"\N{HORIZONTAL ELLIPSIS}|~|\b(?:PREFIX|PACKAGE|HERE|TMP|HOST|USER)\b")
 
 
@@ -47,7 +47,7 @@ def run_rows(key: str, run: Run, trials: Sequence[Trial], *, is_sweep: bool = Fa
 
     Args:
         key: The run's key.
-        is_sweep: Its trials are of different loads by design, and compare nothing.
+        is_sweep: Whether it is a sweep, whose trials have different loads and no comparisons.
     """
     if is_sweep:
         return RunRows(
@@ -70,7 +70,7 @@ def run_rows(key: str, run: Run, trials: Sequence[Trial], *, is_sweep: bool = Fa
 
 
 def program_key(arm: Arm) -> str:
-    """Identifies what ran: equal in two runs, it is the same arm. Empty for an external server."""
+    """Hash of an arm's program, equal in two runs of the same arm. Empty for an external server."""
     program = arm.source_sha256 or arm.binary_sha256
     if not program:
         return ""
@@ -79,12 +79,12 @@ def program_key(arm: Arm) -> str:
 
 
 def workload_key(workload: Workload) -> str:
-    """Identifies what is asked of a target, at whatever rate."""
+    """Hash of the workload without its rate."""
     return _hash(msgspec.json.encode(updated(workload, rate_rps=None)).decode())
 
 
 def machine_key(machine: Machine) -> str:
-    """Identifies the class of a machine; software is not part of it."""
+    """Hash of the machine's class, without its software."""
     return _hash(machine.cpu_model, str(machine.cores), str(machine.smt), machine.hypervisor)
 
 
@@ -171,7 +171,7 @@ def _command(arm: Arm) -> str:
 
 
 def _blocks(key: str, run: Run, trials: tuple[Trial, ...]) -> Iterator[BlockRow]:
-    """Of every pair of arms that count, floor and A/A control among them."""
+    """Rows of every pair of valid arms, with floor and A/A control."""
     excluded = excluded_arms(run, trials)
     evidence = ComparisonInput(run, valid_trials(trials), excluded, loads_of(run, trials))
     names = sorted(arm.name for arm in run.arms if arm.name not in excluded)

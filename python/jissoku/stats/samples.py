@@ -1,4 +1,4 @@
-"""The datum of every comparison: one logarithm per block, by metric."""
+"""The data of every comparison: one logarithm per block, by metric."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ FRACTIONS = {Metric.P50: 0.50, Metric.P99: 0.99}
 
 
 def latency_measurements(known: ValidTrials, arm: str) -> dict[int, ArmMeasurement]:
-    """Where an arm's latency was seen at one load, by block: time-sliced, or else alone.
+    """The trials with an arm's latency at one load, by block: time-sliced, or else single-target.
 
     Paired trials have none: each request of one arm waits for the other's.
     """
@@ -29,7 +29,7 @@ def latency_measurements(known: ValidTrials, arm: str) -> dict[int, ArmMeasureme
 
 
 def log_latency_ratios(known: ValidTrials, metric: Metric, arm: str, against: str) -> Logs:
-    """ln(percentile of `arm` / percentile of `against`), by block; empty without support.
+    """ln(percentile of `arm` / percentile of `against`), by block; empty without enough answers.
 
     Both arms' percentiles are taken in the same way: block by block where each supports them, else
     over all answers (`latency.log_all`).
@@ -47,7 +47,7 @@ def log_latency_ratios(known: ValidTrials, metric: Metric, arm: str, against: st
 
 
 def log_capacities(trials: Sequence[Trial], arm: str) -> Logs:
-    """ln(highest rate that met the objective), by block; a search that met it nowhere has none."""
+    """ln(highest rate that met the objective), by block; without searches that never met it."""
     return {
         trial.block: math.log(trial.capacity.rate_rps)
         for trial in trials

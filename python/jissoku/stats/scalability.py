@@ -1,9 +1,9 @@
-"""How a target scales: the model fitted to its levels, with intervals, and its predictions.
+"""Scalability of a target: the fitted model with intervals, and its predictions.
 
-An interval comes from whole blocks drawn again: what a moment did to all levels of a block stays
-together. Few blocks drawn again vary too little, so distances from the estimate are widened by what
-Student's t has over the normal distribution, and by n / (n - 1). A peak or a forecast is given only
-where the fit supports it; where it does not, the reason is.
+Intervals are bootstrapped by complete blocks, so that disturbances common to all levels of a block
+stay together. A bootstrap of few blocks varies too little, so distances from the estimate are
+widened by the ratio of Student's t to the normal quantile, and by n / (n - 1). A peak or a
+prediction is given only if the fit supports it; otherwise the reason is given.
 """
 
 import math
@@ -27,7 +27,7 @@ FIT_LEVELS_MIN = 4  # one more than there are parameters
 RESIDUAL_MAX = 0.05
 MISFIT_ALPHA = 0.01
 
-# Beyond this multiple of the highest level a fit is a guess.
+# The fit is not extrapolated beyond this multiple of the highest level.
 REACH = 2.0
 
 # Half-width of the interval, as a logarithm, above which no prediction is reported.
@@ -41,7 +41,7 @@ Rates = Mapping[int, Mapping[int, float]]
 
 @dataclass(frozen=True, slots=True)
 class _Bootstrap:
-    """A fit, and what it would have been with other blocks."""
+    """A fit, and the bootstrapped fits."""
 
     estimate: Fit
     resamples: Sequence[Fit]
@@ -49,13 +49,13 @@ class _Bootstrap:
     highest: int
 
     def interval(self, quantity: Callable[[Fit], float]) -> IntervalEstimate:
-        """Of a quantity that may be zero and is never below."""
+        """The interval of a quantity that is at least zero."""
         value = quantity(self.estimate)
         low, high = self._ends(value, [quantity(fit) for fit in self.resamples])
         return IntervalEstimate(value=value, low=max(0.0, low), high=max(value, high))
 
     def positive_interval(self, quantity: Callable[[Fit], float]) -> IntervalEstimate:
-        """Of a positive quantity, by its logarithms."""
+        """The interval of a positive quantity, from its logarithms."""
         logs = [math.log(max(quantity(fit), 1e-300)) for fit in (self.estimate, *self.resamples)]
         low, high = self._ends(logs[0], logs[1:])
         return IntervalEstimate(
@@ -75,11 +75,11 @@ def fit(rates: Rates, *, at: Sequence[int] = (), seed: int = 0) -> UslModel:
 
     Args:
         rates: At least four levels in at least two blocks; a block may lack some levels.
-        at: Levels at which a rate is to be forecast.
-        seed: Decides which blocks are drawn.
+        at: Levels at which a rate is predicted.
+        seed: Seed of the bootstrap.
 
     Raises:
-        ValueError: Levels or blocks are too few, or the rates leave the rate of one open.
+        ValueError: Levels or blocks are too few, or the rates do not determine the rate at level 1.
     """
     numbers = sorted({block for row in rates.values() for block in row})
     if len(rates) < FIT_LEVELS_MIN or len(numbers) < FIT_BLOCKS_MIN:
@@ -110,7 +110,7 @@ def fit(rates: Rates, *, at: Sequence[int] = (), seed: int = 0) -> UslModel:
 def _resamples(levels: usl.Numbers, logs: usl.Numbers, seed: int) -> Iterator[Fit]:
     rng = np.random.default_rng(seed)
     width = logs.shape[1]
-    # The order of blocks means nothing, and few of them have few mixtures: three have ten.
+    # The order of blocks is irrelevant, so few blocks have few samples: three have ten.
     known: dict[tuple[int, ...], Fit | None] = {}
     for _ in range(RESAMPLES):
         drawn_blocks: list[int] = rng.integers(0, width, size=(width,)).tolist()

@@ -1,7 +1,7 @@
 """The bounds of the lab's self-test: pure functions of finished campaigns.
 
-A bound is broken when chance explains what was seen in less than one case of forty: the lab is then
-proven not to do what it promises here (METHODOLOGY, "The lab tests itself").
+A bound is broken if the probability of the result by chance is below 1/40: the lab is then proven
+not to keep its promise on this machine (METHODOLOGY, "The lab tests itself").
 """
 
 import math
@@ -14,22 +14,22 @@ from scipy import stats  # type: ignore[import-untyped]
 
 from jissoku.model import Comparison, Estimate
 
-# How often equal arms may be reported as different, and injected work must be detected.
+# Maximum rate of differences between equal arms, and minimum rate of detection of injected work.
 FALSE_ALARMS = 0.05
 POWER = 0.975
 
-# One-sided, of every bound.
+# One-sided significance level of every bound.
 TAIL = 0.025
 
 # Independent 95 % intervals of one ratio miss each other in 0.6 % of pairs.
 DISJOINT = 0.01
 
-# The injected effect has to lie within this interval; the 95 % one is shown.
+# The injected effect must be within this interval; the 95 % interval is shown.
 COMPATIBLE = 0.99
 
 
 class BoundState(StrEnum):
-    """What became of a bound."""
+    """The result of a bound."""
 
     PASS = "pass"  # noqa: S105 - a verdict
     FAIL = "BROKEN"
@@ -41,9 +41,9 @@ class BoundCheck:
     """One line of the table.
 
     Attributes:
-        campaigns: Those that gave a ratio.
-        result: What was seen.
-        bound: What is allowed, or promised.
+        campaigns: Number of campaigns with a ratio.
+        result: The observed value.
+        bound: The allowed or promised value.
     """
 
     series: str
@@ -64,7 +64,7 @@ def detections_min(campaigns: int) -> int:
 
 
 def check_false_alarms(series: str, found: Sequence[Comparison]) -> BoundCheck:
-    """Equal arms: how often they were called different."""
+    """Equal arms: how often they were reported as different."""
     known = _with_ratio(found)
     alarms, bound = sum(one.proven for one in known), false_alarms_max(len(known))
     return BoundCheck(
@@ -129,7 +129,7 @@ def check_shift(
     if not wide.low <= math.log1p(effect) <= wide.high:
         state = BoundState.FAIL
     else:
-        # An interval that holds no effect at all, too, says nothing about this one.
+        # An interval that also contains no effect does not decide.
         state = BoundState.PASS if shown.low > 0 else BoundState.UNDECIDED
     return BoundCheck(
         series=series,
@@ -141,9 +141,9 @@ def check_shift(
 
 
 def check_repeatability(series: str, found: Sequence[Comparison]) -> BoundCheck:
-    """The same pair in campaigns with other seeds: how many intervals miss each other.
+    """The same pair in campaigns with other seeds: how many intervals are disjoint.
 
-    Each campaign is held against the next, and none twice, so that pairs are independent.
+    Each campaign is in one pair only, so that pairs are independent.
     """
     ratios = [one.ratio for one in found if one.ratio is not None]
     pairs = list(zip(ratios[::2], ratios[1::2], strict=False))
@@ -165,7 +165,7 @@ def pooled_sd(found: Iterable[Comparison]) -> float | None:
 
 
 def noise_floor(found: Iterable[Comparison]) -> float | None:
-    """Within this of 1 lie the ratios of 95 % of campaigns of equal arms; None without any."""
+    """The deviation from 1 that 95 % of ratios of equal arms do not exceed; None without any."""
     away = [abs(log) for log in _logs(found)]
     return math.expm1(float(np.quantile(away, 0.95))) if away else None
 

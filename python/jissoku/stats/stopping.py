@@ -1,4 +1,4 @@
-"""The stopping rule: by the width of intervals, never by significance."""
+"""The stopping rule: it depends on the width of intervals, never on significance."""
 
 from collections.abc import Sequence
 
@@ -9,15 +9,15 @@ from jissoku.stats.comparison_input import ComparisonInput, loads_of
 from jissoku.stats.ratio_samples import select_ratio_source
 from jissoku.stats.valid_trials import valid_trials
 
-# Both arms were in one trial; a pair known by two paired trials gets as precise as these two allow.
+# Sources with both arms in one trial; a pair from two paired trials is as precise as these two.
 MET = {EvidenceSource.TIME_SLICED, EvidenceSource.PAIRED}
 
 
 def half_widths(run: Run, trials: Sequence[Trial]) -> dict[tuple[str, str, Load], float]:
     """The 95 % half-width of each pair's cost ratio at each load, as a natural logarithm.
 
-    Left out are pairs without two counted blocks, and in a paired run those that never met: more
-    blocks mend neither.
+    Without pairs that have fewer than two valid blocks, and in a paired run without pairs that have
+    no common trial: more blocks change neither.
     """
     loads = loads_of(run, tuple(trials))
     evidence = ComparisonInput(run, valid_trials(trials), {}, loads)
@@ -36,11 +36,11 @@ def half_widths(run: Run, trials: Sequence[Trial]) -> dict[tuple[str, str, Load]
 def is_enough(run: Run, trials: Sequence[Trial], half_width_max: float) -> bool:
     """Whether every pair has the required precision, or none can reach it.
 
-    The light load is not waited for where there are others: most of what a request costs there is
-    waking up, which varies by a tenth from block to block.
+    The light load is ignored if there are others: most of the cost of a request there is waking up,
+    which varies by a tenth from block to block.
 
-    Ask only at the looks that the mode allows (10, 15, 20, ... blocks): looking after every block
-    costs the interval its coverage (0.916 instead of 0.93-0.95, simulated).
+    Check only at the numbers of blocks of the mode (10, 15, 20, ...): a check after every block
+    reduces the coverage of the interval (0.916 instead of 0.93-0.95, simulated).
     """
     found = half_widths(run, trials)
     asked = {key: width for key, width in found.items() if key[2].level is not LoadLevel.LIGHT}

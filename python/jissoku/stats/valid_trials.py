@@ -1,4 +1,4 @@
-"""The trials that count, by what they are for: where every estimate takes its numbers from."""
+"""The valid trials of a run, by kind, load and arm: the input of every estimate."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -32,15 +32,15 @@ class ValidTrials:
         )
 
     def of(self, kind: TrialKind, *arms: str) -> Mapping[int, Trial]:
-        """Counted trials of exactly these arms, by block."""
+        """Valid trials of exactly these arms, by block."""
         return self._by_block(kind, lambda trial: set(trial.arms) == set(arms), arms)
 
     def paired(self, kind: TrialKind, *arms: str) -> Mapping[int, Trial]:
-        """Counted trials in which all of these arms took part, by block."""
+        """Valid trials that include all of these arms, by block."""
         return self._by_block(kind, lambda trial: set(arms) <= set(trial.arms), arms)
 
     def with_arm(self, kind: TrialKind, arm: str) -> list[Trial]:
-        """All counted trials in which `arm` took part, in the order of their blocks."""
+        """All valid trials that include `arm`, in the order of their blocks."""
         found = [t for t in self.trials if t.kind is kind and arm in t.arms and t.is_valid_for(arm)]
         return sorted(found, key=lambda trial: (trial.block, trial.index))
 
@@ -55,22 +55,22 @@ class ValidTrials:
 
 
 def valid_trials(trials: Iterable[Trial]) -> ValidTrials:
-    """The trials that count; what failed or was rejected gives no number at all."""
+    """The valid trials; failed and rejected trials give no values."""
     ordered = sorted(trials, key=lambda trial: trial.index)
     return ValidTrials(tuple(t for t in ordered if any(map(t.is_valid_for, t.arms))))
 
 
 def measurement_of(trial: Trial, arm: str) -> ArmMeasurement | None:
-    """The arm's part in a trial."""
+    """The arm's measurement in a trial."""
     return next((measurement for measurement in trial.measurements if measurement.arm == arm), None)
 
 
 def log_cost(trial: Trial, arm: str) -> float | None:
-    """ln(CPU nanoseconds per request); None where the CPU time could not be seen.
+    """ln(CPU nanoseconds per request); None if the CPU time is unknown.
 
-    In a time-sliced trial the target's whole CPU time counts, what it used while others were asked
-    too, but for what it uses for the mere passing of time (ArmMeasurement.housekeeping_cpu_ns):
-    alone it would have had that time for requests.
+    In a time-sliced trial the target's total CPU time counts, with that used while other arms were
+    under load, except CPU time that depends on time and not on requests
+    (ArmMeasurement.housekeeping_cpu_ns): alone it would have had that time for requests.
     """
     measurement = measurement_of(trial, arm)
     if measurement is None or not measurement.cpu_ns or measurement.requests == 0:
@@ -81,8 +81,8 @@ def log_cost(trial: Trial, arm: str) -> float | None:
 def log_total_cpu(trial: Trial, arm: str) -> float | None:
     """ln(CPU nanoseconds per request of target, load generator and kernel threads).
 
-    None in a trial of two arms, where kernel threads cannot be attributed to one, where the
-    load generator spins, and where one of the three is unavailable.
+    None in a trial of two arms, because kernel threads cannot be attributed to one, if the load
+    generator busy-polls, and if one of the three is unavailable.
     """
     measurement, seen = measurement_of(trial, arm), trial.conditions
     if (
@@ -102,7 +102,7 @@ def log_total_cpu(trial: Trial, arm: str) -> float | None:
 
 
 def log_ratios(trials: Mapping[int, Trial], arm: str, against: str) -> dict[int, float]:
-    """ln(cost of `arm` / cost of `against`) of each trial in which both were seen, by block."""
+    """ln(cost of `arm` / cost of `against`) of each trial with both costs, by block."""
     return log_differences(
         {block: log_cost(trial, arm) for block, trial in trials.items()},
         {block: log_cost(trial, against) for block, trial in trials.items()},
@@ -112,7 +112,7 @@ def log_ratios(trials: Mapping[int, Trial], arm: str, against: str) -> dict[int,
 def log_differences(
     ours: Mapping[int, float | None], theirs: Mapping[int, float | None]
 ) -> dict[int, float]:
-    """Block by block; blocks that either side lacks are left out."""
+    """Differences block by block; blocks that are missing on either side are skipped."""
     found = {}
     for block in sorted(ours):
         mine, other = ours[block], theirs.get(block)
