@@ -1,8 +1,8 @@
 """The complete sequence: from target names to a folder of records.
 
-Question -> targets prepared -> each looked at once -> run header -> pilot -> blocks of trials, each
-recorded as it ends -> (a reader turns records into a summary and a report). Stages know nothing of
-each other; what one leaves for the next is a value, and it is carried here.
+Configuration -> targets prepared -> each verified -> run header -> pilot -> blocks of trials, each
+recorded as it ends -> (a reader turns records into a summary and a report). Stages do not depend on
+each other; this package passes values from one to the next.
 """
 
 from jissoku.pipeline.compare_config import CompareConfig, LoadMode

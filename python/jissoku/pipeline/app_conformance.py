@@ -13,11 +13,11 @@ from jissoku.system.cores import available_cores
 from jissoku.targets.launch import Launcher
 from jissoku.targets.prepare import PreparedTarget
 
-# The applications of recipes, and those of the cases, beside each other.
+# The applications of recipes, and those of the cases.
 CASES_MODULES = {"wsgi_app": "wsgi_cases", "asgi_app": "asgi_cases"}
 
-# How recipes leave out the lifespan, which the cases need: the interface of Granian without it, and
-# the word of others for it.
+# The words of recipes that switch the lifespan off, which the cases need: Granian's interface
+# without it, and the option of others.
 WITHOUT_LIFESPAN = {"asginl": "asgi", "off": "on"}
 
 # A server that exits again and again is not started for ever.
@@ -29,12 +29,12 @@ EXIT_LIMIT_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class AppCaseResult:
-    """What became of one case.
+    """The result of one case.
 
     Attributes:
         name: Of the case.
         clause: Of the specification.
-        wrong: What is wrong with the answers; empty if nothing is.
+        wrong: The deviation of the answers; empty if there is none.
     """
 
     name: str
@@ -43,7 +43,7 @@ class AppCaseResult:
 
 
 def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
-    """Runs every case; the server is started again when it exits over one.
+    """Runs every case; the server is restarted if it exits.
 
     Raises:
         InputError: The recipe serves neither of our applications.
@@ -92,7 +92,7 @@ def _with_cases(prepared: PreparedTarget) -> tuple[PreparedTarget, str]:
 
 
 def _with_lifespan(command: list[str]) -> Iterator[str]:
-    """The arguments of an ASGI server, which may leave out the lifespan, with it."""
+    """The arguments of an ASGI server, with its lifespan enabled."""
     before = ""
     for word in command:
         is_choice = before.endswith("-lifespan") or before == "--interface"

@@ -1,4 +1,4 @@
-"""A command of the working directory against the same command of another commit or release."""
+"""A command of the working directory, and the same command of another commit or release."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -18,7 +18,7 @@ BASE = "base"
 def baseline(
     given: str, commands: Sequence[str], build: str, listener: ProgressListener
 ) -> AbstractContextManager[PreparedArm]:
-    """The arm `base` of a release, where `given` is one, else of a git ref."""
+    """The arm `base` of a release if `given` is one, else of a git ref."""
     prepare = release_baseline if is_release(given) else git_baseline
     return prepare(given, commands, build, listener)
 
@@ -31,9 +31,9 @@ def git_baseline(
 
     Args:
         ref: A branch, tag or commit.
-        commands: What `--cmd` was given: one `NAME=COMMAND`.
+        commands: The values of `--cmd`: one `NAME=COMMAND`.
         build: Builds both, each in its own folder; empty: nothing is built.
-        listener: Receives what is built.
+        listener: Receives a note about each build.
 
     Raises:
         InputError: Not one command, no repository, or no such ref.
@@ -58,9 +58,9 @@ def release_baseline(
 
     Args:
         release: A wheel's path, or `PACKAGE==VERSION`.
-        commands: What `--cmd` was given: one `NAME=COMMAND`.
+        commands: The values of `--cmd`: one `NAME=COMMAND`.
         build: Builds the working directory; empty: nothing is built.
-        listener: Receives what is done.
+        listener: Receives a note about each step.
 
     Raises:
         InputError: Not one command, or no such wheel.

@@ -1,4 +1,4 @@
-"""A calibration: every check on one tool, recorded after each, until the end or an interruption."""
+"""A calibration: runs every check of one tool, and records each when it has ended."""
 
 import datetime as dt
 import time
@@ -23,28 +23,28 @@ from jissoku.stats.grading import score
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
 
-# A check that is void is held again so often, if there is time: the machine may have been busy.
+# Maximum repetitions of a void check, if there is time: the machine may have been busy.
 REPETITIONS = 2
 
 # Default time budget, as a multiple of the time without repetitions.
 BUDGET = 1.5
 
-# Of each end of a report so much is kept.
+# Characters that are kept of each end of a report.
 REPORT_CHARACTERS = 2000
 
-# Starting and ending both sides of a run.
+# Seconds to start and end oracle and tool in a run.
 OVERHEAD_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationPlan:
-    """What is to be calibrated.
+    """Configuration of a calibration.
 
     Attributes:
-        folder: Where the tool's card goes.
+        folder: The folder of the tool's card.
         allows: Permissions given by the user, such as `clock`.
-        budget_s: No check is begun again that would not end before. None is half as long again as
-            everything takes once.
+        budget_s: A check is repeated only if it would end within this time. None: 1.5 times the
+            time of all checks.
     """
 
     found: InstalledTool
@@ -71,16 +71,16 @@ class CalibrationListener(Protocol):
 
 
 def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard:
-    """Runs every check; the card on disk has each one as soon as it has ended.
+    """Runs every check; each is written to the card on disk as soon as it has ended.
 
-    What the folder has of earlier checks of the same tool stays on the card.
+    Results of earlier checks of the same tool in the folder stay on the card.
 
     Returns:
-        The card with the checks of this time only.
+        A card with the checks of this session only.
 
     Raises:
         InputError: The folder cannot be written.
-        CalibrationError: The oracle broke.
+        CalibrationError: The oracle failed.
     """
     card = Scorecard(
         tool=plan.found.tool.name,
@@ -99,7 +99,7 @@ def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard
         left = session.seconds()
         budget_s = BUDGET * sum(left) if plan.budget_s is None else plan.budget_s
         card = updated(card, budget_s=budget_s)
-        # Before any work: a folder that cannot be written is reported at once, and Ctrl-C leaves a
+        # Written first, so that an unwritable folder is reported immediately, and Ctrl-C leaves a
         # card.
         write_card(plan.folder, _merged(earlier, card))
         listener.starts(len(plan.checks), sum(left), budget_s)
@@ -127,20 +127,20 @@ def write_page(folder: Path) -> Path:
 
 
 def _with(card: Scorecard, found: Score) -> Scorecard:
-    """A card with a new score in the place of the old one, or at its end."""
+    """A card with a new score, which replaces the old one or is appended."""
     scores = {score.check: score for score in card.scores} | {found.check: found}
     return updated(card, scores=tuple(scores.values()))
 
 
 def _merged(earlier: tuple[Score, ...], card: Scorecard) -> Scorecard:
-    """A card with earlier scores, where there is no newer one, in the order of the checks."""
+    """A card with earlier scores of checks without a newer one, in the order of the checks."""
     scores = {score.check: score for score in (*earlier, *card.scores)}
     ordered = sorted(scores.values(), key=lambda score: order(score.check))
     return updated(card, scores=tuple(ordered))
 
 
 class _Calibration:
-    """Runs set-ups, each only once: checks that ask for the same share its outcome."""
+    """Runs scenarios, each only once: checks with the same scenario share its result."""
 
     def __init__(
         self, plan: CalibrationPlan, benchmark: ScenarioRunner, interruption: Interruption
@@ -155,7 +155,7 @@ class _Calibration:
         self._began_s = time.monotonic()
 
     def seconds(self) -> list[float]:
-        """How long each check will take, roughly, with what earlier ones leave for it."""
+        """Approximate duration of each check, without scenarios shared with earlier ones."""
         seen: set[bytes] = set()
         return [self._seconds(check, seen) for check in self._plan.checks]
 
@@ -171,7 +171,7 @@ class _Calibration:
         return bool(check.needs) and check.needs not in self._plan.allows
 
     def repeat_failed(self, card: Scorecard, listener: CalibrationListener) -> Iterator[Scorecard]:
-        """Holds the void checks once more, as long as there is time; never one with a grade."""
+        """Repeats the void checks while there is time; never one with a grade."""
         assert card.budget_s is not None
         for _ in range(REPETITIONS):
             void = [it for it in self._plan.checks if _is_void(card, it)]
@@ -190,17 +190,17 @@ class _Calibration:
                 yield card
 
     def _void(self, check: CalibrationCheck) -> list[bytes]:
-        """The runs because of which a check is void; one may have been repeated for another."""
+        """The runs that made a check void; one may have been repeated for another check."""
         made = {key: setup for setup, key in self._made.get(check.id, ()) if key in self._known}
         named = {key: updated(self._known[key], setup=made[key].name) for key in made}
         return [key for key, it in named.items() if score(check, {it.setup: it})[0] is Grade.VOID]
 
     def _again_s(self, check: CalibrationCheck) -> float:
-        """How long a check will take once more: as long as its void runs took."""
+        """Duration of a repetition: that of its void runs."""
         return sum(self._took_s[key] for key in self._void(check))
 
     def check(self, check: CalibrationCheck) -> Score:
-        """Runs what a check needs, and grades it."""
+        """Runs a check's scenarios, and grades it."""
         self._made[check.id] = []
         if self._forbidden(check):
             sentence = f"it needs leave to touch the machine's {check.needs}: --allow-{check.needs}"
@@ -240,7 +240,7 @@ class _Calibration:
     def _options_at_load(
         self, setup: Scenario, outcomes: Mapping[str, ScenarioResult]
     ) -> ToolOptions | None:
-        """Options for the tool; None where they depend on what was not measured."""
+        """Options for the tool; None if they depend on a missing measurement."""
         ask = self._options(setup)
         if not setup.share_of:
             return ask
@@ -273,7 +273,7 @@ def _is_void(card: Scorecard, check: CalibrationCheck) -> bool:
 
 
 def _left_out(card: Scorecard, check: CalibrationCheck) -> Scorecard:
-    """A card that says of a void check that there was no time to hold it again."""
+    """A card on which a void check is marked as not repeated for lack of time."""
     if check.id in card.not_repeated:
         return card
     found = next(it for it in card.scores if it.check == check.id)
@@ -283,7 +283,7 @@ def _left_out(card: Scorecard, check: CalibrationCheck) -> Scorecard:
 
 
 def _key(setup: Scenario, ask: ToolOptions) -> bytes:
-    """The same for set-ups that are the same but for their names."""
+    """A key that is equal for scenarios that differ only in their names."""
     parts = (setup.oracle, ask, setup.share_of and setup.share, setup.closed, setup.disturb)
     return msgspec.json.encode(parts, order="sorted")
 
@@ -307,7 +307,7 @@ def _run(setup: Scenario, outcomes: Mapping[str, ScenarioResult]) -> ScenarioRun
 
 
 def _short(report: str) -> str:
-    """A report without its middle, where histograms are."""
+    """A report without its middle, which has histograms."""
     if len(report) <= 2 * REPORT_CHARACTERS:
         return report
     return f"{report[:REPORT_CHARACTERS]} ... {report[-REPORT_CHARACTERS:]}"

@@ -23,7 +23,7 @@ def select_checks(
     """The checks that a list such as `C1,C6-C9` names.
 
     Raises:
-        InputError: It is no such list, or it names nothing that is there.
+        InputError: It is not such a list, or names no existing check.
     """
     numbers: set[str] = set()
     for part in wanted.upper().replace(" ", "").split(","):

@@ -13,7 +13,7 @@ from jissoku.stats.bounds import bound_results
 
 
 def judge(folder: Path, bounds: Sequence[str]) -> tuple[BoundResult, ...]:
-    """The answer of a run's records to each bound.
+    """Evaluates each bound from a run's records.
 
     Raises:
         InputError: A bound cannot be read, or names an arm that is not in the run.

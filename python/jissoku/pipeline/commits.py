@@ -25,14 +25,14 @@ BLOCKS = (10, 30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitQuestion:
-    """What is asked of every commit.
+    """The measurement of every commit.
 
     Attributes:
         good: The commit that candidates are compared with.
         command: Starts the server in a commit's folder.
         build: Builds a commit in its folder; empty: nothing is built.
-        bound: What is to be found, of the arms `good` and `candidate`.
-        folder: Holds a run for each measurement.
+        bound: The searched property, a bound of the arms `good` and `candidate`.
+        folder: Has a run for each measurement.
     """
 
     good: str

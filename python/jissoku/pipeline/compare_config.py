@@ -40,21 +40,21 @@ class CompareConfig:
     """Configuration of a run.
 
     Attributes:
-        arms_prepared: The baseline first; includes the floor unless it is unavailable.
+        arms_prepared: The baseline first; with the floor unless it is unavailable.
         floor: Name of the floor's arm, or None.
         workload: Its rate is None when arms are compared on the grid of loads.
         aa_control: Name of a second copy of the baseline: the A/A control.
-        load_mode: Whether requests are spaced evenly, or asked as fast as they are answered.
-        plan: The mode's, as the user changed it.
-        paired trials: Without them every arm is alone all the time: for questions that are not
-        about cost.
-        method: The method, where the user chose it; else the rule decides.
-        loads: Loads of the comparison, where the user chose them; else the mode's.
-        one_load: Only the heaviest load that every arm reaches, where none was asked for.
-        objective: What a capacity has to meet; None where no capacity is asked for.
-        noise_floors: Of this machine, by method, where `jissoku doctor --prove` measured them.
-        verb: The command that asks.
-        labels: What the user says of the run.
+        load_mode: Whether requests are evenly spaced (open loop), or sent in a closed loop.
+        plan: The sampling plan of the mode, with the user's changes.
+        paired_trials: False: every arm is always measured alone, for questions that are not about
+            cost.
+        method: The user's choice of method; None: the rule decides.
+        loads: The user's choice of loads; empty: those of the mode.
+        one_load: Only the heaviest load that every arm reaches, if no load was given.
+        objective: The objective of a capacity search; None: no capacity is measured.
+        noise_floors: Of this machine, by method, if measured by `jissoku doctor --prove`.
+        verb: The command.
+        labels: The user's labels of the run.
         experiment: The experiment that the run is a workload of.
     """
 
@@ -98,7 +98,7 @@ class CompareConfig:
 
     @property
     def given_loads(self) -> tuple[Load, ...] | None:
-        """The loads, where no pilot is needed to know them."""
+        """The loads, if they do not depend on a pilot run."""
         if self.loads:
             return self.loads
         if self.workload.rate_rps is not None:
@@ -109,7 +109,7 @@ class CompareConfig:
 
 
 def external(config: CompareConfig) -> frozenset[str]:
-    """Servers that run already and whose process is not to be found: their CPU time is not seen."""
+    """External servers whose process was not found, so that their CPU time is unknown."""
     return frozenset(
         arm.arm.name
         for arm in config.arms_prepared
@@ -118,7 +118,7 @@ def external(config: CompareConfig) -> frozenset[str]:
 
 
 def run_header(config: CompareConfig) -> Run:
-    """The header of its record; the loads may be known after the pilot only."""
+    """The header of its record; the loads may be known only after the pilot."""
     method, reason = methods.choose(config.arms, is_closed=config.is_closed, asked=config.method)
     if not config.paired_trials:
         method, reason = Method.SINGLE, "the question is not about the cost of a request"
@@ -154,7 +154,7 @@ def run_header(config: CompareConfig) -> Run:
 
 
 def noise_file() -> Path:
-    """Where noise floors are kept for a user."""
+    """The user's file of noise floors."""
     return default_cache() / noise_floor.FILE_NAME
 
 

@@ -1,8 +1,8 @@
-"""A campaign: a pilot finds which loads each arm reaches, then blocks of trials until it is enough.
+"""A campaign: a pilot determines the loads that each arm reaches, then blocks of trials follow.
 
-A block is, in random order: one start of all arms, measured in turns at each load (or paired trials
-of like arms), and in some blocks each arm alone at each load, in the closed loop, and searched for
-its capacity.
+A block is, in random order: one start of all arms, measured in slices at each load (or paired
+trials of similar arms), and in some blocks each arm alone at each load, in the closed loop, and in
+a search for its capacity.
 """
 
 from collections import Counter
@@ -32,18 +32,18 @@ from jissoku.records.events import EventWriter
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
 
-# What is watched of targets before their first request of a trial, without asking them anything.
+# Time in which the idle targets are observed before the first request of a trial, in nanoseconds.
 IDLE_WATCH_NS = 200_000_000
 
-# The closed loop that determines which loads an arm reaches.
+# The closed loop of the pilot, which determines the loads that an arm reaches.
 PILOT_BLOCK = 0
 
 
 def compare(config: CompareConfig, listener: ProgressListener) -> bool:
-    """Runs a campaign to its end or an interruption; its records stay in the question's folder.
+    """Runs a campaign until it ends or is interrupted; its records are in the configured folder.
 
     Returns:
-        Whether it ran to its end; every trial that was finished is on disk either way.
+        Whether it ran to its end; every finished trial is on disk in any case.
 
     Raises:
         InputError: The folder holds a run already or cannot be written.
@@ -67,7 +67,7 @@ def compare(config: CompareConfig, listener: ProgressListener) -> bool:
 
 
 class _ComparisonRun:
-    """The state of one campaign: who is still in it, and what has been recorded."""
+    """The state of one campaign: the remaining arms, and the recorded trials."""
 
     def __init__(
         self,
@@ -92,14 +92,14 @@ class _ComparisonRun:
         self.external = external(config)
 
     def run(self) -> None:
-        """Runs everything, in the order of the story."""
+        """Runs all steps in order."""
         self._pilot()
         for index in self._indices():
             for step in self._block(index):
                 self._run(step, index)
 
     def _pilot(self) -> None:
-        """Each arm in the closed loop: which loads it reaches, and the first block of that kind."""
+        """Measures each arm in the closed loop: its loads, and the first block of that kind."""
         config = self.config
         loads = config.given_loads
         is_needed = self.plan.closed_loop_blocks > 0 or loads is None
@@ -129,7 +129,7 @@ class _ComparisonRun:
         return tuple((common or loads)[-1:])
 
     def _indices(self) -> Iterator[int]:
-        """Block indices, until the answer is precise enough or the mode's end is reached."""
+        """Block indices, until the result is precise enough or the mode's maximum is reached."""
         effort = self.plan
         for index in range(effort.blocks_max):
             beyond = index - effort.blocks
@@ -158,7 +158,7 @@ class _ComparisonRun:
         return 0 < index < self.plan.closed_loop_blocks
 
     def _groups(self, index: int) -> Iterator[tuple[TrialKind, Sequence[tuple[str, ...]]]]:
-        """Groups of arms measured together in this block; unobservable arms are not in any."""
+        """Groups of arms measured together in this block, without unobservable arms."""
         names = [arm.name for arm in self.config.arms if arm.name not in self.external]
         if not self.config.paired_trials or len(names) < 2:
             return
@@ -171,7 +171,7 @@ class _ComparisonRun:
                 yield TrialKind.TIME_SLICED, [tuple(names)]
 
     def _run(self, step: PlannedStart, index: int) -> None:
-        """Starts what a step needs and measures it at each load, with all arms that reach it."""
+        """Starts the arms of a step and measures them at each load, with all arms that reach it."""
         planned = self._without_failed(step.planned)
         if planned is None:
             return
@@ -202,7 +202,7 @@ class _ComparisonRun:
                 yield PlannedMeasurement(kind=kind, load=load, is_check=True)
 
     def _without_failed(self, planned: PlannedTrial) -> PlannedTrial | None:
-        """Without arms that failed too often; None when too few are left."""
+        """A step without arms that failed too often; None if too few are left."""
         arms = tuple(name for name in planned.arms if self.failures[name] < FAILURES_MAX)
         if len(arms) < (2 if planned.kind.is_paired else 1):
             return None
@@ -211,7 +211,7 @@ class _ComparisonRun:
     def _measure(
         self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement, index: int
     ) -> bool:
-        """Runs one trial, again if the machine disturbed it; whether the start can be used on."""
+        """Runs one trial, repeated if disturbed; whether the start can be used further."""
         planned = updated(planned, kind=part.kind)
         if part.load is not None:
             reaching = set(self._reaching(part.load))
@@ -219,7 +219,7 @@ class _ComparisonRun:
             planned = updated(planned, arms=arms)
             if len(arms) < (2 if planned.kind.is_paired else 1):
                 return True
-        # A disturbed search is one value less; it is not worth another one's time.
+        # A disturbed search is not repeated, because it takes too long.
         reruns = 0 if part.kind is TrialKind.CAPACITY else RERUNS_MAX
         trial = self.loop.run(
             planned.kind,
@@ -258,7 +258,7 @@ class _ComparisonRun:
         return updated(trial, slice_ns=turns.nominal_ns)
 
     def _first_rate(self, arm: str) -> int:
-        """Where a search begins: what the last one found, or else near the closed loop's rate."""
+        """The first rate of a search: the last result, or else a rate near the closed loop's."""
         known = [t.capacity for t in self.trials if t.capacity and t.arms == (arm,)]
         met = [one.rate_rps for one in known if one.rate_rps]
         return met[-1] if met else round(FIRST_OF_CLOSED_LOOP * self.capacities.get(arm, 1_000.0))
@@ -270,7 +270,7 @@ class _ComparisonRun:
         return grid.reaching(load, self.capacities, names)
 
     def _trials_left(self, index: int) -> dict[TrialKind, int]:
-        """Trials still to come at block `index`; reruns and early ends are not foreseen."""
+        """Number of trials left at block `index`, without reruns and an early end."""
         effort = self.plan
         names = [name for name in self.config.names if self.failures[name] < FAILURES_MAX]
         loads = len(self.header.loads) or 1
@@ -298,7 +298,7 @@ class _ComparisonRun:
 def _capacities(trials: Sequence[Trial]) -> dict[str, float]:
     """Closed-loop rate of each arm, in requests per second; the best of its attempts.
 
-    A trial that the machine disturbed is good enough for this.
+    Disturbed trials are precise enough for this.
     """
     found: dict[str, float] = {}
     for trial in trials:

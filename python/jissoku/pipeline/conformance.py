@@ -29,10 +29,10 @@ from jissoku.targets.launch import Launcher
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
 
-# A target that dies again and again is not started for ever.
+# Limit of restarts of a target that exits repeatedly.
 RESTARTS_MAX = 5
 
-# A dying process closes its connections first, and may have to wait for a core to end.
+# An exiting process closes its connections first, and may have to wait for a core to end.
 EXIT_LIMIT_S = 0.5
 
 TOKEN = b"what was understood"
@@ -49,7 +49,7 @@ class ConformanceConfig:
 
 
 def run_cases(examination: ConformanceConfig, results: list[CaseResult]) -> bool:
-    """Holds the cases one after the other, and adds what became of each to `results`.
+    """Runs the cases one after the other, and appends the result of each to `results`.
 
     Returns:
         Whether all cases ran; False if it was interrupted and the target stopped.
@@ -60,7 +60,7 @@ def run_cases(examination: ConformanceConfig, results: list[CaseResult]) -> bool
     with Interruption() as interruption:
         try:
             for result in _run_cases(examination, interruption):
-                results.append(result)  # noqa: PERF402 - what was finished outlives an interruption
+                results.append(result)  # noqa: PERF402 - keeps finished results after an interruption
         except Interrupted:
             return False
     return True
@@ -93,7 +93,7 @@ def _run_cases(examination: ConformanceConfig, interruption: Interruption) -> It
 def _started(
     prepared: PreparedTarget, rng: random.Random, interruption: Interruption
 ) -> Iterator[RunningTarget]:
-    """A target that answers; one that another process started may answer anything."""
+    """Starts a target and waits for an answer; an external server may give any answer."""
     launcher = Launcher(
         cores=available_cores(), rng=rng, workers=1, give_up=lambda: interruption.asked
     )

@@ -25,22 +25,22 @@ from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.system.strace import missing_reason
 
-# A pair that is void is repeated so often; the machine may have been busy.
+# Maximum repetitions of a void pair, because the machine may have been busy.
 ATTEMPTS = 2
 
-# Starting and ending an oracle and two generators, beside the window; or one that is traced.
+# Seconds to start and end an oracle and two generators, without the window; or a traced one.
 OVERHEAD_S = 4.5
 CALLS_OVERHEAD_S = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostPlan:
-    """What is to be measured.
+    """Configuration of a cost measurement.
 
     Attributes:
-        founds: The generator, and the one that it is held against; they may be the same.
+        founds: The generator, and the one it is compared with; they may be the same.
         rounds: Pairs of each cell.
-        folder: Where the record goes.
+        folder: The folder of the record.
     """
 
     founds: tuple[InstalledTool, InstalledTool]
@@ -65,11 +65,11 @@ class CostListener(Protocol):
 
 
 def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
-    """Runs every round; the record on disk has each pair as soon as it has ended.
+    """Runs every round; each pair is written to the record when it has ended.
 
     Raises:
         InputError: The folder cannot be written.
-        CalibrationError: The oracle broke.
+        CalibrationError: The oracle failed.
     """
     tools = (plan.founds[0].tool, plan.founds[1].tool)
     cells = [it for it in plan.cells.cell if unsupported_reason(it, tools) is None]
@@ -89,7 +89,7 @@ def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
                 seconds_left = (total - done) * (plan.cells.window_s + OVERHEAD_S) + calls_s
                 listener.begins(cells[number].name, done, total, seconds_left)
                 for _ in range(ATTEMPTS):
-                    # Who is first changes from round to round, and from cell to cell within one.
+                    # The order alternates between rounds, and between cells within a round.
                     first = (turn + number) % 2
                     pair = runs.run(cells[number], plan.cells.window_s, turn, first)
                     interruption.check()
@@ -113,7 +113,7 @@ def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
 def _calls(
     plan: CostPlan, cells: Sequence[LoadPoint], interruption: Interruption
 ) -> Iterator[SyscallCounts]:
-    """A window of its own for each tool under each load; none without strace."""
+    """A separate window for each tool under each load; none without strace."""
     if missing_reason():
         return
     solos = SyscallRuns(plan.cores, interruption.waits_for, interruption.check)

@@ -1,7 +1,7 @@
 """Data for claims besides trials: counts per request, and results of benchmarks.
 
-Each comes from starts of its own. Nothing of it runs beside a timed trial, and no time is taken
-where calls are counted.
+Each comes from separate starts, never during a timed trial, and nothing is timed while calls are
+counted.
 """
 
 import random
@@ -30,20 +30,20 @@ from jissoku.targets.placeholders import fill
 from jissoku.targets.prepare import PreparedTarget, prepare
 from jissoku.targets.redact import redact
 
-# The bench that needs no program: what the machine itself costs.
+# The benchmark without a program: the cost of a system call on this machine.
 SYSCALL_BENCHMARK = Microbenchmark(name="here", command=(), rounds=9, seconds=0.1)
 
-# About how long it takes to start a target, to count and to stop it.
+# Approximate seconds to start a target, to count and to stop it.
 COUNT_S = 3.0
 
 
 def quantities(experiment: Experiment) -> list[Quantity]:
-    """All that an experiment's claims speak of."""
+    """All quantities of an experiment's claims."""
     return [one for claim in experiment.claim for one in named(claim)]
 
 
 def named(claim: Claim) -> list[Quantity]:
-    """All that one claim speaks of."""
+    """All quantities of one claim."""
     return [one for text in claim.test for link in parse(text) for one in link.quantities]
 
 
@@ -58,13 +58,13 @@ def counted_arms(experiment: Experiment) -> dict[str, tuple[str, ...]]:
 
 
 def benchmarks(experiment: Experiment) -> tuple[Microbenchmark, ...]:
-    """The benches that claims speak of; others need not be run."""
+    """The benchmarks in claims; others need not be run."""
     wanted = {one.arm for one in quantities(experiment) if one.metric.startswith(f"{BENCHMARK}.")}
     return tuple(one for one in (*experiment.benchmark, SYSCALL_BENCHMARK) if one.name in wanted)
 
 
 def seconds(experiment: Experiment) -> float:
-    """About how long all of it takes."""
+    """Approximate duration of all counts and benchmarks, in seconds."""
     counting = sum(len(arms) for arms in counted_arms(experiment).values()) * COUNT_S
     return counting + sum(one.rounds * one.seconds for one in benchmarks(experiment))
 
@@ -72,13 +72,13 @@ def seconds(experiment: Experiment) -> float:
 def count_arm(
     prepared: PreparedTarget, workload: Workload, cores: CoreAssignment, seed: str
 ) -> CounterReadings:
-    """Counts what a request makes a target do, in a start of its own.
+    """Counts a target's system calls, connections and segments per request, on a separate start.
 
-    Requests go out one at a time, so that a wait which answers many under load answers one here:
-    calls are counted at their most.
+    Requests are sent one at a time, so that a wait which returns many events under load returns one
+    here: the counts are upper bounds.
 
     Raises:
-        TargetError: It does not start, does not answer, or gives another answer.
+        TargetError: It does not start, does not answer, or its answer differs.
     """
     if workload.pipeline > 1:
         reason = "requests in a pipeline cannot be counted one by one"
@@ -100,7 +100,7 @@ def count_arm(
 def count_arms(
     arms: Iterable[PreparedArm], workload: Workload, cores: CoreAssignment, seed: str
 ) -> dict[str, CounterReadings]:
-    """Counts for several arms; one that does not answer has its reason in the place of counts."""
+    """Counts for several arms; one that does not answer has the reason instead of counts."""
     found = {}
     for arm in arms:
         name = arm.arm.name
@@ -118,7 +118,7 @@ def run_benchmarks(
     cores: CoreAssignment,
     listener: ProgressListener,
 ) -> dict[str, BenchmarkOutput]:
-    """Runs every bench that is needed, round by round on the server's cores."""
+    """Runs every benchmark in the claims, round by round on the server's cores."""
     found = {}
     for benchmark in benchmarks(experiment):
         listener.note(f"Bench {benchmark.name}: {benchmark.rounds} rounds.")

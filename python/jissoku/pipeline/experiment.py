@@ -1,8 +1,8 @@
 """An experiment: prepares its targets, runs a campaign per workload, and evaluates the claims.
 
 File -> arms -> prepared arms -> requirements of workloads -> plans that fit into the mode's minutes
--> header -> benches -> one campaign after the other, each in a folder inside the experiment's, and
-what claims want counted -> (a reader turns the records into answers).
+-> header -> benchmarks -> one campaign after the other, each in a folder inside the experiment's,
+and the counters of claims -> (a reader turns the records into results).
 """
 
 import datetime as dt
@@ -80,7 +80,7 @@ class ExperimentPlan:
 
 
 def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan:
-    """Makes every target ready, and plans the time.
+    """Prepares every target, and plans the time.
 
     Raises:
         InputError: A command of the file cannot be run.
@@ -116,7 +116,7 @@ def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan
 
 
 def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
-    """Runs every workload; what was finished stays on disk.
+    """Runs every workload; finished trials stay on disk.
 
     Returns:
         Whether it ran to its end.
@@ -146,7 +146,7 @@ def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
 
 
 def placeholder_arms(experiment: Experiment, arms: Container[str]) -> tuple[str, ...]:
-    """Names of the claims that speak of one of these arms."""
+    """Names of the claims about one of these arms."""
     return tuple(
         claim.name
         for claim in experiment.claim
@@ -161,7 +161,7 @@ def _counted(config: CompareConfig, arms: Container[str]) -> dict[str, CounterRe
 
 
 def read_result(folder: Path) -> ExperimentResult:
-    """Answers an experiment from its records; the same records give the same answers.
+    """Evaluates an experiment from its records; the same records give the same results.
 
     Raises:
         InputError: A record is malformed.
@@ -190,7 +190,7 @@ def read_result(folder: Path) -> ExperimentResult:
 def _prepare_arms(
     config: ExperimentConfig, listener: ProgressListener
 ) -> tuple[dict[str, PreparedArm], tuple[UnavailableTarget, ...]]:
-    """Every arm that can be started here; each recipe is made ready once."""
+    """Every arm that can be started here; each recipe is prepared once."""
     experiment = config.experiment
     made: dict[str, PreparedTarget | UnavailableTarget] = {}
     ready: dict[str, PreparedArm] = {}
@@ -222,7 +222,7 @@ def _prepare_target(
 
 
 def _prepared_arm(spec: TargetSpec, prepared: PreparedTarget) -> PreparedArm:
-    """An arm with its changes made; its description lists them."""
+    """An arm with its changes applied; its description lists them."""
     assert prepared.start is not None, "recipes and commands are started"
     start, config = prepared.start, prepared.config
     text = []
@@ -256,7 +256,7 @@ def _short(text: str) -> str:
 def _participants(
     setting: WorkloadSpec, ready: Mapping[str, PreparedArm], missing: Iterable[UnavailableTarget]
 ) -> tuple[tuple[PreparedArm, ...], tuple[UnavailableTarget, ...]]:
-    """Participants of one workload, and why the others cannot take part."""
+    """The arms of one workload, and the reasons why others are excluded."""
     unavailable = {one.name: one for one in missing}
     wanted = setting.arms or (*ready, *unavailable)
     participants, out = [], []

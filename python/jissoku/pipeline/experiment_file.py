@@ -24,10 +24,10 @@ from jissoku.system.toml_file import Keys
 
 BUILTIN_EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
-# No verdict rests on fewer (`jissoku.stats.verdict`).
+# Verdicts need at least as many (`jissoku.stats.verdict`).
 ROUNDS_MIN = 6
 
-# The default limit of our own server and of nginx.
+# The default limit of jissoku and nginx.
 BODY_SIZE_MAX = 1024 * 1024
 
 Mistake = tuple[Keys, str]
@@ -64,8 +64,8 @@ def read(path: Path, recipes: Mapping[str, Recipe]) -> Experiment:
     """Reads an experiment; its name is the file's.
 
     Raises:
-        InputError: The file cannot be read, is no TOML, or a key is missing, unknown or makes no
-            sense: one sentence with file name, line, key and what is allowed.
+        InputError: The file cannot be read or is not TOML, or a key is missing, unknown or
+            invalid: one sentence with file name, line, key and the allowed values.
     """
     experiment = toml_file.read(path, Experiment, name=path.stem)
     for keys, message in _mistakes(experiment, recipes):
@@ -129,7 +129,7 @@ def _target(spec: TargetSpec, at: Keys, recipes: Mapping[str, Recipe]) -> Iterat
 def _changes(
     spec: TargetSpec, changes: tuple[ConfigChange, ...], at: Keys, recipes: Mapping[str, Recipe]
 ) -> Iterator[Mistake]:
-    """A change of a file must find its place in what the target's own changes made of it."""
+    """Checks that a change's text occurs in the file with the target's own changes."""
     recipe = recipes.get(spec.recipe)
     texts = {config.name: config.text for config in recipe.config} if recipe else {}
     own = [] if changes is spec.change else spec.change

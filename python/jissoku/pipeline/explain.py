@@ -39,7 +39,7 @@ WINDOW_NS = 1_500_000_000
 # Two seconds of one busy core are two thousand samples.
 PROFILE_NS = 2_000_000_000
 
-# Few at once, each soon due, so that the timers are looked at often.
+# A few at a time with short delays, so that the timers are examined often.
 SHORT_DELAYS = Workload(path="/delay?ms=1", connections=8)
 DELAYS_WARMUP_NS = 100_000_000
 DELAYS_WINDOW_NS = 700_000_000
@@ -50,7 +50,7 @@ class ExplainConfig:
     """The target to observe, and the request.
 
     Attributes:
-        floor: The floor, where it can answer what is asked; its cost is the part of the kernel.
+        floor: The floor, if it can answer the request; its cost is the kernel's part.
     """
 
     prepared: PreparedTarget
@@ -60,13 +60,13 @@ class ExplainConfig:
 
 
 def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation | None:
-    """Looks at a target in every way there is, and names the causes that were found.
+    """Observes a target with every probe, and diagnoses the causes.
 
     Returns:
         None if it was interrupted; all started processes are stopped.
 
     Raises:
-        TargetError: It cannot be started, dies, or gives no good answer.
+        TargetError: It cannot be started, exits, or gives no successful answer.
     """
     with Interruption() as interruption:
         try:
@@ -96,7 +96,7 @@ def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation
 
 
 def answering(knobs: TuningTarget, explanation: Explanation) -> TuningTarget:
-    """Only the knobs for causes that were found."""
+    """Only the knobs for diagnosed causes."""
     causes = {finding.name for finding in explanation.findings}
     chosen = tuple(knob for knob in knobs.knobs if causes & set(knob.for_findings))
     return updated(knobs, knobs=chosen, skipped={})
@@ -114,9 +114,9 @@ class _Observer:
         self._rng = random.Random(config.seed)
         everything = cores.available_cores()
         apart = cores.partition_cores(everything)
-        # The target may use every core, as it would in earnest: fewer workers than cores show.
+        # The target may use every core, as in production: fewer workers than cores are detected.
         self._cores = CoreAssignment(server=everything, generator=apart.generator, shared=True)
-        # Whatever else runs on a core then slows both down that are compared.
+        # Other load on a core then affects both copies alike.
         self._one_core = apart.server[:1]
         self._lost: list[ProbeFailure] = []
 
@@ -173,7 +173,7 @@ class _Observer:
 
     @contextmanager
     def _started(self, prepared: PreparedTarget, on: tuple[int, ...]) -> Iterator[RunningTarget]:
-        """Starts it on some cores, with a worker for each."""
+        """Starts the target on some cores, with one worker for each."""
         self._interruption.check()
         launcher = Launcher(cores=on, rng=self._rng, give_up=lambda: self._interruption.asked)
         with launcher.ready(prepared, self._config.workload) as running:
@@ -201,7 +201,7 @@ class _Observer:
         return load.observe_load(spec, self._cores, started=self._interruption.waits_for)
 
     def _profile(self, running: RunningTarget) -> ProfileObservation:
-        """Samples under the same load; once more as long, since samples are counts."""
+        """Samples the target under the same load, in a longer window for enough samples."""
         spec = self._spec(running, self._config.workload, PROFILE_NS)
         try:
             measured, samples = profile_load(
@@ -245,7 +245,7 @@ class _Observer:
             )
 
     def _copy(self, running: RunningTarget, stack: ExitStack) -> RunningTarget | None:
-        """A second one of it; None where there can be only one, or another process started it."""
+        """A second copy of the target; None if only one is possible, or for an external server."""
         if running.pid is None:
             return None
         try:

@@ -1,8 +1,8 @@
 """Knobs that are judged by the rate at full load, on all cores, which the load generator shares.
 
-Each alone against the configuration as it is, without paired trials: two servers at once would take
-each other's cores. Then the accepted ones beside what was proven before, on fresh blocks. Both
-campaigns are stamped "shared cores".
+Each alone relative to the unchanged configuration, without paired trials, because two servers at
+once would compete for the cores. Then the accepted ones in addition to those accepted before, on
+new blocks. Both campaigns have the warning "shared cores".
 """
 
 from jissoku import records
@@ -28,14 +28,14 @@ from jissoku.stats import ablation, full_load
 from jissoku.stats.ablation import KnobEvidence
 from jissoku.system.cores import available_cores
 
-# One look, after enough blocks for the spread of trials that run one after the other.
+# A single check, after enough blocks for the variation of trials that run one after the other.
 FULL_LOAD_BLOCKS_MIN = 12
 
 
 def tune(
     target: TuningTarget, config: TuningConfig, text: TuningResult, listener: ProgressListener
 ) -> TuningResult:
-    """Adds what is found out about these knobs to what is known about the others.
+    """Adds the results of these knobs to those of the others.
 
     Raises:
         InputError: The folder holds a run already or cannot be written.
@@ -77,7 +77,7 @@ class _FullLoadStage:
         self.progress = listener
 
     def run(self, knobs: tuple[Knob, ...], text: TuningResult) -> TuningResult:
-        """Each alone, then the accepted ones together with those accepted before."""
+        """Tests each alone, then the accepted ones together with those accepted before."""
         names = tuple(knob.name for knob in knobs)
         self.progress.note(f"At full load, on shared cores: {', '.join(names)}.")
         finished, run, trials = self._campaign("full-load", plan.one_at_a_time(names))

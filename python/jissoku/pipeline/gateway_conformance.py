@@ -1,7 +1,7 @@
-"""All cases through a reverse proxy: starts it before scripted servers, runs and judges each case.
+"""All cases through a reverse proxy: starts it in front of scripted servers, and judges each case.
 
-The proxy is started again for another set of servers, so that what it remembers of a server that
-failed cannot reach the next case.
+The proxy is restarted for another set of servers, so that its state about a failed server cannot
+affect the next case.
 """
 
 import random
@@ -27,10 +27,10 @@ from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
 from jissoku.targets.ready import wait_for_listener
 
-# A proxy that dies again and again is not started for ever.
+# Limit of restarts of a proxy that exits repeatedly.
 RESTARTS_MAX = 5
 
-# A dying process closes its connections first.
+# An exiting process closes its connections before it ends.
 EXIT_LIMIT_S = 0.5
 
 ALONE = (ServerKind.SCRIPTED,)
@@ -41,8 +41,8 @@ class GatewayConfig:
     """The proxy, the cases, and how they are sent.
 
     Attributes:
-        transports: Where the servers behind it listen, in turn.
-        splitting: How both client and servers divide what they send.
+        transports: The transports of the servers behind it, one after the other.
+        splitting: How client and servers split the bytes they send.
     """
 
     prepared: PreparedTarget
@@ -54,7 +54,7 @@ class GatewayConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayResult:
-    """What became of one case."""
+    """One case and its judgement."""
 
     case: GatewayCase
     transport: Transport
@@ -62,7 +62,7 @@ class GatewayResult:
 
 
 def run_gateway_cases(config: GatewayConfig, results: list[GatewayResult]) -> bool:
-    """Runs the cases one after the other, and adds what became of each to `results`.
+    """Runs the cases one after the other, and appends the result of each to `results`.
 
     Returns:
         Whether all cases ran; False if it was interrupted.
@@ -109,7 +109,7 @@ def _run_shared(
     rng: random.Random,
     interruption: Interruption,
 ) -> Iterator[GatewayResult]:
-    """The cases with one scripted server, on one start of the proxy while it lives."""
+    """The cases with one scripted server, on one start of the proxy until it exits."""
     shared = [case for case in config.cases if case.servers == ALONE]
     deaths = 0
     while shared and deaths < RESTARTS_MAX:

@@ -1,4 +1,4 @@
-"""Counts of what a reverse proxy does under load while servers end connections: races, restarts."""
+"""Counts failures of a reverse proxy under load while its servers close connections or restart."""
 
 import asyncio
 import random
@@ -25,17 +25,17 @@ from jissoku.targets.ready import wait_for_listener
 
 CLIENTS = 64
 
-# The server ends a connection this long after its last answer; requests come around that time.
+# The server closes a connection after this idle time; requests arrive at about that time.
 IDLE_S = 0.050
 PAUSE_S = (0.045, 0.055)
 
-# Between two restarts, and the work of a request, so that some are being answered at each.
+# Time between two restarts, and duration of a request, so that some are in progress at each.
 RESTART_EVERY_S = 0.1
 WORK_S = 0.002
 
 
 class GatewayCount(StrEnum):
-    """What is counted."""
+    """The kind of event that is counted."""
 
     IDLE_RACE = "idle-race"
     RESTARTS = "restarts"
@@ -59,7 +59,7 @@ class CountConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountResult:
-    """What was counted, and how many connections the servers got."""
+    """The counts, and the number of connections to the servers."""
 
     counts: Counts
     connections: int

@@ -1,4 +1,4 @@
-"""Mutated requests through a reverse proxy: is what it forwards read alike by every parser?"""
+"""Mutated requests through a reverse proxy: whether all parsers read the forwarded bytes alike."""
 
 import asyncio
 import random
@@ -21,11 +21,11 @@ from jissoku.targets.ready import wait_for_listener
 CLIENTS = 64
 READ_BYTES = 65536
 
-# A client that has had nothing for this long leaves; many mutations wait for a body.
+# A client closes after this time without an answer, because many mutations wait for a body.
 QUIET_S = 0.1
 EXCHANGE_LIMIT_S = 2.0
 
-# In a request's target and in the field of its answer.
+# The number in a request's target and in the field of its answer.
 NUMBER = re.compile(rb"q(\d+)q")
 ANSWERED = re.compile(rb"X-Target: [^\r\n]*?q(\d+)q")
 
@@ -34,14 +34,14 @@ EXAMPLES_MAX = 5
 
 @dataclass(slots=True)
 class MutationCounts:
-    """What became of the mutated requests.
+    """The outcomes of the mutated requests.
 
     Attributes:
         forwarded: Requests that reached the server.
-        refused_by: Connections in which a parser refused something, by its name.
+        refused_by: Connections with a rejection, by the name of the parser.
         differing: Connections that two parsers read differently.
-        crossed: Clients that got the answer to another client's request.
-        surplus: Mutated requests of which more requests reached the server than it contained.
+        crossed: Clients that received the answer to another client's request.
+        surplus: Mutated requests that reached the server as more requests than they contained.
         examples: The first differing request of some of these.
     """
 
@@ -57,7 +57,7 @@ class MutationCounts:
 
 
 class _Server:
-    """Keeps the bytes of every connection, and answers what it can read."""
+    """Stores the bytes of every connection, and answers the requests that it can parse."""
 
     def __init__(self) -> None:
         self.streams: list[bytearray] = []
@@ -96,7 +96,7 @@ class _Server:
 
 
 def count_mutations(prepared: PreparedTarget, amount: int, seed: int = 0) -> MutationCounts:
-    """Sends mutated requests, each on a connection of its own, and reads what was forwarded.
+    """Sends mutated requests, each on a new connection, and parses the forwarded bytes.
 
     Raises:
         TargetError: The proxy cannot be started.
@@ -136,7 +136,7 @@ async def _count(
     await kept.finish()
     counts.forwarded = kept.forwarded
     for number, data in enumerate(mutated_requests(amount, seed)):
-        # Each target in it has its number.
+        # All targets in it contain its number.
         if kept.requests[b"%05d" % number] > len(NUMBER.findall(data)):
             counts.surplus += 1
     _read_all(kept, counts)

@@ -1,4 +1,4 @@
-"""From folders of records to the index of runs, and to what may be said across them."""
+"""From folders of records to the index of runs, and to comparisons across runs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ from jissoku.stats.run_difference import run_difference
 from jissoku.stats.run_rows import REVISION, run_rows
 from jissoku.targets.build_paths import default_cache
 
-# Runs per part, so that an interrupted indexing goes on where it stopped.
+# Runs per part, so that an interrupted indexing continues where it stopped.
 BATCH = 50
 
 
@@ -30,10 +30,10 @@ class History:
     """An open index.
 
     Attributes:
-        session: The database in memory, over the runs that were found.
+        session: The database in memory, with the runs that were found.
         cache: The folder of the index.
         broken: Folders whose records cannot be read, a sentence each.
-        state: What it was made from: the runs that are there, and the parts of the index.
+        state: Its input: the existing runs, and the parts of the index.
     """
 
     session: duckdb.DuckDBPyConnection
@@ -43,12 +43,12 @@ class History:
     _headers: tuple[IndexedRun, ...] | None = None
 
     def runs(self, target: str = "") -> tuple[IndexedRun, ...]:
-        """Runs, earliest first: all, or those that a target's history is made from."""
+        """Runs, earliest first: all, or those of a target's history."""
         with _whole():
             return queries.runs(self.session, target)
 
     def headers(self) -> tuple[IndexedRun, ...]:
-        """All runs, earliest first, without what was measured; read once."""
+        """All runs, earliest first, without their measurements; read once."""
         if self._headers is None:
             with _whole():
                 self._headers = queries.headers(self.session)
@@ -60,7 +60,7 @@ class History:
             return queries.targets(self.session)
 
     def difference(self, first: str, second: str) -> RunDifference:
-        """Two runs by their keys, through the arms that are the same program in both.
+        """Compares two runs, given by key, relative to arms that are the same program in both.
 
         Raises:
             KeyError: There is no run of a key.
@@ -86,13 +86,13 @@ def open_history(
     """Brings the index up to date with the records below some folders, and opens it.
 
     Args:
-        roots: Folders that hold runs.
-        note: Receives what takes time.
-        cache: Where the index is; default: the user's cache.
-        before: What was opened before; returned again if nothing has changed.
+        roots: Folders of runs.
+        note: Receives messages about slow steps.
+        cache: Folder of the index; default: the user's cache.
+        before: A history opened before; returned again if nothing has changed.
 
     Raises:
-        InputError: A folder is not there, or none holds a run.
+        InputError: A folder does not exist, or none holds a run.
         JissokuError: The index cannot be written.
     """
     cache = cache or default_cache()
@@ -171,7 +171,7 @@ def find_run(runs: Sequence[IndexedRun], name: str) -> IndexedRun:
     """A run by its folder, the end of its folder's path, or the beginning of its key.
 
     Raises:
-        InputError: None or several are meant.
+        InputError: No run or several match.
     """
     asked = Path(name)
     found = [run for run in runs if Path(run.folder) == asked]
@@ -190,7 +190,7 @@ def find_run(runs: Sequence[IndexedRun], name: str) -> IndexedRun:
 
 
 def compare_folders(earlier: Path, later: Path) -> RunDifference:
-    """Two runs, given by their folders, through the arms that are the same program in both.
+    """Compares two runs, given by folder, relative to arms that are the same program in both.
 
     Raises:
         InputError: A folder holds no run that can be read.

@@ -13,11 +13,11 @@ from jissoku.stats.target_history import target_history
 def write_history(folder: Path, runs: Sequence[IndexedRun], command: str) -> int:
     """Writes all pages into a folder, and returns their number.
 
-    A run's report is taken from its folder, or made if it is not there.
+    A run's report is read from its folder, or generated if it is missing.
 
     Args:
-        folder: Is made if it is not there.
-        runs: All that are shown.
+        folder: Created if needed.
+        runs: The runs to show.
         command: Rebuilds the pages; it is shown on each.
 
     Raises:
@@ -38,7 +38,7 @@ def write_history(folder: Path, runs: Sequence[IndexedRun], command: str) -> int
 
 
 def _report(run: IndexedRun) -> str:
-    """The report as it is beside the records; made from them where it is not."""
+    """The report next to the records; generated from them if it is missing."""
     try:
         return (Path(run.folder) / "report.html").read_text(encoding="utf-8")
     except OSError:

@@ -1,4 +1,4 @@
-"""What can be tuned: a recipe with its knobs, or the user's own nginx configuration."""
+"""Targets of tuning: a recipe with its knobs, or the user's own nginx configuration."""
 
 import difflib
 import os
@@ -26,14 +26,14 @@ from jissoku.targets.prepare import PreparedTarget, prepare
 
 ALREADY_SET = "is so already"
 
-# `nginx -V` answers at once, or something is wrong with it.
+# Limit of `nginx -V` in seconds, which normally prints immediately.
 ASK_LIMIT_S = 20.0
 
 
 def tuning_target(
     recipe: Recipe, knobs: Sequence[Knob], *, config: Path | None, listen: str
 ) -> TuningTarget:
-    """Makes it ready.
+    """Prepares the target of a tuning.
 
     Raises:
         InputError: The recipe has no knobs or is unavailable, or the configuration is unusable.
@@ -56,10 +56,10 @@ def target_of_configuration(
     Args:
         base: nginx, prepared from its recipe.
         prefix: The folder that relative paths of a configuration refer to, as nginx was built.
-        listen: Which of its addresses is asked; the first that speaks plain HTTP.
+        listen: The address that receives requests; empty: the first with plain HTTP.
 
     Raises:
-        InputError: It is no configuration, or none that can be run here.
+        InputError: It is not a configuration, or cannot be run here.
     """
     original = nginx_config.read(path)
     nginx_sandbox.require_http(original)
@@ -130,7 +130,7 @@ def _applicable(
 
 
 def _no_effect_reason(base: PreparedTarget, knob: Knob) -> str:
-    """Why there is nothing to try; empty when there is."""
+    """Why there are no knobs to test; empty if there are."""
     if _names_directives([knob]):
         reasons = [
             nginx_edit.unfit(_configuration(config), knob, len(available_cores()))
@@ -144,7 +144,7 @@ def _no_effect_reason(base: PreparedTarget, knob: Knob) -> str:
 
 
 def _follows(base: PreparedTarget, knob: Knob) -> bool:
-    """Whether the recipe takes what the knob sets from the number of cores already."""
+    """Whether the recipe already derives the knob's value from the number of cores."""
     texts = [config.text for config in base.config]
     return any(
         change.kind is ChangeKind.DIRECTIVE and f"{change.name} {{workers}};" in text
@@ -197,7 +197,7 @@ def _names_directives(knobs: Sequence[Knob]) -> bool:
 
 
 def _with_arguments(command: tuple[str, ...], words: tuple[str, ...]) -> tuple[str, ...]:
-    """A command with some more words; a flag that it has already gets the other value."""
+    """A command with additional words; an existing flag gets the new value."""
     if len(words) == 2 and words[0] in command[:-1]:
         at = command.index(words[0])
         return (*command[:at], *words, *command[at + 2 :])
@@ -205,7 +205,7 @@ def _with_arguments(command: tuple[str, ...], words: tuple[str, ...]) -> tuple[s
 
 
 def _diff(before: PreparedTarget, after: PreparedTarget) -> str:
-    """Of the configuration files, and of environment and command where they differ."""
+    """The diff of the configuration files, and of environment and command if they differ."""
     parts: list[str] = []
     for old, new in zip(before.config, after.config, strict=True):
         parts += _lines(old.text, new.text, old.name)

@@ -34,17 +34,17 @@ from jissoku.stats.window_share import Share, Window, share
 from jissoku.system.cpu_time import cpu_time
 from jissoku.system.processes import process_tree
 
-# How long the second one may take to start while the first one runs, and both run on afterwards.
+# Seconds for the start of the second one while the first one runs, and after the window.
 SECOND_STARTS_S = 1.5
 AFTER_S = 0.5
 
-# Of a report so much is kept.
+# Characters of a report that are kept.
 REPORT_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was spent in a window."""
+    """CPU time used in a window."""
 
     run_ns: int = 0
     ticks: tuple[int, int] = (0, 0)
@@ -67,10 +67,10 @@ class PairedRuns:
         self._check = check
 
     def run(self, cell: LoadPoint, window_s: float, turn: int, first: int) -> ToolPair:
-        """Runs both once, the one with the index `first` before the other.
+        """Runs both once; the one with the index `first` is started first.
 
         Raises:
-            CalibrationError: The oracle broke.
+            CalibrationError: The oracle failed.
         """
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, ExitStack() as stack:
             folder = Path(name)
@@ -119,7 +119,7 @@ class PairedRuns:
     def _window(
         self, running: list[RunningTool], window_s: float
     ) -> tuple[int, int, tuple[Cost, Cost]]:
-        """Lets a window pass; when it began and ended, and what each of the two spent in it."""
+        """Waits for the window to end; returns its start and end, and the CPU time of both."""
         families = [process_tree(one.process.pid) for one in running]
         before = [cpu_time(family) for family in families]
         start_ns = time.monotonic_ns()
@@ -128,7 +128,7 @@ class PairedRuns:
         end_ns = time.monotonic_ns()
         costs = []
         for one, family, early, known in zip(running, families, before, after, strict=True):
-            # Looking for processes that are new takes milliseconds, so it is done afterwards.
+            # Finding new processes takes milliseconds, so it is done afterwards.
             late = known + cpu_time(process_tree(one.process.pid) - family)
             if late.lacks(early):
                 raise ToolFailed(f"{one.found.tool.name} ended before the window did")
@@ -145,7 +145,7 @@ def _duration_s(window_s: float, *, is_first: bool) -> int:
 def invalid_reason(
     sides: Sequence[ToolMeasurement], shares: Sequence[Share], wanted: int, foreign: float
 ) -> str:
-    """Why a pair does not count; empty when it does."""
+    """Why a pair is invalid; empty if it is valid."""
     for side, seen in zip(sides, shares, strict=True):
         if side.exit_code != 0:
             return f"{side.tool} exited with {side.exit_code}"
@@ -163,7 +163,7 @@ def invalid_reason(
 def tool_measurement(
     one: RunningTool, code: int | None, seen: Share, cost: Cost
 ) -> ToolMeasurement:
-    """What is kept of a generator that has ended."""
+    """The stored result of a generator that has ended."""
     report = (one.folder / "report").read_text(encoding="utf-8", errors="replace")
     figures = report_parser.read_values(one.found.tool.read, report)
     errors = [number for name, number in figures.items() if name.startswith("errors")]

@@ -23,16 +23,16 @@ from jissoku.system.sockets import listener_pid
 from jissoku.targets.launch import Launcher
 from jissoku.targets.process import RunningTarget
 
-# A closed loop: caches are filled, runtimes compile, and the rate that can be had is known.
+# A closed loop that fills caches, lets runtimes compile, and measures the maximum rate.
 PILOT_NS = 2_000_000_000
 WARMUP_NS = 500_000_000
 
-# Of the closed loop's rate. Below saturation the cost of a request is that of compare's trials, and
-# the load generator's schedule is kept.
+# Fraction of the closed loop's rate. Below saturation the cost of a request is comparable with
+# trials of `compare`, and the load generator sends on schedule.
 LOAD_MAX = 0.6
 
-# Node then writes the names of the functions that it compiled where the sampler finds them; a JVM
-# writes them when the sampler asks it to, and keeps frame pointers only if started so.
+# With these Node writes the names of compiled functions to a file for the sampler; a JVM writes
+# them on the sampler's request, and keeps frame pointers only with this option.
 RUNTIME_ENVIRONMENT = {
     "NODE_OPTIONS": "--perf-basic-prof",
     "JAVA_TOOL_OPTIONS": "-XX:+PreserveFramePointer",
@@ -41,12 +41,12 @@ RUNTIME_ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileConfig:
-    """What is profiled, and under which load.
+    """Configuration of a profile.
 
     Attributes:
         arms: In the order in which they are reported; of two, the second is compared with the
             first.
-        workload: Without a rate, the highest of the grid is used that all of them can bear.
+        workload: Without a rate, the highest rate of the grid that all of them sustain.
     """
 
     arms: tuple[PreparedArm, ...]
@@ -60,14 +60,14 @@ class ProfileConfig:
 
 
 def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[Profile, ...] | None:
-    """Profiles all arms, and keeps the records in the folder.
+    """Profiles all arms, and writes the records into the folder.
 
     Returns:
         None if it was interrupted; all started processes are stopped.
 
     Raises:
-        TargetError: A target does not start, dies, or gives no good answer.
-        ProfilerError: Nothing can be sampled here.
+        TargetError: A target does not start, exits, or gives no successful answer.
+        ProfilerError: Sampling is impossible here.
     """
     found = []
     with Interruption() as interruption:
@@ -85,7 +85,7 @@ def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[Profile,
 
 
 def chosen_rate(capacities: Sequence[float], cores: int) -> int:
-    """The highest rate of the grid that all bear well below their capacity; else half of that."""
+    """The highest rate of the grid well below all capacities; else half of the lowest capacity."""
     lowest = min(capacities)
     for rate in (HEAVY, MIDDLE, LIGHT):
         if rate * cores <= lowest * LOAD_MAX:
@@ -105,7 +105,7 @@ class _Profiling:
         )
 
     def rate(self, listener: ProgressListener) -> int:
-        """Asks each arm in a closed loop what it can bear."""
+        """Measures each arm's rate in a closed loop."""
         capacities = []
         for arm in self._config.arms:
             listener.note(f"Measuring what {arm.arm.name} can bear.")
@@ -114,7 +114,7 @@ class _Profiling:
         return chosen_rate(capacities, len(self._config.cores.server))
 
     def profile(self, arm: PreparedArm, rate: int) -> Profile:
-        """One profile, on a start of its own."""
+        """One profile, on a separate start."""
         config = self._config
         workload = updated(config.workload, rate_rps=rate)
         with self._started(arm) as running:
@@ -150,7 +150,7 @@ class _Profiling:
     def _failure(
         self, arm: PreparedArm, running: RunningTarget, error: Exception | None
     ) -> Exception:
-        """Why there is no profile: the target's end, or what the load generator said."""
+        """Why there is no profile: the target's exit, or the load generator's error."""
         self._interruption.check()
         if not running.is_alive():
             message = f"{arm.arm.name} {running.exit_description()} while it was profiled"
@@ -173,7 +173,7 @@ class _Profiling:
         self._interruption.check()
 
     def _warm_up(self, arm: PreparedArm, running: RunningTarget) -> float:
-        """Sends a closed loop, and returns its rate in requests per second."""
+        """Runs a closed loop, and returns its rate in requests per second."""
         workload = updated(self._config.workload, rate_rps=None)
         spec = self._spec(arm, running, workload, 0, PILOT_NS)
         try:
@@ -207,7 +207,7 @@ class _Profiling:
 
 
 def _remove_perf_maps(running: RunningTarget) -> None:
-    """Runtimes write them into /tmp, and leave them there."""
+    """Removes the files that runtimes write into /tmp and leave there."""
     for pid in process_tree(running.pid):
         with suppress(OSError):
             Path(f"/tmp/perf-{pid}.map").unlink()  # noqa: S108 - where perf looks for it

@@ -14,10 +14,10 @@ from jissoku.report.profile_html import FlameGraph, profile_to_html
 from jissoku.stats.profile import summarise
 from jissoku.stats.profile_difference import difference
 
-# What the values of a flame graph count.
+# The unit of the values of a flame graph.
 UNIT = "ps per request"
 
-# A difference is of two.
+# Number of profiles of a difference.
 TARGETS_MAX = 2
 
 
@@ -29,7 +29,7 @@ class DrawFlameGraph(Protocol):
 
 
 def write_profile_reports(folder: Path, draw: DrawFlameGraph) -> None:
-    """Writes everything that is made from the profiles of a folder.
+    """Writes all reports of a folder's profiles.
 
     Raises:
         InputError: The folder holds no profiles, or cannot be written.
@@ -58,7 +58,7 @@ def write_profile_reports(folder: Path, draw: DrawFlameGraph) -> None:
 
 
 def _graphs(profile: Profile) -> list[FlameGraph]:
-    """Of native code, and of interpreted functions where there are any."""
+    """Writes flame graphs of native code, and of interpreted functions if there are any."""
     name = _file_name(profile)
     cost = f"{profile.cpu_ns_per_request / 1e3:,.1f} µs of CPU time per request"
     return [
@@ -97,5 +97,5 @@ def _write_pprof(path: Path, profile: Profile) -> None:
 
 
 def _file_name(profile: Profile) -> str:
-    """The target's name as part of a file's; a name on the command line may hold anything."""
+    """The target's name as part of a file name, with unusual characters replaced."""
     return "".join(sign if sign.isalnum() or sign in "-._" else "_" for sign in profile.target)

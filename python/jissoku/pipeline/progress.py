@@ -9,22 +9,22 @@ from jissoku.model import CheckOutcome, Trial, TrialKind
 from jissoku.model.event import Event, EventKind
 from jissoku.records.events import EventWriter
 
-# Before the first trial of a kind has ended: starting, verifying and stopping a server.
+# Assumed seconds to start, verify and stop a server, before the first trial of a kind has ended.
 OVERHEAD_S = 1.0
 
 
 class ProgressListener(Protocol):
-    """Receives progress; the command line shows it, a test collects it."""
+    """Receives the progress of a run."""
 
     def note(self, text: str) -> None:
-        """Receives a sentence about what happens now."""
+        """Receives a sentence about the current step."""
 
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
-        """Receives a finished trial, and how much is still to come."""
+        """Receives a finished trial, and the number and time of those left."""
 
 
 class EtaEstimator:
-    """Keeps the time each kind of trial took."""
+    """Estimates the remaining time from the duration of each kind of trial."""
 
     def __init__(self, window_s: float) -> None:
         """`window_s` is warm-up and window together, in seconds."""
@@ -53,7 +53,7 @@ class RecordedProgress:
     """Writes progress as events of the run, and passes it on."""
 
     def __init__(self, listener: ProgressListener, events: EventWriter) -> None:
-        """Both receive the same."""
+        """`listener` receives the same progress."""
         self._listener = listener
         self._events = events
 
@@ -83,7 +83,7 @@ class RecordedProgress:
 
 
 class SeriesProgress:
-    """Progress over many campaigns: what is left of all of them, not of the one that runs."""
+    """Progress over several campaigns, with the remaining time of all of them."""
 
     def __init__(self, listener: ProgressListener, *, seconds: float, trials: int) -> None:
         """Takes the estimate of all campaigns together; it is corrected as they end."""
@@ -104,7 +104,7 @@ class SeriesProgress:
         self._listener.note(text)
 
     def note(self, text: str) -> None:
-        """Leaves out what every campaign says of itself: the loads are known."""
+        """Suppresses notes of single campaigns."""
         del text
 
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
@@ -112,7 +112,7 @@ class SeriesProgress:
         del seconds_left
         done_s = self._done_s + self._campaign_s * done / max(1, total)
         pace = (time.monotonic() - self._started) / done_s
-        beyond = max(0, total - self._campaign)  # Trials that the machine disturbed were run again.
+        beyond = max(0, total - self._campaign)  # Disturbed trials were repeated.
         self._listener.trial(
             trial,
             self._done + done,

@@ -18,10 +18,10 @@ from jissoku.targets.redact import redact
 
 RECORDS, SUMS = "records", "SHA256SUMS"
 
-# The files of a run that are measured; all others are generated from them.
+# The files of a run with measurements; all others are generated from them.
 PUBLISHED = ("run.json", "trials.jsonl", "sweep.json", "unfinished.txt")
 
-# An encoded histogram, in which a short name of a host may stand by chance.
+# An encoded histogram, which may contain a short host name by chance.
 ENCODED = re.compile(r"HISTF[A-Za-z0-9+/=]+")
 
 # Rebuilds a published folder's pages from its own records.
@@ -34,9 +34,9 @@ def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) ->
     The same records give the same bytes; so do the published ones.
 
     Args:
-        folder: Must not be there, or be empty.
-        roots: Folders that hold runs.
-        note: Receives what is left out.
+        folder: Must not exist, or be empty.
+        roots: Folders of runs.
+        note: Receives messages about skipped runs.
 
     Returns:
         The number of runs.
@@ -69,7 +69,7 @@ def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) ->
 
 
 def _write_records(folder: Path, run: IndexedRun) -> None:
-    """A run's records, named by time and by a hash of what is published of them."""
+    """A run's records, named by time and by a hash of the published content."""
     source = Path(run.folder)
     files = {name: (source / name).read_bytes() for name in PUBLISHED if (source / name).is_file()}
     files = {name: _redacted(name, data) for name, data in files.items()}
@@ -82,10 +82,10 @@ def _write_records(folder: Path, run: IndexedRun) -> None:
 
 
 def _redacted(name: str, data: bytes) -> bytes:
-    """A file's texts without paths and names; its lines stay lines."""
+    """A file's texts without paths and names, line by line."""
     if name.endswith(".txt"):
         return redact(data.decode(errors="replace")).encode()
-    # What stands behind the last newline is half a line of a killed run, which no reader counts.
+    # Text after the last newline is an incomplete line of a killed run, which readers skip.
     lines = data.split(b"\n")[:-1] if name.endswith(".jsonl") else [data]
     return b"".join(_line(line) + b"\n" for line in lines)
 
@@ -98,7 +98,7 @@ def _line(line: bytes) -> bytes:
 
 
 def _clean(value: Any) -> Any:
-    """With every text redacted; names of fields stay."""
+    """A value with every text redacted; names of fields stay."""
     match value:
         case str() if ENCODED.fullmatch(value):
             return value

@@ -1,4 +1,4 @@
-"""From the records in a folder to the reports beside them."""
+"""Writes reports next to the records in a folder."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from jissoku.pipeline.experiment import read_result
 from jissoku.report import experiment as experiment_report
 from jissoku.report.explanation import to_json as explanation_to_json
 
-# Of a report's text, in characters.
+# Width of a report's text, in characters.
 WIDTH = 100
 
 RUN_REPORTS = {"html": report.to_html, "md": report.to_markdown, "json": report.to_json}
@@ -57,7 +57,7 @@ def write_reports(folder: Path) -> Summary | SweepSummary:
 
 
 def report_text(folder: Path, kind: str) -> str:
-    """A run's or a sweep's report, made from its records and written nowhere.
+    """A run's or a sweep's report, generated from its records and returned.
 
     Args:
         folder: Of the run.
@@ -121,7 +121,7 @@ def write_tuning(folder: Path, found: TuningResult) -> None:
 
 
 def write_explanation(folder: Path, found: Explanation) -> None:
-    """Writes an explanation and what was proven of its knobs into a folder.
+    """Writes an explanation and the results of its knobs into a folder.
 
     Raises:
         InputError: The folder cannot be written.
@@ -135,7 +135,7 @@ def write_explanation(folder: Path, found: Explanation) -> None:
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Writes files, by name, into a folder that is made if it is not there.
+    """Writes files, by name, into a folder, which is created if needed.
 
     Raises:
         InputError: The folder cannot be written.

@@ -21,7 +21,7 @@ from jissoku.observe.oracle import Oracle, placeholder_values
 from jissoku.observe.running_tool import end_session, local_strings, scrub, start_session
 from jissoku.stats import oracle_stats, report_parser, request_log
 
-# What a tool may take beyond what was asked of it; one that waits for time-outs takes a while.
+# Seconds that a tool may take beyond its duration, for example to wait for timeouts.
 GRACE_S = 25.0
 
 # Contents of the oracle's bodies, and their default length.
@@ -31,7 +31,7 @@ BODY_SIZE = 13
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ToolRun:
-    """What a tool printed and how it ended, as it was; `here` is what belongs to this machine."""
+    """A tool's unredacted output and exit code; `here` are the values of this machine."""
 
     report: str
     code: int | None
@@ -39,12 +39,12 @@ class _ToolRun:
     here: Mapping[str, str]
 
     def scrubbed(self, text: str) -> str:
-        """The text without anything of this machine, for a record."""
+        """The text without values of this machine, for a record."""
         return scrub(text, self.here)
 
 
 class ScenarioRunner:
-    """Runs set-ups for one tool."""
+    """Runs scenarios for one tool."""
 
     def __init__(
         self,
@@ -52,16 +52,16 @@ class ScenarioRunner:
         cores: CoreAssignment,
         waits_for: Callable[[subprocess.Popen[Any]], object],
     ) -> None:
-        """`waits_for` is handed each process of the tool, so that an interruption can end it."""
+        """`waits_for` receives each process of the tool, so that an interruption can end it."""
         self.found = found
         self._cores = cores
         self._waits_for = waits_for
 
     def run(self, setup: Scenario, ask: ToolOptions) -> ScenarioResult:
-        """Runs the tool once, with the options `ask`, against the oracle of the set-up.
+        """Runs the tool once, with the options `ask`, against the oracle of the scenario.
 
         Raises:
-            CalibrationError: The oracle broke.
+            CalibrationError: The oracle failed.
         """
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
             folder = Path(name)
@@ -124,7 +124,7 @@ class ScenarioRunner:
         )
 
     def _logged(self, folder: Path) -> dict[str, float]:
-        """The values of the tool's own log of requests; nothing if it wrote none."""
+        """The values of the tool's own log of requests; empty if it wrote none."""
         wanted = self.found.tool.samples
         if wanted is None or not (folder / wanted.file).is_file():
             return {}
@@ -178,7 +178,7 @@ def _apply_disturbance(process: subprocess.Popen[Any], what: Disturbance) -> Non
 
 
 def _sleep(process: subprocess.Popen[Any], seconds: float) -> None:
-    """Lets time pass, less of it when the tool ends before."""
+    """Waits this many seconds, or until the tool ends."""
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -35,11 +35,11 @@ class Selection:
 
     Attributes:
         named: `TARGET`, `NAME=TARGET`, or either with `@VERSION`; default targets when empty.
-        group: A group whose members are added as far as they are available here; or empty.
+        group: A group whose available members are added; or empty.
         recipes: Directories with additional recipes.
-        path: Path of the requests; recipes that do not serve it are refused.
+        path: Path of the requests; recipes that do not serve it are rejected.
         unix: Whether all targets must listen on Unix sockets.
-        upstream: Where the servers behind reverse proxies listen.
+        upstream: The transport of servers behind reverse proxies.
         floor: Whether the floor is included; then one target is enough.
     """
 
@@ -55,7 +55,7 @@ class Selection:
 
 
 def build_paths() -> BuildPaths:
-    """Where targets are built and served from, with the contract's files made."""
+    """The folders of built targets and of the contract's files, which are created."""
     cache = default_cache()
     return BuildPaths(cache=cache / "built", files=files.make(cache / "files"))
 
@@ -64,8 +64,8 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
     """Prepares the named targets and the floor.
 
     Raises:
-        InputError: An unknown name, one name twice, a named target that is not
-            available, or no target at all.
+        InputError: An unknown name, one name twice, a named target that is not available, or no
+            target at all.
     """
     known = catalogue.recipes(wanted.recipes)
     where = build_paths()
@@ -113,7 +113,7 @@ def prepare_recipe(name: str, folders: Iterable[Path]) -> PreparedTarget:
 
     Raises:
         InputError: There is no such recipe, or it is unavailable here.
-        TargetError: It cannot be built; the message has what was written.
+        TargetError: It cannot be built; the message has the output.
     """
     recipe = catalogue.get_recipe(catalogue.recipes(folders), name)
     found = prepare(recipe, build_paths())
@@ -123,7 +123,7 @@ def prepare_recipe(name: str, folders: Iterable[Path]) -> PreparedTarget:
 
 
 def prepare_external(*, command_text: str | None, url: str | None) -> PreparedTarget:
-    """Prepares a target that is given by its command or URL; one of the two is there.
+    """Prepares a target that is given by its command or by its URL.
 
     Raises:
         InputError: It is malformed, or there is no such program.
@@ -135,7 +135,7 @@ def prepare_external(*, command_text: str | None, url: str | None) -> PreparedTa
 
 
 def floor_for(path: str) -> PreparedTarget | None:
-    """The floor, where it is available and answers a path."""
+    """The floor, if it is available and answers the path."""
     recipe = catalogue.recipes()[FLOOR]
     asked = capability(path)
     if asked is None or asked not in recipe.capabilities:

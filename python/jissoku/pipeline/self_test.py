@@ -1,8 +1,8 @@
 """The lab tests itself on this machine: campaigns of equal arms and of arms with injected work.
 
-Equal arms must not be reported different more often than chance allows, injected work must be
-detected, a different pair must shift by the injected amount, and two campaigns of one pair must
-agree (METHODOLOGY, "The lab tests itself"). The noise floor is kept, and later verdicts use it.
+Equal arms must not be reported as different more often than chance allows, injected work must be
+detected, the ratio of a different pair must change by the injected amount, and two campaigns of one
+pair must agree (METHODOLOGY, "The lab tests itself"). The noise floor is stored for later verdicts.
 """
 
 import datetime as dt
@@ -39,11 +39,11 @@ OTHER_TARGETS = ("go", "node", "nginx-tuned")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTestConfig:
-    """What is run, and where.
+    """Configuration of a self-test.
 
     Attributes:
-        campaigns: Of equal arms at each load; the other series follow from it.
-        folder: Each campaign has its records in a folder of its own in it.
+        campaigns: Number of campaigns of equal arms at each load, from which the others follow.
+        folder: Has a folder of records for each campaign.
     """
 
     campaigns: int
@@ -56,7 +56,7 @@ class SelfTestConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTestResult:
-    """What the campaigns came to, by load; of an interrupted test those that had ended."""
+    """The results of the campaigns by load; of an interrupted test, those of finished ones."""
 
     series: tuple[SeriesResults, ...]
     is_finished: bool
@@ -97,12 +97,12 @@ def run_self_test(config: SelfTestConfig, listener: ProgressListener) -> SelfTes
 
 
 def bound_checks(result: SelfTestResult) -> tuple[BoundCheck, ...]:
-    """What the lab must show, and whether it did, of the series that were begun."""
+    """The bounds of all series that were begun, and their results."""
     return tuple(row for series in result.series for row in _rows(series))
 
 
 def measured_noise_floors(result: SelfTestResult, version: str) -> dict[Method, NoiseFloor]:
-    """Each method's noise floor: the largest of all loads, so that it holds at each."""
+    """Each method's noise floor: the largest of all loads, so that it is valid at each."""
     found = {}
     for method in (Method.PAIRED, Method.TIME_SLICED):
         series = [
@@ -125,7 +125,7 @@ def measured_noise_floors(result: SelfTestResult, version: str) -> dict[Method, 
 
 
 def keep_noise_floors(floors: dict[Method, NoiseFloor]) -> Path | None:
-    """Keeps those of enough campaigns for later verdicts; the file, or None if there are none.
+    """Stores the noise floors from enough campaigns; returns the file, or None without any.
 
     Raises:
         JissokuError: The file cannot be written.
@@ -174,7 +174,7 @@ def _targets(listener: ProgressListener) -> tuple[PreparedTarget, ...]:
 
 
 def _rows(result: SeriesResults) -> Iterator[BoundCheck]:
-    """Of the series that were begun."""
+    """The results of the series that were begun."""
     at = f"{result.load.level} load"
     paired, injected, slices, plain, slow = (
         [one.comparison for one in series]

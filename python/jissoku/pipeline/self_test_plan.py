@@ -30,7 +30,7 @@ SINGLE_SHARE = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesResults:
-    """What the campaigns at one load came to; filled as they end."""
+    """The results of the campaigns at one load, added as they end."""
 
     load: Load
     paired: list[CampaignResult] = field(default_factory=list)
@@ -42,14 +42,14 @@ class SeriesResults:
 
     @property
     def all(self) -> tuple[CampaignResult, ...]:
-        """Of every series."""
+        """The results of all series."""
         like, unlike = (*self.paired, *self.paired_injected), (*self.unlike, *self.unlike_injected)
         return (*like, *self.time_sliced, *self.single, *unlike)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTestPlan:
-    """Which campaigns there are at one load, in their order; ours is the first target."""
+    """The campaigns at one load, in order; our server is the first target."""
 
     targets: tuple[PreparedTarget, ...]
     campaigns: int
@@ -61,12 +61,12 @@ class SelfTestPlan:
 
     @property
     def other(self) -> PreparedTarget | None:
-        """The target that ours is compared with."""
+        """The target that our server is compared with."""
         known = {one.name: one for one in self.targets}
         return next((known[name] for name in DIFFERENT_TARGETS if name in known), None)
 
     def expected(self, load: Load) -> Iterator[TestCampaign]:
-        """All of them, for an estimate: injected work makes none longer."""
+        """All campaigns, for an estimate; injected work does not change their duration."""
         like = TestCampaign(pair=equal_pair(self.ours), load=load)
         yield from [like] * (self.campaigns + self._share(INJECTED_SHARE))
         yield from self._equal(load)
@@ -76,7 +76,7 @@ class SelfTestPlan:
             yield from [sliced] * (2 * self._unlike)
 
     def run(self, runner: CampaignRunner, result: SeriesResults) -> None:
-        """Runs them, and fills in what they found."""
+        """Runs them, and stores their results."""
         load, ours = result.load, self.ours
         like = TestCampaign(pair=equal_pair(ours), load=load)
         for found in runner.run("like arms", [like] * self.campaigns):
@@ -98,7 +98,7 @@ class SelfTestPlan:
     def _run_unlike(
         self, runner: CampaignRunner, result: SeriesResults, other: PreparedTarget
     ) -> None:
-        """Alternately with and without injected work, so that conditions are the same."""
+        """Campaigns with and without injected work in alternation, so that conditions are equal."""
         mine = [found for found in result.time_sliced if found.comparison.against == self.ours.name]
         arms = {
             "unlike": (self.ours.name, self.ours),
@@ -126,11 +126,11 @@ class SelfTestPlan:
 
     @property
     def _unlike(self) -> int:
-        """Two of each at least: one is no repetition."""
+        """Number of campaigns of each kind with different programs: at least two."""
         return max(2, self._share(UNLIKE_SHARE))
 
     def _equal(self, load: Load) -> Iterator[TestCampaign]:
-        """Targets by turns."""
+        """Targets in rotation."""
         for index in range(self.campaigns):
             pair = equal_pair(self.targets[index % len(self.targets)])
             yield TestCampaign(pair=pair, load=load, method=Method.TIME_SLICED)
@@ -150,10 +150,10 @@ def _next(found: Iterator[CampaignResult]) -> tuple[CampaignResult, ...]:
 
 
 def _busy_ns(found: Sequence[CampaignResult], effect: float) -> int:
-    """Work of this part of a request's cost.
+    """Injected CPU time per request in nanoseconds: the fraction `effect` of a request's cost.
 
     Raises:
-        JissokuError: No campaign saw that cost.
+        JissokuError: No campaign measured that cost.
     """
     costs = [one.cost_ns for one in found if one.cost_ns is not None]
     if not costs:

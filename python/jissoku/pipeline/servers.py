@@ -1,6 +1,6 @@
-"""Targets that were started together, and everything that is measured on one such start.
+"""Targets that were started together, and all measurements on one start.
 
-A failure is kept: every measurement after it is a failed trial that says so.
+A failure is stored: every later measurement on the start is a failed trial with its reason.
 """
 
 import random
@@ -18,15 +18,15 @@ from jissoku.observe.loadgen import LoadSpec
 from jissoku.pipeline.trial_runner import TrialFailed, TrialRunner, TrialTiming, VerifiedServer
 from jissoku.targets.process import RunningTarget  # noqa: TC001 - of attributes
 
-# Of a runtime that compiles: at a low rate it meets the code of an idle loop, which a closed loop
-# never runs.
+# Rate of the warm-up of a runtime that compiles: at a low rate it also runs the code of an idle
+# event loop, which a closed loop never does.
 FIXED_WARMUP_RPS = 5_000
 
 
 def run_trial(
     benchmark: TrialRunner, planned: PlannedTrial, workload: Workload, window: TrialTiming
 ) -> Trial:
-    """Runs one trial on a start of its own; the caller sets index, attempt and failed checks.
+    """Runs one trial on a separate start; the caller sets index, attempt and failed checks.
 
     Raises:
         Interrupted: On request; all started processes are stopped.
@@ -41,7 +41,7 @@ def run_trial(
 def started_servers(
     benchmark: TrialRunner, planned: PlannedTrial, workload: Workload
 ) -> Iterator["Servers"]:
-    """Starts and verifies the planned arms once the cores are idle; ends them when left.
+    """Starts and verifies the planned arms when the cores are idle, as a context manager.
 
     Raises:
         Interrupted: On request; all started processes are stopped.
@@ -58,10 +58,10 @@ def started_servers(
 
 
 class Servers:
-    """Targets that were started together, and what is measured on them one after the other."""
+    """Targets that were started together, for measurements one after the other."""
 
     def __init__(self, benchmark: TrialRunner, cores_idle_before: float | None) -> None:
-        """Starts nothing; the idle share of the server's cores is recorded."""
+        """Nothing is started yet; `cores_idle_before` is only recorded."""
         self._runner = benchmark
         self._cores_idle_before = cores_idle_before
         self._running: dict[str, RunningTarget] = {}
@@ -75,11 +75,11 @@ class Servers:
         return self._failure is not None
 
     def start(self, planned: PlannedTrial, workload: Workload) -> None:
-        """Starts all, then verifies each: their start-up work overlaps."""
+        """Starts all, then verifies each, so that their starts overlap."""
         rng = random.Random(planned.seed)
         try:
             for name in planned.arms:
-                # The one before may not listen yet, and must not meet the next on its port.
+                # The previous one may not listen yet, and the next must not use the same port.
                 promised = {other.address.port for other in self._running.values()}
                 self._running[name] = self._runner.start(name, rng, workload, promised)
             for name in planned.arms:
@@ -88,7 +88,7 @@ class Servers:
             self._failure = failed.failure
 
     def stop(self) -> None:
-        """Ends everything that was started; what cannot be ended is a failure."""
+        """Ends all started targets; one that cannot be ended is a failure."""
         for name, running in self._running.items():
             try:
                 self._runner.stop(name, running)
@@ -97,7 +97,7 @@ class Servers:
         self._running = {}
 
     def with_exit_check(self, trial: Trial) -> Trial:
-        """The trial, or why it does not count after all: something could not be ended."""
+        """The trial, or a failed trial if a target could not be ended."""
         if self._failure is None or trial.failure is not None:
             return trial
         return updated(trial, measurements=(), conditions=None, failure=self._failure)
@@ -121,7 +121,7 @@ class Servers:
     def _send(
         self, alone: PlannedTrial, workload: Workload, window: TrialTiming, requests: int | None
     ) -> int:
-        """Loads one arm outside of any trial; how many requests it answered."""
+        """Puts one arm under load outside of trials; returns the number of answers."""
         if self.is_broken:
             return 0
         (name,) = alone.arms
@@ -196,7 +196,7 @@ class Servers:
         servers = [self._servers[name] for name in planned.arms]
         bodies = {server.answer.body for server in servers}
         others = [self._root(name) for name in self._servers if name not in planned.arms]
-        # What serves behind a reverse proxy is no foreign work, and none of the proxy's.
+        # A server behind a reverse proxy is neither foreign work nor the proxy's.
         others += [
             server.running.behind.pid
             for server in self._servers.values()

@@ -1,7 +1,7 @@
 """A sweep: blocks in which every target runs once at every level, in random order.
 
-The story is a campaign's with one more thing to vary, and without paired trials: how one target
-changes with the level is the question, and both ends of it are measured within one block.
+As a campaign with one more factor and without paired trials: the change of a target with the level
+is measured, and all levels are measured within one block.
 """
 
 import datetime as dt
@@ -35,7 +35,7 @@ from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.targets.placeholders import placeholders
 
-# The closed loops that determine which rates are offered.
+# The closed loops of the pilot, which determine the offered rates.
 PILOT_BLOCK = 0
 
 
@@ -45,7 +45,7 @@ class SweepConfig:
 
     Attributes:
         sweep: Without levels the lab chooses them, for rates after a pilot.
-        workload: What is asked at every level, but for what the level itself says.
+        workload: The workload at every level, except the swept factor.
     """
 
     arms_prepared: tuple[PreparedArm, ...]
@@ -66,10 +66,10 @@ class SweepConfig:
 
 
 def run_sweep(config: SweepConfig, listener: ProgressListener) -> bool:
-    """Runs a sweep to its end or an interruption; its records stay in the question's folder.
+    """Runs a sweep until it ends or is interrupted; its records are in the configured folder.
 
     Returns:
-        Whether it ran to its end; every trial that was finished is on disk either way.
+        Whether it ran to its end; every finished trial is on disk in any case.
 
     Raises:
         InputError: A target takes no number of workers although workers are swept, or the folder
@@ -95,7 +95,7 @@ def run_sweep(config: SweepConfig, listener: ProgressListener) -> bool:
 
 
 class _SweepRun:
-    """The state of one sweep: what was recorded, and who is still in it."""
+    """The state of one sweep: the recorded trials, and the remaining targets."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class _SweepRun:
         self.planned = 0
 
     def run(self) -> None:
-        """The pilot where one is needed, then every block."""
+        """Runs the pilot if needed, then every block."""
         config = self.config
         levels = config.sweep.levels or self._piloted()
         cells = len(config.names) * len(levels) * config.sweep.blocks
@@ -135,9 +135,9 @@ class _SweepRun:
         return TrialKind.FIXED_RATE if self.axis is Axis.RATE else TrialKind.CLOSED_LOOP
 
     def _piloted(self) -> tuple[int, ...]:
-        """Levels of rate: parts of what the slowest target answers in a closed loop.
+        """Levels of rate: fractions of the slowest target's rate in a closed loop.
 
-        A trial that the machine disturbed is good enough for this.
+        Disturbed trials are precise enough for this.
         """
         self.planned = len(self.config.names)
         for leveled in plan.block(
@@ -155,7 +155,7 @@ class _SweepRun:
         return plan.rates_of(capacities)
 
     def _run(self, planned: PlannedTrial, level: int | None) -> None:
-        """Runs one trial, again if the machine disturbed it, and records every attempt."""
+        """Runs one trial, repeated if disturbed, and records every attempt."""
         name = planned.arms[0]
         if self.failures[name, level] >= FAILURES_MAX:
             self.planned -= 1
@@ -188,11 +188,11 @@ class _SweepRun:
         return updated(work, rate_rps=None)
 
     def _bench(self, level: int | None) -> TrialRunner:
-        """The same bench for all levels, but where a level is a number of workers."""
+        """The trial runner, the same for all levels unless the level is a number of workers."""
         cores, workers = self.config.cores, None
         key = 0
         if self.axis is Axis.WORKERS and level is not None:
-            # A worker without a core of its own would measure the scheduler: as many as there are.
+            # As many cores as workers, because more workers than cores would measure the scheduler.
             cores = updated(cores, server=cores.server[:level])
             key = workers = level
         if key not in self.benches:

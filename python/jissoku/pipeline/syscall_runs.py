@@ -32,15 +32,15 @@ from jissoku.system.processes import process_tree
 from jissoku.system.strace import StraceError
 from jissoku.system.strace_output import counts_by_name
 
-# How long the one who counts may take to begin, usually.
+# Usual time that tracing takes to begin, in seconds.
 ATTACH_S = 1.0
 
-# Later than any moment: there is no second generator.
+# A time after every other, because there is no second generator.
 NEVER_NS = 2**63
 
 
 class SyscallRuns:
-    """Runs windows in which calls are counted."""
+    """Runs windows in which system calls are counted."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class SyscallRuns:
         """Runs a generator once.
 
         Raises:
-            CalibrationError: The oracle broke.
+            CalibrationError: The oracle failed.
         """
         wanted = int(cell.ask["connections"])
         duration_s = math.ceil(SETTLE_S + ATTACH_S + window_s + AFTER_S)
@@ -83,7 +83,7 @@ class SyscallRuns:
             window_ns=window.end_ns - window.start_ns,
             answers=seen.answers,
             counts=counts,
-            # Others on the cores make it slower, and no call more.
+            # Foreign load on the cores changes the duration, and not the number of calls.
             void=void or invalid_reason([side], [seen], wanted, foreign=0.0),
         )
 

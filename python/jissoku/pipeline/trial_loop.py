@@ -8,13 +8,13 @@ from jissoku.model.updated import updated
 from jissoku.pipeline.progress import EtaEstimator, ProgressListener
 from jissoku.records import RunWriter
 
-# A trial that the machine disturbed is run again this often; every attempt stays in the records.
+# How often a disturbed trial is repeated; every attempt stays in the records.
 RERUNS_MAX = 2
 
-# After this many failures an arm is skipped: its failure is reported, the others' time is saved.
+# After this many failures an arm is skipped, which saves time; its failure is reported.
 FAILURES_MAX = 2
 
-# Trials still to come, by kind.
+# Trials left, by kind.
 TrialsLeft = Mapping[TrialKind, int]
 
 
@@ -22,7 +22,7 @@ class TrialLoop:
     """Records the trials of one run; they are in `trials`, in the order in which they ran."""
 
     def __init__(self, writer: RunWriter, listener: ProgressListener, eta: EtaEstimator) -> None:
-        """Starts without records."""
+        """Nothing is recorded yet."""
         self.trials: list[Trial] = []
         self._writer = writer
         self._listener = listener
@@ -40,8 +40,8 @@ class TrialLoop:
         Args:
             kind: For the estimate of the time left.
             measure: Runs one attempt; index, attempt and failed checks are filled in here.
-            left: Asked after each attempt; reruns and early ends need not be foreseen.
-            reruns: How many attempts there may be beyond the first.
+            left: Called after each attempt; reruns and early ends need not be included.
+            reruns: Maximum number of attempts after the first.
 
         Returns:
             The last attempt.

@@ -1,7 +1,7 @@
-"""One trial: servers up, answers verified, load generator run, everything down again.
+"""One trial: starts the servers, verifies answers, runs the load generator, stops everything.
 
-Whatever goes wrong with a target becomes a Failure in the trial's record, with the target's own
-words.
+Every failure of a target becomes a Failure in the trial's record, with the end of the target's
+output.
 """
 
 import random
@@ -35,7 +35,7 @@ from jissoku.targets.response import ExpectedResponse, TargetResponse
 
 @dataclass(frozen=True, slots=True)
 class PreparedArm:
-    """An arm, and how to start it here."""
+    """An arm, and its prepared target."""
 
     arm: Arm
     prepared: PreparedTarget
@@ -43,12 +43,12 @@ class PreparedArm:
 
 @dataclass(frozen=True, slots=True)
 class TrialTiming:
-    """How long a trial warms up and measures, in nanoseconds.
+    """Durations of a trial, in nanoseconds.
 
     Attributes:
-        slice_ns: Arms are asked one at a time, in time slices of about this length; None: all at
-            once.
-        idle_watch_ns: Before the first request targets are left alone for so long.
+        slice_ns: Arms are under load one at a time, in time slices of about this length; None: all
+            at once.
+        idle_watch_ns: Time without load before the first request.
     """
 
     warmup_ns: int
@@ -59,14 +59,14 @@ class TrialTiming:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedServer:
-    """A target that runs, and what it answered."""
+    """A running target, and its verified answer."""
 
     running: RunningTarget
     answer: TargetResponse
 
 
-class TrialFailed(Exception):  # noqa: N818 - carries a record, and never leaves the pipeline
-    """Something went wrong with a target; `failure` is what is recorded of it."""
+class TrialFailed(Exception):  # noqa: N818 - has a record, and is always caught in the pipeline
+    """A target failed; `failure` is its record."""
 
     def __init__(self, stage: TrialStage, arm: str, error: Exception, words: str = "") -> None:
         super().__init__(str(error))
@@ -75,7 +75,7 @@ class TrialFailed(Exception):  # noqa: N818 - carries a record, and never leaves
 
 
 def _output(spec: LoadSpec, servers: Sequence[VerifiedServer], arm: str) -> str:
-    """What a target wrote last."""
+    """The end of a target's output."""
     return servers[spec.arms.index(arm)].running.output_tail()
 
 
@@ -90,7 +90,7 @@ class TrialRunner:
         *,
         workers: int | None = None,
     ) -> None:
-        """Starts nothing; without `workers` there is one per core of the server."""
+        """Without `workers` there is one per core of the server."""
         self._prepared_arms = {arm.arm.name: arm for arm in arms}
         self._cores = cores
         self._workers = workers
@@ -99,26 +99,26 @@ class TrialRunner:
         self._quiet = QuietCores(cores.server)
 
     def check(self) -> None:
-        """Raises Interrupted on request."""
+        """Raises Interrupted after a signal."""
         self._interruption.check()
 
     def wait_for_idle_cores(self) -> float | None:
-        """Waits until the server's cores are idle, for a while; how idle they were in the end."""
+        """Waits a limited time for idle cores of the server; returns the last idle fraction."""
         return self._quiet.wait(give_up=lambda: self._interruption.asked)
 
     def compiles(self, name: str) -> bool:
-        """Whether a target's runtime compiles what runs often."""
+        """Whether a target's runtime compiles hot code."""
         return self._prepared_arms[name].prepared.compiles
 
     def idle_watch_root(self, name: str) -> int | None:
-        """The process of a server that ran already; None for those that we start."""
+        """The process of an external server; None for targets that we start."""
         address = self._prepared_arms[name].prepared.address
         return None if address is None else listener_pid(address)
 
     def start(
         self, name: str, rng: random.Random, workload: Workload, promised: Container[int]
     ) -> RunningTarget:
-        """Starts one target on a port that is neither taken nor promised."""
+        """Starts one target on a port that is neither used nor promised."""
         launcher = Launcher(cores=self._cores.server, rng=rng, workers=self._workers)
         try:
             return launcher.start(self._prepared_arms[name].prepared, workload, promised)
@@ -126,14 +126,14 @@ class TrialRunner:
             raise TrialFailed(TrialStage.START, name, error) from error
 
     def stop(self, name: str, running: RunningTarget) -> None:
-        """Ends one target, all its processes."""
+        """Ends all processes of one target."""
         try:
             running.stop()
         except TargetError as error:
             raise TrialFailed(TrialStage.STOP, name, error) from error
 
     def verified(self, name: str, running: RunningTarget, workload: Workload) -> VerifiedServer:
-        """Waits until the target answers, and holds its answer to the right one."""
+        """Waits until the target answers, and compares its answer with the expected one."""
         try:
             first = ready.wait_until_ready(
                 running, workload, give_up=lambda: self._interruption.asked
@@ -152,10 +152,10 @@ class TrialRunner:
     def measure(
         self, spec: LoadSpec, servers: Sequence[VerifiedServer]
     ) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
-        """Runs the load generator; where a target died, that is the reason for any failure.
+        """Runs the load generator; if a target has exited, that is the reason of the failure.
 
         Raises:
-            Interrupted: On request, also where that ended the load generator.
+            Interrupted: After a signal, also if that ended the load generator.
             TrialFailed: It measured nothing.
         """
         self.check()
@@ -163,14 +163,14 @@ class TrialRunner:
             return loadgen.run_load(spec, self._cores, started=self._interruption.waits_for)
         except LoadgenError as error:
             self.check()
-            # Where no arm is to blame, the load generator itself failed.
+            # Without a responsible arm, the load generator itself failed.
             words = "" if not error.arm else _output(spec, servers, error.arm)
             raise TrialFailed(TrialStage.LOAD, error.arm, error, words) from error
         finally:
             self.require_alive(spec, servers)
 
     def require_alive(self, spec: LoadSpec, servers: Sequence[VerifiedServer]) -> None:
-        """Fails when the first process of a target has ended."""
+        """Raises TrialFailed if the first process of a target has ended."""
         for name, server in zip(spec.arms, servers, strict=True):
             if not server.running.is_alive():
                 error = TargetError(f"{name} {server.running.exit_description()} under load")

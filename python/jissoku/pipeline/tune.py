@@ -1,10 +1,10 @@
 """Tuning: each knob alone, all together, all but each, and the accepted ones on fresh blocks.
 
-Counters come first, in trials of their own. Of many knobs a screening design leaves out those that
-surely do not pay. Then three campaigns, each with its records in a folder
-of its own: `alone` against the configuration as it is, `without` against all knobs together, and
-`proof`, which chose nothing and has the last word. Knobs that are judged by the rate at full load
-follow (`jissoku.pipeline.full_load`).
+Counters come first, in separate trials. Of many knobs a screening design excludes those that surely
+have no effect. Then three campaigns, each with its records in a separate folder: `alone` relative
+to the unchanged configuration, `without` relative to all knobs together, and `proof`, which decides
+on blocks that no choice was based on. Knobs that are judged by the rate at full load follow
+(`jissoku.pipeline.full_load`).
 """
 
 from collections.abc import Sequence
@@ -36,22 +36,22 @@ from jissoku.pipeline.tuning_target import TuningConfig, TuningTarget
 from jissoku.stats import ablation, screening as screened, trial_counters
 from jissoku.stats.ablation import KnobEvidence
 
-# Of a screening design: each knob is on in half of all runs, so two are many.
+# Blocks of a screening design: each knob is on in half of all runs, so two suffice.
 SCREEN_BLOCKS = 2
 
 
 def tune(target: TuningTarget, config: TuningConfig, listener: ProgressListener) -> TuningResult:
-    """Tries every knob, and proves those that pay together.
+    """Tests every knob, and confirms the accepted ones together.
 
     Raises:
-        TargetError: The target does not answer as it is, before anything was switched.
+        TargetError: The unchanged target does not answer.
         InputError: The folder holds a run already or cannot be written.
     """
     return _Tuner(target, config, listener).run()
 
 
 class _Tuner:
-    """One tuning, from its first counter to its last block."""
+    """The state of one tuning."""
 
     def __init__(
         self, target: TuningTarget, config: TuningConfig, listener: ProgressListener
@@ -65,7 +65,7 @@ class _Tuner:
         self.trials: list[Trial] = []
 
     def run(self) -> TuningResult:
-        """Runs everything, in the order of the story."""
+        """Runs all steps in order."""
         text = TuningResult(
             target=self.target.name,
             path=self.config.workload.path,
@@ -90,7 +90,7 @@ class _Tuner:
         finished, alone = self._campaign(
             "alone", plan.one_at_a_time_and_all(self.names), self.config.plan
         )
-        # The load is known and so is every arm alone: these blocks hold pairs only.
+        # The load and the cost of each arm alone are known: these blocks have pairs only.
         brief = updated(self.config.plan, closed_loop_blocks=0, fixed_rate_blocks=0)
         without: dict[str, Comparison] = {}
         if finished and len(self.names) > 1:
@@ -171,14 +171,14 @@ class _Tuner:
         )
 
     def _with_trials(self, counts: CounterReadings, arm: str) -> CounterReadings:
-        """What was counted apart, and what the paired trials themselves count."""
+        """Counters of separate trials, and those of the paired trials."""
         more = trial_counters.of(self.trials, TrialKind.PAIRED, arm)
         return updated(counts, per_request=counts.per_request | more)
 
     def _campaign(
         self, name: str, combinations: Sequence[Combination], effort: SamplingPlan
     ) -> tuple[bool, dict[str, Comparison]]:
-        """Runs one campaign: whether it came to its end, and every arm against its baseline."""
+        """Runs one campaign; whether it finished, and the comparisons with the baseline."""
         run, trials, finished = self._run(name, combinations, effort)
         self._keep_loads(run)
         return finished, ablation.against_baseline(run, trials)
@@ -199,7 +199,7 @@ class _Tuner:
             self.config = updated(self.config, loads=run.loads[-1:])
 
     def _count(self, knobs: tuple[str, ...]) -> CounterReadings:
-        """Counts in a trial of its own; a target that does not answer has no counters."""
+        """Counts in a separate trial; a target that does not answer has no counters."""
         config = self.config
         seed = f"{config.seed}/{knobs}"
         try:

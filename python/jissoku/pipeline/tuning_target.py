@@ -14,14 +14,14 @@ from jissoku.targets.prepare import PreparedTarget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningTarget:
-    """What is tuned.
+    """The target of a tuning, and its knobs.
 
     Attributes:
-        name: In words, for the report.
-        knobs: Those that are tried.
-        skipped: Those that are not, each with why.
-        prepared: Makes the target with these knobs switched.
-        diff: The change from the configuration as it is to one with these knobs switched.
+        name: Description for the report.
+        knobs: The knobs to test.
+        skipped: Knobs that are not tested, each with the reason.
+        prepared: Prepares the target with these knobs switched.
+        diff: The change from the unchanged configuration to one with these knobs switched.
     """
 
     name: str
@@ -34,10 +34,10 @@ class TuningTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningConfig:
-    """How a tuning is run; the fields are those of a campaign's question.
+    """Configuration of a tuning; the fields are those of a comparison's.
 
     Attributes:
-        loads: At which configurations are compared; the first campaign chooses where none is given.
+        loads: The loads of comparisons; if empty, the first campaign chooses one.
     """
 
     workload: Workload

@@ -10,12 +10,12 @@ from jissoku.errors import InputError
 from jissoku.model.event import Event, EventKind
 from jissoku.records.events import EVENTS_FILE, read_events
 
-# A look at the end of a file; a measured core is not woken by it more often.
+# Seconds between two reads of the file's end, because each wakes up a core in use.
 INTERVAL_S = 1.0
 
 
 def newest(root: Path) -> Path:
-    """The run in a folder of runs whose events are the newest.
+    """The run with the newest events in a folder of runs.
 
     Raises:
         InputError: No run has events.
@@ -27,7 +27,7 @@ def newest(root: Path) -> Path:
 
 
 def follow(folder: Path, interval_s: float = INTERVAL_S) -> Iterator[Event]:
-    """All events of a run, those to come included, until it ends or its process is gone.
+    """Yields all past and future events of a run, until it or its process ends.
 
     Raises:
         InputError: The folder has no events.

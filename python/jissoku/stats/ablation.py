@@ -179,7 +179,7 @@ def _decision(one: KnobEvidence, before: float | None, after: float | None) -> t
     return _counter_objection(one, before, after) or _among_others(one)
 
 
-# A knob that breaks the server is rejected for that; a noisy machine is another matter.
+# A failure is the knob's fault and rejects it; invalid trials leave it undecided.
 _WITHOUT_FIGURE = {Verdict.FAILED: Decision.BROKEN, Verdict.INVALID: Decision.UNDECIDED}
 
 
