@@ -24,7 +24,7 @@ def test_a_cost_is_shown_beside_the_floors() -> None:
 
 def test_of_a_target_in_the_kernel_the_total_cpu_is_shown() -> None:
     text = shown(factories.KERNEL)
-    assert "not known of the target alone" in text
+    assert "unknown for the target alone" in text
     assert "used less than 0.1 µs, and the kernel's threads 4.0 µs in their place" in text
     # (2 + 1,050 + 400) ms over 100,000 answers.
     assert (
@@ -40,7 +40,7 @@ def test_of_a_target_in_the_kernel_the_total_cpu_is_shown() -> None:
 def test_without_the_stopwatchs_time_nothing_is_added_up(load: dict[str, object]) -> None:
     assert factories.KERNEL.load is not None
     seen = updated(factories.KERNEL, load=updated(factories.KERNEL.load, **load))  # type: ignore[arg-type]
-    assert "not known of the target alone" in shown(seen)
+    assert "unknown for the target alone" in shown(seen)
     assert "Together" not in shown(seen)
 
 

@@ -78,9 +78,9 @@ def test_a_rate_on_shared_cores_is_stamped_so() -> None:
     ("decision", "said"),
     [
         (Decision.NO_GAIN, "No knob of nginx with nginx.conf pays"),
-        (Decision.UNDECIDED, "about some nothing can be said yet"),
+        (Decision.UNDECIDED, "some are undecided"),
         (Decision.BROKEN, "some cannot be measured"),
-        (Decision.ACCEPTED, "did not hold on fresh blocks"),
+        (Decision.ACCEPTED, "not confirmed on new blocks"),
     ],
 )
 def test_what_is_not_proven_is_not_reported_as_proven(decision: Decision, said: str) -> None:

@@ -1,7 +1,7 @@
 """The command line. The only place that prints.
 
-`serve`, `load`, `floor`, `oracle`, `sample` and `routes` are native: they run before anything else
-of the lab is imported, so that a server's memory and start-up are its own.
+`serve`, `load`, `floor`, `oracle`, `sample` and `routes` are native: they run without importing the
+lab, so that it affects neither memory nor start-up time of a server.
 """
 
 import signal
@@ -20,8 +20,8 @@ def main() -> None:
 
 
 def _native() -> None:
-    from jissoku._native import run  # noqa: PLC0415 - so that the lab's verbs can say what is missing
+    from jissoku._native import run  # noqa: PLC0415 - so that the lab's commands can report a missing module
 
-    # Python's handler would only set a flag, which is not read while native code runs.
+    # Python's handler only sets a flag, which is not checked while native code runs.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(run(["jissoku", *sys.argv[1:]]))

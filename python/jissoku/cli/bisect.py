@@ -39,7 +39,7 @@ BOUND = "cost(candidate) > 1.01 x cost(good)"
     default=BOUND,
     show_default=True,
     metavar="BOUND",
-    help="What is so from the searched commit on; arms are good and candidate.",
+    help="Bound that is exceeded from the searched commit on; arms are good and candidate.",
 )
 @shared_options.path
 @shared_options.connections("Connections per arm.")
@@ -48,11 +48,10 @@ BOUND = "cost(candidate) > 1.01 x cost(good)"
 @shared_options.out
 @shared_options.quiet
 def bisect(**given: Any) -> int:
-    """Find the commit after GOOD, up to BAD, from which on the server costs more.
+    """Find the commit after GOOD, up to BAD, from which on the server uses more CPU.
 
-    Each step builds one commit in a worktree and measures it together with GOOD. A step that stays
-    undecided is measured again with more blocks; if that does not decide either, the range that is
-    left is printed.
+    Each step builds one commit in a worktree and measures it together with GOOD. An undecided step
+    is measured again with more blocks; if it is still undecided, the remaining range is printed.
 
     Exit codes: 0 found, 1 a build or the server failed, 2 bad input, 4 undecided, or BAD is not
     proven to cost more, 130 interrupted.

@@ -23,7 +23,7 @@ from jissoku.report.scorecard import evidence, totals
 from jissoku.system import cores
 from jissoku.targets.build_paths import default_cache
 
-# Of the ten minutes that a quick pass may take; the rest is for starting, ending and the page.
+# Minutes of the ten that a quick pass may take; the rest is for start, end and the page.
 QUICK_BUDGET_MIN = 9.5
 
 COLOURS = {"A": "green", "B": "yellow", "F": "bold red"}
@@ -118,7 +118,7 @@ def calibrate(tool: str | None, **given: Any) -> int:
         Console(highlight=False).print(_table(card))
         click.echo(f"{card.tool} {card.version}: {totals(card)}. Scorecard: {page}")
         if card.not_repeated:
-            click.echo(f"Void, and no time to hold it again: {', '.join(card.not_repeated)}.")
+            click.echo(f"Void, and not repeated for lack of time: {', '.join(card.not_repeated)}.")
     return _code(card)
 
 
@@ -156,7 +156,7 @@ def _list(home: Path) -> None:
 
 
 class _CalibrationDisplay:
-    """A bar on a terminal, a line for each check where there is none."""
+    """A bar on a terminal, else a line for each check."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._console = Console(stderr=True, highlight=False)
@@ -167,7 +167,7 @@ class _CalibrationDisplay:
             TextColumn("[dim]{task.description}[/]"),
             console=self._console,
             transient=True,
-            # Drawing it ten times a second takes a hundredth of a core that is being measured on.
+            # Drawing it ten times a second uses a hundredth of a core that is being measured.
             auto_refresh=False,
             disable=quiet or not self._console.is_terminal,
         )

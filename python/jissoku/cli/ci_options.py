@@ -19,7 +19,7 @@ class Export(click.ParamType[tuple[str, Path]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, Path]:
-        """Reads the pair, or refuses it in one sentence."""
+        """Parses the pair, or fails with one sentence."""
         if isinstance(value, tuple):
             return value
         name, equals, file = str(value).partition("=")
@@ -53,7 +53,7 @@ OPTIONS = (
     click.option(
         "--confirm",
         is_flag=True,
-        help="Before exiting with 3, confirm it with a second run of its own.",
+        help="Before exiting with 3, confirm it with a second run.",
     ),
     click.option(
         "--undecided",

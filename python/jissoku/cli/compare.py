@@ -218,7 +218,7 @@ def compare(**given: Any) -> int:
         config, finished = _measure(options, base, show)
         bounds = judge(config.folder, options.fail_if) if finished else ()
         if options.confirm and any_exceeded(bounds):
-            show.note("A bound is exceeded: confirming it with a run of its own.")
+            show.note("A bound is exceeded: confirming it with a second run.")
             folder = config.folder.with_name(f"{config.folder.name}-confirmed")
             again = updated(options, out=folder, seed=options.seed + 1, profile=False)
             config_again, finished = _measure(again, base, show)
@@ -246,7 +246,7 @@ def compare(**given: Any) -> int:
 def _measure(
     options: CompareOptions, base: PreparedArm | None, show: ProgressDisplay
 ) -> tuple[CompareConfig, bool]:
-    """Prepares the targets and runs the campaign; whether it came to its end."""
+    """Prepares the targets and runs the campaign; whether it finished."""
     wanted = Selection(
         named=options.arms,
         group=options.group,
@@ -330,7 +330,7 @@ def _compare_config(
 
 
 def _profiled_pair(config: CompareConfig) -> ProfileConfig:
-    """The two targets, each alone, under the same load as far as it has a fixed rate."""
+    """Profiles the two targets, each alone, at the comparison's rate if it has one."""
     arms = tuple(
         arm for arm in config.arms_prepared if arm.arm.name not in {FLOOR, config.aa_control}
     )

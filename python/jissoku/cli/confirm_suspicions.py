@@ -1,4 +1,4 @@
-"""`jissoku history --confirm`: measures what would prove each suspicion."""
+"""`jissoku history --confirm`: runs the command that would prove each suspicion."""
 
 import shlex
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from jissoku.pipeline.selection import folder_for
 from jissoku.report.bounds import bound_sentence
 from jissoku.report.suspicions import Suspicion, suspicion_text
 
-# Words of the printed command that stand before the options of `compare`.
+# Words of the printed command before the options of `compare`.
 PROGRAM_AND_COMMAND = 2
 
 ANSWERS = {
@@ -48,7 +48,7 @@ def confirm(found: Sequence[Suspicion]) -> int:
 
 
 def _measured(one: Suspicion, number: int) -> BoundStatus | None:
-    """What a run of both programs says; None if it was interrupted."""
+    """The result of a run of both programs; None if it was interrupted."""
     asked = one.change.confirmation
     assert asked is not None, "only suspicions with a command are measured"
     folder = folder_for("confirm", str(number), one.series.arm)

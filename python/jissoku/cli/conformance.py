@@ -43,7 +43,7 @@ STYLES = {
     CaseVerdict.UNDECIDED: "magenta",
 }
 
-# Listed without being asked for; the others have failed nothing.
+# Verdicts that are listed without --all.
 REPORTED = {CaseVerdict.SHOULD_VIOLATED, CaseVerdict.MUST_VIOLATED, CaseVerdict.UNDECIDED}
 
 
@@ -88,12 +88,12 @@ class ConformanceOptions:
 @click.option(
     "--count",
     type=click.Choice([str(what) for what in GatewayCount]),
-    help="With --through: no cases, but failures counted: at ended connections, or by mutations.",
+    help="With --through: count failures instead: at closed connections, or with mutated requests.",
 )
 @click.option(
     "--amount",
     type=click.IntRange(min=1),
-    help="With --count: how many requests or restarts. Default: 10000 requests, 50 restarts.",
+    help="With --count: number of requests or restarts. Default: 10000 requests, 50 restarts.",
 )
 @click.option(
     "--apps",

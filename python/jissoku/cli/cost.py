@@ -21,7 +21,7 @@ from jissoku.pipeline.check_files import read_cells
 from jissoku.pipeline.cost import CostPlan, measure
 from jissoku.system import cores
 
-# Beside the scorecards, whose page is made of every record in their own folder.
+# Next to the scorecards, whose page is generated from all records in their folder.
 FOLDER = "cost"
 
 WIDTH = 140
@@ -34,7 +34,7 @@ CALLS_MIN = 0.005
 
 
 def cost(names: tuple[str, str], known: Mapping[str, Tool], home: Path, **given: Any) -> int:
-    """Measures, prints and keeps what a request costs the first of two tools, by the second."""
+    """Measures, prints and records the cost of a request for one tool relative to another."""
     for name in names:
         if name not in known:
             raise InputError(f"no tool is called {name!r}: there are {', '.join(known)}")
@@ -53,7 +53,7 @@ def cost(names: tuple[str, str], known: Mapping[str, Tool], home: Path, **given:
     if given["as_json"]:
         click.echo(msgspec.json.encode(record).decode())
     else:
-        # A file has no width, and rows that are folded are hard to read in it.
+        # A file has no width, and folded rows are hard to read in it.
         width = None if sys.stdout.isatty() else WIDTH
         console = Console(highlight=False, width=width)
         console.print(table(record))
@@ -152,7 +152,7 @@ def _require_support(cells: LoadPoints, tools: tuple[Tool, ...]) -> None:
 
 
 class _CostDisplay:
-    """A line for each pair; drawing a bar would be work on a core that is being measured on."""
+    """A line for each pair; drawing a bar would use a core that is being measured."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._console = Console(stderr=True, highlight=False, quiet=quiet)

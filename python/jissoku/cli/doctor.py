@@ -1,4 +1,4 @@
-"""`jissoku doctor`: what would disturb a measurement on this machine."""
+"""`jissoku doctor`: properties of this machine that disturb measurements."""
 
 import click
 from rich.console import Console
@@ -29,7 +29,7 @@ MARKS = {
     default=20,
     show_default=True,
     type=click.IntRange(1, 200),
-    help="With --prove: how many campaigns of equal arms.",
+    help="With --prove: number of campaigns of equal arms.",
 )
 @click.option(
     "--loads",

@@ -160,7 +160,7 @@ def _workload(options: ExplainOptions) -> Workload:
 def _with_changes(
     explanation: Explanation, knobs: TuningTarget, options: ExplainOptions
 ) -> Explanation:
-    """The user's configuration is changed as written, not as run here."""
+    """The diff applies to the user's configuration as written, not as run here."""
     if options.config is None:
         return explanation
     names = tuple(knob.name for knob in knobs.knobs)
@@ -171,9 +171,9 @@ def _with_changes(
 def _verified(
     options: ExplainOptions, explanation: Explanation, knobs: TuningTarget, folder: Path
 ) -> tuple[Explanation, int]:
-    """Tries what answers the causes, and prints what came of it."""
+    """Tests the knobs for the causes, and prints the results."""
     if not knobs.knobs:
-        _note("No knob answers what was found: there is nothing to prove.")
+        _note("No knob addresses the causes found: there is nothing to verify.")
         return explanation, exit_codes.OK
     mode = Mode.STANDARD if options.standard else Mode.QUICK
     config = TuningConfig(

@@ -1,4 +1,4 @@
-"""`jissoku conformance --through`: the conduct of a reverse proxy, clause by clause."""
+"""`jissoku conformance --through`: conformance of a reverse proxy, clause by clause."""
 
 import fnmatch
 import json
@@ -36,12 +36,12 @@ STYLES = {
     GatewayVerdict.UNDECIDED: "magenta",
 }
 
-# Listed without being asked for.
+# Verdicts that are listed without --all.
 REPORTED = set(GatewayVerdict) - {GatewayVerdict.PASS, GatewayVerdict.DIFFERS}
 
 
 class UpstreamTransport(StrEnum):
-    """Where the servers behind the proxy listen."""
+    """The transports of the servers behind the proxy."""
 
     TCP = "tcp"
     UNIX = "unix"
@@ -65,7 +65,7 @@ class GatewayOptions:
 
 
 def gateway_conformance(options: GatewayOptions) -> int:
-    """Runs the cases through a proxy and prints what became of each; returns the exit code."""
+    """Runs the cases through a proxy and prints the results; returns the exit code."""
     prepared = prepare_recipe(options.target, options.recipes)
     if prepared.forward is None:
         raise InputError(

@@ -17,7 +17,7 @@ from jissoku.pipeline.gateway_counts import (
 )
 from jissoku.targets.prepare import PreparedTarget
 
-# Enough for rates of one in a thousand within seconds; a record takes more.
+# Enough to detect rates of one in a thousand within seconds; published records use more.
 DEFAULT_AMOUNT = {
     GatewayCount.IDLE_RACE: 10_000,
     GatewayCount.RESTARTS: 50,

@@ -1,4 +1,4 @@
-"""`jissoku conformance --through PROXY --count mutations`: is what it forwards read alike?"""
+"""`jissoku conformance --through PROXY --count mutations`: do parsers agree on its output?"""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`jissoku history`: earlier runs, and what may be said across them."""
+"""`jissoku history`: earlier runs, and comparisons across them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,10 +61,10 @@ def history(**given: Any) -> int:
     """List earlier runs, or show how the cost of TARGET changed over them.
 
     Costs of different runs are compared only through arms that are the same program in both, and
-    never for other workloads, rates, cores or machines. A change is at most suspected; a run of
-    both versions together, which is named, proves it.
+    never across workloads, rates, cores or machines. A change is at most suspected; the command
+    that measures both versions together, and would prove it, is printed.
 
-    The index of runs is a cache: it is made from the records, and made again when it is deleted.
+    The index of runs is a cache: it is built from the records, and rebuilt after deletion.
 
     Exit codes: 0 success, 2 bad input, 3 --changes found a suspicion or --confirm proved one,
     4 --confirm left one open, 130 interrupted.

@@ -9,7 +9,7 @@ from jissoku.targets.supervisor import supervisor
 def lock_machine() -> None:
     """Takes the measurement lock for the running verb; it is released when the verb has ended.
 
-    From then on all that is started is ended when this process is killed.
+    From then on, all started processes are ended if this process is killed.
 
     Raises:
         InputError: Another process measures on this machine.

@@ -18,7 +18,7 @@ class Rate(click.ParamType[int]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Reads the rate, or refuses it in one sentence."""
+        """Parses the rate, or fails with one sentence."""
         found = re.fullmatch(r"(\d+(?:\.\d+)?)([km]?)", str(value).lower())
         rate = round(float(found[1]) * SCALES[found[2]]) if found else 0
         if rate < 1:
@@ -38,7 +38,7 @@ class RequestPath(click.ParamType[str]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
-        """Reads the path, or refuses it in one sentence."""
+        """Parses the path, or fails with one sentence."""
         if not str(value).startswith("/"):
             self.fail(f"{value!r} is not a path: it begins with /, as in /42", param, ctx)
         return str(value)
@@ -52,7 +52,7 @@ class Field(click.ParamType[tuple[str, str]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        """Reads the field, or refuses it in one sentence."""
+        """Parses the field, or fails with one sentence."""
         if isinstance(value, tuple):
             return value
         name, colon, rest = str(value).partition(":")
@@ -69,7 +69,7 @@ class Label(click.ParamType[tuple[str, str]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        """Reads the label, or refuses it in one sentence."""
+        """Parses the label, or fails with one sentence."""
         if isinstance(value, tuple):
             return value
         name, equals, text = str(value).partition("=")
@@ -86,7 +86,7 @@ class LatencyObjective(click.ParamType[Objective]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> Objective:
-        """Reads the objective, or refuses it in one sentence."""
+        """Parses the objective, or fails with one sentence."""
         if isinstance(value, Objective):
             return value
         found = re.fullmatch(r"p(\d{2}(?:\.\d+)?)\s*<\s*(\d+(?:\.\d+)?)(us|ms|s)", str(value))
@@ -121,7 +121,7 @@ class LoadLevels(click.ParamType[tuple[LoadLevel, ...]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[LoadLevel, ...]:
-        """Reads the names, or refuses them in one sentence."""
+        """Parses the names, or fails with one sentence."""
         if isinstance(value, tuple):
             return value
         known = {

@@ -65,7 +65,7 @@ class ProfileOptions:
     "--rate",
     type=Rate(),
     help="Request rate in requests per second. Default: the highest of 1,000, 5,000 and 20,000 per"
-    " core that is at most 60 % of what the target bears.",
+    " core that is at most 60 % of the target's closed-loop rate.",
 )
 @click.option(
     "-d",

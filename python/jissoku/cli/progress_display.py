@@ -34,8 +34,8 @@ class ProgressDisplay:
             TextColumn("[dim]{task.description}[/]"),
             console=self._console,
             transient=True,
-            # A refresh thread would run beside the load generator during every window, and nothing
-            # on the bar moves between two trials.
+            # A refresh thread would run next to the load generator during every window, and the bar
+            # does not change between two trials.
             auto_refresh=False,
             disable=quiet or not self._console.is_terminal,
         )
@@ -46,13 +46,13 @@ class ProgressDisplay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Takes the bar away."""
+        """Removes the bar."""
         self._bar.stop()
 
     def note(self, text: str) -> None:
-        """Says what happens now."""
+        """Shows the current step."""
         if not self._quiet:
-            # A command shown here can be copied only if it stays on one line.
+            # On one line, so that a command can be copied.
             self._console.print(text, style="dim", markup=False, soft_wrap=True)
 
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:

@@ -16,7 +16,7 @@ def publish(folder: Path, records: tuple[Path, ...]) -> int:
     """Write all runs as static pages with their records into a new folder, to be published.
 
     Paths, user, host and the machine's label are removed from the records; processor, cores, kernel
-    and versions stay, because a figure means nothing without them. The pages can be checked:
+    and versions stay, because results depend on them. The pages can be checked:
     `jissoku publish NEW --records DIR/records` makes the same bytes, and SHA256SUMS lists them.
 
     Exit codes: 0 success, 2 bad input.

@@ -21,7 +21,7 @@ from jissoku.system import cores
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import missing_requirement
 
-# Room for the longest name of ours, and a gap.
+# Width of the longest built-in name, and a gap.
 NAME_WIDTH = 17
 
 
@@ -37,7 +37,7 @@ NAME_WIDTH = 17
 @shared_options.out
 @shared_options.as_json("the results")
 @shared_options.quiet
-def run(  # noqa: PLR0913 - click hands every option over by its name
+def run(  # noqa: PLR0913 - click passes every option by name
     *,
     name: str | None,
     quick: bool,
@@ -101,7 +101,7 @@ def _list(recipes: Mapping[str, Recipe]) -> int:
 
 
 def _print_plan(plan: ExperimentPlan, show: ProgressDisplay) -> None:
-    """What is missing, which claims that costs, and how long it will take."""
+    """Prints the missing targets, the claims about them, and the estimated duration."""
     header = plan.header
     for unavailable in header.unavailable:
         show.note(unavailable.sentence)

@@ -25,7 +25,7 @@ MARKS = {BoundState.PASS: "[green]pass[/]", BoundState.FAIL: "[red]BROKEN[/]"}
 
 
 def run_self_test(*, campaigns: int, levels: Sequence[LoadLevel], seed: int) -> int:
-    """Runs the campaigns, prints what they found, and keeps the noise floors.
+    """Runs the campaigns, prints the results, and stores the noise floors.
 
     Returns:
         The exit code; records stay in `runs/self-test-...`.
@@ -79,7 +79,7 @@ def _config(name: str, campaigns: int, levels: Sequence[LoadLevel], seed: int) -
 
 
 def exit_code(states: Collection[BoundState]) -> int:
-    """What a finished table means to a script."""
+    """The exit code of a finished table."""
     if BoundState.FAIL in states:
         return exit_codes.BOUND_EXCEEDED
     return exit_codes.UNDECIDED if BoundState.UNDECIDED in states else exit_codes.OK
@@ -128,7 +128,7 @@ def _print_floors(floors: Mapping[Method, NoiseFloor], file: Path | None) -> Non
             f" {100 * floor.noise_floor:.2f} %."
         )
     if file is not None:
-        click.echo(f"Kept for later verdicts on this machine in {file}.")
+        click.echo(f"Stored for later verdicts on this machine in {file}.")
     elif floors:
         click.echo(
             f"Not kept for later verdicts: that takes {noise_floor.CAMPAIGNS_MIN} campaigns of"

@@ -27,14 +27,14 @@ LEVELS_MAX = 64
 
 
 class LevelList(click.ParamType[tuple[int, ...]]):
-    """Levels as people write them: `1,2,4-8` or `5k,10k`."""
+    """A list of levels, such as `1,2,4-8` or `5k,10k`."""
 
     name = "levels"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, ...]:
-        """Reads the list, or refuses it in one sentence."""
+        """Parses the list, or fails with one sentence."""
         if isinstance(value, tuple):
             return value
         found: list[int] = []

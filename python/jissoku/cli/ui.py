@@ -1,4 +1,4 @@
-"""`jissoku ui`: local pages that start, watch and remember runs."""
+"""`jissoku ui`: local pages that start, watch and list runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -85,10 +85,10 @@ def ui(**given: Any) -> int:
 
 
 def _check(arguments: Sequence[str]) -> None:
-    """Parses a command line as the terminal would, and runs nothing.
+    """Parses a command line as in the terminal, and runs nothing.
 
     Raises:
-        InputError: It would be refused; the sentence is the same.
+        InputError: It is invalid; the message is the same as in the terminal.
     """
     # `commands` lists this module, too.
     from jissoku.cli.commands import jissoku  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`jissoku watch`: follows a run that another terminal, or another program, has started."""
+"""`jissoku watch`: follows a run that another process measures."""
 
 from pathlib import Path
 

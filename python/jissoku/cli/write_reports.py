@@ -59,7 +59,7 @@ def _sweep_code(summary: SweepSummary) -> int:
 
 
 def warn_unfinished(folder: Path) -> None:
-    """Says so on standard error where a run, or one of an experiment's, has not come to its end."""
+    """Prints a message for each unfinished run of a folder or an experiment."""
     for place in (folder, *sorted(path for path in folder.glob("*") if path.is_dir())):
         if reason := records.unfinished_reason(place):
             print_message(f"{place} is not a finished run: {reason}.")

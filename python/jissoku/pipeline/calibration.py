@@ -277,7 +277,7 @@ def _left_out(card: Scorecard, check: CalibrationCheck) -> Scorecard:
     if check.id in card.not_repeated:
         return card
     found = next(it for it in card.scores if it.check == check.id)
-    sentence = f"{found.sentence}; not repeated for want of time"
+    sentence = f"{found.sentence}; not repeated for lack of time"
     card = _with(card, updated(found, sentence=sentence))
     return updated(card, not_repeated=(*card.not_repeated, check.id))
 

@@ -13,10 +13,10 @@ from jissoku.model.observed import (
     WireObservation,
 )
 
-# Calls rarer than this per request are the connections' or the ticks'.
+# Calls rarer than this per request belong to connections or timers.
 CALLS_MIN = 0.01
 
-# Below this a figure in microseconds would read as 0.0.
+# Below this a value in microseconds would read as 0.0.
 TIME_US_MIN = 0.1
 
 
@@ -26,7 +26,7 @@ def to_text(explanation: Explanation) -> str:
 
 
 def to_json(explanation: Explanation) -> str:
-    """Everything that was seen and found, as one JSON object; stacks are left out."""
+    """All observations and findings as one JSON object, without stacks."""
     found = msgspec.to_builtins(explanation)
     if profile := found["observations"]["profile"]:
         for name in ("frames", "threads", "stacks", "interpreted"):
@@ -50,12 +50,12 @@ def _lines(explanation: Explanation) -> Iterator[str]:
             yield from _finding(finding)
     if explanation.changes:
         yield ""
-        yield "What the causes would change in the configuration, not proven yet:"
+        yield "Suggested changes of the configuration, not measured yet:"
         yield explanation.changes.rstrip("\n")
     for lost in explanation.observations.failures:
-        how = f" To get it back: {lost.hint}." if lost.hint else ""
+        how = f" To enable it: {lost.hint}." if lost.hint else ""
         yield ""
-        yield f"Not looked at: {lost.probe}, because {lost.reason}.{how}"
+        yield f"Not observed: {lost.probe}, because {lost.reason}.{how}"
 
 
 def _finding(finding: Finding) -> Iterator[str]:
@@ -83,16 +83,16 @@ def _observations(observed: Observations) -> Iterator[str]:
     if observed.timers is not None:
         timers = observed.timers
         yield (
-            f"Timers: {timers.cpu_ns_idle / 1e3:,.1f} µs per request beside {timers.waiting:,} "
-            f"idle connections, {timers.cpu_ns_waiting / 1e3:,.1f} µs beside as many that wait; "
-            f"a lone delay came {timers.lateness_ns / 1e6:.2f} ms late."
+            f"Timers: {timers.cpu_ns_idle / 1e3:,.1f} µs per request with {timers.waiting:,} "
+            f"idle connections, {timers.cpu_ns_waiting / 1e3:,.1f} µs with as many waiting ones; "
+            f"an isolated delayed answer was {timers.lateness_ns / 1e6:.2f} ms late."
         )
 
 
 def _cost(observed: Observations, load: LoadObservation) -> Iterator[str]:
     cost, floor_ns = load.cpu_ns_per_request, observed.floor_cpu_ns
     if cost is None:
-        yield "CPU time per request: not known, its processes cannot be found."
+        yield "CPU time per request: unknown, because its processes cannot be found."
     elif load.is_served_by_kernel:
         yield from _total_cost(observed, load)
     else:
@@ -110,14 +110,14 @@ def _cost(observed: Observations, load: LoadObservation) -> Iterator[str]:
 
 
 def _total_cost(observed: Observations, load: LoadObservation) -> Iterator[str]:
-    """Of a target whose work is done where no process is charged for it."""
+    """The cost of a target whose work is done by kernel threads."""
     together, floor_ns = load.total_cpu_ns_per_request, observed.floor_total_cpu_ns
     own = (load.cpu_ns or 0) / load.requests / 1e3
     kernel = (load.kernel_cpu_ns or 0) / load.requests / 1e3
     used = f"{own:.1f} µs" if own >= TIME_US_MIN else f"less than {TIME_US_MIN} µs"
     yield (
-        f"CPU time per request: not known of the target alone. Its processes used {used}, and the"
-        f" kernel's threads {kernel:,.1f} µs in their place."
+        f"CPU time per request: unknown for the target alone. Its processes used {used}, and"
+        f" kernel threads used {kernel:,.1f} µs for it."
     )
     if together is not None:
         beside = ""
@@ -148,7 +148,7 @@ def _load(load: LoadObservation) -> Iterator[str]:
         )
     if load.tcp_retransmits:
         again = _count(load.tcp_retransmits, "segment")
-        yield f"  Sent again on the whole machine: {again}."
+        yield f"  Retransmitted on the whole machine: {again}."
 
 
 def _calls(syscalls: SyscallObservation) -> Iterator[str]:
@@ -160,9 +160,8 @@ def _calls(syscalls: SyscallObservation) -> Iterator[str]:
     ]
     yield f"System calls per request: {', '.join(text) or 'none observed'}."
     yield (
-        f"  {syscalls.empty_waits:,} waits that found nothing in {syscalls.requests:,} requests;"
-        f" the "
-        f"trace made them {syscalls.slowdown:.1f} times slower."
+        f"  {syscalls.empty_waits:,} waits without an event in {syscalls.requests:,} requests,"
+        f" which took {syscalls.slowdown:.1f} times as long under the trace."
     )
 
 
@@ -174,7 +173,7 @@ def _wire(wire: WireObservation) -> Iterator[str]:
     if wire.answers_until_close is not None:
         end = f"ended after {_count(wire.answers_until_close, 'answer')}"
     yield (
-        f"A lone answer: {wire.answer_size:,} bytes{segments}, "
+        f"An isolated answer: {wire.answer_size:,} bytes{segments}, "
         f"{statistics.median(wire.latency_ns) / 1e3:,.0f} µs; the connection was {end}."
     )
 

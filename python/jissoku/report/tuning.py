@@ -32,7 +32,7 @@ def tuning_to_text(tuning: TuningResult) -> str:
     if tuning.results:
         lines += [
             f"CPU per request of {tuning.target} at {tuning.path}, with 95 % intervals.",
-            "Alone is against the configuration as it is, left out of all against all together.",
+            "Alone: relative to the unchanged configuration. Left out of all: relative to all.",
             *_core_warning(tuning),
             "",
             *_table([HEADER, *map(_row, tuning.results)]),
@@ -43,17 +43,17 @@ def tuning_to_text(tuning: TuningResult) -> str:
     if tuning.all_together:
         lines += ["", f"All of them together: {_effect(tuning.all_together)}."]
     if tuning.combined:
-        lines += ["", f"The accepted ones together, on fresh blocks: {_effect(tuning.combined)}."]
+        lines += ["", f"The accepted ones together, on new blocks: {_effect(tuning.combined)}."]
     if tuning.full_load:
         lines += [
             "",
-            f"At full load, on fresh blocks, {SHARED}: {_effect(tuning.full_load, TIME)}.",
+            f"At full load, on new blocks, {SHARED}: {_effect(tuning.full_load, TIME)}.",
         ]
     if tuning.sandbox:
-        lines += ["", "Changed in every arm so that it can run beside the machine's own server:"]
+        lines += ["", "Changed in every arm so that it can run next to the machine's own server:"]
         lines += [f"  {sentence}." for sentence in tuning.sandbox]
     if tuning.diff:
-        lines += ["", "What is given up for it:"]
+        lines += ["", "Description and price of each:"]
         lines += [
             f"  {r.knob.name}: {' '.join(r.knob.why.split())}"
             for r in tuning.results
@@ -64,19 +64,19 @@ def tuning_to_text(tuning: TuningResult) -> str:
 
 
 def headline(tuning: TuningResult) -> str:
-    """The answer in one sentence."""
+    """The result in one sentence."""
     kept = [r.knob.name for r in tuning.results if r.decision is Decision.ACCEPTED]
     if not tuning.finished:
-        return f"The tuning of {tuning.target} was interrupted: what follows proves nothing yet."
+        return f"The tuning of {tuning.target} was interrupted: the results below are not proven."
     if tuning.proven:
         return f"Proven for {tuning.target}: {'; '.join(_proven(tuning))}."
     if kept:
-        return f"What paid by itself ({', '.join(kept)}) did not hold on fresh blocks: no change."
+        return f"No change: effects of {', '.join(kept)} alone were not confirmed on new blocks."
     return _nothing(tuning)
 
 
 def _proven(tuning: TuningResult) -> Iterator[str]:
-    """What was kept, by what it was judged by."""
+    """The accepted knobs, by the objective that they were judged by."""
     judged = {r.knob.name: r.knob.objective for r in tuning.results}
     for by, comparison, what in (
         (Objective.COST, tuning.combined, COST),
@@ -88,7 +88,7 @@ def _proven(tuning: TuningResult) -> Iterator[str]:
 
 
 def _core_warning(tuning: TuningResult) -> list[str]:
-    """Which rows are no CPU per request."""
+    """A note on rows that are not CPU per request."""
     names = [r.knob.name for r in tuning.results if r.knob.objective is Objective.RATE]
     if not names:
         return []
@@ -98,12 +98,12 @@ def _core_warning(tuning: TuningResult) -> list[str]:
 def _nothing(tuning: TuningResult) -> str:
     decisions = {result.decision for result in tuning.results}
     if not decisions:
-        return f"There is nothing to try: every knob of {tuning.target} is as it should be."
+        return f"There is no knob to test: all knobs of {tuning.target} are set already."
     if Decision.UNDECIDED in decisions:
-        return f"No knob of {tuning.target} is proven to pay; about some nothing can be said yet."
+        return f"No knob of {tuning.target} is proven to reduce the cost; some are undecided."
     if Decision.BROKEN in decisions:
-        return f"No knob of {tuning.target} is proven to pay, and some cannot be measured."
-    return f"No knob of {tuning.target} pays for this workload."
+        return f"No knob of {tuning.target} is proven to reduce the cost; some cannot be measured."
+    return f"No knob of {tuning.target} reduces the cost of this workload."
 
 
 def _row(result: KnobResult) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ def _row(result: KnobResult) -> tuple[str, ...]:
 
 
 def _by(result: KnobResult) -> str:
-    """What the counter is counted by, where it is not the request that the column names."""
+    """The counter's unit, if it is not per request as in the column's header."""
     return "" if result.knob.counter_unit == "per request" else f" {result.knob.counter_unit}"
 
 

@@ -39,8 +39,8 @@ class KnobEvidence:
     """The evidence about one knob.
 
     Attributes:
-        alone: With it only, relative to the unchanged target. without: All others, relative to all;
-            None if it is the only one.
+        alone: With it only, relative to the unchanged target.
+        leave_one_out: All others, relative to all; None if it is the only one.
         same_answers: Whether every arm with it answered as the one without did.
     """
 

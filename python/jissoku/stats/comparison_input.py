@@ -12,8 +12,8 @@ class ComparisonInput:
     """The input of comparisons.
 
     Attributes:
-        excluded_arms: Arms without a verdict, each with its status (failed or invalid) and a
-            reason. loads: The loads at which arms are compared, lightest first.
+        excluded_arms: Arms without a verdict, each with its status and the reason.
+        loads: The loads at which arms are compared, lightest first.
     """
 
     run: Run
