@@ -1,10 +1,10 @@
-"""Axes: where values lie along a plot, and ticks at round numbers, linear or logarithmic."""
+"""Axes: positions of values along a plot, and ticks at round numbers, linear or logarithmic."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-# Above this ratio of largest to smallest a linear axis would squash the small ones.
+# Above this ratio of largest to smallest value an axis is logarithmic.
 LOG_FROM = 5.0
 
 # Ticks within a decade, and those where they are fewer than `TICKS_MIN`; above `TICKS_MAX` only
@@ -17,7 +17,7 @@ TICKS_MIN, TICKS_MAX = 3, 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A value that is named on an axis; a small plot leaves out the minor ones."""
+    """A labelled value of an axis; small plots omit the minor ones."""
 
     value: float
     label: str
@@ -35,7 +35,7 @@ class Scale:
     ticks: tuple[Tick, ...]
 
     def at(self, value: float) -> float:
-        """Where a value lies: 0 at the low end, 1 at the high one."""
+        """The position of a value: 0 at the low end, 1 at the high one."""
         low, high, place = self.low, self.high, value
         if self.is_log:
             low, high, place = math.log10(low), math.log10(high), math.log10(value)
@@ -54,13 +54,13 @@ def scale(
     is_log: bool | None = None,
     from_zero: bool = False,
 ) -> Scale:
-    """An axis that holds `values` with some air, labelled by `label`.
+    """An axis over `values` with a margin, labelled by `label`.
 
     Args:
-        values: What has to fit; positive on a logarithmic axis.
+        values: The values to show; positive on a logarithmic axis.
         label: A tick's text.
-        is_log: By default where the values are far apart.
-        from_zero: A linear axis that begins at zero, as bars need it.
+        is_log: None: logarithmic if the values are far apart.
+        from_zero: A linear axis that begins at zero, as bars require.
     """
     if is_log is None:
         is_log = not from_zero and wants_log(values)
@@ -84,7 +84,7 @@ def scale(
 
 
 def _is_minor(index: int, mark: float, marks: Sequence[float], *, log: bool) -> bool:
-    """Of more than five ticks every second one; of many over decades all but the powers of ten."""
+    """Ticks that are minor: every second of more than five; over decades all but powers of ten."""
     decades = math.log10(mark) if log else 0.0
     if log and round(10 ** (decades % 1), 6) in STEPS_MINOR:
         return True

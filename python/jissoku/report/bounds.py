@@ -10,10 +10,10 @@ from jissoku.report.markdown import escape, table_lines
 from jissoku.report.sanitize import sanitized
 from jissoku.report.tables import Table
 
-# By it a later comment finds the earlier one and replaces it.
+# Marks a comment, so that a later one replaces it.
 MARKER = "<!-- jissoku -->"
 
-# GitHub refuses longer ones.
+# GitHub rejects longer ones.
 LENGTH_MAX = 65_000
 
 WORDS = {
@@ -34,7 +34,7 @@ def bound_sentence(found: BoundResult) -> str:
 
 
 def comment(summary: Summary, found: Sequence[BoundResult]) -> str:
-    """Markdown of one run: bounds, verdicts, what equal arms did, and the rest folded."""
+    """Markdown of one run: bounds, verdicts, the A/A control, and the rest folded."""
     text = "\n".join(_comment(sanitized(summary), found)) + "\n"
     if len(text) > LENGTH_MAX:
         text = text[: LENGTH_MAX - 100].rpartition("\n")[0] + "\n\n</details>\n"
@@ -79,7 +79,7 @@ def _blocks(one: Comparison) -> str:
 
 
 def _verdict(found: Sequence[BoundResult]) -> str:
-    """The first of the worst, as a headline."""
+    """The first of the worst bounds, as a headline."""
     for status in (BoundStatus.EXCEEDED, BoundStatus.UNDECIDED, BoundStatus.KEPT):
         for one in found:
             if one.status is status:

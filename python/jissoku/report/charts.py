@@ -23,7 +23,7 @@ SHARES = Scale(
 
 
 def charts(summary: Summary) -> tuple[Chart, ...]:
-    """All figures for which there are numbers, in reading order."""
+    """All charts that have values, in reading order."""
     makers = (
         curves.costs, relative_costs, blocks, curves.latencies, p99, capacities, rates, splits,
         memory,
@@ -65,7 +65,7 @@ def _times(value: float) -> str:
 
 
 def blocks(summary: Summary) -> Chart | None:
-    """Every block against its arm's mean, so that the spread can be seen."""
+    """Every block relative to its arm's mean, to show the variation."""
     drawn = [
         _Blocks(
             known=s,
@@ -112,7 +112,7 @@ class _Blocks:
 
     @property
     def reached(self) -> Sequence[float]:
-        """Everything that has to fit."""
+        """All values to show."""
         return (*(value for _, value in self.values), self.mean.low, self.mean.high)
 
     def away(self, value: float) -> float:
@@ -240,7 +240,7 @@ def capacities(summary: Summary) -> Chart | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rate:
-    """A rate in requests per second as a dot, and what stands beside it."""
+    """A rate in requests per second as a dot, with a label."""
 
     known: ArmSummary
     value: Estimate

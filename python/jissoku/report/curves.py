@@ -35,7 +35,7 @@ class _Line:
 
 
 def costs(summary: Summary) -> Chart | None:
-    """CPU per request over the rate, one line per arm; only where there is more than one rate."""
+    """CPU per request over the rate, one line per arm; None with a single rate."""
     drawn = [
         _Line(known, points)
         for known in summary.arm_summaries
@@ -90,7 +90,7 @@ def _cost_line(summary: Summary, line: _Line) -> Line:
 
 
 def _rates(loads: Sequence[Load]) -> Scale:
-    """A logarithmic axis with one tick per load, and below it what people call the load."""
+    """A logarithmic axis with one tick per load, and the level's name below it."""
     rates = [load.rate_rps or 1 for load in loads]
     air = (rates[-1] / rates[0]) ** 0.05
     return Scale(
@@ -147,7 +147,7 @@ def latencies(summary: Summary) -> Chart | None:
 
 
 def _latency_line(summary: Summary, name: str, known: LoadPoint) -> Line:
-    """All of the curve as a line, and marks at the points nearest to what the axis names."""
+    """The curve as a line, with marks at the points nearest to the axis's ticks."""
     curve = [p for p in known.latency_curve if p.latency_ns > 0]
     marked = {
         min(range(len(curve)), key=lambda index: abs(math.log(_reach(curve[index]) / at)))

@@ -22,12 +22,12 @@ from jissoku.report.tables import Table
 
 WIDTH = 100
 
-# Columns whose cells are sentences, which need no name before them.
+# Columns whose cells are sentences, which are shown without the column's name.
 UNLABELLED_COLUMNS = {"why", "remark"}
 
 
 def headline(outcome: ExperimentResult) -> str:
-    """How many claims hold, and how many do not."""
+    """The number of claims by result."""
     counts = dict.fromkeys(ClaimStatus, 0)
     for claim in outcome.claims:
         counts[claim.status] += 1
@@ -53,7 +53,7 @@ def claims(outcome: ExperimentResult) -> Table:
 
 
 def evidence(known: ClaimResult) -> Iterator[str]:
-    """What an answer rests on, part by part."""
+    """The evidence of an answer, part by part."""
     for test in known.inequalities:
         yield _inequality_text(test)
     yield from known.remarks
@@ -70,7 +70,7 @@ def _inequality_text(test: InequalityResult) -> str:
         text += f" ({test.blocks_needed} more blocks would decide)"
     elif test.status is ClaimStatus.UNDECIDED and test.value is not None and not test.remarks:
         text += " (no affordable number of blocks would decide)"
-    # An answer that a check contradicts is undecided, and its remarks say why.
+    # An answer that a check contradicts is undecided, with the reason in its remarks.
     is_decided = test.status in {ClaimStatus.HOLDS, ClaimStatus.FAILS}
     doubts = (
         f"{WARNING} {check.name} gives {fmt.ratio(check.ratio)}"
@@ -81,7 +81,7 @@ def _inequality_text(test: InequalityResult) -> str:
 
 
 def _measured(test: InequalityResult) -> str:
-    """A ratio as it is; anything larger with thousands set apart."""
+    """A ratio, or a larger value with thousands separators."""
     if test.value is None or test.value.value < 1000:
         return test.measured
     value = test.value
@@ -140,7 +140,7 @@ def to_json(outcome: ExperimentResult) -> str:
 
 
 def to_text(outcome: ExperimentResult) -> str:
-    """For a terminal: claims with what they rest on, then published figures, then gaps."""
+    """For a terminal: claims with their evidence, then published values, then missing servers."""
     return "\n".join(_text(sanitized(outcome))).rstrip("\n") + "\n"
 
 
@@ -180,7 +180,7 @@ def _wrapped(text: str, first: str, rest: str) -> Sequence[str]:
 
 
 def to_markdown(outcome: ExperimentResult) -> str:
-    """For a repository: records are kept beside it."""
+    """For a repository, next to the records."""
     return "\n".join(_markdown(sanitized(outcome))).rstrip("\n") + "\n"
 
 
@@ -228,7 +228,7 @@ def _machine(outcome: ExperimentResult) -> tuple[tuple[str, str], ...]:
 
 
 def to_html(outcome: ExperimentResult) -> str:
-    """One page that needs nothing else."""
+    """One self-contained page."""
     outcome = sanitized(outcome)
     figures = [one for one in (chart.claims(outcome), chart.published(outcome)) if one]
     return page.render(

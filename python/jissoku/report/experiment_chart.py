@@ -1,4 +1,4 @@
-"""An experiment's figures: its claims against their bounds, and published ratios beside ours."""
+"""An experiment's charts: its claims and their bounds, and published and measured ratios."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from jissoku.report.chart_value import Chart
 from jissoku.report.row_plots import Row
 from jissoku.report.tables import Table
 
-# Class, shape and whether it is open: distinguishable without colours, too.
+# Class, shape and whether it is open: also distinguishable without colours.
 MARKERS = {
     ClaimStatus.HOLDS: ("holds", "dot", False),
     ClaimStatus.FAILS: ("fails", "crossed", False),
@@ -29,7 +29,7 @@ PUBLISHED = ("published", "diamond", True)
 
 @dataclass(frozen=True, slots=True)
 class _Marker:
-    """A mark in a row; the interval of a published figure is not known."""
+    """A mark in a row; a published value has no interval."""
 
     value: float
     low: float
@@ -42,7 +42,7 @@ class _Marker:
         return self.low, self.high
 
     def mark(self, axis: Scale) -> Markup:
-        """With its interval, and with its words as a tooltip."""
+        """The mark with its interval, and its text as a tooltip."""
         style, shape, is_open = self.look
         parts = [svg.mark(shape, axis.at(self.value), is_open=is_open)]
         if self.low < self.high:
@@ -51,7 +51,7 @@ class _Marker:
 
 
 def claims(outcome: ExperimentResult) -> Chart | None:
-    """Every part of a claim that has an interval, as how far it is on the claimed side."""
+    """Every part of a claim that has an interval, relative to its bound."""
     drawn = [
         (name, test)
         for known in outcome.claims
@@ -130,14 +130,14 @@ def published(outcome: ExperimentResult) -> Chart | None:
 
 
 def _named(name: str, tests: Sequence[InequalityResult]) -> list[tuple[str, InequalityResult]]:
-    """A claim's parts; where there are several, each has its number."""
+    """A claim's parts, numbered if there are several."""
     if len(tests) == 1:
         return [(name, tests[0])]
     return [(f"{name} ({number})", test) for number, test in enumerate(tests, start=1)]
 
 
 def _on_claimed_side(test: InequalityResult, value: float | None) -> float:
-    """Above 1 where a value is as it is claimed to be."""
+    """The ratio to the bound, above 1 if the claim holds."""
     assert value, "only what is above 0 is drawn"
     assert test.bound, "no bound of a measured figure is 0"
     return test.bound / value if test.relation == "<" else value / test.bound
@@ -178,7 +178,7 @@ def _row(name: str, label: str, points: Sequence[_Marker], axis: Scale) -> Row:
 def _legend(
     looks: Sequence[tuple[str, tuple[str, str, bool]]], points: Sequence[Sequence[_Marker]]
 ) -> Markup:
-    """What the marks mean; published figures are in the legend where any is drawn."""
+    """The legend; published values are in it if any is drawn."""
     is_drawn = any(one.look is PUBLISHED for row in points for one in row)
     entries = [*looks, *([("published", PUBLISHED)] if is_drawn else [])]
     return svg.legend(

@@ -1,4 +1,4 @@
-"""One workload of an experiment, as its pages show it."""
+"""One workload of an experiment, for its pages."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from jissoku.report.tables import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSection:
-    """One workload as a page shows it."""
+    """One workload, for a page."""
 
     name: str
     workload_text: str
@@ -40,7 +40,7 @@ def _part(name: str, summary: Summary) -> WorkloadSection:
 
 
 def _tables(summary: Summary) -> tuple[tuple[str, Table], ...]:
-    """One per load that has figures, then what does not depend on a load."""
+    """One table per load with values, then values that do not depend on a load."""
     loads = [(one.title, one.table) for one in tables.at_loads(summary) if one.table.rows]
     return (*loads, ("Every target", tables.facts(summary)))
 

@@ -1,4 +1,4 @@
-"""Results in the formats of other tools, which keep a history or draw charts of their own."""
+"""Results in the formats of other tools that store histories or draw charts."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ BlockCosts = Mapping[tuple[Load, str], Sequence[float]]
 
 
 def benchstat(summary: Summary, costs: BlockCosts, found: Sequence[BoundResult]) -> str:
-    """Go benchmark lines, one per block and arm; benchstat does not know that blocks are pairs."""
+    """Go benchmark lines, one per block and arm; benchstat does not pair them by block."""
     del summary, found
     lines = [
         f"BenchmarkCost/load={_load(load)}/arm={_word(arm)} 1 {value:.1f} cpu-ns/req"

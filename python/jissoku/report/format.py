@@ -4,11 +4,11 @@ from jissoku.model import Estimate, Load, LoadLevel, Summary
 from jissoku.model.updated import updated
 
 TIMES = "\N{MULTIPLICATION SIGN}"
-NOTHING = "\N{EN DASH}"  # a figure that does not exist is never shown as zero
+NOTHING = "\N{EN DASH}"  # a missing value is never shown as zero
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Fixed number of significant digits, without an exponent and with thousands set apart."""
+    """A fixed number of significant digits, without an exponent and with thousands separators."""
     if value == 0:
         return "0"
     rounded = float(f"{value:.{digits - 1}e}")
@@ -69,7 +69,7 @@ def offered(load: Load) -> str:
 
 
 def load_mark(load: Load) -> str:
-    """The rate with what people call it, as in `20,000/s, middle`."""
+    """The rate with its level, as in `20,000/s, middle`."""
     named = {LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY}
     return offered(load) + (f", {load.level}" if load.level in named else "")
 
@@ -80,7 +80,7 @@ def percent(fraction: float) -> str:
 
 
 def ratio(estimate: Estimate | None) -> str:
-    """A factor with its interval, the way the verdicts' sentences write it."""
+    """A factor with its interval, as in the sentences of verdicts."""
     if estimate is None:
         return NOTHING
     value, interval = estimate.text.split(" ", 1)
@@ -104,7 +104,7 @@ def rate_range(estimate: Estimate | None) -> str:
 
 
 def unit_name(summary: Summary) -> str:
-    """What multiples are multiples of."""
+    """The unit of relative costs."""
     if not summary.unit:
         return ""
     return "the floor" if summary.unit == summary.run.floor else summary.unit

@@ -56,7 +56,7 @@ def index_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: st
 
 
 def target_html(target: str, series: Sequence[Series], command: str) -> str:
-    """A target's page: a figure for each series, and what may be said across runs."""
+    """A target's page: a chart for each series, and the results across runs."""
     figures = [series_figure(one, number) for number, one in enumerate(series)]
     return page.render(
         "history.html.j2",
@@ -76,7 +76,7 @@ def target_html(target: str, series: Sequence[Series], command: str) -> str:
 
 
 def target_file(target: str) -> str:
-    """The file of a target's page; a name that is no file name gets a hash."""
+    """The file of a target's page; a name that is not a valid file name is hashed."""
     plain = re.sub(r"[^A-Za-z0-9._-]", "-", target)
     suffix = "" if plain == target else "-" + sha256(target.encode()).hexdigest()[:8]
     return f"target-{plain}{suffix}.html"
@@ -100,7 +100,7 @@ def _boards(series: Sequence[Series]) -> list[tuple[str, list[Series]]]:
 
 
 def _board(series: Sequence[Series]) -> Table:
-    """No ranks: whether two rows differ is what a run of both says."""
+    """Without ranks, because only a run of both shows whether two rows differ."""
     ordered = sorted(series, key=lambda one: one.points[-1].ratio.mean)
     return Table(
         header=("target", "multiple, newest occasion", "version", "occasions", "newest"),
@@ -139,7 +139,7 @@ def series_figure(one: Series, number: int) -> Chart:
         " interval of one occasion, oldest on top. Further left is better.",
         drawing=row_plots.draw(f"series-{number}", rows, axis),
         numbers=Table(
-            header=("occasion", "version", "multiple", "runs", "changed beside the target"),
+            header=("occasion", "version", "multiple", "runs", "changed besides the target"),
             rows=tuple(_row(point) for point in points),
         ),
     )
@@ -152,7 +152,7 @@ def _row(point: SeriesPoint) -> tuple[str, ...]:
 
 
 def series_sentences(one: Series) -> list[str]:
-    """Suspected changes with what is known about them, tested ones, and what all points say."""
+    """Suspected changes with known causes, tested changes, and pooled results."""
     tested = [point.since for point in one.points if point.since]
     return [
         *(sentence for found in suspicions([one]) for sentence in _suspicion(found)),

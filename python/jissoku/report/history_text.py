@@ -1,4 +1,4 @@
-"""Answers across runs as text, for a terminal or a file; and the tables of the static pages."""
+"""Results across runs as text for a terminal or a file, and the tables of the static pages."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -65,7 +65,7 @@ def machines_text(found: Sequence[MachineRatio]) -> str:
 
 
 def difference_text(found: RunDifference) -> str:
-    """Two runs side by side, or why they are not comparable and what would answer."""
+    """Two runs side by side, or why they are not comparable and the command that compares them."""
     return "\n".join(_difference(found)) + "\n"
 
 
@@ -95,13 +95,13 @@ def _difference(found: RunDifference) -> Iterator[str]:
         yield f"{which}: {day(row.started_utc)}  {row.run[:KEY_LENGTH]}  {folder}"
         yield f"  {row.workload_text}; {row.machine_text}; {row.method} trials"
     if found.breaks:
-        yield f"Changed beside the targets: {'; '.join(found.breaks)}."
+        yield f"Changed besides the targets: {'; '.join(found.breaks)}."
     for which, names in zip(("earlier", "later"), found.only, strict=True):
         if names:
             yield f"Only in the {which} run: {', '.join(names)}."
     if found.obstacles:
         yield f"Not comparable: {'; '.join(found.obstacles)}."
-        yield f"This would answer: {found.race}"
+        yield f"This command compares them: {found.race}"
         return
     yield f"The same program in both: {', '.join(found.unchanged)}."
     for change in sorted(found.changes, key=lambda one: one.is_same):
@@ -152,7 +152,7 @@ def no_confirmation(change: ArmChange) -> str:
 
 
 def change_word(one: ArmChange) -> str:
-    """What may be said of a change."""
+    """The classification of a change."""
     if one.control is Control.MOVED and not one.is_same:
         return "no verdict"
     if one.is_suspected:
@@ -161,7 +161,7 @@ def change_word(one: ArmChange) -> str:
 
 
 def control_text(one: ArmChange) -> str:
-    """What unchanged arms did meanwhile."""
+    """The change of unchanged arms meanwhile."""
     if one.control is Control.ABSENT or one.control_change is None:
         return "unchecked, without a second unchanged arm"
     moved = percent(one.control_change)
@@ -171,7 +171,7 @@ def control_text(one: ArmChange) -> str:
 
 
 def pooled_sentence(pooled: PooledRatio | None) -> str:
-    """What all occasions of the newest version say together."""
+    """The pooled result of all occasions of the newest version."""
     if pooled is None:
         return (
             "One occasion: another one, after a restart or on another day, shows how far it holds."
@@ -188,7 +188,7 @@ def pooled_sentence(pooled: PooledRatio | None) -> str:
 
 
 def tau_sentence(tau: Tau) -> str:
-    """What a ratio does between occasions when nothing changed."""
+    """The variation of a ratio between occasions without a change."""
     share = f"{100 * tau.value:.1f} %"
     if tau.pairs:
         return f"Between occasions a ratio of unchanged arms varies by {share} ({tau.pairs} pairs)."

@@ -12,8 +12,8 @@ from jissoku.report.axis import Scale
 # Pixels: above the plot, of the plot itself, and of a line of text below it.
 TOP, INSIDE, LINE = 10, 310, 18
 
-# Pixels between two labels at the ends of lines, and how far apart such ends are, as a fraction
-# of the width, that need not mind each other.
+# Pixels between two labels at the ends of lines, and the horizontal distance of ends, as a fraction
+# of the width, from which on labels cannot overlap.
 LABEL_DISTANCE = 17.0
 APART = 0.15
 
@@ -22,7 +22,7 @@ POINTS_MAX = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A mark, its interval where it has one, and its tooltip."""
+    """A mark, its interval if it has one, and its tooltip."""
 
     x: float
     y: float
@@ -39,7 +39,7 @@ class Line:
     Attributes:
         style: Classes of its colour and its dashes.
         shape: Of its points.
-        path: What the line goes through, ascending by x; may be empty.
+        path: The points of the line, ascending by x; may be empty.
     """
 
     name: str
@@ -195,7 +195,7 @@ def _near(ends: Sequence[End]) -> Iterator[list[End]]:
 
 
 def spread(places: Sequence[float]) -> list[float]:
-    """Ascending places moved apart, as little as needed, around the middle of each cluster."""
+    """Ascending positions moved apart as little as needed, around the middle of each cluster."""
     clusters: list[list[float]] = []
     for place in places:
         clusters.append([place])

@@ -8,7 +8,7 @@ from jissoku.report import method, metric_words, tables, verdicts
 from jissoku.report.sanitize import sanitized
 from jissoku.report.tables import Table
 
-# Everything that could begin markup inside a line; a backslash before it takes its meaning away.
+# Characters that could begin markup inside a line; they are escaped by a backslash.
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~!&$@])")
 
 
@@ -43,7 +43,7 @@ def _lines(summary: Summary) -> Iterator[str]:
 
 
 def _results(summary: Summary) -> Iterator[str]:
-    """A table per load, then what does not depend on a load."""
+    """A table per load, then values that do not depend on a load."""
     for known in tables.at_loads(summary):
         yield f"**{escape(known.title)}**"
         yield ""
@@ -88,7 +88,7 @@ def _paragraphs(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _verdicts(summary: Summary) -> Iterator[str]:
-    """Sentences against the baseline: cost at every load, latency at the main one, capacity."""
+    """Sentences relative to the baseline: cost at every load, latency at the main one, capacity."""
     for metric, title in metric_words.METRIC_NAMES.items():
         against = verdicts.against(summary, metric)
         if metric in {Metric.P50, Metric.P99}:
@@ -106,7 +106,7 @@ def _verdicts(summary: Summary) -> Iterator[str]:
 
 
 def escape(text: str) -> str:
-    """The text itself on one line, whatever it contains."""
+    """The text on one line, with markup escaped."""
     return SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
@@ -124,7 +124,7 @@ def _warning(warning: ReportWarning) -> Iterator[str]:
 
 
 def table_lines(table: Table) -> Iterator[str]:
-    """A table in GitHub's syntax, with an empty line behind it."""
+    """A table in GitHub's syntax, followed by an empty line."""
     yield _row(table.header)
     yield _row([":--", *["--:"] * (len(table.header) - 1)], plain=True)
     yield from (_row(row) for row in table.rows)

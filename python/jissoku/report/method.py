@@ -1,4 +1,4 @@
-"""How a run was measured, in a few sentences from its header."""
+"""The method of a run, in a few sentences from its header."""
 
 from collections.abc import Iterator
 
@@ -53,7 +53,7 @@ def describe_load(run: Run) -> str:
 
 
 def describe_method(summary: Summary) -> tuple[str, ...]:
-    """Paragraphs: how arms meet, at which loads, how ratios are checked, and what is proven."""
+    """Paragraphs about the pairing of arms, loads, cross-checks, and the meaning of proven."""
     parts = (
         _method(summary),
         _loads(summary),
@@ -137,7 +137,7 @@ def _single_target(summary: Summary) -> Iterator[str]:
 
 
 def machine(run: Run) -> tuple[tuple[str, str], ...]:
-    """What it ran on, as (name, value); unknown things are left out."""
+    """The machine, as (name, value), without unknown values."""
     host = run.machine
     smt = {None: "", True: ", two threads per core", False: ", one thread per core"}[host.smt]
     generator = ", ".join(map(str, run.cores.generator))
@@ -160,7 +160,7 @@ def machine(run: Run) -> tuple[tuple[str, str], ...]:
 
 
 def trials(summary: Summary) -> str:
-    """How many trials there were and what became of them."""
+    """Numbers of valid, disturbed and failed trials."""
     lost = summary.trials_total - summary.trials_valid - summary.trials_rejected
     text = f"{summary.trials_valid} of {summary.trials_total} trials count"
     if summary.trials_rejected:

@@ -36,7 +36,7 @@ WARNING = "\N{WARNING SIGN}"
 
 
 def verdict_text(metric: Metric, answer: Verdict) -> str:
-    """As in `uses less CPU`; verdicts that are no difference are the same for every metric."""
+    """As in `uses less CPU`; verdicts other than differences are the same for every metric."""
     if not answer.is_difference:
         return str(answer)
     lower, higher = VERDICT_TEXTS[metric]
@@ -44,14 +44,14 @@ def verdict_text(metric: Metric, answer: Verdict) -> str:
 
 
 def tone(metric: Metric, answer: Verdict) -> str:
-    """Better, worse, same, open or broken: what the style sheet colours by."""
+    """Better, worse, same, open or broken: the class for the style sheet's colours."""
     if not answer.is_difference:
         return TONES[answer]
     return "better" if (answer in LOW) is metric.less_is_better else "worse"
 
 
 def disagreements(comparison: Comparison) -> tuple[str, ...]:
-    """One sentence per check that contradicts the ratio, with both figures."""
+    """One sentence per check that contradicts the ratio, with both values."""
     return tuple(
         f"{WARNING} {comparison.source} {fmt.ratio(comparison.ratio)},"
         f" but {check.name} {fmt.ratio(check.ratio)}"
@@ -61,7 +61,7 @@ def disagreements(comparison: Comparison) -> tuple[str, ...]:
 
 
 def cross_check_text(comparison: Comparison, name: CrossCheckName) -> str:
-    """What a check gave, marked where it disagrees; a dash where it was not made."""
+    """The ratio of a check, marked if it disagrees; a dash without the check."""
     for found in comparison.cross_checks:
         if found.name is name:
             mark = "" if found.agrees else f"{WARNING} "

@@ -18,7 +18,7 @@ INTERVAL = re.compile(r"[0-9.,]+ \N{MULTIPLICATION SIGN}|\[[0-9.,]+ [0-9.,]+\]")
 def render(
     template: str, *, figures: Sequence[Chart], extra_policy: str = "", **values: object
 ) -> str:
-    """A page: the same values give the same bytes.
+    """Renders a page: the same values give the same bytes.
 
     Its policy allows this style sheet and this script, by their hashes, and nothing else: no
     attribute with code or styles, no request. `extra_policy` allows more, such as images inside the
@@ -49,20 +49,20 @@ def script() -> str:
 
 
 def content(whole: str) -> Markup:
-    """What a page that `render` made shows, without its head: to be shown within another page."""
+    """The body of a page made by `render`, to be included in another page."""
     _, _, rest = whole.partition("<body>\n")
     body, _, _ = rest.partition("</main>")
     shapes, _, main = body.partition("<main>")
-    return Markup(shapes + main)  # noqa: S704 - ours, and escaped where it was made
+    return Markup(shapes + main)  # noqa: S704 - ours, and escaped by `render`
 
 
 def _hash(text: str) -> str:
-    """As a content security policy names a source (CSP level 3, section 2.3.1)."""
+    """The hash of a source in a content security policy (CSP level 3, section 2.3.1)."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _environment() -> Environment:
-    """Where the templates are, and how they are filled."""
+    """The environment of the templates."""
     found = Environment(
         loader=PackageLoader("jissoku.report"),
         autoescape=True,
@@ -76,5 +76,5 @@ def _environment() -> Environment:
 
 
 def together(text: str) -> str:
-    """Keeps the parts of an interval on one line."""
+    """Replaces the spaces of an interval by non-breaking ones."""
     return INTERVAL.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)

@@ -2,7 +2,7 @@
 
 from jissoku.model import Summary
 
-# Of the style sheet's `c0` to `c5`, which are Paul Tol's "bright" scheme with more contrast.
+# Number of the style sheet's colours `c0` to `c5`: Paul Tol's "bright" scheme with more contrast.
 COLOURS = 6
 DASHES = 4
 SHAPES = ("dot", "square", "up", "diamond", "down", "crossed")

@@ -1,4 +1,4 @@
-"""A profile for a terminal: what a request costs, by part, library and function."""
+"""A profile for a terminal: CPU time per request by part, library and function."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ from jissoku.model.profile_summary import (
 FUNCTIONS = 20
 OTHERS = 8
 
-# The widest name; what is longer keeps its end, by which functions differ.
+# The maximum width of a name; of longer ones the end is shown, by which functions differ.
 NAME_WIDTH = 56
 
 Line = tuple[str, ...]
@@ -44,7 +44,7 @@ def _both(change: dict[str, dict[str, object]] | None) -> list[dict[str, dict[st
 
 
 def headline(summary: ProfileSummary) -> str:
-    """What a request costs, and by how many samples that is divided."""
+    """CPU time per request, and the number of samples that divide it."""
     profile = summary.profile
     rate = profile.workload.rate_rps
     text = (
@@ -131,7 +131,7 @@ def _difference(change: ProfileDifference) -> Iterator[str]:
 
 
 def difference_sentence(change: ProfileDifference) -> str:
-    """How much more the second costs, and what of it no function explains."""
+    """The difference of CPU time per request, and the part that no function explains."""
     first, second = change.first.profile.target, change.second.profile.target
     more = "more" if change.difference_ns >= 0 else "less"
     return (

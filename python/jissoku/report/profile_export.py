@@ -1,9 +1,8 @@
 """Profiles for other tools: collapsed stacks, and pprof.
 
-Weights are nanoseconds of CPU time per request, so that two profiles can be laid side by side
-whatever their rates and lengths were. The pprof format is `profile.proto` of
-github.com/google/pprof, written here field by field (protobuf: varints and length-delimited
-fields).
+Weights are nanoseconds of CPU time per request, so that two profiles can be compared independently
+of their rates and lengths. The pprof format is `profile.proto` of github.com/google/pprof, written
+here field by field (protobuf: varints and length-delimited fields).
 """
 
 import gzip
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 
 from jissoku.model.profile import KERNEL, Frame, Profile
 
-# Stacks below a nanosecond per request would vanish by rounding: all are counted in these.
+# Unit of weights, so that stacks below a nanosecond per request do not vanish by rounding.
 SCALE = 1000
 
 

@@ -16,7 +16,7 @@ HEAD = ("µs", "95 % interval", "share", "with callees")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlameGraph:
-    """A flame graph: its collapsed stacks, and the image that was drawn of them.
+    """A flame graph: its collapsed stacks, and their image.
 
     Attributes:
         name: Of its files, without suffix.
@@ -30,7 +30,7 @@ class FlameGraph:
 
     @property
     def source(self) -> str:
-        """The image as a data URL: inside an image nothing runs, and nothing is fetched."""
+        """The image as a data URL, because images run no scripts and load no resources."""
         return "data:image/svg+xml;base64," + base64.b64encode(self.svg.encode()).decode()
 
 
@@ -108,5 +108,5 @@ def _change(change: ProfileDifference) -> dict[str, object]:
 
 
 def _named_first(cells: tuple[str, ...]) -> tuple[str, ...]:
-    """A row of a page begins with its name."""
+    """Rows of a page, with the name first."""
     return (*cells[-2:-1], *cells[:-2], *cells[-1:])

@@ -29,7 +29,7 @@ class Row:
 
     Attributes:
         style: Class of the marks' colour.
-        tooltip: What the marks say; the name and the label by default.
+        tooltip: Text of the marks; by default the name and the label.
     """
 
     name: str

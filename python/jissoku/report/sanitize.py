@@ -28,7 +28,7 @@ def clean(text: str) -> str:
 
 
 def sanitized(value: Value) -> Value:
-    """The same value with every string in it cleaned, however deep it lies."""
+    """The same value with every string in it sanitized, at any depth."""
     return _scrub(value)  # type: ignore[return-value]
 
 

@@ -7,7 +7,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jissoku.model.calibration import CalibrationCheck
 from jissoku.model.scorecard import Score, Scorecard
 
-# How a grade is marked; never by colour alone.
+# Marks of the grades, which do not depend on colour alone.
 MARKS = {
     "A": ("a", "A"),
     "B": ("b", "B"),
@@ -35,14 +35,14 @@ def to_html(checks: Sequence[CalibrationCheck], cards: Sequence[Scorecard]) -> s
 
 
 def totals(card: Scorecard) -> str:
-    """The sum of a card: how many of each grade."""
+    """The number of checks of each grade."""
     graded = [score.grade for score in card.scores]
     words = [f"{graded.count(grade)} {grade}" for grade in ("A", "B", "F", "void")]
     return ", ".join(word for word in words if not word.startswith("0 ")) or "nothing graded"
 
 
 def evidence(score: Score) -> str:
-    """The worst of what a score rests on, in one line."""
+    """The worst evidence of a score, in one line."""
     for grade in ("F", "B"):
         for found in score.evidence:
             if found.grade == grade:

@@ -1,4 +1,4 @@
-"""Suspected changes of all series, with what is known of each, and what would confirm it."""
+"""Suspected changes of all series, with known causes, and the command that would confirm each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ class Suspicion:
 
     @property
     def is_known(self) -> bool:
-        """Whether something is known to have changed at this place."""
+        """Whether a change at this place is known."""
         return bool(self.point.breaks) or not self.change.is_same
 
     @property
     def cause(self) -> str:
-        """When it happened, and what is known to have changed then."""
+        """The time of the change, and the known changes at that time."""
         between = f"between {day(self.before.started_utc)} and {day(self.point.started_utc)}"
         known = [] if self.change.is_same else ["the target's program"]
         return f"{between}: {'; '.join([*known, *self.point.breaks]) or 'no known cause'}"
 
     @property
     def answer(self) -> str:
-        """What would confirm it."""
+        """The command that would confirm it."""
         return answer_text(self.change, self.series.race)
 
 
@@ -47,5 +47,5 @@ def suspicions(found: Sequence[Series]) -> tuple[Suspicion, ...]:
 
 
 def suspicion_text(one: Suspicion) -> str:
-    """The change, what is known about it, and the command that would confirm it."""
+    """The change, its known causes, and the command that would confirm it."""
     return f"{change_sentence(one.change)}\n    {one.cause}\n    {one.answer}"

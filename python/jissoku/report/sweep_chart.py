@@ -14,13 +14,13 @@ Reading = Callable[[LevelResult], Estimate | None]
 
 
 def sweep_figures(summary: SweepSummary) -> tuple[Chart, ...]:
-    """All figures for which there are numbers, in reading order."""
+    """All charts that have values, in reading order."""
     found = (rates(summary), costs(summary), latencies(summary))
     return tuple(figure for figure in found if figure is not None)
 
 
 def rates(summary: SweepSummary) -> Chart | None:
-    """The rate at each level, with the law as a line; filled dots were fitted."""
+    """The rate at each level, with the model as a line; filled dots were fitted."""
     over = summary.sweep.axis
     if over is Axis.RATE:
         return None
@@ -119,7 +119,7 @@ def _figure(
 
 
 def _line(index: int, target: TargetSweep, points: Sequence[Point], *, with_law: bool) -> Line:
-    """The fitted law where there is one; else from point to point, all of them filled."""
+    """The fitted model if there is one; else a line through all points, all of them filled."""
     model = target.model if with_law else None
     found = points if with_law else [updated(point, is_open=False) for point in points]
     return Line(

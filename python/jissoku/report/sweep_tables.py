@@ -1,4 +1,4 @@
-"""A sweep's numbers, as rows of text: the same ones under every plot and in every format."""
+"""A sweep's values as rows of text, the same under every plot and in every format."""
 
 from jissoku.model import (
     Axis,
@@ -16,7 +16,7 @@ MILLION = 1e6
 
 
 def target_table(summary: SweepSummary, found: TargetSweep) -> Table:
-    """One row a level."""
+    """One row per level."""
     is_rate = summary.sweep.axis is Axis.RATE
     header = (
         str(summary.sweep.axis), "rate", "CPU/req", "p50", "p99",
@@ -47,7 +47,7 @@ def _row(result: LevelResult, *, is_rate: bool) -> tuple[str, ...]:
 
 
 def short_bottleneck(result: LevelResult) -> str:
-    """What a closed-loop rate was bound by, in a word."""
+    """The bottleneck of a closed-loop rate, in one word."""
     return {
         Bottleneck.SERVER: "server",
         Bottleneck.GENERATOR: "generator",
@@ -57,7 +57,7 @@ def short_bottleneck(result: LevelResult) -> str:
 
 
 def percentile(result: LevelResult, label: str) -> str:
-    """One latency percentile; a dash where too few answers lie above it."""
+    """One latency percentile; a dash if too few answers lie above it."""
     for found in result.percentiles:
         if found.label == label:
             return fmt.duration(found.estimate_ns.value if found.estimate_ns else found.median_ns)
@@ -65,7 +65,7 @@ def percentile(result: LevelResult, label: str) -> str:
 
 
 def models(summary: SweepSummary) -> Table:
-    """One row per target: the model's parameters, and what follows from them."""
+    """One row per target: the model's parameters, and the predicted peak."""
     header = (
         "target", "rate of one", "contention", "coherency, per million", "peak at", "misfit",
         "levels", "blocks",
@@ -98,7 +98,7 @@ def predictions(summary: SweepSummary) -> Table:
 
 
 def level_text(summary: SweepSummary, level: int) -> str:
-    """A level in words: a worker has a core of its own."""
+    """A level in words: one core per worker."""
     unit = {Axis.CONNECTIONS: "connection", Axis.WORKERS: "core", Axis.RATE: "request"}
     return f"{level:,} {unit[summary.sweep.axis]}{'' if level == 1 else 's'}"
 

@@ -111,7 +111,7 @@ def _table(numbers: Table) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    """Text that Markdown does not take for its own signs."""
+    """Text with Markdown's special characters escaped."""
     for sign in "\\`*_|<>[]":
         text = text.replace(sign, f"\\{sign}")
     return text.replace("\n", " ")

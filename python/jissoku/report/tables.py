@@ -1,4 +1,4 @@
-"""The numbers of the arms, as rows of text: the same ones under every plot and in every format."""
+"""The values of the arms as rows of text, the same under every plot and in every format."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class LoadTable:
     """All arms at one load.
 
     Attributes:
-        is_main: Whether this is the load that everything else is sorted by.
+        is_main: Whether everything else is sorted by this load.
         remarks: Sentences about arms that are not in the table.
     """
 
@@ -49,7 +49,7 @@ def at_loads(summary: Summary) -> tuple[LoadTable, ...]:
 
 
 def measured_at(summary: Summary, load: Load | None) -> list[tuple[ArmSummary, LoadPoint]]:
-    """Arms with what is known of them at a load: cheapest first, those without a cost last."""
+    """Arms with their results at a load: cheapest first, those without a cost last."""
     found = [(s, point) for s in summary.arm_summaries if (point := s.at(load)) is not None]
     return sorted(found, key=lambda known: cost_order(known[1]))
 
@@ -60,7 +60,7 @@ def cost_order(point: LoadPoint) -> float:
 
 
 def _at_load(summary: Summary, load: Load) -> Table:
-    """Columns that would be empty are left out, and the source where all points share one."""
+    """Without empty columns, and without the source if all points have the same."""
     known = measured_at(summary, load)
     columns = {
         "rank": [fmt.NOTHING if p.rank is None else str(p.rank) for _, p in known],
@@ -101,7 +101,7 @@ def _relative_cost_text(known: ArmSummary, point: LoadPoint, unit: str) -> str:
 
 
 def percentile(point: LoadPoint, label: str) -> str:
-    """One latency percentile; a dash where too few answers lie above it."""
+    """One latency percentile; a dash if too few answers lie above it."""
     for found in point.percentiles:
         if found.label == label:
             value = found.estimate_ns.value if found.estimate_ns else found.median_ns
@@ -117,7 +117,7 @@ def share(fraction: float | None) -> str:
 
 
 def facts(summary: Summary) -> Table:
-    """What does not depend on a load, one row per arm."""
+    """Values that do not depend on a load, one row per arm."""
     header = (
         "target",
         "closed-loop rate",
@@ -150,7 +150,7 @@ def _facts_row(known: ArmSummary) -> tuple[str, ...]:
 
 
 def short_bottleneck(known: ArmSummary) -> str:
-    """What a closed-loop rate was bound by, in one word."""
+    """The bottleneck of a closed-loop rate, in one word."""
     return (
         str(known.bottleneck).removesuffix("-bound").removeprefix("bound ").removesuffix(" bound")
     )
@@ -209,7 +209,7 @@ def splits(summary: Summary) -> Table:
 
 
 def rates(summary: Summary) -> Table:
-    """Closed-loop rates and what bound them."""
+    """Closed-loop rates and their bottlenecks."""
     rows = tuple(
         (s.arm.name, fmt.interval(s.rate_rps, "rate"), str(s.bottleneck), str(s.rate_rps.blocks))
         for s in summary.arm_summaries

@@ -36,7 +36,7 @@ def to_text(summary: Summary, *, width: int = 100) -> str:
 
 
 def plain(report: RenderableType, *, width: int) -> str:
-    """What a console without colours would show, the same on every machine."""
+    """The output of a console without colours, the same on every machine."""
     console = Console(
         file=io.StringIO(),
         width=width,
@@ -59,7 +59,7 @@ def renderable(summary: Summary) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Lays the report out once the console's width is known."""
+    """Lays out the report for the console's width."""
 
     summary: Summary
 
@@ -97,7 +97,7 @@ def _warnings(summary: Summary, *weights: Severity) -> list[RenderableType]:
 
 
 def _shown(summary: Summary) -> tuple[Load, ...]:
-    """All loads where they are few; else the lightest, the main one and the heaviest."""
+    """All loads if they are few; else the lightest, the main one and the heaviest."""
     if len(summary.loads) <= LOADS_MAX:
         return summary.loads
     kept = {summary.loads[0], summary.main_load, summary.loads[-1]}
@@ -141,7 +141,7 @@ def _drawn(numbers: tables.Table, width: int, first: int) -> RenderableType:
 
 
 def _verdicts(summary: Summary) -> list[RenderableType]:
-    """Against the baseline: cost at the loads shown, latency at the main one, capacity."""
+    """Relative to the baseline: cost at the loads shown, latency at the main one, capacity."""
     found: list[RenderableType] = []
     shown = {
         Metric.COST: _shown(summary),
@@ -178,7 +178,7 @@ def _verdict_rows(text: Sequence[Comparison]) -> RenderableType:
 
 
 def _certainty(found: Comparison) -> str:
-    """Whether a verdict is proven, what it would take to decide, and whether a check disagrees."""
+    """Whether a verdict is proven, the blocks that would decide, and whether a check disagrees."""
     text = "proven" if found.proven else ""
     if found.verdict is Verdict.INCONCLUSIVE and found.blocks_needed:
         text = f"{found.blocks_needed} more blocks may decide"
@@ -186,7 +186,7 @@ def _certainty(found: Comparison) -> str:
 
 
 def _remarks(comparisons: Sequence[Comparison]) -> list[RenderableType]:
-    """Without a ratio the sentence gives the reason; else remarks and checks that disagree."""
+    """The reason of a missing ratio; else remarks and checks that disagree."""
     found: list[RenderableType] = []
     shared: dict[tuple[str, str], list[str]] = {}
     for one in comparisons:
@@ -212,7 +212,7 @@ def _colour(comparison: Comparison) -> str:
 
 
 def _controls(summary: Summary) -> list[RenderableType]:
-    """What two copies of the baseline differ by: the noise of this run."""
+    """The difference of two copies of the baseline: the noise of this run."""
     if not summary.aa_control:
         return []
     text = ", ".join(f"{fmt.ratio(c.ratio)} at {fmt.offered(c.load)}" for c in summary.aa_control)

@@ -10,11 +10,11 @@ from jissoku.report.tables import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One comparison: the row's arm, seen from another.
+    """One comparison: the row's arm relative to another.
 
     Attributes:
         tone: For the style sheet: better, worse, same, open, broken or none.
-        sentence: All of it in words, remarks and disagreeing checks included.
+        sentence: The complete result in words, with remarks and disagreeing checks.
     """
 
     ratio: str = ""
@@ -27,7 +27,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Verdicts against one arm: a row per arm, a column per load or metric."""
+    """Verdicts relative to one arm: a row per arm, a column per load or metric."""
 
     title: str
     header: tuple[str, ...]
@@ -40,7 +40,7 @@ def against(summary: Summary, metric: Metric) -> tuple[Comparison, ...]:
 
 
 def pairs(comparisons: Sequence[Comparison]) -> Table:
-    """One row per pair and load: ratio, verdict, how sure, and what each check gave."""
+    """One row per pair and load: ratio, verdict, p-value, and the ratio of each check."""
     checked = [name for name in CrossCheckName if any(_has(c, name) for c in comparisons)]
     header = (
         "target", "against", "load", "ratio", "verdict", "proven", "measured", "blocks",
@@ -77,7 +77,7 @@ def _p(value: float | None) -> str:
 
 
 def controls(summary: Summary) -> Table:
-    """The A/A control: the baseline against itself, at each load."""
+    """The A/A control: two copies of the baseline, at each load."""
     rows = tuple(
         (
             fmt.offered(found.load),
@@ -91,7 +91,7 @@ def controls(summary: Summary) -> Table:
 
 
 def grids(summary: Summary) -> tuple[Grid, ...]:
-    """Verdicts against the baseline: a grid per metric over the loads, and one of the others.
+    """Verdicts relative to the baseline: a grid per metric over the loads, and one of the others.
 
     With one load there is one grid of all metrics.
     """
@@ -126,13 +126,13 @@ def _over_loads(summary: Summary, names: Sequence[str], metric: Metric) -> Grid:
 def _rows(
     names: Sequence[str], cells: Sequence[Sequence[Cell]]
 ) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
-    """Arms of which nothing is known by this metric have no row."""
+    """Arms without a value of this metric have no row."""
     kept = zip(names, cells, strict=True)
     return tuple((name, tuple(row)) for name, row in kept if any(c.verdict for c in row))
 
 
 def cell(comparison: Comparison, *, mirrored: bool = False) -> Cell:
-    """A comparison, or the same one seen from the other side."""
+    """A comparison, or its inverse."""
     ratio, answer = comparison.ratio, comparison.verdict
     if mirrored:
         ratio, answer = ratio and ratio.inverse, answer.inverted

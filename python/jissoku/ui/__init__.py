@@ -1,1 +1,1 @@
-"""Local pages that start, watch and remember runs: a front end beside the command line."""
+"""Local pages that start, watch and list runs: a front end besides the command line."""

@@ -3,7 +3,7 @@
 import secrets
 from hmac import compare_digest
 
-# A browser that was closed leaves its session behind: the oldest is forgotten.
+# Sessions of closed browsers remain, so the oldest is removed above this number.
 SESSIONS_MAX = 32
 
 

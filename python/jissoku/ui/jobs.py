@@ -23,7 +23,7 @@ ENDED_MAX = 50
 
 
 class JobState(StrEnum):
-    """What becomes of a job."""
+    """The state of a job."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -37,10 +37,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         arguments: After `jissoku`.
-        folder: Where its records go.
-        pid: Of its process, once it runs.
-        start_ticks: When that was started, which distinguishes it from a later one of this number.
-        code: Its exit code; None if it has not ended, or ended under no server.
+        folder: The folder of its records.
+        pid: The id of its process, after its start.
+        start_ticks: Start time of that process, because process ids are reused.
+        code: Its exit code; None if it has not ended, or ended while no server ran.
     """
 
     id: str
@@ -92,7 +92,7 @@ class JobQueue:
         """A job.
 
         Raises:
-            KeyError: There is none of this id.
+            KeyError: There is no job with this id.
         """
         with self.changed:
             return self._jobs[key]
@@ -117,7 +117,7 @@ class JobQueue:
             return job
 
     def update(self, key: str, change: Callable[[Job], Job]) -> Job:
-        """Replaces a job by a changed one, and notifies those who wait for changes."""
+        """Replaces a job by a changed one, and notifies waiting threads."""
         with self.changed:
             self._jobs[key] = change(self._jobs[key])
             self._write()

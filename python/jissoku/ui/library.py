@@ -1,4 +1,4 @@
-"""The runs that the pages show: the index over their records, brought up to date now and then."""
+"""The runs on the pages: the index over their records, updated periodically."""
 
 import time
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from jissoku.pipeline.history import History, open_history
 from jissoku.stats.target_history import machine_ratios, target_history
 from jissoku.ui.runs_table import ListedRun, listed_run
 
-# Folders are read again when a page is asked for, and not more often than this.
+# Seconds between two reads of the folders, at least; they are read when a page is requested.
 REFRESH_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class CheckCount:
-    """How often trials of a class of machines did not pass a check."""
+    """Number of trials of a class of machines that failed a check."""
 
     machine: str
     name: str
@@ -31,7 +31,7 @@ class Library:
     """Runs below some folders; its methods may be called from several threads."""
 
     def __init__(self, roots: Sequence[Path], cache: Path | None = None) -> None:
-        """Reads nothing yet; a root that is not there holds no runs."""
+        """Nothing is read yet; a missing root has no runs."""
         self.roots = tuple(roots)
         self._cache = cache
         self._lock = Lock()
@@ -41,13 +41,13 @@ class Library:
         self.notes: tuple[str, ...] = ()
 
     def headers(self) -> tuple[IndexedRun, ...]:
-        """All runs, earliest first, without what was measured."""
+        """All runs, earliest first, without their measurements."""
         with self._lock:
             found = self._refreshed()
             return found.headers() if found else ()
 
     def listed(self) -> tuple[ListedRun, ...]:
-        """All runs, earliest first, with what a list shows and searches; made once for each."""
+        """All runs, earliest first, with the text of lists and searches, computed once for each."""
         headers = self.headers()
         with self._lock:
             if self._listed is None or self._listed[0] is not headers:
@@ -55,7 +55,7 @@ class Library:
             return self._listed[1]
 
     def runs(self, target: str = "") -> tuple[IndexedRun, ...]:
-        """Runs with what was measured: all, or those that a target's history is made from."""
+        """Runs with their measurements: all, or those of a target's history."""
         with self._lock:
             found = self._refreshed()
             return found.runs(target) if found else ()
@@ -75,7 +75,7 @@ class Library:
         return next_or_key_error(self.headers(), key)
 
     def difference(self, first: str, second: str) -> RunDifference:
-        """Two runs, through the arms that are the same program in both.
+        """Compares two runs relative to arms that are the same program in both.
 
         Raises:
             KeyError: There is no run of a key.

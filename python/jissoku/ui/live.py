@@ -1,7 +1,7 @@
-"""What a running job shows: its events so far, and those that follow.
+"""The events of a running job: those so far, and those that follow.
 
-A position names an events file of the job and a place in it. A browser that lost its connection
-sends the last one, and misses nothing.
+A position names an events file of the job and an offset in it. A browser that reconnects sends the
+last one, so that it misses no event.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from jissoku.records.events import EVENTS_FILE, read_events
 from jissoku.report.format import ratio, unit_name
 from jissoku.report.sanitize import clean
 
-# Longer outputs of a command are shown by their end.
+# Of longer outputs of a command the end is shown.
 LOG_SHOWN = 8000
 
 COUNTED, REJECTED, FAILED = "\N{BLACK CIRCLE}", "\N{WHITE CIRCLE}", "\N{MULTIPLICATION SIGN}"
@@ -39,12 +39,12 @@ class Position:
     offset: int = 0
 
     def __str__(self) -> str:
-        """As `Last-Event-ID` carries it."""
+        """As the value of `Last-Event-ID`."""
         return f"{self.offset}:{self.part}"
 
 
 def read_position(text: str) -> Position:
-    """A position as a request carries it; anything else is the beginning."""
+    """The position in a request; an invalid one is the beginning."""
     offset, _, part = text.partition(":")
     return Position(part, int(offset)) if offset.isascii() and offset.isdigit() else Position()
 
@@ -53,7 +53,7 @@ def new_events(folder: Path, position: Position) -> tuple[tuple[Event, ...], Pos
     """Events after a position, and the position after them.
 
     An experiment has a run for each workload, one after the other: when one has no more events, the
-    next is read. A part that is not there is never opened: positions come from requests.
+    next is read. Only existing parts are opened, because positions come from requests.
     """
     parts = _parts(folder)
     if position.part not in parts:
@@ -101,7 +101,7 @@ class ArmProgress:
 
 @dataclass(slots=True)
 class Progress:
-    """What a page shows of a run, from its events."""
+    """The state of a run for a page, computed from its events."""
 
     done: int = 0
     total: int = 0

@@ -1,4 +1,4 @@
-"""Templates of the pages, filled; parts of reports are used as they are."""
+"""Renders the templates of the pages; parts of reports are included unchanged."""
 
 from hashlib import sha256
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""Server-sent events (HTML standard, section 9.2): looks at what may have changed, and sends it."""
+"""Server-sent events (HTML standard, section 9.2): polls for changes, and sends them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,13 +6,13 @@ from threading import Event
 
 from starlette.concurrency import run_in_threadpool
 
-# The server wakes up this often while a page follows a job.
+# Seconds between two polls while a page follows a job.
 LOOK_S = 0.5
 
-# Looks between two comments, by which a connection that is gone is noticed.
+# Polls between two comments, which detect closed connections.
 QUIET_LOOKS = 30
 
-# The browser connects again after this.
+# Milliseconds after which the browser reconnects.
 RETRY_MS = 2000
 
 Look = Callable[[], tuple[str, str, str] | None]
@@ -28,7 +28,7 @@ class Streams:
     async def events(self, look: Look) -> AsyncIterator[str]:
         """The events that `look` returns: type, id and text. It runs in a thread.
 
-        A stream ends with the server, or when what it follows is gone.
+        A stream ends with the server, or when its subject no longer exists.
         """
         yield f"retry: {RETRY_MS}\n\n"
         quiet = 0
