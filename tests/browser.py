@@ -59,7 +59,7 @@ class Plot:
 
     @property
     def overlaps(self) -> list[tuple[Box, Box]]:
-        """Texts that cover each other by more than the empty edge of their lines."""
+        """Texts that overlap by more than the empty edge of their lines."""
         return [
             (one, two)
             for index, one in enumerate(self.texts)
@@ -80,7 +80,7 @@ class Drawn:
 
 
 def dump(page: Path, profile: Path, width: int = 1200, *warnings: str) -> tuple[str, list[str]]:
-    """The page's elements after its script, and what the browser's console says."""
+    """The page's elements after its script, and the messages of the browser's console."""
     done = subprocess.run(
         [
             CHROMIUM, *FLAGS, *warnings, f"--window-size={width},1000",
@@ -95,10 +95,10 @@ def dump(page: Path, profile: Path, width: int = 1200, *warnings: str) -> tuple[
 
 
 def draw(page: Path, folder: Path, width: int = 1200, *warnings: str) -> Drawn:
-    """What is drawn, by a copy of the page whose policy lets a script look."""
+    """The drawn elements, from a copy of the page whose policy permits an inspecting script."""
     probed = folder / "probed.html"
     text = re.sub(r"<meta http-equiv[^>]*>", "", page.read_text(encoding="utf-8"))
-    # A window is never narrower than 500 pixels, so the page itself is made so.
+    # A window is never narrower than 500 pixels, so the page itself is narrowed.
     narrow = f"<style>body {{ max-width: {width}px }}</style>"
     probed.write_text(text.replace("</body>", narrow + PROBE + "</body>"), encoding="utf-8")
     elements, _ = dump(probed, folder, width, *warnings)

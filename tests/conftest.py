@@ -18,11 +18,12 @@ from jissoku import cli
 from jissoku.system import address, quiet_cores
 from jissoku.system.measurement_lock import PATH_VARIABLE
 
-# A process of its own has ended by then, on a machine that has much else to do.
+# Limit of a separate process in seconds, also on a busy machine.
 LIMIT_S = 240
 
-# Both measure time, which on a busy machine says nothing about a test. The examples are the same
-# each time, so that a failure comes from a change; `--hypothesis-profile random` draws others.
+# No deadline and no check for slow tests, because other load on the machine affects both. The
+# examples are the same each time, so that a failure comes from a change; `--hypothesis-profile
+# random` draws others.
 for profile, is_repeatable in {"any machine": True, "random": False}.items():
     settings.register_profile(
         profile,
@@ -34,7 +35,7 @@ settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:
-    """Tests run beside other work: with a measurement lock of their own, waiting for no cores."""
+    """Tests may run next to other work: with a separate measurement lock, without idle cores."""
     folder = tempfile.mkdtemp(prefix="jissoku-tests-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ[PATH_VARIABLE] = f"{folder}/lock"
@@ -43,8 +44,8 @@ def pytest_configure() -> None:
     worker, workers = (os.environ.get(f"PYTEST_XDIST_WORKER{end}", "") for end in ("", "_COUNT"))
     if worker:
         address.PORTS = address.PORTS[int(worker.removeprefix("gw")) :: int(workers)]
-    # A shell starts background jobs with SIGINT ignored, and ignored signals are inherited: what
-    # tests start and interrupt would never notice.
+    # A shell starts background jobs with SIGINT ignored, and ignored signals are inherited:
+    # processes that tests start would ignore it, too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -66,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command line came to."""
+    """The result of a command line."""
 
     returncode: int
     stdout: str
@@ -78,9 +79,9 @@ Run = Callable[[list[str], Path], Done]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command line: the lab's verbs in this process, whose imports are paid for already.
+    """Runs a command line: the lab's commands in this process, which has imported the lab already.
 
-    The native ones take over the process and its signals, and so get one of their own.
+    Native commands replace signal handlers of the process, so they run in a separate one.
     """
 
     def here(arguments: list[str], folder: Path) -> Done:

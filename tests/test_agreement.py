@@ -26,7 +26,7 @@ def test_the_table_is_made_of_the_records() -> None:
 
 
 def test_no_interval_of_the_slices_excludes_the_target_alone_by_more_than_a_tenth() -> None:
-    """The study's promise: what time slices report is within 10 % of the target alone."""
+    """The study's limit: values from time slices are within 10 % of the target alone."""
     for arm, load, sliced, _, alone in _rows():
         assert sliced.low / alone.high <= 1.1, (arm, load.text)
         assert alone.low / sliced.high <= 1.1, (arm, load.text)

@@ -1,7 +1,7 @@
 """The dependency rules of ARCHITECTURE.md, as a test.
 
-A rule that only lives in prose is broken within a month. Each check below states one rule, and its
-failure message says what to do instead.
+Rules that are not checked are soon broken. Each test below checks one rule, and its failure message
+says what to do instead.
 """
 
 import ast
@@ -32,7 +32,7 @@ CRATE_MAY_USE = {
     "jissoku-oracle": {
         "jissoku-os"
     },  # no protocol code of the server, and none of the load generator
-    "jissoku-profile": {"jissoku-os"},  # it knows of processes, and of no server
+    "jissoku-profile": {"jissoku-os"},  # it depends on processes, and on no server
     "jissoku-cli": {
         "jissoku-os",
         "jissoku-server",
@@ -82,7 +82,7 @@ STAGES = {
 ALL_MAY_USE = {"model", "errors"}
 PURE_STAGES = {"model", "design", "stats", "explain", "report"}
 
-# The operating system is there for every stage that does I/O.
+# Every stage with I/O may use the operating system.
 MAY_ALSO_USE = {
     **{stage: {"system"} for stage in STAGES - PURE_STAGES},
     "cli": STAGES | {"pipeline", "system", "ui", "_native"},
@@ -173,7 +173,7 @@ def test_thinking_stages_do_no_io(path: Path) -> None:
 
 
 def test_the_command_line_parses_and_prints() -> None:
-    """What starts processes, opens sockets or writes files is in the stages and in pipeline."""
+    """Only stages and pipeline start processes, open sockets or write files."""
     for path in modules():
         if stage_of(path) != "cli":
             continue

@@ -1,4 +1,4 @@
-"""Runs of one question with other seeds, kept in records/repeatability: do they say the same?
+"""Runs of one question with different seeds, in records/repeatability: whether they agree.
 
 `python -m tests.test_repeatability` prints the tables of records/README.md, made from them.
 """

@@ -1,7 +1,7 @@
 """Failures around a campaign are recorded, and no finished trial is lost.
 
-Each campaign here is a process of its own, run as a person runs it. No test asserts a duration: a
-test waits for a condition, or for the end of the output that the campaign and its supervisor share.
+Each campaign here is a separate process, started as by a user. No test asserts a duration: a test
+waits for a condition, or for the end of the output that the campaign and its supervisor share.
 """
 
 import fcntl
@@ -37,7 +37,7 @@ EOF_LIMIT_S = 120.0
 
 
 class Campaign:
-    """A campaign that runs, and all that it has written to standard error."""
+    """A running campaign, and its standard error so far."""
 
     def __init__(self, folder: Path, *options: str, wrapper: tuple[str, ...] = ()) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ class Campaign:
             self.look()
 
     def look(self) -> None:
-        """Reads what is written, or waits a moment for it."""
+        """Reads available output, or waits a moment for it."""
         if select.select([self._read], [], [], LOOK_S)[0]:
             with suppress(OSError):  # A terminal whose other end is closed.
                 self._said += os.read(self._read, 65536)
@@ -93,7 +93,7 @@ class Campaign:
         return next((pid for pid in children(self.process.pid) if is_command(pid, "load")), None)
 
     def supervisor(self) -> int:
-        """The process that ends what a killed campaign leaves."""
+        """The supervisor, which ends the processes of a killed campaign."""
         return next(
             pid
             for pid in children(self.process.pid)
@@ -101,7 +101,7 @@ class Campaign:
         )
 
     def left(self) -> dict[int, bytes]:
-        """Living processes that carry one of the campaign's marks, with their command lines."""
+        """Running processes with one of the campaign's marks, and their command lines."""
         marks = [f"{name}={self.process.pid}-".encode() for name in (TARGET_MARK, LAB_MARK)]
         found = {}
         for entry in Path("/proc").glob("[0-9]*"):
@@ -182,8 +182,8 @@ def test_no_thread_of_the_lab_may_run_on_the_servers_cores(tmp_path: Path) -> No
     with OnTerminal(tmp_path / "run", "--blocks", "1") as campaign:
 
         def sample() -> None:
-            """Keeps what is seen while one load generator runs, and so no target is started: the
-            thread that starts one goes to the target's cores for that moment.
+            """Keeps observations made while one load generator runs, when no target is started: a
+            thread that starts one moves to the target's cores for that moment.
             """
             generator = campaign.load_generator()
             if generator is not None:

@@ -42,7 +42,7 @@ def ask(port: int, target: str, case: str, body: bytes | None = None) -> bytes:
 
 
 def notes(port: int) -> str:
-    """What the application has noted, once it has."""
+    """Waits for the notes of the application."""
     deadline = time.monotonic() + PATIENCE_S
     while not (text := ask(port, "/", "read_notes").decode()):
         assert time.monotonic() < deadline
@@ -97,11 +97,11 @@ def test_a_slow_client_holds_the_application_back(port: int) -> None:
             time.sleep(0.05)
         else:
             pytest.fail("the application goes on sending")
-    # It may have been about to send once more when there was nothing to read.
+    # It may have been about to send once more after the last read.
     while not (text := notes(port)).endswith(" OSError"):
         pass
     sent, _ = text.split()
-    # What the kernel buffers on both sides is at most a few MiB.
+    # The kernel buffers at most a few MiB on both sides.
     assert int(sent) * 8192 < 16 * 1024 * 1024
 
 

@@ -1,4 +1,4 @@
-"""Clients behind proxies: the fields of trusted ones count, and nothing that others send."""
+"""Clients behind proxies: fields of trusted proxies are used, and those of others ignored."""
 
 import http.client
 import json
@@ -263,9 +263,9 @@ def test_the_proxy_protocol_has_the_client(proxied: tuple[int, Served], header: 
     # The peer is the client of the header, which is a trusted proxy here.
     forwarded = GET.replace(b"\r\n\r\n", b"\r\nX-Forwarded-For: 198.51.100.7\r\n\r\n")
     assert b'"198.51.100.7"' in converse(port, TRUSTED, header + forwarded)
-    # A proxy that checks the health of the server names no client.
+    # A health check of a proxy names no client.
     assert f'"{TRUSTED}"'.encode() in converse(port, TRUSTED, LOCAL + GET)
-    # Who it does not name is not the proxy, whose fields would count.
+    # The peer is then not the proxy, whose fields would be trusted.
     for unnamed in (LOCAL, UNKNOWN):
         assert f'"{TRUSTED}"'.encode() in converse(port, TRUSTED, unnamed + forwarded)
     other = header.replace(b"192.0.2.1 ", b"192.0.2.3 ").replace(b"\xc0\0\2\1", b"\xc0\0\2\3")

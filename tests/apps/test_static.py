@@ -1,4 +1,4 @@
-"""Static files beside an application."""
+"""Static files next to an application."""
 
 import http.client
 import socket

@@ -72,7 +72,7 @@ def test_a_streamed_response_stays_on_its_thread(served: Served) -> None:
 def test_a_request_without_a_thread_waits_for_one(served: Served) -> None:
     port = port_of(served)
     with ThreadPoolExecutor(2 * THREADS) as clients:
-        # Two of three threads are busy, and the third processes the others one after the other.
+        # Two of three threads are busy, and the third one serves the other requests one by one.
         stuck = [clients.submit(ask, port, "/stuck") for _ in range(THREADS - 1)]
         answers = list(clients.map(lambda _: ask(port, "/"), range(10)))
         assert {status for status, _ in answers} == {200}

@@ -202,7 +202,7 @@ def test_a_wsgi_application_sees_the_variables(wsgi: Path) -> None:
         }
         assert {name: seen.get(name) for name in expected} == expected
         assert seen.get("CONTENT_LENGTH", "") in ("", "0")
-    # What another request says is not left over.
+    # Fields of an earlier request do not remain.
     seen = json.loads(body_of(exchange(wsgi, get(HTTP_HOST="example.org"))))
     assert seen["wsgi.url_scheme"] == "http"
     for name in ("HTTPS", "REMOTE_USER", "REMOTE_PORT", "HTTP_X_ONE", "HTTP_COOKIE"):
@@ -352,7 +352,7 @@ def behind_nginx(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tup
 
 
 def wait_until_accepted(where: Path, process: subprocess.Popen[bytes]) -> None:
-    """Connects until that succeeds, as long as the process is there."""
+    """Tries to connect until it succeeds, while the process runs."""
     while process.poll() is None:
         with socket.socket(socket.AF_UNIX) as client:
             try:
@@ -402,7 +402,7 @@ def test_behind_nginx(behind_nginx: tuple[Path, Served]) -> None:
 
 
 def received_size(answer: tuple[int, bytes], body: bytes) -> int:
-    """The size of the body that the application has received, which is the whole."""
+    """The size of the body that the application has received: the complete body."""
     status, text = answer
     assert status == 200, text
     if text.startswith(b"{"):  # ASGI

@@ -60,7 +60,8 @@ def test_a_reload_serves_new_code_and_loses_nothing(tmp_path: Path) -> None:
         ]
         for client in clients:
             client.start()
-        # Of different lengths: Python takes a source of the same second and size for the same.
+        # Of different lengths, because Python treats a source with the same second and size as
+        # unchanged.
         for version in ("second", "three"):
             source.write_text(SOURCE.format(version=version))
             served.reload()

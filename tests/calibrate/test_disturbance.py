@@ -53,7 +53,7 @@ def test_what_is_no_time_is_off_by_a_share_of_one() -> None:
     late = run(100, names={"served.mean_ns": 10.0 * MS})
     assert "100 us late" in external_cause(late, little, 67, 64)
     assert external_cause(late, little, 75, 64) == ""
-    # However late it was, it did not eat a third of all answers.
+    # However late it was, it did not delete a third of all answers.
     assert (
         external_cause(run(9000, names={"served.mean_ns": 1.0 * MS}), "tool.unanswered", 2, 3) == ""
     )
@@ -67,14 +67,14 @@ def test_what_is_no_time_is_off_by_a_share_of_one() -> None:
         ("tool.p99_ns", stalls(short=30), 0.2, False),
         ("tool.p90_ns", stalls(short=300), 0.2, False),
         ("tool.p999_ns", stalls(short=4), 0.2, True),
-        # Short stalls move nothing by 5 ms, and none makes anything quicker.
+        # Short stalls change no value by 5 ms, and no stall reduces a latency.
         ("tool.p99_ns", stalls(short=40), 5, False),
         ("tool.p99_ns", stalls(short=10, long=40), 5, True),
         ("tool.p99_ns", stalls(short=10, long=40), -0.2, False),
         # A mean moves by the mean: here it is 0.5 ms.
         ("tool.mean_ns", stalls(long=2000, waited_ms=5000), 1.4, True),
         ("tool.mean_ns", stalls(long=2000, waited_ms=5000), 1.6, False),
-        # Of other figures they say nothing.
+        # They do not explain other values.
         ("tool.max_ns", stalls(long=500), 0.2, False),
         ("tool.requests", stalls(long=500), 1, False),
         ("tool.p99_ns", None, 0.2, False),

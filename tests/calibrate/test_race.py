@@ -24,7 +24,7 @@ def test_our_own_generator_counts_right(tmp_path: Path) -> None:
     card = msgspec.json.decode(text.stdout)
     grades = {score["check"]: score["grade"] for score in card["scores"]}
     assert grades.keys() == {"C3", "C4", "C21", "C22"}
-    # What a busy machine explains is void; what nothing explains is an F.
+    # A deviation explained by a busy machine is void; an unexplained one is an F.
     assert "A" in grades.values()
     assert set(grades.values()) <= {"A", "void"}
     assert text.returncode == (4 if "void" in grades.values() else 0)

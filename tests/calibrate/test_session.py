@@ -28,7 +28,7 @@ from jissoku.records.calibration import read_cards
 from jissoku.report.scorecard import to_html
 from jissoku.system.cores import available_cores
 
-# It sends one request less than its options say, like a tool that rounds.
+# It sends one request less than requested, like a tool that rounds.
 GENERATOR = """
 import http.client, sys
 host, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -153,7 +153,7 @@ def test_who_ends_before_being_stopped_is_left_in_peace(plan: CalibrationPlan) -
 
 
 class Busy:
-    """A bench on a machine that is busy for some runs; counts what is run."""
+    """A runner on a machine that is busy for some runs; counts the runs."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, busy: int) -> None:
         self.ran: list[str] = []
@@ -185,7 +185,7 @@ def test_what_is_void_is_repeated_and_nothing_else(
     plan: CalibrationPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy, listener = Busy(monkeypatch, busy=2), Listener()
-    # The second rests on the run of the first; the third is graded at once, and badly.
+    # The second uses the run of the first; the third has a bad grade at once.
     checks = (timed("C1", 1, 1), timed("C2", 1, 1), timed("C3", 2, 2), timed("C4", 3, 4))
     card = calibrate(updated(plan, checks=checks, budget_s=60), listener)
     assert busy.ran == ["1", "2", "3", "1", "2"]

@@ -13,7 +13,7 @@ ACTION = Path(__file__).parents[2] / "action.yml"
 
 
 def script() -> str:
-    """What the one step runs; the file is plain enough for this."""
+    """The script of the single step; the file is simple enough to be parsed so."""
     lines = ACTION.read_text().partition("      run: |\n")[2].splitlines()
     return "\n".join(line[8:] for line in lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""Bounds on made-up runs whose truth is known."""
+"""Bounds on constructed runs with known ratios."""
 
 from collections import Counter
 from pathlib import Path

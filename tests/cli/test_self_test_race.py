@@ -43,7 +43,7 @@ def test_ctrl_c_keeps_the_campaigns_that_were_finished(tmp_path: Path) -> None:
     first, second = (folder / "like-arms-heavy" / name for name in ("00", "01"))
     assert len(records.read(first)[1]) >= 9
     assert records.unfinished_reason(first) == ""
-    # It came in the second campaign, or before that one was begun.
+    # The interruption was in the second campaign, or before its start.
     reason = records.unfinished_reason(second)
     assert reason.startswith("it was interrupted") or not second.exists()
 

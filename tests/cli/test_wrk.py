@@ -1,4 +1,4 @@
-"""`jissoku wrk`: what scripts read from a report of wrk is there, and true."""
+"""`jissoku wrk`: the values that scripts read from reports of wrk exist, and are correct."""
 
 import re
 import socket

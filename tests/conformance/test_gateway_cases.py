@@ -1,4 +1,4 @@
-"""The format of the cases for reverse proxies, and the verdicts on what was seen around one."""
+"""The format of the cases for reverse proxies, and the verdicts on observations."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Counting what becomes of requests while a server ends connections."""
+"""Counts of the outcomes of requests while a server closes connections."""
 
 import asyncio
 import json

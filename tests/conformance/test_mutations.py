@@ -1,4 +1,4 @@
-"""Mutated requests, and the parsers that read what a proxy forwards."""
+"""Mutated requests, and the parsers of the bytes that a proxy forwards."""
 
 import pytest
 

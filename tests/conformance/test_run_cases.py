@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(240)
 
 OURS = f"{shlex.quote(sys.executable)} -m jissoku serve --listen 127.0.0.1:{{port}} --workers 1"
 
-# Answers each head it finds; `sys.argv[2]` says how it errs.
+# Answers each head it finds; `sys.argv[2]` selects its fault.
 ERRING = """
 import os, socket, sys
 listener = socket.socket()

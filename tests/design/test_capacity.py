@@ -73,7 +73,7 @@ def test_an_objective_that_no_rate_meets_has_no_capacity() -> None:
     [
         ([(100, True), (200, False)], 100),
         ([(100, False), (50, True)], 50),
-        ([(100, True), (90, False), (80, True)], 80),  # broken below what was met: no luck counts
+        ([(100, True), (90, False), (80, True)], 80),  # the lowest violated rate decides
         ([(100, True), (90, False)], None),
     ],
 )

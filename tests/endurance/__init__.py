@@ -1,1 +1,1 @@
-"""Promises that take minutes to try: `make endurance`. Each prints the figures that it found."""
+"""Tests that take minutes: `make endurance`. Each prints its measured values."""

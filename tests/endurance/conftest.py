@@ -100,7 +100,7 @@ class Load:
     process: subprocess.Popen[str]
 
     def report(self) -> dict[str, Any]:
-        """Waits for its end, and reads what it found."""
+        """Waits for its end, and reads its report."""
         out, complaint = self.process.communicate(timeout=7200)
         assert out, complaint
         found: dict[str, Any] = json.loads(out)
@@ -109,7 +109,7 @@ class Load:
 
 @contextmanager
 def loading(*warnings: str) -> Iterator[Load]:
-    """Starts `jissoku load --json`, and sees to it that it ends."""
+    """Starts `jissoku load --json`, and ends it if needed."""
     command = [*JISSOKU, "load", "--json", *warnings]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -140,7 +140,7 @@ def answers(connections: list[socket.socket], request: bytes, limit_s: float = 6
 
 
 def print_line(request: pytest.FixtureRequest, text: str) -> None:
-    """Prints a figure past pytest's capture."""
+    """Prints a value past pytest's capture."""
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
     assert reporter is not None
     reporter.ensure_newline()
@@ -149,6 +149,6 @@ def print_line(request: pytest.FixtureRequest, text: str) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def many_files() -> None:
-    """As many descriptors as we may have."""
+    """Raises the limit of descriptors to its maximum."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -48,7 +48,7 @@ def test_a_server_without_descriptors_answers_who_it_has(request: pytest.Fixture
 
 
 def served(connections: list[socket.socket]) -> list[socket.socket]:
-    """Those who got an answer; the others wait in the kernel."""
+    """Clients that received an answer; the others wait in the kernel."""
     found: list[socket.socket] = []
     while ready := select.select(set(connections) - set(found), [], [], 1.0)[0]:
         for connection in ready:

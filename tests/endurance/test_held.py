@@ -9,14 +9,14 @@ from tests.endurance.conftest import GET, Server, answers, loading, print_line, 
 
 pytestmark = pytest.mark.endurance
 
-# What is held when the limits of this machine allow it, and the least that is worth trying.
+# Number of held connections if the limits of this machine allow it, and the minimum.
 WANTED = 200_000
 LEAST = 10_000
 
 # Ports that one source address has for one destination.
 PER_ADDRESS = 25_000
 
-# Descriptors that both sides need beside the connections.
+# Descriptors that both sides need in addition to the connections.
 SPARE = 200
 
 ROUNDS = 6
@@ -45,7 +45,7 @@ def test_idle_connections_cost_little_and_do_not_disturb_others(
         )
     if count < WANTED:
         print_line(request, f"SKIPPED: {WANTED:,} connections, RLIMIT_NOFILE allows {count:,} here")
-    # Who connects first is silent until the last has connected, which takes this client a while.
+    # The first client is silent until the last has connected, which takes this client some seconds.
     patient = ("--head-time-max", "120s")
     with serving("--fixed", "Hello", "--workers", "1", *patient) as server:
         alone, crowded, sizes = [], [], []

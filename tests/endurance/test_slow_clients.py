@@ -47,7 +47,7 @@ class Attacker:
         return port
 
     def drip(self) -> None:
-        """Does what its kind does once a second."""
+        """Performs the action of its kind, once a second."""
         piece = KINDS[self.kind][1]
         try:
             if piece:
@@ -60,7 +60,7 @@ class Attacker:
             self.ended = time.monotonic()
 
     def look(self, received: bytes) -> None:
-        """Takes note of an end, or of the refusal that precedes it."""
+        """Records the end of the connection, or the rejection before it."""
         if not received or received.startswith(b"HTTP/1.1 408"):
             self.ended = time.monotonic()
 
@@ -111,7 +111,7 @@ def attack(server: Server, clients: list[Attacker]) -> None:
 
 
 def drip(server: Server, clients: list[Attacker]) -> None:
-    """What all who are left do once a second."""
+    """The action of all remaining clients, once a second."""
     left = server.peers()
     for attacker in clients:
         if attacker.kind == "slow reader" and attacker.port not in left:

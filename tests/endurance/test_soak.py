@@ -17,12 +17,12 @@ MALFORMED = (
     b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
 )
 
-# What has to be there before growth can be distinguished from the start.
+# Samples that are needed to distinguish growth from the start.
 SETTLED_S = 30
 
 
 def disturb(server: Server, rng: random.Random) -> None:
-    """Sends one malformed request, and breaks one connection off in the middle of a request."""
+    """Sends one malformed request, and closes one connection in the middle of a request."""
     with server.connect() as connection:
         connection.sendall(rng.choice(MALFORMED))
         assert connection.recv(4096).startswith(b"HTTP/1.1 400 ")

@@ -183,7 +183,7 @@ def test_total_cpu_is_not_testable_without_the_kernels_threads() -> None:
 
 @pytest.mark.parametrize(("bound", "lacks"), [(1.01, 49), (1.0, 160), (0.99, None)])
 def test_an_undecided_one_says_how_many_blocks_it_lacks(bound: float, lacks: int | None) -> None:
-    """The seen ratio is 0.99: the nearer the bound the more, and beyond 1000 none are promised."""
+    """The ratio is 0.99: the closer the bound, the more blocks; above 1000 there is no forecast."""
     found = ask(known(), f"rate(like) / rate(cheap) > {bound}")
     assert found.status is ClaimStatus.UNDECIDED
     assert found.inequalities[0].value is not None
@@ -265,7 +265,7 @@ def changed(known: ClaimData, change: Callable[[Trial], Trial]) -> ClaimData:
 
 
 def in_error(trial: Trial, arm: str, errors: int) -> Trial:
-    """A trial in which an arm answered wrongly: no number, and its errors on record."""
+    """A trial with wrong answers of an arm: invalid, with its errors in the record."""
 
     def wrong(measurement: ArmMeasurement) -> ArmMeasurement:
         return updated(measurement, errors=measurement.errors | {"body": errors})

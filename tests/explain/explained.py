@@ -11,7 +11,7 @@ LIMIT_S = 280
 
 
 def causes(folder: Path, *warnings: str, seed: int = 1) -> set[str]:
-    """The names of the findings about the server; those about how it was started are left out."""
+    """The names of the findings about the server, without those about how it was started."""
     words = [sys.executable, "-m", "jissoku", "serve", "--contract", *warnings]
     command = shlex.join(words) + " --workers {workers} --listen 127.0.0.1:{port}"
     arguments = ["explain", "--cmd", f"ours={command}", "--json", "--seed", str(seed)]

@@ -108,7 +108,7 @@ def timers(idle: float, waiting: float, late_ns: int = 600_000) -> Observations:
     return updated(QUIET, timers=seen)
 
 
-# A target that is loaded into the kernel: 4 us of its threads per answer, next to nothing else.
+# A target in the kernel: 4 us of kernel threads per answer, and almost no CPU time of its own.
 KERNEL = updated(
     load(cpu_ns=2_000_000, generator_cpu_cores=0.7, kernel_cpu_ns=400_000_000),
     floor_cpu_ns=5_000.0,

@@ -1,4 +1,4 @@
-"""Causes from profiles: what counts as one, and what does not."""
+"""Causes from profiles: which samples count as one, and which do not."""
 
 import tomllib
 from pathlib import Path

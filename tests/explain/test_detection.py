@@ -1,4 +1,4 @@
-"""How often the explainer names what was injected, and how often what was not.
+"""Detection rate of injected causes, and rate of false findings.
 
 `make detection` prints the table. `--detections N` is the number of injections of each cause; the
 server without any is explained twice as often.
@@ -15,7 +15,7 @@ import pytest
 from tests.endurance.conftest import print_line
 from tests.explain.explained import LIMIT_S, causes
 
-# The promises: of ten injected causes one may be missed, and twenty clean servers wronged once.
+# Limits: one of ten injected causes may be missed, and one of twenty clean servers misdiagnosed.
 MISSED_MAX = 1 / 10
 WRONGED_MAX = 1 / 20
 
@@ -25,7 +25,7 @@ DRIVERS = ("epoll", "uring")
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """A cause in our own server, and what it is to be called."""
+    """A cause in our own server, and the expected name of the finding."""
 
     plant: str
     name: str

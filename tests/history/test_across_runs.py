@@ -1,4 +1,4 @@
-"""What is said about two runs, on made-up records with known truth."""
+"""Comparisons of two runs, on constructed records with known costs."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Changes in a series: known boundaries are tested, others searched for, and chance is not one."""
+"""Changes in a series: tests at known boundaries, search elsewhere, and few false alarms."""
 
 import random
 from collections import Counter
@@ -112,7 +112,7 @@ def test_machines_of_other_labels_are_another_boundary() -> None:
 
 @pytest.mark.parametrize("field", ["machine", "workload", "method"])
 def test_runs_that_are_not_comparable_share_no_series(field: str) -> None:
-    """A change between them is 50 %, and nothing may be said about it (rules 1 and 7)."""
+    """The difference between them is 50 %, and no change may be reported (rules 1 and 7)."""
     rng = random.Random(3)
     runs = [
         indexed(

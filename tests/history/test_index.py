@@ -1,4 +1,4 @@
-"""The index is a cache: rebuilt from records, robust to what it finds."""
+"""The index is a cache: rebuilt from records, and robust to damaged files."""
 
 import os
 import shutil
@@ -137,7 +137,7 @@ def test_an_index_of_another_version_is_left_alone(place: Path) -> None:
 
 
 def with_many_parts(place: Path, monkeypatch: pytest.MonkeyPatch) -> HistoryIndex:
-    """An index of six runs in few parts, beside those that these have replaced."""
+    """An index of six runs in few parts, with the replaced parts still there."""
     monkeypatch.setattr(index_module, "PARTS_MAX", 2)
     for number in range(3, 7):
         record(place / "runs" / f"more{number}", seed=number, day=number)

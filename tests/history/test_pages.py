@@ -1,4 +1,4 @@
-"""Static pages of made-up runs: complete, harmless, the same bytes each time."""
+"""Static pages of constructed runs: complete, escaped, the same bytes each time."""
 
 import random
 import re

@@ -60,7 +60,7 @@ def test_two_servers_are_raced_and_recorded(raced: Raced) -> None:
     run, trials = records.read(raced.folder)
     assert trials == raced.delivered
     ended = [trial for trial in trials if trial.attempt == 0]
-    # The servers' programs differ, so they meet in turns, once in each of two lengths.
+    # The servers' programs differ, so they are time-sliced, once with each of two slice lengths.
     sliced = [trial for trial in ended if trial.kind is TrialKind.TIME_SLICED]
     assert {trial.slice_ns for trial in sliced} == {run.slice_ns, run.check_slice_ns}
     assert run.method is Method.TIME_SLICED
@@ -87,7 +87,7 @@ def test_a_report_is_rebuilt_byte_for_byte(raced: Raced) -> None:
 def test_a_block_has_turns_and_each_alone(raced: Raced) -> None:
     ended = [trial for trial in raced.delivered if trial.attempt == 0]
     kinds = Counter(trial.kind for trial in ended)
-    # Two lengths of a turn, and each server alone.
+    # Two slice lengths, and each server alone.
     assert kinds == {
         TrialKind.TIME_SLICED: 2,
         TrialKind.FIXED_RATE: 2,
@@ -180,7 +180,7 @@ def test_an_interruption_leaves_no_process_and_keeps_every_trial(
     asks: Asks, number: signal.Signals, monkeypatch: pytest.MonkeyPatch, *, is_disturbed: bool
 ) -> None:
     config = asks({"one": "", "other": ""})
-    # A disturbed trial is run again on the same start.
+    # A disturbed trial is repeated on the same start.
     monkeypatch.setattr(trial_loop, "_is_rejected", lambda _: is_disturbed)
 
     def interrupt(_: Trial) -> None:

@@ -27,7 +27,7 @@ def load_generators() -> list[psutil.Process]:
 class StopOnce:
     """Stops the load generator for half a second in the first window with turns; there it spins.
 
-    What the kernel's threads have used is read when a window opens, so a window is open then.
+    The CPU time of kernel threads is read when a window opens, so a window is open then.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Folders of runs are found; what an earlier search found is used only where nothing changed."""
+"""Folders of runs are found; an earlier result is reused only for unchanged folders."""
 
 import os
 from collections.abc import Callable

@@ -250,7 +250,7 @@ def test_a_header_can_be_completed_once_the_pilot_is_over(tmp_path: Path) -> Non
 
 
 def test_a_record_without_the_newer_fields_is_read(tmp_path: Path) -> None:
-    """What was kept before time slices, loads and capacities has none of their fields."""
+    """Records older than time slices, loads and capacities have none of these fields."""
     with RunWriter(tmp_path, RUN) as store:
         store.add(updated(SLICED, kind=TrialKind.PAIRED))
     newer = {

@@ -38,7 +38,7 @@ GIVEN = Load(rate_rps=20_000, level=LoadLevel.GIVEN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """What is true of a made-up arm.
+    """The true values of a constructed arm.
 
     Attributes:
         busy_ns: CPU time per request when its core never sleeps.
@@ -185,7 +185,7 @@ def _rank(run: Run, name: str, rate: int) -> int:
 
 
 def _latency(truth: Truth, rate: int, nines: float) -> float:
-    """A queue's: it grows with how full the server is, and with how rare the answer is."""
+    """Latency of a queue, which grows with the utilisation and with the percentile."""
     return truth.latency_ns * (0.7 + nines + nines**2 * rate / truth.reach_rps)
 
 

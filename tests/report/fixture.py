@@ -1,6 +1,6 @@
-"""Made-up summaries that between them show everything a report can show.
+"""Constructed summaries that together contain everything a report can show.
 
-Plain values, made without `stats`: what a report looks like does not depend on how it is computed.
+Plain values, made without `stats`, because rendering does not depend on the computation.
 """
 
 from collections.abc import Sequence

@@ -24,7 +24,7 @@ WRITERS: dict[str, Callable[[Summary], str]] = {
 }
 
 
-# As JSON the long ones would be thousands of lines that say nothing new.
+# As JSON the long ones would add thousands of lines without testing more.
 JSON = {"two", "nothing", "empty"}
 KEPT = [
     (name, suffix) for name in fixture.ALL for suffix in WRITERS if suffix != "json" or name in JSON
@@ -69,7 +69,7 @@ def test_verdicts_are_the_same_words_everywhere(name: str) -> None:
         said = metric_words.verdict_text(found.metric, found.verdict)
         if found.against == summary.run.baseline and found.load == summary.main_load:
             for suffix, text in texts.items():
-                # Markup and line breaks may stand inside a sentence, never inside a verdict.
+                # Markup and line breaks may occur in a sentence, never in a verdict.
                 expected = str(found.verdict) if suffix == "json" else said
                 assert expected in text, f"{expected} is not in {suffix}"
 

@@ -1,4 +1,4 @@
-"""Servers behind a gateway, each of which says its name."""
+"""Servers behind a gateway, each of which answers with its name."""
 
 import http.server
 import socket

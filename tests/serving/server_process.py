@@ -14,7 +14,7 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import IO, Self
 
-# Longer than anything here takes; it turns a hang into a failure.
+# Limit of every wait in seconds, which turns a hang into a failure.
 PATIENCE_S = 60.0
 
 COMMAND = [sys.executable, "-m", "jissoku", "serve"]
@@ -45,7 +45,7 @@ class Served:
                 self.lines.put(line.rstrip("\n"))
 
     def wait_for(self, pattern: str) -> re.Match[str]:
-        """Waits until the server says something that was not waited for before."""
+        """Waits until the server prints a matching line that no earlier call has returned."""
         while True:
             try:
                 line = self.lines.get(timeout=PATIENCE_S)
@@ -71,7 +71,7 @@ class Served:
         self.successors.append(int(self.wait_for("^process ([0-9]+) serves")[1]))
 
     def end(self) -> None:
-        """Ends whatever is left."""
+        """Ends all remaining processes."""
         for pid in self.successors:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -157,7 +157,7 @@ class Client(threading.Thread):
         connection = connect(self.where)
         try:
             connection.connect()
-            # It must not connect again behind our back.
+            # It must not reconnect silently.
             connection.auto_open = 0
             while not self.stopping.is_set():
                 response = self._exchange(connection)

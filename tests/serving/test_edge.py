@@ -87,7 +87,7 @@ def test_the_log_is_opened_again_and_written_to_the_end(tmp_path: Path, start: S
     ask(port, "/before")
     log.rename(moved)
     served.send_signal(signal.SIGUSR1)
-    # The one sign that it was opened is that it is there; until then lines may go to the old one.
+    # The existence of the file shows that it was opened; before that, lines may go to the old one.
     asked = 0
     while not log.exists():
         ask(port, "/between")

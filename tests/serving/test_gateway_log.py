@@ -1,4 +1,4 @@
-"""What the access log and the metrics say about requests to other servers."""
+"""The access log and the metrics of requests to other servers."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def lines_of(served: Served, log: Path) -> list[str]:
 
 
 def without_times(forwarded: dict[str, Any]) -> dict[str, Any]:
-    """What is the same each time."""
+    """The fields that are the same each time."""
     times = [forwarded.pop(f"{phase}_ns") for phase in ("wait", "connect", "head", "body")]
     assert all(time >= 0 for time in times)
     return forwarded

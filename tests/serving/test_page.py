@@ -43,7 +43,7 @@ def test_the_example_is_understood(tmp_path: Path) -> None:
     assert found
     example = tomllib.loads(found[1])
     (tmp_path / "serve.toml").write_text(found[1])
-    # Everything is understood when what goes wrong in the end is the folder to serve.
+    # All options are valid if the error in the end is about the folder to serve.
     arguments = ["--config", str(tmp_path / "serve.toml"), "--listen", "127.0.0.1:0"]
     arguments += ["--user", "root", "--pid-file", str(tmp_path / "pid")]
     run = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)

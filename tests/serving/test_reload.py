@@ -160,7 +160,7 @@ def test_a_successor_that_cannot_begin_leaves_the_old_process_serving(site: Site
         site.served.send_signal(signal.SIGUSR2)
         site.served.wait_for("there is no key")
         site.served.wait_for(r"not replaced: process \d+ ended before it was ready")
-        # Found out later, when the sockets are the successor's too.
+        # Detected later, when the successor has the sockets, too.
         site.file.write_text(
             "folder = '/nowhere/at/all'\nlisten = ['127.0.0.1:0', 'unix:web.sock']\n"
         )

@@ -1,4 +1,4 @@
-"""A table of routes: what serves each request, and what of a table is refused."""
+"""A table of routes: which route serves each request, and which tables are rejected."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
 """Simulated campaigns through the public functions that turn records into verdicts.
 
-How often is the lab wrong where the truth is known? `python -m tests.simulation` counts at length.
+They count wrong verdicts where the true ratio is known. `python -m tests.simulation` runs many.
 """

@@ -37,7 +37,7 @@ CLOSED_LOOP_RPS = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is measured.
+    """The arms and trials of a campaign.
 
     Attributes:
         costs: Of each arm, in the order of their names; the baseline is the first.
@@ -124,7 +124,7 @@ def _block(plan: Plan, logs: _Logs, block: int) -> Iterator[Trial]:
 
 
 def _times(plan: Plan, rng: np.random.Generator) -> np.ndarray:
-    """What the machine adds, by block and by what is measured in it, in an order that is drawn."""
+    """Noise of the machine by block and measurement, in random order."""
     slots = (2 + len(plan.costs)) * len(plan.loads) + len(plan.costs)
     path = machine(rng, plan.noise.drift, plan.blocks * slots).reshape(plan.blocks, slots)
     return rng.permuted(path, axis=1)

@@ -44,7 +44,7 @@ def simulated(scenario: Scenario, campaigns: int) -> Count:
 
 
 def outside(scenario: Scenario, count: Count) -> list[str]:
-    """What lies outside of its bounds, beyond what so few campaigns may bring."""
+    """Rates outside of their bounds, beyond the tolerance of so few campaigns."""
     return [
         f"{scenario.key}: {name} {count.share(name):.3f}, not {bound.text}"
         for name, bound in scenario.bounds.items()
@@ -53,7 +53,7 @@ def outside(scenario: Scenario, count: Count) -> list[str]:
 
 
 def read(path: Path) -> Counts:
-    """What an earlier run left; nothing where there is no file."""
+    """The counts of an earlier run; empty without a file."""
     if not path.exists():
         return {}
     known = json.loads(path.read_text())

@@ -35,7 +35,7 @@ from tests.simulation.noise import GO, HEAVY, LIKE, LOADS, NATIVE, NODE, Drift, 
 STANDARD = SAMPLING_PLANS[Mode.STANDARD]
 QUICK = SAMPLING_PLANS[Mode.QUICK]
 
-# Of what happened in one campaign: (how often, of how many).
+# The events of one campaign: (number, of how many).
 Counted = Mapping[str, tuple[int, int]]
 Simulate = Callable[[np.random.Generator], Counted]
 
@@ -215,7 +215,7 @@ def _any(found: list[Comparison], name: CrossCheckName) -> tuple[int, int]:
 
 
 def contradicting_check(rng: np.random.Generator) -> Counted:
-    """A pair whose order is another one when each arm runs alone."""
+    """A pair whose order differs if each arm runs alone."""
     noise = Noise(own=(0.02, 0.01, 0.01), starts=(NATIVE,))
     plan = quick([1.0, 1.1], noise, loads=(HEAVY,), blocks=10, paced_blocks=6, check_blocks=6)
     run, trials = campaign(plan, rng)
@@ -238,7 +238,7 @@ KNOBS = ("a", "b", "c", "d")
 
 
 def useless_knobs(method: Method) -> Simulate:
-    """Four knobs that save nothing, though each moves its counter as it says."""
+    """Four knobs without an effect, although each changes its counter as predicted."""
     noise = Noise() if method is Method.TIME_SLICED else LIKE
 
     def simulate(rng: np.random.Generator) -> Counted:

@@ -51,7 +51,7 @@ class Drift(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """What varies.
+    """The standard deviations of the noise.
 
     Attributes:
         own: Of one arm in one trial, by load.
@@ -89,7 +89,7 @@ def deviations(rng: np.random.Generator, shape: Shape, size: Sequence[int]) -> n
 
 
 def machine(rng: np.random.Generator, drift: Drift, steps: int) -> np.ndarray:
-    """What the machine adds to every cost, trial after trial."""
+    """The noise of the machine on every cost, trial by trial."""
     if drift is Drift.NONE:
         return np.zeros(steps)
     if drift is Drift.LINEAR:

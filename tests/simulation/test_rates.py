@@ -2,8 +2,8 @@
 
 Each share is held against its bounds with the tolerance of the binomial distribution at the number
 of campaigns: one that lies at a bound fails in one of a thousand series of them. The random numbers
-are the same in every run. A test that cannot fail proves nothing, so each kind of error is also
-made on purpose, and has to be seen.
+are the same in every run. To show that each test can fail, each kind of error is also injected, and
+has to be detected.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ def stopped_by_significance(patch: pytest.MonkeyPatch) -> None:
 
 
 def strict_checks(patch: pytest.MonkeyPatch) -> None:
-    """A check that takes every third difference for a contradiction."""
+    """A check that reports every third difference as a contradiction."""
     patch.setattr(decision, "CHECK_ALPHA", 0.9)
 
 
@@ -66,7 +66,7 @@ def lenient_checks(patch: pytest.MonkeyPatch) -> None:
 
 
 def point_estimates(patch: pytest.MonkeyPatch) -> None:
-    """A knob pays when its estimate says so, whatever the interval."""
+    """A knob is accepted by its estimate, without regard to the interval."""
 
     def pays(found: Comparison, verdict: Verdict) -> bool:
         is_lower = found.ratio is not None and found.ratio.value < 1

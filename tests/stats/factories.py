@@ -72,7 +72,7 @@ TURNS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueValues:
-    """What is true of a made-up arm: CPU ns per request, and how it answers.
+    """The true values of a constructed arm: CPU ns per request, and its latency.
 
     Attributes:
         cost_ns: At every load that `costs_ns`, by rate, does not name.
@@ -380,7 +380,7 @@ def failed(
 
 
 def invalid(arm: str) -> FailedCheck:
-    """What stands on a trial in which an arm answered wrongly."""
+    """The failed check of a trial in which an arm answered wrongly."""
     message = f"{arm}: missing or wrong responses: 3 body"
     return FailedCheck(name="errors", outcome=CheckOutcome.INVALID, message=message, arm=arm)
 

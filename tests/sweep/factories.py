@@ -14,7 +14,7 @@ LEVELS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """The law that is injected, and the noise over it, as standard deviations of logarithms."""
+    """The injected model, and its noise as standard deviations of logarithms."""
 
     single: float = 10_000.0
     contention: float = 0.0

@@ -51,7 +51,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> BuildPaths:
 
 
 def prepared_or_skipped(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTarget:
-    """Makes a recipe ready; where its sources cannot be fetched, the test is skipped aloud."""
+    """Prepares a recipe; skips the test with a reason if its sources cannot be downloaded."""
     try:
         return prepare(recipe, place)
     except TargetError as error:

@@ -1,4 +1,4 @@
-"""The server behind a reverse proxy: started with it, ended with it, and no part of it."""
+"""The server behind a reverse proxy: started and stopped with it, and not measured."""
 
 from dataclasses import replace
 from pathlib import Path

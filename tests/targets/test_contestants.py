@@ -30,7 +30,7 @@ ABSENT = ["/nope", "/42/", "/files/nope", "/files/absent/1k.bin"]
 FOLDERS = ["/files", "/files/"]
 HOSTILE = [f"/files/{dots}{OUTSIDE}" for dots in ("../", "%2e%2e/", "..%2f", "/", "./../")]
 
-# The fields of /42, and who cannot keep to them; the essays say so.
+# The fields of /42, and the targets that differ, as their recipes say.
 E5_FIELDS = {
     "server": "bench",
     "connection": "keep-alive",
@@ -68,11 +68,11 @@ SILENT = {
 }
 CLOSES = {"gunicorn", "uwsgi"}
 
-# Start another worker for each that ends, also when it ends because all of them were asked to.
+# Start another worker for each that ends, also on SIGTERM to all of them.
 RESPAWNS = {"feersum", "starman"}
 
 
-# What getting ready fetches is fetched by `make race-test` alone.
+# Targets whose preparation downloads packages are tested by `make race-test` only.
 FETCHED = {r.name for r in RECIPES.values() for step in r.build if INSTALL in step.command}
 FETCHED |= {"parsers"}  # and compiled, which takes a minute
 
@@ -164,7 +164,7 @@ def test_it_answers_404_to_everything_else(
     for path in ABSENT:
         assert response.send_request(running.address, Workload(path=path)).status == 404, path
     for path in FOLDERS:
-        # A redirect is as good as a refusal; a list of files would be an answer.
+        # A redirect passes like a rejection; a list of files would be an answer.
         assert response.send_request(running.address, Workload(path=path)).status >= 300, path
 
 
@@ -182,7 +182,7 @@ def test_it_keeps_a_delayed_answer_back(
 ) -> None:
     if Capability.DELAY not in prepared.capabilities:
         pytest.skip(f"{prepared.name} cannot delay, as its recipe says")
-    # Some finish what they owe before they stop, even to a client that has gone.
+    # Some send pending responses before they stop, even to a client that has disconnected.
     monkeypatch.setattr("jissoku.system.process_session.STOP_LIMIT_NS", 1_000_000)
     with (
         process.start(prepared, placed()) as running,
@@ -190,7 +190,7 @@ def test_it_keeps_a_delayed_answer_back(
     ):
         delayed = Workload(path="/delay?ms=60000")
         waiting.sendall(response.request(running.address, delayed))
-        # While that one waits others are served, and when they have been it still waits.
+        # Other requests are served while that one waits, and it still waits afterwards.
         for _ in range(3):
             assert response.send_request(running.address, Workload()).status == 200
         readable, _, _ = select.select([waiting], [], [], 0)

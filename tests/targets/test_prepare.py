@@ -148,7 +148,7 @@ def test_packages_of_another_version_are_installed_anew(
     site = tmp_path / "site"
     site.mkdir()
     (site / "installed.txt").write_text(f"{sys.version}\n{stamped}")
-    # pip refuses to look anywhere, so whatever is not there fails.
+    # pip searches no index, so a missing package fails.
     command = [sys.executable, str(APPS / "install.py"), str(site), "it==1"]
     nowhere = {"PIP_NO_INDEX": "1", "PIP_NO_INPUT": "1"}
     done = subprocess.run(command, env=nowhere, capture_output=True, check=False)

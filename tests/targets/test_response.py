@@ -21,7 +21,7 @@ EXPECTED = ExpectedResponse(status=200, content_type="text/plain", body=b"42")
 
 @pytest.fixture
 def speaks() -> Iterator[Speaks]:
-    """Makes a server that reads one request, says its piece and hangs up."""
+    """A server that reads one request, sends given bytes and closes the connection."""
     threads: list[threading.Thread] = []
 
     def one(said: bytes) -> Address:
