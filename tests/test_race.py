@@ -4,24 +4,17 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import browser
+from tests.conftest import JISSOKU, jissoku
 
 pytestmark = pytest.mark.race
 
-JISSOKU = [sys.executable, "-m", "jissoku"]
 REPORTS = ("report.html", "report.json", "report.md", "report.txt")
-
-
-def jissoku(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*JISSOKU, *arguments], capture_output=True, text=True, check=False, timeout=240
-    )
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Run, apart
+from tests.conftest import Run, jissoku
 
 TRACES = Path(__file__).parent / "traces"
 TRACED = ["--arrival", f"trace:{TRACES}/whole.txt"]
@@ -172,7 +172,7 @@ def test_bad_input_is_refused_in_a_sentence(name: str, run: Run, tmp_path: Path)
 
 def test_a_process_of_its_own_refuses_likewise(tmp_path: Path) -> None:
     arguments, words = CASES["an unknown target"]
-    done = apart(arguments, tmp_path)
+    done = jissoku(*arguments, folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,11 +1,11 @@
 """A small experiment through the command line; it asserts shape, never speed."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import jissoku
 
 pytestmark = pytest.mark.race
 
@@ -50,16 +50,6 @@ name = "c"
 text = "Nothing is known."
 not_testable = "there is no such thing"
 """
-
-
-def jissoku(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "jissoku", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-    )
 
 
 def test_a_tiny_experiment_is_answered_and_rebuilt(tmp_path: Path) -> None:

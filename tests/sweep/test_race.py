@@ -1,22 +1,15 @@
 """A whole sweep through the command line. It asserts shape, never speed."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import jissoku
+
 pytestmark = pytest.mark.race
 
-JISSOKU = [sys.executable, "-m", "jissoku"]
 REPORTS = ("report.html", "report.json", "report.md", "report.txt")
-
-
-def jissoku(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*JISSOKU, *arguments], capture_output=True, text=True, check=False, timeout=240
-    )
 
 
 def test_a_sweep_is_measured_reported_and_rebuilt_byte_for_byte(tmp_path: Path) -> None:
