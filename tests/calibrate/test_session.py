@@ -211,7 +211,7 @@ def test_what_there_is_no_time_for_is_in_the_record(
     assert busy.ran == ["1"]
     [card] = read_cards(plan.folder)
     assert card.not_repeated == ("C1",)
-    assert card.scores[0].sentence.endswith("meanwhile; not repeated for want of time")
+    assert card.scores[0].sentence.endswith("meanwhile; not repeated for lack of time")
 
 
 class Stops(Listener):

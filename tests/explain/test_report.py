@@ -25,7 +25,7 @@ def test_a_cost_is_shown_beside_the_floors() -> None:
 def test_of_a_target_in_the_kernel_the_total_cpu_is_shown() -> None:
     text = shown(factories.KERNEL)
     assert "unknown for the target alone" in text
-    assert "used less than 0.1 µs, and the kernel's threads 4.0 µs in their place" in text
+    assert "used less than 0.1 µs, and kernel threads used 4.0 µs for it" in text
     # (2 + 1,050 + 400) ms over 100,000 answers.
     assert (
         "Total CPU with load generator and kernel threads: 14.5 µs (estimate); the floor's is 16.0"

@@ -77,7 +77,7 @@ def test_a_rate_on_shared_cores_is_stamped_so() -> None:
 @pytest.mark.parametrize(
     ("decision", "said"),
     [
-        (Decision.NO_GAIN, "No knob of nginx with nginx.conf pays"),
+        (Decision.NO_GAIN, "No knob of nginx with nginx.conf reduces"),
         (Decision.UNDECIDED, "some are undecided"),
         (Decision.BROKEN, "some cannot be measured"),
         (Decision.ACCEPTED, "not confirmed on new blocks"),
