@@ -120,15 +120,19 @@ def test_its_version_is_reported(prepared: PreparedTarget) -> None:
 def test_it_answers_its_parts_byte_for_byte(
     prepared: PreparedTarget, running: RunningTarget
 ) -> None:
-    said = running.output_bytes()
-    for part in prepared.capabilities:
-        for path in PATHS[part]:
-            right = contract.expected_response(path)
-            assert right is not None
-            given = response.send_request(running.address, Workload(path=path))
-            response.check_response(given, right)
-            assert given.keeps_alive is (prepared.name not in CLOSES)
-    assert running.output_bytes() == said, "it writes a log"
+    # What is written late at the start is followed by a round without output; a log is not.
+    for _ in range(5):
+        said = running.output_bytes()
+        for part in prepared.capabilities:
+            for path in PATHS[part]:
+                right = contract.expected_response(path)
+                assert right is not None
+                given = response.send_request(running.address, Workload(path=path))
+                response.check_response(given, right)
+                assert given.keeps_alive is (prepared.name not in CLOSES)
+        if running.output_bytes() == said:
+            return
+    pytest.fail("it writes a log")
 
 
 def test_it_answers_42_with_the_fields_that_are_asked_for(
