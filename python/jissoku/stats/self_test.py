@@ -111,17 +111,11 @@ def check_shift(
     Args:
         effect: Injected ratio minus one.
     """
-    ours, theirs = _logs(slowed), _logs(plain)
+    ours, theirs = log_ratios(slowed), log_ratios(plain)
     bound = f"{_percent(effect)} within the interval"
     campaigns = len(ours) + len(theirs)
     if len(ours) < 2 or len(theirs) < 2:
-        return BoundCheck(
-            series=series,
-            campaigns=campaigns,
-            result="too few campaigns",
-            bound=bound,
-            state=BoundState.UNDECIDED,
-        )
+        return too_few_campaigns(series, campaigns, bound)
     test = stats.ttest_ind(ours, theirs, equal_var=False)
     shown, wide = (test.confidence_interval(level) for level in (0.95, COMPATIBLE))
     centre = np.mean(ours) - np.mean(theirs)
@@ -158,6 +152,17 @@ def check_repeatability(series: str, found: Sequence[Comparison]) -> BoundCheck:
     )
 
 
+def too_few_campaigns(series: str, campaigns: int, bound: str) -> BoundCheck:
+    """The line of a bound that this many campaigns cannot decide."""
+    return BoundCheck(
+        series=series,
+        campaigns=campaigns,
+        result="too few campaigns",
+        bound=bound,
+        state=BoundState.UNDECIDED,
+    )
+
+
 def pooled_sd(found: Iterable[Comparison]) -> float | None:
     """Standard deviation of one block's log ratio, pooled over campaigns; None without any."""
     variances = [one.ratio.sd_log**2 for one in found if one.ratio is not None]
@@ -166,11 +171,12 @@ def pooled_sd(found: Iterable[Comparison]) -> float | None:
 
 def noise_floor(found: Iterable[Comparison]) -> float | None:
     """The deviation from 1 that 95 % of ratios of equal arms do not exceed; None without any."""
-    away = [abs(log) for log in _logs(found)]
+    away = [abs(log) for log in log_ratios(found)]
     return math.expm1(float(np.quantile(away, 0.95))) if away else None
 
 
-def _logs(found: Iterable[Comparison]) -> list[float]:
+def log_ratios(found: Iterable[Comparison]) -> list[float]:
+    """The logarithm of each ratio; comparisons without one are left out."""
     return [math.log(one.ratio.value) for one in found if one.ratio is not None]
 
 
@@ -181,7 +187,7 @@ def _with_ratio(found: Iterable[Comparison]) -> list[Comparison]:
 def _mean_text(known: Sequence[Comparison]) -> str:
     if not known:
         return ""
-    return f", {_percent(math.expm1(float(np.mean(_logs(known)))))} on average"
+    return f", {_percent(math.expm1(float(np.mean(log_ratios(known)))))} on average"
 
 
 def _percent(effect: float) -> str:

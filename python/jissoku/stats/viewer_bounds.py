@@ -12,7 +12,14 @@ import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
 from jissoku.model import Comparison
-from jissoku.stats.self_test import TAIL, BoundCheck, BoundState, pooled_sd
+from jissoku.stats.self_test import (
+    TAIL,
+    BoundCheck,
+    BoundState,
+    log_ratios,
+    pooled_sd,
+    too_few_campaigns,
+)
 
 # Of the ratio.
 RATIO_MAX = 0.002
@@ -32,10 +39,10 @@ def check_ratio(
     series: str, opened: Sequence[Comparison], closed: Sequence[Comparison]
 ) -> BoundCheck:
     """Whether the ratio of equal arms is the same; the campaign is the unit (Welch)."""
-    ours, theirs = _logs(opened), _logs(closed)
+    ours, theirs = log_ratios(opened), log_ratios(closed)
     bound = f"within +-{100 * RATIO_MAX:.1f} %"
     if len(ours) < 2 or len(theirs) < 2:
-        return _too_few(series, len(ours) + len(theirs), bound)
+        return too_few_campaigns(series, len(ours) + len(theirs), bound)
     interval = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(EQUIVALENCE)
     low, high = float(interval.low), float(interval.high)
     limit = math.log1p(RATIO_MAX)
@@ -61,9 +68,9 @@ def check_spread(
     bound = f"at most {SPREAD_MAX:.2f} times as wide"
     ours, theirs = pooled_sd(opened), pooled_sd(closed)
     freedom = _freedom(opened), _freedom(closed)
-    count = len(_logs(opened)) + len(_logs(closed))
+    count = len(log_ratios(opened)) + len(log_ratios(closed))
     if not ours or not theirs or 0 in freedom:
-        return _too_few(series, count, bound)
+        return too_few_campaigns(series, count, bound)
     ratio = ours / theirs
     low = ratio / math.sqrt(float(stats.f.ppf(1 - TAIL, *freedom)))
     return BoundCheck(
@@ -81,7 +88,7 @@ def check_rejections(
     """Whether checks reject more trials of these campaigns (Agresti and Caffo, 2000)."""
     bound = f"at most {100 * REJECTED_MAX:.0f} point more"
     if not opened[1] or not closed[1]:
-        return _too_few(series, campaigns, bound)
+        return too_few_campaigns(series, campaigns, bound)
     parts = [rejected / trials for rejected, trials in (opened, closed)]
     added = [((rejected + 1) / (trials + 2), trials + 2) for rejected, trials in (opened, closed)]
     error = math.sqrt(sum(part * (1 - part) / trials for part, trials in added))
@@ -100,20 +107,6 @@ def _state(is_kept: bool, is_broken: bool) -> BoundState:  # noqa: FBT001 - two 
     if is_kept:
         return BoundState.PASS
     return BoundState.FAIL if is_broken else BoundState.UNDECIDED
-
-
-def _too_few(series: str, campaigns: int, bound: str) -> BoundCheck:
-    return BoundCheck(
-        series=series,
-        campaigns=campaigns,
-        result="too few campaigns",
-        bound=bound,
-        state=BoundState.UNDECIDED,
-    )
-
-
-def _logs(found: Sequence[Comparison]) -> list[float]:
-    return [math.log(one.ratio.value) for one in found if one.ratio is not None]
 
 
 def _freedom(found: Sequence[Comparison]) -> int:
