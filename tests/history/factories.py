@@ -2,10 +2,14 @@
 
 import random
 from collections.abc import Mapping
+from pathlib import Path
 
-from jissoku.model import Load, LoadLevel
+from jissoku.model import Arm, Load, LoadLevel
 from jissoku.model.history import ArmRow, IndexedRun, RunRow
 from jissoku.model.updated import updated
+from jissoku.records import RunWriter
+from tests.stats import factories
+from tests.stats.factories import TrueValues
 
 LOAD = Load(rate_rps=20_000, level=LoadLevel.MEDIUM)
 
@@ -110,3 +114,19 @@ def indexed(
         logs={LOAD: pairs},
         folder=f"runs/{number}",
     )
+
+
+def write_run(
+    folder: Path, truths: Mapping[str, TrueValues], arms: tuple[Arm, ...], *, seed: int, day: int
+) -> None:
+    """Writes the records of a time-sliced run of these arms, with its own boot on each day."""
+    run = updated(
+        factories.sliced(list(truths), floor="floor"),
+        arms=arms,
+        seed=seed,
+        started_utc=f"2026-11-{day:02}T09:00:00+00:00",
+        boot=f"boot{day}",
+    )
+    with RunWriter(folder, run) as writer:
+        for trial in factories.trials(run, truths, seed=seed):
+            writer.add(trial)

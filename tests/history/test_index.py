@@ -16,11 +16,11 @@ from jissoku.history.parts import remove_replaced
 from jissoku.model import Method
 from jissoku.model.updated import updated
 from jissoku.pipeline.history import History, find_run, open_history
-from jissoku.records import RunWriter
 from jissoku.stats.occasions import observed_tau
 from jissoku.stats.run_difference import run_difference
 from jissoku.stats.run_rows import REVISION, run_rows
 from tests.conftest import Run
+from tests.history.factories import write_run
 from tests.stats import factories
 from tests.stats.factories import TrueValues
 
@@ -34,16 +34,7 @@ TRUTHS = {
 def record(folder: Path, *, seed: int = 1, day: int = 1) -> Path:
     """A made-up run in a folder of its own."""
     arms = tuple(updated(factories.arm(name), binary_sha256=f"{name} binary") for name in TRUTHS)
-    run = updated(
-        factories.sliced(list(TRUTHS), floor="floor"),
-        arms=arms,
-        seed=seed,
-        started_utc=f"2026-11-{day:02}T09:00:00+00:00",
-        boot=f"boot{day}",
-    )
-    with RunWriter(folder, run) as writer:
-        for trial in factories.trials(run, TRUTHS, seed=seed):
-            writer.add(trial)
+    write_run(folder, TRUTHS, arms, seed=seed, day=day)
     return folder
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from jissoku.model.updated import updated
-from jissoku.records import RunWriter
+from tests.history.factories import write_run
 from tests.stats import factories
 from tests.stats.factories import TrueValues
 
@@ -20,13 +20,4 @@ def record(folder: Path, day: int, version: str, cost_ns: float) -> None:
         )
         for name in truths
     )
-    run = updated(
-        factories.sliced(list(truths), floor="floor"),
-        arms=arms,
-        seed=day,
-        started_utc=f"2026-11-{day:02}T09:00:00+00:00",
-        boot=f"boot{day}",
-    )
-    with RunWriter(folder, run) as writer:
-        for trial in factories.trials(run, truths, seed=day):
-            writer.add(trial)
+    write_run(folder, truths, arms, seed=day, day=day)
