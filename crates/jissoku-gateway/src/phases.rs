@@ -1,4 +1,4 @@
-//! When an exchange came how far, for the access log.
+//! Times of the phases of an exchange, for the access log.
 
 /// The times of an exchange on the monotonic clock; 0 as long as something has not happened.
 #[derive(Clone, Copy, Debug, Default)]

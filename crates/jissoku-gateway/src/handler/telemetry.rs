@@ -1,4 +1,4 @@
-//! What the access log and the metrics get to know of exchanges.
+//! What the access log and the metrics record of exchanges.
 
 use jissoku_http::forward::ForwardError;
 use jissoku_os::clock;
