@@ -65,7 +65,7 @@ def test_many_arms_get_less_each_and_never_too_few_blocks(mode: Mode) -> None:
         for effort in budget.fit_time_budget(mode, needs).values():
             assert effort.blocks >= budget.BLOCKS_MIN
             assert effort.blocks_max == effort.blocks
-            assert effort.half_width is None
+            assert effort.blocks_step == 0
     small = budget.fit_time_budget(mode, few)["one"]
     assert budget.minutes([(few["one"], small)]) <= budget.MINUTES_MAX[mode]
     large = budget.fit_time_budget(mode, many)["w0"]

@@ -18,7 +18,6 @@ BRIEF = SamplingPlan(
     blocks=1,
     blocks_max=1,
     blocks_step=0,
-    half_width=None,
     closed_loop_blocks=1,
     fixed_rate_blocks=1,
     cross_check_blocks=1,

@@ -47,7 +47,6 @@ def answered(run: Run, trials: tuple[Trial, ...]) -> list[Comparison]:
 
 def until_precise(plan: Plan, rng: np.random.Generator) -> tuple[Run, tuple[Trial, ...]]:
     """A campaign of the standard mode, which ends when its intervals are narrow enough."""
-    assert STANDARD.half_width is not None, "the standard mode looks at widths"
     whole = updated(
         plan,
         blocks=STANDARD.blocks_max,
@@ -57,7 +56,7 @@ def until_precise(plan: Plan, rng: np.random.Generator) -> tuple[Run, tuple[Tria
     run, trials = campaign(whole, rng)
     for blocks in range(STANDARD.blocks, STANDARD.blocks_max, STANDARD.blocks_step):
         seen = tuple(trial for trial in trials if trial.block < blocks)
-        if stats.is_enough(run, seen, STANDARD.half_width):
+        if stats.is_enough(run, seen, STANDARD.half_width[plan.method]):
             return run, seen
     return run, trials
 

@@ -80,7 +80,6 @@ def _sampling_plan(
         blocks=blocks,
         blocks_max=blocks,
         blocks_step=0,
-        half_width=None,
         closed_loop_blocks=max(BLOCKS_MIN, blocks) if need.needs_closed_loop else 0,
         fixed_rate_blocks=CHECK_BLOCKS if need.compares_cost else 0,
         cross_check_blocks=CHECK_BLOCKS if need.compares_cost else 0,

@@ -131,11 +131,11 @@ class _ComparisonRun:
     def _indices(self) -> Iterator[int]:
         """Block indices, until the result is precise enough or the mode's maximum is reached."""
         effort = self.plan
+        half_width = effort.half_width.get(self.header.method, 0.0)
         for index in range(effort.blocks_max):
             beyond = index - effort.blocks
-            is_look = effort.blocks_step and beyond >= 0 and beyond % effort.blocks_step == 0
-            if is_look and effort.half_width is not None:
-                if stats.is_enough(self.header, self.trials, effort.half_width):
+            if effort.blocks_step and beyond >= 0 and beyond % effort.blocks_step == 0:
+                if stats.is_enough(self.header, self.trials, half_width):
                     return
                 self.progress.note(f"{index} blocks were not enough for every pair; going on.")
             yield index

@@ -70,7 +70,6 @@ class _FullLoadStage:
                 blocks=blocks,
                 blocks_max=blocks,
                 blocks_step=0,
-                half_width=None,
                 closed_loop_blocks=blocks,
             ),
         )

@@ -115,7 +115,6 @@ class _Tuner:
             blocks=SCREEN_BLOCKS,
             blocks_max=SCREEN_BLOCKS,
             blocks_step=0,
-            half_width=None,
             closed_loop_blocks=1,
             fixed_rate_blocks=0,
             cross_check_blocks=0,
