@@ -23,6 +23,10 @@ WIDTH_FOR_ALL = 100
 LOAD_FIRST = 4
 FACTS_FIRST = 4
 
+# Verdicts: names up to this width stay on one line, and the last column is broken instead.
+INDENT = "  "
+NAME_WIDTH = 20
+
 # With more loads than this, the terminal shows the lightest, the main one and the heaviest.
 LOADS_MAX = 3
 
@@ -163,14 +167,16 @@ def _verdicts(summary: Summary) -> list[RenderableType]:
 def _verdict_rows(text: Sequence[Comparison]) -> RenderableType:
     """One line per pair that has a ratio; the sentences are in the other reports."""
     drawn = RichTable.grid(padding=(0, 2, 0, 0), pad_edge=True)
-    drawn.add_column(overflow="fold")
-    for justify in ("right", "right", "left", "left"):
+    longest = max(len(found.arm) for found in text) + len(INDENT)
+    drawn.add_column(overflow="fold", min_width=min(longest, NAME_WIDTH))
+    for justify in ("right", "right", "left"):
         drawn.add_column(justify=justify, no_wrap=True)
+    drawn.add_column()
     for found in text:
         if found.ratio is not None:
             said = metric_words.verdict_text(found.metric, found.verdict)
             load = "" if found.metric in metric_words.OVERALL else fmt.offered(found.load)
-            cells = (f"  {found.arm}", load, fmt.ratio(found.ratio))
+            cells = (f"{INDENT}{found.arm}", load, fmt.ratio(found.ratio))
             drawn.add_row(
                 *map(Text, cells), Text(said, style=_colour(found)), Text(_certainty(found))
             )
