@@ -22,7 +22,8 @@ $(VENV)/.packages: pyproject.toml
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.packages $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
+	@echo 'Building jissoku: some minutes the first time.'
+	@CARGO_TERM_QUIET=true PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
 	@touch $@
 
 .PHONY: setup
