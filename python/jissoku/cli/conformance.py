@@ -9,42 +9,22 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from jissoku.cli import exit_codes, shared_options
+from jissoku.cli.case_results import choose_cases, print_results
 from jissoku.cli.gateway_conformance import (
     GatewayOptions,
     UpstreamTransport,
     gateway_conformance,
 )
-from jissoku.conformance import (
-    Case,
-    CaseResult,
-    CaseVerdict,
-    SplitMode,
-    group_totals,
-    read_all,
-    totals,
-)
+from jissoku.conformance import CaseVerdict, SplitMode, read_all
 from jissoku.conformance.case import BUILTIN_CASES
 from jissoku.errors import InputError
 from jissoku.pipeline.app_conformance import AppCaseResult, run_app_cases
-from jissoku.pipeline.conformance import ConformanceConfig, run_cases
+from jissoku.pipeline.conformance import CaseResult, ConformanceConfig, run_cases
 from jissoku.pipeline.gateway_counts import GatewayCount
 from jissoku.pipeline.selection import prepare_external, prepare_recipe
 from jissoku.targets.prepare import PreparedTarget
-
-STYLES = {
-    CaseVerdict.PASS: "green",
-    CaseVerdict.LENIENT: "",
-    CaseVerdict.STRICTER: "",
-    CaseVerdict.SHOULD_VIOLATED: "yellow",
-    CaseVerdict.MUST_VIOLATED: "red",
-    CaseVerdict.UNDECIDED: "magenta",
-}
-
-# Verdicts that are listed without --all.
-REPORTED = {CaseVerdict.SHOULD_VIOLATED, CaseVerdict.MUST_VIOLATED, CaseVerdict.UNDECIDED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,16 +124,15 @@ def conformance(**given: Any) -> int:
         return gateway_conformance(_gateway_options(options, options.through))
     if options.apps:
         return _apps_conformance(options)
-    cases = _chosen(read_all(options.cases or BUILTIN_CASES), options.case)
+    cases = choose_cases(read_all(options.cases or BUILTIN_CASES), options.case)
     prepared = _prepared(options)
     results: list[CaseResult] = []
     asked = ConformanceConfig(prepared=prepared, cases=cases, sending=options.sending)
     finished = run_cases(asked, results)
-    if options.as_json:
-        click.echo(_json(prepared, results))
-    else:
-        _print(prepared, results, show_all=options.show_all)
-    return _code(results) if finished else exit_codes.INTERRUPTED
+    code = print_results(
+        prepared, results, CaseVerdict, show_all=options.show_all, as_json=options.as_json
+    )
+    return code if finished else exit_codes.INTERRUPTED
 
 
 def _apps_conformance(options: ConformanceOptions) -> int:
@@ -200,21 +179,6 @@ def _gateway_options(options: ConformanceOptions, target: str) -> GatewayOptions
     )
 
 
-def _chosen(cases: Sequence[Case], globs: Sequence[str]) -> list[Case]:
-    chosen = [
-        case
-        for case in cases
-        if not globs
-        or any(
-            fnmatch.fnmatchcase(case.name, glob) or fnmatch.fnmatchcase(case.clause, glob)
-            for glob in globs
-        )
-    ]
-    if not chosen:
-        raise InputError(f"--case {' '.join(globs)}: no case matches")
-    return chosen
-
-
 def _prepared(options: ConformanceOptions) -> PreparedTarget:
     given = [word for word in (options.target, options.cmd, options.url) if word is not None]
     if len(given) != 1:
@@ -222,68 +186,3 @@ def _prepared(options: ConformanceOptions) -> PreparedTarget:
     if options.target is not None:
         return prepare_recipe(options.target, options.recipes)
     return prepare_external(command_text=options.cmd, url=options.url)
-
-
-def _code(results: Sequence[CaseResult]) -> int:
-    counts = totals(results)
-    if counts[CaseVerdict.MUST_VIOLATED]:
-        return exit_codes.BOUND_EXCEEDED
-    return exit_codes.UNDECIDED if counts[CaseVerdict.UNDECIDED] else exit_codes.OK
-
-
-def _print(prepared: PreparedTarget, results: Sequence[CaseResult], *, show_all: bool) -> None:
-    console = Console(highlight=False)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("RFC")
-    for verdict in CaseVerdict:
-        table.add_column(verdict, justify="right")
-    for group in group_totals(results):
-        table.add_row(group.title, *_cells(group.counts))
-    table.add_section()
-    table.add_row("all", *_cells(totals(results)), style="bold")
-    console.print(f"{prepared.name} ({prepared.version}), {len(results)} cases\n", markup=False)
-    console.print(table)
-    for verdict in reversed(CaseVerdict):
-        for result in results if show_all or verdict in REPORTED else ():
-            if result.judgement.verdict is verdict:
-                _print_case(console, result)
-
-
-def _cells(counts: dict[CaseVerdict, int]) -> list[str]:
-    return [
-        f"[{STYLES[verdict]}]{count}[/]" if count and STYLES[verdict] else str(count or "")
-        for verdict in CaseVerdict
-        for count in [counts[verdict]]
-    ]
-
-
-def _print_case(console: Console, result: CaseResult) -> None:
-    case, judgement = result.case, result.judgement
-    style = STYLES[judgement.verdict]
-    console.print(f"\n{judgement.verdict}: {case.name}", style=style, markup=False, soft_wrap=True)
-    asked = "choice of this project" if case.level == "choice" else case.level.upper()
-    tail = f": {judgement.reason}" if judgement.reason else ""
-    console.print(f"  {case.clause}, {asked}{tail}", markup=False, soft_wrap=True)
-
-
-def _json(prepared: PreparedTarget, results: Sequence[CaseResult]) -> str:
-    counts = totals(results)
-    return json.dumps(
-        {
-            "target": prepared.name,
-            "version": prepared.version,
-            "totals": {verdict: counts[verdict] for verdict in CaseVerdict},
-            "cases": [
-                {
-                    "name": result.case.name,
-                    "group": result.case.group,
-                    "clause": result.case.clause,
-                    "level": result.case.level,
-                    "verdict": result.judgement.verdict,
-                    "reason": result.judgement.reason,
-                }
-                for result in results
-            ],
-        },
-        indent=2,
-    )

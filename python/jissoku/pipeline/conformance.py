@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from jissoku.conformance import (
     Case,
-    CaseResult,
     CaseVerdict,
     Judgement,
     SplitMode,
@@ -46,6 +45,14 @@ class ConformanceConfig:
     cases: Sequence[Case]
     sending: SplitMode = SplitMode.WHOLE
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """One case and its judgement."""
+
+    case: Case
+    judgement: Judgement
 
 
 def run_cases(examination: ConformanceConfig, results: list[CaseResult]) -> bool:
