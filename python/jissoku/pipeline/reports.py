@@ -1,7 +1,9 @@
 """Writes reports next to the records in a folder."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from jissoku import records, report, stats
 from jissoku.errors import InputError
@@ -15,12 +17,27 @@ from jissoku.report.explanation import to_json as explanation_to_json
 # Width of a report's text, in characters.
 WIDTH = 100
 
-RUN_REPORTS = {"html": report.to_html, "md": report.to_markdown, "json": report.to_json}
-SWEEP_REPORTS = {
+# Every form of a report, by the suffix of its file.
+RUN_REPORTS: Mapping[str, Callable[[Summary], str]] = {
+    "html": report.to_html,
+    "md": report.to_markdown,
+    "json": report.to_json,
+    "txt": partial(report.to_text, width=WIDTH),
+}
+SWEEP_REPORTS: Mapping[str, Callable[[SweepSummary], str]] = {
     "html": report.sweep_to_html,
     "md": report.sweep_to_markdown,
     "json": report.sweep_to_json,
+    "txt": partial(report.sweep_to_text, width=WIDTH),
 }
+EXPERIMENT_REPORTS: Mapping[str, Callable[[ExperimentResult], str]] = {
+    "html": experiment_report.to_html,
+    "md": experiment_report.to_markdown,
+    "json": experiment_report.to_json,
+    "txt": experiment_report.to_text,
+}
+
+Subject = TypeVar("Subject")
 
 
 def write_reports(folder: Path) -> Summary | SweepSummary:
@@ -33,27 +50,17 @@ def write_reports(folder: Path) -> Summary | SweepSummary:
     sweep = records.read_sweep(folder)
     if sweep is not None:
         swept = stats.summarise_sweep(run, sweep, trials)
-        write_texts(
-            folder,
-            {
-                "report.html": report.sweep_to_html(swept),
-                "report.md": report.sweep_to_markdown(swept),
-                "report.json": report.sweep_to_json(swept),
-                "report.txt": report.sweep_to_text(swept, width=WIDTH),
-            },
-        )
+        _write_all(folder, SWEEP_REPORTS, swept)
         return swept
     summary = stats.summarise(run, trials)
-    write_texts(
-        folder,
-        {
-            "report.html": report.to_html(summary),
-            "report.md": report.to_markdown(summary),
-            "report.json": report.to_json(summary),
-            "report.txt": report.to_text(summary, width=WIDTH),
-        },
-    )
+    _write_all(folder, RUN_REPORTS, summary)
     return summary
+
+
+def _write_all(
+    folder: Path, reports: Mapping[str, Callable[[Subject], str]], subject: Subject
+) -> None:
+    write_texts(folder, {f"report.{kind}": make(subject) for kind, make in reports.items()})
 
 
 def report_text(folder: Path, kind: str) -> str:
@@ -69,12 +76,8 @@ def report_text(folder: Path, kind: str) -> str:
     run, trials = records.read(folder)
     sweep = records.read_sweep(folder)
     if sweep is not None:
-        swept = stats.summarise_sweep(run, sweep, trials)
-        if kind == "txt":
-            return report.sweep_to_text(swept, width=WIDTH)
-        return SWEEP_REPORTS[kind](swept)
-    summary = stats.summarise(run, trials)
-    return report.to_text(summary, width=WIDTH) if kind == "txt" else RUN_REPORTS[kind](summary)
+        return SWEEP_REPORTS[kind](stats.summarise_sweep(run, sweep, trials))
+    return RUN_REPORTS[kind](stats.summarise(run, trials))
 
 
 def experiment_text(folder: Path) -> str:
@@ -93,15 +96,7 @@ def write_experiment_reports(folder: Path) -> ExperimentResult:
         InputError: As `write_reports`.
     """
     result = read_result(folder)
-    write_texts(
-        folder,
-        {
-            "report.html": experiment_report.to_html(result),
-            "report.md": experiment_report.to_markdown(result),
-            "report.json": experiment_report.to_json(result),
-            "report.txt": experiment_report.to_text(result),
-        },
-    )
+    _write_all(folder, EXPERIMENT_REPORTS, result)
     return result
 
 
