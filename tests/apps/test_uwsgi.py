@@ -288,6 +288,21 @@ def test_a_chunked_body_is_decoded(wsgi: Path) -> None:
     assert body_of(answer).decode() == f"{hashlib.sha256(b'abcde').hexdigest()} 5 one"
 
 
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Served]]:
+    """The socket of a WSGI application, and its server, which prints its access log."""
+    folder = tmp_path_factory.mktemp("logged")
+    (folder / "there.py").write_text(WSGI.format(version="one"))
+    where = folder / "app.sock"
+    arguments = ["--listen", f"unix:{where},uwsgi", "--access-log", "-"]
+    served = serve("there:app", *arguments, directory=folder)
+    try:
+        served.wait_for("^listening on unix:")
+        yield where, served
+    finally:
+        served.end()
+
+
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
@@ -302,19 +317,15 @@ def test_a_chunked_body_is_decoded(wsgi: Path) -> None:
         (get("/" + "a" * 9000), 414),
     ],
 )
-def test_what_is_no_packet_is_refused(tmp_path: Path, sent: bytes, status: int) -> None:
-    (tmp_path / "there.py").write_text(WSGI.format(version="one"))
-    where = tmp_path / "app.sock"
-    arguments = ["--listen", f"unix:{where},uwsgi", "--access-log", "-"]
-    served = serve("there:app", *arguments, directory=tmp_path)
-    try:
-        served.wait_for("^listening on unix:")
-        answer = exchange(where, sent)
-        assert answer.startswith(f"HTTP/1.1 {status} ".encode()), answer
-        served.wait_for(f'" {status} ')
-        assert body_of(exchange(where, get("/digest")))
-    finally:
-        served.end()
+def test_what_is_no_packet_is_refused(
+    logged: tuple[Path, Served], sent: bytes, status: int
+) -> None:
+    where, served = logged
+    answer = exchange(where, sent)
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode()), answer
+    served.wait_for(f'" {status} ')
+    assert body_of(exchange(where, get("/digest")))
+    served.wait_for('" 200 ')
 
 
 @pytest.fixture
