@@ -13,6 +13,9 @@ use crate::record::{REGISTERS, Sample};
 /// The deepest stack kept.
 pub(crate) const DEPTH_MAX: usize = 128;
 
+/// How many of the innermost functions may be hand-written: one, with a helper and a helper's helper.
+const ASSEMBLER_DEPTH: usize = 3;
+
 /// A file with code, as an index into [`Files`].
 pub(crate) type FileId = u32;
 
@@ -64,6 +67,11 @@ impl Files {
         Rc::clone(self.vdso.get_or_init(|| Rc::new(ModuleInfo::of_vdso())))
     }
 }
+
+#[cfg(target_arch = "x86_64")]
+type Registers = framehop::x86_64::UnwindRegsX86_64;
+#[cfg(target_arch = "aarch64")]
+type Registers = framehop::aarch64::UnwindRegsAarch64;
 
 /// What backs a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +213,7 @@ impl AddressSpace {
     ///
     /// A copy of the stack is unwound by the tables of the program where there is one, since the
     /// kernel's own walk needs frame pointers, which few distributions compile in.
-    pub(crate) fn unwind(&mut self, sample: &Sample<'_>) -> (Vec<u64>, bool) {
+    pub(crate) fn unwind(&mut self, sample: &Sample<'_>, files: &Files) -> (Vec<u64>, bool) {
         let by_pointers = || {
             let chain = sample.user.iter().take(DEPTH_MAX).enumerate();
             let looked_up =
@@ -224,8 +232,20 @@ impl AddressSpace {
         let mut frame = FrameAddress::InstructionPointer(instruction);
         let mut addresses = vec![frame.address_for_lookup()];
         let complete = loop {
-            let next =
-                self.unwinder.unwind_frame(frame, &mut registers, &mut self.cache, &mut read);
+            let hand_written = if addresses.len() <= ASSEMBLER_DEPTH {
+                self.assembler_caller(frame, &registers, files, &mut read)
+            } else {
+                None
+            };
+            let next = match hand_written {
+                Some(found) => {
+                    registers = found;
+                    Ok(Some(registers.ip()))
+                }
+                None => {
+                    self.unwinder.unwind_frame(frame, &mut registers, &mut self.cache, &mut read)
+                }
+            };
             let Ok(caller) = next else { break false };
             let Some(caller) = caller.and_then(FrameAddress::from_return_address) else {
                 break true;
@@ -242,6 +262,36 @@ impl AddressSpace {
             self.follow_pointers(&mut addresses, &by_pointers());
         }
         (addresses, complete)
+    }
+
+    /// The registers of the caller of hand-written code; `None` where framehop knows the way.
+    #[cfg(target_arch = "x86_64")]
+    fn assembler_caller(
+        &self,
+        frame: FrameAddress,
+        registers: &Registers,
+        files: &Files,
+        read: &mut dyn FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<Registers> {
+        let address = frame.address_for_lookup();
+        let mapping = self.mapping(address)?;
+        let Backing::File { id, offset, has_tables: true } = mapping.backing else { return None };
+        let info = files.info(id);
+        let stated = info.stated_address(offset)?.wrapping_add(address - mapping.start);
+        crate::assembler::caller(&info.tables()?, stated, registers, read)
+    }
+
+    /// The registers of the caller of hand-written code, which on this processor framehop knows.
+    #[cfg(target_arch = "aarch64")]
+    #[expect(clippy::unused_self, reason = "the same call on every processor")]
+    fn assembler_caller(
+        &self,
+        _frame: FrameAddress,
+        _registers: &Registers,
+        _files: &Files,
+        _read: &mut dyn FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<Registers> {
+        None
     }
 
     /// Goes on where the copied stack ends, by the kernel's walk along frame pointers.
@@ -267,27 +317,19 @@ impl AddressSpace {
 
 /// Stack pointer, instruction pointer and all registers, as framehop takes them.
 #[cfg(target_arch = "x86_64")]
-fn native_registers(
-    [frame_pointer, stack_pointer, instruction]: [u64; REGISTERS],
-) -> (u64, u64, framehop::x86_64::UnwindRegsX86_64) {
-    let registers =
-        framehop::x86_64::UnwindRegsX86_64::new(instruction, stack_pointer, frame_pointer);
-    (stack_pointer, instruction, registers)
+fn native_registers(sampled: [u64; REGISTERS]) -> (u64, u64, Registers) {
+    let registers = crate::assembler::registers(sampled);
+    (registers.sp(), registers.ip(), registers)
 }
 
 /// Stack pointer, instruction pointer and all registers, as framehop takes them.
 #[cfg(target_arch = "aarch64")]
 fn native_registers(
     [frame_pointer, link, stack_pointer, instruction]: [u64; REGISTERS],
-) -> (u64, u64, framehop::aarch64::UnwindRegsAarch64) {
+) -> (u64, u64, Registers) {
     // Bits above the 48 of an address hold the signature of a return address.
     let mask = framehop::aarch64::PtrAuthMask::from_max_known_address((1 << 48) - 1);
-    let registers = framehop::aarch64::UnwindRegsAarch64::new_with_ptr_auth_mask(
-        mask,
-        link,
-        stack_pointer,
-        frame_pointer,
-    );
+    let registers = Registers::new_with_ptr_auth_mask(mask, link, stack_pointer, frame_pointer);
     (stack_pointer, instruction, registers)
 }
 

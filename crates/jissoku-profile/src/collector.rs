@@ -193,7 +193,7 @@ impl Collector {
         let pid = sample.pid;
         let files = &mut self.files;
         let space = self.spaces.entry(pid).or_insert_with(|| AddressSpace::of_process(pid, files));
-        let (user, complete) = space.unwind(sample);
+        let (user, complete) = space.unwind(sample, files);
         self.counts.cut += u64::from(!complete);
         let mut stack: Vec<Option<Location>> = kernel_part(sample);
         self.counts.kernel += u64::from(!stack.is_empty());

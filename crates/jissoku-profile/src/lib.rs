@@ -5,6 +5,8 @@
 //! Nothing here knows of servers or requests.
 
 mod address_space;
+#[cfg(target_arch = "x86_64")]
+mod assembler;
 mod collector;
 pub mod flame_graph;
 mod frame;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use framehop::ExplicitModuleSectionInfo;
+use gimli::{BaseAddresses, EhFrameHdr, EndianSlice, NativeEndian};
 use object::Object as _;
 use object::read::{ObjectSection as _, ObjectSegment as _, ReadCache, ReadRef};
 
@@ -30,6 +31,14 @@ pub(crate) struct ModuleInfo {
 struct Section {
     range: Range<u64>,
     data: Bytes,
+}
+
+/// Unwind information as gimli takes it.
+#[derive(Debug)]
+pub(crate) struct Tables<'data> {
+    pub(crate) eh_frame: EndianSlice<'data, NativeEndian>,
+    pub(crate) header: EhFrameHdr<EndianSlice<'data, NativeEndian>>,
+    pub(crate) bases: BaseAddresses,
 }
 
 /// Offsets in the file that are mapped as code, at stated addresses.
@@ -98,6 +107,21 @@ impl ModuleInfo {
     pub(crate) fn stated_address(&self, offset: u64) -> Option<u64> {
         let segment = self.segments.iter().rfind(|segment| segment.offsets.contains(&offset))?;
         Some(segment.address.wrapping_add(offset - segment.offsets.start))
+    }
+
+    /// The tables, if they can be searched by address.
+    pub(crate) fn tables(&self) -> Option<Tables<'_>> {
+        let (frames, header) = (self.eh_frame.as_ref()?, self.eh_frame_header.as_ref()?);
+        let start = |range: &Option<Range<u64>>| range.as_ref().map_or(0, |range| range.start);
+        Some(Tables {
+            eh_frame: EndianSlice::new(&frames.data, NativeEndian),
+            header: EhFrameHdr::new(&header.data, NativeEndian),
+            bases: BaseAddresses::default()
+                .set_eh_frame(frames.range.start)
+                .set_eh_frame_hdr(header.range.start)
+                .set_text(start(&self.text))
+                .set_got(start(&self.got)),
+        })
     }
 
     /// As framehop takes it.

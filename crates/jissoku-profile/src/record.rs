@@ -23,7 +23,7 @@ const CONTEXT_USER: u64 = 0_u64.wrapping_sub(512);
 
 /// Registers in a sample, as `jissoku_os::perf` asks for them.
 #[cfg(target_arch = "x86_64")]
-pub const REGISTERS: usize = 3;
+pub const REGISTERS: usize = 17;
 /// Registers in a sample, as `jissoku_os::perf` asks for them.
 #[cfg(not(target_arch = "x86_64"))]
 pub const REGISTERS: usize = 4;

@@ -36,9 +36,10 @@ const FLAG_FD_CLOEXEC: u64 = 1 << 3;
 const IOC_ENABLE: u64 = 0x2400;
 const IOC_SET_OUTPUT: u64 = 0x2405;
 
-/// Instruction pointer, stack pointer and frame pointer, as `asm/perf_regs.h` numbers them.
+/// All general registers and the instruction pointer, as `asm/perf_regs.h` numbers them: assembler
+/// functions keep the address of their frame in any of them.
 #[cfg(target_arch = "x86_64")]
-const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+const REGISTERS: u64 = 0x1ff | 0xff << 16;
 /// Frame pointer, link register, stack pointer and program counter.
 #[cfg(target_arch = "aarch64")]
 const REGISTERS: u64 = 1 << 29 | 1 << 30 | 1 << 31 | 1 << 32;

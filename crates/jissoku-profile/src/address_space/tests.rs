@@ -57,17 +57,20 @@ fn a_return_address_that_is_no_code_ends_a_stack() {
     // Frame pointers: the second frame's return address lies in no code.
     let words = [0x7020, 0x1200, 0, 0, 0x7040, 0x5000, 0, 0, 0, 0x1300];
     let stack: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
+    let mut registers = [0; REGISTERS];
+    // Frame pointer, stack pointer and instruction pointer.
+    registers[6..9].copy_from_slice(&[0x7000, 0x7000, 0x1100]);
     let sample = Sample {
         ip: 0x1100,
         pid: 7,
         tid: 7,
         kernel: crate::record::Addresses::default(),
         user: crate::record::Addresses::default(),
-        registers: Some([0x7000, 0x7000, 0x1100]),
+        registers: Some(registers),
         stack: &stack,
         stack_is_cut: false,
     };
-    assert_eq!(space.unwind(&sample), (vec![0x1100, 0x11ff], false));
+    assert_eq!(space.unwind(&sample, &files), (vec![0x1100, 0x11ff], false));
 }
 
 #[test]
