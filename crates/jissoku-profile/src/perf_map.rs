@@ -1,6 +1,8 @@
 //! `/tmp/perf-PID.map`: names of code that a runtime generated, a line `START SIZE NAME` each, in
 //! hexadecimal (`Documentation/jit-interface.txt` of perf).
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::frame::Frame;
@@ -8,20 +10,37 @@ use crate::frame::Frame;
 /// Names of generated code, by address.
 #[derive(Debug, Default)]
 pub struct PerfMap {
-    /// Ascending by address; of two that begin alike, the later line.
-    entries: Vec<(u64, u64, String)>,
+    /// By first address, each with its end and name; without overlap.
+    entries: BTreeMap<u64, (u64, String)>,
 }
 
 impl PerfMap {
     /// Reads the lines; those that are none are left out.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let mut entries: Vec<(u64, u64, String)> = text.lines().filter_map(entry).collect();
-        // Code moves, and its old place is used again: what was written last holds.
-        entries.reverse();
-        entries.sort_by_key(|entry| entry.0);
-        entries.dedup_by_key(|entry| entry.0);
-        Self { entries }
+        let mut map = Self::default();
+        for (start, size, name) in text.lines().filter_map(entry) {
+            let end = start.saturating_add(size);
+            map.clear(&(start..end));
+            map.entries.insert(start, (end, name));
+        }
+        map
+    }
+
+    /// Removes what is in a range, or cuts it off: runtimes free code, and use its place again for
+    /// code that may begin before it and reach over it.
+    fn clear(&mut self, range: &Range<u64>) {
+        let before = self.entries.range(..range.end).rev();
+        let inside = before.take_while(|(_, (end, _))| *end > range.start);
+        for start in inside.map(|(start, _)| *start).collect::<Vec<_>>() {
+            let Some((end, name)) = self.entries.remove(&start) else { continue };
+            if end > range.end {
+                self.entries.insert(range.end, (end, name.clone()));
+            }
+            if start < range.start {
+                self.entries.insert(start, (range.start, name));
+            }
+        }
     }
 
     /// Where the map of a process is; in a container it has another number and another `/tmp`.
@@ -36,11 +55,8 @@ impl PerfMap {
     /// The function at an address.
     #[must_use]
     pub fn find(&self, address: u64) -> Option<Frame> {
-        let after = self.entries.partition_point(|entry| entry.0 <= address);
-        // An older function may begin earlier and still hold the address: a few are tried.
-        let mut before = self.entries[..after].iter().rev().take(8);
-        let found = before.find(|(start, size, _)| address - start < *size)?;
-        Some(frame(&found.2))
+        let (_, (end, name)) = self.entries.range(..=address).next_back()?;
+        (address < *end).then(|| frame(name))
     }
 }
 
@@ -54,7 +70,7 @@ fn entry(line: &str) -> Option<(u64, u64, String)> {
     let mut words = line.splitn(3, ' ');
     let number = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok();
     let (start, size) = (number(words.next()?)?, number(words.next()?)?);
-    Some((start, size, words.next()?.to_owned()))
+    (size > 0).then_some((start, size, words.next()?.to_owned()))
 }
 
 /// A method of the JVM, `void com.example.Server.handle(int)`, without its type and parameters and
@@ -139,6 +155,25 @@ mod tests {
     fn what_was_written_last_holds() {
         let map = PerfMap::parse("1000 20 old\n1000 10 new\n");
         assert_eq!(map.find(0x1008).expect("a name").function, "new");
+        assert_eq!(map.find(0x1018).expect("a name").function, "old", "what is left of it");
+    }
+
+    #[test]
+    fn what_was_freed_inside_of_later_code_is_forgotten() {
+        let names = |text: &str, addresses: &[u64]| {
+            let map = PerfMap::parse(text);
+            let name = |address: &u64| map.find(*address).map(|frame| frame.function);
+            addresses.iter().map(name).collect::<Vec<_>>()
+        };
+        let text = "1010 8 small\n1030 20 reaching\n1000 40 new\n";
+        let (new, reaching) = (Some("new".to_owned()), Some("reaching".to_owned()));
+        assert_eq!(
+            names(text, &[0x1008, 0x1012, 0x1038, 0x1041, 0x1050]),
+            [new.clone(), new.clone(), new, reaching, None]
+        );
+        let text = "1000 40 old\n1010 10 new\n";
+        let (old, new) = (Some("old".to_owned()), Some("new".to_owned()));
+        assert_eq!(names(text, &[0x1000, 0x1010, 0x1020]), [old.clone(), new, old]);
     }
 
     proptest! {
