@@ -50,6 +50,23 @@ def test_evidence_and_effect_are_in_microseconds_per_request() -> None:
     assert finding.effect == "at most 60.0 µs of the 100.0 µs of CPU time per request (60%)"
 
 
+def test_processes_too_short_to_be_sampled_are_started_per_request() -> None:
+    observed = factories.function("vfork", count=20)
+    profile = observed.profile
+    assert profile is not None
+
+    def seen(processes: int) -> Observations:
+        counted = updated(profile.samples, counted_ns=2_000_000_000, processes_started=processes)
+        return updated(observed, profile=updated(profile, samples=counted))
+
+    assert names(seen(900)) == [], "threads may be short, too"
+    (finding,) = findings(seen(9_800))
+    assert finding.name == "start-per-request"
+    (evidence,) = finding.evidence
+    assert evidence.startswith("0.98 processes are started per request; 50% of the CPU time is of")
+    assert "(50%)" in finding.effect
+
+
 def test_interpreted_functions_are_asked_too() -> None:
     encode = Frame(function="iterencode", library="[python]", file="encoder.py", line=3)
     assert names(factories.profile((400, (encode,)), interpreted=True)) == ["json-per-request"]

@@ -1,7 +1,9 @@
 //! Measures the CPU time of the servers.
 //!
 //! The processes of a server are looked up shortly before and after the window, since that is slow;
-//! their CPU times are read exactly at its edges.
+//! their CPU times are read exactly at its edges. Processes that begin and end in the window, as a
+//! server with CGI starts them, are known from their parents, which the kernel charges with the time of
+//! children that they waited for.
 
 use std::io;
 use std::sync::OnceLock;
@@ -12,7 +14,14 @@ use jissoku_os::{clock, process};
 #[derive(Debug)]
 pub(crate) struct CpuMonitor {
     roots: Vec<Option<i32>>,
-    process_trees: OnceLock<Vec<Vec<i32>>>,
+    watched: OnceLock<Watched>,
+}
+
+/// The processes of each target, and the CPU time of their ended children, shortly before the window.
+#[derive(Debug, Default)]
+struct Watched {
+    trees: Vec<Vec<i32>>,
+    children_ns: Vec<u64>,
 }
 
 /// CPU time so far of every process of every target; `None` for one that has ended.
@@ -29,7 +38,7 @@ pub struct CpuUsage {
 
 impl CpuMonitor {
     pub(crate) fn new(roots: Vec<Option<i32>>) -> Self {
-        Self { roots, process_trees: OnceLock::new() }
+        Self { roots, watched: OnceLock::new() }
     }
 
     /// Whether any process is watched.
@@ -39,7 +48,15 @@ impl CpuMonitor {
 
     /// Looks up the processes, on the first call.
     pub(crate) fn resolve(&self) -> &[Vec<i32>] {
-        self.process_trees.get_or_init(|| self.find_processes().unwrap_or_default())
+        &self.watched().trees
+    }
+
+    fn watched(&self) -> &Watched {
+        self.watched.get_or_init(|| {
+            let trees = self.find_processes().unwrap_or_default();
+            let children_ns = trees.iter().map(|tree| children_cpu_ns(tree)).collect();
+            Watched { trees, children_ns }
+        })
     }
 
     /// Reads the CPU times of all processes, in a fixed order, so that two snapshots are one window
@@ -57,7 +74,7 @@ impl CpuMonitor {
     }
 
     /// CPU usage of each target between two snapshots, including processes that were started in
-    /// between.
+    /// between, whether they have ended or not.
     pub(crate) fn cpu_usage(
         &self,
         open: &CpuSnapshot,
@@ -68,11 +85,12 @@ impl CpuMonitor {
         let cpu_usage = |target: usize| {
             let (open, close) = (open.get(target)?, close.get(target)?);
             let new_processes = now.get(target)?.iter().filter(|pid| !known[target].contains(pid));
-            let new_processes: Vec<u64> =
-                new_processes.filter_map(|&pid| clock::process_cpu_ns(pid)).collect();
+            let new_processes: Vec<i32> = new_processes.copied().collect();
+            let new_ns = new_processes.iter().filter_map(|&pid| clock::process_cpu_ns(pid));
+            let ended_ns = (children_cpu_ns(&known[target]) + children_cpu_ns(&new_processes))
+                .saturating_sub(*self.watched().children_ns.get(target)?);
             let spent = open.iter().zip(close).map(|(open, close)| Some((*close)? - (*open)?));
-            let cpu_ns =
-                spent.sum::<Option<u64>>().map(|sum| sum + new_processes.iter().sum::<u64>());
+            let cpu_ns = spent.sum::<Option<u64>>().map(|sum| sum + new_ns.sum::<u64>() + ended_ns);
             Some(CpuUsage { cpu_ns, processes: (open.len() + new_processes.len()) as u64 })
         };
         (0..self.roots.len())
@@ -86,12 +104,26 @@ impl CpuMonitor {
     }
 }
 
+/// CPU time of the children that these processes have waited for.
+fn children_cpu_ns(pids: &[i32]) -> u64 {
+    pids.iter().filter_map(|&pid| process::children_cpu_ns(pid)).sum()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
+    /// One after the other: the shell is one of this process's own children.
     #[test]
-    fn own_cpu_time_is_measured() {
+    fn cpu_time_of_children_and_own_are_measured() {
+        children_are_measured();
+        own_is_measured();
+    }
+
+    fn own_is_measured() {
         let me = i32::try_from(std::process::id()).expect("a pid is positive");
         let monitor = CpuMonitor::new(vec![None, Some(me)]);
         let start = clock::own_cpu_ns();
@@ -110,10 +142,36 @@ mod tests {
         assert_eq!(ours.processes, monitor.resolve()[1].len() as u64);
     }
 
+    /// A shell is measured whose child begins and ends between two snapshots.
+    fn children_are_measured() {
+        let spin =
+            "read line; (i=0; while [ $i -lt 50000 ]; do i=$((i + 1)); done); echo; read line";
+        let mut parent = Command::new("sh")
+            .args(["-c", spin])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("there is a shell");
+        let pid = i32::try_from(parent.id()).expect("a pid is positive");
+        let (mut input, mut output) =
+            (parent.stdin.take().expect("a pipe"), parent.stdout.take().expect("a pipe"));
+        let monitor = CpuMonitor::new(vec![Some(pid)]);
+        let open = monitor.snapshot();
+        input.write_all(b"begin\n").expect("it reads");
+        output.read_exact(&mut [0]).expect("it says that the child has ended");
+        let cpu_usage = monitor.cpu_usage(&open, &monitor.snapshot());
+        let own_ns = clock::process_cpu_ns(pid).expect("it waits");
+        input.write_all(b"end\n").expect("it reads");
+        assert!(parent.wait().expect("it is ours").success());
+        let cpu_ns = cpu_usage[0].expect("it is watched").cpu_ns.expect("it did not end");
+        assert!(cpu_ns >= own_ns + 10_000_000, "{cpu_ns} ns, of the parent {own_ns} ns");
+    }
+
     #[test]
     fn an_ended_process_leaves_no_cpu_time() {
         let monitor = CpuMonitor::new(vec![Some(1)]);
-        monitor.process_trees.get_or_init(|| vec![vec![1, 2]]);
+        let watched = Watched { trees: vec![vec![1, 2]], children_ns: vec![0] };
+        monitor.watched.get_or_init(|| watched);
         let cpu_usage =
             monitor.cpu_usage(&vec![vec![Some(5), Some(7)]], &vec![vec![Some(6), None]]);
         assert_eq!(cpu_usage[0].expect("it is watched").cpu_ns, None);

@@ -18,6 +18,8 @@ pub(crate) struct Counts {
     pub(crate) lost: u64,
     pub(crate) throttled: u64,
     pub(crate) invalid: u64,
+    /// Processes that began.
+    pub(crate) started: u64,
     /// Samples whose stack did not reach its end.
     pub(crate) cut: u64,
 }
@@ -170,6 +172,7 @@ impl Collector {
         if pid == parent {
             return;
         }
+        self.counts.started += 1;
         self.programs.insert(pid, name);
         let space = match self.spaces.get(&parent) {
             Some(parent) => parent.fork(pid),

@@ -38,6 +38,11 @@ pub struct Profile {
     pub lost: u64,
     /// How often the kernel took no samples for a while.
     pub throttled: u64,
+    /// CPU time in nanoseconds that the same events counted, with what was used by threads and
+    /// processes that ended before their first sample; `None` for cycles.
+    pub counted_ns: Option<u64>,
+    /// Processes that were started meanwhile.
+    pub processes_started: u64,
     /// Samples whose stack is not known to its end.
     pub cut_stacks: u64,
     /// Functions; stacks refer to them by index.
@@ -91,6 +96,7 @@ pub(crate) struct Sampling {
     pub(crate) clock: &'static str,
     pub(crate) period: u64,
     pub(crate) duration_ns: u64,
+    pub(crate) counted_ns: Option<u64>,
     pub(crate) sees_kernel: bool,
 }
 
@@ -126,6 +132,8 @@ pub(crate) fn build(
         sees_kernel: sampling.sees_kernel,
         lost: counts.lost,
         throttled: counts.throttled,
+        counted_ns: sampling.counted_ns,
+        processes_started: counts.started,
         cut_stacks: counts.cut + collector.stacks.shortened(),
         threads: threads.collect(),
         frames: table.frames,

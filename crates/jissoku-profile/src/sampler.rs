@@ -82,13 +82,15 @@ pub fn sample(
         collector.add_process(pid, &threads(pid));
     }
     on_start();
-    let mut state = State { opened, collector, python, notes };
+    let mut state = State { opened, collector, python, notes, counted_before_ns: Some(0) };
     let duration_ns = state.watch(plan, &mut controls);
-    let State { opened, collector, python, mut notes } = state;
+    let counted_ns = state.counted_ns(plan.clock);
+    let State { opened, collector, python, mut notes, .. } = state;
     let sampling = Sampling {
         clock: if plan.clock == Clock::CpuTime { "cpu-time" } else { "cycles" },
         period: period(plan),
         duration_ns,
+        counted_ns,
         sees_kernel: opened.scope == Scope::Everything,
     };
     drop(opened);
@@ -103,9 +105,17 @@ struct State {
     collector: Collector,
     python: PythonReader,
     notes: Vec<String>,
+    /// What the events had counted when the measurement began.
+    counted_before_ns: Option<u64>,
 }
 
 impl State {
+    /// CPU time since the measurement began, by the events' own count.
+    fn counted_ns(&self, clock: Clock) -> Option<u64> {
+        let counted = self.opened.count()?.checked_sub(self.counted_before_ns?);
+        counted.filter(|_| clock == Clock::CpuTime)
+    }
+
     /// Reads until time is up, and returns for how long, in nanoseconds.
     fn watch(&mut self, plan: &Plan, controls: &mut Controls<'_>) -> u64 {
         let mut start_ns = clock::monotonic_ns();
@@ -137,6 +147,7 @@ impl State {
             if woken.get(1) == Some(&true) && controls.reset.count() > 0 {
                 self.collector.reset();
                 self.python.reset();
+                self.counted_before_ns = self.opened.count();
                 start_ns = clock::monotonic_ns();
             }
         }
@@ -170,6 +181,12 @@ struct Opened {
 impl Opened {
     fn enable(&self) -> io::Result<()> {
         self.rings.iter().map(Ring::event).chain(&self.events).try_for_each(Event::enable)
+    }
+
+    /// The sum of what all events counted; `None` if one cannot be read.
+    fn count(&self) -> Option<u64> {
+        let events = self.rings.iter().map(Ring::event).chain(&self.events);
+        events.map(|event| event.count().ok()).sum()
     }
 
     fn drain(&mut self, collector: &mut Collector) {

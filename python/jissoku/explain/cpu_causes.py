@@ -17,6 +17,7 @@ START = CpuCause(
         r"|php_module_startup|ruby_(init|setup|options)|node::InitializeOncePerProcess\w*"
         r"|JNI_CreateJavaVM|Threads::create_vm",
     ),
+    processes_min=0.1,
 )
 
 COMPRESSION = CpuCause(

@@ -8,6 +8,7 @@ from jissoku.explain.phrasing import format_time
 from jissoku.model.finding import Finding, SuggestedDirective
 from jissoku.model.observed import Observations
 from jissoku.model.profile import Frame
+from jissoku.model.profile_observation import CpuShare, ProfileObservation
 
 # Below this a share of samples is too uncertain to name a cause by.
 SAMPLES_MIN = 30
@@ -73,6 +74,8 @@ class CpuCause:
     Attributes:
         signature: The kind of work.
         excluding: Kinds of work that use this one: what they use is part of them.
+        processes_min: From this many processes started per request on, the CPU time of those that
+            ended before they were sampled is of this kind; None if it never is.
     """
 
     signature: Signature
@@ -82,6 +85,7 @@ class CpuCause:
     remedy: str
     directives: tuple[SuggestedDirective, ...] = ()
     excluding: tuple[Signature, ...] = ()
+    processes_min: float | None = None
 
     def diagnose(self, observed: Observations) -> Finding | None:
         """A finding if enough of the CPU time is in functions of this kind; None without a profile.
@@ -94,25 +98,51 @@ class CpuCause:
         found = observed.profile.share(
             self.signature.matches, lambda frame: any(other(frame) for other in others)
         )
-        if found.samples < SAMPLES_MIN or found.share < self.signature.share_min:
+        unsampled = self._unsampled(observed.profile)
+        shares = (found, unsampled) if unsampled else (found,)
+        share = sum(one.share for one in shares)
+        if sum(one.samples for one in shares) < SAMPLES_MIN or share < self.signature.share_min:
             return None
         total = observed.profile.cpu_ns_per_request
-        in_them = f"{found.share:.0%} of the CPU time is in such functions"
-        callers = (f"called from {_listed(found.callers)} per request",) if found.callers else ()
+        ns = sum(one.ns_per_request for one in shares)
         return Finding(
             name=self.name,
             cause=self.cause,
-            evidence=(
-                f"{in_them} ({found.samples:,} samples)",
-                f"most of it in {_listed(found.innermost)} per request",
-                *callers,
-            ),
+            evidence=(*_of_functions(found), *_of_processes(observed.profile, unsampled)),
             falsified_by=self.falsified_by,
-            effect=f"at most {format_time(found.ns_per_request)} of the {format_time(total)} of CPU"
-            f" time per request ({found.share:.0%})",
+            effect=f"at most {format_time(ns)} of the {format_time(total)} of CPU"
+            f" time per request ({share:.0%})",
             remedy=self.remedy,
             directives=self.directives,
         )
+
+    def _unsampled(self, profile: ProfileObservation) -> CpuShare | None:
+        """The CPU time of processes too short to be sampled, if it is of this kind."""
+        needed = self.processes_min
+        if needed is None or profile.processes_per_request < needed:
+            return None
+        return profile.unsampled
+
+
+def _of_functions(found: CpuShare) -> tuple[str, ...]:
+    if not found.samples:
+        return ()
+    in_them = f"{found.share:.0%} of the CPU time is in such functions"
+    callers = (f"called from {_listed(found.callers)} per request",) if found.callers else ()
+    return (
+        f"{in_them} ({found.samples:,} samples)",
+        f"most of it in {_listed(found.innermost)} per request",
+        *callers,
+    )
+
+
+def _of_processes(profile: ProfileObservation, unsampled: CpuShare | None) -> tuple[str, ...]:
+    if unsampled is None:
+        return ()
+    started = f"{profile.processes_per_request:.2g} processes are started per request"
+    return (
+        f"{started}; {unsampled.share:.0%} of the CPU time is of those too short to be sampled",
+    )
 
 
 def _listed(functions: tuple[tuple[str, float], ...]) -> str:

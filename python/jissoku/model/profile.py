@@ -12,6 +12,10 @@ SCHEMA = "jissoku.profile/1"
 
 KERNEL = "[kernel]"
 
+# The part of the CPU time that samples may miss by chance: each thread's first sample comes after a
+# whole period. A larger part is of threads and processes that ended before.
+UNSAMPLED_MIN = 0.05
+
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
     """A function.
@@ -68,6 +72,9 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
         sees_kernel: Whether the kernel was sampled too.
         lost: Records that did not fit into the sampler's buffer.
         cut_stacks: Samples with an incomplete stack.
+        counted_ns: CPU time that the sampled events counted themselves, in nanoseconds, with that
+            of threads and processes that ended before their first sample; None if unknown.
+        processes_started: Number of processes that began meanwhile.
         interpreted: Stacks of interpreters, sampled separately at random times.
         notes: Missing data, in sentences.
     """
@@ -86,6 +93,25 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     stacks: tuple[SampledStack, ...]
     interpreted: tuple[InterpretedStack, ...] = ()
     notes: tuple[str, ...] = ()
+    counted_ns: int | None = None
+    processes_started: int = 0
+
+    def total(self, cpu_ns: int) -> float:
+        """The number of samples there would be if all of this CPU time had been sampled."""
+        if self.clock != "cpu-time":
+            return float(self.samples)
+        if not self.sees_kernel:
+            return max(float(self.samples), cpu_ns / self.period)
+        return self.samples + self.unsampled
+
+    @property
+    def unsampled(self) -> float:
+        """CPU time of threads and processes that ended before their first sample, in samples."""
+        if self.counted_ns is None or self.clock != "cpu-time" or not self.sees_kernel:
+            return 0.0
+        counted = self.counted_ns / self.period
+        missing = counted - self.samples - self.lost
+        return missing if missing > UNSAMPLED_MIN * counted else 0.0
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):

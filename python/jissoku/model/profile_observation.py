@@ -50,20 +50,31 @@ class ProfileObservation(msgspec.Struct, frozen=True, kw_only=True):
         samples = self.samples
         native = [(stack.frames, stack.count) for stack in samples.stacks]
         read = [(stack.frames, stack.count) for stack in samples.interpreted]
-        found = self._share(native, self._total, matches, excluding)
+        total = self.samples.total(self.cpu_ns)
+        found = self._share(native, total, matches, excluding)
         readings = float(sum(count for _, count in read))
         threads = {stack.thread for stack in samples.interpreted}
         theirs = sum(stack.count for stack in samples.stacks if stack.thread in threads)
-        whole = readings * self._total / theirs if theirs else 0.0
+        whole = readings * total / theirs if theirs else 0.0
         of_interpreter = self._share(read, whole, matches, excluding)
         return max(found, of_interpreter, key=lambda one: one.share)
 
     @property
-    def _total(self) -> float:
-        """The number of samples, extrapolated if sampling the kernel was not permitted."""
-        if self.samples.sees_kernel or self.samples.clock != "cpu-time":
-            return float(self.samples.samples)
-        return max(float(self.samples.samples), self.cpu_ns / self.samples.period)
+    def processes_per_request(self) -> float:
+        """How many processes the target started for each request."""
+        return self.samples.processes_started / self.requests if self.requests else 0.0
+
+    @property
+    def unsampled(self) -> CpuShare:
+        """CPU time of processes and threads that ended before they were sampled."""
+        total = self.samples.total(self.cpu_ns)
+        share = self.samples.unsampled / total if total else 0.0
+        return CpuShare(
+            share=share,
+            samples=round(self.samples.unsampled),
+            ns_per_request=share * self.cpu_ns_per_request,
+            innermost=(),
+        )
 
     def _share(
         self,

@@ -36,6 +36,7 @@ INTERRUPT = re.compile(r"(asm_)?(sysvec_\w+|common_interrupt)|el\d_irq\w*|(asm_)
 
 USER_SPACE = "user space"
 KERNEL_UNSEEN = "kernel (not sampled)"
+TOO_SHORT = "processes and threads too short to be sampled"
 
 Key = tuple[str, str]
 
@@ -78,11 +79,8 @@ def summarise(profile: Profile) -> ProfileSummary:
 
 
 def sample_total(profile: Profile) -> float:
-    """All samples there would have been: where the kernel's were not allowed, by measured time."""
-    samples = profile.samples
-    if samples.sees_kernel or samples.clock != "cpu-time":
-        return float(samples.samples)
-    return max(float(samples.samples), profile.cpu_ns / samples.period)
+    """All samples there would have been, with those of the kernel and of too short processes."""
+    return profile.samples.total(profile.cpu_ns)
 
 
 def system_call(frames: Iterable[Frame]) -> str:
@@ -215,7 +213,8 @@ def _parts(profile: Profile, costs: _Costs) -> tuple[ProfileRow, ...]:
     rows = list(costs.rows(counts))
     unseen = sample_total(profile) - profile.samples.samples
     if unseen > 0:
-        rows.append(costs.row((KERNEL_UNSEEN, ""), unseen, round(unseen), None))
+        name = TOO_SHORT if profile.samples.sees_kernel else KERNEL_UNSEEN
+        rows.append(costs.row((name, ""), unseen, round(unseen), None))
     return in_order(rows)
 
 
@@ -243,7 +242,15 @@ def _remarks(profile: Profile, sampled_ns: float | None) -> Iterable[str]:
     if samples.samples < SAMPLES_MIN:
         yield f"Only {samples.samples} samples were taken: nothing can be said of any function."
     if sampled_ns is not None and samples.sees_kernel:
-        off = sampled_ns / profile.cpu_ns_per_request - 1
+        unsampled_ns = samples.unsampled * samples.period / profile.requests
+        off = (sampled_ns + unsampled_ns) / profile.cpu_ns_per_request - 1
+        if unsampled_ns:
+            yield (
+                f"{samples.unsampled / sample_total(profile):.0%} of the CPU time is of processes"
+                " and threads that ended within a millisecond of it, before a sample was taken;"
+                f" {samples.processes_started:,} processes were started,"
+                f" {samples.processes_started / profile.requests:.2g} per request."
+            )
         if abs(off) > AGREEMENT_MAX:
             yield (
                 f"Samples add up to {sampled_ns / 1e3:,.1f} µs per request and the kernel's"

@@ -161,6 +161,21 @@ impl Event {
         self.control(IOC_ENABLE, 0)
     }
 
+    /// What it has counted so far, with all threads and processes that inherited it: for
+    /// [`Clock::CpuTime`] their CPU time in nanoseconds, also of those that ended before a sample.
+    ///
+    /// # Errors
+    /// The error of `read(2)`.
+    pub fn count(&self) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        let read = rustix::io::read(&self.descriptor, &mut bytes)?;
+        if read == bytes.len() {
+            Ok(u64::from_ne_bytes(bytes))
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        }
+    }
+
     /// Sends the records of this event to the ring buffer of another on the same core.
     ///
     /// # Errors

@@ -67,6 +67,7 @@ fn a_server_that_forks_for_each_request_takes_bounded_memory() {
     assert!(collector.programs.len() <= 2 * threads, "{} programs", collector.programs.len());
     let counted: u64 = collector.stacks.iter().map(|(_, _, count)| count).sum();
     assert_eq!(i64::try_from(counted), Ok(i64::from(count)), "no sample is lost");
+    assert_eq!(i64::try_from(collector.counts.started), Ok(i64::from(count)), "threads are none");
 }
 
 #[test]
