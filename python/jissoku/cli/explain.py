@@ -19,7 +19,7 @@ from jissoku.model import Mode, Workload
 from jissoku.model.finding import Explanation
 from jissoku.model.updated import updated
 from jissoku.pipeline.compare_config import noise_floors
-from jissoku.pipeline.explain import ExplainConfig, answering, explain as look
+from jissoku.pipeline.explain import PROBES, ExplainConfig, answering, explain as look
 from jissoku.pipeline.knob_changes import tuning_target
 from jissoku.pipeline.reports import write_explanation
 from jissoku.pipeline.selection import floor_for, folder_for, prepare_external, prepare_recipe
@@ -47,6 +47,7 @@ class ExplainOptions:
     connections: int
     rate: int | None
     seed: int
+    probe: tuple[str, ...]
     verify: bool
     standard: bool
     out: Path | None
@@ -77,6 +78,12 @@ class ExplainOptions:
     default=1,
     show_default=True,
     help="Seed of all random choices (ports, orders).",
+)
+@click.option(
+    "--probe",
+    multiple=True,
+    type=click.Choice(PROBES),
+    help="Only observe this; may be repeated. Default: everything.",
 )
 @click.option(
     "--verify", is_flag=True, help="Test the knobs for the causes found, and report which pay."
@@ -129,7 +136,7 @@ def explain(**given: Any) -> int:
     if not options.as_json:
         click.echo(to_text(explanation), nl=False)
     seen = explanation.observations
-    is_blind = seen.wire is None and seen.syscalls is None and seen.load is None
+    is_blind = all(one is None for one in (seen.wire, seen.syscalls, seen.load, seen.profile))
     code = exit_codes.UNDECIDED if is_blind else exit_codes.OK
     if options.verify and knobs is not None:
         explanation, code = _verified(options, explanation, knobs, folder)
@@ -144,6 +151,7 @@ def _explained(options: ExplainOptions, prepared: PreparedTarget) -> Explanation
         workload=_workload(options),
         floor=floor_for(options.path),
         seed=options.seed,
+        probes=frozenset(options.probe),
     )
     return look(config, _note)
 

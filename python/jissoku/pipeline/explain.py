@@ -36,6 +36,10 @@ Seen = TypeVar("Seen")
 WARMUP_NS = 300_000_000
 WINDOW_NS = 1_500_000_000
 
+# What can be observed, in order.
+PROBES = ("wire", "syscalls", "load", "functions", "memory", "timers", "floor")
+NAMES = {"wire": "the wire", "syscalls": "system calls"}
+
 # Two seconds of one busy core are two thousand samples.
 PROFILE_NS = 2_000_000_000
 
@@ -51,12 +55,14 @@ class ExplainConfig:
 
     Attributes:
         floor: The floor, if it can answer the request; its cost is the kernel's part.
+        probes: Only these are used; empty: all.
     """
 
     prepared: PreparedTarget
     workload: Workload
     floor: PreparedTarget | None = None
     seed: int = 0
+    probes: frozenset[str] = frozenset()
 
 
 def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation | None:
@@ -122,9 +128,9 @@ class _Observer:
 
     def observe(self) -> Observations:
         """All probes, one after the other."""
-        of_wire = self._probe("the wire", lambda up: wire.observe_wire(self._request_target(up)))
+        of_wire = self._probe("wire", lambda up: wire.observe_wire(self._request_target(up)))
         of_calls = self._probe(
-            "system calls",
+            "syscalls",
             lambda up: syscalls.observe_syscalls(self._request_target(up), self._pids(up)),
         )
         of_load = self._probe("load", lambda up: self._load(up, self._config.workload))
@@ -139,7 +145,10 @@ class _Observer:
             else None
         )
         of_floor = self._floor()
-        self._note("Looking at what calls cost here.")
+        costs = {}
+        if self._is_wanted("syscalls"):
+            self._note("Looking at what calls cost here.")
+            costs = syscall_costs.syscall_costs()
         return Observations(
             wire=of_wire,
             syscalls=of_calls,
@@ -149,14 +158,19 @@ class _Observer:
             timers=of_timers,
             floor_cpu_ns=of_floor.cpu_ns_per_request if of_floor else None,
             floor_total_cpu_ns=of_floor.total_cpu_ns_per_request if of_floor else None,
-            syscall_cost_ns=syscall_costs.syscall_costs(),
+            syscall_cost_ns=costs,
             failures=tuple(self._lost),
         )
+
+    def _is_wanted(self, probe: str) -> bool:
+        return not self._config.probes or probe in self._config.probes
 
     def _probe(
         self, name: str, probe: Callable[[RunningTarget], Seen], on: tuple[int, ...] = ()
     ) -> Seen | None:
-        self._note(f"Looking at {name}.")
+        if not self._is_wanted(name):
+            return None
+        self._note(f"Looking at {NAMES.get(name, name)}.")
         with self._started(self._config.prepared, on or self._cores.server) as running:
             try:
                 return probe(running)
@@ -165,7 +179,7 @@ class _Observer:
                 if not running.is_alive():
                     message = f"{running.name} {running.exit_description()} while it was looked at"
                     raise TargetError(message, stderr=running.output_tail()) from error
-                self._record_failure(name, str(error), error.remedy)
+                self._record_failure(NAMES.get(name, name), str(error), error.remedy)
                 return None
 
     def _record_failure(self, probe: str, reason: str, result: str = "") -> None:
@@ -228,6 +242,8 @@ class _Observer:
 
     def _can_probe_timers(self) -> bool:
         """Whether the target supports delays; recipes declare it, other targets are tested."""
+        if not self._is_wanted("timers"):
+            return False
         parts = self._config.prepared.capabilities
         if parts and Capability.DELAY not in parts:
             self._record_failure("timers", "the target does not serve /delay", "")
@@ -271,6 +287,8 @@ class _Observer:
         return timer_scaling.LoadCost(target_ns=costs[0], control_ns=costs[-1] if copy else None)
 
     def _floor(self) -> LoadObservation | None:
+        if not self._is_wanted("floor"):
+            return None
         floor = self._config.floor
         if floor is None:
             self._record_failure("the floor", "it does not serve this path", "use / or /42")
