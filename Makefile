@@ -55,11 +55,11 @@ race-test: build ## Run the tests that start servers and generate real load (som
 endurance: build ## Run the tests that take minutes: held connections, slow clients, soak.
 	$(PYTHON) -m pytest -m endurance --timeout 8000
 
-# How often each cause is injected; DETECTIONS=1 takes ten minutes.
+# How often each cause is injected; DETECTIONS=1 takes three minutes.
 DETECTIONS ?= 10
 
 .PHONY: detection
-detection: build ## Inject causes of slowness, and count how often explain detects them (hours).
+detection: build ## Inject causes of slowness, and count how often explain detects them (half an hour).
 	$(PYTHON) -m pytest -m endurance tests/explain --detections $(DETECTIONS)
 
 # SIMULATE=--write writes the table into docs/METHODOLOGY.md; see python -m tests.simulation --help.

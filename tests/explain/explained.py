@@ -4,10 +4,32 @@ import json
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from typing import Any
 
 # A run takes a quarter of a minute alone, and a machine may be busy.
 LIMIT_S = 280
+
+# By what is injected.
+INJECTED: dict[str, dict[str, Any]] = {
+    cause["plant"]: cause
+    for cause in tomllib.loads(Path(__file__).with_name("detection.toml").read_text())["cause"]
+}
+
+# Causes that do not hide each other share a server.
+GROUPS = (
+    ("herd", "log", "open", "peername=2", "split"),
+    ("close-after=5",),
+    ("split-delayed",),
+    ("linear-timers", "single-worker"),
+)
+
+
+def expected(group: tuple[str, ...]) -> tuple[set[str], set[str]]:
+    """The names that have to be found of injected causes, and those that may be found beside."""
+    names = {INJECTED[plant]["name"] for plant in group}
+    return names, {name for plant in group for name in INJECTED[plant].get("beside", ())} - names
 
 
 def causes(folder: Path, *warnings: str, seed: int = 1) -> set[str]:
