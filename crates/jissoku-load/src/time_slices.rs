@@ -3,7 +3,8 @@
 //! A slice is a fixed number of requests to one target, evenly spaced at the plan's rate. It ends
 //! when its time is over and its last response has come. The order is a palindrome (A B C, C B A),
 //! so that drift that is slow compared to this cycle affects all targets equally. The window opens
-//! and closes between two cycles, so every target gets the same number of requests in it.
+//! when every target has had as many slices as the others, and consists of whole cycles, so every
+//! target gets the same number of requests in it.
 //!
 //! A slice may begin with settling requests, which are sent and not counted: the first request of
 //! each connection after the other targets' slices finds cold caches, in the server and in the
@@ -53,6 +54,8 @@ pub(crate) struct TimeSlicer {
     warmup_requests: u64,
     /// Slices begun since the start.
     slices_begun: u64,
+    /// Slices begun before the window.
+    slices_before: u64,
     /// Whether the slice is still settling.
     is_settling: bool,
     /// Counters of settling requests, by target.
@@ -70,7 +73,7 @@ pub(crate) struct TimeSlicer {
 pub(crate) enum CycleEvent {
     /// The next slice begins.
     None,
-    /// A cycle is over and all targets are warmed up: the window may open.
+    /// Every target has had a slice more, and is warmed up: the window may open.
     Open,
     /// A cycle of the window is over: it may close.
     Close,
@@ -86,6 +89,7 @@ impl TimeSlicer {
             settling: plan.settling_requests,
             warmup_requests: plan.warmup_requests,
             slices_begun: 0,
+            slices_before: 0,
             is_settling: false,
             settling_counters: plan
                 .targets
@@ -195,6 +199,7 @@ impl TimeSlicer {
     /// The window opens: earlier settling counters are reset.
     pub(crate) fn open(&mut self) {
         self.is_open = true;
+        self.slices_before = self.slices_begun;
         for counters in &mut self.settling_counters {
             *counters = Counters::new(counters.per_spec.len());
         }
@@ -214,13 +219,18 @@ impl TimeSlicer {
         self.totals
     }
 
-    /// Whether a cycle has just ended, and what follows for the window.
+    /// What follows for the window from the slice that has just ended.
+    ///
+    /// Half a cycle before the window is enough: the cycles of the window are palindromes whichever
+    /// half they begin with (C B A, A B C).
     fn cycle_event(&self, counters: &[Counters]) -> CycleEvent {
-        if !self.slices_begun.is_multiple_of(2 * counters.len() as u64) {
-            return CycleEvent::None;
-        }
+        let half = counters.len() as u64;
         if self.is_open {
-            return CycleEvent::Close;
+            let is_whole = (self.slices_begun - self.slices_before).is_multiple_of(2 * half);
+            return if is_whole { CycleEvent::Close } else { CycleEvent::None };
+        }
+        if !self.slices_begun.is_multiple_of(half) {
+            return CycleEvent::None;
         }
         let sent = counters
             .iter()
@@ -244,6 +254,8 @@ mod tests {
         assert!(order(2).eq([0, 1, 1, 0]));
         assert!(order(1).eq([0, 0]));
         assert_eq!(TimeSlicer::target_at(6, 3), 0);
+        let from_the_middle = (3..9).map(|slice| TimeSlicer::target_at(slice, 3));
+        assert!(from_the_middle.eq([2, 1, 0, 0, 1, 2]));
     }
 
     #[test]

@@ -50,8 +50,8 @@ class SamplingPlan:
     warmup_ns: int
     window_ns: int
     fixed_rate_blocks: int = 3
-    slice_ns: int = 50 * MILLISECOND
-    check_slice_ns: int = 100 * MILLISECOND
+    slice_ns: int = 100 * MILLISECOND
+    check_slice_ns: int = 200 * MILLISECOND
     slice_requests: int = 200
     active_ns_by_level: Mapping[LoadLevel, int] = field(default_factory=dict)
     half_width: Mapping[Method, float] = field(default_factory=dict)
