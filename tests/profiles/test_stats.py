@@ -76,22 +76,23 @@ def test_samples_that_disagree_with_the_accounting_are_remarked() -> None:
 
 def test_time_of_processes_too_short_to_be_sampled_is_a_part() -> None:
     profile = factories.profile((400, (BURN, MAIN)))
-    seen = updated(profile.samples, counted_ns=1_000_000_000, processes_started=20)
+    seen = updated(profile.samples, counted_ns=1_000_000_000, processes_started=700)
     summary = summarise(updated(profile, cpu_ns=1_000_000_000, samples=seen, requests=10))
     parts = {row.name: row.ns / summary.total_ns for row in summary.parts}
     assert parts == {
         "user space": pytest.approx(0.4),
-        "processes and threads too short to be sampled": pytest.approx(0.6),
+        "processes too short to be sampled": pytest.approx(0.6),
     }
     assert summary.functions[0].ns == pytest.approx(0.4 * summary.total_ns)
     (remark,) = summary.remarks
     assert remark.startswith("60% of the CPU time is of processes")
-    assert remark.endswith("20 processes were started, 2 per request.")
+    assert remark.endswith("700 processes were started, 70 per request.")
 
 
-def test_what_is_missing_of_each_threads_first_period_is_none_of_that() -> None:
-    profile = factories.profile((960, (BURN, MAIN)))
-    seen = updated(profile.samples, counted_ns=1_000_000_000)
+@pytest.mark.parametrize(("samples", "processes"), [(960, 700), (700, 0)])
+def test_other_time_without_samples_is_none_of_that(samples: int, processes: int) -> None:
+    profile = factories.profile((samples, (BURN, MAIN)))
+    seen = updated(profile.samples, counted_ns=1_000_000_000, processes_started=processes)
     summary = summarise(updated(profile, samples=seen))
     assert [row.name for row in summary.parts] == ["user space"]
     assert summary.remarks == ()

@@ -13,7 +13,7 @@ SCHEMA = "jissoku.profile/1"
 KERNEL = "[kernel]"
 
 # The part of the CPU time that samples may miss by chance: each thread's first sample comes after a
-# whole period. A larger part is of threads and processes that ended before.
+# whole period.
 UNSAMPLED_MIN = 0.05
 
 
@@ -73,7 +73,7 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
         lost: Records that did not fit into the sampler's buffer.
         cut_stacks: Samples with an incomplete stack.
         counted_ns: CPU time that the sampled events counted themselves, in nanoseconds, with that
-            of threads and processes that ended before their first sample; None if unknown.
+            of processes that ended before their first sample; None if unknown.
         processes_started: Number of processes that began meanwhile.
         interpreted: Stacks of interpreters, sampled separately at random times.
         notes: Missing data, in sentences.
@@ -106,11 +106,15 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsampled(self) -> float:
-        """CPU time of threads and processes that ended before their first sample, in samples."""
+        """CPU time of processes that ended before their first sample, in samples.
+
+        What else is missing is of other causes, such as timers that are late where a server sleeps
+        and wakes thousands of times a second. A process that has no sample used less than one.
+        """
         if self.counted_ns is None or self.clock != "cpu-time" or not self.sees_kernel:
             return 0.0
         counted = self.counted_ns / self.period
-        missing = counted - self.samples - self.lost
+        missing = min(counted - self.samples - self.lost, self.processes_started)
         return missing if missing > UNSAMPLED_MIN * counted else 0.0
 
 

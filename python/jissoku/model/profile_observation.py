@@ -66,7 +66,7 @@ class ProfileObservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsampled(self) -> CpuShare:
-        """CPU time of processes and threads that ended before they were sampled."""
+        """CPU time of processes that ended before they were sampled."""
         total = self.samples.total(self.cpu_ns)
         share = self.samples.unsampled / total if total else 0.0
         return CpuShare(

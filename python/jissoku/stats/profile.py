@@ -36,7 +36,7 @@ INTERRUPT = re.compile(r"(asm_)?(sysvec_\w+|common_interrupt)|el\d_irq\w*|(asm_)
 
 USER_SPACE = "user space"
 KERNEL_UNSEEN = "kernel (not sampled)"
-TOO_SHORT = "processes and threads too short to be sampled"
+TOO_SHORT = "processes too short to be sampled"
 
 Key = tuple[str, str]
 
@@ -247,7 +247,7 @@ def _remarks(profile: Profile, sampled_ns: float | None) -> Iterable[str]:
         if unsampled_ns:
             yield (
                 f"{samples.unsampled / sample_total(profile):.0%} of the CPU time is of processes"
-                " and threads that ended within a millisecond of it, before a sample was taken;"
+                " that ended within a millisecond of it, before a sample was taken;"
                 f" {samples.processes_started:,} processes were started,"
                 f" {samples.processes_started / profile.requests:.2g} per request."
             )
