@@ -92,3 +92,55 @@ def test_an_application_that_cannot_be_had_is_reported_once(tmp_path: Path) -> N
         assert [*served.seen, *served.lines.queue] == served.seen[:1]
     finally:
         served.end()
+
+
+IMPORT_THAT_MAY_NOT_END = """
+import os, pathlib, time
+here = pathlib.Path(__file__).parent
+if (here / "block").exists():
+    (here / "blocked").touch()
+    while True:
+        time.sleep(3600)
+def app(environ, start_response):
+    if environ["PATH_INFO"] == "/exit":
+        (here / "block").touch()
+        os._exit(7)
+    start_response("200 OK", [])
+    return [b"here"]
+"""
+
+
+def wait_for_file(path: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        assert time.monotonic() < deadline, f"there is no {path.name}"
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("occasion", ["start", "reload", "crash", "replacement"])
+def test_a_stop_does_not_wait_for_workers_that_start(occasion: str, tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(IMPORT_THAT_MAY_NOT_END)
+    if occasion == "start":
+        (tmp_path / "block").touch()
+    limit = ["--max-requests", "3"] if occasion == "replacement" else []
+    served = serve("there:app", "--workers", "2", *limit, directory=tmp_path)
+    try:
+        port = 0 if occasion == "start" else port_of(served)
+        if occasion != "start":
+            assert ask(port) == (200, b"here")
+        if occasion == "reload":
+            (tmp_path / "block").touch()
+            served.send_signal(signal.SIGHUP)
+        if occasion == "crash":
+            with pytest.raises((OSError, EOFError)):
+                ask(port, "/exit")
+        if occasion == "replacement":
+            (tmp_path / "block").touch()
+            while not (tmp_path / "blocked").exists():
+                ask(port)
+        wait_for_file(tmp_path / "blocked")
+        served.send_signal(signal.SIGTERM)
+        # A worker that has failed and was not replaced is the server's failure.
+        assert served.process.wait(PATIENCE_S / 2) == (1 if occasion == "crash" else 0)
+    finally:
+        served.end()

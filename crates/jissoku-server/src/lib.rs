@@ -64,4 +64,4 @@ pub use telemetry::TelemetryConfig;
 pub use tls::{Tls, TlsError};
 pub use trusted_proxies::{InvalidTrustedProxy, TrustedProxies};
 pub use worker_message::ParentPipe;
-pub use worker_process::{ProcessSettings, StartError, WORKER_NAME};
+pub use worker_process::{ProcessSettings, StartError, StoppedBeforeReady, WORKER_NAME};

@@ -103,8 +103,21 @@ impl Server {
     /// # Errors
     /// The error of creating a thread or its resources.
     pub fn start(self, service: impl Into<AnyService>) -> io::Result<RunningServer> {
-        let service = service.into();
-        let running = RunningServer::start(&self.settings, self.endpoints.clone(), service);
+        self.start_unless_stopped(service, None)
+    }
+
+    /// As [`Server::start`], unless a signal of `signals` to stop comes first, which is left to be
+    /// read. It ends processes that are not ready; threads are waited for.
+    ///
+    /// # Errors
+    /// As [`Server::start`], or [`crate::StoppedBeforeReady`].
+    pub fn start_unless_stopped(
+        self,
+        service: impl Into<AnyService>,
+        signals: Option<&SignalSet>,
+    ) -> io::Result<RunningServer> {
+        let (endpoints, service) = (self.endpoints.clone(), service.into());
+        let running = RunningServer::start(&self.settings, endpoints, service, signals);
         if running.is_err() {
             self.close();
         }

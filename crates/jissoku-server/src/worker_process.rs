@@ -14,8 +14,8 @@ use jissoku_os::reexec::ReexecChild;
 use crate::any_service::{AnyService, RunWorker};
 use crate::metrics::Metrics;
 use crate::worker_thread::{ExitNotifier, WorkerListeners, WorkerThread};
-use start::start_now;
-pub use start::{ProcessSettings, StartError, WORKER_NAME};
+use start::{StopRequest, start_now};
+pub use start::{ProcessSettings, StartError, StoppedBeforeReady, WORKER_NAME};
 use supervisor::Supervisor;
 
 /// Starts a process for each worker.
@@ -37,11 +37,16 @@ impl AnyService {
 impl WorkerProcesses {
     /// Starts the process of a worker and waits until it is ready. The first one goes ahead, so
     /// that a fault that all have in common is reported once.
-    fn start(&self, index: u16, listeners: &WorkerListeners) -> io::Result<ReexecChild> {
+    fn start(
+        &self,
+        index: u16,
+        listeners: &WorkerListeners,
+        stop: StopRequest<'_>,
+    ) -> io::Result<ReexecChild> {
         if index > 0 && !*self.first_is_ready.wait() {
             return Err(io::Error::other("the first worker did not start"));
         }
-        start_now(&self.settings, index, listeners)
+        start_now(&self.settings, index, listeners, stop)
     }
 
     /// After the first worker: lets the others start, or fail after its error was sent.
@@ -64,11 +69,11 @@ impl RunWorker for WorkerProcesses {
     fn run_worker(self: Arc<Self>, thread: WorkerThread) -> io::Result<()> {
         let WorkerThread { index, settings, listeners, order, waker, accepting, ready, .. } =
             thread;
-        let child = match self.start(index, &listeners) {
+        let stop = StopRequest { signal: &order, waker: &waker };
+        let child = match self.start(index, &listeners, stop) {
             Ok(child) => child,
             Err(error) => {
-                // The error is ignored: the pool waits for the result.
-                let _received = ready.send(Err(error));
+                ready.send(Err(error));
                 self.release_others(index, false);
                 return Ok(());
             }
@@ -76,14 +81,12 @@ impl RunWorker for WorkerProcesses {
         self.release_others(index, true);
         // From here on the worker is counted, so its exit has to be reported.
         let _notifier = ExitNotifier(thread.exit_tx, index);
-        // The error is ignored: the pool waits for the result.
-        let _received = ready.send(Ok(()));
-        drop(ready);
+        ready.send(Ok(()));
         match thread.begins.recv() {
             Ok(()) => {
                 let counters = settings.telemetry.metrics.as_ref().map(|it| it.shard_owner());
                 Supervisor::new(self.settings, index, listeners, counters, child)?
-                    .run(&order, &waker, accepting)
+                    .run(StopRequest { signal: &order, waker: &waker }, accepting)
             }
             // The pool was cancelled.
             Err(_) => child.end().map(drop),

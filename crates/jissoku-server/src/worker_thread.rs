@@ -34,7 +34,7 @@ pub(crate) struct WorkerThread {
     /// Held while connections are accepted.
     pub(crate) accepting: Option<UnixStream>,
     /// Receives the result of the start.
-    pub(crate) ready: Sender<io::Result<()>>,
+    pub(crate) ready: ReadySender,
     /// Sends when connections are to be accepted; closed to cancel.
     pub(crate) begins: Receiver<()>,
     /// Receives the index when the worker exits.
@@ -53,15 +53,13 @@ impl WorkerThread {
         let (worker, driver) = match self.prepare(service) {
             Ok(prepared) => prepared,
             Err(error) => {
-                let _received = self.ready.send(Err(error));
+                self.ready.send(Err(error));
                 return Ok(());
             }
         };
         // From here on the worker is counted, so its exit has to be reported.
         let _notifier = ExitNotifier(self.exit_tx, self.index);
-        // The main thread waits for it.
-        let _received = self.ready.send(Ok(()));
-        drop(self.ready);
+        self.ready.send(Ok(()));
         match self.begins.recv() {
             Ok(()) => worker.run(driver, &self.order),
             // The pool was cancelled.
@@ -97,6 +95,36 @@ impl WorkerThread {
             driver.watch(watched)?;
         }
         Ok((worker, driver))
+    }
+}
+
+/// Sends the result of a worker's start, once; dropped before, it sends that there is none.
+#[derive(Debug)]
+pub(crate) struct ReadySender(Option<(Sender<io::Result<()>>, Waker)>);
+
+impl ReadySender {
+    /// Sends to `results`, and wakes the receiver.
+    pub(crate) const fn new(results: Sender<io::Result<()>>, waker: Waker) -> Self {
+        Self(Some((results, waker)))
+    }
+
+    /// Sends the result.
+    pub(crate) fn send(mut self, result: io::Result<()>) {
+        self.send_once(result);
+    }
+
+    fn send_once(&mut self, result: io::Result<()>) {
+        if let Some((results, waker)) = self.0.take() {
+            // The pool waits for it, unless it has failed itself.
+            let _received = results.send(result);
+            let _woken = waker.wake();
+        }
+    }
+}
+
+impl Drop for ReadySender {
+    fn drop(&mut self) {
+        self.send_once(Err(io::Error::other("a worker did not begin")));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use jissoku_server::StartError;
+use jissoku_server::{StartError, StoppedBeforeReady};
 
 /// Exit codes, as everywhere in jissoku.
 pub(super) const SUCCESS: u8 = 0;
@@ -19,6 +19,8 @@ pub(super) enum Failure {
     Message { code: u8, message: String },
     /// A worker process could not start, and has reported the reason itself.
     Reported { code: u8 },
+    /// A signal has stopped the server before its workers were ready.
+    Stopped,
 }
 
 impl Failure {
@@ -38,6 +40,9 @@ impl Failure {
             io::ErrorKind::InvalidInput => BAD_INPUT,
             _ => FAILED,
         };
+        if StoppedBeforeReady::is_cause_of(error) {
+            return Self::Stopped;
+        }
         let process = error.get_ref().and_then(|error| error.downcast_ref::<StartError>());
         match process {
             Some(StartError { is_reported: true, .. }) => Self::Reported { code },
@@ -59,6 +64,7 @@ impl Failure {
                 BAD_INPUT
             }
             Self::Reported { code } => *code,
+            Self::Stopped => SUCCESS,
             Self::Message { code, .. } => {
                 print_error(&self.to_string());
                 *code
@@ -83,6 +89,7 @@ impl fmt::Display for Failure {
                 }
             }
             Self::Reported { .. } => formatter.write_str("the reason is above"),
+            Self::Stopped => StoppedBeforeReady.fmt(formatter),
             Self::Message { message, .. } => formatter.write_str(message),
         }
     }

@@ -123,7 +123,9 @@ impl Started {
         jissoku_os::signal::ignore_sigpipe();
         // With a lower limit, fewer connections are open at once.
         let _raised = jissoku_os::descriptors::raise_limit();
-        let running = server.start(service).map_err(|error| Failure::of_start(&error))?;
+        let running = server
+            .start_unless_stopped(service, Some(&signals))
+            .map_err(|error| Failure::of_start(&error))?;
         Ok(Self { running, signals, given, pid_file, routes, telemetry_state, is_secure })
     }
 }
@@ -261,7 +263,7 @@ impl ServerProcess<'_> {
             let settings = serve.settings(&self.given, update.telemetry(), None)?;
             let previous = self.routes.as_deref();
             let (service, routes) = serve.service(self.load, Vec::new(), None, previous)?;
-            let reloaded = self.running.reload(&settings, service);
+            let reloaded = self.running.reload(&settings, service, Some(&self.signals));
             reloaded.map_err(|error| Failure::of_input(&error))?;
             if let (Some(old), Some(new)) = (&self.routes, &routes) {
                 new.gateway.take_over(&old.gateway);

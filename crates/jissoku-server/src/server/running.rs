@@ -17,6 +17,7 @@ use super::worker_pool::{SharedState, WorkerPool};
 use crate::any_service::AnyService;
 use crate::connection_limiter::ConnectionLimiter;
 use crate::settings::Settings;
+use crate::worker_process::StoppedBeforeReady;
 
 /// How long a reload waits for the old workers to stop accepting.
 const STOP_ACCEPTING_WAIT: Duration = Duration::from_secs(1);
@@ -52,13 +53,14 @@ impl RunningServer {
         settings: &Settings,
         endpoints: Endpoints,
         service: AnyService,
+        signals: Option<&SignalSet>,
     ) -> io::Result<Self> {
         let assigned = endpoints.assign(settings)?;
         let limiter = Arc::new(ConnectionLimiter::new(&settings.limits));
         settings.telemetry.metrics.iter().for_each(|metrics| service.report_to(metrics));
         let shared = SharedState { service, limiter };
         let mut current = WorkerPool::new()?;
-        let prepared = current.prepare(settings, assigned, &shared);
+        let prepared = current.prepare(settings, assigned, &shared, signals);
         let listening = prepared.and_then(|()| endpoints.listen().map_err(io::Error::other));
         if let Err(error) = listening {
             current.cancel();
@@ -95,7 +97,8 @@ impl RunningServer {
     ///
     /// Endpoints that stay configured keep their sockets, so no connection is refused meanwhile.
     /// The old workers answer their connections with `Connection: close` and keep idle ones for
-    /// `limits.drain_idle_ns`.
+    /// `limits.drain_idle_ns`. A signal of `signals` to stop ends the reload, and is left to be
+    /// handled.
     ///
     /// # Errors
     /// Why the new pool cannot be started. The old one stays in service unchanged.
@@ -103,10 +106,11 @@ impl RunningServer {
         &mut self,
         settings: &Settings,
         service: impl Into<AnyService>,
+        signals: Option<&SignalSet>,
     ) -> Result<(), ReloadError> {
         self.reserve.release();
         let endpoints = self.endpoints.open(settings).map_err(ReloadError::Listen)?;
-        let started = self.start_pool(settings, &endpoints, service.into());
+        let started = self.start_pool(settings, &endpoints, (service.into(), signals));
         let (new, shared) = started.inspect_err(|_| endpoints.remove_files(&self.endpoints))?;
         (self.settings, self.shared) = (settings.clone(), shared);
         let old_endpoints = std::mem::replace(&mut self.endpoints, endpoints);
@@ -125,7 +129,7 @@ impl RunningServer {
         &mut self,
         settings: &Settings,
         endpoints: &Endpoints,
-        service: AnyService,
+        (service, signals): (AnyService, Option<&SignalSet>),
     ) -> Result<(WorkerPool, SharedState), ReloadError> {
         let assigned = endpoints.assign(settings).map_err(ReloadError::Work)?;
         let limiter = match &self.shared.limiter {
@@ -136,7 +140,8 @@ impl RunningServer {
         settings.telemetry.metrics.iter().for_each(|metrics| service.report_to(metrics));
         let shared = SharedState { service, limiter };
         let mut new = WorkerPool::new().map_err(ReloadError::Work)?;
-        let prepared = new.prepare(settings, assigned, &shared).map_err(ReloadError::Work);
+        let prepared =
+            new.prepare(settings, assigned, &shared, signals).map_err(ReloadError::Work);
         // Last, because clients connect to new sockets at once and would be lost if these closed
         // again.
         let listening = prepared.and_then(|()| endpoints.listen().map_err(ReloadError::Listen));
@@ -260,7 +265,7 @@ impl RunningServer {
         } else if interrupts + signals.terminate.count() > 0 {
             self.stop()?;
         }
-        if let Some(event) = self.reap_workers()? {
+        if let Some(event) = self.reap_workers(Some(signals))? {
             return Ok(Some(event));
         }
         if signals.reopen.count() > 0 {
@@ -283,7 +288,7 @@ impl RunningServer {
 
     /// As [`RunningServer::take_event`], for an auxiliary server.
     fn take_aux_event(&mut self) -> io::Result<Option<ServerEvent>> {
-        Ok(match self.reap_workers()? {
+        Ok(match self.reap_workers(None)? {
             Some(ServerEvent::WorkerRestarted(index, why)) => {
                 Some(ServerEvent::AuxWorkerRestarted(index, why))
             }
@@ -298,7 +303,7 @@ impl RunningServer {
     }
 
     /// Reaps exited workers and restarts those that crashed.
-    fn reap_workers(&mut self) -> io::Result<Option<ServerEvent>> {
+    fn reap_workers(&mut self, signals: Option<&SignalSet>) -> io::Result<Option<ServerEvent>> {
         let now_ns = jissoku_os::clock::monotonic_ns();
         for index in self.current.take_exited() {
             if self.phase == ServerPhase::Serving {
@@ -319,7 +324,7 @@ impl RunningServer {
                 self.retired.push(pool);
             }
         }
-        let event = self.replace_lost(now_ns)?;
+        let event = self.replace_lost(now_ns, signals)?;
         self.reserve.fill(self.endpoints.count());
         Ok(event)
     }
@@ -328,7 +333,11 @@ impl RunningServer {
     /// the restart budget is exhausted the server stops gracefully and leaves the decision to the
     /// supervisor of the process. A lack of descriptors is retried: connections may take those of
     /// the reserve first.
-    fn replace_lost(&mut self, now_ns: u64) -> io::Result<Option<ServerEvent>> {
+    fn replace_lost(
+        &mut self,
+        now_ns: u64,
+        signals: Option<&SignalSet>,
+    ) -> io::Result<Option<ServerEvent>> {
         if self.phase != ServerPhase::Serving {
             for (_, why) in self.restarts.take_all() {
                 self.record_outcome(Err(io::Error::other(why)));
@@ -342,11 +351,16 @@ impl RunningServer {
         } else {
             self.reserve.release();
             self.endpoints.assign_one(&self.settings, index).and_then(|listeners| {
-                self.current.replace(index, &self.settings, listeners, &self.shared)
+                self.current.replace(index, &self.settings, listeners, (&self.shared, signals))
             })
         };
         match replaced {
             Ok(()) => Ok(Some(ServerEvent::WorkerRestarted(index, why))),
+            // The signal is handled next.
+            Err(error) if StoppedBeforeReady::is_cause_of(&error) => {
+                self.restarts.put_off(index, why, now_ns);
+                Ok(None)
+            }
             Err(error) if is_resource_exhausted(&error) => {
                 self.restarts.put_off(index, why, now_ns);
                 Ok(None)

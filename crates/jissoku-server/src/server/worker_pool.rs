@@ -9,12 +9,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use jissoku_os::driver::Waker;
+use jissoku_os::poll;
 
+use super::signals::SignalSet;
 use crate::any_service::AnyService;
 use crate::connection_limiter::ConnectionLimiter;
 use crate::settings::Settings;
 use crate::shutdown::ShutdownSignal;
-use crate::worker_thread::{WorkerListeners, WorkerThread};
+use crate::worker_thread::{ReadySender, WorkerListeners, WorkerThread};
 
 /// What the workers of a pool share.
 #[derive(Clone, Debug)]
@@ -67,7 +69,8 @@ impl WorkerPool {
     }
 
     /// Starts a worker for each of `assigned` and waits until each is ready. No thread accepts
-    /// before [`WorkerPool::start_accepting`]; a process does as soon as it is ready.
+    /// before [`WorkerPool::start_accepting`]; a process does as soon as it is ready. A signal of
+    /// `signals` to stop ends processes that are not ready, and is left to be read.
     ///
     /// # Errors
     /// The error of creating a thread or its resources. Other workers may be ready: call
@@ -77,11 +80,13 @@ impl WorkerPool {
         settings: &Settings,
         assigned: Vec<WorkerListeners>,
         shared: &SharedState,
+        signals: Option<&SignalSet>,
     ) -> io::Result<()> {
-        let (sender, receiver) = mpsc::channel();
+        let results = StartResults::new()?;
         let mut outcome = Ok(());
         for (index, listeners) in assigned.into_iter().enumerate() {
-            match self.spawn_worker(index, settings, shared, (listeners, sender.clone())) {
+            let ready = results.sender();
+            match self.spawn_worker(index, settings, shared, (listeners, ready)) {
                 Ok(spawned) => {
                     self.wakers.push(spawned.waker);
                     self.workers.push(Some(spawned.thread));
@@ -93,14 +98,40 @@ impl WorkerPool {
                 }
             }
         }
-        drop(sender);
         for _ in 0..self.workers.len() {
-            match await_ready(&receiver) {
+            match self.await_ready(&results, signals)? {
                 Ok(()) => self.running_count += 1,
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
         outcome
+    }
+
+    /// Waits until a worker reports whether it is ready.
+    ///
+    /// # Errors
+    /// The error of `poll(2)`, or of waking a worker.
+    fn await_ready(
+        &self,
+        results: &StartResults,
+        signals: Option<&SignalSet>,
+    ) -> io::Result<io::Result<()>> {
+        let mut is_stopping = false;
+        loop {
+            if let Ok(result) = results.receiver.try_recv() {
+                return Ok(result);
+            }
+            let mut sources = vec![results.waker.as_fd()];
+            if let Some(signals) = signals.filter(|_| !is_stopping) {
+                sources.extend([signals.terminate.as_fd(), signals.interrupt.as_fd()]);
+            }
+            let ready = poll::wait_readable(&sources, None)?;
+            results.waker.take();
+            if ready[1..].contains(&true) {
+                is_stopping = true;
+                self.drain_for_stop()?;
+            }
+        }
     }
 
     /// Lets the workers accept connections.
@@ -142,17 +173,19 @@ impl WorkerPool {
         index: usize,
         settings: &Settings,
         listeners: WorkerListeners,
-        shared: &SharedState,
+        (shared, signals): (&SharedState, Option<&SignalSet>),
     ) -> io::Result<()> {
-        let (sender, receiver) = mpsc::channel();
-        let spawned = self.spawn_worker(index, settings, shared, (listeners, sender))?;
-        if let Err(error) = await_ready(&receiver) {
+        let results = StartResults::new()?;
+        let ready = results.sender();
+        let spawned = self.spawn_worker(index, settings, shared, (listeners, ready))?;
+        let old_waker = std::mem::replace(&mut self.wakers[index], spawned.waker);
+        if let Err(error) = self.await_ready(&results, signals)? {
+            self.wakers[index] = old_waker;
             // Its error was received, or its panic was printed.
             let _ended = spawned.thread.join();
             return Err(error);
         }
         self.running_count += 1;
-        self.wakers[index] = spawned.waker;
         self.workers[index] = Some(spawned.thread);
         self.start_signals.push(spawned.start_signal);
         self.start_accepting();
@@ -164,7 +197,7 @@ impl WorkerPool {
         index: usize,
         settings: &Settings,
         shared: &SharedState,
-        (listeners, ready): (WorkerListeners, Sender<io::Result<()>>),
+        (listeners, ready): (WorkerListeners, ReadySender),
     ) -> io::Result<SpawnedWorker> {
         let waker = Waker::new()?;
         let (start_signal, begins) = mpsc::channel();
@@ -245,12 +278,6 @@ impl WorkerPool {
     }
 }
 
-/// Waits until a worker reports whether it is ready.
-fn await_ready(receiver: &Receiver<io::Result<()>>) -> io::Result<()> {
-    let said = receiver.recv();
-    said.unwrap_or_else(|_| Err(io::Error::other("a worker did not begin")))
-}
-
 /// Joins a worker and returns its result.
 fn outcome_of(worker: JoinHandle<io::Result<()>>) -> io::Result<()> {
     worker.join().unwrap_or_else(|_| Err(io::Error::other("a panic in jissoku, printed above")))
@@ -260,6 +287,25 @@ impl AsFd for WorkerPool {
     /// Becomes readable when a worker exits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.exited.as_fd()
+    }
+}
+
+/// Receives the results of the starts of workers, each of which wakes.
+#[derive(Debug)]
+struct StartResults {
+    receiver: Receiver<io::Result<()>>,
+    tx: Sender<io::Result<()>>,
+    waker: Waker,
+}
+
+impl StartResults {
+    fn new() -> io::Result<Self> {
+        let (tx, receiver) = mpsc::channel();
+        Ok(Self { receiver, tx, waker: Waker::new()? })
+    }
+
+    fn sender(&self) -> ReadySender {
+        ReadySender::new(self.tx.clone(), self.waker.clone())
     }
 }
 
@@ -286,10 +332,10 @@ mod tests {
     fn a_worker_that_cannot_take_a_place_is_not_counted_as_ended() {
         let settings = Settings::new("127.0.0.1:0".parse().expect("an address"));
         let mut pool = WorkerPool::new().expect("there are descriptors");
-        pool.prepare(&settings, vec![WorkerListeners::default()], &shared())
+        pool.prepare(&settings, vec![WorkerListeners::default()], &shared(), None)
             .expect("a worker can be made");
         let nowhere = Settings { cores: vec![4095], ..settings };
-        let failed = pool.replace(0, &nowhere, WorkerListeners::default(), &shared());
+        let failed = pool.replace(0, &nowhere, WorkerListeners::default(), (&shared(), None));
         assert!(failed.is_err(), "there is no such core");
         // The failure was returned by `replace`, and is not reported again as an exit.
         assert_eq!(pool.take_exited(), Vec::<usize>::new());

@@ -5,10 +5,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use jissoku_os::driver::Waker;
 use jissoku_os::poll;
 use jissoku_os::reexec::{ChildStatus, ExecSpec, ReexecChild};
 
 use crate::log::ErrorReporter;
+use crate::shutdown::ShutdownSignal;
 use crate::worker_thread::WorkerListeners;
 
 /// How long a process may take until it is ready; then it is killed.
@@ -48,17 +50,54 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// Starts a process and waits until it is ready.
+/// A signal has stopped the server before its workers were ready.
+#[derive(Clone, Copy, Debug)]
+pub struct StoppedBeforeReady;
+
+impl fmt::Display for StoppedBeforeReady {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("stopped by a signal")
+    }
+}
+
+impl StoppedBeforeReady {
+    /// Whether it is the cause of `error`.
+    #[must_use]
+    pub fn is_cause_of(error: &io::Error) -> bool {
+        error.get_ref().and_then(|error| error.downcast_ref::<Self>()).is_some()
+    }
+}
+
+impl std::error::Error for StoppedBeforeReady {}
+
+/// How a worker learns that it is to stop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StopRequest<'a> {
+    pub(super) signal: &'a ShutdownSignal,
+    /// Woken when `signal` has changed.
+    pub(super) waker: &'a Waker,
+}
+
+/// Starts a process and waits until it is ready. A request to stop ends it, and is left to be read.
+///
+/// # Errors
+/// Why the process is not ready: [`StartError`], [`StoppedBeforeReady`], or that it took too long.
 pub(super) fn start_now(
     settings: &ProcessSettings,
     index: u16,
     listeners: &WorkerListeners,
+    stop: StopRequest<'_>,
 ) -> io::Result<ReexecChild> {
     let name = format!("{WORKER_NAME}{index}");
     let sockets: Vec<_> =
         listeners.listeners.iter().map(|listener| (name.clone(), listener)).collect();
     let child = ReexecChild::start(&(settings.program)()?, &sockets)?;
-    if !poll::wait_readable(&[child.as_fd()], Some(READY_TIMEOUT))?.contains(&true) {
+    let ready = poll::wait_readable(&[child.as_fd(), stop.waker.as_fd()], Some(READY_TIMEOUT))?;
+    if !ready[0] && stop.signal.get() != 0 {
+        let _killed = child.end();
+        return Err(io::Error::other(StoppedBeforeReady));
+    }
+    if !ready[0] {
         let seconds = READY_TIMEOUT.as_secs();
         // It writes where it hangs, if it is an interpreter.
         child.abort()?;

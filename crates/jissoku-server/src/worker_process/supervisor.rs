@@ -10,9 +10,9 @@ use jissoku_os::driver::Waker;
 use jissoku_os::reexec::ReexecChild;
 use jissoku_os::{clock, poll, process};
 
-use super::start::{ProcessSettings, start_now};
+use super::start::{ProcessSettings, StopRequest, start_now};
 use crate::metrics::{COUNTERS, ShardOwner};
-use crate::shutdown::{ABORT, RELOAD_DRAIN, ShutdownSignal};
+use crate::shutdown::{ABORT, RELOAD_DRAIN};
 use crate::worker_message::WorkerMessage;
 use crate::worker_thread::WorkerListeners;
 
@@ -118,17 +118,16 @@ impl Supervisor {
     /// dropped when the process has accepted its last connection because of a signal.
     pub(super) fn run(
         mut self,
-        order: &ShutdownSignal,
-        waker: &Waker,
+        stop: StopRequest<'_>,
         accepting: impl Debug,
     ) -> io::Result<()> {
         let mut accepting = Some(accepting);
         let mut is_signalled = false;
         loop {
-            let (is_over, is_woken, wants_replacement) = self.wait(waker)?;
+            let (is_over, is_woken, wants_replacement) = self.wait(stop.waker)?;
             if is_woken {
-                waker.take();
-                self.pass_on(order.get())?;
+                stop.waker.take();
+                self.pass_on(stop.signal.get())?;
                 self.listeners = None;
                 is_signalled = true;
             }
@@ -146,9 +145,9 @@ impl Supervisor {
                 return self.draining.into_iter().try_for_each(|old| old.child.wait().map(drop));
             }
             if wants_replacement {
-                self.replace("has served as many requests as it is to serve")?;
+                self.replace("has served as many requests as it is to serve", stop)?;
             } else if let Some(size) = self.memory_above_limit() {
-                self.replace(&format!("uses {} MiB of memory", size >> 20))?;
+                self.replace(&format!("uses {} MiB of memory", size >> 20), stop)?;
             }
         }
     }
@@ -181,13 +180,13 @@ impl Supervisor {
     }
 
     /// Starts another process, and lets the current one drain once that is ready.
-    fn replace(&mut self, why: &str) -> io::Result<()> {
+    fn replace(&mut self, why: &str, stop: StopRequest<'_>) -> io::Result<()> {
         let Some(listeners) = self.listeners.as_ref() else { return Ok(()) };
         if clock::monotonic_ns() < self.retry_ns {
             return Ok(());
         }
         let report = self.settings.report;
-        match start_now(&self.settings, self.index, listeners).and_then(Process::new) {
+        match start_now(&self.settings, self.index, listeners, stop).and_then(Process::new) {
             Ok(new) => {
                 let old = std::mem::replace(&mut self.current, new);
                 let drained = old.child.drain();
@@ -195,6 +194,8 @@ impl Supervisor {
                 report(&format!("worker {} {why} and is replaced", self.index));
                 drained?;
             }
+            // The current one stops, too.
+            Err(_) if stop.signal.get() != 0 => {}
             Err(error) => {
                 report(&format!("worker {} {why}, and stays: {error}", self.index));
                 self.retry_ns = clock::monotonic_ns() + RETRY_NS;

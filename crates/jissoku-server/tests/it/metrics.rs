@@ -171,7 +171,7 @@ fn what_is_known_of_a_folder_is_told() {
         assert!((20_000..37_500).contains(&found["jissoku_cache_bytes"]), "{found:?}");
     }
     let settings = Settings { telemetry: pair.telemetry(), ..Settings::new(free_port()) };
-    pair.target.running.reload(&settings, contract()).expect("it can be served");
+    pair.target.running.reload(&settings, contract(), None).expect("it can be served");
     pair.wait_for("jissoku_cache_bytes", 0);
     pair.wait_for("jissoku_cache_names", 0);
     assert_eq!(lookups(&pair.read()), [1, 0, 3], "what was counted stays counted");

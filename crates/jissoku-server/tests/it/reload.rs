@@ -130,9 +130,9 @@ fn no_request_is_lost_while_workers_are_replaced() {
     for (number, workers) in [1, 3, 2, 5, 1, 1, 4, 2].into_iter().cycle().take(64).enumerate() {
         let mut impossible = Settings { workers: 6, ..settings.clone() };
         impossible.endpoints.push(taken.clone());
-        running.reload(&impossible, numbered(0)).expect_err("the address is in use");
+        running.reload(&impossible, numbered(0), None).expect_err("the address is in use");
         settings.workers = workers;
-        running.reload(&settings, numbered(number + 1)).expect("new workers start");
+        running.reload(&settings, numbered(number + 1), None).expect("new workers start");
         askers.iter().for_each(Asker::wait_for_an_answer);
     }
     askers.iter().for_each(Asker::wait_for_a_reload);
@@ -154,7 +154,7 @@ fn an_idle_connection_gets_one_more_answer_and_is_told_that_it_is_the_last() {
         assert_eq!(client.answer().field("Connection"), None);
     }
     for number in 1..4 {
-        running.reload(&settings, numbered(number)).expect("new workers start");
+        running.reload(&settings, numbered(number), None).expect("new workers start");
     }
     for client in &mut idle {
         // A worker that has not noticed yet that it is of before answers as ever.
@@ -179,7 +179,7 @@ fn the_drain_window_ends_idle_connections() {
     let mut idle = target.connect();
     idle.send(GET);
     idle.answer();
-    target.running.reload(&settings, numbered(1)).expect("new workers start");
+    target.running.reload(&settings, numbered(1), None).expect("new workers start");
     idle.expect_end();
     assert_eq!(target.ask(GET).text(), "1");
     target.end();
@@ -194,7 +194,7 @@ fn the_drain_timeout_ends_those_who_wait() {
     client.send("GET /delay?ms=60000 HTTP/1.1\r\nHost: a\r\n\r\n");
     // Its bytes are with the server when those of a later connection are answered.
     assert_eq!(target.ask(GET).status, 200);
-    target.running.reload(&settings, numbered(1)).expect("new workers start");
+    target.running.reload(&settings, numbered(1), None).expect("new workers start");
     client.expect_end();
     target.end();
 }
@@ -210,7 +210,7 @@ fn a_request_whose_delay_runs_is_answered_after_a_reload() {
     assert_eq!(target.ask(GET).text(), "0");
     client.answer();
     client.send(GET);
-    target.running.reload(&settings, numbered(1)).expect("new workers start");
+    target.running.reload(&settings, numbered(1), None).expect("new workers start");
     // For a moment, both generations take connections.
     while target.ask(GET).text() == "0" {}
     assert_eq!(client.answer().text(), "0");
@@ -225,7 +225,7 @@ fn an_impossible_reload_changes_nothing() {
     let mut wishes = settings;
     wishes.workers = 5;
     wishes.endpoints.extend([Endpoint::Unix(new.clone()), Endpoint::Unix(elsewhere.clone())]);
-    let refusal = running.reload(&wishes, numbered(1)).expect_err("it is taken");
+    let refusal = running.reload(&wishes, numbered(1), None).expect_err("it is taken");
     assert!(refusal.to_string().contains("already in use"), "{refusal}");
     assert!(!new.exists(), "the unused socket is removed");
     check_undisturbed(&running);
@@ -243,12 +243,12 @@ fn workers_that_cannot_begin_leave_the_old_ones_serving() {
     let askers: Vec<_> = running.endpoints().iter().cycle().take(4).map(ask).collect();
     let wishes = half_impossible(&settings);
     for number in 1..20 {
-        let refusal = running.reload(&wishes, numbered(number)).expect_err("there is no such core");
+        let refusal = running.reload(&wishes, numbered(number), None).expect_err("there is no such core");
         assert!(refusal.to_string().starts_with("cannot start new workers"), "{refusal}");
         check_undisturbed(&running);
         askers.iter().for_each(Asker::wait_for_an_answer);
     }
-    running.reload(&settings, numbered(20)).expect("new workers start");
+    running.reload(&settings, numbered(20), None).expect("new workers start");
     askers.iter().for_each(Asker::wait_for_a_reload);
     stop.store(true, Ordering::Relaxed);
     let endings = askers.into_iter().map(|asker| asker.thread.join());
@@ -275,7 +275,7 @@ fn a_successor_whose_workers_cannot_begin_leaves_everything_as_it_was() {
         check_undisturbed(&running);
         askers.iter().for_each(Asker::wait_for_an_answer);
     }
-    running.reload(&settings, numbered(2)).expect("new workers start");
+    running.reload(&settings, numbered(2), None).expect("new workers start");
     askers.iter().for_each(Asker::wait_for_a_reload);
     stop.store(true, Ordering::Relaxed);
     let endings = askers.into_iter().map(|asker| asker.thread.join());
@@ -292,7 +292,7 @@ fn endpoints_come_and_go() {
         unreachable!("a Unix socket was asked for")
     };
     settings.endpoints[1] = free_port();
-    running.reload(&settings, numbered(1)).expect("new workers start");
+    running.reload(&settings, numbered(1), None).expect("new workers start");
     let after = running.endpoints();
     assert_eq!(after[0], before[0], "what is wanted still is where it was");
     assert!(!path.exists(), "the unconfigured socket is removed");
@@ -302,7 +302,7 @@ fn endpoints_come_and_go() {
         assert_eq!(client.answer().status, 200);
     }
     settings.endpoints.truncate(1);
-    running.reload(&settings, numbered(2)).expect("new workers start");
+    running.reload(&settings, numbered(2), None).expect("new workers start");
     while Client::connect(&after[1]).is_ok() {}
     running.abandon().expect("workers are told");
     running.join().expect("workers end well");
@@ -316,7 +316,7 @@ fn stopping_ends_the_workers_of_before_too() {
     let mut idle = target.connect();
     idle.send(GET);
     idle.answer();
-    target.running.reload(&settings, numbered(1)).expect("new workers start");
+    target.running.reload(&settings, numbered(1), None).expect("new workers start");
     target.stop();
     idle.expect_end();
     target.running.join().expect("workers end well");
