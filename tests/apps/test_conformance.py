@@ -1,5 +1,6 @@
 """`jissoku conformance --apps`."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -7,19 +8,24 @@ from typing import Any
 import pytest
 
 from jissoku.conformance.applications import Answer, MismatchError, compare
+from jissoku.conformance.websockets import expanded
 from tests.apps.app_cases import read_cases
 from tests.conftest import Run
 
 COMMAND = ["conformance", "--apps"]
 
 
-@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
+FILES = {"wsgi": ["wsgi.toml"], "asgi": ["asgi.toml", "websocket.toml"]}
+
+
+@pytest.mark.parametrize("interface", FILES)
 def test_every_case_is_run_against_a_recipe(run: Run, tmp_path: Path, interface: str) -> None:
     done = run([*COMMAND, f"jissoku-{interface}", "--json"], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     seen = json.loads(done.stdout)
     assert seen["target"] == f"jissoku-{interface}"
-    names = [case["name"] for case in read_cases(f"{interface}.toml")]
+    files = (expanded(read_cases(name)) for name in FILES[interface])
+    names = [case["name"] for case in itertools.chain.from_iterable(files)]
     assert [case["name"] for case in seen["cases"]] == names
     assert not any(case["wrong"] for case in seen["cases"])
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jissoku.conformance.applications import BUILTIN_CASES, judge_case, read_cases
+from jissoku.conformance.websockets import expanded, judge_websocket_case
 from jissoku.errors import InputError
 from jissoku.model import Workload
 from jissoku.model.recipe import StartCommand
@@ -16,9 +17,13 @@ from jissoku.targets.prepare import PreparedTarget
 # The applications of recipes, and those of the cases.
 CASES_MODULES = {"wsgi_app": "wsgi_cases", "asgi_app": "asgi_cases"}
 
-# The words of recipes that switch the lifespan off, which the cases need: Granian's interface
-# without it, and the option of others.
+# Cases of the application of each interface.
+CASES_FILES = {"wsgi_app": ("wsgi.toml",), "asgi_app": ("asgi.toml", "websocket.toml")}
+
+# Words of recipes that switch off what the cases need: the lifespan, by Granian's interface without
+# it or an option of others, and WebSockets.
 WITHOUT_LIFESPAN = {"asginl": "asgi", "off": "on"}
+WITHOUT_WEBSOCKETS = "--no-ws"
 
 # A server that exits again and again is not started for ever.
 RESTARTS_MAX = 20
@@ -35,11 +40,13 @@ class AppCaseResult:
         name: Of the case.
         clause: Of the specification.
         wrong: The deviation of the answers; empty if there is none.
+        group: The name without the value that distinguishes like cases.
     """
 
     name: str
     clause: str
     wrong: str
+    group: str
 
 
 def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
@@ -49,8 +56,8 @@ def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
         InputError: The recipe serves neither of our applications.
         TargetError: The server cannot be started.
     """
-    served, cases = _with_cases(prepared)
-    left = read_cases(BUILTIN_CASES / cases)
+    served, files = _with_cases(prepared)
+    left = [case for name in files for case in expanded(read_cases(BUILTIN_CASES / name))]
     launcher = Launcher(cores=available_cores(), rng=random.Random(0), workers=1)
     workload = Workload(headers=(("Case", "hello"),))
     for _ in range(RESTARTS_MAX):
@@ -59,7 +66,10 @@ def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
         with launcher.ready(served, workload) as running:
             while left and running.is_alive():
                 case = left.pop(0)
-                wrong = judge_case(case, running.address)
+                # Those of WebSockets send a list of frames.
+                is_text = isinstance(case["send"], str)
+                judge = judge_case if is_text else judge_websocket_case
+                wrong = judge(case, running.address)
                 if wrong and not running.is_alive_after(EXIT_LIMIT_S):
                     wrong = f"{running.exit_description()} over it"
                 yield _result(case, wrong)
@@ -68,33 +78,38 @@ def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
 
 
 def _result(case: dict[str, Any], wrong: str) -> AppCaseResult:
-    return AppCaseResult(name=case["name"], clause=case["clause"], wrong=wrong)
+    name = case["name"]
+    return AppCaseResult(
+        name=name, clause=case["clause"], wrong=wrong, group=case.get("group", name)
+    )
 
 
-def _with_cases(prepared: PreparedTarget) -> tuple[PreparedTarget, str]:
-    """The target with the application of the cases instead of the contract's, and their file."""
+def _with_cases(prepared: PreparedTarget) -> tuple[PreparedTarget, tuple[str, ...]]:
+    """The target with the application of the cases instead of the contract's, and their files."""
     start = prepared.start
     if start is None:
         raise InputError("--apps needs a recipe: its server is started with another application")
     words = " ".join(start.command)
+    native = start.environment.get("APP_MODULE", "wsgi_app") if "wsgi_native.py" in words else None
     for contract, cases in CASES_MODULES.items():
-        is_native = contract == "wsgi_app" and "wsgi_native.py" in words
-        if f"{contract}:" not in words and not is_native:
+        if f"{contract}:" not in words and contract != native:
             continue
         command = [word.replace(contract, cases) for word in start.command]
         if contract == "asgi_app":
-            command = list(_with_lifespan(command))
-        environment = {**start.environment, "WSGI_MODULE": CASES_MODULES["wsgi_app"]}
+            command = list(_with_all_of_asgi(command))
+        environment = {**start.environment, "APP_MODULE": cases}
         started = StartCommand(command=tuple(command), environment=environment)
-        return replace(prepared, start=started), cases.replace("_cases", ".toml")
+        return replace(prepared, start=started), CASES_FILES[contract]
     modules = " nor ".join(f"{contract}.py" for contract in CASES_MODULES)
     raise InputError(f"{prepared.name} serves neither {modules}, see its recipe")
 
 
-def _with_lifespan(command: list[str]) -> Iterator[str]:
-    """The arguments of an ASGI server, with its lifespan enabled."""
+def _with_all_of_asgi(command: list[str]) -> Iterator[str]:
+    """The arguments of an ASGI server, with its lifespan and its WebSockets enabled."""
     before = ""
     for word in command:
+        if word == WITHOUT_WEBSOCKETS:
+            continue
         is_choice = before.endswith("-lifespan") or before == "--interface"
         yield WITHOUT_LIFESPAN.get(word, word) if is_choice else word
         before = word

@@ -47,6 +47,17 @@ async def live(scope: Scope, receive: Receive, send: Send) -> None:
             return
 
 
+@case
+async def websocket(scope: Scope, receive: Receive, send: Send) -> None:
+    """Sends every message back."""
+    await receive()
+    await send({"type": "websocket.accept"})
+    while (message := await receive())["type"] == "websocket.receive":
+        # A server may add the other kind, as None.
+        kind = "text" if message.get("text") is not None else "bytes"
+        await send({"type": "websocket.send", kind: message[kind]})
+
+
 async def start(send: Send, *headers: tuple[bytes, bytes], status: int = 200) -> None:
     message = {"type": "http.response.start", "status": status, "headers": list(headers)}
     await send(message)

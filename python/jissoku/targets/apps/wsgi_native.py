@@ -1,6 +1,7 @@
-"""The WSGI application of the contract in a server that is started by a call.
+"""The application of the contract in a server that is started by a call.
 
-wsgi_native.py SERVER LISTEN WORKERS, where LISTEN is HOST:PORT or unix:PATH. Servers that take a
+wsgi_native.py SERVER LISTEN WORKERS, where LISTEN is HOST:PORT or unix:PATH. The module of the
+application is in the environment's APP_MODULE, by default that of WSGI. Servers that take a
 listening socket share one between all workers, as their documentation proposes. FastWSGI and
 FastPySGI open one each, with SO_REUSEPORT. cheroot runs in one process.
 """
@@ -11,9 +12,7 @@ import socket
 import sys
 from typing import Any
 
-app: Any = importlib.import_module(
-    os.environ.get("WSGI_MODULE", "wsgi_app")
-).app  # beside this file
+app: Any = importlib.import_module(os.environ.get("APP_MODULE", "wsgi_app")).app  # beside this file
 
 BACKLOG = 1024
 KEEPALIVE_S = 75
