@@ -1,6 +1,8 @@
 //! Compression of messages (RFC 7692) without context takeover: every message is compressed by
 //! itself, so that one compressor serves all connections of a worker and an idle one has none.
 
+use std::collections::BTreeSet;
+
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 use super::failure::{Failure, code};
@@ -91,18 +93,39 @@ impl Deflate {
 pub(super) fn is_acceptable<'a, I: IntoIterator<Item = &'a [u8]>>(offers: I) -> bool {
     offers.into_iter().any(|offer| {
         let mut parts = offer.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+        let mut names = BTreeSet::new();
         parts.next() == Some(b"permessage-deflate")
             && parts.all(|part| {
-                // A smaller window of ours cannot be promised.
-                matches!(
-                    part,
-                    b"client_max_window_bits"
-                        | b"server_no_context_takeover"
-                        | b"client_no_context_takeover"
-                        | b"server_max_window_bits=15"
-                ) || part.starts_with(b"client_max_window_bits=")
+                let end = part.iter().position(|&byte| byte == b'=').unwrap_or(part.len());
+                let (name, value) = part.split_at(end);
+                // One that occurs twice makes an offer invalid (RFC 7692 section 7.1).
+                names.insert(name) && is_parameter(name, value)
             })
     })
+}
+
+/// Whether a parameter of an offer is valid and can be kept; `value` begins with `=`, if there is
+/// one.
+fn is_parameter(name: &[u8], value: &[u8]) -> bool {
+    let value =
+        value.strip_prefix(b"=\"").and_then(|text| text.strip_suffix(b"\"")).or_else(|| {
+            // Without quotes.
+            value.strip_prefix(b"=")
+        });
+    match (name, value) {
+        // A smaller window of ours cannot be promised.
+        (b"server_max_window_bits", Some(bits)) => bits == b"15",
+        (
+            b"server_no_context_takeover"
+            | b"client_no_context_takeover"
+            | b"client_max_window_bits",
+            None,
+        ) => true,
+        (b"client_max_window_bits", Some(bits)) => {
+            matches!(bits, b"8" | b"9" | b"10" | b"11" | b"12" | b"13" | b"14" | b"15")
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -140,6 +163,16 @@ mod tests {
             (vec!["permessage-deflate; client_max_window_bits=9"], true),
             (vec!["permessage-deflate; server_max_window_bits=10"], false),
             (vec!["permessage-deflate; server_max_window_bits=10", "permessage-deflate"], true),
+            (vec!["permessage-deflate; client_max_window_bits=\"15\""], true),
+            (vec!["permessage-deflate; client_max_window_bits=7"], false),
+            (vec!["permessage-deflate; client_max_window_bits=99"], false),
+            (vec!["permessage-deflate; client_max_window_bits="], false),
+            (vec!["permessage-deflate; server_max_window_bits"], false),
+            (vec!["permessage-deflate; server_no_context_takeover=1"], false),
+            (
+                vec!["permessage-deflate; client_no_context_takeover; client_no_context_takeover"],
+                false,
+            ),
             (vec!["permessage-deflate; unknown"], false),
             (vec!["x-webkit-deflate-frame"], false),
             (vec![], false),

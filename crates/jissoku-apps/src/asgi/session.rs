@@ -26,6 +26,10 @@ pub(super) const BUFFER_SIZE_MAX: usize = 32 * 1024;
 /// connection is closed. As uvicorn.
 const PING_NS: u64 = 20_000_000_000;
 
+/// How long the client's Close frame, or the refusal of a frame, waits for the application to receive
+/// the messages before it.
+const END_DELAY_NS: u64 = 5_000_000_000;
+
 /// The state of a `WebSocket`.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -38,6 +42,9 @@ pub(super) struct Session {
     pub(super) queued_size: usize,
     /// Why there are no more messages: code and reason.
     pub(super) disconnect: Option<(u16, String)>,
+    /// The code and reason of the Close frame to be sent when the application has received all
+    /// messages, so that its answers come before: nothing more is received from the client.
+    ending: Option<(u16, String)>,
     pub(super) output: SendBuffer,
     /// Bytes that were passed to the driver and not sent, as far as is known.
     pub(super) in_flight: usize,
@@ -77,6 +84,7 @@ impl Session {
             messages: VecDeque::new(),
             queued_size: 0,
             disconnect: None,
+            ending: None,
             output: SendBuffer::default(),
             in_flight: 0,
             denial: None,
@@ -89,6 +97,9 @@ impl Session {
 
     /// Processes bytes of the client.
     pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
+        if self.ending.is_some() {
+            return;
+        }
         self.is_pinged = false;
         self.heard_ns = 0;
         if !matches!(self.state, State::Open | State::Closing) {
@@ -102,11 +113,24 @@ impl Session {
             self.take(event);
         }
         if let Err(Failure(code, reason)) = result {
-            if self.state == State::Open {
-                frames::write_close(code, reason, |part| self.output.append(part));
-            }
-            self.end(code, reason);
+            self.end_after_messages(code, reason);
         }
+    }
+
+    /// Sends a Close frame and ends, once the application has received what came before.
+    fn end_after_messages(&mut self, code: u16, reason: &str) {
+        self.ending = Some((code, reason.to_owned()));
+        if self.messages.is_empty() || self.state != State::Open {
+            self.finish_ending();
+        }
+    }
+
+    fn finish_ending(&mut self) {
+        let Some((code, reason)) = self.ending.take() else { return };
+        if self.state == State::Open {
+            frames::write_close(code, &reason, |part| self.output.append(part));
+        }
+        self.end(code, &reason);
     }
 
     fn take(&mut self, event: Event) {
@@ -115,12 +139,7 @@ impl Session {
                 frames::write_pong(&payload, |part| self.output.append(part));
             }
             Event::Ping(_) | Event::Pong => {}
-            Event::Close(code, reason) => {
-                if self.state == State::Open {
-                    frames::write_close(code, &reason, |part| self.output.append(part));
-                }
-                self.end(code, &reason);
-            }
+            Event::Close(code, reason) => self.end_after_messages(code, &reason),
             Event::Text(_) | Event::Binary(_) if self.state == State::Closing => {}
             Event::Text(_) | Event::Binary(_) => {
                 self.queued_size += size_of_message(&event);
@@ -134,7 +153,8 @@ impl Session {
         if self.state != State::Closed {
             self.state = State::Done;
         }
-        self.disconnect.get_or_insert_with(|| (code, reason.to_owned()));
+        let known = self.ending.take().unwrap_or_else(|| (code, reason.to_owned()));
+        self.disconnect.get_or_insert(known);
     }
 
     /// Pings a silent client, closes the connection of one that does not answer, and closes all
@@ -151,7 +171,11 @@ impl Session {
             return;
         }
         let silent_ns = now_ns.saturating_sub(self.heard_ns);
-        if self.shared.is_shutting_down() {
+        if self.ending.is_some() {
+            if silent_ns > END_DELAY_NS {
+                self.finish_ending();
+            }
+        } else if self.shared.is_shutting_down() {
             self.send_close(code::SERVICE_RESTART, "");
             self.disconnect = Some((code::SERVICE_RESTART, String::new()));
         } else if silent_ns > 2 * PING_NS {
@@ -191,6 +215,7 @@ impl Session {
             }
             return Ok(Some(message));
         }
+        self.finish_ending();
         let Some((code, reason)) = &self.disconnect else { return Ok(None) };
         set_kind("websocket.disconnect")?;
         message.set_item("code", code)?;
@@ -247,6 +272,10 @@ impl Session {
 
     fn send_close(&mut self, code: u16, reason: &str) {
         frames::write_close(code, reason, |part| self.output.append(part));
+        if self.ending.is_some() {
+            // The client has sent its own, or is not listened to.
+            return self.end(code, reason);
+        }
         self.state = State::Closing;
         self.disconnect.get_or_insert_with(|| (code, reason.to_owned()));
     }

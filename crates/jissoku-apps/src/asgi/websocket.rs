@@ -173,8 +173,10 @@ impl Source for Receiving {
     fn poll(&self, python: Python<'_>) -> PyResult<Poll> {
         let mut socket = self.0.borrow_mut(python);
         let was_full = socket.session.queued_size > BUFFER_SIZE_MAX;
+        let was_open = socket.session.state == State::Open;
         if let Some(message) = socket.session.take_message(python)? {
-            if was_full {
+            let has_ended = was_open && socket.session.state == State::Done;
+            if was_full || has_ended {
                 socket.wake();
             }
             return Ok(Poll::Ready(message.into_any().unbind()));
