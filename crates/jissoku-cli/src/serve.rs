@@ -130,6 +130,7 @@ impl Serve {
             tls: self.telemetry.tls()?,
             hang_watch: worker.and_then(|_| self.supervision.hang_watch()),
             replace_after: None,
+            moves_connections: has_processes && worker.is_none(),
             parent: None,
             listener_sharing: if has_processes {
                 ListenerSharing::Exclusive

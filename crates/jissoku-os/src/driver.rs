@@ -27,7 +27,7 @@ mod waker;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::socket::Endpoint;
@@ -50,6 +50,9 @@ pub enum Next {
     Suspend,
     /// Shut down the write side once the output is sent; bytes are still received.
     ShutdownWrite,
+    /// As [`Next::Receive`], but by another driver, to which the connection is sent once the output
+    /// is ([`Driver::move_to`]).
+    Move,
     /// Close once the output is sent.
     Close,
     /// Close now and discard unsent output.
@@ -98,6 +101,8 @@ pub struct NewConnection<'a> {
     pub socket: BorrowedFd<'a>,
     /// The address of the client, if the driver has received it with the connection.
     pub peer: Peer,
+    /// Whether another driver has served it before ([`Next::Move`]).
+    pub is_moved: bool,
 }
 
 /// The address of a client.
@@ -187,6 +192,10 @@ pub trait EventHandler {
     /// The connection was closed by either side.
     fn on_close(&mut self, connection: Self::Connection);
 
+    /// A connection with [`Next::Move`] could not be sent, and stays. `is_full`: for want of room in
+    /// the queue.
+    fn on_move_failed(&mut self, _is_full: bool) {}
+
     /// The descriptor of [`Driver::watch`] is readable.
     fn on_watched(&mut self) {}
 
@@ -269,6 +278,14 @@ impl<H: EventHandler> Driver<H> {
         match self {
             Self::Epoll(driver) => driver.watch(source),
             Self::Uring(driver) => driver.watch(source),
+        }
+    }
+
+    /// Sets the queue for [`Next::Move`] of the connections of each listener, by its index. The
+    /// io_uring driver has none: received bytes may be in its buffers.
+    pub fn move_to(&mut self, queues: Vec<Option<Arc<OwnedFd>>>) {
+        if let Self::Epoll(driver) = self {
+            driver.move_to(queues);
         }
     }
 

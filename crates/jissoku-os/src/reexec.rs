@@ -186,6 +186,14 @@ impl ReexecChild {
         Ok(rustix::process::kill_process(self.pid, Signal::HUP)?)
     }
 
+    /// Sends `SIGUSR2`.
+    ///
+    /// # Errors
+    /// The error of `kill(2)`.
+    pub fn hand_over(&self) -> io::Result<()> {
+        Ok(rustix::process::kill_process(self.pid, Signal::USR2)?)
+    }
+
     /// Sends `SIGTERM`.
     ///
     /// # Errors

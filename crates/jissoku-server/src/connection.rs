@@ -1,5 +1,6 @@
 //! One connection: parses requests, writes responses, and enforces timeouts.
 
+mod moving;
 mod origin;
 mod phase;
 mod rejection;
@@ -50,6 +51,8 @@ pub(crate) struct Connection<H: Handler> {
     log_slot: LogSlot,
     /// `None` if the peer is a client, as far as is known.
     intermediary: Option<Box<Intermediary>>,
+    /// Whether another worker could serve it: nothing is known of it but its socket.
+    is_movable: bool,
 }
 
 impl<H: Handler> Connection<H> {
@@ -67,6 +70,7 @@ impl<H: Handler> Connection<H> {
             state,
             log_slot: None,
             intermediary: None,
+            is_movable: false,
         }
     }
 
@@ -105,7 +109,7 @@ impl<H: Handler> Connection<H> {
             self.input.extend_from_slice(bytes);
             self.read_input(context, output);
         }
-        self.next()
+        self.next_or_move(context)
     }
 
     /// Rejects a plaintext request on a TLS port.
@@ -171,7 +175,7 @@ impl<H: Handler> Connection<H> {
             Phase::OverLimit => self.reject_over_limit(context, output),
             _ => self.check_timeouts(context, output),
         }
-        self.next()
+        self.next_or_move(context)
     }
 
     /// What the driver is to do next.

@@ -4,7 +4,7 @@ use jissoku_os::driver::{ConnectionId, SendBuffer};
 
 use crate::handler::Handler;
 use crate::limits::{Limits, REFUSALS_MAX};
-use crate::shutdown::Shutdown;
+use crate::shutdown::{MOVE_DRAIN, Shutdown};
 use crate::status_lines::StatusLineCache;
 use crate::telemetry::Telemetry;
 use crate::timers::Timers;
@@ -24,6 +24,8 @@ pub(crate) struct WorkerContext<H> {
     /// The time of this wake-up, on the monotonic clock.
     pub(crate) now_ns: u64,
     pub(crate) shutdown: Option<Shutdown>,
+    /// Whether idle connections cannot be moved after all.
+    pub(crate) keeps_connections: bool,
     /// The number of complete responses.
     pub(crate) response_count: u64,
 }
@@ -40,6 +42,7 @@ impl<H: Handler> WorkerContext<H> {
             over_limit_open: 0,
             now_ns,
             shutdown: None,
+            keeps_connections: false,
             response_count: 0,
         }
     }
@@ -62,6 +65,13 @@ impl<H: Handler> WorkerContext<H> {
     #[inline]
     pub(crate) const fn is_stopping(&self) -> bool {
         self.shutdown.is_some()
+    }
+
+    /// Whether idle connections are passed on to another worker.
+    #[inline]
+    pub(crate) fn moves_connections(&self) -> bool {
+        let is_asked = self.shutdown.is_some_and(|shutdown| shutdown.signal == MOVE_DRAIN);
+        is_asked && !self.keeps_connections
     }
 
     /// Whether the time for requests in flight is over.

@@ -20,6 +20,15 @@ pub(crate) struct Trust {
     pub(crate) fields: ForwardedFields,
 }
 
+/// How often an intermediary says who its client is.
+#[derive(Clone, Copy, Debug)]
+enum Naming {
+    /// In the fields of requests.
+    ByRequest,
+    /// Once, in a header of the PROXY protocol or in a packet.
+    ByConnection,
+}
+
 /// What a connection of an intermediary has besides that of a client.
 #[derive(Debug)]
 pub(crate) struct Intermediary {
@@ -35,6 +44,7 @@ pub(crate) struct Intermediary {
     peer: Option<SocketAddr>,
     /// Whether the PROXY protocol did not say who the peer is.
     is_unnamed: bool,
+    naming: Naming,
     trust: Arc<Trust>,
 }
 
@@ -49,18 +59,24 @@ impl Intermediary {
             head: None,
             peer,
             is_unnamed: false,
+            naming: Naming::ByRequest,
             trust,
         }
     }
 
     /// Expects a packet of the uwsgi protocol.
     pub(crate) fn with_packet(self) -> Self {
-        Self { awaits_packet: true, ..self }
+        Self { awaits_packet: true, naming: Naming::ByConnection, ..self }
     }
 
     /// Expects a header of the PROXY protocol first.
     pub(crate) fn with_proxy_header(self) -> Self {
-        Self { proxy_header: Some(Vec::new()), ..self }
+        Self { proxy_header: Some(Vec::new()), naming: Naming::ByConnection, ..self }
+    }
+
+    /// Whether it says who the client is in requests only.
+    pub(crate) const fn is_of_requests(&self) -> bool {
+        matches!(self.naming, Naming::ByRequest)
     }
 
     /// Whether a header of the PROXY protocol is awaited.

@@ -44,6 +44,8 @@ pub struct Settings {
     pub hang_watch: Option<HangWatch>,
     /// The number of responses after which a worker asks its parent process to be replaced.
     pub replace_after: Option<u64>,
+    /// Whether worker processes pass idle connections on to those that replace them; with epoll.
+    pub moves_connections: bool,
     /// The parent process, if the workers are those of a worker process.
     pub parent: Option<ParentPipe>,
 }
@@ -81,6 +83,7 @@ impl Settings {
             tls: None,
             hang_watch: None,
             replace_after: None,
+            moves_connections: false,
             parent: None,
         }
     }

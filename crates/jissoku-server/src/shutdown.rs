@@ -8,11 +8,17 @@ use crate::limits::Limits;
 #[derive(Debug, Default)]
 pub(crate) struct ShutdownSignal(AtomicU8);
 
-pub(crate) const RELOAD_DRAIN: u8 = 1;
-const STOP_DRAIN: u8 = 2;
-pub(crate) const ABORT: u8 = 3;
+pub(crate) const MOVE_DRAIN: u8 = 1;
+pub(crate) const RELOAD_DRAIN: u8 = 2;
+const STOP_DRAIN: u8 = 3;
+pub(crate) const ABORT: u8 = 4;
 
 impl ShutdownSignal {
+    /// Stop accepting, pass idle connections on, and exit once the others are idle, too.
+    pub(crate) fn drain_by_moving(&self) {
+        self.0.fetch_max(MOVE_DRAIN, Ordering::Relaxed);
+    }
+
     /// Stop accepting, and exit once all clients have gone.
     pub(crate) fn drain_for_reload(&self) {
         self.0.fetch_max(RELOAD_DRAIN, Ordering::Relaxed);
@@ -47,7 +53,7 @@ pub(crate) struct Shutdown {
 impl Shutdown {
     pub(crate) const fn new(signal: u8, limits: &Limits, since_ns: u64) -> Self {
         let (idle_ns, ns_max) = match signal {
-            RELOAD_DRAIN => (limits.drain_idle_ns, limits.drain_ns_max),
+            MOVE_DRAIN | RELOAD_DRAIN => (limits.drain_idle_ns, limits.drain_ns_max),
             _ => (limits.stop_idle_ns, limits.stop_ns_max),
         };
         Self { signal, since_ns, idle_ns, ns_max }

@@ -28,6 +28,9 @@ use crate::tls_session::TlsSession;
 use crate::transport::Transport;
 use crate::worker_message::ParentPipe;
 
+/// After the queue of moved connections was full: time until the others are tried again.
+const MOVE_RETRY_NS: u64 = 2_000_000;
+
 /// The event handler of one driver.
 #[derive(Debug)]
 pub(crate) struct Worker<H> {
@@ -218,7 +221,8 @@ impl<H: Handler> EventHandler for Worker<H> {
             Some(tls) if socket::is_tcp(arrival.socket) => {
                 Transport::Tls(Box::new(TlsSession::new(tls, connection, self.context.now_ns)))
             }
-            _ => Transport::Plain(connection),
+            _ if arrival.is_moved => Transport::Plain(connection.with_moves().after_move()),
+            _ => Transport::Plain(connection.with_moves()),
         }
     }
 
@@ -263,6 +267,15 @@ impl<H: Handler> EventHandler for Worker<H> {
 
     fn on_hangup(&mut self, transport: &mut Transport<H>) {
         transport.on_hangup(&mut self.context);
+    }
+
+    fn on_move_failed(&mut self, is_full: bool) {
+        if is_full {
+            let retry_ns = self.context.now_ns + MOVE_RETRY_NS;
+            self.next_sweep_ns = Some(self.next_sweep_ns.map_or(retry_ns, |it| it.min(retry_ns)));
+        } else {
+            self.context.keeps_connections = true;
+        }
     }
 
     fn on_watched(&mut self) {

@@ -14,8 +14,9 @@ use jissoku_os::reexec::ReexecChild;
 use crate::any_service::{AnyService, RunWorker};
 use crate::metrics::Metrics;
 use crate::worker_thread::{ExitNotifier, WorkerListeners, WorkerThread};
-use start::{StopRequest, start_now};
+pub(crate) use start::{MOVED_IN, MOVED_OUT};
 pub use start::{ProcessSettings, StartError, StoppedBeforeReady, WORKER_NAME};
+use start::{StopRequest, start_now};
 use supervisor::Supervisor;
 
 /// Starts a process for each worker.

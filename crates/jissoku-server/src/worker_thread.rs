@@ -1,11 +1,13 @@
 //! The thread of a worker: creates its driver and handler, reports that it is ready, and serves.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use jissoku_os::driver::{self, Driver, Listener, Waker};
+use jissoku_os::driver::{self, Backend, Driver, Listener, Waker};
 
 use crate::connection_limiter::ConnectionLimiter;
 use crate::handler::{Service, WorkerInfo};
@@ -20,6 +22,31 @@ pub(crate) struct WorkerListeners {
     pub(crate) listeners: Vec<Listener>,
     /// The index of the endpoint of each listener: a worker may have two of one.
     pub(crate) endpoint_indices: Vec<usize>,
+    /// How connections are passed on between workers.
+    pub(crate) moves: Vec<EndpointMoves>,
+}
+
+/// The queue of the connections of one endpoint that workers pass on.
+#[derive(Debug)]
+pub(crate) struct EndpointMoves {
+    pub(crate) endpoint_index: usize,
+    /// The address of the endpoint, as it is written in the names of descriptors.
+    pub(crate) name: String,
+    pub(crate) receiver: OwnedFd,
+    pub(crate) sender: OwnedFd,
+}
+
+impl WorkerListeners {
+    /// Makes listeners of the queues, and returns for each listener the queue to send to.
+    fn take_moves(&mut self) -> Vec<Option<Arc<OwnedFd>>> {
+        let mut senders = BTreeMap::new();
+        for EndpointMoves { endpoint_index, receiver, sender, .. } in self.moves.drain(..) {
+            self.listeners.push(Listener::Moved(receiver));
+            self.endpoint_indices.push(endpoint_index);
+            senders.insert(endpoint_index, Arc::new(sender));
+        }
+        self.endpoint_indices.iter().map(|index| senders.get(index).map(Arc::clone)).collect()
+    }
 }
 
 /// What a worker needs to start.
@@ -80,7 +107,11 @@ impl WorkerThread {
         let handler = service.handler(&info)?;
         let watch = self.settings.hang_watch;
         let heartbeat = watch.map(|watch| watch.start(index, self.waker.clone())).transpose()?;
-        let listeners = std::mem::take(&mut self.listeners);
+        let mut listeners = std::mem::take(&mut self.listeners);
+        let queues = match self.settings.driver.backend {
+            Backend::Auto | Backend::Epoll => listeners.take_moves(),
+            Backend::Uring => Vec::new(),
+        };
         let limiter = Arc::clone(&self.limiter);
         let worker = Worker::new(handler, limiter, &self.settings, telemetry)
             .with_heartbeat(heartbeat)
@@ -91,6 +122,7 @@ impl WorkerThread {
             ..self.settings.driver
         };
         let mut driver = Driver::new(listeners.listeners, self.waker.clone(), driver_settings)?;
+        driver.move_to(queues);
         if let Some(watched) = worker.watched() {
             driver.watch(watched)?;
         }

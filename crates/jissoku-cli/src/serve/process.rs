@@ -204,7 +204,9 @@ impl ServerProcess<'_> {
                 ServerEvent::Reload if self.worker.is_some() => {
                     self.running.hand_over().map_err(|error| Failure::of_work(&error))?;
                 }
-                ServerEvent::Reexec if self.worker.is_some() => {}
+                ServerEvent::Reexec if self.worker.is_some() => {
+                    self.running.move_connections().map_err(|error| Failure::of_work(&error))?;
+                }
                 // An interpreter keeps the modules that it has imported, so new code needs a new
                 // process.
                 ServerEvent::Reload | ServerEvent::Reexec if self.imports_app => {

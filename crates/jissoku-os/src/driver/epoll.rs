@@ -11,6 +11,8 @@ mod opened;
 mod slot;
 
 use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::interval_timer::IntervalTimer;
@@ -57,9 +59,30 @@ pub struct Driver<H: EventHandler> {
     last_queue: Vec<ConnectionId>,
     /// The sweep over all connections, once a second.
     sweep: Sweep,
+    /// Where connections are moved to, by the index of their listener.
+    move_queues: Vec<Option<Arc<OwnedFd>>>,
     settings: Settings,
     buffers: Buffers,
     now_ns: u64,
+}
+
+/// A connection that is not registered yet.
+#[derive(Debug)]
+struct AcceptedSocket {
+    socket: OwnedFd,
+    peer: Peer,
+    /// Whether another driver has sent it.
+    is_moved: bool,
+}
+
+impl AcceptedSocket {
+    const fn new(socket: OwnedFd, peer: Option<SocketAddr>) -> Self {
+        Self { socket, peer: Peer::Known(peer), is_moved: false }
+    }
+
+    const fn moved(socket: OwnedFd) -> Self {
+        Self { socket, peer: Peer::Unknown, is_moved: true }
+    }
 }
 
 struct Buffers {
@@ -96,6 +119,7 @@ impl<H: EventHandler> Driver<H> {
             queue: Vec::new(),
             last_queue: Vec::new(),
             sweep: Sweep::default(),
+            move_queues: Vec::new(),
             settings,
             buffers: Buffers {
                 events: vec![no_event(); EVENTS].into(),
@@ -109,6 +133,11 @@ impl<H: EventHandler> Driver<H> {
     /// As [`super::Driver::watch`].
     pub(super) fn watch(&self, source: impl AsFd) -> io::Result<()> {
         self.epoll.add(source, WATCHED, Interest::IN)
+    }
+
+    /// As [`super::Driver::move_to`].
+    pub(super) fn move_to(&mut self, queues: Vec<Option<Arc<OwnedFd>>>) {
+        self.move_queues = queues;
     }
 
     /// How many accepted connections there are.
@@ -185,15 +214,18 @@ impl<H: EventHandler> Driver<H> {
             while self.connections() + accepted.len() < self.settings.connections_max {
                 match self.acceptor.take(listener) {
                     AcceptResult::Connection(socket, peer) => {
-                        accepted.push((listener, socket, Peer::Known(peer)));
+                        accepted.push((listener, AcceptedSocket::new(socket, peer)));
+                    }
+                    AcceptResult::Moved(socket) => {
+                        accepted.push((listener, AcceptedSocket::moved(socket)));
                     }
                     AcceptResult::NoConnection | AcceptResult::Exhausted => break,
                 }
             }
         }
         self.acceptor.close();
-        for (listener, socket, peer) in accepted {
-            self.register(handler, listener, (socket, peer));
+        for (listener, socket) in accepted {
+            self.register(handler, listener, socket);
         }
         Ok(())
     }
@@ -255,7 +287,10 @@ impl<H: EventHandler> Driver<H> {
             let has_room = self.connections() < self.settings.connections_max;
             match if has_room { self.acceptor.take(listener) } else { AcceptResult::Exhausted } {
                 AcceptResult::Connection(socket, peer) => {
-                    self.register(handler, listener, (socket, Peer::Known(peer)));
+                    self.register(handler, listener, AcceptedSocket::new(socket, peer));
+                }
+                AcceptResult::Moved(socket) => {
+                    self.register(handler, listener, AcceptedSocket::moved(socket));
                 }
                 AcceptResult::NoConnection => return Ok(came),
                 AcceptResult::Exhausted => {
@@ -267,11 +302,14 @@ impl<H: EventHandler> Driver<H> {
         Ok(max)
     }
 
-    fn register(&mut self, handler: &mut H, listener: usize, (socket, peer): (OwnedFd, Peer)) {
+    fn register(&mut self, handler: &mut H, listener: usize, accepted: AcceptedSocket) {
+        let AcceptedSocket { socket, peer, is_moved } = accepted;
         let id = self.slab.next_id();
-        let arrival = NewConnection { id, listener, socket: socket.as_fd(), peer };
+        let arrival = NewConnection { id, listener, socket: socket.as_fd(), peer, is_moved };
         let connection = handler.on_open(&arrival);
-        self.slab.insert(Slot::new(socket, connection, Origin::Accepted));
+        let slot = Slot::new(socket, connection, Origin::Accepted);
+        let listener = u32::try_from(listener).unwrap_or(u32::MAX);
+        self.slab.insert(Slot { listener, ..slot });
         self.receive(handler, id, false);
         let Some(slot) = self.slab.get(id) else { return };
         slot.is_registered = true;

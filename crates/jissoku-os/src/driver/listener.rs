@@ -17,12 +17,19 @@ pub enum Listener {
     /// herd), for benchmarks. With io_uring one accept request completes per connection in any
     /// case.
     SharedWakeAll(OwnedFd),
+    /// No socket that listens, but a queue of open connections that other drivers send
+    /// ([`crate::socket::connection_queue`]), shared as [`Listener::SharedExclusive`]. For the epoll
+    /// driver only.
+    Moved(OwnedFd),
 }
 
 impl Listener {
     pub(super) const fn fd(&self) -> &OwnedFd {
         match self {
-            Self::PerWorker(fd) | Self::SharedExclusive(fd) | Self::SharedWakeAll(fd) => fd,
+            Self::PerWorker(fd)
+            | Self::SharedExclusive(fd)
+            | Self::SharedWakeAll(fd)
+            | Self::Moved(fd) => fd,
         }
     }
 }

@@ -311,7 +311,8 @@ impl<H: EventHandler> Driver<H> {
         let id = self.slab.next_id();
         // A multishot accept returns no addresses.
         let peer = Peer::Unknown;
-        let arrival = NewConnection { id, listener, socket: socket.as_fd(), peer };
+        let socket_fd = socket.as_fd();
+        let arrival = NewConnection { id, listener, socket: socket_fd, peer, is_moved: false };
         let connection = handler.on_open(&arrival);
         self.slab.insert(Slot::new(socket, connection, Origin::Accepted));
         self.receive(id);

@@ -71,7 +71,8 @@ impl<H: Handler> Connection<H> {
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) -> Progress {
-        if is_last && context.is_stopping() && request.response.status == 0 {
+        if is_last && context.is_stopping() && request.response.status == 0 && !self.moves(context)
+        {
             request.response.keeps_alive = false;
         }
         let times = RequestTimes { now_ns: context.now_ns, received_ns: self.arrived_ns };

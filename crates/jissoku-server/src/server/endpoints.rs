@@ -4,6 +4,7 @@
 //! are queued on a listener that closes. So the server owns the sockets, every worker pool gets
 //! duplicates, and with fewer workers some workers get two.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,12 +12,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jissoku_os::driver::Listener;
+use jissoku_os::driver::{Backend, Listener};
 use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::{self, Endpoint, Sharing};
 
+use crate::listener_options::ListenerOptions;
 use crate::settings::{ListenerSharing, Settings};
-use crate::worker_thread::WorkerListeners;
+use crate::worker_process::{MOVED_IN, MOVED_OUT};
+use crate::worker_thread::{EndpointMoves, WorkerListeners};
 
 /// An endpoint that cannot be bound.
 #[derive(Debug)]
@@ -45,6 +48,17 @@ struct BoundEndpoint {
     sockets: Vec<Arc<OwnedFd>>,
     /// The file of a Unix socket that this process created.
     file: Option<SocketFile>,
+    /// How idle connections are passed on between worker processes.
+    moves: Option<Arc<Moves>>,
+}
+
+/// A queue of connections, for as long as all workers treat them alike.
+#[derive(Debug)]
+struct Moves {
+    receiver: OwnedFd,
+    sender: OwnedFd,
+    /// `None` in a worker process, which has it from its parent.
+    options: Option<ListenerOptions>,
 }
 
 /// All bound endpoints of a server.
@@ -61,7 +75,16 @@ impl Endpoints {
     /// The name of the first that is not a listener, and why.
     pub(super) fn from_inherited(inherited: Vec<Inherited>) -> io::Result<Self> {
         let mut endpoints: Vec<BoundEndpoint> = Vec::new();
+        let (mut receivers, mut senders) = (BTreeMap::new(), BTreeMap::new());
         for Inherited { name, fd } in inherited {
+            if let Some(address) = name.strip_prefix(MOVED_IN) {
+                receivers.insert(address.to_owned(), fd);
+                continue;
+            }
+            if let Some(address) = name.strip_prefix(MOVED_OUT) {
+                senders.insert(address.to_owned(), fd);
+                continue;
+            }
             let address = socket::from_inherited(&fd)
                 .map_err(|error| io::Error::other(format!("inherited socket {name}: {error}")))?;
             let is_same =
@@ -74,7 +97,16 @@ impl Endpoints {
                 Endpoint::Unix(path) if name.starts_with(OURS) => SocketFile::of(path).ok(),
                 _ => None,
             };
-            endpoints.push(BoundEndpoint { name, address, sockets: vec![Arc::new(fd)], file });
+            let sockets = vec![Arc::new(fd)];
+            endpoints.push(BoundEndpoint { name, address, sockets, file, moves: None });
+        }
+        for bound in &mut endpoints {
+            let address = text_of(&bound.address);
+            if let (Some(receiver), Some(sender)) =
+                (receivers.remove(&address), senders.remove(&address))
+            {
+                bound.moves = Some(Arc::new(Moves { receiver, sender, options: None }));
+            }
         }
         Ok(Self(endpoints))
     }
@@ -115,12 +147,13 @@ impl Endpoints {
         settings: &Settings,
         mut standing: Vec<BoundEndpoint>,
     ) -> Result<(), ListenError> {
-        for endpoint in &settings.endpoints {
-            let bound = match standing.iter().position(|bound| bound.is_at(endpoint)) {
+        for (index, endpoint) in settings.endpoints.iter().enumerate() {
+            let mut bound = match standing.iter().position(|bound| bound.is_at(endpoint)) {
                 Some(index) => standing.remove(index),
                 None => BoundEndpoint::bind(endpoint, settings.socket_mode)
                     .map_err(|error| ListenError { endpoint: endpoint.clone(), error })?,
             };
+            bound.update_moves(index, settings);
             self.0.push(bound);
         }
         if let Some(bound) = standing.into_iter().find(|bound| !bound.name.starts_with(OURS)) {
@@ -188,6 +221,13 @@ impl Endpoints {
             listeners.listeners.push(listener(socket));
             listeners.endpoint_indices.push(index_of_endpoint);
         }
+        for (endpoint_index, bound) in self.0.iter().enumerate() {
+            if let Some(Moves { receiver, sender, .. }) = bound.moves.as_deref() {
+                let (receiver, sender) = (receiver.try_clone()?, sender.try_clone()?);
+                let name = text_of(&bound.address);
+                listeners.moves.push(EndpointMoves { endpoint_index, name, receiver, sender });
+            }
+        }
         for (index_of_endpoint, bound) in self.0.iter().enumerate() {
             let surplus = bound.sockets.iter().enumerate().skip(workers);
             for (_, socket) in surplus.filter(|(number, _)| number % workers == index) {
@@ -196,6 +236,17 @@ impl Endpoints {
             }
         }
         Ok(listeners)
+    }
+
+    /// Whether there are connections that workers of `successors` receive from workers of these:
+    /// all queues must be theirs, too.
+    pub(super) fn pass_connections_to(&self, successors: &Self) -> bool {
+        let mut queues = self.0.iter().filter_map(|bound| bound.moves.as_ref()).peekable();
+        let is_theirs = |queue: &Arc<Moves>| {
+            let mut theirs = successors.0.iter().filter_map(|bound| bound.moves.as_ref());
+            theirs.any(|other| Arc::ptr_eq(other, queue))
+        };
+        queues.peek().is_some() && queues.all(is_theirs)
     }
 
     /// How many endpoints there are.
@@ -228,7 +279,28 @@ impl BoundEndpoint {
             Endpoint::Unix(path) => Some(SocketFile::of(path)?),
             Endpoint::Tcp(_) => None,
         };
-        Ok(Self { name: name_of(endpoint), address, sockets: vec![Arc::new(socket)], file })
+        let (name, sockets) = (name_of(endpoint), vec![Arc::new(socket)]);
+        Ok(Self { name, address, sockets, file, moves: None })
+    }
+
+    /// Opens a queue for connections, unless there is one for the same options. A connection with
+    /// TLS is more than its socket, and is not passed on.
+    fn update_moves(&mut self, index: usize, settings: &Settings) {
+        if self.moves.as_ref().is_some_and(|moves| moves.options.is_none()) {
+            return;
+        }
+        let options = settings.listener_options.get(index).copied().unwrap_or_default();
+        let is_encrypted = settings.tls.is_some() && matches!(self.address, Endpoint::Tcp(_));
+        let is_epoll = settings.driver.backend != Backend::Uring;
+        if is_encrypted || !is_epoll || !settings.moves_connections {
+            self.moves = None;
+        } else if self.moves.as_ref().is_none_or(|moves| moves.options != Some(options)) {
+            // Without a queue, for want of descriptors, connections end with their next response.
+            let queue = socket::connection_queue().ok();
+            self.moves = queue.map(|(receiver, sender)| {
+                Arc::new(Moves { receiver, sender, options: Some(options) })
+            });
+        }
     }
 
     fn is_at(&self, endpoint: &Endpoint) -> bool {
@@ -259,7 +331,12 @@ impl BoundEndpoint {
 
 /// The name of our own endpoint. Colons separate names in `sd_listen_fds(3)`.
 fn name_of(endpoint: &Endpoint) -> String {
-    format!("{OURS}{}", endpoint.to_string().replace(':', "+"))
+    format!("{OURS}{}", text_of(endpoint))
+}
+
+/// An address as a part of such a name.
+fn text_of(endpoint: &Endpoint) -> String {
+    endpoint.to_string().replace(':', "+")
 }
 
 /// The file of a Unix socket, by identity: another process may have replaced it since.

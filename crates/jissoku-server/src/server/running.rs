@@ -1,5 +1,7 @@
 //! A running server: the current worker pool, and draining ones.
 
+mod stopping;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -96,8 +98,9 @@ impl RunningServer {
     /// Serves `service` with a new pool, and drains the old one once all new workers are ready.
     ///
     /// Endpoints that stay configured keep their sockets, so no connection is refused meanwhile.
-    /// The old workers answer their connections with `Connection: close` and keep idle ones for
-    /// `limits.drain_idle_ns`. A signal of `signals` to stop ends the reload, and is left to be
+    /// With [`Settings::moves_connections`], the old workers pass idle connections on to the new
+    /// ones, unless their endpoints have changed. Otherwise they answer their connections with
+    /// `Connection: close` and keep idle ones for `limits.drain_idle_ns`. A signal of `signals` to stop ends the reload, and is left to be
     /// handled.
     ///
     /// # Errors
@@ -115,7 +118,11 @@ impl RunningServer {
         (self.settings, self.shared) = (settings.clone(), shared);
         let old_endpoints = std::mem::replace(&mut self.endpoints, endpoints);
         let mut old = std::mem::replace(&mut self.current, new);
-        let told = old.drain_for_reload();
+        let told = if old_endpoints.pass_connections_to(&self.endpoints) {
+            old.drain_by_moving()
+        } else {
+            old.drain_for_reload()
+        };
         // New connections are served by the new pool. A worker that is busy for longer does no
         // harm.
         old.wait_until_not_accepting(STOP_ACCEPTING_WAIT);
@@ -140,8 +147,7 @@ impl RunningServer {
         settings.telemetry.metrics.iter().for_each(|metrics| service.report_to(metrics));
         let shared = SharedState { service, limiter };
         let mut new = WorkerPool::new().map_err(ReloadError::Work)?;
-        let prepared =
-            new.prepare(settings, assigned, &shared, signals).map_err(ReloadError::Work);
+        let prepared = new.prepare(settings, assigned, &shared, signals).map_err(ReloadError::Work);
         // Last, because clients connect to new sockets at once and would be lost if these closed
         // again.
         let listening = prepared.and_then(|()| endpoints.listen().map_err(ReloadError::Listen));
@@ -162,52 +168,6 @@ impl RunningServer {
         // The error is ignored: the reason why the pool is not needed is reported.
         let _drained = pool.give_up();
         self.retired.push(pool);
-    }
-
-    /// Stops accepting; workers exit once requests in flight are answered.
-    ///
-    /// # Errors
-    /// The error of waking a worker.
-    pub fn stop(&mut self) -> io::Result<()> {
-        self.endpoints.remove_files(&Endpoints::default());
-        // The last duplicate of a listener has to be closed by a worker, after its queue is empty.
-        self.endpoints = Endpoints::default();
-        self.enter_stopping();
-        self.pools().try_for_each(WorkerPool::drain_for_stop)
-    }
-
-    /// Drains all workers: another process accepts on the same sockets.
-    ///
-    /// Returns once no worker accepts any more, or after [`STOP_ACCEPTING_WAIT`] at most for each
-    /// pool.
-    ///
-    /// # Errors
-    /// The error of waking a worker.
-    pub fn hand_over(&mut self) -> io::Result<()> {
-        self.endpoints = Endpoints::default();
-        self.enter_stopping();
-        let told = self.pools().try_for_each(WorkerPool::drain_for_reload);
-        for pool in self.retired.iter_mut().chain([&mut self.current]) {
-            pool.wait_until_not_accepting(STOP_ACCEPTING_WAIT);
-        }
-        told
-    }
-
-    /// Stops all workers at once.
-    ///
-    /// # Errors
-    /// The error of waking a worker.
-    pub fn abandon(&mut self) -> io::Result<()> {
-        self.endpoints.remove_files(&Endpoints::default());
-        self.endpoints = Endpoints::default();
-        self.enter_stopping();
-        self.pools().try_for_each(WorkerPool::abort)
-    }
-
-    fn enter_stopping(&mut self) {
-        if self.phase == ServerPhase::Serving {
-            self.phase = ServerPhase::Stopping;
-        }
     }
 
     fn pools(&self) -> impl Iterator<Item = &WorkerPool> {

@@ -225,6 +225,12 @@ impl WorkerPool {
         self.wake()
     }
 
+    /// As [`WorkerPool::drain_for_reload`], and passes idle connections on to the next pool.
+    pub(super) fn drain_by_moving(&self) -> io::Result<()> {
+        self.order.drain_by_moving();
+        self.wake()
+    }
+
     /// Waits until no worker accepts any more, for at most `timeout`.
     pub(super) fn wait_until_not_accepting(&mut self, timeout: Duration) {
         self.accepting = None;

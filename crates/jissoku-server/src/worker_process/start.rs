@@ -22,6 +22,10 @@ const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Prefix of the names of the listeners of a worker process; the index of the worker follows.
 pub const WORKER_NAME: &str = "jissoku-worker-";
 
+/// Prefixes of the names of the ends of a queue of connections; the address of the endpoint follows.
+pub(crate) const MOVED_IN: &str = "jissoku-moved-in-";
+pub(crate) const MOVED_OUT: &str = "jissoku-moved-out-";
+
 /// How worker processes are started and watched.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessSettings {
@@ -89,8 +93,14 @@ pub(super) fn start_now(
     stop: StopRequest<'_>,
 ) -> io::Result<ReexecChild> {
     let name = format!("{WORKER_NAME}{index}");
-    let sockets: Vec<_> =
-        listeners.listeners.iter().map(|listener| (name.clone(), listener)).collect();
+    let listening = listeners.listeners.iter().map(|listener| (name.clone(), listener.as_fd()));
+    let queues = listeners.moves.iter().flat_map(|queue| {
+        [
+            (format!("{MOVED_IN}{}", queue.name), queue.receiver.as_fd()),
+            (format!("{MOVED_OUT}{}", queue.name), queue.sender.as_fd()),
+        ]
+    });
+    let sockets: Vec<_> = listening.chain(queues).collect();
     let child = ReexecChild::start(&(settings.program)()?, &sockets)?;
     let ready = poll::wait_readable(&[child.as_fd(), stop.waker.as_fd()], Some(READY_TIMEOUT))?;
     if !ready[0] && stop.signal.get() != 0 {

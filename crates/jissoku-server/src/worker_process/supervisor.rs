@@ -12,7 +12,7 @@ use jissoku_os::{clock, poll, process};
 
 use super::start::{ProcessSettings, StopRequest, start_now};
 use crate::metrics::{COUNTERS, ShardOwner};
-use crate::shutdown::{ABORT, RELOAD_DRAIN};
+use crate::shutdown::{ABORT, MOVE_DRAIN, RELOAD_DRAIN};
 use crate::worker_message::WorkerMessage;
 use crate::worker_thread::WorkerListeners;
 
@@ -116,11 +116,7 @@ impl Supervisor {
 
     /// Watches until the process has exited, and after a signal until all have. `accepting` is
     /// dropped when the process has accepted its last connection because of a signal.
-    pub(super) fn run(
-        mut self,
-        stop: StopRequest<'_>,
-        accepting: impl Debug,
-    ) -> io::Result<()> {
+    pub(super) fn run(mut self, stop: StopRequest<'_>, accepting: impl Debug) -> io::Result<()> {
         let mut accepting = Some(accepting);
         let mut is_signalled = false;
         loop {
@@ -189,7 +185,7 @@ impl Supervisor {
         match start_now(&self.settings, self.index, listeners, stop).and_then(Process::new) {
             Ok(new) => {
                 let old = std::mem::replace(&mut self.current, new);
-                let drained = old.child.drain();
+                let drained = old.child.hand_over();
                 self.draining.push(old);
                 report(&format!("worker {} {why} and is replaced", self.index));
                 drained?;
@@ -207,6 +203,7 @@ impl Supervisor {
     fn pass_on(&self, signal: u8) -> io::Result<()> {
         [&self.current].into_iter().chain(&self.draining).try_for_each(|process| match signal {
             ABORT => process.child.kill(),
+            MOVE_DRAIN => process.child.hand_over(),
             RELOAD_DRAIN => process.child.drain(),
             _ => process.child.stop(),
         })

@@ -243,7 +243,8 @@ fn workers_that_cannot_begin_leave_the_old_ones_serving() {
     let askers: Vec<_> = running.endpoints().iter().cycle().take(4).map(ask).collect();
     let wishes = half_impossible(&settings);
     for number in 1..20 {
-        let refusal = running.reload(&wishes, numbered(number), None).expect_err("there is no such core");
+        let refusal =
+            running.reload(&wishes, numbered(number), None).expect_err("there is no such core");
         assert!(refusal.to_string().starts_with("cannot start new workers"), "{refusal}");
         check_undisturbed(&running);
         askers.iter().for_each(Asker::wait_for_an_answer);

@@ -17,6 +17,8 @@ const TOKENS: u64 = 0xffff_ffff_8000_0000;
 #[derive(Debug)]
 pub(super) enum AcceptResult {
     Connection(OwnedFd, Option<SocketAddr>),
+    /// Another driver has sent it.
+    Moved(OwnedFd),
     /// No connection is queued, or this accept failed.
     NoConnection,
     /// Descriptors, memory or connection slots are exhausted.
@@ -61,6 +63,12 @@ impl Acceptor {
             return AcceptResult::NoConnection;
         }
         let Some(listener) = self.listeners.get(index) else { return AcceptResult::NoConnection };
+        if let Listener::Moved(queue) = listener {
+            // An error is that of a connection that could not be received: descriptors are
+            // exhausted, and the kernel has closed it.
+            let moved = socket::receive_connection(queue).ok().flatten();
+            return moved.map_or(AcceptResult::NoConnection, AcceptResult::Moved);
+        }
         match socket::accept_from(listener.fd()) {
             Ok(Some((connection, peer))) => AcceptResult::Connection(connection, peer),
             Err(error) if is_resource_exhausted(&error) => AcceptResult::Exhausted,
@@ -115,7 +123,9 @@ impl Acceptor {
         for (listener, token) in self.listeners.iter().zip(TOKENS..) {
             let interest = match listener {
                 Listener::PerWorker(_) | Listener::SharedWakeAll(_) => Interest::IN,
-                Listener::SharedExclusive(_) => Interest::IN | Interest::EXCLUSIVE,
+                Listener::SharedExclusive(_) | Listener::Moved(_) => {
+                    Interest::IN | Interest::EXCLUSIVE
+                }
             };
             epoll.add(listener.fd(), token, interest)?;
         }

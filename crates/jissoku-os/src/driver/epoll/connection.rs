@@ -1,5 +1,7 @@
 //! Events of one connection: calls of the handler, and sends.
 
+use std::io;
+
 use super::slot::{PeerState, ReadState, interest};
 use super::{Buffers, Driver};
 use crate::driver::origin::Origin;
@@ -99,6 +101,7 @@ impl<H: EventHandler> Driver<H> {
             Next::Receive
             | Next::ShutdownWrite
             | Next::Suspend
+            | Next::Move
             | Next::Close
             | Next::Abort
             | Next::Reset => {}
@@ -183,7 +186,12 @@ impl<H: EventHandler> Driver<H> {
                 false
             }
             Next::Yield => true,
-            Next::Close | Next::Abort | Next::Reset => return self.close(handler, id),
+            Next::Move if slot.read_state != ReadState::Eof => {
+                return self.move_connection(handler, id);
+            }
+            Next::Close | Next::Abort | Next::Reset | Next::Move => {
+                return self.close(handler, id);
+            }
             Next::Receive | Next::ShutdownWrite if slot.read_state == ReadState::Eof => {
                 return self.close(handler, id);
             }
@@ -202,11 +210,44 @@ impl<H: EventHandler> Driver<H> {
         }
     }
 
+    /// Sends a connection to the queue of its listener. If that fails, it is received from here.
+    fn move_connection(&mut self, handler: &mut H, id: ConnectionId) {
+        let Some(slot) = self.slab.get(id) else { return };
+        let queue = usize::try_from(slot.listener).ok().and_then(|it| self.move_queues.get(it));
+        let Some(Some(queue)) = queue else {
+            handler.on_move_failed(false);
+            return self.receive_here(handler, id);
+        };
+        // Otherwise it would last as long as any process has the connection open (`epoll(7)`).
+        let was_registered = std::mem::replace(&mut slot.is_registered, false);
+        if was_registered && self.epoll.remove(&slot.socket).is_err() {
+            return self.close(handler, id);
+        }
+        let Err(error) = socket::send_connection(queue, &slot.socket) else {
+            return self.close(handler, id);
+        };
+        handler.on_move_failed(error.kind() == io::ErrorKind::WouldBlock);
+        if was_registered {
+            slot.is_registered = true;
+            // The new registration reports bytes that were received meanwhile.
+            if self.epoll.add(&slot.socket, id.token(), interest(false)).is_err() {
+                return self.close(handler, id);
+            }
+        }
+        self.receive_here(handler, id);
+    }
+
+    fn receive_here(&mut self, handler: &mut H, id: ConnectionId) {
+        let Some(slot) = self.slab.get(id) else { return };
+        slot.next = Next::Receive;
+        self.schedule(handler, id);
+    }
+
     pub(super) fn close(&mut self, handler: &mut H, id: ConnectionId) {
         if let Some(slot) = self.slab.remove(id) {
             self.opened_count -= usize::from(slot.origin != Origin::Accepted);
             handler.on_close(slot.connection);
-            // Closing the socket unregisters it: there is no duplicate.
+            // Closing the socket unregisters it: there is no duplicate, or it is unregistered.
             drop(slot.socket);
             if self.acceptor.is_paused() {
                 self.acceptor.resume_at(self.now_ns);

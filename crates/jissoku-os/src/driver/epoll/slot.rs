@@ -45,6 +45,8 @@ pub(super) struct Slot<C> {
     pub(super) origin: Origin,
     /// Why nothing can be sent any more.
     pub(super) send_error: Option<io::ErrorKind>,
+    /// The index of the listener, if it was accepted.
+    pub(super) listener: u32,
 }
 
 impl<C> Slot<C> {
@@ -62,6 +64,7 @@ impl<C> Slot<C> {
             is_registered: false,
             origin,
             send_error: None,
+            listener: 0,
         }
     }
 

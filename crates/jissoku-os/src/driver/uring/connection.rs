@@ -107,6 +107,7 @@ impl<H: EventHandler> Driver<H> {
             Next::Receive
             | Next::ShutdownWrite
             | Next::Suspend
+            | Next::Move
             | Next::Close
             | Next::Abort
             | Next::Reset => {}
@@ -118,6 +119,10 @@ impl<H: EventHandler> Driver<H> {
     pub(super) fn apply_next(&mut self, handler: &mut H, id: ConnectionId, next: Option<Next>) {
         let (Some(slot), Some(next)) = (self.slab.get(id), next) else { return };
         slot.next = next;
+        if next == Next::Move {
+            handler.on_move_failed(false);
+            slot.next = Next::Receive;
+        }
         let send_queue = &mut self.send_queue;
         if matches!(next, Next::Abort | Next::Reset) {
             send_queue.scratch.clear();
@@ -240,7 +245,7 @@ impl<H: EventHandler> Driver<H> {
             Next::Receive | Next::ShutdownWrite if slot.eof == Eof::Delivered => {
                 return self.close(handler, id);
             }
-            Next::Receive => slot.has_more(),
+            Next::Receive | Next::Move => slot.has_more(),
             Next::ShutdownWrite => {
                 // A reset connection is detected by the next receive.
                 let is_sent = slot.unsent.is_none() && slot.send.is_none();
