@@ -14,6 +14,7 @@ mod limits;
 mod listen;
 mod process;
 mod process_args;
+mod route_contents;
 mod route_table;
 mod supervision_args;
 mod systemd_env;

@@ -4,7 +4,8 @@ use std::io;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 
-use jissoku_upstream::retry::RetryPolicy;
+use jissoku_upstream::configuration;
+use jissoku_upstream::retry::{Budget, HedgeAfter, RetryPolicy};
 
 use crate::prober;
 use crate::resolver;
@@ -18,6 +19,8 @@ pub struct Gateway {
     pub(crate) timeouts: Timeouts,
     /// Whether clients over TCP use TLS.
     pub(crate) is_secure: bool,
+    /// Referred to by [`Forwarding::hedge`].
+    pub(crate) hedges: Vec<Hedge>,
     /// The threads that check servers and resolve names, which end when this is dropped.
     helpers: OnceLock<Vec<Sender<()>>>,
 }
@@ -33,6 +36,16 @@ pub struct Forwarding {
     pub try_ns: Option<u64>,
     /// When a request is sent again.
     pub retry: RetryPolicy,
+    /// The index of what is said about second copies of late requests, if there are some.
+    pub hedge: Option<usize>,
+}
+
+/// When second copies of a route's requests are sent.
+#[derive(Debug)]
+pub(crate) struct Hedge {
+    pub(crate) after: HedgeAfter,
+    /// Of all workers.
+    pub(crate) budget: Budget,
 }
 
 /// How long the upstream server may take.
@@ -72,7 +85,7 @@ impl Forwarding {
     /// As without routes.
     #[must_use]
     pub fn new(upstream: usize, head_ns: u64) -> Self {
-        Self { upstream, head_ns, try_ns: None, retry: RetryPolicy::default() }
+        Self { upstream, head_ns, try_ns: None, retry: RetryPolicy::default(), hedge: None }
     }
 }
 
@@ -88,7 +101,19 @@ impl Gateway {
     #[must_use]
     pub fn of(upstreams: Vec<Upstream>, timeouts: Timeouts, is_secure: bool) -> Self {
         let upstreams = upstreams.into_iter().map(Arc::new).collect();
-        Self { upstreams, timeouts, is_secure, helpers: OnceLock::new() }
+        let hedges = Vec::new();
+        Self { upstreams, timeouts, is_secure, hedges, helpers: OnceLock::new() }
+    }
+
+    /// With second copies of late requests, which [`Forwarding::hedge`] refers to.
+    #[must_use]
+    pub fn with_hedges(mut self, hedges: &[configuration::Hedge]) -> Self {
+        let shared = |hedge: &configuration::Hedge| Hedge {
+            after: hedge.after,
+            budget: Budget::new(hedge.budget),
+        };
+        self.hedges = hedges.iter().map(shared).collect();
+        self
     }
 
     /// Starts the threads that check servers and resolve names, unless they are under way.

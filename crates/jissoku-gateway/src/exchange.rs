@@ -6,7 +6,7 @@ use jissoku_http::framing::Body;
 use jissoku_http::response_reader::ResponseHead;
 use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::ConnectionId;
-use jissoku_server::BodyFlow;
+use jissoku_server::{BodyFlow, HedgeResult};
 
 use crate::failure::{Attempt, Received};
 use crate::part_head::PartHead;
@@ -48,6 +48,10 @@ pub(crate) struct Exchange {
     pub(crate) sent_ns: u64,
     /// Of a part of a gathered response, whose output is the body alone.
     pub(crate) part: Option<Box<PartHead>>,
+    /// The second copy of the request, as long as it is not decided whose response is used.
+    pub(crate) copy: Option<Key>,
+    /// What became of that copy, for the access log.
+    pub(crate) hedge: Option<HedgeResult>,
 }
 
 /// What the method of a request means for forwarding it.
@@ -129,7 +133,43 @@ impl Exchange {
             client_has_ended: false,
             sent_ns: 0,
             part: None,
+            copy: None,
+            hedge: None,
         }
+    }
+
+    /// The request once more, for another server than those that this one was sent to.
+    pub(crate) fn second_copy(&self) -> Self {
+        Self {
+            client: self.client,
+            method: self.method,
+            place: self.place.for_copy(),
+            version: self.version,
+            request: self.request.clone(),
+            upload: None,
+            offer: self.offer,
+            upstream: None,
+            is_reused: false,
+            received: Received::Nothing,
+            output: Output::default(),
+            ending: None,
+            server_has_ended: false,
+            client_has_ended: false,
+            sent_ns: 0,
+            part: self.part.is_some().then(Box::default),
+            copy: None,
+            hedge: None,
+        }
+    }
+
+    /// Whether a second copy may be sent: repeating it does no harm, and no protocol is switched.
+    pub(crate) const fn is_copyable(&self) -> bool {
+        self.is_repeatable() && !self.offer.upgrades
+    }
+
+    /// Whether the head of its response is awaited from a server.
+    pub(crate) const fn is_awaited(&self) -> bool {
+        self.upstream.is_some() && self.ending.is_none() && !matches!(self.received, Received::Head)
     }
 
     /// Whether the request may be sent once more, to a server that may have received it.

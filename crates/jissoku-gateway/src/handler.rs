@@ -4,6 +4,7 @@ mod bodies;
 mod connections;
 mod events;
 mod gather;
+mod hedge;
 mod response;
 mod retry;
 mod telemetry;
@@ -13,6 +14,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
+use jissoku_os::clock;
 use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 use jissoku_server::{
     BodyFlow, Handler, LogRecord, Metrics, Progress, RequestHead, Response, Service, UpstreamEvent,
@@ -20,6 +22,7 @@ use jissoku_server::{
 };
 
 use jissoku_upstream::random::Random;
+use jissoku_upstream::retry::HedgeDelay;
 
 use crate::client::Client;
 use crate::config::{Forwarding, Gateway};
@@ -48,6 +51,10 @@ pub struct GatewayHandler {
     deadlines: Deadlines,
     /// Exchanges that are sent again.
     retries: Deadlines,
+    /// Exchanges of which a second copy is sent if their responses are late.
+    hedges: Deadlines,
+    /// Of each route with second copies: when one is sent.
+    hedge_delays: Vec<HedgeDelay>,
     /// When the queues are looked at, if requests wait there.
     queues_due_ns: Option<u64>,
     random: Random,
@@ -63,6 +70,9 @@ impl GatewayHandler {
             .iter()
             .map(|upstream| Servers::new(upstream, random.next()))
             .collect();
+        let now_ns = clock::monotonic_ns();
+        let hedges = service.hedges.iter();
+        let hedge_delays = hedges.map(|hedge| HedgeDelay::new(hedge.after, now_ns)).collect();
         Self {
             servers,
             random,
@@ -73,6 +83,8 @@ impl GatewayHandler {
             openings: VecDeque::new(),
             deadlines: Deadlines::default(),
             retries: Deadlines::default(),
+            hedges: Deadlines::default(),
+            hedge_delays,
             queues_due_ns: None,
             gather: GatherState::default(),
             now_ns: 0,
@@ -146,6 +158,8 @@ impl Handler for GatewayHandler {
             }
             RequestState::Collecting(_) => Progress::Pending,
             RequestState::Forwarded(key) => {
+                let key = self.settle(key);
+                request.state = RequestState::Forwarded(key);
                 let progress = self.write(key, response);
                 if matches!(progress, Progress::Complete | Progress::Reset) {
                     self.log_exchange(key, response.log_record());
@@ -166,7 +180,8 @@ impl Handler for GatewayHandler {
     fn deadline_ns(&self) -> Option<u64> {
         let retry_ns = self.retries.earliest_ns();
         let gather_ns = self.gather.earliest_ns();
-        let all = [self.deadlines.earliest_ns(), retry_ns, self.queues_due_ns, gather_ns];
+        let hedge_ns = self.hedges.earliest_ns();
+        let all = [self.deadlines.earliest_ns(), retry_ns, self.queues_due_ns, gather_ns, hedge_ns];
         all.into_iter().flatten().min()
     }
 
@@ -176,6 +191,7 @@ impl Handler for GatewayHandler {
             self.check_deadline(key);
         }
         self.retry_due();
+        self.hedge_due();
         self.serve_queues();
         if let Some(client) = self.gather.take_due(now_ns) {
             return Some(client);

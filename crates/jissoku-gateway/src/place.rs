@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jissoku_os::socket::Endpoint;
 use jissoku_upstream::fleet::Lease;
+use jissoku_upstream::retry::RetryPolicy;
 
 use crate::config::Forwarding;
 use crate::phases::Phases;
@@ -54,6 +55,21 @@ impl Place {
     pub(crate) fn head_deadline_ns(&self, now_ns: u64) -> u64 {
         let Forwarding { head_ns, try_ns, .. } = self.forwarding;
         try_ns.map_or(now_ns + head_ns, |try_ns| self.until_ns.min(now_ns + try_ns))
+    }
+
+    /// Of a second copy of the request, which has the same time, and gets another server.
+    pub(crate) fn for_copy(&self) -> Self {
+        let forwarding = Forwarding { hedge: None, retry: RetryPolicy::NONE, ..self.forwarding };
+        let mut tried = self.tried.clone();
+        tried.extend(self.lease.as_ref().map(Lease::index));
+        let phases = Phases { begun_ns: self.phases.begun_ns, ..Phases::default() };
+        Self {
+            tried,
+            version: self.version,
+            until_ns: self.until_ns,
+            phases,
+            ..Self::new(forwarding, self.hash)
+        }
     }
 
     pub(crate) const fn new(forwarding: Forwarding, hash: u64) -> Self {

@@ -65,6 +65,11 @@ impl Servers {
         Ok(())
     }
 
+    /// Whether a second copy of a request does not add to an outage.
+    pub(crate) fn has_spare_capacity(&self, now_ns: u64) -> bool {
+        self.set.fleet.has_spare_capacity(now_ns)
+    }
+
     /// Gives a request's place at its server back.
     pub(crate) fn release(&self, lease: Lease, outcome: Outcome, now_ns: u64) {
         // All workers see the change; it has no log.

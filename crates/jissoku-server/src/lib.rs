@@ -49,7 +49,7 @@ pub use limits::Limits;
 pub use listener_options::{ListenerOptions, Protocol};
 pub use log::{
     AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, Forwarded, ForwardedOutcome,
-    LogEnd, LogError, LogFormat, LogFormatError, LogRecord, LogSink,
+    HedgeResult, LogEnd, LogError, LogFormat, LogFormatError, LogRecord, LogSink,
 };
 pub use metrics::{Metrics, UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
 pub use metrics_page::MetricsPage;

@@ -164,6 +164,16 @@ impl Fleet {
         lease.state.note(outcome, now_ns, &self.policy, (lease.proves, || self.may_eject()))
     }
 
+    /// Whether all servers serve, with at most 70 % of the requests in flight that they take: a
+    /// second copy of a request does not add to an outage.
+    pub fn has_spare_capacity(&self, now_ns: u64) -> bool {
+        self.servers.iter().all(|server| {
+            let in_flight = u64::from(server.state.in_flight());
+            server.state.admission(now_ns) == Admission::Serving
+                && in_flight * 10 <= u64::from(server.spec.in_flight_max) * 7
+        })
+    }
+
     /// Whether one more ejection stays within the permitted share. Two workers that ask at once may
     /// exceed it by one; when none is left, ejected servers are used (`Chooser`).
     fn may_eject(&self) -> bool {

@@ -8,7 +8,7 @@ mod budget;
 mod hedge;
 
 pub use budget::{Budget, BudgetPolicy};
-pub use hedge::HedgeDelay;
+pub use hedge::{HedgeAfter, HedgeDelay};
 
 use crate::random::Random;
 
@@ -113,6 +113,10 @@ pub fn is_idempotent(method: &[u8]) -> bool {
 }
 
 impl RetryPolicy {
+    /// One try; only a reused connection that was closed is replaced.
+    pub const NONE: Self =
+        Self { tries_max: 1, on_connect: false, on_reset: false, on_timeout: false };
+
     /// Decides about one failed try, and spends the budget if it is repeated.
     pub fn decide(
         self,

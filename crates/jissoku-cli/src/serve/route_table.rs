@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jissoku_gateway::{
-    Content, Forwarding, Gateway, GatherRoute, Resolution, RouteContent, RouteLimits, ServerEntry,
-    Target, Timeouts, Upstream, UpstreamOptions,
+    Gateway, Resolution, RouteContent, RouteLimits, ServerEntry, Target, Timeouts, Upstream,
+    UpstreamOptions,
 };
-use jissoku_server::Fixed;
 use jissoku_upstream::configuration::{self, Action, Configuration, Protocol, Route};
-use jissoku_upstream::fan_out::Plan;
 use jissoku_upstream::random::Random;
 
 use super::app_args;
 use super::failure::{Failure, print_error};
 use super::files::FileArgs;
+use super::route_contents::RouteContents;
 
 /// The routes of a file.
 #[derive(Debug)]
@@ -75,37 +74,17 @@ impl RouteTable {
             .iter()
             .map(|route| RouteLimits::new(route.rate, route.concurrency, random.next()))
             .collect();
-        let (mut folders, mut texts, mut contents) = (Vec::new(), Vec::new(), Vec::new());
-        let mut gathers = Vec::new();
-        let count = self.folders().collect::<BTreeSet<_>>().len() as u64;
-        let mut opened: Vec<&str> = Vec::new();
+        let folder_count = self.folders().collect::<BTreeSet<_>>().len() as u64;
+        let mut contents = RouteContents::default();
         for route in routes {
-            contents.push(match &route.action {
-                Action::Folder(folder) => {
-                    if !opened.contains(&folder.as_str()) {
-                        let path = self.beside(folder);
-                        let open = files.open(&path, count);
-                        folders.push(Arc::new(
-                            open.map_err(|error| self.refuse(route.line, &error.to_string()))?,
-                        ));
-                        opened.push(folder);
-                    }
-                    let place = opened.iter().position(|other| other == folder);
-                    Content::Folder(place.unwrap_or_default())
-                }
-                Action::Fixed(text) => {
-                    texts.push(Arc::new(Fixed::new(text)));
-                    Content::Fixed(texts.len() - 1)
-                }
-                Action::Forward(upstream) => Content::Forward(forwarding(route, *upstream)),
-                Action::App(_) => Content::App,
-                Action::Gather(plan) => {
-                    gathers.push(Arc::new(self.gather(plan, route)));
-                    Content::Gather(gathers.len() - 1)
-                }
-            });
+            let open = |folder: &str| {
+                let opened = files.open(&self.beside(folder), folder_count);
+                opened.map_err(|error| self.refuse(route.line, &error.to_string()))
+            };
+            contents.add(route, &self.configuration.upstreams, open)?;
         }
-        let gateway = Arc::new(Gateway::of(upstreams, timeouts, is_secure));
+        let RouteContents { contents, folders, texts, gathers, hedges, .. } = contents;
+        let gateway = Gateway::of(upstreams, timeouts, is_secure).with_hedges(&hedges);
         Ok(Arc::new(RouteContent {
             rules: rules.clone(),
             contents,
@@ -113,19 +92,8 @@ impl RouteTable {
             folders,
             texts,
             gathers,
-            gateway,
+            gateway: Arc::new(gateway),
         }))
-    }
-
-    fn gather(&self, plan: &Plan, route: &Route) -> GatherRoute {
-        let upstreams = &self.configuration.upstreams;
-        let forwardings = plan.parts.iter().map(|part| {
-            let name = part.template.upstream();
-            // A part that names an unknown upstream was refused when the file was read.
-            let index = upstreams.iter().position(|upstream| upstream.name == name);
-            forwarding(route, index.unwrap_or_default())
-        });
-        GatherRoute::new(plan.clone(), forwardings.collect())
     }
 
     fn folders(&self) -> impl Iterator<Item = &str> {
@@ -169,9 +137,6 @@ impl RouteTable {
 
     /// Refuses what only the server knows to be wrong.
     fn check(&self, route: &Route) -> Result<(), Failure> {
-        if route.hedge.is_some() {
-            return Err(self.refuse(route.line, "serve does not know hedge yet"));
-        }
         if route.rate.is_some_and(|rate| rate.is_dry_run) {
             return Err(self.refuse(route.line, "serve does not know dry-run yet"));
         }
@@ -197,10 +162,4 @@ impl RouteTable {
     fn refuse(&self, line: usize, why: &str) -> Failure {
         Failure::of_input(&format!("{}, line {line}: {why}", self.path.display()))
     }
-}
-
-/// How the requests of a route are forwarded to the upstream of this index.
-fn forwarding(route: &Route, upstream: usize) -> Forwarding {
-    let Route { head_ns, try_ns, retry, .. } = *route;
-    Forwarding { upstream, head_ns, try_ns, retry }
 }

@@ -34,12 +34,17 @@ impl GatewayHandler {
             Some(_) => UpstreamCounter::ReusedConnections,
             None => UpstreamCounter::NewConnections,
         });
-        let Some(upstream_key) = reused else { return self.open(key, endpoint) };
-        exchange.upstream = Some(upstream_key);
-        if let Some(upstream) = self.upstreams.get(upstream_key) {
-            upstream.begin(key, exchange.method.is_head);
-            self.ready.extend(upstream.id);
+        match reused {
+            None => self.open(key, endpoint),
+            Some(upstream_key) => {
+                exchange.upstream = Some(upstream_key);
+                if let Some(upstream) = self.upstreams.get(upstream_key) {
+                    upstream.begin(key, exchange.method.is_head);
+                    self.ready.extend(upstream.id);
+                }
+            }
         }
+        self.watch_lateness(key);
     }
 
     fn open(&mut self, exchange: Key, endpoint: Arc<Endpoint>) {

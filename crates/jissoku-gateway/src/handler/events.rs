@@ -145,6 +145,7 @@ impl GatewayHandler {
         let outcome = upstream.read(bytes, is_sent, exchange);
         if exchange.received == Received::Head && exchange.place.phases.head_ns == 0 {
             exchange.place.phases.head_ns = self.now_ns;
+            self.record_latency(exchange_key);
         }
         self.conclude(key, exchange_key, outcome)
     }

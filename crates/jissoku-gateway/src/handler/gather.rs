@@ -82,6 +82,8 @@ impl GatewayHandler {
         let held = gathering.collection.held();
         for part in 0..gathering.parts.len() {
             if let Some(key) = gathering.running(part) {
+                let key = self.settle(key);
+                gathering.parts[part] = PartState::Running(key);
                 self.collect(gathering, (part, key), response);
             }
         }

@@ -35,6 +35,9 @@ impl GatewayHandler {
             place.phases.begun_ns = self.now_ns;
             shared.budget.count_request(self.now_ns);
             shared.count(UpstreamCounter::Requests);
+            if let Some(hedge) = place.forwarding.hedge {
+                self.service.hedges[hedge].budget.count_request(self.now_ns);
+            }
         }
         let gone = servers.renew(shared);
         // Who comes first is served first.
@@ -148,6 +151,9 @@ impl GatewayHandler {
         let Some(exchange) = self.exchanges.remove(key) else { return };
         if let Some(upstream) = exchange.upstream {
             self.close(upstream);
+        }
+        if let Some(copy) = exchange.copy {
+            self.end_exchange(copy);
         }
         let upstream = exchange.place.forwarding.upstream;
         if exchange.place.wait == Wait::Queue {

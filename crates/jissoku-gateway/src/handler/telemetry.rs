@@ -2,7 +2,7 @@
 
 use jissoku_http::forward::ForwardError;
 use jissoku_os::clock;
-use jissoku_server::{Forwarded, ForwardedOutcome, LogRecord, UpstreamCounter};
+use jissoku_server::{Forwarded, ForwardedOutcome, HedgeResult, LogRecord, UpstreamCounter};
 use jissoku_upstream::fan_out::PartResult;
 
 use super::GatewayHandler;
@@ -56,11 +56,14 @@ impl GatewayHandler {
         let upstream = place.forwarding.upstream;
         let endpoint = place.endpoint.as_ref();
         let server = endpoint.map(|endpoint| self.servers[upstream].address(endpoint));
+        // The client has left before a copy had a response.
+        let copy = exchange.copy.and_then(|copy| self.exchanges.get_ref(copy));
         let outcome = ForwardedOutcome {
             status: exchange.output.status,
-            tries: place.connections,
+            tries: place.connections + copy.map_or(0, |copy| copy.place.connections),
             is_reused: exchange.is_reused,
             phases_ns: place.phases.durations_ns(end_ns),
+            hedge: exchange.hedge.or_else(|| copy.map(|_| HedgeResult::Lost)),
             error,
         };
         log.add_forwarded(&Forwarded {

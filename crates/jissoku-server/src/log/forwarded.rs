@@ -30,8 +30,28 @@ pub struct ForwardedOutcome {
     /// How long it waited for its last connection, until that was established and the request sent,
     /// until the head of the response, and until its end; in nanoseconds.
     pub phases_ns: [u64; 4],
+    /// What became of the second copy of the request, if one was sent.
+    pub hedge: Option<HedgeResult>,
     /// The error type (RFC 9209 section 2.3) if the response is not complete.
     pub error: Option<&'static str>,
+}
+
+/// What became of the second copy of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HedgeResult {
+    /// Its response was used.
+    Won,
+    /// It was not.
+    Lost,
+}
+
+impl HedgeResult {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Won => "won",
+            Self::Lost => "lost",
+        }
+    }
 }
 
 /// Appends ` key=value` for each property, for a format of text. Times are in microseconds.
@@ -49,13 +69,16 @@ pub(super) fn write_text(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
     for (name, time_ns) in PHASES.iter().zip(outcome.phases_ns) {
         put(lines, format_args!(" {name}_us={}", time_ns / 1000));
     }
+    if let Some(hedge) = outcome.hedge {
+        put(lines, format_args!(" hedge={}", hedge.name()));
+    }
     put(lines, format_args!(" error={}", outcome.error.unwrap_or("-")));
 }
 
 /// Appends a JSON object. Times are in nanoseconds.
 pub(super) fn write_json(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
     let Forwarded { part, upstream, server, outcome } = forwarded;
-    let ForwardedOutcome { status, tries, is_reused, phases_ns, error } = *outcome;
+    let ForwardedOutcome { status, tries, is_reused, phases_ns, hedge, error } = *outcome;
     put(lines, format_args!("{{\"tries\":{tries},\"is_reused\":{is_reused}"));
     for (name, text) in [("part", *part), ("upstream", *upstream), ("server", *server)] {
         if !text.is_empty() {
@@ -67,6 +90,9 @@ pub(super) fn write_json(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
     }
     for (name, time_ns) in PHASES.iter().zip(phases_ns) {
         put(lines, format_args!(",\"{name}_ns\":{time_ns}"));
+    }
+    if let Some(hedge) = hedge {
+        write_field(lines, "hedge", hedge.name().as_bytes());
     }
     if let Some(error) = error {
         write_field(lines, "error", error.as_bytes());
@@ -85,6 +111,7 @@ mod tests {
             tries: 2,
             is_reused: true,
             phases_ns: [1_000, 0, 12_999, 7_000],
+            hedge: Some(HedgeResult::Won),
             error: None,
         };
         let done = Forwarded { part: "", upstream: "app", server: "127.0.0.1:9001", outcome };
@@ -103,7 +130,7 @@ mod tests {
             write_text,
             &done,
             " upstream=\"app\" server=\"127.0.0.1:9001\" server_status=200 tries=2 \
-             connection=reused wait_us=1 connect_us=0 head_us=12 body_us=7 error=-",
+             connection=reused wait_us=1 connect_us=0 head_us=12 body_us=7 hedge=won error=-",
         );
         check(
             write_text,
@@ -114,7 +141,7 @@ mod tests {
         check(
             write_json,
             &done,
-            r#"{"tries":2,"is_reused":true,"upstream":"app","server":"127.0.0.1:9001","status":200,"wait_ns":1000,"connect_ns":0,"head_ns":12999,"body_ns":7000}"#,
+            r#"{"tries":2,"is_reused":true,"upstream":"app","server":"127.0.0.1:9001","status":200,"wait_ns":1000,"connect_ns":0,"head_ns":12999,"body_ns":7000,"hedge":"won"}"#,
         );
         check(
             write_json,

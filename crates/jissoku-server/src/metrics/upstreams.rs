@@ -45,6 +45,13 @@ pub enum UpstreamCounter {
     FreshRetries,
     /// Repeated requests, after another failure.
     OtherRetries,
+    /// Second copies of requests, whose responses were used.
+    WonHedges,
+    /// Second copies of requests that were sent without need.
+    LostHedges,
+    /// Second copies of requests that were not sent, since they would have been too many, or servers
+    /// were ejected or busy.
+    RefusedHedges,
     /// Clients that were gone before their response was complete.
     ClientsGone,
 }
@@ -78,6 +85,15 @@ const FAMILIES: &[Family] = &[
         members: &[
             (UpstreamCounter::FreshRetries, ",cause=\"reuse\""),
             (UpstreamCounter::OtherRetries, ",cause=\"failure\""),
+        ],
+    },
+    Family {
+        name: "jissoku_upstream_hedges",
+        help: "Second copies of late requests: used, not used, or not sent.",
+        members: &[
+            (UpstreamCounter::WonHedges, ",result=\"won\""),
+            (UpstreamCounter::LostHedges, ",result=\"lost\""),
+            (UpstreamCounter::RefusedHedges, ",result=\"refused\""),
         ],
     },
     Family {

@@ -6,11 +6,11 @@ use toml::de::DeValue;
 
 use super::gather;
 use super::problem::{Refusal, refuse};
-use super::table::{Placed, Table, word, wrong};
+use super::table::{Placed, Table, duration_ns, word, wrong};
 use super::upstream::Upstream;
 use crate::fan_out::Plan;
 use crate::rate::RatePolicy;
-use crate::retry::{BudgetPolicy, RetryPolicy};
+use crate::retry::{BudgetPolicy, HedgeAfter, RetryPolicy};
 use crate::routes::{HostPattern, PathPattern, PatternError, Rule};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -32,7 +32,7 @@ pub struct Route {
     pub try_ns: Option<u64>,
     /// When a request is repeated.
     pub retry: RetryPolicy,
-    /// Whether a second request is sent if the first is late.
+    /// Whether a second copy of a request is sent if its response is late.
     pub hedge: Option<Hedge>,
     /// How often a client may ask.
     pub rate: Option<Rate>,
@@ -55,10 +55,12 @@ pub enum Action {
     Gather(Box<Plan>),
 }
 
-/// A second request after the 95th percentile of latencies.
+/// Second copies of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hedge {
-    /// How many.
+    /// When one is sent.
+    pub after: HedgeAfter,
+    /// How many, as a share of the requests.
     pub budget: BudgetPolicy,
 }
 
@@ -122,6 +124,11 @@ pub(super) fn read(
         rate: table.table("rate")?.map(rate).transpose()?,
         concurrency: table.table("concurrency")?.map(concurrency).transpose()?,
     };
+    if let (Some(value), false) =
+        (table.value("hedge"), matches!(route.action, Action::Forward(_) | Action::Gather(_)))
+    {
+        return Err(refuse(value.span(), "hedge is for routes with to or gather"));
+    }
     table.finish()?;
     Ok((route, rule))
 }
@@ -186,7 +193,7 @@ fn retry(table: Option<Table<'_, '_>>, try_ns: Option<u64>) -> Result<RetryPolic
 }
 
 fn hedge(mut table: Table<'_, '_>) -> Result<Hedge, Refusal> {
-    table.word("after", &[("p95", ())])?;
+    let after = table.string("after")?.map(|text| hedge_after(&text)).transpose()?;
     let mut percent = 5;
     if let Some(value) = table.value("budget") {
         let share = match value.get_ref() {
@@ -200,7 +207,18 @@ fn hedge(mut table: Table<'_, '_>) -> Result<Hedge, Refusal> {
         percent = found.ok_or_else(|| refuse(value.span(), "budget is a share of 0.01 to 1.0"))?;
     }
     table.finish()?;
-    Ok(Hedge { budget: BudgetPolicy { percent, per_second_min: 0 } })
+    let after = after.unwrap_or(HedgeAfter::Percentile(95));
+    Ok(Hedge { after, budget: BudgetPolicy { percent, per_second_min: 0 } })
+}
+
+fn hedge_after((text, at): &Placed<String>) -> Result<HedgeAfter, Refusal> {
+    let percentile = text.strip_prefix('p').and_then(|digits| digits.parse::<u8>().ok());
+    let percentile = percentile.filter(|percentile| (50..=99).contains(percentile));
+    let time = || duration_ns(text).filter(|ns| *ns > 0).map(HedgeAfter::Time);
+    percentile.map(HedgeAfter::Percentile).or_else(time).ok_or_else(|| {
+        let why = format!("after is a percentile, p50 to p99, or a time, not {text:?}");
+        refuse(at.clone(), &why)
+    })
 }
 
 fn rate(mut table: Table<'_, '_>) -> Result<Rate, Refusal> {

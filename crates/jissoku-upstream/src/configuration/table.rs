@@ -35,7 +35,9 @@ impl<'t, 'a> Table<'t, 'a> {
     }
 
     pub(super) fn value(&mut self, key: &'static str) -> Option<&'t Value<'a>> {
-        self.known.push(key);
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
         self.entries.get(key)
     }
 
@@ -161,7 +163,7 @@ fn kind(value: &DeValue<'_>) -> String {
     format!("a value of type {}", value.type_str())
 }
 
-fn duration_ns(text: &str) -> Option<u64> {
+pub(super) fn duration_ns(text: &str) -> Option<u64> {
     let split = text.find(|sign: char| !sign.is_ascii_digit())?;
     let (digits, unit) = text.split_at_checked(split)?;
     let factor = match unit {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::balance::Balance;
 use crate::fan_out::Quorum;
+use crate::retry::HedgeAfter;
 use crate::routes::Subject;
 
 const EXAMPLE: &str = r#"
@@ -52,7 +53,8 @@ fn the_example_is_read_whole() {
     let api = &read.routes[0];
     assert!(matches!(&api.action, Action::Forward(index) if read.upstreams[*index].name == "app"));
     assert_eq!((api.head_ns, api.retry.tries_max), (10_000_000_000, 3));
-    assert_eq!(api.hedge.unwrap().budget.percent, 5);
+    let hedge = api.hedge.unwrap();
+    assert_eq!((hedge.after, hedge.budget.percent), (HedgeAfter::Percentile(95), 5));
     assert_eq!(api.rate.unwrap().policy.burst, 200);
 
     let Action::Gather(plan) = &read.routes[1].action else { panic!("no plan") };
@@ -127,6 +129,13 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("\"reset\"]", "\"timeout\"]", 20, "needs a try-time"),
         ("\"reset\"]", "\"error\"]", 20, "\"connect\" or \"reset\" or \"timeout\""),
         ("budget = 0.05", "budget = 5.0", 21, "0.01 to 1.0"),
+        ("after = \"p95\"", "after = \"p100\"", 21, "p50 to p99, or a time, not \"p100\""),
+        (
+            "folder = \"site\"",
+            "folder = \"site\"\nhedge = {}",
+            34,
+            "hedge is for routes with to or gather",
+        ),
         ("requests = 100, ", "", 22, "a number of requests"),
         ("app:/users/{id}", "app:/users/{name}", 26, "no variable {name}"),
         ("ads:/for/{id}", "add:/for/{id}", 26, "no upstream \"add\""),

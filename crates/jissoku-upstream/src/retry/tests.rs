@@ -98,7 +98,7 @@ fn a_short_failure_is_repeated_whole() {
 
 #[test]
 fn a_hedge_follows_the_95th_percentile_of_the_last_seconds() {
-    let mut delay = HedgeDelay::new(0);
+    let mut delay = HedgeDelay::new(HedgeAfter::Percentile(95), 0);
     assert_eq!(delay.delay_ns(), None);
     let ms = 1_000_000;
     for index in 1..=1000_u64 {
@@ -111,6 +111,9 @@ fn a_hedge_follows_the_95th_percentile_of_the_last_seconds() {
     assert_eq!(delay.delay_ns(), Some(2 * ms));
     delay.record(ms, 100 * SECOND);
     assert_eq!(delay.delay_ns(), None);
+    let mut fixed = HedgeDelay::new(HedgeAfter::Time(ms / 4), 0);
+    fixed.record(SECOND, 0);
+    assert_eq!(fixed.delay_ns(), Some(ms / 4));
 }
 
 proptest! {

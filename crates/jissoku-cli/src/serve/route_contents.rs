@@ -1,0 +1,77 @@
+//! What serves the requests of each route, collected route by route.
+
+use std::sync::Arc;
+
+use jissoku_gateway::{Content, Forwarding, GatherRoute};
+use jissoku_server::{Files, Fixed};
+use jissoku_upstream::configuration::{Action, Hedge, Route, Upstream};
+use jissoku_upstream::fan_out::Plan;
+
+use super::failure::Failure;
+
+/// The contents of routes, and what they refer to.
+#[derive(Debug, Default)]
+pub(super) struct RouteContents<'a> {
+    pub(super) contents: Vec<Content>,
+    pub(super) folders: Vec<Arc<Files>>,
+    /// The names of the folders.
+    opened: Vec<&'a str>,
+    pub(super) texts: Vec<Arc<Fixed>>,
+    pub(super) gathers: Vec<Arc<GatherRoute>>,
+    pub(super) hedges: Vec<Hedge>,
+}
+
+impl<'a> RouteContents<'a> {
+    /// Adds the content of one of the routes. A folder is opened by `open`, once.
+    pub(super) fn add(
+        &mut self,
+        route: &'a Route,
+        upstreams: &[Upstream],
+        open: impl Fn(&str) -> Result<Files, Failure>,
+    ) -> Result<(), Failure> {
+        let hedge = route.hedge.map(|hedge| {
+            self.hedges.push(hedge);
+            self.hedges.len() - 1
+        });
+        let content = match &route.action {
+            Action::Folder(folder) => {
+                if !self.opened.contains(&folder.as_str()) {
+                    self.folders.push(Arc::new(open(folder)?));
+                    self.opened.push(folder);
+                }
+                let place = self.opened.iter().position(|other| other == folder);
+                Content::Folder(place.unwrap_or_default())
+            }
+            Action::Fixed(text) => {
+                self.texts.push(Arc::new(Fixed::new(text)));
+                Content::Fixed(self.texts.len() - 1)
+            }
+            Action::Forward(upstream) => Content::Forward(forwarding(route, *upstream, hedge)),
+            Action::App(_) => Content::App,
+            Action::Gather(plan) => {
+                let route = gather(plan, route, upstreams, hedge);
+                self.gathers.push(Arc::new(route));
+                Content::Gather(self.gathers.len() - 1)
+            }
+        };
+        self.contents.push(content);
+        Ok(())
+    }
+}
+
+fn gather(plan: &Plan, route: &Route, upstreams: &[Upstream], hedge: Option<usize>) -> GatherRoute {
+    let forwardings = plan.parts.iter().map(|part| {
+        let name = part.template.upstream();
+        // A part that names an unknown upstream was refused when the file was read.
+        let index = upstreams.iter().position(|upstream| upstream.name == name);
+        forwarding(route, index.unwrap_or_default(), hedge)
+    });
+    GatherRoute::new(plan.clone(), forwardings.collect())
+}
+
+/// How the requests of a route are forwarded to the upstream of this index, with the second copies
+/// of this index.
+fn forwarding(route: &Route, upstream: usize, hedge: Option<usize>) -> Forwarding {
+    let Route { head_ns, try_ns, retry, .. } = *route;
+    Forwarding { upstream, head_ns, try_ns, retry, hedge }
+}

@@ -1,0 +1,125 @@
+//! Second copies of requests whose responses are late: the first response is used, and the connection
+//! of the other copy is closed, since its response could be taken for the next one.
+//!
+//! Each copy is an exchange of its own. As long as none has a response, that of the client refers
+//! to the other.
+
+use jissoku_server::{HedgeResult, UpstreamCounter};
+use jissoku_upstream::fleet::Lease;
+
+use super::GatewayHandler;
+use crate::exchange::{Ending, Exchange};
+use crate::failure::Received;
+use crate::slab::Key;
+
+/// How far a copy has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Awaited,
+    /// There is the head of a response, at least.
+    Responded,
+    Failed,
+}
+
+fn stage(exchange: Option<&Exchange>) -> Stage {
+    match exchange {
+        None => Stage::Failed,
+        Some(exchange) => match exchange.ending {
+            Some(Ending::Failed(..)) => Stage::Failed,
+            None if exchange.received != Received::Head => Stage::Awaited,
+            _ => Stage::Responded,
+        },
+    }
+}
+
+impl GatewayHandler {
+    /// An exchange gets its first connection: has it looked at again when its response is late.
+    pub(super) fn watch_lateness(&mut self, key: Key) {
+        let Some(exchange) = self.exchanges.get(key) else { return };
+        let Some(hedge) = exchange.place.forwarding.hedge else { return };
+        let Some(delay_ns) = self.hedge_delays[hedge].delay_ns() else { return };
+        if exchange.place.connections == 1 && exchange.is_copyable() {
+            self.hedges.add(self.now_ns + delay_ns, key);
+        }
+    }
+
+    /// The head of a response was received.
+    pub(super) fn record_latency(&mut self, key: Key) {
+        let Some(exchange) = self.exchanges.get(key) else { return };
+        if let Some(hedge) = exchange.place.forwarding.hedge {
+            let latency_ns = self.now_ns.saturating_sub(exchange.place.phases.connecting_ns);
+            self.hedge_delays[hedge].record(latency_ns, self.now_ns);
+        }
+    }
+
+    /// Sends second copies of the requests that are late.
+    pub(super) fn hedge_due(&mut self) {
+        while let Some(key) = self.hedges.take_due(self.now_ns) {
+            self.send_copy(key);
+        }
+    }
+
+    fn send_copy(&mut self, key: Key) {
+        let Some(exchange) = self.exchanges.get(key) else { return };
+        let Some(hedge) = exchange.place.forwarding.hedge.filter(|_| exchange.is_awaited()) else {
+            return;
+        };
+        let upstream = exchange.place.forwarding.upstream;
+        let shared = &self.service.upstreams[upstream];
+        let servers = &mut self.servers[upstream];
+        let gone = servers.renew(shared);
+        let mut copy = exchange.second_copy();
+        // What the budget permits is spent last.
+        let is_permitted = servers.has_spare_capacity(self.now_ns)
+            && servers.choose(&mut copy.place, self.now_ns).is_ok()
+            && self.service.hedges[hedge].budget.try_spend(self.now_ns);
+        if is_permitted {
+            exchange.place.tried.extend(copy.place.lease.as_ref().map(Lease::index));
+            let copy_key = self.exchanges.insert(copy);
+            if let Some(exchange) = self.exchanges.get(key) {
+                exchange.copy = Some(copy_key);
+            }
+            self.connect(copy_key, true);
+        } else {
+            shared.count(UpstreamCounter::RefusedHedges);
+        }
+        for idle in gone {
+            self.close(idle);
+        }
+    }
+
+    /// Decides whose response a client gets, if two copies of its request were sent: the first one,
+    /// or else the one that may yet come. Returns the exchange that is the client's from now on.
+    pub(super) fn settle(&mut self, key: Key) -> Key {
+        let Some(copy_key) = self.exchanges.get(key).and_then(|exchange| exchange.copy) else {
+            return key;
+        };
+        let stages = [key, copy_key].map(|key| stage(self.exchanges.get_ref(key)));
+        let has_won = match stages {
+            [Stage::Awaited, Stage::Awaited] => return key,
+            [Stage::Responded, _] | [_, Stage::Failed] => false,
+            [_, Stage::Responded] | [Stage::Failed, Stage::Awaited] => true,
+        };
+        let (used_key, unused_key, result, counter) = if has_won {
+            // That it took at least as long is all that is known of the first copy.
+            self.record_latency(key);
+            (copy_key, key, HedgeResult::Won, UpstreamCounter::WonHedges)
+        } else {
+            (key, copy_key, HedgeResult::Lost, UpstreamCounter::LostHedges)
+        };
+        if let Some(exchange) = self.exchanges.get(key) {
+            exchange.copy = None;
+        }
+        let unused = self.exchanges.get_ref(unused_key);
+        let (connections, client_has_ended) = unused
+            .map_or((0, false), |exchange| (exchange.place.connections, exchange.client_has_ended));
+        if let Some(used) = self.exchanges.get(used_key) {
+            used.place.connections += connections;
+            used.client_has_ended |= client_has_ended;
+            used.hedge = Some(result);
+            self.service.upstreams[used.place.forwarding.upstream].count(counter);
+        }
+        self.end_exchange(unused_key);
+        used_key
+    }
+}
