@@ -40,6 +40,7 @@ class Origin:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            body = b""
 
             def setup(self) -> None:
                 with origin.lock:
@@ -52,7 +53,7 @@ class Origin:
                 super().finish()
 
             def respond(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                self.body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
                 origin.requests.append(self.path)
                 status, text = origin.respond_to(self)
                 body = text.encode()
@@ -61,7 +62,7 @@ class Origin:
                 self.end_headers()
                 self.wfile.write(body)
 
-            do_GET = do_POST = do_PUT = respond  # noqa: N815 -- the names that http.server calls
+            do_GET = do_POST = do_PUT = do_DELETE = respond  # noqa: N815 -- the names that http.server calls
 
             def log_message(self, *_: object) -> None:
                 """Says nothing."""

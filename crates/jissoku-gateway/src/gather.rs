@@ -5,16 +5,20 @@
 //! pure state.
 
 mod answer;
+mod collected;
 mod form;
 mod gathering;
 mod part_error;
 mod request;
+mod routes;
 mod state;
 
 pub(crate) use answer::write;
-pub(crate) use form::negotiate;
-pub use gathering::GatherRoute;
+pub(crate) use collected::CollectedRequest;
+pub(crate) use form::{Form, negotiate};
 pub(crate) use gathering::{Gathering, PartState};
 pub(crate) use part_error::error_of;
-pub(crate) use request::{PartRequest, part_request};
+pub(crate) use request::{PartRequest, batch_request, broadcast_request, part_request};
+pub(crate) use routes::BatchPart;
+pub use routes::{BatchRoute, BroadcastRoute, GatherRoute};
 pub(crate) use state::GatherState;

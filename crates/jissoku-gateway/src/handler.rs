@@ -1,6 +1,7 @@
 //! The handler of one worker: brings clients and servers together.
 
 mod bodies;
+mod broadcast;
 mod connections;
 mod events;
 mod gather;

@@ -30,7 +30,7 @@ mod upload;
 mod upstream;
 
 pub use config::{Forwarding, Gateway, Timeouts};
-pub use gather::GatherRoute;
+pub use gather::{BatchRoute, BroadcastRoute, GatherRoute};
 pub use resolution::{Resolution, resolve};
 pub use routed::{Content, NoApp, RouteContent, RouteLimits, Routed};
 pub use server_set::{ServerEntry, Upstream, UpstreamOptions};

@@ -16,6 +16,7 @@ use self::table::Table;
 use crate::routes::Routes;
 
 pub use explanation::Explanation;
+pub use gather::{Batch, Broadcast};
 pub use problem::Problem;
 pub use route::{Action, Concurrency, Hedge, Rate, RateKey, Route};
 pub use upstream::{HealthCheck, Protocol, Upstream};
@@ -80,6 +81,13 @@ impl Configuration {
             route.line = problem::line(text, &route.at);
             configuration.routes.push(route);
             rules.push(rule);
+        }
+        let is_batch = |route: &&Route| matches!(route.action, Action::Batch(_));
+        if let Some(batch) = configuration.routes.iter().find(is_batch)
+            && !configuration.routes.iter().any(|route| route.is_in_batch)
+        {
+            let why = "no route has in-batch = true, so a batch can have no parts";
+            return Err(problem::refuse(batch.at.clone(), why));
         }
         configuration.rules = Routes::new(rules).map_err(|found| {
             let by = configuration.routes.get(found.by).map(|route| route.line).unwrap_or_default();

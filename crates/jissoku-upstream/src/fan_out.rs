@@ -3,7 +3,10 @@
 //! A plan names the parts; a collection follows them, whatever the order of events, until enough
 //! have answered or the deadline comes; a composition writes the answer. Each part that was asked
 //! for is in the answer exactly once, with a response or with the reason why there is none.
+//!
+//! The parts are those of a route, the same request to several servers, or a client's batch.
 
+mod batch;
 mod collection;
 mod composition;
 mod multipart;
@@ -12,6 +15,7 @@ mod plan;
 mod shape;
 mod template;
 
+pub use batch::{BATCH_PARTS_MAX, BatchError, BatchItem, BatchPolicy, read_batch};
 pub use collection::{Collection, Effect};
 pub use composition::{compose_json, ndjson_end, ndjson_line};
 pub use multipart::compose_multipart;

@@ -81,9 +81,11 @@ impl RouteTable {
                 let opened = files.open(&self.beside(folder), folder_count);
                 opened.map_err(|error| self.refuse(route.line, &error.to_string()))
             };
-            contents.add(route, &self.configuration.upstreams, open)?;
+            contents.add(route, (&self.configuration.upstreams, routes), open)?;
         }
-        let RouteContents { contents, folders, texts, gathers, hedges, .. } = contents;
+        let RouteContents {
+            contents, folders, texts, gathers, broadcasts, batches, hedges, ..
+        } = contents;
         let gateway = Gateway::of(upstreams, timeouts, is_secure).with_hedges(&hedges);
         Ok(Arc::new(RouteContent {
             rules: rules.clone(),
@@ -92,6 +94,8 @@ impl RouteTable {
             folders,
             texts,
             gathers,
+            broadcasts,
+            batches,
             gateway: Arc::new(gateway),
         }))
     }

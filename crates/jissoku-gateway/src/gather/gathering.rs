@@ -1,30 +1,15 @@
-//! A route that gathers, and a client's request for it.
+//! A client's request that goes to several servers.
 
 use std::sync::Arc;
 
 use jissoku_os::driver::ConnectionId;
-use jissoku_upstream::fan_out::{Collection, Plan};
+use jissoku_upstream::fan_out::Collection;
+use jissoku_upstream::rate::Permit;
 
 use super::form::Form;
-use crate::config::Forwarding;
+use super::routes::GatherRoute;
 use crate::exchange::Exchange;
 use crate::slab::Key;
-
-/// A route whose requests go to several servers.
-#[derive(Debug)]
-pub struct GatherRoute {
-    pub(crate) plan: Plan,
-    /// Of each part.
-    pub(crate) forwardings: Vec<Forwarding>,
-}
-
-impl GatherRoute {
-    /// `forwardings` has one entry for each part of `plan`, in the same order.
-    #[must_use]
-    pub const fn new(plan: Plan, forwardings: Vec<Forwarding>) -> Self {
-        Self { plan, forwardings }
-    }
-}
 
 /// A request of a client that waits for its parts.
 #[derive(Debug)]
@@ -45,6 +30,8 @@ pub(crate) struct Gathering {
     pub(super) size: u64,
     /// The time of the earliest entry in [`super::GatherState`].
     pub(super) due_ns: u64,
+    /// Count the parts of a batch until it is dropped.
+    pub(crate) permits: Vec<Permit>,
 }
 
 /// The exchange of a part.
@@ -55,19 +42,24 @@ pub(crate) enum PartState {
     Ended,
 }
 
+impl From<Exchange> for PartState {
+    fn from(exchange: Exchange) -> Self {
+        Self::Waiting(Box::new(exchange))
+    }
+}
+
 impl Gathering {
     pub(crate) fn new(
         (client, is_chunked, form): (ConnectionId, bool, Form),
         route: &Arc<GatherRoute>,
-        exchanges: Vec<Exchange>,
+        parts: Vec<PartState>,
         now_ns: u64,
     ) -> Self {
-        let waiting = |exchange| PartState::Waiting(Box::new(exchange));
         Self {
             client,
             route: Arc::clone(route),
             collection: Collection::new(&route.plan, now_ns),
-            parts: exchanges.into_iter().map(waiting).collect(),
+            parts,
             is_closed: false,
             started_ns: now_ns,
             form,
@@ -75,6 +67,7 @@ impl Gathering {
             written: 0,
             size: 0,
             due_ns: u64::MAX,
+            permits: Vec::new(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jissoku_http::forward::ForwardError;
 use jissoku_http::{Method, Version};
 use jissoku_server::{DynamicResponse, Origin, Progress, RequestHead, Response};
 use jissoku_upstream::balance::Balance;
@@ -12,9 +13,10 @@ use jissoku_upstream::routes::Captures;
 use super::GatewayHandler;
 use super::bodies::HeadEdit;
 use crate::client::Client;
+use crate::config::Forwarding;
 use crate::exchange::{Ending, Exchange};
 use crate::gather::{
-    self, GatherRoute, Gathering, PartRequest, PartState, error_of, negotiate, part_request,
+    self, Form, GatherRoute, Gathering, PartRequest, PartState, error_of, negotiate, part_request,
 };
 use crate::part_head::PartHead;
 use crate::place::Place;
@@ -32,39 +34,45 @@ impl GatewayHandler {
         if !matches!(request.method(), Method::Get | Method::Head) {
             return Err(refusal(405, "Allow: GET, HEAD\r\n", "Method Not Allowed\n"));
         }
-        if self.gather.is_full() {
-            return Err(refusal(503, "Retry-After: 1\r\n", "Service Unavailable\n"));
-        }
-        let mut accept = request.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"accept"));
-        let form = negotiate(accept.next().map(|(_, value)| value));
+        self.check_memory()?;
+        let form = form_of(request);
         let (path, _) = request.path_and_query();
-        let mut exchanges = Vec::with_capacity(route.forwardings.len());
-        for (index, part) in route.plan.parts.iter().enumerate() {
+        let mut parts = Vec::with_capacity(route.forwardings.len());
+        for (part, forwarding) in route.plan.parts.iter().zip(&route.forwardings) {
             let target = part.template.target(path, captures);
             let head = target.and_then(|target| part_request(request, &target, form.is_default()));
             let head = head.ok_or_else(|| refusal(400, "", "Bad Request\n"))?;
-            exchanges.push(self.part_exchange(client, (route, index), &head, request.origin)?);
+            let exchange = self.part_exchange(client, *forwarding, (&head, &[]), request.origin);
+            parts.push(exchange.map_err(cannot_be_forwarded)?.into());
         }
         let is_chunked = request.head.version == Version::Http11;
-        Ok(Gathering::new((client.id, is_chunked, form), route, exchanges, self.now_ns))
+        Ok(Gathering::new((client.id, is_chunked, form), route, parts, self.now_ns))
     }
 
-    fn part_exchange(
+    /// The response if the bodies that this worker holds are as large as they may be.
+    pub(super) fn check_memory(&self) -> Result<(), DynamicResponse> {
+        if self.gather.is_full() {
+            return Err(refusal(503, "Retry-After: 1\r\n", "Service Unavailable\n"));
+        }
+        Ok(())
+    }
+
+    /// The exchange of a part, whose request has this head and body.
+    pub(super) fn part_exchange(
         &self,
         client: &Client,
-        (route, part): (&GatherRoute, usize),
-        (head, bytes): &PartRequest,
+        forwarding: Forwarding,
+        ((head, bytes), body): (&PartRequest, &[u8]),
         origin: Option<&Origin<'_>>,
-    ) -> Result<Exchange, DynamicResponse> {
-        let forwarding = route.forwardings[part];
+    ) -> Result<Exchange, ForwardError> {
         let upstream = &self.service.upstreams[forwarding.upstream];
         let is_by_hash = upstream.options.balance == Balance::Hash;
         let hash = if is_by_hash { random::hash(head.path_and_query(bytes)) } else { 0 };
         let mut exchange = Exchange::new(client.id, head, Place::new(forwarding, hash));
         exchange.part = Some(Box::new(PartHead::default()));
         let edit = HeadEdit { upstream: forwarding.upstream, collected_size: None, passes: None };
-        self.write_head(client, (head, bytes, origin), edit, &mut exchange.request)
-            .map_err(|error| refusal(error.status(), "", "the request cannot be forwarded\n"))?;
+        self.write_head(client, (head, bytes, origin), edit, &mut exchange.request)?;
+        exchange.request.extend_from_slice(body);
         Ok(exchange)
     }
 
@@ -169,6 +177,16 @@ impl GatewayHandler {
     }
 }
 
-fn refusal(status: u16, fields: &str, text: &str) -> DynamicResponse {
+/// The form of a response by the client's Accept.
+pub(super) fn form_of(request: &RequestHead<'_>) -> Form {
+    let mut accept = request.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"accept"));
+    negotiate(accept.next().map(|(_, value)| value))
+}
+
+pub(super) fn cannot_be_forwarded(error: ForwardError) -> DynamicResponse {
+    refusal(error.status(), "", "the request cannot be forwarded\n")
+}
+
+pub(super) fn refusal(status: u16, fields: &str, text: &str) -> DynamicResponse {
     DynamicResponse::text(status, fields, text.as_bytes())
 }

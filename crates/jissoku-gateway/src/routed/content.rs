@@ -4,12 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use jissoku_server::{DynamicResponse, Files, Fixed, RequestHead};
+use jissoku_upstream::fan_out::BatchItem;
 use jissoku_upstream::rate::Permit;
 use jissoku_upstream::routes::{Captures, Decision, Routes, Subject};
 
-use super::limits::RouteLimits;
+use super::limits::{RouteLimits, TooMuch};
 use crate::config::{Forwarding, Gateway};
-use crate::gather::GatherRoute;
+use crate::gather::{BatchPart, BatchRoute, BroadcastRoute, GatherRoute};
 
 /// What serves the requests of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,10 @@ pub enum Content {
     Forward(Forwarding),
     /// Several servers, by the plan of this index.
     Gather(usize),
+    /// Several servers of one upstream, by the route of this index.
+    Broadcast(usize),
+    /// What the client lists, by the route of this index.
+    Batch(usize),
     /// The application.
     App,
 }
@@ -41,6 +46,10 @@ pub struct RouteContent {
     pub texts: Vec<Arc<Fixed>>,
     /// Referred to by [`Content::Gather`].
     pub gathers: Vec<Arc<GatherRoute>>,
+    /// Referred to by [`Content::Broadcast`].
+    pub broadcasts: Vec<BroadcastRoute>,
+    /// Referred to by [`Content::Batch`].
+    pub batches: Vec<BatchRoute>,
     /// Forwards requests.
     pub gateway: Arc<Gateway>,
 }
@@ -63,7 +72,9 @@ impl RouteContent {
         let (status, fields, text) = match self.rules.find(&subject) {
             Decision::Take { index, captures } => {
                 let permit = match &self.limits[index] {
-                    Some(limits) => limits.admit(address, request.now_ns)?,
+                    Some(limits) => {
+                        limits.admit(address, request.now_ns).map_err(TooMuch::response)?
+                    }
                     None => None,
                 };
                 return Ok((self.contents[index], captures, permit));
@@ -76,5 +87,33 @@ impl RouteContent {
             Decision::Refuse(_) => (400, String::new(), "Bad Request\n"),
         };
         Err(DynamicResponse::text(status, &fields, text.as_bytes()))
+    }
+
+    /// What becomes of a request of a batch, which is for the host of the batch.
+    pub(super) fn find_part(
+        &self,
+        (batch, item): (&BatchRoute, &BatchItem),
+        host: Option<&[u8]>,
+        address: Option<IpAddr>,
+        now_ns: u64,
+    ) -> BatchPart {
+        let path = item.path.split('?').next().unwrap_or_default().as_bytes();
+        let subject = Subject { method: item.method.as_bytes(), host, path };
+        let refuse = |status, text: &str| Err((status, text.to_owned()));
+        match self.rules.find(&subject) {
+            Decision::Take { index, .. } => match self.contents[index] {
+                Content::Forward(forwarding) if batch.is_permitted[index] => {
+                    let limits = self.limits[index].as_ref();
+                    let permit = limits
+                        .map_or(Ok(None), |limits| limits.admit(address, now_ns))
+                        .map_err(|much| (much.status, much.text().to_owned()))?;
+                    Ok((forwarding, permit))
+                }
+                _ => refuse(403, "no batch may ask for this route\n"),
+            },
+            Decision::MethodNotAllowed => refuse(405, "Method Not Allowed\n"),
+            Decision::NotFound => refuse(404, "Not Found\n"),
+            Decision::Refuse(_) => refuse(400, "Bad Request\n"),
+        }
     }
 }

@@ -13,6 +13,7 @@ use jissoku_server::{
 use jissoku_upstream::rate::Permit;
 use jissoku_upstream::routes::Captures;
 
+use super::collecting::{Collecting, Purpose};
 use super::content::{Content, RouteContent};
 use crate::client::Client;
 use crate::gather::Gathering;
@@ -54,6 +55,8 @@ enum Work<R> {
     /// The text of this index.
     Fixed(usize),
     Forwarded(ForwardedRequest),
+    /// It goes to several servers when it is complete.
+    Collecting(Box<Collecting>),
     Gathered(Box<Gathering>),
     App(R),
 }
@@ -85,7 +88,16 @@ impl<H: Handler> RoutedHandler<H> {
                     Err(refusal) => Work::Refused(Box::new(refusal)),
                 }
             }
+            Content::Broadcast(index) => Self::collect(head, Purpose::Broadcast(index)),
+            Content::Batch(index) => Self::collect(head, Purpose::Batch(index)),
             Content::App => Work::App(self.app.on_head(&mut connection.app, head)),
+        }
+    }
+
+    fn collect(head: &RequestHead<'_>, purpose: Purpose) -> Work<H::Request> {
+        match Collecting::begin(head, purpose) {
+            Ok(collecting) => Work::Collecting(Box::new(collecting)),
+            Err(refusal) => Work::Refused(Box::new(refusal)),
         }
     }
 }
@@ -120,9 +132,11 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         match &request.work {
             Work::Forwarded(request) => self.gateway.body_flow(request),
             Work::App(request) => self.app.body_flow(request),
-            Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Gathered(_) => {
-                BodyFlow::Whole
-            }
+            Work::Refused(_)
+            | Work::File(..)
+            | Work::Fixed(_)
+            | Work::Collecting(_)
+            | Work::Gathered(_) => BodyFlow::Whole,
         }
     }
 
@@ -130,6 +144,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         match &mut request.work {
             Work::Forwarded(request) => self.gateway.on_body(request, part),
             Work::App(request) => self.app.on_body(request, part),
+            Work::Collecting(collecting) => collecting.request.push(part),
             Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Gathered(_) => {}
         }
     }
@@ -138,7 +153,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         match &mut request.work {
             Work::Forwarded(request) => self.gateway.on_end(request),
             Work::App(request) => self.app.on_end(request),
-            Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Gathered(_) => {}
+            _ => {}
         }
     }
 
@@ -148,7 +163,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
                 self.gateway.on_hangup(&mut connection.client, request);
             }
             Work::App(request) => self.app.on_hangup(&mut connection.app, request),
-            Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Gathered(_) => {}
+            _ => {}
         }
     }
 
@@ -164,7 +179,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
             }
             Work::App(request) => self.app.on_reject(&mut connection.app, request, log),
             Work::Gathered(mut gathering) => self.gateway.end_gathering(&mut gathering),
-            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => {}
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Collecting(_) => {}
         }
     }
 
@@ -174,6 +189,14 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         request: &mut Self::Request,
         response: &mut Response<'_>,
     ) -> Progress {
+        if let Work::Collecting(collecting) = &request.work {
+            let client = (&connection.client, connection.address);
+            let (gateway, now_ns) = (&mut self.gateway, response.now_ns());
+            request.work = match collecting.finish(gateway, &self.content, client, now_ns) {
+                Ok(gathering) => Work::Gathered(Box::new(gathering)),
+                Err(refusal) => Work::Refused(Box::new(refusal)),
+            };
+        }
         match &mut request.work {
             Work::Forwarded(request) => {
                 return self.gateway.respond(&mut connection.client, request, response);
@@ -191,6 +214,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
             Work::File(index, file) => self.folders[*index].write(file, response),
             Work::Fixed(index) => self.content.texts[*index].write(response),
             Work::Refused(refusal) => response.send_dynamic(refusal),
+            Work::Collecting(_) => {}
         }
         Progress::Complete
     }

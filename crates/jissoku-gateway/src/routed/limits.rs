@@ -34,12 +34,12 @@ impl RouteLimits {
     }
 
     /// Counts a request of a client, which has no address over a Unix socket and is then limited by
-    /// route only. Returns the response if it is too much.
+    /// route only.
     pub(super) fn admit(
         &self,
         address: Option<IpAddr>,
         now_ns: u64,
-    ) -> Result<Option<Permit>, DynamicResponse> {
+    ) -> Result<Option<Permit>, TooMuch> {
         let key = |per| match per {
             RateKey::Route => Some(ROUTE_KEY),
             RateKey::Address => address.map(|address| address_key(address, self.seed)),
@@ -49,21 +49,38 @@ impl RouteLimits {
             Some((most, table)) => key(most.per)
                 .map(|key| table.acquire(key, most.requests_max))
                 .transpose()
-                .map_err(|_| too_much(if most.per == RateKey::Route { 503 } else { 429 }, 0))?,
+                .map_err(|_| {
+                    let status = if most.per == RateKey::Route { 503 } else { 429 };
+                    TooMuch { status, after_ns: 0 }
+                })?,
             None => None,
         };
         if let Some((rate, table)) = &self.rate
             && let Some(key) = key(rate.per)
         {
-            table.check(key, rate.policy, now_ns).map_err(|after_ns| too_much(429, after_ns))?;
+            table
+                .check(key, rate.policy, now_ns)
+                .map_err(|after_ns| TooMuch { status: 429, after_ns })?;
         }
         Ok(permit)
     }
 }
 
-/// The response to a request that is too much, which says when to ask again (RFC 6585 section 4).
-fn too_much(status: u16, after_ns: u64) -> DynamicResponse {
-    let fields = format!("Retry-After: {}\r\n", after_ns.div_ceil(SECOND_NS).max(1));
-    let text: &[u8] = if status == 429 { b"Too Many Requests\n" } else { b"Service Unavailable\n" };
-    DynamicResponse::text(status, &fields, text)
+/// A request is too much.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TooMuch {
+    pub(super) status: u16,
+    after_ns: u64,
+}
+
+impl TooMuch {
+    pub(super) const fn text(self) -> &'static str {
+        if self.status == 429 { "Too Many Requests\n" } else { "Service Unavailable\n" }
+    }
+
+    /// The response, which says when to ask again (RFC 6585 section 4).
+    pub(super) fn response(self) -> DynamicResponse {
+        let fields = format!("Retry-After: {}\r\n", self.after_ns.div_ceil(SECOND_NS).max(1));
+        DynamicResponse::text(self.status, &fields, self.text().as_bytes())
+    }
 }

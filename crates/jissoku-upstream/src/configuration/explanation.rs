@@ -69,16 +69,26 @@ impl Tables<'_> {
         text
     }
 
+    fn upstream(&self, index: usize) -> &str {
+        self.upstreams.get(index).map_or("", |upstream| upstream.name.as_str())
+    }
+
     fn does(self, route: &Route) -> String {
         match &route.action {
-            Action::Forward(upstream) => {
-                let name = self.upstreams.get(*upstream).map(|upstream| upstream.name.as_str());
-                format!("to upstream {}", name.unwrap_or_default())
-            }
+            Action::Forward(upstream) => format!("to upstream {}", self.upstream(*upstream)),
             Action::Folder(folder) => format!("files of {folder}"),
             Action::Fixed(_) => "a fixed response".to_owned(),
             Action::App(name) => format!("the application {name}"),
             Action::Gather(plan) => format!("gathers {} parts", plan.parts.len()),
+            Action::Broadcast(broadcast) => {
+                let count =
+                    broadcast.servers.map_or_else(|| "every".to_owned(), |most| most.to_string());
+                let servers = if broadcast.servers.is_some() { "servers" } else { "server" };
+                format!("to {count} {servers} of upstream {}", self.upstream(broadcast.upstream))
+            }
+            Action::Batch(batch) => {
+                format!("a batch of at most {} parts", batch.policy.parts_max)
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `gather` of a route, and the keys beside it.
+//! `gather`, `broadcast` and `batch` of a route, and the keys beside them.
 
 use std::ops::Range;
 
@@ -7,8 +7,33 @@ use toml::de::DeValue;
 use super::problem::{Refusal, refuse};
 use super::table::{Table, integer, string};
 use super::upstream::Upstream;
-use crate::fan_out::{PartPlan, PartTemplate, Plan, Quorum, Shape};
+use crate::fan_out::{
+    BATCH_PARTS_MAX, BatchPolicy, PARTS_MAX, PartPlan, PartTemplate, Plan, Quorum, Shape,
+};
 use crate::routes::PathPattern;
+
+/// Methods that parts of a batch can have.
+const METHODS: [&str; 7] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
+
+/// The same request to several servers of an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broadcast {
+    /// The index of the upstream.
+    pub upstream: usize,
+    /// How many servers, those with the fewest requests in flight; `None`: all.
+    pub servers: Option<usize>,
+    /// Without parts: these are the servers at the time of a request.
+    pub plan: Plan,
+}
+
+/// Requests that a client sends as one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// What it may ask for.
+    pub policy: BatchPolicy,
+    /// Without parts: these are the client's.
+    pub plan: Plan,
+}
 
 /// Reads the parts from their table, and the rest from the route's.
 pub(super) fn read(
@@ -31,6 +56,55 @@ pub(super) fn read(
         let part = plan.parts.iter_mut().find(|part| part.id == id);
         part.ok_or_else(|| refuse(at, &format!("gather has no part {id:?}")))?.is_required = true;
     }
+    settings(route, &mut plan)?;
+    plan.check().map_err(|error| refuse(parts.at.clone(), &error.to_string()))?;
+    Ok(plan)
+}
+
+/// Reads `broadcast`, if there is one.
+pub(super) fn broadcast(
+    route: &mut Table<'_, '_>,
+    upstreams: &[Upstream],
+) -> Result<Option<Broadcast>, Refusal> {
+    let Some((name, at)) = route.string("broadcast")? else { return Ok(None) };
+    let upstream = upstreams.iter().position(|upstream| upstream.name == name);
+    let upstream = upstream.ok_or_else(|| unknown_upstream(&name, upstreams, &at))?;
+    let most = i64::try_from(PARTS_MAX).unwrap_or(i64::MAX);
+    let servers = route.value("servers");
+    let servers = servers.map(|value| integer("servers", value, 1..=most)).transpose()?;
+    let mut plan = Plan { parallel: PARTS_MAX, ..Plan::new(Vec::new()) };
+    settings(route, &mut plan)?;
+    plan.check_times().map_err(|error| refuse(at, &error.to_string()))?;
+    Ok(Some(Broadcast { upstream, servers, plan }))
+}
+
+/// Reads `batch`, if there is one.
+pub(super) fn batch(route: &mut Table<'_, '_>) -> Result<Option<Batch>, Refusal> {
+    let Some(mut table) = route.table("batch")? else { return Ok(None) };
+    let mut policy = BatchPolicy::default();
+    let most = i64::try_from(BATCH_PARTS_MAX).unwrap_or(i64::MAX);
+    policy.parts_max = table.integer("parts", 1..=most, policy.parts_max)?;
+    if let Some(methods) = table.strings("methods")? {
+        for (method, at) in &methods {
+            if !METHODS.contains(&method.as_str()) {
+                let why = format!("a part has a method of {}, not {method:?}", METHODS.join(", "));
+                return Err(refuse(at.clone(), &why));
+            }
+        }
+        policy.methods = methods.into_iter().map(|(method, _)| method).collect();
+    }
+    let at = table.at.clone();
+    table.finish()?;
+    let mut plan = Plan::new(Vec::new());
+    settings(route, &mut plan)?;
+    plan.check_times().map_err(|error| refuse(at, &error.to_string()))?;
+    Ok(Some(Batch { policy, plan }))
+}
+
+/// Reads what all of them have.
+fn settings(route: &mut Table<'_, '_>, plan: &mut Plan) -> Result<(), Refusal> {
+    plan.part_size_max = route.size("part-size-max")?.unwrap_or(plan.part_size_max);
+    plan.answer_size_max = route.size("answer-size-max")?.unwrap_or(plan.answer_size_max);
     plan.deadline_ns = route.duration("deadline")?.unwrap_or(plan.deadline_ns);
     plan.soft_deadline_ns = route.duration("soft-deadline")?;
     plan.parallel = route.integer("parallel", 1..=64, plan.parallel)?;
@@ -41,8 +115,7 @@ pub(super) fn read(
     if let Some(value) = route.value("quorum") {
         plan.quorum = quorum(value)?;
     }
-    plan.check().map_err(|error| refuse(parts.at.clone(), &error.to_string()))?;
-    Ok(plan)
+    Ok(())
 }
 
 fn quorum(value: &super::table::Value<'_>) -> Result<Quorum, Refusal> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml::de::DeValue;
 
-use super::gather;
+use super::gather::{self, Batch, Broadcast};
 use super::problem::{Refusal, refuse};
 use super::table::{Placed, Table, duration_ns, word, wrong};
 use super::upstream::Upstream;
@@ -38,6 +38,8 @@ pub struct Route {
     pub rate: Option<Rate>,
     /// How much a client may ask at once.
     pub concurrency: Option<Concurrency>,
+    /// Whether parts of a batch may be for this route.
+    pub is_in_batch: bool,
 }
 
 /// What answers a route's requests.
@@ -53,6 +55,10 @@ pub enum Action {
     App(String),
     /// Several upstreams.
     Gather(Box<Plan>),
+    /// Several servers of one upstream.
+    Broadcast(Box<Broadcast>),
+    /// What the client lists.
+    Batch(Box<Batch>),
 }
 
 /// Second copies of requests.
@@ -123,7 +129,12 @@ pub(super) fn read(
         hedge: table.table("hedge")?.map(hedge).transpose()?,
         rate: table.table("rate")?.map(rate).transpose()?,
         concurrency: table.table("concurrency")?.map(concurrency).transpose()?,
+        is_in_batch: table.flag("in-batch")?,
     };
+    if route.is_in_batch && !matches!(route.action, Action::Forward(_)) {
+        let at = table.value("in-batch").map_or_else(|| table.at.clone(), toml::Spanned::span);
+        return Err(refuse(at, "in-batch is for routes with to"));
+    }
     if let (Some(value), false) =
         (table.value("hedge"), matches!(route.action, Action::Forward(_) | Action::Gather(_)))
     {
@@ -163,9 +174,15 @@ fn action(
         let plan = gather::read(table, &parts, path, upstreams)?;
         found.push(Action::Gather(Box::new(plan)));
     }
+    let broadcast = gather::broadcast(table, upstreams)?;
+    found.extend(broadcast.map(|broadcast| Action::Broadcast(Box::new(broadcast))));
+    found.extend(gather::batch(table)?.map(|batch| Action::Batch(Box::new(batch))));
     match (found.pop(), found.is_empty()) {
         (Some(action), true) => Ok(action),
-        _ => Err(refuse(table.at.clone(), "a route has one of to, folder, fixed, app and gather")),
+        _ => Err(refuse(
+            table.at.clone(),
+            "a route has one of to, folder, fixed, app, gather, broadcast and batch",
+        )),
     }
 }
 

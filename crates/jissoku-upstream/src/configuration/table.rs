@@ -13,6 +13,9 @@ pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 /// A value and its place.
 pub(super) type Placed<T> = (T, Range<usize>);
 
+/// A size that fits the memory of a worker for fan-outs.
+const SIZE_MAX: usize = 64 * 1024 * 1024;
+
 pub(super) struct Table<'t, 'a> {
     /// For messages: "upstream "app"".
     what: String,
@@ -84,6 +87,15 @@ impl<'t, 'a> Table<'t, 'a> {
         let ns = duration_ns(&text).filter(|ns| *ns > 0);
         ns.map(Some).ok_or_else(|| {
             refuse(at, &format!("{key} is a time, such as \"500ms\" or \"2s\", not {text:?}"))
+        })
+    }
+
+    /// In bytes; more than 0.
+    pub(super) fn size(&mut self, key: &'static str) -> Result<Option<usize>, Refusal> {
+        let Some((text, at)) = self.string(key)? else { return Ok(None) };
+        let bytes = size_bytes(&text).filter(|bytes| (1..=SIZE_MAX).contains(bytes));
+        bytes.map(Some).ok_or_else(|| {
+            refuse(at, &format!("{key} is a size, such as \"256KiB\" or \"4MiB\", not {text:?}"))
         })
     }
 
@@ -161,6 +173,18 @@ pub(super) fn wrong(key: &str, wanted: &str, found: &DeValue<'_>, value: &Value<
 
 fn kind(value: &DeValue<'_>) -> String {
     format!("a value of type {}", value.type_str())
+}
+
+fn size_bytes(text: &str) -> Option<usize> {
+    let split = text.find(|sign: char| !sign.is_ascii_digit())?;
+    let (digits, unit) = text.split_at_checked(split)?;
+    let factor = match unit {
+        "B" => 1,
+        "KiB" => 1024,
+        "MiB" => 1024 * 1024,
+        _ => return None,
+    };
+    digits.parse::<usize>().ok()?.checked_mul(factor)
 }
 
 pub(super) fn duration_ns(text: &str) -> Option<u64> {
