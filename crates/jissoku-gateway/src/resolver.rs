@@ -9,6 +9,7 @@ use jissoku_os::socket::Endpoint;
 use crate::prober::is_stopped;
 use crate::resolution::Resolution;
 use crate::server_set::{ServerEntry, Upstream};
+use crate::target::endpoints_of;
 
 /// Starts to resolve the names of an upstream, if it has some. It ends with the returned value, or
 /// when another upstream replaces this one.
@@ -47,43 +48,54 @@ impl Names {
         Self { entries: entries.to_vec(), has_failed: vec![false; entries.len()] }
     }
 
-    /// Looks up all names. An address that is still among those of its name stays, so that their
-    /// order does not matter; the same holds if there is none. Returns whether one has changed.
+    /// Looks up all names; one that cannot be resolved, or has no address, keeps those that it had.
+    /// Returns whether some have changed.
     fn look_up(&mut self, upstream: &str, resolution: &Resolution) -> bool {
         let mut has_changed = false;
         for (entry, has_failed) in self.entries.iter_mut().zip(&mut self.has_failed) {
-            let (Some(name), Endpoint::Tcp(present)) =
-                (&entry.target.name, &*entry.target.endpoint)
-            else {
-                continue;
-            };
-            let found = (resolution.lookup)(name).and_then(|addresses| {
-                let first = addresses.first().copied().ok_or(io::ErrorKind::NotFound)?;
-                Ok(if addresses.contains(present) { *present } else { first })
+            let Some(name) = &entry.target.name else { continue };
+            let present = &mut entry.target.endpoints;
+            let found = (resolution.lookup)(name).and_then(|addresses| match addresses[..] {
+                [] => Err(io::ErrorKind::NotFound.into()),
+                _ => Ok(endpoints_of(&addresses)),
             });
             let sentence = match &found {
                 Err(error) if !*has_failed => Some(format!(
-                    "upstream {upstream:?}: {name} cannot be resolved: {error}; its last address \
-                     {present} stays in use"
+                    "upstream {upstream:?}: {name} cannot be resolved: {error}; still used: {}",
+                    listed(present)
                 )),
-                Ok(address) if address != present => {
-                    Some(format!("upstream {upstream:?}: {name} is {address} now, not {present}"))
-                }
-                _ => None,
+                Ok(found) => changed(present, found)
+                    .map(|change| format!("upstream {upstream:?}: {name} is {change}")),
+                Err(_) => None,
             };
-            if let Some(sentence) = sentence {
-                (resolution.report)(&sentence);
-            }
             *has_failed = found.is_err();
-            if let Ok(address) = found
-                && address != *present
+            if let Ok(found) = found
+                && sentence.is_some()
             {
                 has_changed = true;
-                entry.target.endpoint = Arc::new(Endpoint::Tcp(address));
+                *present = found;
+            }
+            if let Some(sentence) = sentence {
+                (resolution.report)(&sentence);
             }
         }
         has_changed
     }
+}
+
+/// How addresses have changed, if they have, such as `A, B now, not C`.
+fn changed(before: &[Arc<Endpoint>], after: &[Arc<Endpoint>]) -> Option<String> {
+    let gone: Vec<_> = before.iter().filter(|old| !after.contains(old)).cloned().collect();
+    match (gone.is_empty(), after.iter().all(|new| before.contains(new))) {
+        (true, true) => None,
+        (true, false) => Some(format!("{} now", listed(after))),
+        (false, _) => Some(format!("{} now, not {}", listed(after), listed(&gone))),
+    }
+}
+
+fn listed(endpoints: &[Arc<Endpoint>]) -> String {
+    let texts: Vec<_> = endpoints.iter().map(ToString::to_string).collect();
+    texts.join(", ")
 }
 
 #[cfg(test)]
@@ -108,16 +120,16 @@ mod tests {
         report: |sentence| REPORTS.with_borrow_mut(|reports| reports.push(sentence.to_owned())),
     };
 
-    /// The address after a lookup, and what was reported.
+    /// The addresses after a lookup, and what was reported.
     fn after(names: &mut Names, answer: Option<&[&str]>) -> (bool, String, Vec<String>) {
         let addresses = answer.map(|all| all.iter().map(|one| one.parse().unwrap()).collect());
         ANSWER.set(addresses);
         let has_changed = names.look_up("app", &RESOLUTION);
-        (has_changed, names.entries[1].target.endpoint.to_string(), REPORTS.take())
+        (has_changed, listed(&names.entries[1].target.endpoints), REPORTS.take())
     }
 
     #[test]
-    fn a_name_has_its_last_good_address() {
+    fn a_name_has_its_last_good_addresses() {
         let fixed = "http://192.0.2.9:1".parse().expect("an address");
         let mut named: crate::Target = "http://192.0.2.1:80".parse().expect("an address");
         named.name = Some("shop.example:80".into());
@@ -125,9 +137,6 @@ mod tests {
             [fixed, named].map(|target| ServerEntry { target, weight: 1, in_flight_max: 1 });
         let mut names = Names::new(&entries);
         let (first, second) = ("192.0.2.1:80".to_owned(), "192.0.2.2:80".to_owned());
-        // Another order is no change.
-        let same = after(&mut names, Some(&[&second, &first]));
-        assert_eq!(same, (false, first.clone(), vec![]));
         let failed = "upstream \"app\": shop.example:80 cannot be resolved: ";
         for (answer, reports) in [(None, 1), (None, 0), (Some(&[][..]), 0)] {
             let (has_changed, address, reported) = after(&mut names, answer);
@@ -136,7 +145,16 @@ mod tests {
         }
         let changed = after(&mut names, Some(&[&second]));
         let reported = "upstream \"app\": shop.example:80 is 192.0.2.2:80 now, not 192.0.2.1:80";
-        assert_eq!(changed, (true, second, vec![reported.to_owned()]));
+        assert_eq!(changed, (true, second.clone(), vec![reported.to_owned()]));
+        let added = after(&mut names, Some(&[&first, &second]));
+        let both = format!("{first}, {second}");
+        let reported = format!("upstream \"app\": shop.example:80 is {first}, {second} now");
+        assert_eq!(added, (true, both.clone(), vec![reported]));
+        // Another order is no change.
+        assert_eq!(after(&mut names, Some(&[&second, &first])), (false, both, vec![]));
+        let removed = after(&mut names, Some(&[&first]));
+        let reported = format!("upstream \"app\": shop.example:80 is {first} now, not {second}");
+        assert_eq!(removed, (true, first, vec![reported]));
         // After a success, the next failure is reported again.
         assert_eq!(after(&mut names, None).2.len(), 1);
     }

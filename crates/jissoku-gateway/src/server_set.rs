@@ -61,11 +61,11 @@ pub struct UpstreamOptions {
 /// A server of the configuration.
 #[derive(Clone, Debug)]
 pub struct ServerEntry {
-    /// Its address, and its name if it has one.
+    /// Its address; or its name, each address of which is a server.
     pub target: Target,
-    /// Its share of the requests, relative to the others.
+    /// The share of each in the requests, relative to the others.
     pub weight: u32,
-    /// Its requests in flight at most.
+    /// Requests in flight at each at most.
     pub in_flight_max: u32,
 }
 
@@ -120,12 +120,19 @@ impl UpstreamOptions {
 }
 
 impl Upstream {
-    /// One server without a limit on its requests.
+    /// One server, or all addresses of a name, without a limit on its requests.
     #[must_use]
     pub fn single(target: Target, options: UpstreamOptions) -> Self {
-        let host = target.host.clone();
-        let servers = vec![ServerEntry { target, weight: 1, in_flight_max: u32::MAX }];
-        Self::new(("", &host), servers, options, None)
+        Self::unnamed(vec![target], options)
+    }
+
+    /// Servers of equal weight without a limit on their requests. The first one is for requests
+    /// without Host.
+    #[must_use]
+    pub fn unnamed(targets: Vec<Target>, options: UpstreamOptions) -> Self {
+        let host = targets.first().map(|target| target.host.clone()).unwrap_or_default();
+        let entry = |target| ServerEntry { target, weight: 1, in_flight_max: u32::MAX };
+        Self::new(("", &host), targets.into_iter().map(entry).collect(), options, None)
     }
 
     /// Several servers. `host` is for requests without Host. What is known of servers of `previous`,
@@ -261,11 +268,12 @@ impl UpstreamState for Upstream {
 fn parts(entries: &[ServerEntry]) -> (Vec<ServerSpec>, Vec<Arc<Endpoint>>) {
     let (mut specs, mut endpoints) = (Vec::<ServerSpec>::new(), Vec::new());
     for ServerEntry { target, weight, in_flight_max } in entries {
-        let (endpoint, weight, in_flight_max) =
-            (target.endpoint.to_string(), *weight, *in_flight_max);
-        if specs.iter().all(|spec| spec.endpoint != endpoint) {
-            specs.push(ServerSpec { endpoint, weight, in_flight_max });
-            endpoints.push(Arc::clone(&target.endpoint));
+        for endpoint in &target.endpoints {
+            let (address, weight, in_flight_max) = (endpoint.to_string(), *weight, *in_flight_max);
+            if specs.iter().all(|spec| spec.endpoint != address) {
+                specs.push(ServerSpec { endpoint: address, weight, in_flight_max });
+                endpoints.push(Arc::clone(endpoint));
+            }
         }
     }
     (specs, endpoints)

@@ -1,5 +1,6 @@
 //! The address of an upstream server, as the user writes it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -7,11 +8,16 @@ use std::sync::Arc;
 
 use jissoku_os::socket::Endpoint;
 
+use crate::resolution::resolve;
+
+/// Addresses of one name that are used at most.
+const ADDRESSES_MAX: usize = 64;
+
 /// Where requests are forwarded to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Its address.
-    pub(crate) endpoint: Arc<Endpoint>,
+    /// Its addresses: several if the host is a name that has several. At least one.
+    pub(crate) endpoints: Vec<Arc<Endpoint>>,
     /// Its host and port as written, for requests without Host.
     pub(crate) host: Box<str>,
     /// Host and port, if the host is a name.
@@ -53,7 +59,7 @@ impl FromStr for Target {
                 return refuse("the path of the socket is missing");
             }
             let endpoint = Arc::new(Endpoint::Unix(path.into()));
-            return Ok(Self { endpoint, host: "localhost".into(), name: None });
+            return Ok(Self { endpoints: vec![endpoint], host: "localhost".into(), name: None });
         }
         let Some(rest) = text.strip_prefix("http://") else {
             return refuse("write http://HOST:PORT or unix:PATH");
@@ -64,12 +70,20 @@ impl FromStr for Target {
         }
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
         let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
-        let Ok(endpoint) = address.parse() else {
+        let addresses = resolve(&address).unwrap_or_default();
+        if addresses.is_empty() {
             return refuse("this host cannot be resolved");
-        };
+        }
         let name = address.parse::<SocketAddr>().is_err().then(|| address.into());
-        Ok(Self { endpoint: Arc::new(endpoint), host: authority.into(), name })
+        Ok(Self { endpoints: endpoints_of(&addresses), host: authority.into(), name })
     }
+}
+
+/// The addresses that are used of those of a name. They do not depend on the order of the answer.
+pub(crate) fn endpoints_of(addresses: &[SocketAddr]) -> Vec<Arc<Endpoint>> {
+    let all: BTreeSet<_> = addresses.iter().collect();
+    let used = all.into_iter().take(ADDRESSES_MAX);
+    used.map(|address| Arc::new(Endpoint::Tcp(*address))).collect()
 }
 
 #[cfg(test)]
@@ -80,7 +94,8 @@ mod tests {
     fn addresses_are_read() {
         let check = |text: &str, endpoint: &str, host: &str| {
             let target: Target = text.parse().expect("it is an address");
-            assert_eq!((target.endpoint.to_string(), &*target.host), (endpoint.to_owned(), host));
+            let found: Vec<_> = target.endpoints.iter().map(ToString::to_string).collect();
+            assert_eq!((found, &*target.host), (vec![endpoint.to_owned()], host));
         };
         check("http://127.0.0.1:9001", "127.0.0.1:9001", "127.0.0.1:9001");
         check("http://127.0.0.1/", "127.0.0.1:80", "127.0.0.1");

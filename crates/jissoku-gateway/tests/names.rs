@@ -1,8 +1,8 @@
-//! A server whose name gets another address while requests are under way, over real sockets.
+//! A name whose addresses change while requests are under way, over real sockets.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;
@@ -17,16 +17,25 @@ const PATIENCE: Duration = Duration::from_secs(25);
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// The port that the name leads to; 0 if it cannot be resolved.
-static PORT: AtomicU16 = AtomicU16::new(0);
+/// The ports that the name leads to, up to the first 0; without one it cannot be resolved.
+static PORTS: [AtomicU16; 2] = [const { AtomicU16::new(0) }; 2];
 
 static REPORTS: OnceLock<Sender<String>> = OnceLock::new();
 
 fn look_up(_: &str) -> io::Result<Vec<SocketAddr>> {
-    match PORT.load(Ordering::SeqCst) {
-        0 => Err(io::Error::other("no such name")),
-        port => Ok(vec![(Ipv4Addr::LOCALHOST, port).into()]),
+    let ports = PORTS.iter().map(|port| port.load(Ordering::SeqCst));
+    let ports: Vec<_> = ports.take_while(|port| *port != 0).collect();
+    match ports[..] {
+        [] => Err(io::Error::other("no such name")),
+        _ => Ok(ports.iter().map(|port| (Ipv4Addr::LOCALHOST, *port).into()).collect()),
     }
+}
+
+fn lead_to(ports: &[u16]) {
+    // The second one last, so that it does not stand alone for a moment.
+    let [first, second] = [0, 1].map(|place| ports.get(place).copied().unwrap_or_default());
+    PORTS[1].store(second, Ordering::SeqCst);
+    PORTS[0].store(first, Ordering::SeqCst);
 }
 
 fn report(sentence: &str) {
@@ -42,6 +51,8 @@ struct Origin {
     release: Arc<Barrier>,
     /// The ends of connections.
     ended: Receiver<()>,
+    /// How many connections there were.
+    accepted: Arc<AtomicUsize>,
 }
 
 impl Origin {
@@ -51,11 +62,14 @@ impl Origin {
         let ((holding, held), (ending, ended)) = (channel(), channel());
         let release = Arc::new(Barrier::new(2));
         let barrier = Arc::clone(&release);
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let accepting = Arc::clone(&accepted);
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let (holding, ending) = (holding.clone(), ending.clone());
                 let barrier = Arc::clone(&barrier);
                 let mut stream = stream.expect("a connection");
+                accepting.fetch_add(1, Ordering::SeqCst);
                 thread::spawn(move || {
                     let _outcome = respond(name, &mut stream, || {
                         let _is_awaited = holding.send(());
@@ -65,7 +79,7 @@ impl Origin {
                 });
             }
         });
-        Self { port, held, release, ended }
+        Self { port, held, release, ended, accepted }
     }
 }
 
@@ -118,16 +132,26 @@ fn requests_follow_a_name_and_nothing_under_way_is_lost() {
     let (one, other) = (Origin::start("o"), Origin::start("p"));
     let (reporting, reports) = channel();
     REPORTS.set(reporting).expect("there is one test");
-    PORT.store(one.port, Ordering::SeqCst);
+    lead_to(&[one.port]);
     let resolution = Resolution { every_ns: 1_000_000, lookup: look_up, report };
     let (_proxy, address) = proxy(resolution);
     wait_for_server(&address, "o");
+
+    // Each address is a server, for as long as the name has it.
+    lead_to(&[one.port, other.port]);
+    wait_for_server(&address, "p");
+    wait_for_server(&address, "o");
+    lead_to(&[one.port]);
+    wait_for(&reports, &format!("now, not 127.0.0.1:{}", other.port));
+    assert!((0..10).all(|_| get(&address) == "o"));
+    other.ended.recv_timeout(PATIENCE).expect("the unused one is closed");
+    assert_eq!(one.accepted.load(Ordering::SeqCst), 1, "the connection of the one that stayed");
 
     // One connection is busy and one is unused when the address changes.
     let waiting = send(&address, "/hold");
     one.held.recv_timeout(PATIENCE).expect("it was sent there");
     assert_eq!(get(&address), "o");
-    PORT.store(other.port, Ordering::SeqCst);
+    lead_to(&[other.port]);
     let now = format!("is 127.0.0.1:{} now", other.port);
     wait_for(&reports, &now);
     wait_for_server(&address, "p");
@@ -137,8 +161,8 @@ fn requests_follow_a_name_and_nothing_under_way_is_lost() {
     one.ended.recv_timeout(PATIENCE).expect("the busy one is not kept");
     assert!((0..10).all(|_| get(&address) == "p"));
 
-    PORT.store(0, Ordering::SeqCst);
-    wait_for(&reports, "cannot be resolved: no such name; its last address 127.0.0.1:");
+    lead_to(&[]);
+    wait_for(&reports, "cannot be resolved: no such name; still used: 127.0.0.1:");
     assert_eq!(get(&address), "p");
 }
 

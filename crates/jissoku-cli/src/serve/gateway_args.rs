@@ -10,7 +10,8 @@ use crate::units;
 /// Flags for a reverse proxy.
 #[derive(Debug, Args)]
 pub(super) struct GatewayArgs {
-    /// Forward all requests to another server: http://HOST:PORT or unix:PATH
+    /// Forward all requests to another server, http://HOST:PORT or unix:PATH, or to several,
+    /// separated by commas
     #[arg(long, value_name = "URL", conflicts_with_all = ["folder", "fixed", "contract", "echo"])]
     to: Option<String>,
     /// How long that server may take to accept a connection
@@ -43,9 +44,17 @@ impl GatewayArgs {
     /// The reverse proxy, if these flags name a server. `is_secure`: clients over TCP use TLS.
     pub(super) fn service(&self, is_secure: bool) -> Result<Option<AnyService>, Failure> {
         let Some(to) = &self.to else { return Ok(None) };
-        let target: Target = to.parse().map_err(|error: jissoku_gateway::TargetError| {
-            Failure::of_input(&format!("--to {error}"))
-        })?;
+        let words = to.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let targets: Vec<Target> = words
+            .map(|word| {
+                word.parse().map_err(|error: jissoku_gateway::TargetError| {
+                    Failure::of_input(&format!("--to {error}"))
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        if targets.is_empty() {
+            return Err(Failure::of_input("--to names no server"));
+        }
         let timeouts = self.timeouts();
         let resolution = Resolution {
             every_ns: self.upstream_resolve_every,
@@ -53,7 +62,7 @@ impl GatewayArgs {
             ..Resolution::DEFAULT
         };
         let options = UpstreamOptions { resolution, ..UpstreamOptions::new(timeouts.idle_ns) };
-        let upstream = Upstream::single(target, options);
+        let upstream = Upstream::unnamed(targets, options);
         Ok(Some(Gateway::of(vec![upstream], timeouts, is_secure).into()))
     }
 
