@@ -106,11 +106,12 @@ def test_a_run_of_no_experiment_has_no_report_of_one(client: Client) -> None:
 
 
 def test_hostile_names_are_text(client: Client) -> None:
-    for path in (*PAGES, *runs_of(client)):
-        assert "<script>alert" not in client.get(path).text
-        assert "<img" not in client.get(path).text
-    texts = [client.get(path).text for path in runs_of(client)]
-    assert any("&lt;script&gt;alert" in text for text in texts)
+    runs = runs_of(client)
+    texts = {path: client.get(path).text for path in (*PAGES, *runs)}
+    for path, text in texts.items():
+        assert "<script>alert" not in text, path
+        assert "<img" not in text, path
+    assert any("&lt;script&gt;alert" in texts[path] for path in runs)
 
 
 def test_two_runs_of_one_question_are_compared(client: Client) -> None:
