@@ -36,10 +36,13 @@ build: $(VENV)/.built ## Build everything; leaves .venv/bin/jissoku.
 race: build ## Compare the servers installed on this machine, and write a report (about 6 minutes).
 	$(JISSOKU) compare --quick
 
+# Tests wait for servers, timers and other processes: two at a time per core leave no core idle.
+TESTS_AT_ONCE := $(shell expr 2 '*' $$(nproc))
+
 .PHONY: test
 test: build ## Run the tests, Rust and Python.
-	cargo test --workspace --quiet
-	$(PYTHON) -m pytest -n logical --dist worksteal
+	RUST_TEST_THREADS=$(TESTS_AT_ONCE) cargo test --workspace --quiet
+	$(PYTHON) -m pytest -n $(TESTS_AT_ONCE) --dist worksteal
 
 # A failed race test is run again, at most twice, and listed: see CONTRIBUTING.md, "Race tests". The
 # timeout holds for each attempt, without its fixtures, which have limits of their own. What a failed
