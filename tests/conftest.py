@@ -60,6 +60,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="How long the soak lasts; the promise is about an hour.",
     )
     parser.addoption(
+        "--reloads",
+        type=int,
+        default=200,
+        help="How often applications are reloaded under load; the promise is about 200.",
+    )
+    parser.addoption(
         "--detections",
         type=int,
         default=10,
