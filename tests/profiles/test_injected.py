@@ -11,53 +11,40 @@ from typing import Any
 import pytest
 
 from jissoku.cli import exit_codes
+from tests.profile_study import injected
+from tests.profile_study.injected import NAMES
 
-INJECTED = Path(__file__).parent / "injected"
 LIMIT_S = 280
 
 # Of the time of a request the rest is the socket's and the runtime's: so much of the injected share
 # can be missing. Bounds are wide: what is asserted is which function is named, not how exactly.
 SHARE_ERROR_MAX = 0.15
 
-NAMES = {
-    "c": "injected_burn",
-    "go": "main.injectedBurn",
-    "java": "Server.injectedBurn",
-    "node": "injectedBurn",
-    "python": "injected_burn",
-}
-
 
 def server(language: str, folder: Path) -> list[str]:
     """The command of an injected server, without port and share; skips where it cannot be built."""
-    compilers = {"c": "cc", "go": "go", "java": "javac", "node": "node", "python": sys.executable}
-    tool = shutil.which(compilers[language])
-    if tool is None:
-        pytest.skip(f"{compilers[language]} is not installed")
-    program = folder / f"injected-{language}"
-    if language == "c":
-        # As distributions compile: without frame pointers.
-        flags = ["-O2", "-g", "-fomit-frame-pointer"]
-        build = [tool, *flags, "-o", str(program), str(INJECTED / "server.c")]
-        subprocess.run(build, check=True)
-        return [str(program)]
-    if language == "go":
-        build = [tool, "build", "-o", str(program), str(INJECTED / "server.go")]
-        subprocess.run(build, check=True, cwd=folder)
-        return [str(program)]
-    if language == "java":
-        subprocess.run([tool, "-d", str(folder), str(INJECTED / "server.java")], check=True)
-        kept = "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Server.*"
-        return [str(Path(tool).resolve().with_name("java")), *kept, "-cp", str(folder), "Server"]
-    if language == "node":
-        # What V8 inlines counts as its caller.
-        return [tool, "--no-turbo-inlining", str(INJECTED / "server.js")]
-    return [tool, str(INJECTED / "server.py")]
+    try:
+        return injected.server(language, folder)
+    except injected.ToolMissing as tool:
+        pytest.skip(f"{tool} is not installed")
 
 
 def profile(folder: Path, commands: dict[str, list[str]], *more: str) -> dict[str, Any]:
     """What `jissoku profile --json` reports of commands."""
     return lab(folder, "profile", commands, "--json", "-d", "4", *more)
+
+
+def explain(folder: Path, name: str, command: list[str], *more: str) -> dict[str, Any]:
+    """What `jissoku explain --json` reports of a command."""
+    return lab(folder, "explain", {name: command}, "--json", *more)
+
+
+def compiled(source: str, folder: Path) -> str:
+    """The program of a C file; skips without a compiler."""
+    try:
+        return injected.compiled(source, folder)
+    except injected.ToolMissing as tool:
+        pytest.skip(f"{tool} is not installed")
 
 
 def lab(folder: Path, verb: str, commands: dict[str, list[str]], *more: str) -> dict[str, Any]:
@@ -88,7 +75,8 @@ def test_an_injected_function_is_named(language: str, tmp_path: Path) -> None:
     command = [*server(language, tmp_path), "PORT", "600"]
     (found,) = profile(tmp_path, {"injected": command})["profiles"]
     first = found["functions"][0]
-    assert first["name"] == NAMES[language]
+    # Rust's has the name of the crate before it.
+    assert first["name"].endswith(NAMES[language])
     assert abs(first["ns_with_callees"] / found["total_ns"] - 0.6) < SHARE_ERROR_MAX
     parts = sum(row["ns"] for row in found["parts"])
     assert parts == pytest.approx(found["total_ns"], rel=1e-6)
@@ -125,6 +113,41 @@ def test_a_comparison_with_profiles_names_what_was_injected(tmp_path: Path) -> N
     assert ns["injected_burn"][0] == 0
     assert 0.8 < ns["injected_burn"][1] / ns["ordinary_work"][1] < 1.25
     assert (tmp_path / "run" / "flame-difference.svg").exists()
+
+
+@pytest.mark.race
+def test_processes_too_short_to_be_sampled_are_a_part(tmp_path: Path) -> None:
+    command = [compiled("forking.c", tmp_path), "PORT"]
+    (found,) = profile(tmp_path, {"forking": command})["profiles"]
+    parts = {row["name"]: row["ns"] for row in found["parts"]}
+    short = parts["not sampled: processes end too soon"]
+    # The kernel passes what is left until the next sample on to the child that runs next, so the
+    # parent may have no samples either.
+    assert 0.2 < short / found["total_ns"] < 1.001
+    assert any("1 per request" in remark for remark in found["remarks"])
+    explained = explain(tmp_path, "forking", command, "--probe", "functions")
+    (cause,) = [one for one in explained["findings"] if one["name"] == "start-per-request"]
+    assert any("processes are started per request" in line for line in cause["evidence"])
+
+
+@pytest.mark.race
+def test_a_target_that_dies_is_a_sentence(tmp_path: Path) -> None:
+    (program, *_) = server("c", tmp_path)
+    # It ends in the window, after pilot and warm-up.
+    command = ["sh", "-c", f"{program} $0 500 & sleep 5; kill $!", "PORT"]
+    words = ["--cmd", f"dies={shlex.join(command)}".replace("PORT", "{port}")]
+    done = subprocess.run(
+        [sys.executable, "-m", "jissoku", "profile", *words, "-d", "8", "-R", "500"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == exit_codes.FAILED
+    last = done.stderr.strip().splitlines()[-1]
+    assert "dies" in last
+    assert "while it was profiled" in last
 
 
 @pytest.mark.race

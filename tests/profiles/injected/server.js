@@ -1,5 +1,12 @@
 // A server that burns a known share of each request's CPU time in injectedBurn.
-const [port, burnt] = process.argv.slice(2).map(Number);
+//
+//   server.js PORT BURN_PERMILLE [ORDINARY_PERMILLE FILE]
+//
+// As server.c. The CPU time is that of the process, of which the threads that compile have a small part.
+const fs = require("node:fs");
+const [port, burn, ordinary = 1000 - burn] = process.argv.slice(2, 5).map(Number);
+const truth = process.argv[5] && fs.openSync(process.argv[5], "a");
+const LOGGED = 32;
 // About 1.1 ms: Node's own part of a request, 0.1 ms, has to be small beside it.
 const UNITS = 1000000;
 
@@ -15,11 +22,27 @@ function ordinaryWork(rounds) {
   return x;
 }
 
+function cpuUs() {
+  const { user, system } = process.cpuUsage();
+  return user + system;
+}
+
 let sink = 0;
+let requests = 0;
+let burntUs = 0;
+
+function work() {
+  const startUs = truth === undefined ? 0 : cpuUs();
+  sink ^= injectedBurn((UNITS * burn) / 1000);
+  if (truth !== undefined) burntUs += cpuUs() - startUs;
+  sink ^= ordinaryWork((UNITS * ordinary) / 1000);
+  if (truth === undefined || ++requests % LOGGED) return;
+  fs.writeSync(truth, `${process.hrtime.bigint()} ${requests} ${burntUs * 1000}\n`);
+}
+
 require("node:http")
   .createServer((request, response) => {
-    sink ^= injectedBurn((UNITS * burnt) / 1000);
-    sink ^= ordinaryWork((UNITS * (1000 - burnt)) / 1000);
+    work();
     response.sendDate = false;
     response.end("ok");
   })

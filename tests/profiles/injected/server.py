@@ -1,10 +1,21 @@
-"""A server that burns a known share of each request's CPU time in injected_burn."""
+"""A server that burns a known share of each request's CPU time in injected_burn.
+
+    server.py PORT BURN_PERMILLE [ORDINARY_PERMILLE FILE]
+
+As server.c, with a thread for each connection.
+"""
 
 import socketserver
 import sys
+import threading
+import time
+from pathlib import Path
 
-PORT, BURNT = int(sys.argv[1]), int(sys.argv[2])
+PORT, BURN = int(sys.argv[1]), int(sys.argv[2])
+ORDINARY = int(sys.argv[3]) if len(sys.argv) > 3 else 1000 - BURN
+TRUTH_FILE = Path(sys.argv[4]) if len(sys.argv) > 4 else None
 UNITS = 20_000
+LOGGED = 32
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
 
 
@@ -22,11 +33,35 @@ def ordinary_work(rounds: int) -> int:
     return x
 
 
+class Truth:
+    """Requests, and CPU time of all calls of injected_burn."""
+
+    lock = threading.Lock()
+    requests = 0
+    burnt_ns = 0
+
+    @classmethod
+    def add(cls, burnt_ns: int) -> None:
+        with cls.lock:
+            cls.requests += 1
+            cls.burnt_ns += burnt_ns
+            if TRUTH_FILE is not None and cls.requests % LOGGED == 0:
+                with TRUTH_FILE.open("a") as file:
+                    print(time.monotonic_ns(), cls.requests, cls.burnt_ns, file=file)
+
+
+def work() -> None:
+    start_ns = time.thread_time_ns()
+    injected_burn(UNITS * BURN // 1000)
+    burnt_ns = time.thread_time_ns() - start_ns
+    ordinary_work(UNITS * ORDINARY // 1000)
+    Truth.add(burnt_ns)
+
+
 class Handler(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         while self.request.recv(4096):
-            injected_burn(UNITS * BURNT // 1000)
-            ordinary_work(UNITS * (1000 - BURNT) // 1000)
+            work()
             self.request.sendall(ANSWER)
 
 
