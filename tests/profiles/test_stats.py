@@ -81,11 +81,11 @@ def test_time_of_processes_too_short_to_be_sampled_is_a_part() -> None:
     parts = {row.name: row.ns / summary.total_ns for row in summary.parts}
     assert parts == {
         "user space": pytest.approx(0.4),
-        "processes too short to be sampled": pytest.approx(0.6),
+        "not sampled: processes end too soon": pytest.approx(0.6),
     }
     assert summary.functions[0].ns == pytest.approx(0.4 * summary.total_ns)
     (remark,) = summary.remarks
-    assert remark.startswith("60% of the CPU time is of processes")
+    assert remark.startswith("60% of the CPU time has no samples")
     assert remark.endswith("700 processes were started, 70 per request.")
 
 

@@ -318,7 +318,8 @@ fn threads(pid: i32) -> Vec<i32> {
 fn remarks(collector: &Collector, sampling: Sampling) -> Vec<String> {
     let counts = collector.counts;
     let mut notes = Vec::new();
-    if counts.samples == 0 && sampling.sees_kernel {
+    let counted_ns = sampling.counted_ns.unwrap_or(0);
+    if counts.samples == 0 && sampling.sees_kernel && counted_ns < sampling.period {
         notes.push("The target used no CPU time while it was sampled.".to_owned());
     }
     if counts.lost > 0 {

@@ -36,7 +36,7 @@ INTERRUPT = re.compile(r"(asm_)?(sysvec_\w+|common_interrupt)|el\d_irq\w*|(asm_)
 
 USER_SPACE = "user space"
 KERNEL_UNSEEN = "kernel (not sampled)"
-TOO_SHORT = "processes too short to be sampled"
+TOO_SHORT = "not sampled: processes end too soon"
 
 Key = tuple[str, str]
 
@@ -246,8 +246,8 @@ def _remarks(profile: Profile, sampled_ns: float | None) -> Iterable[str]:
         off = (sampled_ns + unsampled_ns) / profile.cpu_ns_per_request - 1
         if unsampled_ns:
             yield (
-                f"{samples.unsampled / sample_total(profile):.0%} of the CPU time is of processes"
-                " that ended within a millisecond of it, before a sample was taken;"
+                f"{samples.unsampled / sample_total(profile):.0%} of the CPU time has no samples,"
+                " because processes ended within a millisecond of CPU time;"
                 f" {samples.processes_started:,} processes were started,"
                 f" {samples.processes_started / profile.requests:.2g} per request."
             )
