@@ -21,7 +21,6 @@ FOLDER = RECORDS / "agreement" / "71"
 BEGIN, END = "<!-- agreement -->\n", "<!-- /agreement -->\n"
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One target at one load: its ratio to the baseline, by block, as natural logarithms."""
@@ -60,7 +59,7 @@ def test_long_slices_agree_with_the_target_alone_at_the_heavy_load() -> None:
 
 
 def table() -> str:
-    """A row per target and load; ratios to the baseline, and their quotients, with 95 % intervals."""
+    """A row per target and load: ratios to the baseline, and quotients of these, with intervals."""
     run, _ = _read()
     short, long = (f"{(ns or 0) / 1e6:.0f} ms" for ns in (run.slice_ns, run.check_slice_ns))
     lines = [
