@@ -9,6 +9,7 @@ collected as a test: nothing here has a bound.
 """
 
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -23,12 +24,12 @@ from starlette.requests import Request
 
 from jissoku.history.index import HistoryIndex
 from jissoku.model import Run
-from jissoku.model.history import RunRows
+from jissoku.model.history import BlockRow, RunRows
 from jissoku.model.updated import updated
 from jissoku.pipeline.history import open_history
 from jissoku.records import RunWriter
 from jissoku.records.find import run_key
-from jissoku.stats.run_rows import REVISION, run_rows
+from jissoku.stats.run_rows import REVISION, program_key, run_rows
 from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages
 from jissoku.ui.render import Pages
@@ -44,6 +45,7 @@ TRIALS_SIZE = 347_000
 TARGETS = ("floor", "a", "b", "c", "d", "e", "f")
 TRUTHS = {name: TrueValues(cost_ns=5_000 + 700 * number) for number, name in enumerate(TARGETS)}
 REPETITIONS = 5
+TAU, SPREAD, STEP = 0.005, 0.006, 0.03
 
 PAIRS = (
     "SELECT machine, workload, arm, other, median(ratio), count(*) FROM pairs"
@@ -63,7 +65,7 @@ def main() -> None:
         _build(folder, count)
     if len(HistoryIndex(folder / "cache", REVISION).known()) < count:
         sys.exit(f"{folder} has no index of this version with {count} runs: name a new folder")
-    for step in ("open", "open", "new", "queries", "pages"):
+    for step in ("open", "open", "new", "queries", "target", "pages"):
         subprocess.run([sys.executable, "-m", __spec__.name, str(folder), step], check=True)
 
 
@@ -73,6 +75,7 @@ def _build(folder: Path, count: int) -> None:
     rows = run_rows("template", template, factories.trials(template, TRUTHS))
     index = HistoryIndex(folder / "cache", REVISION)
     batch: list[RunRows] = []
+    rng = random.Random(1)
     for number in range(count):
         place = folder / "runs" / f"month{number // 720:02}" / f"run{number}"
         run = _header(number)
@@ -80,7 +83,8 @@ def _build(folder: Path, count: int) -> None:
         (place / "run.json").write_bytes(json.encode(run))
         (place / "trials.jsonl").touch()
         os.truncate(place / "trials.jsonl", TRIALS_SIZE + number)
-        batch.append(_renamed(rows, run_key(place), run.started_utc, run.boot))
+        renamed = _renamed(rows, run_key(place), run)
+        batch.append(structs.replace(renamed, blocks=_varied(renamed.blocks, number, rng)))
         if len(batch) == BATCH:
             index.add(batch)
             batch = []
@@ -102,36 +106,68 @@ def _header(number: int) -> Run:
     )
 
 
-def _renamed(rows: RunRows, key: str, started_utc: str, boot: str) -> RunRows:
+def _renamed(rows: RunRows, key: str, run: Run) -> RunRows:
     renamed = {
         table: tuple(structs.replace(row, run=key) for row in getattr(rows, table))
         for table in rows.__struct_fields__
     }
     (header,) = renamed["runs"]
-    renamed["runs"] = (structs.replace(header, started_utc=started_utc, boot=boot),)
+    renamed["runs"] = (structs.replace(header, started_utc=run.started_utc, boot=run.boot),)
+    binaries = {arm.name: program_key(arm) for arm in run.arms}
+    renamed["arms"] = tuple(
+        structs.replace(row, program=binaries[row.arm]) for row in renamed["arms"]
+    )
     return RunRows(**renamed)
+
+
+def _varied(blocks: tuple[BlockRow, ...], number: int, rng: random.Random) -> tuple[BlockRow, ...]:
+    """Each occasion differs by TAU, each block by SPREAD, and one program is dearer by STEP."""
+    occasion = random.Random(number // 20)
+    logs = {name: occasion.gauss(0, TAU / 2**0.5) for name in TARGETS}
+    logs["c"] += STEP * (number // 500 == 15)
+    return tuple(
+        structs.replace(
+            row, ln_ratio=row.ln_ratio + logs[row.arm] - logs[row.other] + rng.gauss(0, SPREAD)
+        )
+        for row in blocks
+    )
 
 
 def _step(folder: Path, step: str) -> None:
     """One step; imports are not part of its time."""
     roots, cache = [folder / "runs"], folder / "cache"
     if step == "new":
-        run = updated(_header(0), seed=time.time_ns())
-        with RunWriter(folder / "runs" / f"new{run.seed}", run) as writer:
-            for trial in factories.trials(run, TRUTHS):
-                writer.add(trial)
+        _add_run(folder)
     if step == "pages":
         _pages(roots, cache)
+    elif step == "target":
+        _target(roots, cache)
     else:
         name = "one new run" if step == "new" else "warm start"
-        found = _timed(f"{name}: index", lambda: open_history(roots, lambda _: None, cache), 1)
+        found = _timed(f"{name}: index", lambda: open_history(roots, _drop, cache), 1)
         _timed(f"{name}: list", found.headers, 1)
+        if step == "new":
+            _add_run(folder)
+            again = _timed(
+                "another one, beside pages", lambda: open_history(roots, _drop, cache, found), 1
+            )
+            _timed("another one: list", again.headers, 1)
         if step == "queries":
             _timed("pairs joined with runs", lambda: found.session.execute(PAIRS).fetchall())
             _timed("standings joined, sorted", lambda: found.session.execute(BEST).fetchall())
-            _timed("a target's runs", lambda: found.runs("c"), 1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     sys.stdout.write(f"{step + ': peak':34} {peak:8.0f} MB\n")
+
+
+def _add_run(folder: Path) -> None:
+    run = updated(_header(0), seed=time.time_ns())
+    with RunWriter(folder / "runs" / f"new{run.seed}", run) as writer:
+        for trial in factories.trials(run, TRUTHS):
+            writer.add(trial)
+
+
+def _drop(_: str) -> None:
+    """Messages are not shown."""
 
 
 def _pages(roots: list[Path], cache: Path) -> None:
@@ -144,6 +180,17 @@ def _pages(roots: list[Path], cache: Path) -> None:
     runs = library.headers()
     keys = runs[-2].row.run, runs[-1].row.run
     _timed("two runs compared", lambda: library.difference(*keys), 1)
+
+
+def _target(roots: list[Path], cache: Path) -> None:
+    library = Library(roots, cache)
+    pages = ReadingPages(library, Pages())
+    _timed("warm start", library.headers, 1)
+    _timed("first target's history", lambda: library.series("a"), 1)
+    _timed("another target's history", lambda: library.series("c"), 1)
+    _timed("a target's first page", lambda: pages.target(_request("name=d")), 1)
+    _timed("a target's page", lambda: pages.target(_request("name=d")))
+    _timed("changes of all targets", lambda: pages.changes(_request("")), 1)
 
 
 def _request(query: str) -> Request:

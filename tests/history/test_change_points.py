@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Control, Series
 from jissoku.report.suspicions import suspicion_text, suspicions
+from jissoku.stats import change_points
 from jissoku.stats.change_points import OCCASIONS_MIN, find_steps
 from jissoku.stats.pooling import LogRatio
 from jissoku.stats.target_history import target_history
@@ -177,3 +179,19 @@ def test_precise_occasions_weigh_more() -> None:
 
     assert found(0.002) == (12,)
     assert found(0.2) == ()
+
+
+def test_lengths_that_cannot_reach_a_step_are_left_out() -> None:
+    """The p-value is the same as of a search of all lengths."""
+    rng = random.Random(7)
+    for step in (0.0, 0.01, 0.03):
+        values = np.array([rng.gauss(step * (number >= 20), 0.007) for number in range(40)])
+        weights = np.array([rng.uniform(0.5, 2) for _ in values])
+        values -= weights @ values / weights.sum()
+        height, _ = change_points._best(values, weights)
+        order = np.random.default_rng(1)
+        places = order.permuted(np.tile(np.arange(40), (200, 1)), axis=1).T
+        every = [
+            change_points._best(values[column], weights[column])[0] >= height for column in places.T
+        ]
+        assert change_points._exceeding(values[places], weights[places], height) == sum(every)

@@ -16,9 +16,11 @@ from jissoku.history.parts import remove_replaced
 from jissoku.model import Method
 from jissoku.model.updated import updated
 from jissoku.pipeline.history import History, find_run, open_history
+from jissoku.report.history_text import difference_text, history_text
 from jissoku.stats.occasions import observed_tau
 from jissoku.stats.run_difference import run_difference
 from jissoku.stats.run_rows import REVISION, run_rows
+from jissoku.stats.target_history import target_history
 from tests.conftest import Run
 from tests.history.factories import write_run
 from tests.stats import factories
@@ -192,7 +194,8 @@ def test_two_runs_are_compared_as_with_all_measurements(place: Path) -> None:
     known = found.runs()
     expected = run_difference(known[0], known[3], observed_tau(known))
     assert expected.tau.pairs > 0
-    assert found.difference(known[3].row.run, known[0].row.run) == expected
+    different = found.difference(known[3].row.run, known[0].row.run)
+    assert difference_text(different) == difference_text(expected)
     with pytest.raises(KeyError):
         found.difference(known[0].row.run, "gone")
 
@@ -258,13 +261,47 @@ def test_an_unfinished_run_says_why(place: Path) -> None:
     assert opened(place).runs()[0].unfinished == "it was interrupted"
 
 
-def test_a_list_reads_no_measurements_and_a_target_only_its_workloads(place: Path) -> None:
+def test_a_list_reads_no_measurements(place: Path) -> None:
     found = opened(place)
     assert [run.row.run for run in found.headers()] == [run.row.run for run in found.runs()]
     assert all(not run.logs for run in found.headers())
     assert found.targets() == ("a", "b", "floor")
-    assert found.runs("b") == found.runs()
-    assert found.runs("elsewhere") == ()
+    assert found.series("elsewhere") == ()
+
+
+def test_a_target_has_the_history_that_all_measurements_give(place: Path) -> None:
+    """From means of one pair per run, and blocks of runs beside a change only."""
+    for number in range(3, 9):
+        is_new = number >= 6
+        truths = TRUTHS | {"a": TrueValues(cost_ns=9_000 if is_new else 7_000)}
+        binaries = {name: f"{name} binary" for name in TRUTHS} | (
+            {"a": "another"} if is_new else {}
+        )
+        arms = tuple(
+            updated(factories.arm(name), binary_sha256=binary) for name, binary in binaries.items()
+        )
+        write_run(place / "runs" / f"more{number}", truths, arms, seed=number, day=number)
+    found = opened(place)
+    for target in ("a", "b"):
+        (series,) = found.series(target)
+        assert len(series.points) == 8
+        expected = history_text(target, target_history(found.runs(), target))
+        assert history_text(target, found.series(target)) == expected
+    assert found.series("a") is found.series("a")
+
+
+def test_new_runs_are_read_and_known_ones_are_kept(place: Path) -> None:
+    first = opened(place)
+    before = first.headers()
+    record(place / "runs" / "three", seed=3, day=3)
+    (place / "runs" / "one").rename(place / "runs" / "moved")
+    shutil.rmtree(place / "runs" / "two")
+    later = open_history([place / "runs"], lambda _: None, place / "cache", first)
+    moved, three = later.headers()
+    assert moved.row is before[0].row
+    assert Path(moved.folder).name == "moved"
+    assert Path(three.folder).name == "three"
+    assert [run.logs for run in later.runs()] == [run.logs for run in opened(place).runs()]
 
 
 def test_runs_are_found_by_folder_name_and_key(place: Path) -> None:

@@ -87,8 +87,8 @@ def test_pages_of_records_are_written(tmp_path: Path) -> None:
     (tmp_path / "runs" / "one" / "report.html").write_text("as it is beside the records")
     record(tmp_path / "runs" / "two", seed=2, day=2)
     found = open_history([tmp_path / "runs"], lambda _: None, tmp_path / "cache")
-    runs = found.runs()
-    count = write_history(tmp_path / "html", runs, COMMAND)
+    runs = found.headers()
+    count = write_history(tmp_path / "html", found, COMMAND)
     names = {path.name for path in (tmp_path / "html").iterdir()}
     assert len(names) == count
     index = (tmp_path / "html" / "index.html").read_text()
@@ -99,4 +99,4 @@ def test_pages_of_records_are_written(tmp_path: Path) -> None:
     assert "<svg" in second.read_text()
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
-        write_history(tmp_path / "file" / "x", runs, COMMAND)
+        write_history(tmp_path / "file" / "x", found, COMMAND)

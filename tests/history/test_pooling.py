@@ -15,7 +15,7 @@ from jissoku.stats.pooling import (
     next_machine,
     pool,
     tau_of_unchanged,
-    within_occasion,
+    within_occasions,
 )
 
 TRUTH = math.log(1.3)
@@ -99,9 +99,15 @@ def test_equal_values_have_no_variance_between_them() -> None:
 
 
 def test_runs_of_one_occasion_count_once() -> None:
-    both = within_occasion([LogRatio(0.0, 1e-4, 8), LogRatio(0.02, 1e-4, 8)])
+    mean, variance, freedom = (
+        np.array(column) for column in ([0.0, 0.02, 7.0], [1e-4, 1e-4, 3e-4], [8, 8, 5])
+    )
+    both, alone = within_occasions(mean, variance, freedom, [0, 2])
     assert both.mean == pytest.approx(0.01)
     assert both.variance == pytest.approx(5e-5)
+    assert both.freedom == 16
+    assert alone.mean == pytest.approx(7.0)
+    assert alone.variance == pytest.approx(3e-4)
 
 
 def test_a_claim_needs_two_occasions_that_agree() -> None:

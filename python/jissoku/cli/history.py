@@ -17,7 +17,7 @@ from jissoku.pipeline.history import History, open_history
 from jissoku.pipeline.history_pages import write_history
 from jissoku.report import history_text
 from jissoku.report.suspicions import suspicion_text, suspicions
-from jissoku.stats.target_history import machine_ratios, target_history
+from jissoku.stats.target_history import machine_ratios
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def history(**given: Any) -> int:
         roots = options.records or (Path("runs"),)
         named = [f"--records {root}" for root in roots]
         command = " ".join(["jissoku history", *named, "--html DIR"])
-        count = write_history(options.html, found.runs(), command)
+        count = write_history(options.html, found, command)
         click.echo(f"{count} pages: {options.html / 'index.html'}")
     elif options.changes or options.confirm:
         return _changes(found, options.target, confirm=options.confirm)
@@ -107,7 +107,7 @@ def _series(found: History, target: str) -> tuple[Series, ...]:
     known = found.targets()
     if target not in known:
         raise InputError(f"no run has {target!r}; there are {', '.join(known)}")
-    return target_history(found.runs(target), target)
+    return found.series(target)
 
 
 def _changes(found: History, target: str | None, *, confirm: bool) -> int:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,9 @@ PART_FILE = "part.json"
 # A part that became a piece of another one is kept for processes that have opened it. The clock is
 # that of the files' times.
 KEPT_NS = 3_600_000_000_000
+
+# Files of parts that a process keeps in memory: more than an index has, replaced ones included.
+PARTS_KEPT = 64
 
 
 class PartFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -113,13 +117,21 @@ def _parts(folder: Path) -> list[Part]:
 def _part_file(path: Path) -> PartFile | None:
     """What a part says of itself; None if it is not whole."""
     try:
-        file = msgspec.json.decode((path / PART_FILE).read_bytes(), type=PartFile)
+        written = (path / PART_FILE).stat()
+        file = _decoded(path / PART_FILE, written.st_mtime_ns, written.st_size)
         is_whole = bool(file.sizes) and all(
             (path / name).stat().st_size == size for name, size in file.sizes.items()
         )
     except (OSError, msgspec.MsgspecError):
         return None
     return file if is_whole else None
+
+
+@lru_cache(maxsize=PARTS_KEPT)
+def _decoded(path: Path, mtime_ns: int, size: int) -> PartFile:
+    """The file as it was written then: one index is listed several times, with all its runs."""
+    del mtime_ns, size
+    return msgspec.json.decode(path.read_bytes(), type=PartFile)
 
 
 def _written_ns(path: Path) -> int:

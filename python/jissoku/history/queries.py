@@ -10,44 +10,90 @@ import duckdb
 from jissoku.errors import InputError
 from jissoku.history.index import TABLES
 from jissoku.model import Load
-from jissoku.model.history import ArmRow, IndexedRun, RunRow, load_of
+from jissoku.model.history import ArmRow, IndexedRun, Pair, PairMean, RunRow, load_of
+from jissoku.model.ratio_columns import RatioColumns
 
 # A fetched row takes much more memory than what is made from it.
 ROWS_AT_ONCE = 2048
 
-LogsByPair = dict[Load, dict[tuple[str, str], dict[int, float]]]
-# A target's workloads with all their runs: tau is estimated from those without it, too.
-OF_TARGET = """
-SELECT run FROM runs SEMI JOIN (
-  SELECT machine, workload FROM runs JOIN arms USING (run) WHERE target = getvariable('target')
-) USING (machine, workload)
-"""
-
-LogsByRun = dict[str, dict[tuple[int | None, str, str, str], dict[int, float]]]
+Logs = dict[Load, dict[Pair, dict[int, float]]]
+Means = dict[Load, dict[Pair, PairMean]]
 
 
-def headers(session: duckdb.DuckDBPyConnection) -> tuple[IndexedRun, ...]:
-    """All runs, earliest first, without their measurements."""
-    return _runs(session, "SELECT run FROM runs", is_measured=False)
+def headers(
+    session: duckdb.DuckDBPyConnection, keys: Iterable[str] | None = None
+) -> tuple[IndexedRun, ...]:
+    """Runs, earliest first, without their measurements: those of some keys, or all."""
+    chosen = "SELECT run FROM runs"
+    if keys is not None:
+        chosen = _chosen(session, keys)
+    arms = _arms(session, chosen)
+    found = []
+    query = (
+        f"SELECT * FROM runs JOIN present USING (run) WHERE run IN ({chosen})"  # noqa: S608 - ours
+        " ORDER BY started_utc, run"
+    )
+    for row in _rows(session, query):
+        folder, unfinished = row.pop("folder"), row.pop("unfinished")
+        found.append(
+            IndexedRun(
+                row=RunRow(**row),
+                arms=arms.get(row["run"], ()),
+                folder=folder,
+                unfinished=unfinished,
+            )
+        )
+    return tuple(found)
 
 
-def runs(session: duckdb.DuckDBPyConnection, target: str = "") -> tuple[IndexedRun, ...]:
-    """Runs, earliest first, with the measurements of each block.
+def logs_of(session: duckdb.DuckDBPyConnection, keys: Iterable[str]) -> dict[str, Logs]:
+    """What was measured block by block, by key of the run."""
+    columns = "run, rate_rps, level, arm, other, block, ln_ratio"
+    query = f"SELECT {columns} FROM blocks WHERE run IN ({_chosen(session, keys)})"  # noqa: S608 - ours
+    loads = _Loads()
+    found: dict[str, Logs] = defaultdict(dict)
+    for run, rate, level, arm, other, block, log in session.execute(query).fetchall():
+        pairs = found[run].setdefault(loads[rate, level], {})
+        pairs.setdefault((arm, other), {})[block] = log
+    return found
 
-    Args:
-        session: An open index.
-        target: Only of the classes of machines and workloads that it was measured with; empty: all.
-    """
-    if not target:
-        return _runs(session, "SELECT run FROM runs")
-    session.execute("SET VARIABLE target = ?", [target])
-    return _runs(session, OF_TARGET)
+
+def means_of(
+    session: duckdb.DuckDBPyConnection, keys: Iterable[str], arms: Iterable[str] | None = None
+) -> dict[str, Means]:
+    """Means over the blocks, by key of the run: of all pairs, or of pairs with one of some arms."""
+    query = (
+        "SELECT run, rate_rps, level, arm, other, ln, error * error, blocks FROM pairs"  # noqa: S608 - ours
+        f" WHERE blocks >= 2 AND run IN ({_chosen(session, keys)})"
+    )
+    if arms is not None:
+        session.execute("SET VARIABLE arms = ?", [list(arms)])
+        query += " AND (list_contains(getvariable('arms')::VARCHAR[], arm)"
+        query += " OR list_contains(getvariable('arms')::VARCHAR[], other))"
+    loads = _Loads()
+    found: dict[str, Means] = defaultdict(dict)
+    for run, rate, level, arm, other, *mean in session.execute(query).fetchall():
+        found[run].setdefault(loads[rate, level], {})[arm, other] = PairMean(*mean)
+    return found
 
 
-def runs_of(session: duckdb.DuckDBPyConnection, keys: Iterable[str]) -> tuple[IndexedRun, ...]:
-    """The runs of some keys, earliest first, with what was measured block by block."""
-    session.execute("SET VARIABLE keys = ?", [list(keys)])
-    return _runs(session, "SELECT unnest(getvariable('keys')::VARCHAR[])")
+def ratios_of(
+    session: duckdb.DuckDBPyConnection, arms: Iterable[str], units: Iterable[str]
+) -> RatioColumns:
+    """Ratios of some arms to some units, in all runs."""
+    session.execute("SET VARIABLE arms = ?", [list(arms)])
+    session.execute("SET VARIABLE units = ?", [list(units)])
+    sides = [("arm", "other", "ln"), ("other", "arm", "-ln")]
+    query = " UNION ALL ".join(
+        f"SELECT run, {arm} AS arm, {unit} AS unit, coalesce(rate_rps, 0) AS rate, level,"  # noqa: S608 - ours
+        f" {ln} AS mean, error * error AS variance, blocks - 1 AS freedom"
+        f" FROM pairs WHERE blocks >= 2"
+        f" AND list_contains(getvariable('arms')::VARCHAR[], {arm})"
+        f" AND list_contains(getvariable('units')::VARCHAR[], {unit})"
+        for arm, unit, ln in sides
+    )
+    columns = session.execute(query).fetchnumpy()
+    return RatioColumns(**{name: column.tolist() for name, column in columns.items()})
 
 
 def targets(session: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
@@ -56,37 +102,18 @@ def targets(session: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     return tuple(name for (name,) in found)
 
 
-def _runs(
-    session: duckdb.DuckDBPyConnection, chosen: str, *, is_measured: bool = True
-) -> tuple[IndexedRun, ...]:
-    """The runs whose keys a query gives."""
-    arms = _arms(session, chosen)
-    logs: LogsByRun = defaultdict(lambda: defaultdict(dict))
-    columns = "run, rate_rps, level, arm, other, block, ln_ratio"
-    query = f"SELECT {columns} FROM blocks WHERE run IN ({chosen})"  # noqa: S608 - ours
-    blocks = session.execute(query).fetchall() if is_measured else []
-    for run, rate, level, arm, other, block, log in blocks:
-        logs[run][rate, level, arm, other][block] = log
-    found = []
-    query = (
-        f"SELECT * FROM runs JOIN present USING (run) WHERE run IN ({chosen})"  # noqa: S608 - ours
-        " ORDER BY started_utc, run"
-    )
-    for row in _rows(session, query):
-        folder, unfinished = row.pop("folder"), row.pop("unfinished")
-        by_load: LogsByPair = defaultdict(dict)
-        for (rate, level, arm, other), values in logs[row["run"]].items():
-            by_load[load_of(rate, level)][arm, other] = values
-        found.append(
-            IndexedRun(
-                row=RunRow(**row),
-                arms=arms.get(row["run"], ()),
-                logs=dict(by_load),
-                folder=folder,
-                unfinished=unfinished,
-            )
-        )
-    return tuple(found)
+class _Loads(dict[tuple[int | None, str], Load]):
+    """Loads by rate and level, an object for each."""
+
+    def __missing__(self, key: tuple[int | None, str]) -> Load:
+        self[key] = load_of(*key)
+        return self[key]
+
+
+def _chosen(session: duckdb.DuckDBPyConnection, keys: Iterable[str]) -> str:
+    """A query for some keys, until the next one."""
+    session.execute("SET VARIABLE keys = ?", [list(keys)])
+    return "SELECT unnest(getvariable('keys')::VARCHAR[])"
 
 
 def _arms(session: duckdb.DuckDBPyConnection, chosen: str) -> dict[str, tuple[ArmRow, ...]]:

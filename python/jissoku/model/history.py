@@ -155,8 +155,24 @@ class RunRows(msgspec.Struct, frozen=True, kw_only=True):
     checks: tuple[CheckRow, ...]
 
 
+class PairMean(msgspec.Struct, frozen=True, gc=False):
+    """ln(cost of one arm / cost of another) over the blocks of a run.
+
+    Attributes:
+        variance: Of the mean.
+        blocks: Two or more.
+    """
+
+    mean: float
+    variance: float
+    blocks: int
+
+
+Pair = tuple[str, str]
+
+
 class IndexedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run read from the index, with the measurements at each load.
+    """A run read from the index, with as much of its measurements as was asked for.
 
     Attributes:
         arms: In the order of the run's header; their `run` is empty, since equal arms of several
@@ -164,13 +180,20 @@ class IndexedRun(msgspec.Struct, frozen=True, kw_only=True):
         folder: The folder of its records.
         unfinished: Why it is incomplete; empty if it is finished.
         logs: ln(cost of the first arm / cost of the second) by block; by load and pair.
+        means: Of the same, where the blocks were not asked for.
     """
 
     row: RunRow
     arms: tuple[ArmRow, ...]
-    logs: dict[Load, dict[tuple[str, str], dict[int, float]]]
+    logs: dict[Load, dict[Pair, dict[int, float]]] = {}
+    means: dict[Load, dict[Pair, PairMean]] = {}
     folder: str = ""
     unfinished: str = ""
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """Loads with measurements."""
+        return tuple(self.logs or self.means)
 
     def arm(self, name: str) -> ArmRow | None:
         """The arm of this name."""

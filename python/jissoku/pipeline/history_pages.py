@@ -1,30 +1,30 @@
 """Static pages of all runs, to be read as files or served as a directory."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from jissoku import records, report, stats
 from jissoku.model.history import IndexedRun
+from jissoku.pipeline.history import History
 from jissoku.pipeline.reports import write_texts
 from jissoku.report.history_html import index_html, report_file, target_file, target_html
-from jissoku.stats.target_history import target_history
 
 
-def write_history(folder: Path, runs: Sequence[IndexedRun], command: str) -> int:
+def write_history(folder: Path, known: History, command: str) -> int:
     """Writes all pages into a folder, and returns their number.
 
     A run's report is read from its folder, or generated if it is missing.
 
     Args:
         folder: Created if needed.
-        runs: The runs to show.
+        known: The runs to show.
         command: Rebuilds the pages; it is shown on each.
 
     Raises:
         InputError: The folder cannot be written.
     """
+    runs = known.headers()
     targets = sorted({arm.target for run in runs for arm in run.arms if not arm.is_control})
-    series = {target: target_history(runs, target) for target in targets}
+    series = {target: known.series(target) for target in targets}
     pages = {
         target_file(target): target_html(target, found, command)
         for target, found in series.items()

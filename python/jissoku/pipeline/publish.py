@@ -55,8 +55,9 @@ def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) ->
             for run in found.headers():
                 _write_records(folder / RECORDS, run)
         with TemporaryDirectory(prefix="jissoku-publish-") as cache:
-            published = open_history([folder / RECORDS], note, Path(cache)).runs()
+            published = open_history([folder / RECORDS], note, Path(cache))
             write_history(folder, published, COMMAND)
+            count = len(published.headers())
         sums = [
             f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder)}\n"
             for path in sorted(folder.rglob("*"))
@@ -65,7 +66,7 @@ def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) ->
         (folder / SUMS).write_text("".join(sums), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{error.filename or folder} cannot be written: {error}") from error
-    return len(published)
+    return count
 
 
 def _write_records(folder: Path, run: IndexedRun) -> None:

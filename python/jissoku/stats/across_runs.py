@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from jissoku.model import Load
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import ArmChange, Control, Tau
-from jissoku.stats.pooling import LogRatio, log_ratio
+from jissoku.stats.pooling import LogRatio, log_ratio, pair_ratio
 
 # Significance level of a change at a known boundary, such as a change of version.
 SUSPICION_ALPHA = 0.01
@@ -52,8 +52,8 @@ def _cores(run: IndexedRun) -> str:
 
 def common_loads(first: IndexedRun, second: IndexedRun) -> tuple[Load, ...]:
     """Loads of both runs, by rate, the lightest first. Their names are the second run's."""
-    rates = {load.rate_rps for load in first.logs}
-    common = [load for load in second.logs if load.rate_rps in rates]
+    rates = {load.rate_rps for load in first.loads}
+    common = [load for load in second.loads if load.rate_rps in rates]
     return tuple(sorted(common, key=lambda load: load.rate_rps or math.inf))
 
 
@@ -163,7 +163,7 @@ def unchanged_differences(
     found = []
     for pair in anchors[1:]:
         sides = [
-            log_ratio(list(run.ratios(load, pair[place], anchors[0][place]).values()))
+            pair_ratio(run, load, pair[place], anchors[0][place])
             for place, run in enumerate((first, second))
         ]
         before, after = sides
@@ -201,8 +201,8 @@ def _control(
     """
     found: list[LogRatio] = []
     for pair in anchors[1:]:
-        before = log_ratio(list(first.ratios(load, pair[0], anchors[0][0]).values()))
-        after = log_ratio(list(second.ratios(load, pair[1], anchors[0][1]).values()))
+        before = pair_ratio(first, load, pair[0], anchors[0][0])
+        after = pair_ratio(second, load, pair[1], anchors[0][1])
         if before is not None and after is not None:
             found.append(changed(before, after, tau))
     if not found:

@@ -12,11 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from jissoku.stats.pooling import VARIANCE_MIN, LogRatio
-
-Numbers = npt.NDArray[np.float64]
+from jissoku.stats.pooling import VARIANCE_MIN, LogRatio, Numbers
 
 # Six and seven occasions: with fewer, no order of them is rare enough to be a suspicion at 1 %.
 OCCASIONS_MIN = 13
@@ -27,8 +24,9 @@ OCCASIONS_MAX = 200
 # On either side of a step: one occasion may be an outlier, and rule 6 asks for two.
 SIDE_MIN = 2
 
-# More exceedances than this decide that a p-value is large (Besag and Clifford, 1991).
-BATCH, BATCHES, EXCEEDANCES = 1_000, 10, 20
+# More exceedances than this decide that a p-value is large (Besag and Clifford, 1991). The sums of
+# a batch fit into a core's cache.
+BATCH, BATCHES, EXCEEDANCES = 100, 100, 20
 
 # Permutations, not measurements: any fixed seed gives the same page for the same records.
 SEED = 1
@@ -78,43 +76,71 @@ def _divided(values: Numbers, weights: Numbers, alpha: float) -> Iterator[Step]:
 def _search(values: Numbers, weights: Numbers) -> tuple[float, tuple[int, ...]]:
     """The p-value of the best stretch, and its ends inside of the series."""
     count = len(values)
-    (best,), ((start, end),) = _best(values[None], weights[None])
-    edges = tuple(place for place in (int(start), int(end)) if 0 < place < count)
+    # Around the weighted mean, the sum over a stretch is minus that over the rest.
+    values = values - weights @ values / weights.sum()
+    best, (start, end) = _best(values, weights)
+    edges = tuple(place for place in (start, end) if 0 < place < count)
     order, exceeded, drawn = np.random.default_rng(SEED), 0, 0
     # Equal sums in another order differ in their last digits.
     limit = best * (1 - 1e-9)
     while drawn < BATCHES * BATCH and exceeded < EXCEEDANCES:
-        places = order.permuted(np.tile(np.arange(count), (BATCH, 1)), axis=1)
-        heights, _ = _best(values[places], weights[places])
-        exceeded += int((heights >= limit).sum())
+        places = order.permuted(np.tile(np.arange(count), (BATCH, 1)), axis=1).T
+        exceeded += _exceeding(values[places], weights[places], limit)
         drawn += BATCH
     return (1 + exceeded) / (1 + drawn), edges
 
 
-def _best(values: Numbers, weights: Numbers) -> tuple[Numbers, npt.NDArray[np.int64]]:
-    """For each row the largest drop of the weighted sum of squares, and the stretch with it."""
-    rows, count = values.shape
-    zero = np.zeros((rows, 1))
-    mass = np.concatenate([zero, np.cumsum(weights, axis=1)], axis=1)
-    total = np.concatenate([zero, np.cumsum(weights * values, axis=1)], axis=1)
-    height, place = np.full(rows, -1.0), np.zeros((rows, 2), dtype=np.int64)
-    for length in range(SIDE_MIN, count - SIDE_MIN + 1):
-        starts = np.array([s for s in range(count - length + 1) if _is_whole(s, length, count)])
-        inside = mass[:, starts + length] - mass[:, starts]
-        outside = mass[:, -1:] - inside
-        part = total[:, starts + length] - total[:, starts]
-        gap = part / inside - (total[:, -1:] - part) / outside
-        drop = gap**2 * inside * outside / mass[:, -1:]
-        at = drop.argmax(axis=1)
-        high = drop[np.arange(rows), at]
-        is_better = high > height
-        height = np.where(is_better, high, height)
-        ends = np.stack([starts[at], starts[at] + length], axis=1)
-        place = np.where(is_better[:, None], ends, place)
+def _best(values: Numbers, weights: Numbers) -> tuple[float, tuple[int, int]]:
+    """The largest drop of the weighted sum of squares, and the stretch with it."""
+    mass, total = _sums(weights[:, None]), _sums((weights * values)[:, None])
+    height, place = -1.0, (0, 0)
+    for length in range(SIDE_MIN, len(values) - SIDE_MIN + 1):
+        drops = _drops(mass, total, length)[:, 0]
+        start = int(drops.argmax())
+        if drops[start] > height:
+            height, place = float(drops[start]), (start, start + length)
     return height, place
 
 
-def _is_whole(start: int, length: int, count: int) -> bool:
-    """Whether the parts before and after a stretch are empty or long enough."""
-    after = count - start - length
-    return (start == 0 or start >= SIDE_MIN) and (after == 0 or after >= SIDE_MIN)
+def _exceeding(values: Numbers, weights: Numbers, limit: float) -> int:
+    """In how many columns a stretch drops the weighted sum of squares by the limit or more."""
+    mass, total = _sums(weights), _sums(weights * values)
+    height = np.zeros(values.shape[1])
+    for length in _possible_lengths(weights[:, 0], float(np.ptp(total, axis=0).max()), limit):
+        np.maximum(height, _drops(mass, total, length).max(axis=0), out=height)
+    return int((height >= limit).sum())
+
+
+def _possible_lengths(weights: Numbers, reach: float, limit: float) -> list[int]:
+    """Lengths of stretches that may drop the sum of squares by the limit.
+
+    No stretch has a larger sum than `reach`, and none of a length less mass than the smallest
+    weights give. That rules out nearly all lengths where a series has a step, and few where not.
+    """
+    whole = weights.sum()
+    least = np.concatenate([[0.0], np.cumsum(np.sort(weights))])
+    inner = least * (whole - least)  # Of mass inside and outside; it falls towards both ends.
+    lengths = np.arange(SIDE_MIN, len(weights) - SIDE_MIN + 1)
+    smallest = np.minimum(inner[lengths], inner[len(weights) - lengths])
+    found: list[int] = lengths[reach**2 * whole >= limit * smallest * (1 - 1e-9)].tolist()
+    return found
+
+
+def _sums(rows: Numbers) -> Numbers:
+    """Cumulative sums of each column, from nothing on."""
+    return np.concatenate([np.zeros((1, rows.shape[1])), np.cumsum(rows, axis=0)])
+
+
+def _drops(mass: Numbers, total: Numbers, length: int) -> Numbers:
+    """By how much each stretch of a length drops the weighted sum of squares, in each column.
+
+    The parts before and after it are empty or long enough; other stretches drop it by -1.
+    """
+    inside = mass[length:] - mass[:-length]
+    drops = total[length:] - total[:-length]
+    drops *= drops
+    drops *= mass[-1]
+    drops /= inside * (mass[-1] - inside)
+    for side in range(1, SIDE_MIN):
+        drops[[side, -1 - side]] = -1.0
+    return drops

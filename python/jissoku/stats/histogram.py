@@ -40,9 +40,8 @@ class LatencyDistribution:
         if not self.total:
             return 0
         wanted = max(1, int(fraction * self.total + 0.5))
-        bucket = int(self.buckets[np.searchsorted(self.cumulative, wanted)])
-        value = int(_shape().get_value_from_index(bucket))
-        return int(_shape().get_highest_equivalent_value(value)) if fraction else value
+        lowest, highest = _bounds(int(self.buckets[np.searchsorted(self.cumulative, wanted)]))
+        return highest if fraction else lowest
 
     def above(self, value: int) -> int:
         """How many responses took longer than this, at the resolution of the buckets."""
@@ -68,6 +67,13 @@ def merge(parts: Iterable[LatencyDistribution]) -> LatencyDistribution:
     buckets, places = np.unique(np.concatenate([p.buckets for p in known]), return_inverse=True)
     summed = np.bincount(places, weights=np.concatenate(counts), minlength=len(buckets))
     return LatencyDistribution(buckets, np.cumsum(summed.astype(np.int64)))
+
+
+@cache
+def _bounds(bucket: int) -> tuple[int, int]:
+    """The lowest and the highest value of a bucket; many histograms share a few hundred buckets."""
+    value = int(_shape().get_value_from_index(bucket))
+    return value, int(_shape().get_highest_equivalent_value(value))
 
 
 @cache

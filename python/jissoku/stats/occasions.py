@@ -4,10 +4,11 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from operator import itemgetter
 
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Tau
-from jissoku.stats.across_runs import common_loads, obstacles, unchanged_differences
+from jissoku.stats.across_runs import common_loads, unchanged_differences
 from jissoku.stats.pooling import tau_of_unchanged
 
 # A longer pause begins another occasion, even without a reboot.
@@ -18,12 +19,19 @@ Occasion = tuple[IndexedRun, ...]
 
 def occasions(runs: Iterable[IndexedRun]) -> tuple[Occasion, ...]:
     """Groups of runs of one machine class and boot without a long pause, earliest first."""
+    # Of many runs, times are parsed once each.
+    timed = sorted(
+        ((run.row.machine, started(run), run.row.run, run) for run in runs), key=itemgetter(0, 1, 2)
+    )
     found: list[list[IndexedRun]] = []
-    for run in sorted(runs, key=lambda one: (one.row.machine, started(one), one.row.run)):
-        if found and _is_same(found[-1][-1], run):
+    ends: list[dt.datetime] = []
+    for _, start, _, run in timed:
+        if found and _is_same(found[-1][-1], run) and start - ends[-1] <= PAUSE:
             found[-1].append(run)
+            ends[-1] = start
         else:
             found.append([run])
+            ends.append(start)
     return tuple(sorted(map(tuple, found), key=lambda group: started(group[0])))
 
 
@@ -36,13 +44,13 @@ def started(run: IndexedRun) -> dt.datetime:
     return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
-def first_of_occasions(runs: Iterable[IndexedRun]) -> tuple[tuple[IndexedRun, ...], ...]:
+def first_of_occasions(found: Iterable[Occasion]) -> tuple[tuple[IndexedRun, ...], ...]:
     """Comparable runs, one of each occasion, because runs of one occasion are not independent.
 
     The choice does not depend on the measured values.
     """
     comparable: dict[tuple[object, ...], list[IndexedRun]] = defaultdict(list)
-    for occasion in occasions(runs):
+    for occasion in found:
         seen: set[tuple[object, ...]] = set()
         for run in occasion:
             key = comparison_key(run)
@@ -52,13 +60,17 @@ def first_of_occasions(runs: Iterable[IndexedRun]) -> tuple[tuple[IndexedRun, ..
     return tuple(map(tuple, comparable.values()))
 
 
-def observed_tau(runs: Sequence[IndexedRun]) -> Tau:
+def observed_tau(runs: Iterable[IndexedRun]) -> Tau:
     """Rule 4: from unchanged pairs between neighbouring occasions of comparable runs."""
+    return tau_of_neighbours(first_of_occasions(occasions(runs)))
+
+
+def tau_of_neighbours(comparable: Iterable[Sequence[IndexedRun]]) -> Tau:
+    """The same from what `first_of_occasions` gives."""
     differences = [
         change
-        for group in first_of_occasions(runs)
+        for group in comparable
         for before, after in pairwise(group)
-        if not obstacles(before, after)
         for load in common_loads(before, after)[-1:]
         for change in unchanged_differences(before, after, load)
     ]
@@ -77,5 +89,4 @@ def _is_same(before: IndexedRun, after: IndexedRun) -> bool:
         before.row.machine == after.row.machine
         and before.row.boot == after.row.boot
         and before.row.kernel == after.row.kernel  # Older records name no boot.
-        and started(after) - started(before) <= PAUSE
     )

@@ -11,9 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats  # type: ignore[import-untyped]
+import numpy.typing as npt
+from scipy import optimize, special  # type: ignore[import-untyped]
 
+from jissoku.model import Load
+from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Change, PooledRatio, Tau
+
+Numbers = npt.NDArray[np.float64]
 
 # With fewer unchanged pairs tau is assumed, because an estimate would be too uncertain.
 UNCHANGED_MIN = 5
@@ -44,7 +49,7 @@ class LogRatio:
     @property
     def change(self) -> Change:
         """With its 95 % interval and the p-value of zero, both by Student's t."""
-        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom)) * self.error
+        half = _quantile(self.freedom) * self.error
         return Change(
             mean=self.mean, low=self.mean - half, high=self.mean + half, p_value=self._p_value()
         )
@@ -52,7 +57,16 @@ class LogRatio:
     def _p_value(self) -> float:
         if self.variance == 0:
             return 1.0 if self.mean == 0 else 0.0
-        return float(2 * stats.t.sf(abs(self.mean) / self.error, self.freedom))
+        distance = -abs(self.mean) / self.error
+        if math.isinf(self.freedom):
+            return float(2 * special.ndtr(distance))
+        return float(2 * special.stdtr(self.freedom, distance))
+
+
+def _quantile(freedom: float) -> float:
+    """Of Student's t, for a 95 % interval: what `scipy.stats.t` calls, without its checks."""
+    share = (1 + CONFIDENCE) / 2
+    return float(special.ndtri(share) if math.isinf(freedom) else special.stdtrit(freedom, share))
 
 
 def log_ratio(logs: Sequence[float]) -> LogRatio | None:
@@ -64,13 +78,34 @@ def log_ratio(logs: Sequence[float]) -> LogRatio | None:
     return LogRatio(float(values.mean()), variance, len(values) - 1)
 
 
-def within_occasion(found: Sequence[LogRatio]) -> LogRatio:
-    """One ratio from several runs of one occasion: weighted by their variances."""
-    if len(found) == 1:
-        return found[0]
-    weights = np.array([1 / max(one.variance, VARIANCE_MIN) for one in found])
-    mean = float(weights @ [one.mean for one in found] / weights.sum())
-    return LogRatio(mean, float(1 / weights.sum()), sum(one.freedom for one in found))
+def pair_ratio(run: IndexedRun, load: Load, arm: str, other: str) -> LogRatio | None:
+    """ln(cost of `arm` / cost of `other`) in a run, from its means or its blocks."""
+    means = run.means.get(load, {})
+    if found := means.get((arm, other)):
+        return LogRatio(found.mean, found.variance, found.blocks - 1)
+    if found := means.get((other, arm)):
+        return LogRatio(-found.mean, found.variance, found.blocks - 1)
+    return log_ratio(list(run.ratios(load, arm, other).values()))
+
+
+def within_occasions(
+    mean: Numbers, variance: Numbers, freedom: Numbers, starts: Sequence[int]
+) -> list[LogRatio]:
+    """One ratio from several runs of each occasion: weighted by their variances.
+
+    Args:
+        mean: Of each run, those of one occasion one after the other.
+        variance: Of each mean.
+        freedom: Degrees of freedom of each variance.
+        starts: Where the runs of each occasion begin.
+    """
+    weights = 1 / np.maximum(variance, VARIANCE_MIN)
+    mass = np.add.reduceat(weights, starts)
+    means = np.add.reduceat(weights * mean, starts) / mass
+    free = np.add.reduceat(freedom, starts)
+    return [
+        LogRatio(*one) for one in zip(*(c.tolist() for c in (means, 1 / mass, free)), strict=True)
+    ]
 
 
 def shift(before: Sequence[LogRatio], after: Sequence[LogRatio], tau: Tau) -> LogRatio:
@@ -142,9 +177,8 @@ def pool(found: Sequence[LogRatio]) -> PooledRatio | None:
     tau2 = _root(lambda variance: weighted(variance)[2] - (count - 1), float(np.ptp(means)) ** 2)
     centre, variance, squares = weighted(tau2)
     error = math.sqrt(variance * max(1.0, squares / (count - 1)))
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * error
-    ahead = float(stats.t.ppf((1 + CONFIDENCE) / 2, max(1, count - 2)))
-    ahead *= math.sqrt(tau2 + error**2)
+    half = _quantile(count - 1) * error
+    ahead = _quantile(max(1, count - 2)) * math.sqrt(tau2 + error**2)
     return PooledRatio(
         mean=centre,
         low=centre - half,

@@ -106,7 +106,7 @@ def _asked(run: IndexedRun) -> list[str]:
     row = run.row
     words = ["--path", shlex.quote(row.path)] if row.path != "/" else []
     words += ["-c", str(row.connections)]
-    given = [load.rate_rps for load in run.logs if load.level is LoadLevel.GIVEN]
+    given = [load.rate_rps for load in run.loads if load.level is LoadLevel.GIVEN]
     return words + (["-R", str(given[0])] if given[:1] != [None] and len(given) == 1 else [])
 
 

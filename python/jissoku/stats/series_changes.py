@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from jissoku.model import Load
-from jissoku.model.history import ArmRow, IndexedRun
+from jissoku.model.history import ArmRow
 from jissoku.model.history_answer import ArmChange, Control, SeriesPoint, Tau
 from jissoku.model.updated import updated
 from jissoku.stats.across_runs import (
@@ -22,8 +22,9 @@ from jissoku.stats.across_runs import (
     difference,
 )
 from jissoku.stats.change_points import OCCASIONS_MIN, SIDE_MIN, Step, find_steps
-from jissoku.stats.pooling import LogRatio, log_ratio, shift
+from jissoku.stats.pooling import LogRatio, pair_ratio, shift
 from jissoku.stats.run_difference import confirmation
+from jissoku.stats.series_points import Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +35,6 @@ class Question:
     anchor: ArmRow
     load: Load
     tau: Tau
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A point of a series with its log ratio, and its newest run."""
-
-    point: SeriesPoint
-    value: LogRatio
-    run: IndexedRun
 
 
 def with_changes(found: Sequence[Measured], asked: Question) -> tuple[tuple[SeriesPoint, ...], int]:
@@ -164,9 +156,8 @@ def _ratios(side: Sequence[Measured], program: str, asked: Question) -> list[Log
         names = {arm.program: arm.arm for arm in one.run.arms if not arm.is_control}
         if program not in names or asked.anchor.program not in names:
             continue
-        load = next((at for at in one.run.logs if at.rate_rps == asked.load.rate_rps), asked.load)
-        logs = one.run.ratios(load, names[program], names[asked.anchor.program])
-        value = log_ratio(list(logs.values()))
+        load = next((at for at in one.run.loads if at.rate_rps == asked.load.rate_rps), asked.load)
+        value = pair_ratio(one.run, load, names[program], names[asked.anchor.program])
         if value is not None:
             found.append(value)
     return found

@@ -1,37 +1,89 @@
 """A target's cost over time: ratios to an unchanged arm, tested where the program changed."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from jissoku.model import Load
-from jissoku.model.history import ArmRow, IndexedRun
+from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import MachineRatio, PooledRatio, Series, SeriesPoint, Tau
+from jissoku.model.ratio_columns import RatioColumns
 from jissoku.model.updated import updated
 from jissoku.stats import multiplicity
-from jissoku.stats.across_runs import SUSPICION_ALPHA
-from jissoku.stats.occasions import Occasion, comparison_key, observed_tau, occasions
-from jissoku.stats.pooling import LogRatio, log_ratio, next_machine, pool, within_occasion
+from jissoku.stats.across_runs import SUSPICION_ALPHA, breaks
+from jissoku.stats.occasions import observed_tau, occasions
+from jissoku.stats.pooling import LogRatio, next_machine, pool
 from jissoku.stats.run_difference import race
-from jissoku.stats.series_changes import Measured, Question, with_changes
+from jissoku.stats.series_changes import Question, with_changes
+from jissoku.stats.series_points import (
+    Measured,
+    SeriesPlan,
+    points_by_load,
+    ratio_columns,
+    series_plans,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSeries:
+    """A series with its values, before its changes are tested."""
+
+    plan: SeriesPlan
+    load: Load
+    points: Sequence[Measured]
+
+    @property
+    def runs(self) -> set[str]:
+        """Runs of which every ratio to the anchor is needed, by key: the newest of each point."""
+        return {one.run.row.run for one in self.points}
+
+    @property
+    def beside_changes(self) -> set[str]:
+        """Runs that are needed block by block: those on both sides of a known boundary.
+
+        The newest occasion is one of them, since the command that adds another is made from it.
+        """
+        found = {run.row.run for run in self.plan.last}
+        for before, after in pairwise(self.points):
+            if before.point.program != after.point.program or breaks(before.run, after.run):
+                found |= {before.run.row.run, after.run.row.run}
+        return found
 
 
 def target_history(runs: Sequence[IndexedRun], target: str) -> tuple[Series, ...]:
-    """Every series of a target, the one with most points first.
+    """Every series of a target, from runs with all their measurements."""
+    plans = series_plans(occasions(runs), target)
+    planned = planned_series(plans, ratio_columns(runs, plans))
+    machines = {run.row.machine for run in runs}
+    taus = {one: observed_tau(run for run in runs if run.row.machine == one) for one in machines}
+    return finished_series(planned, {run.row.run: run for run in runs}, taus)
+
+
+def planned_series(plans: Iterable[SeriesPlan], columns: RatioColumns) -> tuple[PlannedSeries, ...]:
+    """One series per load of a plan."""
+    return tuple(
+        PlannedSeries(plan, load, points)
+        for plan in plans
+        for load, points in points_by_load(plan, columns)
+    )
+
+
+def finished_series(
+    planned: Iterable[PlannedSeries],
+    runs: Mapping[str, IndexedRun],
+    taus: Mapping[str, Tau],
+) -> tuple[Series, ...]:
+    """Every series, the one with most points first.
 
     Suspicions are corrected for the number of boundaries and searches (Holm).
+
+    Args:
+        planned: All series of a target.
+        runs: By key those that the series need, with measurements.
+        taus: By class of machines.
     """
-    comparable: dict[tuple[object, ...], list[IndexedRun]] = defaultdict(list)
-    for run in runs:
-        if any(arm.target == target for arm in run.arms):
-            comparable[comparison_key(run)].append(run)
-    machines = {run.row.machine for run in runs}
-    taus = {one: observed_tau([r for r in runs if r.row.machine == one]) for one in machines}
-    found = [
-        series
-        for group in comparable.values()
-        for name in sorted({arm.arm for run in group for arm in run.arms if arm.target == target})
-        for series in _series_of_arm(group, (target, name), taus[group[0].row.machine])
-    ]
+    found = [_series(one, runs, taus) for one in planned]
     found.sort(key=lambda one: (-len(one.points), -(one.load.rate_rps or 0)))
     return _corrected(found)
 
@@ -57,74 +109,29 @@ def machine_ratios(found: Sequence[Series]) -> tuple[MachineRatio, ...]:
     )
 
 
-def _series_of_arm(
-    group: Sequence[IndexedRun], asked: tuple[str, str], tau: Tau
-) -> Iterator[Series]:
-    """One series per load; its anchor is the unchanged program that most runs have."""
-    target, name = asked
-    group = [run for run in group if run.arm(name)]
-    ordered = occasions(group)
-    anchor = _anchor(group, target)
-    if anchor is None:
-        return
-    rates = {load.rate_rps: load for run in group for load in run.logs}
-    for load in rates.values():
-        found = [one for occasion in ordered for one in _points(occasion, name, anchor, load)]
-        if found:
-            question = Question(arm=name, anchor=anchor, load=load, tau=tau)
-            points, searches = with_changes(found, question)
-            row = group[-1].row
-            yield Series(
-                target=target,
-                arm=name,
-                anchor=anchor.arm,
-                load=load,
-                workload_text=row.workload_text,
-                machine=row.machine,
-                machine_text=row.machine_label or row.machine_text,
-                points=points,
-                pooled=_pooled(points, [one.value for one in found]),
-                tau=tau,
-                searches=searches,
-                race=race(ordered[-1], {target, anchor.target}),
-            )
-
-
-def _anchor(group: Sequence[IndexedRun], target: str) -> ArmRow | None:
-    """The floor where it is as frequent as any other."""
-    known: dict[str, ArmRow] = {}
-    count: Counter[str] = Counter()
-    for run in group:
-        for arm in run.arms:
-            if arm.program and arm.target != target and not arm.is_control:
-                known[arm.program] = arm
-                count[arm.program] += 1
-    if not count:
-        return None
-    return known[max(count, key=lambda key: (count[key], known[key].is_floor, known[key].arm))]
-
-
-def _points(occasion: Occasion, name: str, anchor: ArmRow, load: Load) -> Iterator[Measured]:
-    """A point for each program of the target that was measured on an occasion."""
-    programs: dict[str, list[tuple[IndexedRun, ArmRow, LogRatio]]] = defaultdict(list)
-    for run in occasion:
-        unit = next((arm.arm for arm in run.arms if arm.program == anchor.program), "")
-        arm = run.arm(name)
-        at = next((one for one in run.logs if one.rate_rps == load.rate_rps), load)
-        value = log_ratio(list(run.ratios(at, name, unit).values()))
-        if arm is not None and value is not None:
-            programs[arm.program].append((run, arm, value))
-    for program, found in programs.items():
-        value = within_occasion([one for _, _, one in found])
-        run, arm, _ = found[-1]
-        point = SeriesPoint(
-            started_utc=found[0][0].row.started_utc,
-            version=arm.version,
-            program=program,
-            runs=tuple(run.row.run for run, _, _ in found),
-            ratio=value.change,
-        )
-        yield Measured(point, value, run)
+def _series(
+    planned: PlannedSeries, runs: Mapping[str, IndexedRun], taus: Mapping[str, Tau]
+) -> Series:
+    plan = planned.plan
+    row = plan.last[-1].row
+    tau = taus[row.machine]
+    found = [Measured(one.point, one.value, runs[one.run.row.run]) for one in planned.points]
+    question = Question(arm=plan.arm, anchor=plan.anchor, load=planned.load, tau=tau)
+    points, searches = with_changes(found, question)
+    return Series(
+        target=plan.target,
+        arm=plan.arm,
+        anchor=plan.anchor.arm,
+        load=planned.load,
+        workload_text=row.workload_text,
+        machine=row.machine,
+        machine_text=row.machine_label or row.machine_text,
+        points=points,
+        pooled=_pooled(points, [one.value for one in found]),
+        tau=tau,
+        searches=searches,
+        race=race([runs[run.row.run] for run in plan.last], {plan.target, plan.anchor.target}),
+    )
 
 
 def _pooled(points: Sequence[SeriesPoint], values: Sequence[LogRatio]) -> PooledRatio | None:

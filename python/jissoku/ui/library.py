@@ -10,7 +10,7 @@ from jissoku.errors import InputError
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import MachineRatio, RunDifference, Series
 from jissoku.pipeline.history import History, open_history
-from jissoku.stats.target_history import machine_ratios, target_history
+from jissoku.stats.target_history import machine_ratios
 from jissoku.ui.runs_table import ListedRun, listed_run
 
 # Seconds between two reads of the folders, at least; they are read when a page is requested.
@@ -54,12 +54,6 @@ class Library:
                 self._listed = headers, tuple(map(listed_run, headers))
             return self._listed[1]
 
-    def runs(self, target: str = "") -> tuple[IndexedRun, ...]:
-        """Runs with their measurements: all, or those of a target's history."""
-        with self._lock:
-            found = self._refreshed()
-            return found.runs(target) if found else ()
-
     def targets(self) -> tuple[str, ...]:
         """Every target that has a run, by name."""
         with self._lock:
@@ -88,7 +82,9 @@ class Library:
 
     def series(self, target: str) -> tuple[Series, ...]:
         """A target's cost over time, a series for each question."""
-        return target_history(self.runs(target), target)
+        with self._lock:
+            found = self._refreshed()
+            return found.series(target) if found else ()
 
     def machine_ratios(self, series: Sequence[Series]) -> tuple[MachineRatio, ...]:
         """A target on each class of machines."""
