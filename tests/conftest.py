@@ -71,6 +71,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=10,
         help="How often each cause is injected for the explainer to name.",
     )
+    parser.addoption(
+        "--pull-requests",
+        type=int,
+        default=3,
+        help="How many pull requests are measured, of an unchanged server and of a changed one.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

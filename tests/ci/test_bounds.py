@@ -1,11 +1,13 @@
 """Bounds on constructed runs with known ratios."""
 
+import math
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from jissoku.model import Run, Trial
+from jissoku.design.sampling_plan import SAMPLING_PLANS, deciding
+from jissoku.model import Method, Mode, Run, Trial
 from jissoku.model.bound import BoundStatus
 from jissoku.model.updated import updated
 from jissoku.pipeline.ci import write_ci_files
@@ -13,8 +15,9 @@ from jissoku.records import RunWriter
 from jissoku.report.bounds import LENGTH_MAX, MARKER, bound_sentence, comment
 from jissoku.report.exports import FORMATS
 from jissoku.stats import summarise
-from jissoku.stats.bounds import bound_results, confirmed, read_bound
+from jissoku.stats.bounds import bound_results, confirmed, cost_bounds, read_bound
 from jissoku.stats.expression import GrammarError
+from jissoku.stats.stopping import is_enough
 from tests.stats import factories
 from tests.stats.factories import Noise, TrueValues
 
@@ -23,7 +26,7 @@ NOISE = Noise(own=0.004)
 
 
 def measured(
-    head: float, *, seed: int, blocks: int = 9, again: float = 1.0
+    head: float, *, seed: int, blocks: int = 9, again: float = 1.0, noise: Noise = NOISE
 ) -> tuple[Run, tuple[Trial, ...]]:
     """`head` costs this many times as much as `base`; so does the A/A control with `again`."""
     names = ["base", "head", "base again"]
@@ -34,7 +37,7 @@ def measured(
         "base again": TrueValues(cost_ns=10_000 * again),
     }
     return run, factories.trials(
-        run, truths, blocks=blocks, check_blocks=0, solo_blocks=0, noise=NOISE, seed=seed
+        run, truths, blocks=blocks, check_blocks=0, solo_blocks=0, noise=noise, seed=seed
     )
 
 
@@ -63,6 +66,39 @@ def test_a_change_at_the_bound_is_undecided() -> None:
 
 def test_an_improvement_keeps_the_bound() -> None:
     assert statuses(0.97)[BoundStatus.KEPT] >= 38
+
+
+def until_decided(head: float, seed: int) -> BoundStatus:
+    """As `compare --baseline` does, with the noise that copies of our server have."""
+    plan = deciding(SAMPLING_PLANS[Mode.QUICK], cost_bounds([BOUND]))
+    noise = Noise(own=0.0085)
+    run, every = measured(head, seed=seed, blocks=plan.blocks_max, noise=noise)
+    trials = every
+    for blocks in range(plan.blocks, plan.blocks_max + 1, plan.blocks_step):
+        trials = tuple(trial for trial in every if trial.block < blocks)
+        if is_enough(run, trials, plan.half_width[run.method]):
+            break
+    return bound_results(run, trials, [BOUND])[0].status
+
+
+def test_a_run_goes_on_until_the_bound_can_be_decided() -> None:
+    same = Counter(until_decided(1.0, seed) for seed in range(20))
+    assert same[BoundStatus.EXCEEDED] == 0
+    assert same[BoundStatus.KEPT] >= 18
+    more = Counter(until_decided(1.02, seed) for seed in range(20))
+    assert more[BoundStatus.KEPT] == 0
+    assert more[BoundStatus.EXCEEDED] >= 17
+
+
+def test_the_nearest_bound_on_a_cost_says_how_precise_a_run_has_to_be() -> None:
+    plan = SAMPLING_PLANS[Mode.QUICK]
+    assert deciding(plan, ()) is plan
+    assert deciding(plan, (1.0, 1.01)) is plan, "no precision decides a bound of 1"
+    near, far = deciding(plan, (1.01, 2.0)), deciding(plan, (0.5,))
+    assert near.half_width[Method.PAIRED] == pytest.approx(0.45 * math.log(1.01))
+    assert far.half_width[Method.PAIRED] == pytest.approx(0.45 * math.log(2))
+    bounds = ["cost(head) > 1.01 x cost(base)", "p99(head) > 1.5 x p99(base)"]
+    assert cost_bounds(bounds) == (1.01,)
 
 
 def test_the_reason_and_the_blocks_that_would_decide_are_given() -> None:

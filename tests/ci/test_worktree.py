@@ -1,7 +1,5 @@
 """Commits in worktrees: checked out, built, removed; and the search for one."""
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,22 +8,8 @@ from jissoku.design.bisection import bisect
 from jissoku.errors import InputError, TargetError
 from jissoku.model.bound import BoundStatus
 from jissoku.targets.worktree import checkout, commits_between, resolve, subject
+from tests.ci.server_repository import git
 from tests.conftest import Run
-
-AUTHOR = ("-c", "user.name=t", "-c", "user.email=t@example.org")
-
-
-def git(folder: Path, *words: str) -> str:
-    environment = os.environ | {"GIT_CONFIG_GLOBAL": "/dev/null"}
-    done = subprocess.run(
-        ["git", *AUTHOR, *words],  # noqa: S607
-        cwd=folder,
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout.strip()
 
 
 @pytest.fixture

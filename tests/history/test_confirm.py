@@ -11,7 +11,7 @@ from jissoku.model.history import IndexedRun
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter
 from jissoku.stats.run_difference import confirmation
-from tests.ci.test_worktree import git
+from tests.ci.server_repository import git
 from tests.conftest import Run
 from tests.history.factories import ROW, arm
 from tests.stats import factories

@@ -15,7 +15,7 @@ from jissoku.cli.messages import print_message, version_line
 from jissoku.cli.param_types import LatencyObjective, MethodName, Rate
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.write_reports import write_profile_report, write_report
-from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan
+from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, deciding
 from jissoku.errors import InputError
 from jissoku.model import ConnectionMode, Method, Mode, Transport, Workload
 from jissoku.model.bound import BoundResult, BoundStatus
@@ -37,7 +37,7 @@ from jissoku.pipeline.selection import (
 from jissoku.records.run_folder import RUN_FILE
 from jissoku.report.bounds import bound_sentence
 from jissoku.report.history_text import difference_text
-from jissoku.stats.bounds import confirmed, read_bound
+from jissoku.stats.bounds import confirmed, cost_bounds
 from jissoku.system.cores import core_assignment
 from jissoku.targets.raw_requests import read_raw_requests
 
@@ -175,7 +175,8 @@ class CompareOptions:
 @click.option(
     "--blocks",
     type=click.IntRange(1, 200),
-    help="Number of blocks. Default: chosen by the precision reached.",
+    help="Number of blocks. Default: chosen by the precision reached, with --baseline and --fail-if"
+    " by the one that decides the bound.",
 )
 @click.option(
     "--check-blocks",
@@ -207,8 +208,7 @@ def compare(**given: Any) -> int:
     4 no verdict, or a bound is undecided, 130 interrupted.
     """
     options = CompareOptions(**given)
-    for text in options.fail_if:
-        read_bound(text)
+    cost_bounds(options.fail_if)
     earlier, ref = _split_baseline(options.baseline)
     lock_machine()
     with (
@@ -315,7 +315,7 @@ def _compare_config(
         unavailable=field.unavailable,
         workload=_workload(options),
         mode=mode,
-        plan=_plan(options, mode),
+        plan=_plan(options, mode, is_pair=is_pair),
         seed=options.seed,
         cores=core_assignment(options.server_cores, options.generator_cores),
         folder=options.out or folder_for(*compared),
@@ -347,7 +347,7 @@ def _profiled_pair(config: CompareConfig) -> ProfileConfig:
     )
 
 
-def _plan(options: CompareOptions, mode: Mode) -> SamplingPlan:
+def _plan(options: CompareOptions, mode: Mode, *, is_pair: bool) -> SamplingPlan:
     effort, blocks = SAMPLING_PLANS[mode], options.blocks
     if options.closed_loop or options.pipeline > 1:
         effort = updated(effort, closed_loop_blocks=effort.blocks_max)
@@ -355,7 +355,7 @@ def _plan(options: CompareOptions, mode: Mode) -> SamplingPlan:
         checks = options.check_blocks
         effort = updated(effort, fixed_rate_blocks=checks, cross_check_blocks=checks)
     if blocks is None:
-        return effort
+        return deciding(effort, cost_bounds(options.fail_if)) if is_pair else effort
     solo = min(effort.closed_loop_blocks, blocks)
     return updated(effort, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)
 

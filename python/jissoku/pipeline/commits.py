@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from jissoku.design.sampling_plan import SAMPLING_PLANS
+from jissoku.design.sampling_plan import SAMPLING_PLANS, deciding
 from jissoku.model import CoreAssignment, Method, Mode, Workload
 from jissoku.model.bound import BoundResult
 from jissoku.model.updated import updated
@@ -13,14 +13,16 @@ from jissoku.pipeline.comparison_run import compare
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.selection import build_paths
 from jissoku.pipeline.trial_runner import PreparedArm
+from jissoku.stats.bounds import cost_bounds
 from jissoku.system.interruption import Interrupted
 from jissoku.targets import command
 from jissoku.targets.worktree import checkout
 
 GOOD, CANDIDATE = "good", "candidate"
 
-# Blocks of the first attempt and of the next one.
-BLOCKS = (10, 30)
+# Of the first attempt, which decides large differences. The next one ends when it is precise enough
+# to decide the bound.
+BLOCKS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +70,11 @@ def compare_commits(
             arms.append(PreparedArm(prepared.arm(), prepared))
         control = f"{GOOD} again"
         arms.append(PreparedArm(arms[0].prepared.arm(control), arms[0].prepared))
-        blocks = BLOCKS[attempt]
         plan = updated(
-            SAMPLING_PLANS[Mode.QUICK], blocks=blocks, blocks_max=blocks, capacity_blocks=0
+            SAMPLING_PLANS[Mode.QUICK], blocks=BLOCKS, blocks_max=BLOCKS, capacity_blocks=0
         )
+        if attempt:
+            plan = deciding(plan, cost_bounds([question.bound]))
         config = CompareConfig(
             arms_prepared=tuple(arms),
             aa_control=control,
@@ -82,7 +85,7 @@ def compare_commits(
             plan=plan,
             seed=question.seed + attempt,
             cores=question.cores,
-            folder=question.folder / f"{commit[:12]}-{blocks}",
+            folder=question.folder / f"{commit[:12]}-{attempt + 1}",
             version=question.version,
             method=Method.PAIRED,
             one_load=True,

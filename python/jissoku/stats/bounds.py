@@ -38,6 +38,18 @@ def read_bound(text: str) -> Inequality:
     return link
 
 
+def cost_bounds(bounds: Sequence[str]) -> tuple[float, ...]:
+    """The numbers that ratios of costs are compared with.
+
+    Raises:
+        GrammarError: As `read_bound`.
+    """
+    links = [read_bound(text) for text in bounds]
+    return tuple(
+        link.bound for link in links if {one.metric for one in link.quantities} == {"cost"}
+    )
+
+
 def bound_results(
     run: Run, trials: Sequence[Trial], bounds: Sequence[str]
 ) -> tuple[BoundResult, ...]:
