@@ -36,6 +36,10 @@ build: $(VENV)/.built ## Build everything; leaves .venv/bin/jissoku.
 race: build ## Compare the servers installed on this machine, and write a report (about 6 minutes).
 	$(JISSOKU) compare --quick
 
+.PHONY: ui
+ui: build ## Show runs as pages in a browser, and start more; prints the link.
+	$(JISSOKU) ui
+
 # Tests wait for servers, timers and other processes: two at a time per core leave no core idle.
 TESTS_AT_ONCE := $(shell expr 2 '*' $$(nproc))
 
