@@ -93,6 +93,8 @@ CASES = {
         _seen(steal_fraction=None, foreign_fraction=None, tcp_retransmits=None,
               listen_overflows=None, longest_gap_ns=None, longest_stall_ns=None,
               major_faults=None), None, None),
+    "pages that were felt": (_seen(viewer_cpu_ns=2_000_000), "watched", STAMP),
+    "pages that were silent": (_seen(viewer_cpu_ns=900_000), None, None),
     "a stall": (_seen(longest_stall_ns=20_100_000), "stall", REJECT),
     "a short stall": (_seen(longest_stall_ns=19_900_000), None, None),
     "a stall of one that waits": (

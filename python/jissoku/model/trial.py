@@ -206,6 +206,7 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
         longest_gap_ns: The longest time without an answer.
         longest_stall_ns: The longest time in which a busy-polling load generator did not run.
         kernel_cpu_ns: CPU time of the kernel's own threads in the window, to about a millisecond.
+        viewer_cpu_ns: CPU time in the window of `jissoku ui` on this machine; 0 without one.
         cores_idle_before: Idle fraction of the server's cores in the last tenth of a second before
             the targets were started. A start waits for 0.97, at most ten seconds; a lower value
             means that the cores were still busy.
@@ -223,6 +224,7 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
     longest_stall_ns: int | None = None
     major_faults: int | None = None
     kernel_cpu_ns: int | None = None
+    viewer_cpu_ns: int | None = None
     cores_idle_before: float | None = None
 
 

@@ -27,7 +27,8 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.observe import conditions
-from jissoku.system import kernel_threads, processes
+from jissoku.system import kernel_threads, processes, viewers
+from jissoku.system.load_window import load_window
 
 # The schema of the output of `jissoku load --json`.
 Report = dict[str, Any]
@@ -44,11 +45,13 @@ class _GeneratorResult:
     Attributes:
         rss: Resident bytes when the window closed, by the target's root.
         kernel_cpu_ns: Of the kernel's own threads, in the window.
+        viewer_cpu_ns: Of `jissoku ui`, in the window.
         report: Its JSON output; empty if it measured nothing.
     """
 
     rss: dict[int, int]
     kernel_cpu_ns: int | None
+    viewer_cpu_ns: int | None
     report: bytes
     stderr: str
 
@@ -124,18 +127,22 @@ def run_load(
         for shape in spec.workload.raw_requests:
             (files / f"{shape.name}.http").write_bytes(shape.text)
         before = conditions.snapshot(_roots(spec), spec.own_processes)
-        with subprocess.Popen(
-            _command(spec, files, cores),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
+        watching = viewers.viewer_pids()
+        with (
+            load_window(_planned_ns(spec)),
+            subprocess.Popen(
+                _command(spec, files, cores),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            ) as process,
+        ):
             watchdog = threading.Timer(_seconds_at_most(spec), process.kill)
             watchdog.start()
             started(process)
             try:
-                said = _monitor(process, before, on_window)
+                said = _monitor(process, before, watching, on_window)
             finally:
                 watchdog.cancel()
                 process.kill()  # Normally it has ended already.
@@ -147,13 +154,18 @@ def run_load(
     _require_responses(spec, report)
     after = conditions.snapshot(_roots(spec), spec.own_processes)
     seen = conditions.interval_change(before, after, cores.server)
-    found = updated(_conditions(spec, report, seen, cores), kernel_cpu_ns=said.kernel_cpu_ns)
+    found = updated(
+        _conditions(spec, report, seen, cores),
+        kernel_cpu_ns=said.kernel_cpu_ns,
+        viewer_cpu_ns=said.viewer_cpu_ns,
+    )
     return _measurements(spec, report, seen, said.rss), found
 
 
 def _monitor(
     process: subprocess.Popen[str],
     before: conditions.Snapshot,
+    watching: frozenset[int],
     on_window: Callable[[str], object],
 ) -> _GeneratorResult:
     """Reads both pipes to their end, and samples at the start and end of the window."""
@@ -161,21 +173,25 @@ def _monitor(
     assert process.stdout is not None
     rss: dict[int, int] = {}
     opened: dict[int, int] = {}
-    kernel_cpu_ns = None
+    viewed_ns = 0
+    kernel_cpu_ns, viewer_cpu_ns = None, None
     complaint: list[str] = []
     for line in process.stderr:
         if line.startswith("window open"):
             on_window("open")
             opened = kernel_threads.cpu_ns()
+            viewed_ns = viewers.cpu_ns(watching)
         elif line.startswith("window close"):
             on_window("close")
+            viewer_cpu_ns = max(0, viewers.cpu_ns(watching) - viewed_ns)
             kernel_cpu_ns = kernel_threads.spent_ns(opened, kernel_threads.cpu_ns())
             rss = {root: processes.rss_bytes(pids) for root, pids in before.targets.items()}
         elif not line.startswith("window "):
             complaint.append(line.strip())
     text = process.stdout.read()
     process.wait()
-    return _GeneratorResult(rss, kernel_cpu_ns, text.encode(), " ".join(complaint))
+    complaints = " ".join(complaint)
+    return _GeneratorResult(rss, kernel_cpu_ns, viewer_cpu_ns, text.encode(), complaints)
 
 
 def _roots(spec: LoadSpec) -> list[int]:
@@ -190,9 +206,13 @@ def _require_responses(spec: LoadSpec, report: Report) -> None:
             raise LoadgenError(f"{arm} gave no answer in the window{errors}", arm=arm)
 
 
+def _planned_ns(spec: LoadSpec) -> int:
+    return spec.warmup_ns + spec.idle_watch_ns + spec.window_ns
+
+
 def _seconds_at_most(spec: LoadSpec) -> float:
     # A slice waits for its responses, so a slow target may take longer than its share.
-    return (spec.warmup_ns + spec.idle_watch_ns + spec.window_ns) / 1e9 * 2 + GRACE_S
+    return _planned_ns(spec) / 1e9 * 2 + GRACE_S
 
 
 def _command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:

@@ -35,6 +35,8 @@ STEAL_BUSY_MIN = 0.90
 # trials; on an undisturbed core it is 4 to 9 %.
 FOREIGN_WARNING = 0.01
 FOREIGN_MAX = 0.05
+# Of our own pages a tenth of that is too much.
+VIEWER_WARNING = 0.001
 STALL_MAX = 0.01
 STALL_NS_MIN = 20_000_000
 ACHIEVED_MIN = 0.99
@@ -256,6 +258,13 @@ def _foreign(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
         yield make("foreign", f"other programs used {used} of the server's cores")
 
 
+def _watched(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
+    """Pages that follow a run are silent while load is sent; anything else is a fault of theirs."""
+    used = (seen.viewer_cpu_ns or 0) / trial.window_ns
+    if used > VIEWER_WARNING:
+        yield _warn("watched", f"`jissoku ui` used {100 * used:.2f} % of a core in the window")
+
+
 def _stall(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
     """A load generator that spins never waits: a long round is time in which it did not run."""
     stall = seen.longest_stall_ns if seen.generator_busy_polls else None
@@ -294,7 +303,7 @@ MEASUREMENT_CHECKS: tuple[Callable[[Trial, ArmMeasurement], Iterator[FailedCheck
     _right_answers, _sound_accounts, _connections, _little, _pace, _drift,
 )  # fmt: skip
 MACHINE_CHECKS: tuple[Callable[[Trial, MachineConditions], Iterator[FailedCheck]], ...] = (
-    _steal, _foreign, _stall, _counters, _generator,
+    _steal, _foreign, _watched, _stall, _counters, _generator,
 )  # fmt: skip
 
 

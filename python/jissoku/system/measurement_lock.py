@@ -33,11 +33,17 @@ HOLDER_BYTES_MAX = 4096
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """The holder of the lock, from the file; the time is for display only."""
+    """The holder of the lock, from the file.
+
+    Attributes:
+        since_utc: For display only.
+        load_until_ns: About when the load ends that it sends now, by the monotonic clock; 0: none.
+    """
 
     pid: int
     verb: str
     since_utc: str
+    load_until_ns: int = 0
 
 
 @contextmanager
@@ -108,6 +114,19 @@ def lock_path(
             f"no folder for the measurement lock can be written: set {PATH_VARIABLE} to a file"
         )
     return Path(own) / FILE_NAME
+
+
+def read_holder(path: Path) -> Holder | None:
+    """The process that wrote itself into a lock file; it may have ended. None if none can be read.
+
+    Raises:
+        OSError: There is no such file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return _holder(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _open(path: Path) -> int:

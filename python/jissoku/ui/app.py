@@ -13,6 +13,7 @@ from jissoku.ui.access import Access
 from jissoku.ui.guard import Guard
 from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages
+from jissoku.ui.quiet import Quiet
 from jissoku.ui.render import Pages, static_files
 from jissoku.ui.server_metrics import WatchedServer
 from jissoku.ui.server_pages import ServerPages
@@ -27,7 +28,10 @@ def application(
     streams: Streams,
     servers: Sequence[WatchedServer] = (),
 ) -> ASGIApp:
-    """All pages; `access.port` has to be set before the first request."""
+    """All pages; `access.port` has to be set before the first request.
+
+    While a measurement on this machine sends load they are silent, as the streams are.
+    """
     pages = Pages()
     app = Starlette(
         routes=[
@@ -41,7 +45,7 @@ def application(
     )
     app.state.access = access
     app.state.pages = pages
-    return Guard(app, access)
+    return Guard(Quiet(app, streams.seconds_left), access)
 
 
 async def _enter(request: Request) -> Response:

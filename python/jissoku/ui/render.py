@@ -12,6 +12,7 @@ from jissoku.report.format import TIMES
 from jissoku.report.history_text import KEY_LENGTH, day, multiple, percent
 from jissoku.report.sanitize import clean
 from jissoku.ui.guard import SESSION
+from jissoku.ui.quiet import WAITED
 from jissoku.ui.runs_table import shown_arms
 
 FOLDER = files("jissoku.ui")
@@ -75,5 +76,6 @@ class Pages:
         session = request.scope.get(SESSION, "")
         access = request.app.state.access
         key = access.form_key(session) if session else ""
-        text = self.fill(template, form_key=key, here=request.url.path, **values)
+        shown = {"form_key": key, "here": request.url.path, "waited": request.scope.get(WAITED, 0)}
+        text = self.fill(template, **shown, **values)
         return HTMLResponse(text, status)

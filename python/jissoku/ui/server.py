@@ -15,6 +15,8 @@ import jissoku
 from jissoku.errors import InputError
 from jissoku.system.background import background_cores, call_in_idle_class
 from jissoku.system.cores import available_cores, pin_process
+from jissoku.system.load_window import load_seconds_left
+from jissoku.system.viewers import registered_viewer
 from jissoku.ui.access import Access
 from jissoku.ui.app import application
 from jissoku.ui.jobs import JobQueue
@@ -72,8 +74,9 @@ def pages_in_thread(config: UiConfig) -> Iterator[str]:
     place: AbstractContextManager[None] = nullcontext()
     if config.is_background:
         place = pin_process(background_cores())
+    runner = Runner(queue, config.command, cores)
     try:
-        with place, _pages(config, Runner(queue, config.command, cores), where, servers) as link:
+        with registered_viewer(), place, _pages(config, runner, where, servers) as link:
             yield link
     finally:
         queue.close()
@@ -83,7 +86,7 @@ def pages_in_thread(config: UiConfig) -> Iterator[str]:
 def _pages(
     config: UiConfig, runner: Runner, where: str, servers: Sequence[WatchedServer]
 ) -> Iterator[str]:
-    access, streams = Access(), Streams()
+    access, streams = Access(), Streams(load_seconds_left)
     starting = Starting(
         queue=runner.queue,
         runner=runner,

@@ -6,11 +6,14 @@ from threading import Event
 
 from starlette.concurrency import run_in_threadpool
 
-# Seconds between two polls while a page follows a job.
-LOOK_S = 0.5
+from jissoku.ui.quiet import SecondsLeft, silence
+
+# Seconds between two polls while a page follows a job: half of that passes on average between a
+# trial's end and its mark on the page.
+LOOK_S = 0.2
 
 # Polls between two comments, which detect closed connections.
-QUIET_LOOKS = 30
+QUIET_LOOKS = 75
 
 # Milliseconds after which the browser reconnects.
 RETRY_MS = 2000
@@ -18,12 +21,18 @@ RETRY_MS = 2000
 Look = Callable[[], tuple[str, str, str] | None]
 
 
-class Streams:
-    """All streams of one server; they end when it does."""
+def no_load() -> float:
+    """Where nothing is measured."""
+    return 0.0
 
-    def __init__(self) -> None:
-        """None is open."""
+
+class Streams:
+    """All streams of one server; they end when it does, and are silent while load is sent."""
+
+    def __init__(self, seconds_left: SecondsLeft = no_load) -> None:
+        """None is open; `seconds_left` says how long load will still be sent."""
         self.closing = Event()
+        self.seconds_left = seconds_left
 
     async def events(self, look: Look) -> AsyncIterator[str]:
         """The events that `look` returns: type, id and text. It runs in a thread.
@@ -33,6 +42,7 @@ class Streams:
         yield f"retry: {RETRY_MS}\n\n"
         quiet = 0
         while not self.closing.is_set():
+            await silence(self.seconds_left)
             try:
                 found = await run_in_threadpool(look)
             except KeyError:

@@ -1,0 +1,101 @@
+"""Silence while a measurement on this machine sends load: only bytes that are at hand are sent.
+
+A page that was sent before is sent again as it was; everything else waits for the end of the load,
+which takes seconds. Nothing is queried, rendered or polled meanwhile.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jissoku.ui.guard import READING, SESSION
+
+# Pages at hand, and the largest one that is kept: a list of runs has 40 KB, a report 120.
+PAGES_MAX, SIZE_MAX = 32, 512 << 10
+
+# Seconds after the end of a load in which the next one may be announced already; and between two
+# looks whether a load has ended before its time.
+PAUSE_S, LOOK_S = 0.02, 1.0
+
+# Files of this package, which are in memory.
+AT_HAND = "/static/"
+
+# What ends the load is not delayed by it.
+STOPS = "/cancel"
+
+# In the scope of a request that has waited: for how many seconds.
+WAITED = "jissoku.waited"
+
+SecondsLeft = Callable[[], float]
+Page = tuple[Message, bytes]
+
+
+async def silence(seconds_left: SecondsLeft) -> float:
+    """Waits until no load is sent; returns the seconds that it took."""
+    started = time.monotonic()
+    while left := seconds_left():  # noqa: ASYNC110 - another process ends it
+        await asyncio.sleep(min(left + PAUSE_S, LOOK_S))
+    return time.monotonic() - started
+
+
+class Quiet:
+    """An ASGI application around the pages, behind the checks of `guard`."""
+
+    def __init__(self, app: ASGIApp, seconds_left: SecondsLeft) -> None:
+        """`seconds_left` says how long load will still be sent; 0 if there is none."""
+        self._app = app
+        self._seconds_left = seconds_left
+        self._held: OrderedDict[tuple[str, str], Page] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers at once, with what is at hand, or after the load."""
+        if scope["type"] != "http" or scope["path"].startswith(AT_HAND):
+            await self._app(scope, receive, send)
+            return
+        if scope["method"] not in READING:
+            self._held.clear()  # It may change any page.
+            if scope["path"].endswith(STOPS):
+                await self._app(scope, receive, send)
+                return
+        key = _key(scope)
+        held = self._held.get(key) if scope["method"] == "GET" else None
+        if held is not None and self._seconds_left():
+            head, body = held
+            await send(head)
+            await send({"type": "http.response.body", "body": body})
+            return
+        waited_s = await silence(self._seconds_left)
+        scope[WAITED] = waited_s
+        await self._app(scope, receive, self._keeping(key, scope, send))
+
+    def _keeping(self, key: tuple[str, str], scope: Scope, send: Send) -> Send:
+        """Sends, and keeps a page that is one whole message."""
+        head: Message | None = None
+
+        async def send_kept(message: Message) -> None:
+            nonlocal head
+            if message["type"] == "http.response.start":
+                head = message if scope["method"] == "GET" and message["status"] == 200 else None
+            elif head is not None:
+                body = message.get("body", b"")
+                if not message.get("more_body", False) and len(body) <= SIZE_MAX:
+                    self._hold(key, (head, body))
+                head = None
+            await send(message)
+
+        return send_kept
+
+    def _hold(self, key: tuple[str, str], page: Page) -> None:
+        self._held[key] = page
+        self._held.move_to_end(key)
+        if len(self._held) > PAGES_MAX:
+            self._held.popitem(last=False)
+
+
+def _key(scope: Scope) -> tuple[str, str]:
+    """Whose page it is, and its address."""
+    query = scope["query_string"].decode("latin-1")
+    return scope.get(SESSION, ""), f"{scope['path']}?{query}"
