@@ -14,7 +14,7 @@ from jissoku.model.history_answer import MachineRatio, RunDifference, Series
 from jissoku.pipeline.reports import experiment_text, report_text
 from jissoku.report import page
 from jissoku.report.format import TIMES, load_mark
-from jissoku.report.history_html import series_figure, series_sentences
+from jissoku.report.history_html import POINTS_MAX, series_figure, series_sentences
 from jissoku.report.history_text import (
     change_sentence,
     change_word,
@@ -26,9 +26,9 @@ from jissoku.report.history_text import (
     tau_sentence,
 )
 from jissoku.report.sanitize import clean
-from jissoku.report.suspicions import suspicions
+from jissoku.report.suspicions import Suspicion, suspicions
 from jissoku.report.tables import Table
-from jissoku.ui.answers import answering
+from jissoku.ui.answers import Answer, answering
 from jissoku.ui.experiments import experiment_folder, found_experiments
 from jissoku.ui.library import Library
 from jissoku.ui.machine_classes import machine_classes
@@ -42,8 +42,14 @@ TYPES = {
     "json": "application/json",
 }
 
-# Choices of a run to compare with.
-OTHERS_MAX = 100
+# Choices of a run to compare with, and links to the runs of a series.
+OTHERS_MAX = RUNS_MAX = 100
+
+# Links to the explanation of a run's targets.
+EXPLAINED_MAX = 3
+
+# Buttons that start a suspicion's measurement: of both programs together, or of one more occasion.
+RACE, AGAIN = "Race them now", "Measure again"
 
 
 class ReadingPages:
@@ -105,6 +111,7 @@ class ReadingPages:
         except InputError as error:
             problem = str(error)
         folder = experiment_folder(run)
+        raced = [arm.target for arm in run.arms if not (arm.is_floor or arm.is_control)]
         others = [one for one in self._library.headers() if one.row.run != run.row.run]
         like = [one for one in others if one.row.workload == run.row.workload]
         return self._pages.page(
@@ -116,14 +123,11 @@ class ReadingPages:
             experiment=run.row.experiment or folder.name if folder else "",
             targets=sorted({arm.target for arm in run.arms if not arm.is_control}),
             again=[
-                *(
-                    ("target", arm.target)
-                    for arm in run.arms
-                    if not (arm.is_floor or arm.is_control)
-                ),
+                *(("target", name) for name in raced),
                 ("path", run.row.path),
                 ("connections", run.row.connections),
             ],
+            explained=list(dict.fromkeys(raced))[:EXPLAINED_MAX],
             others=list(reversed(like or others))[:OTHERS_MAX],
         )
 
@@ -205,7 +209,7 @@ class ReadingPages:
             return self._missing(request, "No run has this target.")
         series = self._library.series(name)
         sections = [
-            (series_figure(one, number), series_sentences(one), _runs_of(one))
+            (series_figure(one, number), series_sentences(one), _runs_of(one), _answers(one))
             for number, one in enumerate(series)
         ]
         machines = [_machines_table(one) for one in self._library.machine_ratios(series)]
@@ -217,15 +221,7 @@ class ReadingPages:
         """Suspected changes of all targets."""
         series = [one for name in self._library.targets() for one in self._library.series(name)]
         found = [
-            (
-                one.series.target,
-                change_sentence(one.change),
-                one.cause,
-                no_confirmation(one.change),
-                answering(
-                    one.change.confirmation.command if one.change.confirmation else one.series.race
-                ),
-            )
+            (one.series.target, change_sentence(one.change), one.cause, _answer(one))
             for one in suspicions(series)
         ]
         return self._pages.page(request, "changes.html.j2", changes=found)
@@ -289,8 +285,25 @@ def _changes_table(found: RunDifference) -> Table:
 
 
 def _runs_of(series: Series) -> list[str]:
-    """Keys of the runs behind a series, earliest first."""
-    return list(dict.fromkeys(key for point in series.points for key in point.runs))
+    """Keys of the runs behind the newest points of a series, earliest first."""
+    keys = [key for point in series.points[-POINTS_MAX:] for key in point.runs]
+    return keys[-RUNS_MAX:]
+
+
+def _answers(series: Series) -> list[tuple[str, Answer]]:
+    """What to measure about a series: each suspicion, or the target once more. With its label."""
+    found = [_answer(one) for one in suspicions([series])]
+    if not found:
+        return [(AGAIN, answering(series.race))]
+    by_command = {answer.command: (label, answer) for label, _, answer in found}
+    return list(by_command.values())
+
+
+def _answer(one: Suspicion) -> tuple[str, str, Answer]:
+    """The label of a suspicion's button, why both cannot be measured together, and the command."""
+    if one.change.confirmation is not None:
+        return RACE, "", answering(one.change.confirmation.command)
+    return AGAIN, no_confirmation(one.change), answering(one.series.race)
 
 
 def _machines_table(one: MachineRatio) -> tuple[str, Table]:
