@@ -24,9 +24,11 @@ def test_every_promised_target_has_a_recipe() -> None:
         "fastwsgi", "feersum", "floor", "floor-gateway", "go", "granian", "granian-wsgi",
         "gunicorn", "gunicorn-asgi", "gunicorn-threads", "h2o", "haproxy-gateway", "http-server",
         "hypercorn", "jissoku",
-        "jissoku-asgi", "jissoku-gateway", "jissoku-uwsgi", "jissoku-wsgi", "kernel-httpd",
+        "jissoku-asgi", "jissoku-gateway", "jissoku-uwsgi", "jissoku-uwsgi-gateway", "jissoku-wsgi",
+        "kernel-httpd",
         "libev", "libevent", "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx",
-        "nginx-echo", "nginx-gateway", "nginx-proxy", "nginx-tuned", "nginx-wsgi", "node",
+        "nginx-echo", "nginx-gateway", "nginx-proxy", "nginx-tuned",
+        "nginx-uwsgi-gateway", "nginx-wsgi", "node",
         "parsers", "poco", "starlet", "starman", "tornado", "twisted", "uvicorn",
         "uwsgi", "waitress",
     }  # fmt: skip

@@ -52,6 +52,7 @@ NAMES_ITSELF = {
     "nginx-gateway": "nginx",
     "nginx-proxy": "nginx",
     "nginx-tuned": "nginx",
+    "nginx-uwsgi-gateway": "nginx",
     "nginx-wsgi": "nginx",
 }
 SENDS_A_FILE = {"nginx", "h2o", "lighttpd"}

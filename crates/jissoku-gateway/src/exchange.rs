@@ -7,6 +7,7 @@ use jissoku_http::response_reader::ResponseHead;
 use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::ConnectionId;
 use jissoku_server::{BodyFlow, HedgeResult};
+use jissoku_upstream::configuration::Protocol;
 
 use crate::failure::{Attempt, Received};
 use crate::part_head::PartHead;
@@ -52,6 +53,8 @@ pub(crate) struct Exchange {
     pub(crate) copy: Option<Key>,
     /// What became of that copy, for the access log.
     pub(crate) hedge: Option<HedgeResult>,
+    /// What its server speaks.
+    pub(crate) protocol: Protocol,
 }
 
 /// What the method of a request means for forwarding it.
@@ -115,7 +118,11 @@ impl Output {
 }
 
 impl Exchange {
-    pub(crate) fn new(client: ConnectionId, head: &Head, place: Place) -> Self {
+    pub(crate) fn new(
+        client: ConnectionId,
+        head: &Head,
+        (place, protocol): (Place, Protocol),
+    ) -> Self {
         Self {
             client,
             method: MethodInfo::new(head),
@@ -135,6 +142,7 @@ impl Exchange {
             part: None,
             copy: None,
             hedge: None,
+            protocol,
         }
     }
 
@@ -159,6 +167,7 @@ impl Exchange {
             part: self.part.is_some().then(Box::default),
             copy: None,
             hedge: None,
+            protocol: self.protocol,
         }
     }
 
@@ -281,8 +290,10 @@ impl Exchange {
         self.output.status = head.status;
         self.output.framing = Some(framing);
         self.request = Vec::new();
+        // Where every connection is closed, that says nothing about the rest of the request.
+        let closes = !head.keeps_alive && self.protocol.is_http();
         if let Some(upload) = &mut self.upload
-            && (head.status >= 300 || !head.keeps_alive || upload.awaits_continue)
+            && (head.status >= 300 || closes || upload.awaits_continue)
         {
             // The server does not want the rest (RFC 9112 section 9.5).
             upload.stop();

@@ -153,6 +153,9 @@ impl Handler for GatewayHandler {
         self.now_ns = response.now_ns();
         match self.start_if_ready(client, request) {
             RequestState::Refused(error) => {
+                if request.is_cut_off {
+                    response.close_after();
+                }
                 error_response::write(error.status(), response);
                 Self::log_refusal(error, response.log_record());
                 Progress::Complete

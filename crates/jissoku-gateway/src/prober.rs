@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use jissoku_http::uwsgi::{self, PacketOrigin};
 use jissoku_os::clock;
 use jissoku_os::socket::{self, Endpoint};
 use jissoku_upstream::configuration::HealthCheck;
@@ -26,11 +27,12 @@ pub(crate) fn start(upstream: &Arc<Upstream>) -> io::Result<Option<Sender<()>>> 
     let upstream = Arc::clone(upstream);
     std::thread::Builder::new().name("health".to_owned()).spawn(move || {
         let mut random = Random::new(clock::monotonic_ns());
+        let request = request(&check, &upstream);
         loop {
             let (version, set) = (upstream.version(), upstream.servers());
             let mut probes = starting(&set);
             while upstream.version() == version {
-                probe_all(&set, &mut probes, &check, &upstream.host);
+                probe_all(&set, &mut probes, (&check, &request));
                 let now_ns = clock::monotonic_ns();
                 let pause_ns = Probe::next_ns(now_ns, &check.policy, &mut random) - now_ns;
                 if is_stopped(&stopped, pause_ns) || upstream.is_replaced() {
@@ -55,12 +57,12 @@ pub(crate) fn is_stopped(stopped: &Receiver<()>, pause_ns: u64) -> bool {
 }
 
 /// Asks all servers at the same time, so that a late one delays no other.
-fn probe_all(set: &ServerSet, probes: &mut [Probe], check: &HealthCheck, host: &str) {
+fn probe_all(set: &ServerSet, probes: &mut [Probe], (check, request): (&HealthCheck, &[u8])) {
     std::thread::scope(|scope| {
         let servers = set.fleet.servers().iter().zip(&set.endpoints).zip(probes);
         for ((server, endpoint), probe) in servers {
             let asking = move || {
-                let has_passed = ask(endpoint, check, host).unwrap_or(false);
+                let has_passed = ask(endpoint, check, request).unwrap_or(false);
                 if let Some(is_up) = probe.observe(has_passed, &check.policy) {
                     server.state().set_probe(is_up, clock::monotonic_ns());
                 }
@@ -71,8 +73,22 @@ fn probe_all(set: &ServerSet, probes: &mut [Probe], check: &HealthCheck, host: &
     });
 }
 
+/// What servers are asked.
+fn request(check: &HealthCheck, upstream: &Upstream) -> Vec<u8> {
+    let (path, host) = (&check.path, &upstream.host);
+    let line = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: jissoku\r\n");
+    if upstream.options.protocol.is_http() {
+        return (line + "Connection: close\r\n\r\n").into_bytes();
+    }
+    let mut packet = Vec::new();
+    // A request with a path from the configuration is small.
+    let _too_large =
+        uwsgi::write(format!("{line}\r\n").as_bytes(), PacketOrigin::default(), &mut packet);
+    packet
+}
+
 /// Whether a server answers with a status below 400 in time.
-fn ask(endpoint: &Endpoint, check: &HealthCheck, host: &str) -> io::Result<bool> {
+fn ask(endpoint: &Endpoint, check: &HealthCheck, request: &[u8]) -> io::Result<bool> {
     let until_ns = clock::monotonic_ns() + check.time_ns;
     let time = Duration::from_nanos(check.time_ns);
     match endpoint {
@@ -80,14 +96,14 @@ fn ask(endpoint: &Endpoint, check: &HealthCheck, host: &str) -> io::Result<bool>
             let mut stream = TcpStream::connect_timeout(address, time)?;
             stream.set_write_timeout(Some(time))?;
             let limit = |stream: &TcpStream, left| stream.set_read_timeout(Some(left));
-            exchange(&mut stream, limit, (check, host), until_ns)
+            exchange(&mut stream, limit, request, until_ns)
         }
         Endpoint::Unix(_) => {
             let mut stream = UnixStream::from(socket::connect(endpoint)?);
             stream.set_nonblocking(false)?;
             stream.set_write_timeout(Some(time))?;
             let limit = |stream: &UnixStream, left| stream.set_read_timeout(Some(left));
-            exchange(&mut stream, limit, (check, host), until_ns)
+            exchange(&mut stream, limit, request, until_ns)
         }
     }
 }
@@ -95,14 +111,10 @@ fn ask(endpoint: &Endpoint, check: &HealthCheck, host: &str) -> io::Result<bool>
 fn exchange<S: Read + Write>(
     stream: &mut S,
     limit: impl Fn(&S, Duration) -> io::Result<()>,
-    (check, host): (&HealthCheck, &str),
+    request: &[u8],
     until_ns: u64,
 ) -> io::Result<bool> {
-    let path = &check.path;
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: jissoku\r\nConnection: close\r\n\r\n"
-    )?;
+    stream.write_all(request)?;
     let (mut line, mut part) = (Vec::new(), [0; 256]);
     while !line.contains(&b'\n') && line.len() < STATUS_LINE_SIZE_MAX {
         let left_ns = until_ns.saturating_sub(clock::monotonic_ns());

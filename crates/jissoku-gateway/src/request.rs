@@ -12,6 +12,8 @@ pub struct Request {
     pub(crate) state: RequestState,
     /// A chunked body, while it is not known whether it is small enough to be collected.
     pub(crate) chunked: Option<Box<ChunkedRequest>>,
+    /// It was refused before its body was complete.
+    pub(crate) is_cut_off: bool,
 }
 
 /// What becomes of a request.
@@ -35,7 +37,7 @@ pub(crate) struct ChunkedRequest {
 
 impl Request {
     pub(crate) const fn new(state: RequestState) -> Self {
-        Self { state, chunked: None }
+        Self { state, chunked: None, is_cut_off: false }
     }
 
     /// The exchange, unless the request was refused.

@@ -12,7 +12,7 @@ use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Metrics, UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
 use jissoku_upstream::balance::Balance;
-use jissoku_upstream::configuration::HealthCheck;
+use jissoku_upstream::configuration::{HealthCheck, Protocol};
 use jissoku_upstream::fleet::{Fleet, Server, ServerSpec};
 use jissoku_upstream::health::{Admission, HealthPolicy};
 use jissoku_upstream::queue::QueuePolicy;
@@ -56,6 +56,8 @@ pub struct UpstreamOptions {
     pub idle_ns: u64,
     /// When and how names of servers are resolved again.
     pub resolution: Resolution,
+    /// What the servers speak.
+    pub protocol: Protocol,
 }
 
 /// A server of the configuration.
@@ -115,7 +117,8 @@ impl UpstreamOptions {
     pub fn new(idle_ns: u64) -> Self {
         let (balance, ejection) = (Balance::default(), HealthPolicy::default());
         let resolution = Resolution::DEFAULT;
-        Self { balance, ejection, queue: None, health: None, idle_ns, resolution }
+        let protocol = Protocol::Http;
+        Self { balance, ejection, queue: None, health: None, idle_ns, resolution, protocol }
     }
 }
 
@@ -127,10 +130,12 @@ impl Upstream {
     }
 
     /// Servers of equal weight without a limit on their requests. The first one is for requests
-    /// without Host.
+    /// without Host, and says what all of them speak.
     #[must_use]
     pub fn unnamed(targets: Vec<Target>, options: UpstreamOptions) -> Self {
         let host = targets.first().map(|target| target.host.clone()).unwrap_or_default();
+        let protocol = targets.first().map_or(Protocol::Http, |target| target.protocol);
+        let options = UpstreamOptions { protocol, ..options };
         let entry = |target| ServerEntry { target, weight: 1, in_flight_max: u32::MAX };
         Self::new(("", &host), targets.into_iter().map(entry).collect(), options, None)
     }

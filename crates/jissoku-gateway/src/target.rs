@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use jissoku_os::socket::Endpoint;
+use jissoku_upstream::configuration::Protocol;
 
 use crate::resolution::resolve;
 
@@ -22,6 +23,8 @@ pub struct Target {
     pub(crate) host: Box<str>,
     /// Host and port, if the host is a name.
     pub(crate) name: Option<Box<str>>,
+    /// What the server speaks.
+    pub(crate) protocol: Protocol,
 }
 
 /// Not the address of an upstream server.
@@ -37,6 +40,12 @@ impl fmt::Display for TargetError {
 impl std::error::Error for TargetError {}
 
 impl Target {
+    /// What the server speaks.
+    #[must_use]
+    pub const fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
     /// Parses `HOST:PORT` or `unix:PATH`. The name of a host is resolved.
     ///
     /// # Errors
@@ -51,31 +60,43 @@ impl Target {
 impl FromStr for Target {
     type Err = TargetError;
 
-    /// Parses `http://HOST[:PORT]` or `unix:PATH`. The name of a host is resolved.
+    /// Parses `http://HOST[:PORT]` or `unix:PATH`, and for the uwsgi protocol `uwsgi://HOST:PORT` or
+    /// `uwsgi+unix:PATH`. The name of a host is resolved.
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let refuse = |why: &str| Err(TargetError(format!("{text}: {why}")));
-        if let Some(path) = text.strip_prefix("unix:") {
+        let unix = find_scheme(text, ["unix:", "uwsgi+unix:"]);
+        if let Some((path, protocol)) = unix {
             if path.is_empty() {
                 return refuse("the path of the socket is missing");
             }
             let endpoint = Arc::new(Endpoint::Unix(path.into()));
-            return Ok(Self { endpoints: vec![endpoint], host: "localhost".into(), name: None });
+            return Ok(Self {
+                endpoints: vec![endpoint],
+                host: "localhost".into(),
+                name: None,
+                protocol,
+            });
         }
-        let Some(rest) = text.strip_prefix("http://") else {
-            return refuse("write http://HOST:PORT or unix:PATH");
+        let Some((rest, protocol)) = find_scheme(text, ["http://", "uwsgi://"]) else {
+            return refuse(
+                "write http://HOST:PORT or unix:PATH, or uwsgi://HOST:PORT or uwsgi+unix:PATH",
+            );
         };
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
-            return refuse("write http://HOST:PORT, without a path");
+            return refuse("write http://HOST:PORT or uwsgi://HOST:PORT, without a path");
         }
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
+        if !has_port && protocol == Protocol::Uwsgi {
+            return refuse("the port is missing, for which the uwsgi protocol has no default");
+        }
         let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
         let addresses = resolve(&address).unwrap_or_default();
         if addresses.is_empty() {
             return refuse("this host cannot be resolved");
         }
         let name = address.parse::<SocketAddr>().is_err().then(|| address.into());
-        Ok(Self { endpoints: endpoints_of(&addresses), host: authority.into(), name })
+        Ok(Self { endpoints: endpoints_of(&addresses), host: authority.into(), name, protocol })
     }
 }
 
@@ -84,6 +105,12 @@ pub(crate) fn endpoints_of(addresses: &[SocketAddr]) -> Vec<Arc<Endpoint>> {
     let all: BTreeSet<_> = addresses.iter().collect();
     let used = all.into_iter().take(ADDRESSES_MAX);
     used.map(|address| Arc::new(Endpoint::Tcp(*address))).collect()
+}
+
+/// What follows the scheme, and whether it is that of HTTP or of the uwsgi protocol.
+fn find_scheme<'a>(text: &'a str, [http, uwsgi]: [&str; 2]) -> Option<(&'a str, Protocol)> {
+    let http = text.strip_prefix(http).map(|rest| (rest, Protocol::Http));
+    http.or_else(|| text.strip_prefix(uwsgi).map(|rest| (rest, Protocol::Uwsgi)))
 }
 
 #[cfg(test)]
@@ -96,12 +123,15 @@ mod tests {
             let target: Target = text.parse().expect("it is an address");
             let found: Vec<_> = target.endpoints.iter().map(ToString::to_string).collect();
             assert_eq!((found, &*target.host), (vec![endpoint.to_owned()], host));
+            assert_eq!(target.protocol == Protocol::Uwsgi, text.starts_with("uwsgi"), "{text}");
         };
         check("http://127.0.0.1:9001", "127.0.0.1:9001", "127.0.0.1:9001");
         check("http://127.0.0.1/", "127.0.0.1:80", "127.0.0.1");
         check("http://[::1]", "[::1]:80", "[::1]");
         check("http://[::1]:81", "[::1]:81", "[::1]:81");
         check("unix:/run/app.sock", "unix:/run/app.sock", "localhost");
+        check("uwsgi://127.0.0.1:9001", "127.0.0.1:9001", "127.0.0.1:9001");
+        check("uwsgi+unix:/run/app.sock", "unix:/run/app.sock", "localhost");
         let name_of = |text: &str| text.parse::<Target>().expect("it is an address").name;
         assert_eq!(name_of("http://localhost").as_deref(), Some("localhost:80"));
         for address in ["http://127.0.0.1:9001", "http://[::1]", "unix:/run/app.sock"] {
@@ -116,6 +146,11 @@ mod tests {
             "http://u@a",
             "unix:",
             "http://a:x",
+            "uwsgi://127.0.0.1",
+            "uwsgi://[::1]/",
+            "uwsgi:127.0.0.1:9001",
+            "uwsgi+unix:",
+            "httpunix:/run/app.sock",
         ];
         for wrong in wrong {
             let error = wrong.parse::<Target>().expect_err("it is no address").to_string();

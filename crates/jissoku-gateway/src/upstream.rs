@@ -177,6 +177,7 @@ impl Upstream {
                     let is_reusable = is_exact
                         && is_sent
                         && self.is_kept
+                        && exchange.protocol.is_http()
                         && !exchange.method.has_unusual_body
                         && !exchange.offer.upgrades;
                     // The lines are followed by the CR of the empty line.

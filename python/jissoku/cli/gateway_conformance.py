@@ -11,7 +11,7 @@ from jissoku.conformance import SplitMode
 from jissoku.conformance.gateway import GatewayVerdict, read_gateway_cases
 from jissoku.conformance.gateway.case import BUILTIN_GATEWAY_CASES
 from jissoku.errors import InputError
-from jissoku.model import Transport
+from jissoku.model import Transport, UpstreamProtocol
 from jissoku.pipeline.gateway_conformance import (
     GatewayConfig,
     GatewayResult,
@@ -55,6 +55,8 @@ def gateway_conformance(options: GatewayOptions) -> int:
         )
     transports = _transports(prepared, options.upstream)
     if options.count is not None:
+        if prepared.forward.protocol is not UpstreamProtocol.HTTP:
+            raise InputError(f"--count needs a proxy in front of HTTP, and {prepared.name} is none")
         return gateway_counts(
             prepared, options.count, transports, amount=options.amount, as_json=options.as_json
         )

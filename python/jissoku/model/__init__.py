@@ -11,6 +11,7 @@ from jissoku.model.recipe import (
     ListenArguments,
     Recipe,
     StartCommand,
+    UpstreamProtocol,
     VersionQuery,
 )
 from jissoku.model.run import CoreAssignment, Machine, Method, Mode, Run
@@ -129,6 +130,7 @@ __all__ = [
     "TrialStage",
     "TuningResult",
     "UnavailableTarget",
+    "UpstreamProtocol",
     "UslModel",
     "Verdict",
     "VerifiedResponse",

@@ -42,6 +42,13 @@ class StartCommand(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, str] = msgspec.field(default_factory=dict)
 
 
+class UpstreamProtocol(StrEnum):
+    """What a reverse proxy and the servers behind it speak."""
+
+    HTTP = "http"
+    UWSGI = "uwsgi"
+
+
 class ListenArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The replacement of {listen}. Empty `unix`: the target cannot listen on a Unix socket."""
 
@@ -58,12 +65,16 @@ class ForwardArguments(msgspec.Struct, frozen=True, kw_only=True):
         behind: The recipe of the upstream server that is started if no other is given. Its
             processes are not the target's: their CPU time is not counted.
         servers_max: Maximum number of upstream servers; None: unlimited.
+        protocol: What it speaks with these servers.
+        listen: How the server behind listens, if not as its own recipe says.
     """
 
     tcp: str
     unix: str = ""
     servers_max: int | None = None
     behind: str = "jissoku"
+    protocol: UpstreamProtocol = UpstreamProtocol.HTTP
+    listen: ListenArguments | None = None
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):

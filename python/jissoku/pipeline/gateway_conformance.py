@@ -138,7 +138,9 @@ def _started(
     rng: random.Random,
     interruption: Interruption,
 ) -> Iterator[tuple[RunningTarget, Upstream]]:
-    with Upstream(servers, transport) as upstream:
+    forward = prepared.forward
+    assert forward is not None, "only a reverse proxy is tested"
+    with Upstream(servers, transport, forward.protocol) as upstream:
         launcher = Launcher(
             cores=available_cores(),
             rng=rng,

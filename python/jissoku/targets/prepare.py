@@ -194,7 +194,10 @@ def _behind(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTa
     """The server behind a reverse proxy; None for every other target."""
     if recipe.forward is None:
         return None
-    return prepare(catalogue.get_recipe(catalogue.recipes(), recipe.forward.behind), place)
+    found = prepare(catalogue.get_recipe(catalogue.recipes(), recipe.forward.behind), place)
+    if isinstance(found, PreparedTarget) and recipe.forward.listen is not None:
+        return replace(found, listen=recipe.forward.listen)
+    return found
 
 
 def _probed(recipe: Recipe, place: BuildPaths) -> str:

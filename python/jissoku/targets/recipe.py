@@ -146,6 +146,13 @@ def _forward(recipe: Recipe, used: set[str]) -> Iterator[tuple[Keys, str]]:
                 ("forward", key),
                 f"must contain {{{needed}}}, and no more than {{upstream_index}}",
             )
+    if forward.listen is not None:
+        for key, said, needed in (
+            ("tcp", forward.listen.tcp, "port"),
+            ("unix", forward.listen.unix, "socket"),
+        ):
+            if said and placeholders(said) != {needed}:
+                yield ("forward", "listen", key), f"must contain {{{needed}}}, and no more"
 
 
 def _listed(names: frozenset[str]) -> str:

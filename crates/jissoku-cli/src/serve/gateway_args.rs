@@ -10,8 +10,8 @@ use crate::units;
 /// Flags for a reverse proxy.
 #[derive(Debug, Args)]
 pub(super) struct GatewayArgs {
-    /// Forward all requests to another server, http://HOST:PORT or unix:PATH, or to several,
-    /// separated by commas
+    /// Forward all requests to another server, http://HOST:PORT or unix:PATH, in the uwsgi protocol
+    /// uwsgi://HOST:PORT or uwsgi+unix:PATH, or to several, separated by commas
     #[arg(long, value_name = "URL", conflicts_with_all = ["folder", "fixed", "contract", "echo"])]
     to: Option<String>,
     /// How long that server may take to accept a connection
@@ -54,6 +54,10 @@ impl GatewayArgs {
             .collect::<Result<_, _>>()?;
         if targets.is_empty() {
             return Err(Failure::of_input("--to names no server"));
+        }
+        if targets.iter().any(|target| target.protocol() != targets[0].protocol()) {
+            let why = "--to names servers of HTTP and of the uwsgi protocol: write routes for them";
+            return Err(Failure::of_input(why));
         }
         let timeouts = self.timeouts();
         let resolution = Resolution {

@@ -9,7 +9,7 @@ use jissoku_gateway::{
     Gateway, Resolution, RouteContent, RouteLimits, ServerEntry, Target, Timeouts, Upstream,
     UpstreamOptions,
 };
-use jissoku_upstream::configuration::{self, Action, Configuration, Protocol, Route};
+use jissoku_upstream::configuration::{self, Action, Configuration, Route};
 use jissoku_upstream::random::Random;
 
 use super::app_args;
@@ -113,10 +113,11 @@ impl RouteTable {
         previous: Option<&Upstream>,
     ) -> Result<Upstream, Failure> {
         let configuration::Upstream { name, line, servers, .. } = upstream;
-        if upstream.protocol == Protocol::Uwsgi {
-            return Err(self.refuse(*line, "serve does not know the protocol \"uwsgi\" yet"));
-        }
-        let host = servers.first().map_or("", |server| &server.endpoint);
+        let host = match servers.first() {
+            Some(server) if !server.endpoint.starts_with("unix:") => &server.endpoint,
+            // The path of a socket is no Host.
+            _ => "localhost",
+        };
         let mut targets = Vec::new();
         for server in servers {
             let found = Target::of_server(&server.endpoint)
@@ -129,6 +130,7 @@ impl RouteTable {
             ejection: upstream.ejection,
             queue: upstream.queue,
             health: upstream.health.clone(),
+            protocol: upstream.protocol,
             idle_ns: upstream.idle_ns,
             resolution: Resolution {
                 every_ns: upstream.resolve_ns,

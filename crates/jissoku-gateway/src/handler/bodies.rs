@@ -5,6 +5,7 @@ use jissoku_http::forward::{
     ClientFields, ForwardError, ForwardedHost, HopField, Offer, RequestEdit, write_request_head,
 };
 use jissoku_http::framing::Body;
+use jissoku_http::uwsgi::{self, PacketOrigin, PacketTooLarge};
 use jissoku_server::{BodyFlow, ForwardedFields, Origin, OwnedOrigin, RequestHead};
 use jissoku_upstream::balance::Balance;
 use jissoku_upstream::random;
@@ -15,12 +16,16 @@ use crate::config::Forwarding;
 use crate::exchange::Exchange;
 use crate::place::Place;
 use crate::request::{ChunkedRequest, Request, RequestState};
+use crate::server_set::UpstreamOptions;
 use crate::slab::Key;
 use crate::upload::{Upload, UploadFraming};
 
 /// Larger bodies are not collected. A request that was collected can be repeated, and a slow client
 /// does not occupy the server.
 const COLLECTED_SIZE_MAX: u64 = 64 * 1024;
+
+/// The same of chunked bodies for a protocol without them, in which their size has to be known.
+const CHUNKED_SIZE_MAX: u64 = 1024 * 1024;
 
 /// How the head of a request is forwarded.
 #[derive(Clone, Copy, Debug)]
@@ -50,14 +55,16 @@ impl GatewayHandler {
     ) -> Request {
         let RequestHead { head, bytes, now_ns, origin } = *request;
         self.now_ns = now_ns;
-        let is_by_hash =
-            self.service.upstreams[forwarding.upstream].options.balance == Balance::Hash;
+        let UpstreamOptions { balance, protocol, .. } =
+            self.service.upstreams[forwarding.upstream].options;
+        let is_by_hash = balance == Balance::Hash;
         let hash = if is_by_hash { random::hash(head.path_and_query(bytes)) } else { 0 };
-        let mut exchange = Exchange::new(client.id, head, Place::new(forwarding, hash));
+        let place = Place::new(forwarding, hash);
+        let mut exchange = Exchange::new(client.id, head, (place, protocol));
         let is_collected = match head.body {
             Body::Empty => true,
             Body::Length(size) => size <= COLLECTED_SIZE_MAX,
-            Body::Chunked if head.expects_continue => false,
+            Body::Chunked if head.expects_continue && protocol.is_http() => false,
             Body::Chunked => {
                 let chunked = ChunkedRequest {
                     head: *head,
@@ -67,10 +74,12 @@ impl GatewayHandler {
                     is_complete: false,
                 };
                 let state = RequestState::Collecting(self.exchanges.insert(exchange));
-                return Request { state, chunked: Some(Box::new(chunked)) };
+                let request = Request::new(state);
+                return Request { chunked: Some(Box::new(chunked)), ..request };
             }
         };
-        let expects_continue = head.expects_continue && !is_collected;
+        // In the uwsgi protocol there is no interim response: the client is asked here.
+        let expects_continue = head.expects_continue && !is_collected && protocol.is_http();
         let passes = match head.body {
             Body::Empty => Some(HopField::Upgrade),
             _ => expects_continue.then_some(HopField::Expect),
@@ -99,7 +108,9 @@ impl GatewayHandler {
         output: &mut Vec<u8>,
     ) -> Result<Offer, ForwardError> {
         let is_secure = self.service.is_secure && client.address.is_some();
+        let is_secure = origin.and_then(|origin| origin.is_secure).unwrap_or(is_secure);
         let said = origin.map(forwarded_address);
+        let upstream = &self.service.upstreams[head_edit.upstream];
         let edit = RequestEdit {
             adds_via: true,
             client_fields: origin
@@ -109,13 +120,22 @@ impl GatewayHandler {
                 Some(address) => address.as_deref(),
                 None => client.address.as_deref(),
             },
-            is_secure: origin.and_then(|origin| origin.is_secure).unwrap_or(is_secure),
+            is_secure,
             host: ForwardedHost::Client,
-            upstream_host: &self.service.upstreams[head_edit.upstream].host,
+            upstream_host: &upstream.host,
             collected_size: head_edit.collected_size,
             passes: head_edit.passes,
+            has_trailers: upstream.options.protocol.is_http(),
         };
-        write_request_head(head, bytes, &edit, output)
+        if upstream.options.protocol.is_http() {
+            return write_request_head(head, bytes, &edit, output);
+        }
+        let mut text = Vec::with_capacity(head.size as usize + 256);
+        let offer = write_request_head(head, bytes, &edit, &mut text)?;
+        let client = origin.map_or(client.peer, |origin| origin.client);
+        uwsgi::write(&text, PacketOrigin { client, is_secure }, output)
+            .map_err(|PacketTooLarge| ForwardError::TooLarge)?;
+        Ok(offer)
     }
 
     /// As [`jissoku_server::Handler::body_flow`].
@@ -175,7 +195,7 @@ impl GatewayHandler {
         let RequestState::Collecting(key) = request.state else { return request.state };
         if let Some(chunked) = &request.chunked
             && !chunked.is_complete
-            && chunked.body.len() as u64 <= COLLECTED_SIZE_MAX
+            && chunked.body.len() as u64 <= self.collected_size_max(key)
         {
             return request.state;
         }
@@ -184,11 +204,19 @@ impl GatewayHandler {
             && let Err(error) = self.write_chunked(client, key, &chunked)
         {
             self.exchanges.remove(key);
+            request.is_cut_off = !chunked.is_complete;
             request.state = RequestState::Refused(error);
             return request.state;
         }
         self.assign(key, true);
         request.state
+    }
+
+    /// How much of a chunked body is collected.
+    fn collected_size_max(&self, key: Key) -> u64 {
+        let exchange = self.exchanges.get_ref(key);
+        let is_http = exchange.is_none_or(|exchange| exchange.protocol.is_http());
+        if is_http { COLLECTED_SIZE_MAX } else { CHUNKED_SIZE_MAX }
     }
 
     /// Writes a request with a chunked body: with a length if all of it was collected.
@@ -204,6 +232,9 @@ impl GatewayHandler {
         let collected_size = is_complete.then_some(body.len() as u64);
         let mut bytes = Vec::with_capacity(head_bytes.len() + body.len() + 256);
         let Some(exchange) = self.exchanges.get(key) else { return Ok(()) };
+        if !is_complete && !exchange.protocol.is_http() {
+            return Err(ForwardError::LengthRequired);
+        }
         let upstream = exchange.place.forwarding.upstream;
         let edit = HeadEdit { upstream, collected_size, passes: None };
         let offer = self.write_head(client, head, edit, &mut bytes)?;

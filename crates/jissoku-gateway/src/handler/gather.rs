@@ -20,6 +20,7 @@ use crate::gather::{
 };
 use crate::part_head::PartHead;
 use crate::place::Place;
+use crate::server_set::UpstreamOptions;
 use crate::slab::Key;
 
 impl GatewayHandler {
@@ -66,9 +67,10 @@ impl GatewayHandler {
         origin: Option<&Origin<'_>>,
     ) -> Result<Exchange, ForwardError> {
         let upstream = &self.service.upstreams[forwarding.upstream];
-        let is_by_hash = upstream.options.balance == Balance::Hash;
+        let UpstreamOptions { balance, protocol, .. } = upstream.options;
+        let is_by_hash = balance == Balance::Hash;
         let hash = if is_by_hash { random::hash(head.path_and_query(bytes)) } else { 0 };
-        let mut exchange = Exchange::new(client.id, head, Place::new(forwarding, hash));
+        let mut exchange = Exchange::new(client.id, head, (Place::new(forwarding, hash), protocol));
         exchange.part = Some(Box::new(PartHead::default()));
         let edit = HeadEdit { upstream: forwarding.upstream, collected_size: None, passes: None };
         self.write_head(client, (head, bytes, origin), edit, &mut exchange.request)?;

@@ -29,6 +29,8 @@ pub struct RequestEdit<'a> {
     pub collected_size: Option<u64>,
     /// What is forwarded of the fields that concern one connection.
     pub passes: Option<HopField>,
+    /// Whether the server can send trailers.
+    pub has_trailers: bool,
 }
 
 /// A field that concerns one connection, and can be forwarded nevertheless.
@@ -82,6 +84,10 @@ pub enum ForwardError {
     Loop,
     /// Max-Forwards is 0: this proxy is the final recipient (RFC 9110 section 7.6.2).
     MaxForwards,
+    /// A chunked body for a server that has to know its size, larger than what is collected.
+    LengthRequired,
+    /// The head is too large for a packet of the uwsgi protocol.
+    TooLarge,
 }
 
 impl ForwardError {
@@ -92,6 +98,8 @@ impl ForwardError {
             Self::ConnectionOption | Self::Fragment => 400,
             Self::Loop => 502,
             Self::MaxForwards => 204,
+            Self::LengthRequired => 411,
+            Self::TooLarge => 431,
         }
     }
 
@@ -99,7 +107,9 @@ impl ForwardError {
     #[must_use]
     pub const fn error_type(self) -> &'static str {
         match self {
-            Self::ConnectionOption | Self::Fragment => "http_request_error",
+            Self::ConnectionOption | Self::Fragment | Self::LengthRequired | Self::TooLarge => {
+                "http_request_error"
+            }
             Self::Loop => "proxy_loop_detected",
             Self::MaxForwards => "",
         }
@@ -199,7 +209,7 @@ impl<'a> Received<'a> {
             2 if is(b"te") => {
                 let mut codings = value.split(|&byte| byte == b',').map(trim);
                 self.offer.takes_trailers |=
-                    codings.any(|name| name.eq_ignore_ascii_case(b"trailers"));
+                    edit.has_trailers && codings.any(|name| name.eq_ignore_ascii_case(b"trailers"));
                 false
             }
             3 if is(b"via") => {

@@ -15,6 +15,7 @@ const EDIT: RequestEdit<'_> = RequestEdit {
     upstream_host: "up:9001",
     collected_size: None,
     passes: None,
+    has_trailers: true,
 };
 
 fn read(bytes: &[u8]) -> Head {
@@ -73,6 +74,12 @@ fn a_request_is_written_anew() {
     check(
         "GET / HTTP/1.1\r\nHost: h\r\nTE: trailers, gzip\r\nA: b\r\n",
         "GET / HTTP/1.1\r\nHost: h\r\nA: b\r\nTE: trailers\r\nConnection: TE\r\n",
+    );
+    let edit = RequestEdit { has_trailers: false, ..EDIT };
+    let without = forward("GET / HTTP/1.1\r\nHost: h\r\nTE: trailers\r\n\r\n", &edit);
+    assert_eq!(
+        without,
+        Ok(format!("GET / HTTP/1.1\r\nHost: h\r\n{ADDED}X-Forwarded-Host: h\r\n\r\n"))
     );
 }
 

@@ -4,7 +4,7 @@ use crate::limits::Limits;
 use crate::reject::Reject;
 
 /// Size of the header of a packet: modifier 1, the size of the variables, modifier 2.
-const HEADER_SIZE: usize = 4;
+pub(super) const HEADER_SIZE: usize = 4;
 
 /// Variables that are no header fields, beyond which a packet is too long.
 const VARIABLES_MAX: u32 = 200;

@@ -11,6 +11,11 @@ use crate::reject::Reject;
 pub(super) fn write(variables: &Variables<'_>, text: &mut Vec<u8>) -> Result<(), Reject> {
     let (script, path) = variables.script_and_path();
     let query = variables.get(b"QUERY_STRING");
+    if variables.get(b"REQUEST_URI") == Some(b"*") && path.is_none_or(|path| path == b"*") {
+        // Of OPTIONS, about the server as a whole (RFC 9112 section 3.2.4).
+        text.push(b'*');
+        return Ok(());
+    }
     let uri = variables.get(b"REQUEST_URI").filter(|uri| uri.starts_with(b"/") && is_plain(uri));
     if let Some(uri) = uri {
         let end = uri.iter().position(|&byte| byte == b'?').unwrap_or(uri.len());
@@ -44,7 +49,7 @@ fn is_plain(text: &[u8]) -> bool {
 }
 
 /// The bytes of a percent-encoded path.
-fn decoded(path: &[u8]) -> impl Iterator<Item = u8> {
+pub(super) fn decoded(path: &[u8]) -> impl Iterator<Item = u8> {
     let mut rest = path;
     std::iter::from_fn(move || {
         let (&first, after) = rest.split_first()?;

@@ -1,8 +1,12 @@
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
 use proptest::prelude::*;
 
 use super::*;
+use crate::forward::{ClientFields, ForwardedHost, RequestEdit, write_request_head};
 use crate::framing::Body;
-use crate::head::{Method, Version};
+use crate::head::{HeadReader, Method, Version};
 use crate::limits::Limits;
 use crate::reject::Reject;
 
@@ -70,6 +74,9 @@ fn a_target_is_that_of_the_client_unless_it_was_rewritten() {
     assert_eq!(target(&[("PATH_INFO", "/\u{e9} \r\n%?#")]), Ok("/%C3%A9%20%0D%0A%25%3F%23".into()));
     assert_eq!(target(&[("PATH_INFO", "")]), Ok("/".into()));
     assert_eq!(target(&[]), Err(Reject::TargetInvalid));
+    let all = [("REQUEST_METHOD", "OPTIONS"), ("REQUEST_URI", "*"), ("PATH_INFO", "*")];
+    assert_eq!(head(&all).map(|head| head.head.target.of(&head.text).to_vec()), Ok(b"*".to_vec()));
+    assert_eq!(target(&[("REQUEST_URI", "*")]), Err(Reject::TargetInvalid));
     assert_eq!(target(&[("REQUEST_URI", "x")]), Err(Reject::TargetInvalid));
     let injected = [("PATH_INFO", "/"), ("QUERY_STRING", "a HTTP/1.1\r\nX: y")];
     assert_eq!(target(&injected), Err(Reject::TargetInvalid));
@@ -151,7 +158,151 @@ fn https_is_what_the_front_end_says() {
     assert!(!is_secure(&[]));
 }
 
+const CLIENT: PacketOrigin = PacketOrigin {
+    client: Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4321)),
+    is_secure: false,
+};
+
+/// The variables of a forwarded head, as lines.
+fn written(text: &str, origin: PacketOrigin) -> Vec<String> {
+    let mut output = b"..".to_vec();
+    assert_eq!(write(text.as_bytes(), origin, &mut output), Ok(()));
+    let packet = read(&output[2..], LIMITS).expect("valid").expect("complete");
+    assert_eq!(packet.size, output.len() - 2);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    packet.variables.iter().map(|(name, value)| text(name) + "=" + &text(value)).collect()
+}
+
+#[test]
+fn a_forwarded_head_becomes_a_packet() {
+    let text = "POST /a%20b?c=%64 HTTP/1.1\r\nHost: example.org:8080\r\nCookie: a=1\r\nX-One: 1\r\n\
+        Content-Type: text/plain\r\nx-one: 2, 3\r\ncookie: b=2\r\nX-Empty: \r\n\
+        Content-Length: 3\r\n\r\n";
+    let expected = [
+        "QUERY_STRING=c=%64",
+        "REQUEST_METHOD=POST",
+        "REQUEST_URI=/a%20b?c=%64",
+        "SCRIPT_NAME=",
+        "PATH_INFO=/a b",
+        "SERVER_PROTOCOL=HTTP/1.1",
+        "CONTENT_TYPE=text/plain",
+        "CONTENT_LENGTH=3",
+        "REQUEST_SCHEME=http",
+        "SERVER_NAME=example.org",
+        "SERVER_PORT=8080",
+        "REMOTE_ADDR=192.0.2.1",
+        "REMOTE_PORT=4321",
+        "HTTP_HOST=example.org:8080",
+        "HTTP_COOKIE=a=1; b=2",
+        "HTTP_X_ONE=1,2, 3",
+        "HTTP_X_EMPTY=",
+    ];
+    assert_eq!(written(text, CLIENT), expected);
+}
+
+#[test]
+fn a_packet_says_who_the_client_is() {
+    let has = |text: &str, origin, expected: &[&str], absent: &[&str]| {
+        let lines = written(&format!("GET / HTTP/1.1\r\n{text}\r\n"), origin);
+        for line in expected {
+            assert!(lines.iter().any(|other| other == line), "{line} in {lines:?}");
+        }
+        for name in absent {
+            assert!(!lines.iter().any(|line| line.starts_with(name)), "{name} in {lines:?}");
+        }
+    };
+    let secure = PacketOrigin { client: None, is_secure: true };
+    let https = ["REQUEST_SCHEME=https", "HTTPS=on", "SERVER_NAME=h", "SERVER_PORT=443"];
+    has("Host: h\r\n", secure, &https, &["REMOTE_"]);
+    let lengths = ["CONTENT_LENGTH=", "CONTENT_TYPE=", "QUERY_STRING=", "SERVER_PORT=80"];
+    has("Host: h:\r\n", CLIENT, &lengths, &["HTTPS", "HTTP_CONTENT"]);
+    let unknown: SocketAddr = "[::ffff:192.0.2.9]:0".parse().expect("an address");
+    let mapped = PacketOrigin { client: Some(unknown), is_secure: false };
+    has(
+        "Host: [::1]:81\r\n",
+        mapped,
+        &["REMOTE_ADDR=192.0.2.9", "SERVER_NAME=[::1]"],
+        &["REMOTE_PORT"],
+    );
+    has("Host: [::1]\r\n", CLIENT, &["SERVER_NAME=[::1]", "SERVER_PORT=80"], &[]);
+    has("", CLIENT, &["SERVER_NAME=", "SERVER_PORT=80"], &["HTTP_"]);
+}
+
+#[test]
+fn a_packet_holds_64_kib() {
+    let with = |size| {
+        let text = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "a".repeat(size));
+        let mut output = Vec::new();
+        write(text.as_bytes(), PacketOrigin::default(), &mut output).map(|()| output.len())
+    };
+    let fixed = with(0).expect("it is small");
+    let room = usize::from(u16::MAX) + 4 - fixed;
+    assert_eq!(with(room), Ok(usize::from(u16::MAX) + 4));
+    assert_eq!(with(room + 1), Err(PacketTooLarge));
+    assert_eq!(with(70_000), Err(PacketTooLarge));
+}
+
+/// A plain definition of the fields of a packet: in lower case, joined by name.
+fn joined(fields: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::<String, Vec<String>>::new();
+    for (name, value) in fields {
+        all.entry(name.to_lowercase()).or_default().push(value);
+    }
+    let join = |(name, values): (String, Vec<String>)| {
+        let separator = if name == "cookie" { "; " } else { "," };
+        // Of empty values at the end, the reader of fields drops the space.
+        (name, values.join(separator).trim().to_owned())
+    };
+    all.into_iter().map(join).collect()
+}
+
 proptest! {
+    #[test]
+    fn what_is_read_from_a_packet_is_the_forwarded_head(
+        fields in prop::collection::vec(("[A-Za-z][A-Za-z.-]{0,5}|Cookie|Accept", "[!-~]{0,12}"), 0..9),
+        target in "/[!-\"$->@-~]{0,20}([?][!-\"$-~]{0,9})?",
+        size in prop::option::of(0_u16..1000),
+    ) {
+        let lines: Vec<_> =
+            fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let lines = lines.concat();
+        let length = size.map(|size| format!("Content-Length: {size}\r\n")).unwrap_or_default();
+        let request = format!("PUT {target} HTTP/1.1\r\nHost: h\r\n{lines}{length}\r\n");
+        let Ok(Some(received)) = HeadReader::default().read(request.as_bytes(), LIMITS) else {
+            return Ok(());
+        };
+        let edit = RequestEdit {
+            adds_via: true,
+            client_fields: ClientFields::Drop,
+            client: Some("192.0.2.1"),
+            is_secure: false,
+            host: ForwardedHost::Client,
+            upstream_host: "up",
+            collected_size: None,
+            passes: None,
+            has_trailers: false,
+        };
+        let mut text = Vec::new();
+        if write_request_head(&received, request.as_bytes(), &edit, &mut text).is_err() {
+            return Ok(());
+        }
+        let forwarded = HeadReader::default().read(&text, LIMITS).expect("valid").expect("whole");
+        let mut output = Vec::new();
+        prop_assert_eq!(write(&text, CLIENT, &mut output), Ok(()));
+        let packet = read(&output, LIMITS).expect("valid").expect("complete");
+        let found = packet.to_head(LIMITS).expect("a request");
+        prop_assert_eq!(found.head.method, forwarded.method);
+        prop_assert_eq!(found.head.target.of(&found.text), target.as_bytes());
+        prop_assert_eq!(found.head.body, forwarded.body);
+        let pairs = |head: &crate::Head, text: &[u8]| {
+            let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let pairs: Vec<_> =
+                head.fields(text).map(|(name, value)| (text_of(name), text_of(value))).collect();
+            joined(pairs.into_iter())
+        };
+        prop_assert_eq!(pairs(&found.head, &found.text), pairs(&forwarded, &text));
+    }
+
     #[test]
     fn cuts_do_not_matter(variables in prop::collection::vec(
         (prop_oneof![Just("REQUEST_METHOD"), Just("PATH_INFO"), Just("HTTP_HOST"), Just("HTTP_X")],

@@ -117,6 +117,8 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("time = \"500ms\"", "time = \"0s\"", 8, "time is a time"),
         ("/healthz", "healthz", 9, "begins with a slash"),
         ("servers = [\"ads.example:80\"]", "servers = []", 12, "empty list"),
+        ("\"uwsgi\"", "\"uwsgi\"\nidle-time = \"2s\"", 11, "\"uwsgi\" are not kept"),
+        ("\"uwsgi\"", "\"fastcgi\"", 13, "\"http\" or \"uwsgi\""),
         ("servers = [\"ads.example:80\"]", "", 11, "upstream \"ads\" has no servers"),
         ("to = \"app\"", "to = \"apps\"", 18, "no upstream \"apps\"; there are: ads, app"),
         ("to = \"app\"", "to = \"app\"\nfixed = \"x\"", 16, "one of to, folder, fixed, app"),

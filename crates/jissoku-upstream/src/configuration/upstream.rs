@@ -55,6 +55,14 @@ pub enum Protocol {
     Uwsgi,
 }
 
+impl Protocol {
+    /// Whether a connection can have several requests, and a body need not have a length.
+    #[must_use]
+    pub const fn is_http(self) -> bool {
+        matches!(self, Self::Http)
+    }
+}
+
 /// A probe: GET `path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthCheck {
@@ -73,19 +81,24 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
     let Some(value) = table.value("servers") else {
         return Err(refuse(at, &format!("upstream {name:?} has no servers")));
     };
+    let protocol = table.word("protocol", &PROTOCOLS)?.unwrap_or(Protocol::Http);
+    let idle_ns = table.duration("idle-time")?;
+    if idle_ns.is_some() && !protocol.is_http() {
+        return Err(refuse(at, "idle-time: connections of the protocol \"uwsgi\" are not kept"));
+    }
     let upstream = Upstream {
         name: name.to_owned(),
         line: 0,
         servers: servers(value, in_flight_max)?,
         balance: table.word("balance", &BALANCES)?.unwrap_or_default(),
-        protocol: table.word("protocol", &PROTOCOLS)?.unwrap_or(Protocol::Http),
+        protocol,
         ejection: HealthPolicy {
             failures: table.integer("failures", 1..=255, defaults.failures)?,
             ..defaults
         },
         health: table.table("health")?.map(health).transpose()?,
         queue: table.table("queue")?.map(queue).transpose()?,
-        idle_ns: table.duration("idle-time")?.unwrap_or(IDLE_NS),
+        idle_ns: idle_ns.unwrap_or(IDLE_NS),
         resolve_ns: table.duration("resolve-every")?.unwrap_or(RESOLVE_NS),
     };
     table.finish()?;

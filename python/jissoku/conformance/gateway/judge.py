@@ -100,7 +100,7 @@ def _request(wanted: ExpectedRequest, request: ReceivedRequest) -> Iterator[str]
         yield f"forwards HTTP/{request.version}"
     yield from _fields("forwards", wanted, request)
     for name, value in wanted.order:
-        if request.value(name) != value:
+        if _elements(request.value(name)) != _elements(value):
             yield f"forwards {name} as {request.value(name)[:60]!r} and not {value!r}"
     yield from _body("forwards", wanted, request.body)
     yield from _raw("forwards", wanted, bytes(request.raw))
@@ -110,6 +110,11 @@ def _request(wanted: ExpectedRequest, request: ReceivedRequest) -> Iterator[str]
             if wanted.is_complete
             else ("forwards an end of the body that was not sent")
         )
+
+
+def _elements(value: str) -> list[str]:
+    """The elements of a list; space around commas is optional (RFC 9110 section 5.6.1)."""
+    return [element.strip(" \t") for element in value.split(",")]
 
 
 def _got(wanted: tuple[ExpectedAnswer, ...], seen: GatewayObservation) -> Iterator[str]:

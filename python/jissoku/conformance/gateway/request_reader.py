@@ -5,6 +5,7 @@ server, and takes bytes as they come.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 REQUEST_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([\x21-\x7e\x80-\xff]+) HTTP/(1\.[01])")
@@ -46,10 +47,36 @@ class ReceivedRequest:
         return ", ".join(value for key, value in self.fields if key.lower() == name.lower())
 
 
+# Reads the head at the start of some bytes, and its size; None if it is incomplete.
+HeadReader = Callable[[bytes], tuple[ReceivedRequest, int] | None]
+
+
+def http_head(data: bytes) -> tuple[ReceivedRequest, int] | None:
+    """The head of a request of HTTP/1.1 and its size; None if it is incomplete.
+
+    Raises:
+        MalformedRequest: It is none.
+    """
+    end = data.find(b"\r\n\r\n")
+    if end < 0:
+        if len(data) > HEAD_BYTES_MAX:
+            raise MalformedRequest("a head without end")
+        return None
+    line, *rest = data[:end].split(b"\r\n")
+    found = REQUEST_LINE.fullmatch(line)
+    if found is None:
+        raise MalformedRequest(f"the request line reads {line[:60]!r}")
+    method, target, version = (text.decode("latin-1") for text in found.groups())
+    fields = tuple(map(_field, rest))
+    request = ReceivedRequest(method=method, target=target, version=version, fields=fields)
+    return request, end + 4
+
+
 class RequestReader:
     """The requests of one connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, read_head: HeadReader = http_head) -> None:
+        self._read_head = read_head
         self.requests: list[ReceivedRequest] = []
         self.is_tunnel = False
         self._bytes = bytearray()
@@ -86,22 +113,13 @@ class RequestReader:
         return taken
 
     def _head(self) -> bool:
-        end = self._bytes.find(b"\r\n\r\n")
-        if end < 0:
-            if len(self._bytes) > HEAD_BYTES_MAX:
-                raise MalformedRequest("a head without end")
-            return False
-        line, *rest = bytes(self._bytes[:end]).split(b"\r\n")
-        found = REQUEST_LINE.fullmatch(line)
+        found = self._read_head(bytes(self._bytes))
         if found is None:
-            raise MalformedRequest(f"the request line reads {line[:60]!r}")
-        method, target, version = (text.decode("latin-1") for text in found.groups())
-        request = ReceivedRequest(
-            method=method, target=target, version=version, fields=tuple(map(_field, rest))
-        )
+            return False
+        request, size = found
         self._left = _framing(request)
         self.requests.append(request)
-        self._take(end + 4)
+        self._take(size)
         if self._left == 0:
             request.is_complete = True
         return True

@@ -16,14 +16,17 @@ from types import TracebackType
 from typing import Self
 
 from jissoku.conformance.gateway.case import Await, Do, End, GatewayCase, ServerKind, Step
+from jissoku.conformance.gateway.packet_reader import packet_head
 from jissoku.conformance.gateway.raw_socket import reset, send_in_parts
 from jissoku.conformance.gateway.request_reader import (
+    HeadReader,
     MalformedRequest,
     ReceivedRequest,
     RequestReader,
+    http_head,
 )
 from jissoku.conformance.split_points import SplitMode
-from jissoku.model import Transport
+from jissoku.model import Transport, UpstreamProtocol
 from jissoku.system.address import HOST, Address
 
 # The answer to a request for which a case has none.
@@ -60,8 +63,11 @@ class UpstreamConnection:
 class CaseRecord:
     """What the servers received during one case; its condition is notified of every change."""
 
-    def __init__(self, case: GatewayCase, splitting: SplitMode) -> None:
+    def __init__(
+        self, case: GatewayCase, splitting: SplitMode, read_head: HeadReader = http_head
+    ) -> None:
         """Nothing has been received yet."""
+        self._read_head = read_head
         self.changed = threading.Condition()
         self.connections: list[UpstreamConnection] = []
         self.requests: list[ReceivedRequest] = []
@@ -74,7 +80,8 @@ class CaseRecord:
     def open(self, connection: sockets.socket) -> tuple[UpstreamConnection, tuple[Step, ...]]:
         """Registers a connection; its script is the next one."""
         with self.changed:
-            seen = UpstreamConnection(len(self.connections))
+            number = len(self.connections)
+            seen = UpstreamConnection(number, reader=RequestReader(self._read_head))
             self.connections.append(seen)
             self.sockets.append(connection)
             script = self._scripts.pop(0) if self._scripts else ()
@@ -105,8 +112,14 @@ class CaseRecord:
 class Upstream:
     """The servers behind a proxy. A context manager: its end closes all of them."""
 
-    def __init__(self, kinds: Sequence[ServerKind], transport: Transport) -> None:
+    def __init__(
+        self,
+        kinds: Sequence[ServerKind],
+        transport: Transport,
+        protocol: UpstreamProtocol = UpstreamProtocol.HTTP,
+    ) -> None:
         """Opens the sockets of all servers; nothing is answered before `begin`."""
+        self._read_head = packet_head if protocol is UpstreamProtocol.UWSGI else http_head
         self._folder = (
             tempfile.TemporaryDirectory(prefix="jissoku-") if transport is Transport.UNIX else None
         )
@@ -140,7 +153,7 @@ class Upstream:
     def begin(self, case: GatewayCase, splitting: SplitMode) -> CaseRecord:
         """Closes what the previous case left open, and follows this case's scripts."""
         self.finish()
-        self._record = CaseRecord(case, splitting)
+        self._record = CaseRecord(case, splitting, self._read_head)
         return self._record
 
     def finish(self) -> None:

@@ -1,0 +1,153 @@
+//! A forwarded request as a packet.
+
+use core::net::SocketAddr;
+
+use super::packet::HEADER_SIZE;
+use super::target::decoded;
+use crate::head::Fields;
+
+/// What a packet says of a request besides its head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketOrigin {
+    /// The address of the client; none over a Unix socket. Port 0 is an unknown one.
+    pub client: Option<SocketAddr>,
+    /// Whether the request came over TLS.
+    pub is_secure: bool,
+}
+
+/// The variables of a packet are larger than 65,535 bytes together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketTooLarge;
+
+/// Appends a packet to `output`: the variables of `text`, a head that
+/// [`crate::forward::write_request_head`] has written. They are those of nginx's `uwsgi_params`
+/// without `DOCUMENT_ROOT`, and each field is one variable (RFC 3875 section 4.1.18).
+///
+/// # Errors
+/// [`PacketTooLarge`]; what was appended has no meaning then.
+pub fn write(
+    text: &[u8],
+    origin: PacketOrigin,
+    output: &mut Vec<u8>,
+) -> Result<(), PacketTooLarge> {
+    let start = output.len();
+    output.extend_from_slice(&[0; HEADER_SIZE]);
+    let line_size = text.iter().position(|&byte| byte == b'\r').unwrap_or(text.len());
+    let (line, lines) = text.split_at(line_size);
+    // Without the end of the request line, and the empty line.
+    let lines = lines.get(2..lines.len().max(4) - 2).unwrap_or_default();
+    let fields: Vec<Field<'_>> = Fields::of_lines(lines).collect();
+    let mut list = Variables { output };
+    list.write_line(line);
+    list.write_own(&fields, origin);
+    for (index, &(name, value)) in fields.iter().enumerate() {
+        let is_same = |other: &&Field<'_>| other.0.eq_ignore_ascii_case(name);
+        let is_apart = name.eq_ignore_ascii_case(b"content-length")
+            || name.eq_ignore_ascii_case(b"content-type");
+        if !is_apart && !fields[..index].iter().any(|field| is_same(&field)) {
+            list.write_field(name, value, fields[index + 1..].iter().filter(is_same));
+        }
+    }
+    let size = u16::try_from(output.len() - start - HEADER_SIZE).map_err(|_| PacketTooLarge)?;
+    output[start + 1..start + 3].copy_from_slice(&size.to_le_bytes());
+    Ok(())
+}
+
+/// The name of a field, and its value.
+type Field<'a> = (&'a [u8], &'a [u8]);
+
+/// Variables that are being written. One that is too large makes the packet too large.
+#[derive(Debug)]
+struct Variables<'a> {
+    output: &'a mut Vec<u8>,
+}
+
+impl Variables<'_> {
+    fn write(&mut self, name: &[u8], value: impl IntoIterator<Item = u8>) {
+        self.write_sized(name.iter().copied());
+        self.write_sized(value);
+    }
+
+    /// Writes a text behind its length of 16 bits.
+    fn write_sized(&mut self, text: impl IntoIterator<Item = u8>) {
+        let start = self.output.len();
+        self.output.extend_from_slice(&[0; 2]);
+        self.output.extend(text);
+        let size = u16::try_from(self.output.len() - start - 2).unwrap_or(u16::MAX);
+        self.output[start..start + 2].copy_from_slice(&size.to_le_bytes());
+    }
+
+    /// Writes what follows from the request line.
+    fn write_line(&mut self, line: &[u8]) {
+        let mut words = line.split(|&byte| byte == b' ');
+        let [method, target, protocol] = [(); 3].map(|()| words.next().unwrap_or_default());
+        let end = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
+        let (path, query) = target.split_at(end);
+        self.write(b"QUERY_STRING", query.get(1..).unwrap_or_default().iter().copied());
+        self.write(b"REQUEST_METHOD", method.iter().copied());
+        self.write(b"REQUEST_URI", target.iter().copied());
+        self.write(b"SCRIPT_NAME", []);
+        self.write(b"PATH_INFO", decoded(path));
+        self.write(b"SERVER_PROTOCOL", protocol.iter().copied());
+    }
+
+    /// Writes what follows from some fields and the connection.
+    fn write_own(&mut self, fields: &[Field<'_>], origin: PacketOrigin) {
+        let [mut kind, mut length, mut host] = [&b""[..]; 3];
+        for &(name, value) in fields {
+            match name.len() {
+                4 if name.eq_ignore_ascii_case(b"host") => host = value,
+                12 if name.eq_ignore_ascii_case(b"content-type") => kind = value,
+                14 if name.eq_ignore_ascii_case(b"content-length") => length = value,
+                _ => {}
+            }
+        }
+        self.write(b"CONTENT_TYPE", kind.iter().copied());
+        self.write(b"CONTENT_LENGTH", length.iter().copied());
+        let (scheme, usual_port) = if origin.is_secure { ("https", "443") } else { ("http", "80") };
+        self.write(b"REQUEST_SCHEME", scheme.bytes());
+        if origin.is_secure {
+            self.write(b"HTTPS", *b"on");
+        }
+        let (name, port) = name_and_port(host);
+        self.write(b"SERVER_NAME", name.iter().copied());
+        self.write(b"SERVER_PORT", port.unwrap_or(usual_port.as_bytes()).iter().copied());
+        if let Some(client) = origin.client {
+            self.write(b"REMOTE_ADDR", client.ip().to_canonical().to_string().bytes());
+            if client.port() != 0 {
+                self.write(b"REMOTE_PORT", client.port().to_string().bytes());
+            }
+        }
+    }
+
+    /// Writes a field whose further values are those of `others`. Cookies are pairs with semicolons
+    /// in between (RFC 6265 section 5.4).
+    fn write_field<'a>(
+        &mut self,
+        name: &[u8],
+        value: &'a [u8],
+        others: impl Iterator<Item = &'a Field<'a>>,
+    ) {
+        let folded = name.iter().map(|byte| match byte {
+            b'-' => b'_',
+            byte => byte.to_ascii_uppercase(),
+        });
+        self.write_sized(b"HTTP_".iter().copied().chain(folded));
+        let separator: &[u8] = if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b"," };
+        let others = others.flat_map(|(_, other)| separator.iter().chain(*other));
+        self.write_sized(value.iter().chain(others).copied());
+    }
+}
+
+/// The name of a Host, and its port if it has one.
+fn name_and_port(host: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let colon = host.iter().rposition(|&byte| byte == b':');
+    match colon {
+        // The last colon of an IPv6 address without a port is within its brackets.
+        Some(at) if host[at + 1..].iter().all(u8::is_ascii_digit) => {
+            let port = &host[at + 1..];
+            (&host[..at], (!port.is_empty()).then_some(port))
+        }
+        _ => (host, None),
+    }
+}
