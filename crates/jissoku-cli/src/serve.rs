@@ -163,7 +163,7 @@ impl Serve {
     ) -> Result<Option<Arc<RouteContent>>, Failure> {
         let Some(routes) = &self.routes else { return Ok(None) };
         let is_secure = self.telemetry.tls()?.is_some();
-        routes.content(&self.files, self.gateway.timeouts(), is_secure, previous).map(Some)
+        routes.content(&self.files, &self.gateway, is_secure, previous).map(Some)
     }
 
     fn has_several_workers(&self) -> Result<bool, Failure> {

@@ -1,9 +1,11 @@
 //! What all workers share: the servers to forward to, and how long they may take.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 
+use jissoku_server::TrustedProxies;
 use jissoku_upstream::configuration;
 use jissoku_upstream::retry::{Budget, HedgeAfter, RetryPolicy};
 
@@ -21,6 +23,8 @@ pub struct Gateway {
     pub(crate) is_secure: bool,
     /// Referred to by [`Forwarding::hedge`].
     pub(crate) hedges: Vec<Hedge>,
+    /// Clients whose responses say how their requests were forwarded.
+    diagnostics_for: TrustedProxies,
     /// The threads that check servers and resolve names, which end when this is dropped.
     helpers: OnceLock<Vec<Sender<()>>>,
 }
@@ -101,8 +105,8 @@ impl Gateway {
     #[must_use]
     pub fn of(upstreams: Vec<Upstream>, timeouts: Timeouts, is_secure: bool) -> Self {
         let upstreams = upstreams.into_iter().map(Arc::new).collect();
-        let hedges = Vec::new();
-        Self { upstreams, timeouts, is_secure, hedges, helpers: OnceLock::new() }
+        let (hedges, diagnostics_for) = (Vec::new(), TrustedProxies::default());
+        Self { upstreams, timeouts, is_secure, hedges, diagnostics_for, helpers: OnceLock::new() }
     }
 
     /// With second copies of late requests, which [`Forwarding::hedge`] refers to.
@@ -114,6 +118,18 @@ impl Gateway {
         };
         self.hedges = hedges.iter().map(shared).collect();
         self
+    }
+
+    /// Says in responses to these clients how their requests were forwarded: Proxy-Status
+    /// (RFC 9209), and times of its phases in Server-Timing.
+    #[must_use]
+    pub fn with_diagnostics_for(self, clients: TrustedProxies) -> Self {
+        Self { diagnostics_for: clients, ..self }
+    }
+
+    /// Whether responses to a client say that; `None` is one of a Unix socket.
+    pub(crate) fn is_diagnosed(&self, client: Option<IpAddr>) -> bool {
+        !self.diagnostics_for.is_empty() && self.diagnostics_for.trusts(client)
     }
 
     /// Starts the threads that check servers and resolve names, unless they are under way.

@@ -112,6 +112,17 @@ impl Output {
         self.body_size += bytes.len() as u64;
     }
 
+    /// Adds header lines to the final head, behind its others. It was just written.
+    pub(crate) fn add_fields(&mut self, lines: &str) {
+        let Some(fields_at) = self.fields_at else { return };
+        let from = fields_at - 2;
+        let end = self.bytes[from..].windows(4).position(|four| four == b"\r\n\r\n");
+        if let Some(end) = end {
+            let at = from + end + 2;
+            self.bytes.splice(at..at, lines.bytes());
+        }
+    }
+
     pub(crate) const fn is_high(&self) -> bool {
         self.bytes.len() >= OUTPUT_SIZE_HIGH
     }

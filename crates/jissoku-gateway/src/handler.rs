@@ -28,6 +28,7 @@ use jissoku_upstream::retry::HedgeDelay;
 use crate::client::Client;
 use crate::config::{Forwarding, Gateway};
 use crate::deadlines::Deadlines;
+use crate::diagnostics::Diagnostics;
 use crate::error_response;
 use crate::exchange::Exchange;
 use crate::failure::{CLIENT_GONE, Fault};
@@ -156,7 +157,10 @@ impl Handler for GatewayHandler {
                 if request.is_cut_off {
                     response.close_after();
                 }
-                error_response::write(error.status(), response);
+                let error_type = Some(error.error_type()).filter(|name| !name.is_empty());
+                let diagnostics = Diagnostics { error: error_type, ..Diagnostics::default() };
+                let fields = if request.is_diagnosed { diagnostics.lines() } else { String::new() };
+                error_response::write(error.status(), &fields, response);
                 Self::log_refusal(error, response.log_record());
                 Progress::Complete
             }

@@ -8,6 +8,7 @@
 mod client;
 mod config;
 mod deadlines;
+mod diagnostics;
 mod error_response;
 mod exchange;
 mod failure;

@@ -40,6 +40,8 @@ pub(crate) struct Place {
     pub(crate) error: Option<&'static str>,
     /// The last failure that was followed by another try: the status for it and its error type.
     pub(crate) failure: Option<(u16, &'static str)>,
+    /// Whether the response says how the request was forwarded.
+    pub(crate) is_diagnosed: bool,
 }
 
 /// Whether a request waits.
@@ -70,6 +72,7 @@ impl Place {
             version: self.version,
             until_ns: self.until_ns,
             phases,
+            is_diagnosed: self.is_diagnosed,
             ..Self::new(forwarding, self.hash)
         }
     }
@@ -91,6 +94,7 @@ impl Place {
             phases: Phases { begun_ns: 0, connecting_ns: 0, sent_ns: 0, head_ns: 0 },
             error: None,
             failure: None,
+            is_diagnosed: false,
         }
     }
 }

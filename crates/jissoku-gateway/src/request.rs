@@ -12,6 +12,8 @@ pub struct Request {
     pub(crate) state: RequestState,
     /// A chunked body, while it is not known whether it is small enough to be collected.
     pub(crate) chunked: Option<Box<ChunkedRequest>>,
+    /// Whether a refusal says why.
+    pub(crate) is_diagnosed: bool,
     /// It was refused before its body was complete.
     pub(crate) is_cut_off: bool,
 }
@@ -36,8 +38,8 @@ pub(crate) struct ChunkedRequest {
 }
 
 impl Request {
-    pub(crate) const fn new(state: RequestState) -> Self {
-        Self { state, chunked: None, is_cut_off: false }
+    pub(crate) const fn new(state: RequestState, is_diagnosed: bool) -> Self {
+        Self { state, chunked: None, is_diagnosed, is_cut_off: false }
     }
 
     /// The exchange, unless the request was refused.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use jissoku_gateway::{Gateway, Resolution, Target, Timeouts, Upstream, UpstreamOptions};
-use jissoku_server::AnyService;
+use jissoku_server::{AnyService, TrustedProxies};
 
 use super::failure::{Failure, print_error};
 use crate::units;
@@ -38,6 +38,10 @@ pub(super) struct GatewayArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1h",
         hide_short_help = true)]
     tunnel_idle_time: u64,
+    /// Clients whose responses have Proxy-Status (RFC 9209) and Server-Timing: ADDRESS[/PREFIX] and
+    /// unix, separated by commas
+    #[arg(long, value_name = "CLIENTS", hide_short_help = true)]
+    diagnostics_for: Option<TrustedProxies>,
 }
 
 impl GatewayArgs {
@@ -67,11 +71,17 @@ impl GatewayArgs {
         };
         let options = UpstreamOptions { resolution, ..UpstreamOptions::new(timeouts.idle_ns) };
         let upstream = Upstream::unnamed(targets, options);
-        Ok(Some(Gateway::of(vec![upstream], timeouts, is_secure).into()))
+        Ok(Some(self.gateway(vec![upstream], is_secure).into()))
+    }
+
+    /// A reverse proxy with these flags.
+    pub(super) fn gateway(&self, upstreams: Vec<Upstream>, is_secure: bool) -> Gateway {
+        Gateway::of(upstreams, self.timeouts(), is_secure)
+            .with_diagnostics_for(self.diagnostics_for.clone().unwrap_or_default())
     }
 
     /// How long a server may take.
-    pub(super) const fn timeouts(&self) -> Timeouts {
+    const fn timeouts(&self) -> Timeouts {
         Timeouts {
             connect_ns: self.connect_time_max,
             head_ns: self.response_time_max,

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jissoku_gateway::{
-    Gateway, Resolution, RouteContent, RouteLimits, ServerEntry, Target, Timeouts, Upstream,
-    UpstreamOptions,
+    Resolution, RouteContent, RouteLimits, ServerEntry, Target, Upstream, UpstreamOptions,
 };
 use jissoku_upstream::configuration::{self, Action, Configuration, Route};
 use jissoku_upstream::random::Random;
@@ -15,6 +14,7 @@ use jissoku_upstream::random::Random;
 use super::app_args;
 use super::failure::{Failure, print_error};
 use super::files::FileArgs;
+use super::gateway_args::GatewayArgs;
 use super::route_contents::RouteContents;
 
 /// The routes of a file.
@@ -57,7 +57,7 @@ impl RouteTable {
     pub(super) fn content(
         &self,
         files: &FileArgs,
-        timeouts: Timeouts,
+        flags: &GatewayArgs,
         is_secure: bool,
         previous: Option<&RouteContent>,
     ) -> Result<Arc<RouteContent>, Failure> {
@@ -86,7 +86,7 @@ impl RouteTable {
         let RouteContents {
             contents, folders, texts, gathers, broadcasts, batches, hedges, ..
         } = contents;
-        let gateway = Gateway::of(upstreams, timeouts, is_secure).with_hedges(&hedges);
+        let gateway = flags.gateway(upstreams, is_secure).with_hedges(&hedges);
         Ok(Arc::new(RouteContent {
             rules: rules.clone(),
             contents,

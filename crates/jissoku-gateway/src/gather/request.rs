@@ -6,8 +6,16 @@ use jissoku_server::RequestHead;
 use jissoku_upstream::fan_out::BatchItem;
 
 /// The fields of the client that every part receives, besides Accept. Via makes loops visible.
-const PASSED: [&str; 7] =
-    ["host", "via", "accept-language", "authorization", "cookie", "traceparent", "x-request-id"];
+const PASSED: [&str; 8] = [
+    "host",
+    "via",
+    "accept-language",
+    "authorization",
+    "cookie",
+    "traceparent",
+    "tracestate",
+    "x-request-id",
+];
 
 /// The fields that are not broadcast: those that frame the body, ask for an interim response, or
 /// make a response that is not whole or not text (RFC 9110 sections 12.5.3, 13.1 and 14.2).

@@ -61,6 +61,9 @@ impl GatewayHandler {
         let hash = if is_by_hash { random::hash(head.path_and_query(bytes)) } else { 0 };
         let place = Place::new(forwarding, hash);
         let mut exchange = Exchange::new(client.id, head, (place, protocol));
+        let address = origin.map_or(client.peer, |origin| origin.client);
+        let is_diagnosed = self.service.is_diagnosed(address.map(|address| address.ip()));
+        exchange.place.is_diagnosed = is_diagnosed;
         let is_collected = match head.body {
             Body::Empty => true,
             Body::Length(size) => size <= COLLECTED_SIZE_MAX,
@@ -74,7 +77,7 @@ impl GatewayHandler {
                     is_complete: false,
                 };
                 let state = RequestState::Collecting(self.exchanges.insert(exchange));
-                let request = Request::new(state);
+                let request = Request::new(state, is_diagnosed);
                 return Request { chunked: Some(Box::new(chunked)), ..request };
             }
         };
@@ -88,7 +91,7 @@ impl GatewayHandler {
         exchange.request.reserve(head.size as usize + 256);
         match self.write_head(client, (head, bytes, origin), edit, &mut exchange.request) {
             Ok(offer) => exchange.offer = offer,
-            Err(error) => return Request::new(RequestState::Refused(error)),
+            Err(error) => return Request::new(RequestState::Refused(error), is_diagnosed),
         }
         if !is_collected {
             let framing = match head.body {
@@ -97,7 +100,7 @@ impl GatewayHandler {
             };
             exchange.upload = Some(Box::new(Upload::new(framing, expects_continue)));
         }
-        Request::new(RequestState::Collecting(self.exchanges.insert(exchange)))
+        Request::new(RequestState::Collecting(self.exchanges.insert(exchange)), is_diagnosed)
     }
 
     pub(super) fn write_head(

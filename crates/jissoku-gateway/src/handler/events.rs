@@ -9,6 +9,7 @@ use jissoku_upstream::health;
 
 use super::GatewayHandler;
 use super::connections::QUEUE_RETRY_NS;
+use super::response::diagnostics;
 use crate::exchange::Ending;
 use crate::failure::{Fault, Received};
 use crate::pool::Pool;
@@ -145,6 +146,10 @@ impl GatewayHandler {
         let outcome = upstream.read(bytes, is_sent, exchange);
         if exchange.received == Received::Head && exchange.place.phases.head_ns == 0 {
             exchange.place.phases.head_ns = self.now_ns;
+            if exchange.place.is_diagnosed {
+                let lines = diagnostics(&self.service, exchange, None, self.now_ns);
+                exchange.output.add_fields(&lines);
+            }
             self.record_latency(exchange_key);
         }
         self.conclude(key, exchange_key, outcome)

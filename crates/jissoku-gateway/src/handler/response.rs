@@ -5,8 +5,10 @@ use jissoku_http::response::ConnectionHeader;
 use jissoku_server::{Progress, Response};
 
 use super::GatewayHandler;
+use crate::config::Gateway;
+use crate::diagnostics::Diagnostics;
 use crate::error_response;
-use crate::exchange::Ending;
+use crate::exchange::{Ending, Exchange};
 use crate::slab::Key;
 
 impl GatewayHandler {
@@ -16,11 +18,16 @@ impl GatewayHandler {
             response.close_after();
             return Progress::Complete;
         };
-        if let Some(Ending::Failed(status, _)) = exchange.ending {
+        if let Some(Ending::Failed(status, error)) = exchange.ending {
             if !exchange.is_received() {
                 response.close_after();
             }
-            error_response::write(status, response);
+            let fields = if exchange.place.is_diagnosed {
+                diagnostics(&self.service, exchange, Some(error), self.now_ns)
+            } else {
+                String::new()
+            };
+            error_response::write(status, &fields, response);
             return Progress::Complete;
         }
         // The client is still sending what the server does not want.
@@ -75,4 +82,21 @@ impl GatewayHandler {
             None => Progress::Pending,
         }
     }
+}
+
+/// Header lines about how a request was forwarded; `error` is the type of its failure.
+pub(super) fn diagnostics(
+    service: &Gateway,
+    exchange: &Exchange,
+    error: Option<&str>,
+    now_ns: u64,
+) -> String {
+    let Exchange { place, output, .. } = exchange;
+    let diagnostics = Diagnostics {
+        next_hop: service.upstreams[place.forwarding.upstream].label(),
+        received_status: (output.status != 0).then_some(output.status),
+        error,
+        phases: Some((&place.phases, now_ns)),
+    };
+    diagnostics.lines()
 }
