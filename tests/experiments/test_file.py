@@ -119,12 +119,14 @@ def test_a_wrong_one_is_reported_by_line_and_key(
 
 @pytest.mark.parametrize("path", experiment_file.builtin_experiments(), ids=lambda path: path.stem)
 def test_ours_can_be_read(path: Path) -> None:
-    assert experiment_file.read(path, RECIPES).published
+    read = experiment_file.read(path, RECIPES)
+    assert bool(read.published) is bool(read.year), "what has an original compares with it"
 
 
-def test_all_seven_are_there() -> None:
+def test_all_are_there() -> None:
     assert {path.stem for path in experiment_file.builtin_experiments()} == {
         "delay",
+        "fan-out",
         "kernel-or-user",
         "parsers",
         "proxies",
@@ -135,5 +137,5 @@ def test_all_seven_are_there() -> None:
 
 
 def test_the_error_for_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"did you mean delay\? Ours are delay, kernel-or-user"):
+    with pytest.raises(InputError, match=r"did you mean delay\? Ours are delay, fan-out, kernel"):
         experiment_file.find_experiment("dlay")

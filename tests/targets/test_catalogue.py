@@ -20,17 +20,16 @@ def recipe(request: pytest.FixtureRequest) -> Recipe:
 
 def test_every_promised_target_has_a_recipe() -> None:
     assert RECIPES.keys() == {
-        "bjoern", "caddy-gateway", "cheroot", "civetweb", "daphne", "envoy-gateway", "fastpysgi",
-        "fastwsgi", "feersum", "floor", "floor-gateway", "go", "granian", "granian-wsgi",
-        "gunicorn", "gunicorn-asgi", "gunicorn-threads", "h2o", "haproxy-gateway", "http-server",
-        "hypercorn", "jissoku",
-        "jissoku-asgi", "jissoku-gateway", "jissoku-uwsgi", "jissoku-uwsgi-gateway", "jissoku-wsgi",
-        "kernel-httpd",
-        "libev", "libevent", "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx",
-        "nginx-echo", "nginx-gateway", "nginx-proxy", "nginx-tuned",
-        "nginx-uwsgi-gateway", "nginx-wsgi", "node",
-        "parsers", "poco", "starlet", "starman", "tornado", "twisted", "uvicorn",
-        "uwsgi", "waitress",
+        "bjoern", "caddy-gateway", "cheroot", "civetweb", "daphne", "envoy-gateway",
+        "fastpysgi", "fastwsgi", "feersum", "floor", "floor-gateway", "go", "go-fan-out",
+        "granian", "granian-wsgi", "gunicorn", "gunicorn-asgi", "gunicorn-threads", "h2o",
+        "haproxy-gateway", "http-server", "hypercorn", "jissoku", "jissoku-asgi",
+        "jissoku-fan-out", "jissoku-gateway", "jissoku-parts", "jissoku-uwsgi",
+        "jissoku-uwsgi-gateway", "jissoku-wsgi", "kernel-httpd", "libev", "libevent",
+        "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx", "nginx-echo",
+        "nginx-fan-out", "nginx-gateway", "nginx-proxy", "nginx-tuned",
+        "nginx-uwsgi-gateway", "nginx-wsgi", "node", "parsers", "poco", "starlet",
+        "starman", "tornado", "twisted", "uvicorn", "uwsgi", "waitress",
     }  # fmt: skip
 
 

@@ -49,6 +49,7 @@ NAMES_ITSELF = {
     "meinheld": "meinheld/1.0.2",
     "minefield": "minefield/0.5.6",
     "nginx-echo": "nginx",
+    "nginx-fan-out": "nginx",
     "nginx-gateway": "nginx",
     "nginx-proxy": "nginx",
     "nginx-tuned": "nginx",
