@@ -34,8 +34,8 @@ class SamplingPlan:
         warmup_ns: Of a trial on a start of its own.
         window_ns: Of a trial of one arm or of a paired trial.
         slice_ns: One arm's slice in a time-sliced trial; `check_slice_ns` in its cross-checks.
-        slice_requests: A slice of `slice_ns` has at least this many requests, however long they
-            take.
+        slice_requests: A slice of `slice_ns` has at least this many requests, unless that takes
+            longer than `slice_max_ns`; for the other length both are in proportion.
         active_ns_by_level: How long each arm is under load in a time-sliced trial, by load level.
         cross_check_blocks: Blocks with a time-sliced trial at each load in slices of the other
             length, on the same start; in a run of paired trials, with any time-sliced trial.
@@ -54,6 +54,7 @@ class SamplingPlan:
     slice_ns: int = 100 * MILLISECOND
     check_slice_ns: int = 200 * MILLISECOND
     slice_requests: int = 200
+    slice_max_ns: int = 500 * MILLISECOND
     active_ns_by_level: Mapping[LoadLevel, int] = field(default_factory=dict)
     half_width: Mapping[Method, float] = field(default_factory=dict)
     cross_check_blocks: int = 3
@@ -71,11 +72,12 @@ class SamplingPlan:
         """The length of slices at a load.
 
         In a short slice at a low rate few connections get a second request, and each request finds
-        caches filled by other arms.
+        caches filled by other arms. In a very long one drift does not cancel; and requests at so
+        low a rate are large ones, which fill the caches themselves.
         """
         nominal_ns = self.check_slice_ns if is_check else self.slice_ns
         needed_ns = self.slice_requests * SECOND // max(1, load.rate_rps or 1)
-        needed_ns = needed_ns * nominal_ns // self.slice_ns
+        needed_ns = min(needed_ns, self.slice_max_ns) * nominal_ns // self.slice_ns
         return SliceLength(nominal_ns, max(nominal_ns, needed_ns))
 
 

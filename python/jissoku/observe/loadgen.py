@@ -138,7 +138,7 @@ def run_load(
                 text=True,
             ) as process,
         ):
-            watchdog = threading.Timer(_seconds_at_most(spec), process.kill)
+            watchdog = threading.Timer(seconds_at_most(spec), process.kill)
             watchdog.start()
             started(process)
             try:
@@ -210,9 +210,18 @@ def _planned_ns(spec: LoadSpec) -> int:
     return spec.warmup_ns + spec.idle_watch_ns + spec.window_ns
 
 
-def _seconds_at_most(spec: LoadSpec) -> float:
-    # A slice waits for its responses, so a slow target may take longer than its share.
-    return _planned_ns(spec) / 1e9 * 2 + GRACE_S
+def seconds_at_most(spec: LoadSpec) -> float:
+    """How long the load generator may take, after which it hangs.
+
+    In time slices the window is whole cycles after half a one. A slice waits for its responses, so
+    a slow target may take longer than its share.
+    """
+    running_ns = spec.warmup_ns + spec.window_ns
+    if spec.slice_ns is not None:
+        cycle_ns = 2 * len(spec.urls) * spec.slice_ns
+        cycles = -(-spec.window_ns // cycle_ns)
+        running_ns = max(running_ns, cycle_ns // 2 + cycles * cycle_ns)
+    return (spec.idle_watch_ns + running_ns) / 1e9 * 2 + GRACE_S
 
 
 def _command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:

@@ -1,0 +1,22 @@
+"""The length of time slices at a load."""
+
+import pytest
+
+from jissoku.design.sampling_plan import MILLISECOND, SAMPLING_PLANS
+from jissoku.model import Load, LoadLevel, Mode
+
+
+@pytest.mark.parametrize(
+    ("rate_rps", "length_ms"),
+    [(20_000, 100), (2_000, 100), (1_000, 200), (500, 400), (400, 500), (100, 500), (1, 500)],
+)
+def test_a_slice_has_two_hundred_requests_unless_that_takes_too_long(
+    rate_rps: int, length_ms: int
+) -> None:
+    load = Load(rate_rps=rate_rps, level=LoadLevel.LIGHT)
+    for plan in (SAMPLING_PLANS[mode] for mode in Mode):
+        turn = plan.slice_length(load, is_check=False)
+        assert (turn.nominal_ns, turn.length_ns) == (100 * MILLISECOND, length_ms * MILLISECOND)
+        check = plan.slice_length(load, is_check=True)
+        assert check.nominal_ns == 200 * MILLISECOND
+        assert check.length_ns == 2 * length_ms * MILLISECOND
