@@ -2,8 +2,9 @@
 //! messages of HTTP requests and of `WebSocket` connections.
 //!
 //! `event_loop` starts and runs the loop, whose selector calls the worker; `scope` describes a
-//! request, `exchange` is its `receive` and `send`, `message` reads what is sent, and `response` encodes
-//! it. `handshake`, `websocket`, `session`, `frames` and `deflate` are those of a `WebSocket`.
+//! request, `exchange` is its `receive` and `send`, `message` reads the application's messages, and
+//! `response` encodes them. `handshake`, `websocket`, `session`, `frames` and `deflate` implement a
+//! `WebSocket`.
 
 mod awaitable;
 mod deflate;

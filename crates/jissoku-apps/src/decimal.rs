@@ -1,4 +1,4 @@
-//! Decimal numbers of header fields, without memory of their own.
+//! Decimal numbers of header fields, without allocation.
 
 /// Passes the digits of `number` to `append`.
 pub(crate) fn write(number: u64, append: &mut impl FnMut(&[u8])) {

@@ -1,5 +1,5 @@
-//! `wsgi.early_hints`: 103 responses ahead of the response (RFC 8297), by the name that gunicorn has
-//! given it.
+//! `wsgi.early_hints`: 103 responses ahead of the response (RFC 8297), under gunicorn's name for
+//! it.
 
 use std::fmt;
 use std::thread::{self, ThreadId};
@@ -15,13 +15,13 @@ use crate::text::to_latin1;
 /// Sends a 103 at once.
 pub(crate) type SendHint = Box<dyn Fn(&[u8]) + Send + Sync>;
 
-/// The callable of an environ. All environs of a thread have the same, which belongs to the response
+/// The callable in an environ. All environs of a thread share one, which belongs to the response
 /// that this thread is producing.
 #[pyclass(module = "jissoku")]
 #[derive(Default)]
 pub(crate) struct EarlyHints {
     current: Option<(ThreadId, Py<StartResponse>)>,
-    /// Without it, they are sent with the next part of the response.
+    /// If it is `None`, hints are sent with the next part of the response.
     send: Option<SendHint>,
 }
 
@@ -32,12 +32,13 @@ impl fmt::Debug for EarlyHints {
 }
 
 impl EarlyHints {
-    /// Sends all that follow at once, from the threads of an application.
+    /// Sends all further hints at once, from the threads of an application.
     pub(crate) fn set_send(&mut self, send: SendHint) {
         self.send = Some(send);
     }
 
-    /// This thread is producing `response` from now on; `None` for one that can have no hints.
+    /// This thread is producing `response` from now on; `None` for a response that can have no
+    /// hints.
     pub(crate) fn set_current(&mut self, response: Option<Py<StartResponse>>) {
         self.current = response.map(|response| (thread::current().id(), response));
     }

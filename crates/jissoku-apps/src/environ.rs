@@ -138,7 +138,7 @@ impl Environs {
         if let Some(recent) = recent {
             let environ = recent.environ.bind(python);
             if *recent.line != *line {
-                // No line at all, should one of these fail.
+                // Without a line, the entry is not used again if one of these fails.
                 recent.line.clear();
                 set_line(environ, (head, bytes), &self.keys, &self.values)?;
                 recent.line.extend_from_slice(line);
@@ -155,7 +155,7 @@ impl Environs {
             }
             return environ.copy();
         }
-        let environ = self.build_anew(python, (head, bytes), client)?;
+        let environ = self.build_uncached(python, (head, bytes), client)?;
         if let Some(admission) = admits {
             self.recent.insert(
                 admission,
@@ -172,8 +172,8 @@ impl Environs {
         Ok(environ)
     }
 
-    /// As [`Environs::build`], from the head itself.
-    fn build_anew<'py>(
+    /// As [`Environs::build`], without the cache.
+    fn build_uncached<'py>(
         &mut self,
         python: Python<'py>,
         (head, bytes): (&Head, &[u8]),
@@ -199,7 +199,7 @@ impl Environs {
     }
 }
 
-/// Sets what follows from the request line.
+/// Sets the variables that depend on the request line.
 fn set_line(
     environ: &Bound<'_, PyDict>,
     (head, bytes): (&Head, &[u8]),

@@ -9,7 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// The block size without one of the application's choice.
+/// The default block size.
 const BLOCK_SIZE: usize = 8 * 1024;
 
 /// A file as an iterable of blocks from its current position on.
@@ -54,11 +54,11 @@ impl FileWrapper {
 
 impl FileWrapper {
     /// The rest of the file, if the kernel can send it: the same bytes that `read` would return.
-    /// `None` for other objects and after any error, so that `read` decides.
+    /// `None` for other objects and after any error; `read` is called then.
     pub(crate) fn rest(&self, python: Python<'_>) -> Option<(Arc<File>, Range<u64>)> {
         let file = plain_file(self.file.bind(python)).ok()??;
         let rest = || -> PyResult<(File, u64)> {
-            // What was written to it is read from it.
+            // `flush` writes buffered data, so that the kernel sends it.
             file.call_method0(intern!(python, "flush"))?;
             let number = file.call_method0(intern!(python, "fileno"))?.extract()?;
             let start = file.call_method0(intern!(python, "tell"))?.extract()?;
@@ -71,8 +71,8 @@ impl FileWrapper {
     }
 }
 
-/// The object of `io` that reads a file unchanged. Another class with a `fileno` need not return the
-/// bytes of the file: that of `gzip` decompresses.
+/// The object of `io` that reads a file unchanged. Another class with a `fileno` may return other
+/// bytes than those of the file: `gzip.GzipFile` decompresses.
 fn plain_file<'py>(file: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let python = file.py();
     let is_exact = |object: &Bound<'py, PyAny>, module: &str, name: &str| -> PyResult<bool> {
@@ -126,8 +126,9 @@ read.append(gone)
     fn the_kernel_sends_what_read_would_return() {
         Python::initialize();
         Python::attach(|python| {
-            let module = PyModule::from_code(python, FILES, c"f.py", c"f").expect("it compiles");
-            let list = |name| module.getattr(name).expect("it is defined");
+            let module =
+                PyModule::from_code(python, FILES, c"f.py", c"f").expect("the module compiles");
+            let list = |name| module.getattr(name).expect("the module defines it");
             let rest = |file: Bound<'_, PyAny>| {
                 let wrapper = FileWrapper::new(file.unbind(), BLOCK_SIZE);
                 wrapper.rest(python).map(|(_, range)| range)

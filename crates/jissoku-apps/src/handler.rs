@@ -17,7 +17,7 @@ use crate::environ::{Client, Environs, ServerInfo};
 use crate::head::Expectation;
 use crate::interpreter;
 use crate::overlay;
-use crate::response::{Response, Turn};
+use crate::response::{Response, WriteOutcome};
 use crate::routes::content_of;
 use crate::threaded::ThreadedService;
 use crate::wsgi::Wsgi;
@@ -34,7 +34,7 @@ impl WsgiService {
         Self { app: app.clone().unbind(), server }
     }
 
-    /// As the content of a server: with threads, if the server has some for it.
+    /// The content of a server: with threads, if the server has threads for applications.
     pub(crate) fn into_service(self, routes: Option<&Arc<RouteContent>>) -> AnyService {
         let Self { app, server } = self;
         let mounts = server.mounts.clone();
@@ -68,12 +68,12 @@ pub(crate) struct WsgiHandler {
     wsgi: Wsgi,
 }
 
-/// A connection: where it comes from.
+/// A connection: its listener and the address of its client.
 #[derive(Debug)]
 pub(crate) struct Connection {
     listener: usize,
     address: Option<SocketAddr>,
-    /// The same as strings, from the first request on.
+    /// The address as strings, from the first request on.
     client: Option<Client>,
 }
 
@@ -95,7 +95,7 @@ impl Handler for WsgiHandler {
     type Request = Request;
 
     fn wait(&self, wait: &mut dyn FnMut()) {
-        // Other threads of the application run while there is nothing to do here.
+        // Other threads of the application run while this one waits.
         interpreter::release_while(wait);
     }
 
@@ -139,33 +139,36 @@ impl Handler for WsgiHandler {
             is_head: request.is_head,
             persists: writer.keeps_alive(),
         };
-        let turn = Python::attach(|python| match (&mut request.response, request.environ.take()) {
-            (Some(response), _) => {
-                let turn = self.wsgi.resume(python, response, writer.output());
-                writer.set_sent(response.status, response.body_size);
-                turn
-            }
-            (None, None) => Turn::Truncated,
-            (None, Some(environ)) => {
-                let body = request.has_body.then(|| std::mem::take(&mut request.body));
-                let environ = environ.and_then(|environ| {
-                    let environ = environ.into_bound(python);
-                    body.map_or(Ok(()), |body| self.wsgi.environs.set_body(&environ, body))?;
-                    Ok(environ)
-                });
-                let (turn, response) =
-                    self.wsgi.respond(python, environ, expectation, writer.output());
-                writer.set_sent(response.status, response.body_size);
-                if turn == Turn::More {
-                    request.response = Some(Box::new(response));
+        let outcome =
+            Python::attach(|python| match (&mut request.response, request.environ.take()) {
+                (Some(response), _) => {
+                    let outcome = self.wsgi.resume(python, response, writer.output());
+                    writer.set_sent(response.status, response.body_size);
+                    outcome
                 }
-                turn
+                (None, None) => WriteOutcome::Truncated,
+                (None, Some(environ)) => {
+                    let body = request.has_body.then(|| std::mem::take(&mut request.body));
+                    let environ = environ.and_then(|environ| {
+                        let environ = environ.into_bound(python);
+                        body.map_or(Ok(()), |body| self.wsgi.environs.set_body(&environ, body))?;
+                        Ok(environ)
+                    });
+                    let (outcome, response) =
+                        self.wsgi.respond(python, environ, expectation, writer.output());
+                    writer.set_sent(response.status, response.body_size);
+                    if outcome == WriteOutcome::More {
+                        request.response = Some(Box::new(response));
+                    }
+                    outcome
+                }
+            });
+        match outcome {
+            WriteOutcome::More => return Progress::Sent,
+            WriteOutcome::Done { persists: true } => writer.keep_after(),
+            WriteOutcome::Done { persists: false } | WriteOutcome::Truncated => {
+                writer.close_after();
             }
-        });
-        match turn {
-            Turn::More => return Progress::Sent,
-            Turn::Done { persists: true } => writer.keep_after(),
-            Turn::Done { persists: false } | Turn::Truncated => writer.close_after(),
         }
         Progress::Complete
     }

@@ -1,11 +1,11 @@
 //! Hashes of received bytes, for caches in which every key has one possible place.
 //!
-//! Such a cache needs no list that an attacker could make long: two keys with the same place replace
-//! each other, which costs what a key costs that was never received before.
+//! Such a cache needs no list that an attacker could make long: two keys with the same place
+//! replace each other, which costs as much as a new key.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// An odd number with well spread bits: 2^64 divided by the golden ratio.
+/// An odd number with well distributed bits: 2^64 divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Makes all letters of eight bytes lower-case, and changes other bytes alike.
@@ -45,7 +45,7 @@ impl Hasher {
     /// A number below `size`, a power of two, for a header name. Case has no effect.
     #[inline]
     pub(crate) fn slot_of_name(self, name: &[u8], size: usize) -> usize {
-        // The first and the last eight bytes tell nearly all names apart.
+        // The first and the last eight bytes distinguish nearly all names.
         let (first, last) = match (name.first_chunk::<8>(), name.last_chunk::<8>()) {
             (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
             _ => (name.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)), 0),
@@ -72,7 +72,7 @@ mod tests {
     use super::Hasher;
 
     #[test]
-    fn every_byte_and_the_size_count() {
+    fn the_hash_depends_on_every_byte_and_the_size() {
         let hasher = Hasher::new();
         let text = [b'x'; 100];
         for size in 0..100 {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_case_of_a_name_does_not_count() {
+    fn the_hash_of_a_name_ignores_case() {
         let hasher = Hasher::new();
         assert_eq!(hasher.slot_of_name(b"X-Aa", 512), hasher.slot_of_name(b"x-aA", 512));
     }

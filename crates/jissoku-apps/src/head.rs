@@ -7,7 +7,7 @@ use jissoku_http::response::ConnectionHeader;
 
 use crate::decimal;
 
-/// Why a head is refused.
+/// Why a head is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HeadError {
     Status(String),
@@ -45,7 +45,7 @@ pub(crate) enum Framing {
     UntilClose,
 }
 
-/// What is known of the size of a body when its head is sent.
+/// The size of a body, if it is known when its head is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodySize {
     Known(u64),
@@ -97,14 +97,14 @@ impl ResponseHead {
         Ok(())
     }
 
-    /// The head of a response to a request that the application failed at.
+    /// The head of a 500 after an error of the application.
     pub(crate) fn server_error() -> Self {
         let lines = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\n";
         Self { bytes: lines.to_vec(), status: 500, ..Self::default() }
     }
 
     /// Adds a header. Fields that belong to the connection are not the application's to send
-    /// (PEP 3333, "Other HTTP Features"): they are left out, but `Connection: close` is obeyed.
+    /// (PEP 3333, "Other HTTP Features"): they are omitted, but `Connection: close` has its effect.
     pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
         if name.is_empty() || !name.iter().all(|&byte| TOKENS[usize::from(byte)]) {
             return Err(HeadError::Name(lossy(name)));
@@ -130,7 +130,7 @@ impl ResponseHead {
         Ok(())
     }
 
-    /// The size of what was added so far.
+    /// The size of the lines added so far.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -222,7 +222,7 @@ pub(crate) struct Plan {
     version: Version,
 }
 
-/// What the request says about its response.
+/// How a request determines the form of its response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expectation {
     pub(crate) version: Version,
@@ -265,7 +265,7 @@ const fn is_token(byte: u8) -> bool {
 
 /// Whether a field value or reason has no control characters but tabs (RFC 9110 section 5.5).
 fn is_text(value: &[u8]) -> bool {
-    // Counting has no early end, so that several bytes are examined at once.
+    // A loop without an early exit is vectorised.
     let is_control = |byte: u8| byte != b'\t' && (byte < b' ' || byte == 0x7f);
     value.iter().filter(|&&byte| is_control(byte)).count() == 0
 }
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_split_a_response_is_refused() {
+    fn fields_that_could_split_a_response_are_refused() {
         for status in ["", "20", "2000 x", "200OK", "100 Continue", "600 x", "200 a\r\nb", "2x0 a"]
         {
             assert!(head(status, &[]).is_err(), "{status:?}");
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn an_application_owns_its_date_and_not_the_connection() {
+    fn an_application_sets_the_date_but_no_connection_fields() {
         let fields = [
             ("Date", "now"),
             ("Connection", "close"),
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_without_a_body_keep_the_length_they_may_have() {
+    fn responses_without_a_body_keep_a_content_length_where_it_is_allowed() {
         let sized = |status| head(status, &[("Content-Length", "7")]).expect("a valid head");
         assert!(written(&sized("200 OK"), HEAD, BodySize::Unknown).contains("Length: 7\r\n"));
         assert!(written(&sized("304 Not Modified"), GET, BodySize::Known(0)).contains("h: 7\r\n"));

@@ -5,7 +5,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-/// A request body. An empty one has no state and can be shared by all requests.
+/// A request body. An empty one never changes and is shared by all requests.
 #[pyclass(module = "jissoku")]
 #[derive(Debug, Default)]
 pub(crate) struct Input {
@@ -87,7 +87,7 @@ mod tests {
     use super::Input;
 
     #[test]
-    fn lines_keep_their_end_and_sizes_are_limits() {
+    fn lines_keep_their_line_end_and_sizes_are_limits() {
         let mut input = Input::new(b"one\ntwo\n\nthree".to_vec());
         assert_eq!(input.take_line(Some(2)), b"on");
         assert_eq!(input.take_line(Some(-1)), b"e\n");

@@ -1,5 +1,5 @@
-//! What pyo3 has no safe function for: releasing the interpreter's lock while a worker waits for
-//! events, and counting references.
+//! Operations that pyo3 has no safe function for: releasing the interpreter's lock while a worker
+//! waits for events, and counting references.
 
 use pyo3::ffi::{self, PyThreadState};
 use pyo3::prelude::*;

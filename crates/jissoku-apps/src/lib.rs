@@ -1,9 +1,10 @@
 //! Python applications on the engine of the server.
 //!
-//! An application is one more handler. `asgi` is that of ASGI. For WSGI, `environ` makes the request
-//! of an application, `wsgi` calls it, `start_response` and `head` take and validate the head of its
-//! response, and `response` sends the rest, a part at a time. Everything here runs on a worker's thread, which
-//! is attached to the interpreter except while it waits for events.
+//! `handler` and `asgi` implement the handler interface for WSGI and ASGI. For WSGI, `environ`
+//! builds the environ of a request, `wsgi` calls the application, `start_response` and `head`
+//! receive and validate the head of its response, and `response` sends the body in parts. Unless
+//! `threaded` calls the application, all of it runs on a worker's thread, which is attached to the
+//! interpreter except while it waits for events.
 
 mod asgi;
 mod constant_headers;

@@ -16,7 +16,7 @@ use crate::environ::ServerInfo;
 use crate::handler::WsgiService;
 use crate::routes::content_of;
 
-/// Where an application is.
+/// The name of an application.
 #[derive(Clone, Debug)]
 pub struct AppSpec {
     /// The module, as in an import statement.
@@ -51,7 +51,8 @@ pub fn load(
 ) -> Result<AnyService, LoadError> {
     Python::attach(|python| {
         let app = spec.load(python)?;
-        // What is there now stays, so the collector need not visit it again and again.
+        // Objects created by the import live as long as the process: the collector need not scan
+        // them.
         let _frozen = python.import("gc").and_then(|gc| gc.call_method0("freeze"));
         service_of(&app, interface, server, routes)
     })
@@ -77,8 +78,8 @@ fn service_of(
     server: ServerInfo,
     routes: Option<&Arc<RouteContent>>,
 ) -> Result<AnyService, LoadError> {
-    let found = || if is_asgi(app).unwrap_or(false) { Interface::Asgi } else { Interface::Wsgi };
-    match interface.unwrap_or_else(found) {
+    let detected = || if is_asgi(app).unwrap_or(false) { Interface::Asgi } else { Interface::Wsgi };
+    match interface.unwrap_or_else(detected) {
         Interface::Wsgi => Ok(WsgiService::new(app, server).into_service(routes)),
         Interface::Asgi if server.threads > 0 => Err(LoadError::Name(
             "--threads is for WSGI applications, and this is an ASGI application: its event loop \
@@ -92,12 +93,12 @@ fn service_of(
     }
 }
 
-/// Why there is no application.
+/// Why an application cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
-    /// It was named wrongly.
+    /// No callable has this name.
     Name(String),
-    /// Its code has failed; the traceback is printed already.
+    /// Its code raised an exception, whose traceback is printed already.
     Code(String),
 }
 

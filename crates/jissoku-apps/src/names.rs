@@ -6,13 +6,14 @@ use pyo3::types::{PyDict, PyString};
 use crate::hash::Hasher;
 use crate::text::latin1;
 
-/// Names kept at most, a power of two. Clients choose names, so their memory has to be bounded.
+/// Maximum number of cached names, a power of two. Clients choose names, so their memory is
+/// bounded.
 const NAMES_MAX: usize = 512;
 
-/// Size of a value that is kept to be used again.
+/// Maximum size of a cached value.
 const VALUE_SIZE_MAX: usize = 256;
 
-/// Names that applications ask for.
+/// Names that applications look up.
 const COMMON: [&str; 32] = [
     "ACCEPT",
     "ACCEPT_CHARSET",
@@ -48,14 +49,14 @@ const COMMON: [&str; 32] = [
     "X_REQUEST_ID",
 ];
 
-/// What becomes of a header field.
+/// How a header field is added to an environ.
 #[derive(Debug)]
 enum Key {
     /// It is set under this key, and joined with earlier ones of the same name by this separator.
     Join(Py<PyString>, &'static str),
     /// It is set under this key; the last one counts.
     Last(Py<PyString>),
-    /// It is not passed on.
+    /// It is omitted.
     Drop,
 }
 
@@ -71,8 +72,8 @@ struct Name {
     request: u64,
 }
 
-/// The names that were received recently: a name has one possible place, where it replaces the name
-/// that was there.
+/// The names that were received recently. A name has one possible slot, where it replaces another
+/// name.
 #[derive(Debug)]
 pub(crate) struct Names {
     hasher: Hasher,
@@ -85,7 +86,7 @@ impl Names {
         Self { hasher, slots: (0..NAMES_MAX).map(|_| None).collect(), request: 0 }
     }
 
-    /// Adds the header fields of one request to its environ, which has none yet.
+    /// Adds the header fields of one request to its environ, which contains none yet.
     pub(crate) fn set_fields<'a>(
         &mut self,
         environ: &Bound<'_, PyDict>,
@@ -112,7 +113,7 @@ impl Names {
             *slot = Some(Name::new(python, name));
         }
         let Some(known) = slot else { return Ok(()) };
-        // A name that is not known any more may have been set earlier in this request.
+        // A name that was evicted may have been set earlier in this request.
         let is_first = is_known && known.request != self.request;
         known.request = self.request;
         let value = known.value(python, value);
@@ -125,7 +126,7 @@ impl Names {
     }
 }
 
-/// Sets a value behind those that were set under the same key.
+/// Appends a value to those that were set under the same key.
 pub(crate) fn join(
     environ: &Bound<'_, PyDict>,
     key: &Py<PyString>,
@@ -178,7 +179,7 @@ impl Key {
         match upper.as_slice() {
             b"CONTENT-TYPE" => Self::Last(key(python, "CONTENT_TYPE")),
             b"CONTENT-LENGTH" => Self::Last(key(python, "CONTENT_LENGTH")),
-            // The body has lost its coding when the application is called (RFC 9112 section 7.1.3).
+            // The body is decoded when the application is called (RFC 9112 section 7.1.3).
             b"TRANSFER-ENCODING" => Self::Drop,
             // `X_Forwarded_For` would become the key of `X-Forwarded-For`, past every proxy that
             // removes the latter.
@@ -186,7 +187,7 @@ impl Key {
             upper => {
                 let dashed = upper.iter().map(|&byte| if byte == b'-' { '_' } else { byte.into() });
                 let name = key(python, &format!("HTTP_{}", dashed.collect::<String>()));
-                // Cookies are pairs with semicolons in between (RFC 6265 section 5.4).
+                // Cookies are pairs separated by semicolons (RFC 6265 section 5.4).
                 Self::Join(name, if upper == b"COOKIE" { "; " } else { "," })
             }
         }
@@ -194,8 +195,9 @@ impl Key {
 }
 
 fn key(python: Python<'_>, name: &str) -> Py<PyString> {
-    // An application's own strings are interned, so that comparing them takes one instruction. Names
-    // that a client makes up would stay in memory, in some versions of CPython.
+    // String literals of an application are interned, so that comparing with an interned key takes
+    // one instruction. Interned names of a client's choice would never be freed by some versions of
+    // CPython.
     let is_common = COMMON.contains(&name.strip_prefix("HTTP_").unwrap_or(name));
     let string = if is_common { PyString::intern } else { PyString::new };
     string(python, name).unbind()

@@ -1,4 +1,4 @@
-//! What an intermediary says of a request, in its environ.
+//! Applies the information of an intermediary (a trusted proxy) to an environ.
 
 use jissoku_http::uwsgi::Variables;
 use jissoku_server::Origin;
@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 
 use crate::text::latin1;
 
-/// Sets what `origin` says in an environ that was built from the head.
+/// Applies `origin` to an environ that was built from the head.
 #[cold]
 pub(crate) fn set_origin(environ: &Bound<'_, PyDict>, origin: &Origin<'_>) -> PyResult<()> {
     if let Some(variables) = &origin.variables {
@@ -52,10 +52,9 @@ fn set_variables(environ: &Bound<'_, PyDict>, variables: &Variables<'_>) -> PyRe
                     | b"PATH_INFO"
                     | b"HTTPS"
             );
-        // PEP 3333 requires the name and the port of a server, and has objects with a dot.
-        let is_left_out =
-            name.contains(&b'.') || (value.is_empty() && name.starts_with(b"SERVER_"));
-        if !is_in_head && !is_left_out {
+        // PEP 3333 requires SERVER_NAME and SERVER_PORT; keys with a dot hold objects.
+        let is_omitted = name.contains(&b'.') || (value.is_empty() && name.starts_with(b"SERVER_"));
+        if !is_in_head && !is_omitted {
             environ.set_item(latin1(python, name), latin1(python, value))?;
         }
     }

@@ -1,22 +1,22 @@
-//! Environs of header fields that were received before.
+//! A cache of environs by header section.
 //!
-//! Clients and proxies send the same header fields again and again. Their environ is kept, and
-//! copied with the request line and the client of the next request, so that no field is converted
-//! again. Fields are kept when they come a second time: most that change, such as a token of each
-//! request, never do.
+//! Clients and proxies repeat their header fields. The environ is cached, and copied for the next
+//! request with its request line and client, so that no field is converted again. A header section
+//! is inserted when it is received for the second time: one with a value that changes, such as a
+//! token of each request, never is.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::hash::{Hasher, slot};
 
-/// Environs kept at most, a power of two. Each takes up to about 6 KiB.
+/// Maximum number of environs, a power of two. Each takes up to about 6 KiB.
 const HEADS_MAX: usize = 128;
 
-/// Size of the fields that are kept.
+/// Maximum size of a cached header section.
 const FIELDS_SIZE_MAX: usize = 2 * 1024;
 
-/// The environ of a request with these fields.
+/// The environ of a request with this header section.
 #[derive(Debug)]
 pub(crate) struct RecentHead {
     pub(crate) listener: usize,
@@ -26,22 +26,22 @@ pub(crate) struct RecentHead {
     pub(crate) line: Vec<u8>,
     pub(crate) host: Py<PyString>,
     pub(crate) port: Option<Py<PyString>>,
-    /// Never passed on itself.
+    /// Applications get copies.
     pub(crate) environ: Py<PyDict>,
 }
 
-/// A head, and the hash of the last fields that were not found here.
+/// A head, and the hash of the last header section that was not found here.
 #[derive(Debug, Default)]
 struct Slot {
     missed: u64,
     head: Option<Box<RecentHead>>,
 }
 
-/// A place for fields that came a second time.
+/// The slot for a header section that was received for the second time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission(usize);
 
-/// The heads that were received recently. Fields have one possible place.
+/// The header sections that were received recently. Each has one possible slot.
 #[derive(Debug)]
 pub(crate) struct RecentHeads {
     hasher: Hasher,
@@ -53,7 +53,7 @@ impl RecentHeads {
         Self { hasher, slots: (0..HEADS_MAX).map(|_| Slot::default()).collect() }
     }
 
-    /// Finds the head with these fields. If there is none, it may be inserted.
+    /// Finds the entry of a header section. If there is none, it may be inserted.
     #[inline]
     pub(crate) fn find(
         &mut self,

@@ -14,18 +14,18 @@ use crate::file_wrapper::FileWrapper;
 use crate::head::{BodySize, Expectation, Framing, ResponseHead};
 use crate::start_response::{StartResponse, Starter};
 
-/// The body of a response to a request that the application failed at.
+/// The body of a 500 after an error of the application.
 const ERROR_TEXT: &[u8] = b"Internal Server Error\n";
 
-/// What follows after a part of a response was written.
+/// The state of a response after a part of it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum WriteOutcome {
     /// The response is complete.
     Done { persists: bool },
     /// More follows once the part is sent.
     More,
-    /// It broke off, and its end shows that: what was written is sent, and then the connection is
-    /// closed.
+    /// The response is incomplete: the output is sent, and then the connection is closed, so that
+    /// the client detects it.
     Truncated,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum Turn {
 #[derive(Debug)]
 pub(crate) struct Response {
     start: Option<Starter>,
-    /// What the application returned, until its `close` was called.
+    /// The return value of the application, until its `close` was called.
     iterable: Option<Py<PyAny>>,
     iterator: Option<Py<PyIterator>>,
     request: Expectation,
@@ -69,7 +69,7 @@ impl Response {
         self.start.insert(start).callable.bind(python).clone()
     }
 
-    /// The object that collects the head, if the response may have interim ones before it.
+    /// The object that collects the head, if interim responses may still precede it.
     pub(crate) fn hinted(&self, python: Python<'_>) -> Option<Py<StartResponse>> {
         let is_possible = self.request.version == Version::Http11 && self.framing.is_none();
         let start = self.start.as_ref().filter(|_| is_possible)?;
@@ -87,10 +87,10 @@ impl Response {
         python: Python<'_>,
         date: &[u8],
         output: &mut SendBuffer,
-    ) -> Turn {
+    ) -> WriteOutcome {
         self.close(python);
         if self.framing.is_some() {
-            return Turn::Truncated;
+            return WriteOutcome::Truncated;
         }
         let size = BodySize::Known(ERROR_TEXT.len() as u64);
         self.write_given_head(&ResponseHead::server_error(), size, date, output);
@@ -98,7 +98,7 @@ impl Response {
         self.finish(output)
     }
 
-    /// Begins with what the application has returned.
+    /// Starts the response from the return value of the application.
     ///
     /// # Errors
     /// The error of the application.
@@ -107,7 +107,7 @@ impl Response {
         returned: Bound<'_, PyAny>,
         date: &[u8],
         output: &mut SendBuffer,
-    ) -> PyResult<Turn> {
+    ) -> PyResult<WriteOutcome> {
         let python = returned.py();
         let written = self.take_written(python);
         if written.is_empty() {
@@ -124,7 +124,8 @@ impl Response {
                 let size = BodySize::Known(range.end - range.start);
                 self.write_head(python, size, date, output)?;
                 self.write_file(file, range, output);
-                // Its descriptor is ours, so the application's can be closed before it is sent.
+                // The range has a duplicate descriptor, so the application's can be closed before
+                // it is sent.
                 self.close(python);
                 return Ok(self.finish(output));
             }
@@ -147,7 +148,7 @@ impl Response {
         python: Python<'_>,
         date: &[u8],
         output: &mut SendBuffer,
-    ) -> PyResult<Turn> {
+    ) -> PyResult<WriteOutcome> {
         let iterator = self.iterator.as_ref().map(|iterator| iterator.bind(python).clone());
         if let Some(chunk) = iterator.and_then(|mut iterator| iterator.next()) {
             let chunk = chunk?;
@@ -155,7 +156,7 @@ impl Response {
             let written = self.take_written(python);
             if written.is_empty() && chunk.as_bytes().is_empty() {
                 self.write_hints(python, output);
-                return Ok(Turn::More);
+                return Ok(WriteOutcome::More);
             }
             if self.framing.is_none() {
                 self.write_head(python, BodySize::Unknown, date, output)?;
@@ -163,17 +164,22 @@ impl Response {
             self.write(&written, output);
             self.write(chunk.as_bytes(), output);
             if self.framing == Some(Framing::None) {
-                // Nothing that follows would be sent, however long it is.
+                // No further part would be sent, however many there are.
                 return self.end(python, date, output);
             }
-            // The application may take its time for the next one (PEP 3333, "Buffering and
+            // The part is sent before the next one is requested (PEP 3333, "Buffering and
             // Streaming").
-            return Ok(Turn::More);
+            return Ok(WriteOutcome::More);
         }
         self.end(python, date, output)
     }
 
-    fn end(&mut self, python: Python<'_>, date: &[u8], output: &mut SendBuffer) -> PyResult<Turn> {
+    fn end(
+        &mut self,
+        python: Python<'_>,
+        date: &[u8],
+        output: &mut SendBuffer,
+    ) -> PyResult<WriteOutcome> {
         let written = self.take_written(python);
         if self.framing.is_none() {
             self.write_head(python, BodySize::Known(written.len() as u64), date, output)?;
@@ -243,7 +249,7 @@ impl Response {
                 output.append(b"\r\n");
             }
             Some(Framing::Length(left)) => {
-                // What exceeds the announced length would be read as another response.
+                // Bytes beyond Content-Length would be parsed as another response.
                 size = usize::try_from(*left).map_or(size, |left| left.min(size));
                 *left -= size as u64;
                 output.append(&bytes[..size]);
@@ -252,7 +258,7 @@ impl Response {
         self.body_size += size as u64;
     }
 
-    /// Has the kernel send a part of a file. It was the size of the body when the head was written.
+    /// Appends a range of a file, whose size is that of the body in the head.
     fn write_file(&mut self, file: Arc<File>, range: Range<u64>, output: &mut SendBuffer) {
         let Some(Framing::Length(left)) = &mut self.framing else { return };
         let size = (*left).min(range.end - range.start);
@@ -263,14 +269,14 @@ impl Response {
         }
     }
 
-    fn finish(&self, output: &mut SendBuffer) -> Turn {
+    fn finish(&self, output: &mut SendBuffer) -> WriteOutcome {
         match self.framing {
             // The client waits for the rest until the connection closes.
-            Some(Framing::Length(1..)) => return Turn::Truncated,
+            Some(Framing::Length(1..)) => return WriteOutcome::Truncated,
             Some(Framing::Chunked) => output.append(b"0\r\n\r\n"),
             _ => {}
         }
-        Turn::Done { persists: self.persists }
+        WriteOutcome::Done { persists: self.persists }
     }
 
     /// Calls the iterable's `close`, which the application relies on, also after an error.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jissoku_gateway::RouteContent;
 use jissoku_server::{AnyService, Mount, Service, WithFiles};
 
-/// An application as the content of a server. It gets all requests, or those that routes name, or
-/// those that no `--static` directory gets.
+/// An application as the content of a server. It gets all requests, or those of its routes, or
+/// those outside the `--static` directories.
 pub(crate) fn content_of(
     app: impl Service,
     routes: Option<&Arc<RouteContent>>,

@@ -9,8 +9,8 @@ use crate::head::{HeadError, ResponseHead};
 use crate::interpreter::references;
 use crate::text::to_latin1;
 
-/// The response that an application has announced. The application calls one method of it with the
-/// status and the headers.
+/// The head of a response. The application calls one of its methods with the status and the
+/// headers.
 #[pyclass(module = "jissoku")]
 #[derive(Debug, Default)]
 pub(crate) struct StartResponse {
@@ -19,14 +19,14 @@ pub(crate) struct StartResponse {
     has_head: bool,
     /// Whether the head was sent, or something that follows it.
     is_sent: bool,
-    /// Interim responses that go before the head and are not sent yet.
+    /// Interim responses that precede the head and are not sent yet.
     hints: Vec<u8>,
-    /// What was passed to `write` and is not sent yet.
+    /// Bytes that were passed to `write` and are not sent yet.
     written: Vec<u8>,
     /// Memory for the next head.
     next: ResponseHead,
     constants: ConstantHeaders,
-    /// The method `write`, as long as the object is used for one response after the other.
+    /// The bound method `write`, while the object is reused.
     write: Option<Py<PyAny>>,
 }
 
@@ -59,9 +59,13 @@ impl StartResponse {
         self.is_sent || self.has_head
     }
 
-    /// Reads status and headers of the usual types, for which no code of Python is run. `None` for
-    /// other types, and for what has to be refused.
-    fn read_usual(&mut self, status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> Option<()> {
+    /// Reads status and headers of the exact built-in types, which runs no Python code. `None` for
+    /// other types and for invalid values.
+    fn read_exact_types(
+        &mut self,
+        status: &Bound<'_, PyAny>,
+        headers: &Bound<'_, PyAny>,
+    ) -> Option<()> {
         let Self { next, constants, .. } = self;
         next.restart(ascii(status)?).ok()?;
         for pair in headers.cast_exact::<PyList>().ok()?.iter() {
@@ -77,7 +81,7 @@ impl StartResponse {
             let (name, value) = (ascii(&name)?, ascii(&value)?);
             let size = next.size();
             next.add(name, value).ok()?;
-            constants.offer(&pair, next.lines_since(size));
+            constants.insert_if_constant(&pair, next.lines_since(size));
         }
         Some(())
     }
@@ -101,7 +105,7 @@ impl StartResponse {
             }
             _ => {}
         }
-        if start.read_usual(status, headers).is_none() {
+        if start.read_exact_types(status, headers).is_none() {
             // Reading may call this method again.
             drop(start);
             let head = read(status, headers)?;
@@ -121,13 +125,13 @@ impl StartResponse {
     /// Sends `data` after the head.
     #[pyo3(signature = (data, /))]
     fn write(&mut self, data: &Bound<'_, PyBytes>) {
-        // The head goes before it, and cannot be replaced any more.
+        // The head precedes the data, so it cannot be replaced any more.
         self.is_sent = true;
         self.written.extend_from_slice(data.as_bytes());
     }
 }
 
-/// A [`StartResponse`] and its method for the application, for one response after the other.
+/// A [`StartResponse`] and its method for the application, reused for successive responses.
 #[derive(Debug)]
 pub(crate) struct Starter {
     pub(crate) response: Py<StartResponse>,
@@ -144,8 +148,8 @@ impl Starter {
         Ok(Self { response: response.unbind(), callable })
     }
 
-    /// Makes it ready for another response. `None` if the application has kept a part of it, which
-    /// must never have an effect on another response.
+    /// Resets it for another response. `None` if the application has kept a reference to it, which
+    /// must never affect another response.
     pub(crate) fn reset(self, python: Python<'_>) -> Option<Self> {
         let response = self.response.bind(python);
         // References: this one, and those of the two methods.
@@ -156,7 +160,7 @@ impl Starter {
             && references(self.callable.bind(python)) == 1
             && start.write.as_ref().is_some_and(is_ours);
         if !is_free {
-            // Otherwise it would refer to itself for ever.
+            // Without this, the object would keep itself alive.
             let _write = start.write.take();
             return None;
         }

@@ -1,4 +1,4 @@
-//! What the caches give is what a request would get without them.
+//! Caches have no effect on results: every request and response is compared with one without them.
 
 mod reference;
 
@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::environ::{Client, Environs, ServerInfo};
 use crate::head::{BodySize, Expectation, ResponseHead};
-use crate::response::Turn;
+use crate::response::WriteOutcome;
 use crate::wsgi::Wsgi;
 
 fn environs(python: Python<'_>) -> Environs {
@@ -102,7 +102,7 @@ proptest! {
                     .expect("an environ");
                 let given = reference::strings_of(&environ);
                 prop_assert_eq!(&given, &reference::strings(&head, bytes, *client));
-                // What an application changes is its own.
+                // Changes by an application do not affect other requests.
                 environ.set_item("HTTP_ACCEPT", "changed").expect("a dict");
                 environ.set_item("PATH_INFO", "changed").expect("a dict");
                 environ.set_item("another", "one").expect("a dict");
@@ -120,7 +120,7 @@ struct Call {
     headers: Vec<(String, String)>,
     /// Whether the headers are objects that were passed before, and the types the usual ones.
     is_constant: bool,
-    is_usual: bool,
+    has_exact_types: bool,
     body: Vec<Vec<u8>>,
     is_list: bool,
     keeps: bool,
@@ -146,11 +146,11 @@ fn call() -> impl Strategy<Value = Call> {
     let headers = prop::collection::vec(header, 0..4);
     let body = prop::collection::vec(prop::collection::vec(any::<u8>(), 0..6), 0..3);
     (status, headers, body, any::<[bool; 5]>()).prop_map(
-        |(status, headers, body, [is_constant, is_usual, is_list, keeps, is_head])| Call {
+        |(status, headers, body, [is_constant, has_exact_types, is_list, keeps, is_head])| Call {
             status,
             headers,
             is_constant,
-            is_usual,
+            has_exact_types,
             body,
             is_list,
             keeps,
@@ -167,10 +167,10 @@ kept = []
 constants = {}
 
 def app(environ, start_response):
-    status, headers, is_constant, is_usual, body, keeps = environ['call']
+    status, headers, is_constant, has_exact_types, body, keeps = environ['call']
     if is_constant:
         headers = [constants.setdefault(pair, pair) for pair in headers]
-    if not is_usual:
+    if not has_exact_types:
         status = Text(status)
     write = start_response(status, headers)
     if keeps:
@@ -187,8 +187,8 @@ def meddle():
             pass
 ";
 
-/// What is sent for a call, or nothing if it is refused.
-fn expected(call: &Call) -> Option<Vec<u8>> {
+/// The bytes sent for a call, or `None` if its head is invalid.
+fn expected_output(call: &Call) -> Option<Vec<u8>> {
     let latin1 = |text: &str| -> Option<Vec<u8>> {
         text.chars().map(|point| u8::try_from(u32::from(point)).ok()).collect()
     };
@@ -223,7 +223,7 @@ fn environ_of<'py>(python: Python<'py>, call: &Call) -> Bound<'py, PyDict> {
         PyTuple::new(python, chunks).expect("a tuple").into_any()
     };
     let status = PyString::new(python, &call.status);
-    let values = (status, headers, call.is_constant, call.is_usual, body, call.keeps);
+    let values = (status, headers, call.is_constant, call.has_exact_types, body, call.keeps);
     let environ = PyDict::new(python);
     environ.set_item("call", values).expect("a dict");
     environ
@@ -246,7 +246,7 @@ proptest! {
         Python::initialize();
         Python::attach(|python| -> Result<(), TestCaseError> {
             let module = PyModule::from_code(python, APP, c"app.py", c"app").expect("it compiles");
-            // The tracebacks of refused heads are not part of the result.
+            // The tracebacks of invalid heads are not part of the result.
             let io = python.import("io").and_then(|io| io.call_method0("StringIO"));
             python.import("sys").expect("sys").setattr("stderr", io.expect("a file")).expect("set");
             let app = module.getattr("app").expect("it is defined").unbind();
@@ -254,16 +254,16 @@ proptest! {
             for call in &calls {
                 let mut output = SendBuffer::default();
                 let environ = environ_of(python, call);
-                let (turn, response) =
+                let (outcome, response) =
                     wsgi.respond(python, Ok(environ), expectation(call), &mut output);
                 drop(response);
-                prop_assert!(turn != Turn::More);
+                prop_assert!(outcome != WriteOutcome::More);
                 let given = taken(&mut output);
-                match expected(call) {
+                match expected_output(call) {
                     Some(sent) => prop_assert_eq!(given, sent),
                     None => prop_assert!(given.starts_with(b"HTTP/1.1 500 ")),
                 }
-                // What an application has kept has no effect on later responses.
+                // An object that an application has kept does not affect later responses.
                 module.call_method0("meddle").expect("it does not fail");
             }
             Ok(())

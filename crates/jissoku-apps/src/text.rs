@@ -26,7 +26,8 @@ pub(crate) fn to_latin1<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Option<Co
     Ok(bytes.ok().map(Cow::Owned))
 }
 
-/// Decodes `%XX` once; an incomplete or invalid escape stays as it is, as in `urllib.parse.unquote`.
+/// Decodes `%XX` once; an incomplete or invalid escape stays as it is, as in
+/// `urllib.parse.unquote`.
 pub(crate) fn percent_decoded(path: &[u8]) -> Cow<'_, [u8]> {
     let Some(first) = path.iter().position(|&byte| byte == b'%') else {
         return Cow::Borrowed(path);

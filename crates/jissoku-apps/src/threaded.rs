@@ -1,9 +1,9 @@
 //! The handler of a worker that has threads for an application that blocks.
 //!
-//! The thread of the worker keeps the sockets and never runs Python. It passes a complete request to
-//! the thread that was idle for the shortest time, whose memory is likely to be in the caches, and is
-//! woken with each part of the response. A thread stays with its request until the response is
-//! complete, because an application may rely on it; it waits while a part is being sent.
+//! The thread of the worker keeps the sockets and never runs Python. It passes a complete request
+//! to the thread that was idle for the shortest time, whose memory is likely to be in the CPU
+//! caches, and is woken with each part of the response. One thread processes all parts of a
+//! response, because an application may rely on it; it waits while a part is being sent.
 
 mod app_thread;
 #[cfg(test)]
@@ -25,8 +25,8 @@ use jissoku_server::{
 use pyo3::prelude::*;
 
 use crate::environ::ServerInfo;
-use crate::response::Turn;
-use app_thread::{AppThread, Event, Message, Part, Produced, Task};
+use crate::response::WriteOutcome;
+use app_thread::{AppThread, Event, Message, Part, Task, ThreadOutput};
 
 /// A WSGI application whose requests are processed by threads.
 #[derive(Debug)]
@@ -66,13 +66,13 @@ impl Service for ThreadedService {
 #[derive(Debug)]
 pub(crate) struct ThreadedHandler {
     threads: Vec<AppThread>,
-    /// Those without a request; the last one was used last.
+    /// Indices of threads without a request; the last one was used last.
     idle: Vec<usize>,
-    /// Requests for which there was no thread.
+    /// Requests for which no thread was idle.
     waiting: VecDeque<Box<Task>>,
     /// Requests whose connections are open, by their number.
     running: HashMap<u64, Running>,
-    /// Connections for which there is a part of a response.
+    /// Connections with a part of a response to write.
     ready: VecDeque<ConnectionId>,
     events: Receiver<Event>,
     waker: Waker,
@@ -88,7 +88,7 @@ struct Running {
     part: Option<(usize, Part)>,
 }
 
-/// A connection: where it comes from.
+/// A connection: its listener and the address of its client.
 #[derive(Debug)]
 pub(crate) struct Connection {
     id: ConnectionId,
@@ -108,7 +108,7 @@ pub(crate) struct Request {
 enum Stage {
     /// Its body is being received.
     New(Box<Task>),
-    /// A thread has it, or will have it.
+    /// A thread processes it, or it waits for one.
     Running,
     /// This thread waits until a part is sent.
     Sending(usize),
@@ -130,8 +130,8 @@ impl ThreadedHandler {
 
     fn on_event(&mut self, Event { thread, request, output }: Event) {
         let part = match output {
-            Produced::Part(part) => part,
-            Produced::Hint(lines) => {
+            ThreadOutput::Part(part) => part,
+            ThreadOutput::Hint(lines) => {
                 if let Some(running) = self.running.get_mut(&request) {
                     running.hints.extend_from_slice(&lines);
                     self.ready.push_back(running.connection);
@@ -139,19 +139,19 @@ impl ThreadedHandler {
                 return;
             }
         };
-        let is_last = part.turn != Turn::More;
+        let is_last = part.outcome != WriteOutcome::More;
         match self.running.get_mut(&request) {
             Some(running) => {
                 running.part = Some((thread, part));
                 self.ready.push_back(running.connection);
             }
-            // The client has left.
+            // The client has disconnected.
             None if !is_last => self.send(thread, Message::Cancel),
             None => {}
         }
         if is_last {
             self.idle.push(thread);
-            // Those whose clients have left are not processed.
+            // Requests whose clients have disconnected are not processed.
             while let Some(task) = self.waiting.pop_front() {
                 if self.running.contains_key(&task.request) {
                     self.submit(task);
@@ -169,13 +169,15 @@ impl ThreadedHandler {
     ) -> Progress {
         writer.output().append_all(&mut part.output);
         writer.set_sent(part.status, part.body_size);
-        match part.turn {
-            Turn::More => {
+        match part.outcome {
+            WriteOutcome::More => {
                 request.stage = Stage::Sending(thread);
                 return Progress::Sent;
             }
-            Turn::Done { persists: true } => writer.keep_after(),
-            Turn::Done { persists: false } | Turn::Truncated => writer.close_after(),
+            WriteOutcome::Done { persists: true } => writer.keep_after(),
+            WriteOutcome::Done { persists: false } | WriteOutcome::Truncated => {
+                writer.close_after();
+            }
         }
         self.running.remove(&request.number);
         Progress::Complete
@@ -252,7 +254,7 @@ impl Handler for ThreadedHandler {
         let unwritten = running.and_then(|running| running.part);
         match (request.stage, unwritten) {
             (Stage::Sending(thread), _) => self.send(thread, Message::Cancel),
-            (Stage::Running, Some((thread, part))) if part.turn == Turn::More => {
+            (Stage::Running, Some((thread, part))) if part.outcome == WriteOutcome::More => {
                 self.send(thread, Message::Cancel);
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! Calls a WSGI application (PEP 3333) and turns what comes back into a response.
+//! Calls a WSGI application (PEP 3333) and writes its response.
 
 use jissoku_http::date;
 use jissoku_os::clock;
@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use crate::environ::Environs;
 use crate::head::Expectation;
 use crate::log;
-use crate::response::{Response, Turn};
+use crate::response::{Response, WriteOutcome};
 use crate::start_response::Starter;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -40,24 +40,24 @@ impl Wsgi {
         }
     }
 
-    /// Calls the application, and writes its response as far as it is there at once. `environ` is
-    /// an error if it could not be built.
+    /// Calls the application, and writes the available part of its response. `environ` is an error
+    /// if it could not be built.
     pub(crate) fn respond(
         &mut self,
         python: Python<'_>,
         environ: PyResult<Bound<'_, PyDict>>,
         request: Expectation,
         output: &mut SendBuffer,
-    ) -> (Turn, Response) {
+    ) -> (WriteOutcome, Response) {
         let mut response = Response::new(request);
-        let turn = environ.and_then(|environ| {
+        let outcome = environ.and_then(|environ| {
             let starter = self.starter.take().map_or_else(|| Starter::new(python), Ok)?;
             let start = response.set_start(python, starter);
             self.set_hinted(python, &response);
             let returned = self.app.bind(python).call1((environ, start))?;
             response.begin(returned, &self.date, output)
         });
-        (self.settle(python, turn, &mut response, output), response)
+        (self.complete(python, outcome, &mut response, output), response)
     }
 
     /// Writes the next part of a response.
@@ -66,10 +66,10 @@ impl Wsgi {
         python: Python<'_>,
         response: &mut Response,
         output: &mut SendBuffer,
-    ) -> Turn {
+    ) -> WriteOutcome {
         self.set_hinted(python, response);
-        let turn = response.pull(python, &self.date, output);
-        self.settle(python, turn, response, output)
+        let outcome = response.pull(python, &self.date, output);
+        self.complete(python, outcome, response, output)
     }
 
     fn set_hinted(&self, python: Python<'_>, response: &Response) {
@@ -78,22 +78,22 @@ impl Wsgi {
     }
 
     /// Reports an error of the application, and answers 500 if nothing was sent.
-    fn settle(
+    fn complete(
         &mut self,
         python: Python<'_>,
-        turn: PyResult<Turn>,
+        outcome: PyResult<WriteOutcome>,
         response: &mut Response,
         output: &mut SendBuffer,
-    ) -> Turn {
-        // It holds a reference otherwise.
+    ) -> WriteOutcome {
+        // It would keep a reference to the response.
         self.environs.hints.bind(python).borrow_mut().set_current(None);
-        let turn = turn.unwrap_or_else(|error| {
+        let outcome = outcome.unwrap_or_else(|error| {
             log::report(python, &error, "in the application");
             response.fail(python, &self.date, output)
         });
-        if turn != Turn::More {
+        if outcome != WriteOutcome::More {
             self.starter = response.take_start().and_then(|starter| starter.reset(python));
         }
-        turn
+        outcome
     }
 }

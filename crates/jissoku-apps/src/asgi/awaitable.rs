@@ -1,5 +1,5 @@
-//! What `receive` and `send` return. They behave as coroutines, so that `asyncio.create_task`
-//! accepts them, but are created without a frame.
+//! The return values of `receive` and `send`. They behave as coroutines, so that
+//! `asyncio.create_task` accepts them, but are created without a frame.
 
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
@@ -45,13 +45,13 @@ impl Done {
     const fn close(&self) {}
 }
 
-/// What is waited for.
+/// A source of results that may not be available yet.
 pub(super) trait Source: Send + Sync {
     /// The result, or a future that is to be awaited before the next call.
     fn poll(&self, python: Python<'_>) -> PyResult<Poll>;
 }
 
-/// The state of what is waited for.
+/// The state of a [`Source`].
 #[derive(Debug)]
 pub(super) enum Poll {
     Ready(Py<PyAny>),

@@ -1,5 +1,6 @@
-//! Compression of messages (RFC 7692) without context takeover: every message is compressed by
-//! itself, so that one compressor serves all connections of a worker and an idle one has none.
+//! Compression of messages (RFC 7692) without context takeover: every message is compressed
+//! independently, so that one compressor serves all connections of a worker and an idle one needs
+//! none.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 
 use super::failure::{Failure, code};
 
-/// What ends a message, and is not sent (RFC 7692 section 7.2.1).
+/// The end of every compressed message, which is not sent (RFC 7692 section 7.2.1).
 const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
 
 /// The response to an offer that is accepted.
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_become_no_smaller_do_not_disturb_later_ones() {
+    fn incompressible_messages_do_not_affect_later_ones() {
         let mut deflate = Deflate::default();
         for size in [64, 125, 65_536, 125, 1_000_000] {
             assert_eq!(deflate.compress(&random_bytes(size)), None, "{size}");
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn offers_that_cannot_be_kept_are_declined() {
+    fn offers_with_unsupported_parameters_are_declined() {
         for (offers, expected) in [
             (vec!["permessage-deflate"], true),
             (vec!["permessage-deflate; client_max_window_bits"], true),

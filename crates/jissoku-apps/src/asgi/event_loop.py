@@ -98,7 +98,7 @@ class Lifespan:
         return await self.events.get()
 
     async def send(self, message):
-        """Takes an answer of the application."""
+        """Receives a message of the application."""
         kind = message["type"]
         futures = {"lifespan.startup": self.started, "lifespan.shutdown": self.stopped}
         stage, _, outcome = kind.rpartition(".")
@@ -124,7 +124,7 @@ def serve(loop, selector, iterate, is_over):
             try:
                 loop.run_forever()
             except (SystemExit, KeyboardInterrupt):
-                # Raised by a request: it has failed, the others go on.
+                # Raised by one request: the others continue.
                 traceback.print_exc()
     finally:
         selector.iterate = None
@@ -164,5 +164,5 @@ def cancel(loop, kept):
 
 
 async def awaited(awaitable):
-    """Makes a coroutine of an awaitable that is none."""
+    """Wraps an awaitable that is not a coroutine."""
     await awaitable

@@ -18,7 +18,7 @@ use pyo3::types::{PyDict, PyModule};
 const SOURCE: &str = include_str!("event_loop.py");
 const SECOND_NS: f64 = 1e9;
 
-/// What the selector tells the worker and is told by it.
+/// State shared by asyncio's selector and the worker.
 #[derive(Debug, Default)]
 pub(super) struct Signals {
     /// When asyncio has to continue, on the monotonic clock; `u64::MAX` for never.
@@ -94,7 +94,7 @@ impl EventLoop {
         }
     }
 
-    /// The state that the lifespan has filled.
+    /// The `state` of the lifespan scope.
     pub(super) fn state<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         Ok(self.lifespan.bind(python).getattr("state")?.cast_into::<PyDict>()?)
     }
@@ -137,7 +137,7 @@ impl EventLoop {
     }
 }
 
-/// What the selector calls: one iteration of the worker.
+/// The callable of the selector: one iteration of the worker.
 #[pyclass(module = "jissoku", unsendable)]
 struct Iterate {
     iteration: RefCell<Option<Iteration>>,
@@ -154,8 +154,8 @@ impl fmt::Debug for Iterate {
 
 #[pymethods]
 impl Iterate {
-    /// Waits up to `timeout` seconds, serves connections, and returns whether descriptors of asyncio
-    /// are ready.
+    /// Waits up to `timeout` seconds, serves connections, and returns whether descriptors of
+    /// asyncio are ready.
     #[pyo3(signature = (timeout, /))]
     fn __call__(&self, python: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let nested = || PyRuntimeError::new_err("the event loop is running already");
@@ -183,7 +183,8 @@ pub(super) struct Tasks {
     /// Makes a coroutine of another awaitable.
     wrap: Py<PyAny>,
     arguments: Py<PyDict>,
-    /// Before Python 3.12 tasks cannot start eagerly: their first step is taken from `call_soon`.
+    /// Before Python 3.12 tasks cannot start eagerly: their first step is captured from
+    /// `call_soon`.
     capture: Option<(Py<Capture>, Py<PyAny>)>,
     event_loop: Py<PyAny>,
     /// Tasks that have not ended: asyncio refers to them weakly.
@@ -213,7 +214,7 @@ impl Tasks {
         })
     }
 
-    /// Creates the task of what an application has returned, and runs its first step.
+    /// Creates the task of the application's awaitable, and runs its first step.
     pub(super) fn start<'py>(&self, awaitable: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let python = awaitable.py();
         let coroutine = if awaitable.get_type().is(&self.coroutine_class) {
@@ -234,14 +235,14 @@ impl Tasks {
         let task = task?;
         let captured = capture.borrow_mut(python).step.take();
         if let Some((step, context)) = captured {
-            // An exit that it raises is the task's result, too.
+            // The exception is the task's result, too.
             let _raised = context.call_method1(python, pyo3::intern!(python, "run"), (step,));
         }
         Ok(task)
     }
 }
 
-/// Takes the first step of a task.
+/// Captures the first step of a task.
 #[pyclass(module = "jissoku")]
 #[derive(Debug, Default)]
 struct Capture {

@@ -17,8 +17,8 @@ use super::shared::{Shared, resolve};
 use crate::head::Expectation;
 use crate::log;
 
-/// Bytes of a body that are received before the application asks for them, and bytes of a response
-/// that a client has not read before `send` waits.
+/// Bytes of a body that are received before the application calls `receive`, and bytes of a
+/// response that a client has not read before `send` waits.
 const BUFFER_SIZE_MAX: usize = 32 * 1024;
 
 create_exception!(jissoku, ClientDisconnected, PyOSError, "The client has disconnected.");
@@ -30,12 +30,12 @@ pub(super) struct Exchange {
     shared: Arc<Shared>,
     id: ConnectionId,
     body: RequestBody,
-    /// What `receive` waits with.
+    /// Futures that calls of `receive` await.
     receivers: Vec<Py<PyAny>>,
-    /// What `send` waits with.
+    /// Futures that calls of `send` await.
     senders: Vec<Py<PyAny>>,
     response: Response,
-    /// Whether the worker is calling the application, and sends what it writes after that.
+    /// Whether the worker is calling the application; it sends the output after the call.
     is_inside: bool,
     is_queued: bool,
     has_ended: bool,
@@ -45,7 +45,7 @@ pub(super) struct Exchange {
 struct RequestBody {
     received: Vec<u8>,
     stage: BodyStage,
-    /// A `100 Continue` is to be sent when the application asks for the body.
+    /// A `100 Continue` is to be sent when the application calls `receive`.
     is_on_demand: bool,
     peer: Peer,
     /// The application has received `http.disconnect`.
@@ -63,9 +63,9 @@ enum BodyStage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
     Connected,
-    /// It is gone, or has shut down its side.
+    /// It has disconnected, or has shut down its side.
     Gone,
-    /// There will be no more bytes in either direction.
+    /// The connection is closed in both directions.
     Closed,
 }
 
@@ -114,13 +114,13 @@ impl Exchange {
         std::mem::take(&mut self.receivers)
     }
 
-    /// The client is gone, or has shut down its side; it may still read.
+    /// The client has disconnected, or has shut down its side; it may still read.
     pub(super) fn hang_up(&mut self) -> Vec<Py<PyAny>> {
         self.body.peer = Peer::Gone;
         std::mem::take(&mut self.receivers)
     }
 
-    /// The connection is closed, or the response is complete. Returns what waits for that.
+    /// The connection is closed, or the response is complete. Returns the futures to resolve.
     pub(super) fn close(&mut self) -> Vec<Py<PyAny>> {
         self.body.peer = Peer::Closed;
         self.response.output = SendBuffer::default();
@@ -129,7 +129,7 @@ impl Exchange {
         waiting
     }
 
-    /// Whether the client has gone before its response was complete.
+    /// Whether the client disconnected before its response was complete.
     fn is_abandoned(&self) -> bool {
         self.response.stage != Stage::Complete && self.body.peer != Peer::Connected
     }
@@ -139,7 +139,7 @@ impl Exchange {
         self.response.request.persists = persists;
     }
 
-    /// Passes what was written to the driver, and returns what follows and who can continue.
+    /// Passes the output to the driver, and returns the progress and the futures to resolve.
     pub(super) fn flush(&mut self, writer: &mut Output<'_>) -> (Progress, Vec<Py<PyAny>>) {
         (self.is_inside, self.is_queued) = (false, false);
         let response = &mut self.response;
@@ -162,7 +162,7 @@ impl Exchange {
         (Progress::Pending, std::mem::take(&mut self.senders))
     }
 
-    /// Has the worker send what was written, or receive.
+    /// Wakes the worker to send output or to receive.
     fn wake(&mut self) {
         if !self.is_inside && !std::mem::replace(&mut self.is_queued, true) {
             self.shared.wake(self.id);
@@ -209,7 +209,7 @@ impl Exchange {
         Ok(None)
     }
 
-    /// Writes what a message of the application says.
+    /// Processes a message of the application.
     fn write(&mut self, message: &Message<'_, '_>) -> PyResult<()> {
         if self.response.has_ended() {
             return Err(unexpected(&message.kind()?, "after the response was complete"));
@@ -237,7 +237,7 @@ impl Exchange {
         exchange.wake();
         drop(exchange);
         match error {
-            // It was told that the client is gone, and has given up.
+            // The application ended because of the disconnect.
             Some(error) if is_abandoned && is_disconnect(python, error) => {}
             Some(error) => log::report(python, error, "in the application"),
             None if is_missing => {
@@ -326,7 +326,7 @@ pub(super) fn error_of(task: &Bound<'_, PyAny>) -> Option<PyErr> {
     }
 }
 
-/// Whether an exception follows from the departure of the client.
+/// Whether an exception was caused by the disconnect of the client.
 pub(super) fn is_disconnect(python: Python<'_>, error: &PyErr) -> bool {
     let mut error = Some(error.clone_ref(python));
     while let Some(current) = error {

@@ -18,7 +18,7 @@ const RSV1: u8 = 0x40;
 /// Messages below this size are not compressed.
 const COMPRESSED_SIZE_MIN: usize = 64;
 
-/// What the client has sent.
+/// A complete message or control frame of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Text(String),
@@ -45,13 +45,13 @@ pub(super) struct Decoder {
     size_max: usize,
 }
 
-/// A message whose last frame is still to come.
+/// A message whose last frame has not been received.
 #[derive(Debug)]
 struct Partial {
     is_text: bool,
     is_compressed: bool,
     bytes: Vec<u8>,
-    /// Bytes at the front that are valid UTF-8.
+    /// Leading bytes that are known to be valid UTF-8.
     checked: usize,
 }
 
@@ -69,7 +69,7 @@ impl Decoder {
         Self { input: Vec::new(), message: None, compresses, size_max }
     }
 
-    /// Parses further bytes and passes what is complete to `take`.
+    /// Parses further bytes and passes complete events to `take`.
     ///
     /// # Errors
     /// The connection has to be failed; nothing may be parsed afterwards.
@@ -187,7 +187,7 @@ impl Decoder {
 const INVALID_TEXT: Failure = Failure(code::INVALID_TEXT, "a text is not UTF-8");
 
 impl Partial {
-    /// Fails at the first byte that cannot be UTF-8, whatever follows.
+    /// Fails at the first byte that no continuation makes valid UTF-8.
     fn check_text(&mut self) -> Result<(), Failure> {
         match str::from_utf8(&self.bytes[self.checked..]) {
             Ok(_) => self.checked = self.bytes.len(),

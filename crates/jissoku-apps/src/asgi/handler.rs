@@ -41,7 +41,7 @@ pub(crate) struct AsgiHandler {
     is_shutting_down: bool,
 }
 
-/// Ends the event loop, also of a worker that never ran.
+/// Ends the event loop when dropped, also of a worker that never ran.
 #[derive(Debug)]
 struct LoopOwner(EventLoop);
 
@@ -105,19 +105,19 @@ impl AsgiHandler {
     }
 }
 
-/// What has become of a task after its first step.
+/// The state of a task after its first step.
 enum Started {
     Running,
     Ended(Option<PyErr>),
 }
 
-/// A connection: where it comes from.
+/// A connection: its listener and the address of its client.
 #[derive(Debug)]
 pub(crate) struct Connection {
     id: ConnectionId,
     listener: usize,
     address: Option<SocketAddr>,
-    /// The same as a tuple, from the first request on.
+    /// The address as a tuple, from the first request on.
     client: Option<Py<PyAny>>,
 }
 
@@ -126,12 +126,12 @@ pub(crate) struct Connection {
 pub(crate) struct Request {
     /// Taken when the application is called.
     scope: RefCell<Option<PyResult<Py<PyDict>>>>,
-    exchange: Dialogue,
+    exchange: Protocol,
 }
 
-/// What `receive` and `send` of a request belong to.
+/// The object whose methods are `receive` and `send` of a request.
 #[derive(Debug)]
-enum Dialogue {
+enum Protocol {
     Http(Py<Exchange>),
     WebSocket(Py<WebSocket>),
     /// A handshake that cannot be completed, with the status of its response.
@@ -173,7 +173,7 @@ impl Handler for AsgiHandler {
     }
 
     fn wait(&self, wait: &mut dyn FnMut()) {
-        // Other threads of the application run while there is nothing to do here.
+        // Other threads of the application run while this one waits.
         interpreter::release_while(wait);
     }
 
@@ -220,29 +220,29 @@ impl Handler for AsgiHandler {
             let exchange = match upgrade {
                 Upgrade::None => {
                     let exchange = Exchange::new(shared, id, expectation, body);
-                    Py::new(python, exchange).map(Dialogue::Http)
+                    Py::new(python, exchange).map(Protocol::Http)
                 }
                 Upgrade::WebSocket(handshake) => {
                     let socket = WebSocket::new(shared, id, handshake, now_ns);
-                    Py::new(python, socket).map(Dialogue::WebSocket)
+                    Py::new(python, socket).map(Protocol::WebSocket)
                 }
-                Upgrade::Invalid(status) => Ok(Dialogue::Refused(status)),
+                Upgrade::Invalid(status) => Ok(Protocol::Refused(status)),
             };
             // Objects can be created unless memory is exhausted.
-            let exchange = exchange.unwrap_or(Dialogue::Refused(503));
+            let exchange = exchange.unwrap_or(Protocol::Refused(503));
             Request { scope: RefCell::new(Some(scope)), exchange }
         })
     }
 
     fn body_flow(&self, request: &Request) -> BodyFlow {
         match &request.exchange {
-            Dialogue::Http(exchange) => {
+            Protocol::Http(exchange) => {
                 Python::attach(|python| exchange.borrow(python).body_flow())
             }
-            Dialogue::WebSocket(socket) => {
+            Protocol::WebSocket(socket) => {
                 Python::attach(|python| socket.borrow(python).body_flow())
             }
-            Dialogue::Refused(_) => BodyFlow::Whole,
+            Protocol::Refused(_) => BodyFlow::Whole,
         }
     }
 
@@ -266,7 +266,7 @@ impl Handler for AsgiHandler {
     ) -> Progress {
         Python::attach(|python| {
             let (progress, waiting) = match &request.exchange {
-                Dialogue::Http(exchange) => {
+                Protocol::Http(exchange) => {
                     let exchange = exchange.bind(python);
                     exchange.borrow_mut().begin_call(writer.keeps_alive());
                     if let Some(scope) = request.scope.take() {
@@ -275,7 +275,7 @@ impl Handler for AsgiHandler {
                     }
                     exchange.borrow_mut().flush(writer)
                 }
-                Dialogue::WebSocket(socket) => {
+                Protocol::WebSocket(socket) => {
                     let socket = socket.bind(python);
                     socket.borrow_mut().begin_call();
                     if let Some(scope) = request.scope.take() {
@@ -284,7 +284,7 @@ impl Handler for AsgiHandler {
                     }
                     socket.borrow_mut().flush(writer)
                 }
-                Dialogue::Refused(status) => {
+                Protocol::Refused(status) => {
                     writer.close_after();
                     let fields = "Sec-WebSocket-Version: 13\r\nUpgrade: websocket\r\n";
                     let text = b"The WebSocket handshake is invalid (RFC 6455 section 4.2.1).\n";
@@ -298,7 +298,7 @@ impl Handler for AsgiHandler {
     }
 }
 
-/// Changes a request, and continues what has waited for that.
+/// Changes a request, and resolves the futures that wait for the change.
 fn notify(
     request: &Request,
     change_http: impl FnOnce(&mut Exchange) -> Vec<Py<PyAny>>,
@@ -306,9 +306,9 @@ fn notify(
 ) {
     Python::attach(|python| {
         let waiting = match &request.exchange {
-            Dialogue::Http(exchange) => change_http(&mut exchange.borrow_mut(python)),
-            Dialogue::WebSocket(socket) => change_websocket(&mut socket.borrow_mut(python)),
-            Dialogue::Refused(_) => return,
+            Protocol::Http(exchange) => change_http(&mut exchange.borrow_mut(python)),
+            Protocol::WebSocket(socket) => change_websocket(&mut socket.borrow_mut(python)),
+            Protocol::Refused(_) => return,
         };
         resolve(python, waiting);
     });

@@ -10,7 +10,7 @@ use super::deflate;
 /// Appended to the key of the client.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// What a client asks for.
+/// A valid opening handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Handshake {
     /// The value of `Sec-WebSocket-Accept`.
@@ -19,7 +19,7 @@ pub(super) struct Handshake {
     pub(super) compresses: bool,
 }
 
-/// What a request is.
+/// Whether a request is an opening handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Upgrade {
     None,
@@ -33,11 +33,11 @@ impl Upgrade {
         let has = |name, token: &[u8]| {
             list(head, bytes, name).any(|value| value.eq_ignore_ascii_case(token))
         };
-        let is_asked = head.method == Method::Get
+        let is_requested = head.method == Method::Get
             && head.version == Version::Http11
             && has("upgrade", b"websocket")
             && has("connection", b"upgrade");
-        if !is_asked {
+        if !is_requested {
             return Self::None;
         }
         if !has("sec-websocket-version", b"13") {

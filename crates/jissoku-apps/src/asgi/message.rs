@@ -1,4 +1,4 @@
-//! Reading the messages that an application sends.
+//! Reads the messages that an application sends.
 
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -34,7 +34,8 @@ impl<'a, 'py> Message<'a, 'py> {
         self.get(name)?.map_or(Ok(false), |value| value.is_truthy())
     }
 
-    /// A member that is a byte string; also `bytearray` and `memoryview`, which other servers accept.
+    /// A member that is a byte string; also `bytearray` and `memoryview`, which other servers
+    /// accept.
     pub(super) fn bytes(
         &self,
         name: &Bound<'py, PyString>,

@@ -20,7 +20,7 @@ const ERROR_TEXT: &[u8] = b"Internal Server Error\n";
 #[derive(Debug)]
 pub(super) struct Response {
     shared: Arc<Shared>,
-    /// What the request says about it.
+    /// How the request determines its form.
     pub(super) request: Expectation,
     pub(super) head: Option<ResponseHead>,
     /// The framing, once the head is written.
@@ -39,10 +39,10 @@ pub(super) struct Response {
 pub(super) enum Stage {
     #[default]
     Open,
-    /// The trailer section is due.
+    /// The body is complete, and the trailer section is not.
     AwaitsTrailers,
     Complete,
-    /// It ends before it is complete, and the client sees that.
+    /// It ends before it is complete; the connection is closed, so that the client detects it.
     Truncated,
 }
 
@@ -68,7 +68,7 @@ impl Response {
         matches!(self.stage, Stage::Complete | Stage::Truncated)
     }
 
-    /// Writes what a message of the application says.
+    /// Processes a message of the application.
     pub(super) fn write(&mut self, message: &Message<'_, '_>) -> PyResult<()> {
         let kind = message.kind()?;
         let name = kind.to_cow()?;
@@ -192,7 +192,7 @@ impl Response {
         match length.checked_sub(size) {
             Some(rest) if rest == 0 || has_more => *left = rest,
             _ => {
-                // The client sees that the body is not complete, or that nothing may follow.
+                // The client detects that the body is incomplete, or the excess is not sent.
                 self.stage = Stage::Truncated;
                 return Err(length_error(size, length));
             }
@@ -207,7 +207,7 @@ impl Response {
             response.output.append(b"0\r\n");
         }
         if response.has_trailers {
-            // Without chunks there is no place for them, but the message follows.
+            // Trailers need the chunked coding; the message is still expected, and ignored.
             response.stage = Stage::AwaitsTrailers;
             return;
         }

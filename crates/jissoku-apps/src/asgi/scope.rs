@@ -16,7 +16,7 @@ use crate::text::{latin1, percent_decoded};
 /// disconnect.
 const SPEC_VERSION: &str = "2.4";
 
-/// Header sections that are kept at most, and the size of the largest.
+/// Maximum number of cached header sections, and their maximum size.
 const SECTIONS_MAX: usize = 64;
 const SECTION_SIZE_MAX: usize = 2 * 1024;
 
@@ -64,7 +64,8 @@ impl Scopes {
         })
     }
 
-    /// What a request asks for, and its scope. `bytes` are those that `head` was parsed from.
+    /// The upgrade that a request asks for, if any, and its scope. `bytes` are those that `head`
+    /// was parsed from.
     pub(super) fn build<'py>(
         &mut self,
         python: Python<'py>,
@@ -126,8 +127,8 @@ impl Scopes {
         Ok((upgrade, scope))
     }
 
-    /// The header fields, as a new list, and whether `Upgrade` is one. Clients repeat their header sections, and the pairs in them
-    /// cannot be changed.
+    /// The header fields, as a new list, and whether `Upgrade` is one. Clients repeat their header
+    /// sections, and the pairs in them are immutable.
     fn fields<'py>(
         &mut self,
         python: Python<'py>,
@@ -135,7 +136,7 @@ impl Scopes {
         bytes: &[u8],
     ) -> PyResult<(Bound<'py, PyList>, bool)> {
         let section = head.fields.of(bytes);
-        let place = &mut self.sections[place_of(section)];
+        let place = &mut self.sections[slot_of(section)];
         if let Some(known) = place
             && *known.bytes == *section
         {
@@ -197,8 +198,8 @@ fn set_host(fields: &Bound<'_, PyList>, host: &[u8]) -> PyResult<()> {
     fields.append(pair)
 }
 
-/// Where a header section is kept.
-fn place_of(section: &[u8]) -> usize {
+/// The slot of a header section.
+fn slot_of(section: &[u8]) -> usize {
     let step = section.len() / 16 + 1;
     let sum = section
         .iter()
@@ -207,7 +208,7 @@ fn place_of(section: &[u8]) -> usize {
     sum % SECTIONS_MAX
 }
 
-/// Whether the client has said that it reads trailers (RFC 9110 section 6.5.1).
+/// Whether the client accepts trailers (RFC 9110 section 6.5.1).
 fn accepts_trailers(head: &Head, bytes: &[u8]) -> bool {
     head.version == Version::Http11
         && list(head, bytes, "te").any(|value| value.eq_ignore_ascii_case(b"trailers"))

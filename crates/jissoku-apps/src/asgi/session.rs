@@ -18,12 +18,12 @@ use super::message::{Message, refused, unexpected};
 use super::shared::Shared;
 use crate::head::{BodySize, Expectation, ResponseHead, write_field};
 
-/// Bytes of messages that are received before the application asks for them, and bytes that a client
-/// has not read before `send` waits.
+/// Bytes of messages that are received before the application calls `receive`, and bytes that a
+/// client has not read before `send` waits.
 pub(super) const BUFFER_SIZE_MAX: usize = 32 * 1024;
 
-/// A client that sends nothing for this long is sent a ping, and after the same time again the
-/// connection is closed. As uvicorn.
+/// A client that sends nothing for this long is sent a ping, and after the same time without an
+/// answer the connection is closed. The default of uvicorn.
 const PING_NS: u64 = 20_000_000_000;
 
 /// How long the client's Close frame, or the refusal of a frame, waits for the application to receive
@@ -40,7 +40,7 @@ pub(super) struct Session {
     /// Messages that the application has not received, and their size.
     messages: VecDeque<Event>,
     pub(super) queued_size: usize,
-    /// Why there are no more messages: code and reason.
+    /// Code and reason of the disconnect, once there was one.
     pub(super) disconnect: Option<(u16, String)>,
     /// The code and reason of the Close frame to be sent when the application has received all
     /// messages, so that its answers come before: nothing more is received from the client.
@@ -52,9 +52,9 @@ pub(super) struct Session {
     denial: Option<(ResponseHead, Vec<u8>)>,
     pub(super) status: u16,
     pub(super) body_size: u64,
-    /// When the client has last sent something, on the monotonic clock, and whether it was pinged
-    /// since.
-    heard_ns: u64,
+    /// When bytes were last received from the client, on the monotonic clock, and whether a ping
+    /// was sent since.
+    received_ns: u64,
     is_pinged: bool,
 }
 
@@ -90,7 +90,7 @@ impl Session {
             denial: None,
             status: 0,
             body_size: 0,
-            heard_ns: now_ns,
+            received_ns: now_ns,
             is_pinged: false,
         }
     }
@@ -101,7 +101,7 @@ impl Session {
             return;
         }
         self.is_pinged = false;
-        self.heard_ns = 0;
+        self.received_ns = 0;
         if !matches!(self.state, State::Open | State::Closing) {
             return;
         }
@@ -160,17 +160,17 @@ impl Session {
     /// Pings a silent client, closes the connection of one that does not answer, and closes all
     /// before a shutdown. Called once a second.
     pub(super) fn keep_alive(&mut self, now_ns: u64) {
-        if self.heard_ns == 0 {
-            self.heard_ns = now_ns;
+        if self.received_ns == 0 {
+            self.received_ns = now_ns;
         }
         if self.state != State::Open {
-            let is_late = now_ns.saturating_sub(self.heard_ns) > PING_NS;
+            let is_late = now_ns.saturating_sub(self.received_ns) > PING_NS;
             if self.state == State::Closing && is_late {
                 self.end(code::ABNORMAL, "");
             }
             return;
         }
-        let silent_ns = now_ns.saturating_sub(self.heard_ns);
+        let silent_ns = now_ns.saturating_sub(self.received_ns);
         if self.ending.is_some() {
             if silent_ns > END_DELAY_NS {
                 self.finish_ending();
@@ -223,7 +223,7 @@ impl Session {
         Ok(Some(message))
     }
 
-    /// Writes what a message of the application says.
+    /// Processes a message of the application.
     pub(super) fn write(&mut self, python: Python<'_>, message: &Message<'_, '_>) -> PyResult<()> {
         let kind = message.kind()?;
         let name = kind.to_cow()?;
@@ -359,7 +359,7 @@ impl Session {
 }
 
 fn size_of_message(event: &Event) -> usize {
-    // A message costs something, even if it is empty.
+    // An empty message takes memory, too.
     let overhead = 64;
     overhead
         + match event {

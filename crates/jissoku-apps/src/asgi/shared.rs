@@ -1,4 +1,4 @@
-//! What all requests of a worker share.
+//! State that all requests of a worker share.
 
 use jissoku_http::date;
 use jissoku_os::clock;
@@ -8,30 +8,30 @@ use pyo3::prelude::*;
 use super::awaitable::Done;
 use super::deflate::Deflate;
 
-/// As uvicorn.
+/// The default of uvicorn.
 const MESSAGE_SIZE_MAX: usize = 16 * 1024 * 1024;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What all requests of a worker share.
+/// State that all requests of a worker share.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// `loop.create_future`.
     create_future: Py<PyAny>,
     /// The reason phrases of `http.client`, from 200.
     reasons: Vec<String>,
-    /// What `send` returns when it need not wait.
+    /// The result of a `send` that need not wait.
     pub(super) done: Py<Done>,
     /// The largest message of a `WebSocket`.
     pub(super) message_size_max: usize,
     state: Py<State>,
 }
 
-/// What changes: a Python object, so that its lock is that of the interpreter.
+/// The mutable part: a Python object, so that its lock is that of the interpreter.
 #[pyclass(module = "jissoku")]
 #[derive(Debug)]
 struct State {
-    /// Connections with something to send, or that may be received from again.
+    /// Connections with output to send, or from which receiving may continue.
     ready: Vec<ConnectionId>,
     date: [u8; date::SIZE],
     /// When the date changes, on the monotonic clock.
@@ -100,7 +100,7 @@ impl Shared {
         self.with(|state| state.date)
     }
 
-    /// Counts tasks that were started, or have ended.
+    /// Adds `change` to the number of running tasks.
     pub(super) fn count_running(&self, change: isize) {
         self.with(|state| state.running = state.running.saturating_add_signed(change));
     }
@@ -133,7 +133,7 @@ impl Shared {
     }
 }
 
-/// Ends the wait of each of `futures`, which are cancelled if their task is.
+/// Resolves `futures`; those of cancelled tasks are cancelled already.
 pub(super) fn resolve(python: Python<'_>, futures: Vec<Py<PyAny>>) {
     for future in futures {
         let future = future.bind(python);
@@ -144,7 +144,7 @@ pub(super) fn resolve(python: Python<'_>, futures: Vec<Py<PyAny>>) {
             Ok(())
         };
         if let Err(error) = resolve() {
-            // The loop is closed: no task waits any more.
+            // The loop is closed: no task awaits the future.
             drop(error);
         }
     }

@@ -22,11 +22,11 @@ pub(super) struct WebSocket {
     shared: Arc<Shared>,
     id: ConnectionId,
     session: Session,
-    /// What `receive` waits with.
+    /// Futures that calls of `receive` await.
     receivers: Vec<Py<PyAny>>,
-    /// What `send` waits with.
+    /// Futures that calls of `send` await.
     senders: Vec<Py<PyAny>>,
-    /// Whether the worker is calling the application, and sends what it writes after that.
+    /// Whether the worker is calling the application; it sends the output after the call.
     is_inside: bool,
     is_queued: bool,
 }
@@ -59,7 +59,7 @@ impl WebSocket {
         std::mem::take(&mut self.receivers)
     }
 
-    /// The client has shut down its side or is gone.
+    /// The client has shut down its side or disconnected.
     pub(super) fn hang_up(&mut self) -> Vec<Py<PyAny>> {
         self.session.end(code::ABNORMAL, "");
         self.wake();
@@ -80,7 +80,7 @@ impl WebSocket {
         self.is_inside = true;
     }
 
-    /// Passes what was written to the driver, and returns what follows and who can continue.
+    /// Passes the output to the driver, and returns the progress and the futures to resolve.
     pub(super) fn flush(&mut self, writer: &mut Output<'_>) -> (Progress, Vec<Py<PyAny>>) {
         (self.is_inside, self.is_queued) = (false, false);
         let session = &mut self.session;
@@ -109,7 +109,7 @@ impl WebSocket {
         (Progress::Pending, waiting)
     }
 
-    /// Has the worker send what was written, or receive.
+    /// Wakes the worker to send output or to receive.
     fn wake(&mut self) {
         if !self.is_inside && !std::mem::replace(&mut self.is_queued, true) {
             self.shared.wake(self.id);

@@ -15,13 +15,13 @@ use pyo3::types::{PyCFunction, PyDict};
 use crate::environ::{Client, Environs, ServerInfo};
 use crate::head::Expectation;
 use crate::overlay;
-use crate::response::{Response, Turn};
+use crate::response::{Response, WriteOutcome};
 use crate::wsgi::Wsgi;
 
 #[expect(clippy::disallowed_types, reason = "a function of Python has to be Sync; called once")]
-type Handover = std::sync::Mutex<Option<Inside>>;
+type StartState = std::sync::Mutex<Option<ThreadState>>;
 
-/// How long the end of a thread that is idle or about to be is awaited, in seconds.
+/// How long a thread may take to end, in seconds; a busy one is left running.
 const END_LIMIT_S: f64 = 1.0;
 
 /// A complete request.
@@ -40,14 +40,14 @@ pub(super) struct Task {
     pub(super) persists: bool,
 }
 
-/// What a thread is to do.
+/// A command to a thread.
 #[derive(Debug)]
 pub(super) enum Message {
     /// Call the application.
     Call(Box<Task>),
     /// The last part was sent: provide the next one.
     Continue,
-    /// The client has left.
+    /// The client has disconnected.
     Cancel,
 }
 
@@ -55,29 +55,29 @@ pub(super) enum Message {
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) output: SendBuffer,
-    pub(super) turn: Turn,
+    pub(super) outcome: WriteOutcome,
     pub(super) status: u16,
     /// The size of the body so far.
     pub(super) body_size: u64,
 }
 
-/// What a thread has done.
+/// A result of a thread.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) thread: usize,
     pub(super) request: u64,
-    pub(super) output: Produced,
+    pub(super) output: ThreadOutput,
 }
 
-/// What is to be sent.
+/// Output of a thread.
 #[derive(Debug)]
-pub(super) enum Produced {
+pub(super) enum ThreadOutput {
     Part(Part),
-    /// An interim response, while the thread goes on.
+    /// An interim response; the thread continues.
     Hint(Vec<u8>),
 }
 
-/// A thread, as its owner has it.
+/// A thread on the side of its owner.
 #[derive(Debug)]
 pub(super) struct AppThread {
     messages: Sender<Message>,
@@ -86,7 +86,7 @@ pub(super) struct AppThread {
 }
 
 impl AppThread {
-    /// Starts a thread. Python knows it as one of its own.
+    /// Starts a `threading.Thread`, so that Python code can enumerate it.
     pub(super) fn start(
         index: usize,
         (app, server): (Py<PyAny>, &ServerInfo),
@@ -95,17 +95,17 @@ impl AppThread {
         let (messages, receiver) = mpsc::channel();
         Python::attach(|python| {
             let wsgi = Wsgi::new(app, Environs::new(python, server)?);
-            let state = Handover::new(Some(Inside { index, wsgi, receiver, events, waker }));
+            let state = StartState::new(Some(ThreadState { index, wsgi, receiver, events, waker }));
             let run = PyCFunction::new_closure(python, None, None, move |arguments, _| {
-                let inside = state.lock().ok().and_then(|mut state| state.take());
-                if let Some(inside) = inside {
-                    inside.run(arguments.py());
+                let thread = state.lock().ok().and_then(|mut state| state.take());
+                if let Some(thread) = thread {
+                    thread.run(arguments.py());
                 }
             })?;
             let options = PyDict::new(python);
             options.set_item("target", run)?;
             options.set_item("name", format!("jissoku-app-{index}"))?;
-            // A request that never ends does not keep the process.
+            // The process can exit although a request never ends.
             options.set_item("daemon", true)?;
             let class = python.import("threading")?.getattr("Thread")?;
             let thread = class.call((), Some(&options))?;
@@ -115,13 +115,13 @@ impl AppThread {
     }
 
     pub(super) fn send(&self, message: Message) {
-        // A thread ends with its owner only.
+        // The error is ignored: a thread ends only with its owner.
         let _sent = self.messages.send(message);
     }
 
     /// Ends idle threads; those that are busy are awaited for a while.
     pub(super) fn end_all(threads: impl Iterator<Item = Self>) {
-        // Without a sender, there is no further message.
+        // Dropping the senders ends the loops of the threads.
         let threads: Vec<Py<PyAny>> = threads.map(|thread| thread.thread).collect();
         Python::attach(|python| {
             for thread in threads {
@@ -131,8 +131,8 @@ impl AppThread {
     }
 }
 
-/// A thread, as it has itself.
-struct Inside {
+/// The state of a thread on its own side.
+struct ThreadState {
     index: usize,
     wsgi: Wsgi,
     receiver: Receiver<Message>,
@@ -140,7 +140,7 @@ struct Inside {
     waker: Waker,
 }
 
-impl Inside {
+impl ThreadState {
     fn run(self, python: Python<'_>) {
         let Self { index, mut wsgi, mut receiver, events, waker } = self;
         let current = Arc::new(AtomicU64::new(0));
@@ -148,13 +148,13 @@ impl Inside {
             let (current, events, waker) = (Arc::clone(&current), events.clone(), waker.clone());
             Box::new(move |lines| {
                 let request = current.load(Ordering::Relaxed);
-                let output = Produced::Hint(lines.to_vec());
+                let output = ThreadOutput::Hint(lines.to_vec());
                 let _sent = events.send(Event { thread: index, request, output });
                 let _woken = waker.wake();
             })
         });
         let report = |request, part| {
-            let output = Produced::Part(part);
+            let output = ThreadOutput::Part(part);
             let _sent = events.send(Event { thread: index, request, output });
             let _woken = waker.wake();
         };
@@ -170,25 +170,25 @@ impl Inside {
             current.store(request, Ordering::Relaxed);
             let mut output = SendBuffer::default();
             wsgi.set_now(clock::monotonic_ns());
-            let (mut turn, mut response) = call(python, &mut wsgi, *task, &mut output);
-            while turn == Turn::More {
-                report(request, part(turn, &response, std::mem::take(&mut output)));
+            let (mut outcome, mut response) = call(python, &mut wsgi, *task, &mut output);
+            while outcome == WriteOutcome::More {
+                report(request, part(outcome, &response, std::mem::take(&mut output)));
                 (next, receiver) = receive(python, receiver);
-                turn = match next {
+                outcome = match next {
                     Some(Message::Continue) => wsgi.resume(python, &mut response, &mut output),
-                    _ => Turn::Truncated,
+                    _ => WriteOutcome::Truncated,
                 };
             }
-            let last = part(turn, &response, output);
-            // Its `close` is called before the thread is idle.
+            let last = part(outcome, &response, output);
+            // `close` is called before the thread counts as idle.
             drop(response);
             report(request, last);
         }
     }
 }
 
-fn part(turn: Turn, response: &Response, output: SendBuffer) -> Part {
-    Part { output, turn, status: response.status, body_size: response.body_size }
+fn part(outcome: WriteOutcome, response: &Response, output: SendBuffer) -> Part {
+    Part { output, outcome, status: response.status, body_size: response.body_size }
 }
 
 /// Waits for a message while other threads use the interpreter. `None` when there will be none.
@@ -204,7 +204,7 @@ fn call(
     wsgi: &mut Wsgi,
     task: Task,
     output: &mut SendBuffer,
-) -> (Turn, Response) {
+) -> (WriteOutcome, Response) {
     let Task { head, bytes, client: (listener, address), origin, body, .. } = task;
     let Task { is_head, persists, .. } = task;
     let client = Client::new(python, listener, address);

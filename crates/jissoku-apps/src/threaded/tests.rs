@@ -1,4 +1,4 @@
-//! Threads behind a real server, asked by clients of their own threads.
+//! Threads of an application behind a real server, with one thread per client.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -92,7 +92,7 @@ fn threads_process_requests_at_once_and_end_with_the_server() {
     });
     let mut running = server.start(service).expect("it starts");
 
-    // Requests that wait for each other.
+    // Requests that wait for each other need one thread each.
     let mut met = ask_at_once(address, "/meet", 2 * THREADS);
     met.sort();
     assert_eq!(met, ["0", "0", "1", "1", "2", "2"]);
@@ -104,7 +104,7 @@ fn threads_process_requests_at_once_and_end_with_the_server() {
         assert!(threads.iter().all(|thread| *thread == threads[0]), "{stream}");
     }
 
-    // A client that leaves: its thread is free again, and `close` was called.
+    // After a client disconnects, its thread is idle again and `close` was called.
     for _ in 0..=THREADS {
         let mut left = connect(address, "GET /endless HTTP/1.1\r\nHost: a\r\n\r\n");
         left.read_exact(&mut [0; 1024]).expect("the beginning");

@@ -54,7 +54,7 @@ fn messages_are_the_same_however_they_are_split() {
 }
 
 #[test]
-fn what_the_protocol_forbids_fails_the_connection() {
+fn violations_of_the_protocol_fail_the_connection() {
     let long = vec![b'a'; 126];
     let unmasked = [FIN | TEXT, 1, b'a'];
     for (input, code) in [
@@ -81,7 +81,7 @@ fn what_the_protocol_forbids_fails_the_connection() {
 }
 
 #[test]
-fn compressed_messages_come_back() {
+fn compressed_messages_are_decompressed() {
     let text = "jissoku ".repeat(100);
     let mut sent = Vec::new();
     let mut deflate = Deflate::default();
@@ -90,7 +90,7 @@ fn compressed_messages_come_back() {
         write_message(true, message.as_bytes(), Some(&mut deflate), append);
     }
     assert!(sent.len() < 200, "{} bytes", sent.len());
-    // As a client would send them.
+    // The frame as a client sends it.
     let first = 2 + usize::from(sent[1]);
     let (one, rest) = sent.split_at(first);
     assert_eq!((one[0], rest[0], one), (FIN | RSV1 | TEXT, FIN | TEXT, &rest[7..]));
