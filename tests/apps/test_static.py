@@ -148,4 +148,4 @@ def test_routes_name_directories_themselves(tmp_path: Path) -> None:
     command = [*COMMAND, "--config", str(config)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=25, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--static does not go with [[route]]" in done.stderr
+    assert "--static cannot be used with [[route]]" in done.stderr

@@ -62,10 +62,10 @@ pub(crate) struct Serve {
     process: process_args::ProcessArgs,
     #[command(flatten)]
     config: config::Config,
-    // Last, because its heading goes on to the end.
+    // Last, because its help heading applies to all following flags.
     #[command(flatten)]
     limits: limits::LimitArgs,
-    /// Whether the application is an object of this process.
+    /// Whether the application is a Python object of this process, rather than to be imported.
     #[arg(skip)]
     app_is_given: bool,
     /// The routes of the configuration file, unless it has none or flags override them.
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &[String], load: Option<&LoadApp>) -> u8 {
     } else {
         process::run(arguments, load).map(|()| SUCCESS)
     };
-    outcome.unwrap_or_else(|failure| failure.tell())
+    outcome.unwrap_or_else(|failure| failure.print())
 }
 
 impl Serve {
@@ -97,8 +97,8 @@ impl Serve {
         Ok(Self { app_is_given, routes, ..serve })
     }
 
-    /// The settings of a worker pool; `given` are the addresses of inherited listeners, and `worker`
-    /// is the index of this process if it is a worker.
+    /// The settings of a worker pool; `given` are the addresses of inherited listeners, and
+    /// `worker` is the index of this process if it is a worker.
     fn settings(
         &self,
         given: &[Endpoint],

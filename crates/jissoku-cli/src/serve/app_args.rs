@@ -11,7 +11,7 @@ use jissoku_server::{AnyService, Mount};
 
 use super::failure::Failure;
 
-/// Each thread takes memory of the process, and switching between them takes time.
+/// More threads cost memory and context switches without a benefit.
 const THREADS_MAX: usize = 1_024;
 
 /// The application to import, and the attributes of its server.
@@ -25,7 +25,7 @@ pub struct AppRequest {
     pub directory: PathBuf,
     /// Whether the attribute is a function that returns the application.
     pub is_factory: bool,
-    /// Whether it is an ASGI application; `None` to find out.
+    /// Whether it is an ASGI application; `None` to detect it.
     pub is_asgi: Option<bool>,
     /// The addresses of the listeners.
     pub listeners: Vec<Endpoint>,
@@ -41,12 +41,12 @@ pub struct AppRequest {
     pub mounts: Vec<Mount>,
 }
 
-/// Why there is no application.
+/// Why an application cannot be served.
 #[derive(Clone, Debug)]
 pub enum AppError {
-    /// It was named wrongly.
+    /// No callable has this name.
     Name(String),
-    /// Its code has failed; the traceback is printed already.
+    /// Its code raised an exception, whose traceback is printed already.
     Code(String),
 }
 
@@ -55,7 +55,7 @@ type Load = dyn Fn(&AppRequest) -> Result<AnyService, AppError> + Send;
 /// Loads an application. A program without Python has none.
 pub struct LoadApp {
     load: Box<Load>,
-    /// Whether the application is an object of this process, rather than to be imported.
+    /// Whether the application is a Python object of this process, rather than to be imported.
     is_given: bool,
 }
 
@@ -72,7 +72,7 @@ impl LoadApp {
         Self { load: Box::new(load), is_given: true }
     }
 
-    /// Whether the application is an object of this process.
+    /// Whether the application is a Python object of this process.
     pub(super) const fn is_given(&self) -> bool {
         self.is_given
     }
@@ -94,16 +94,16 @@ pub(super) struct AppArgs {
     /// Call APP without arguments, and serve the application that it returns
     #[arg(long)]
     factory: bool,
-    /// Threads of each worker that call a WSGI application which blocks; without, the worker calls it
+    /// Threads of each worker that call a WSGI application which blocks; 0: the worker calls it
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
     /// For development: reload when a Python file below --app-dir changes
     #[arg(long)]
     reload: bool,
-    /// Serve APP by WSGI; without --wsgi and --asgi, APP is inspected
+    /// Serve APP by WSGI [default: detected]
     #[arg(long, conflicts_with = "asgi")]
     wsgi: bool,
-    /// Serve APP by ASGI
+    /// Serve APP by ASGI [default: detected]
     #[arg(long)]
     asgi: bool,
 }

@@ -24,7 +24,7 @@ use super::app_args;
 use super::failure::Failure;
 use super::route_table::RouteTable;
 
-/// Another key for the positional argument, if that is an application.
+/// An alternative key for the positional argument, if that is an application.
 const APP_KEY: &str = "app";
 
 /// The flag that names the file.
@@ -94,7 +94,7 @@ impl File<'_> {
             for argument in &found {
                 self.check(argument, &value.span())?;
             }
-            if !is_overruled(&self.command, arg, given) {
+            if !is_overridden(&self.command, arg, given) {
                 arguments.extend(found);
             }
         }
@@ -139,7 +139,7 @@ impl File<'_> {
             Some(path) if ["listen", "metrics"].contains(&name) => {
                 OsString::from(format!("unix:{}", self.beside(path)))
             }
-            // An application is no path.
+            // MODULE:APP is not a path.
             _ if arg.is_positional() && app_args::parse(Some(Path::new(&text))).is_some() => {
                 text.into()
             }
@@ -166,7 +166,7 @@ impl File<'_> {
         std::path::absolute(&whole).unwrap_or(whole).to_string_lossy().into_owned()
     }
 
-    /// Parses one argument on its own, to report the line of an invalid value.
+    /// Parses a single argument, to report the line of an invalid value.
     fn check(&self, argument: &OsString, place: &Range<usize>) -> Result<(), Failure> {
         let alone = [OsString::from("serve"), argument.clone()];
         match self.command.clone().try_get_matches_from(alone) {
@@ -179,7 +179,7 @@ impl File<'_> {
 
     fn refuse_type(&self, name: &str, wanted: &str, value: &Spanned<DeValue<'_>>) -> Failure {
         let found = value.get_ref().type_str();
-        self.refuse(&value.span(), &format!("{name} wants {wanted}, not a value of type {found}"))
+        self.refuse(&value.span(), &format!("{name} must be {wanted}, not a value of type {found}"))
     }
 
     fn refuse(&self, place: &Range<usize>, why: &str) -> Failure {
@@ -196,7 +196,7 @@ fn find<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
 }
 
 /// A flag of the content group that is given overrides all keys of that group.
-fn is_overruled(command: &Command, arg: &Arg, given: &ArgMatches) -> bool {
+fn is_overridden(command: &Command, arg: &Arg, given: &ArgMatches) -> bool {
     let id = arg.get_id().as_str();
     let decides = content_ids(command).any(|other| other == id);
     is_given(given, id) || (decides && content_ids(command).any(|other| is_given(given, other)))

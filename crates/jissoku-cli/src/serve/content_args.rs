@@ -1,4 +1,4 @@
-//! Flags for responses that do not come from a directory, and for injected delays and faults.
+//! Flags for responses other than files, and for injected delays and faults.
 
 use std::path::Path;
 use std::time::Duration;
@@ -68,12 +68,14 @@ impl ContentArgs {
             return Err(Failure::of_input("--delay and --busy-ns need --fixed or --contract"));
         }
         if has_cost && self.is_forty_two(folder) {
-            return Err(Failure::of_input("--delay and --busy-ns do not go with --contract e5"));
+            return Err(Failure::of_input(
+                "--delay and --busy-ns cannot be used with --contract e5",
+            ));
         }
         Ok(())
     }
 
-    /// The service for `workers` workers: what these flags name, else the files, which `load`
+    /// The service for `workers` workers: the content of these flags, else the files that `load`
     /// opens.
     pub(super) fn service(
         &self,
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_are_read() {
+    fn delays_are_parsed() {
         assert_eq!(delay("10ms"), Ok(Duration::from_millis(10)));
         assert_eq!(delay("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(delay("0"), Ok(Duration::ZERO));

@@ -50,8 +50,8 @@ impl Failure {
         }
     }
 
-    /// Prints it to standard error and returns the exit code.
-    pub(super) fn tell(&self) -> u8 {
+    /// Prints the error to standard error and returns the exit code.
+    pub(super) fn print(&self) -> u8 {
         match self {
             // Help and version are not errors.
             Self::Usage(refusal) if refusal.exit_code() == 0 => {

@@ -15,7 +15,7 @@ use crate::units;
 /// Flags for static files.
 #[derive(Debug, Args)]
 pub(super) struct FileArgs {
-    /// Directory to serve, under /files/ with --contract; or a WSGI application as MODULE:APP
+    /// Directory to serve, under /files/ with --contract; or a Python application as MODULE:APP
     #[arg(value_name = "DIR|MODULE:APP", conflicts_with = "fixed")]
     folder: Option<PathBuf>,
     /// Serve the files of DIR at paths below PREFIX, beside an application; may be repeated
@@ -44,7 +44,7 @@ pub(super) struct FileArgs {
     /// Time after which a cached file is compared with the disk again
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, default_value = "50ms")]
     revalidate: Duration,
-    /// Memory for cached files, all workers together
+    /// Memory for cached files of all workers
     #[arg(long, value_name = "SIZE", value_parser = units::size, allow_hyphen_values = true, default_value = "256MiB")]
     cache_size: u64,
 }
@@ -81,10 +81,10 @@ impl FileArgs {
         self.r#static.iter().map(open).collect()
     }
 
-    /// Rejects directories beside something else than an application.
+    /// Rejects `--static` without an application.
     pub(super) fn check(&self, is_app: bool, has_routes: bool) -> Result<(), Failure> {
         if !self.r#static.is_empty() && has_routes {
-            return Err(Failure::of_input("--static does not go with [[route]]: add a route"));
+            return Err(Failure::of_input("--static cannot be used with [[route]]: add a route"));
         }
         if !self.r#static.is_empty() && !is_app {
             return Err(Failure::of_input("--static needs an application, MODULE:APP"));
@@ -104,7 +104,7 @@ impl FileArgs {
         self.folder.as_ref().map(open).transpose().map_err(|error| Failure::of_input(&error))
     }
 
-    /// Opens the directory of a route, one of `count`, which share the memory for cached files.
+    /// Opens the directory of a route, one of `count` that share the memory for cached files.
     pub(super) fn open(&self, folder: &Path, count: u64) -> Result<Files, FilesError> {
         let options = self.options();
         let cache_size = options.cache_size / count.max(1);

@@ -14,27 +14,28 @@ pub(super) struct GatewayArgs {
     /// uwsgi://HOST:PORT or uwsgi+unix:PATH, or to several, separated by commas
     #[arg(long, value_name = "URL", conflicts_with_all = ["folder", "fixed", "contract", "echo"])]
     to: Option<String>,
-    /// How long that server may take to accept a connection
+    /// Timeout for connecting to that server
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1s",
         hide_short_help = true)]
     connect_time_max: u64,
-    /// How long that server may take from the end of a request to the head of its response
+    /// Timeout from the end of a request to the head of its response
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "60s",
         hide_short_help = true)]
     response_time_max: u64,
-    /// How long that server may take between two parts of a response
+    /// Timeout between two parts of a response
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "60s",
         hide_short_help = true)]
     read_time_max: u64,
-    /// How long an unused connection to that server is kept; less than the server keeps it
+    /// Time that an idle connection to that server is kept; choose less than the server's own
+    /// timeout
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "4s",
         hide_short_help = true)]
     upstream_idle_time: u64,
-    /// The time between two lookups of the name of that server
+    /// Time between two lookups of the name of that server
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "30s",
         hide_short_help = true)]
     upstream_resolve_every: u64,
-    /// How long a tunnel (WebSocket) is kept in which nothing is sent
+    /// Idle timeout of a tunnel (WebSocket)
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1h",
         hide_short_help = true)]
     tunnel_idle_time: u64,
@@ -45,7 +46,7 @@ pub(super) struct GatewayArgs {
 }
 
 impl GatewayArgs {
-    /// The reverse proxy, if these flags name a server. `is_secure`: clients over TCP use TLS.
+    /// The reverse proxy, if `--to` is given. `is_secure`: clients over TCP use TLS.
     pub(super) fn service(&self, is_secure: bool) -> Result<Option<AnyService>, Failure> {
         let Some(to) = &self.to else { return Ok(None) };
         let words = to.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -80,7 +81,7 @@ impl GatewayArgs {
             .with_diagnostics_for(self.diagnostics_for.clone().unwrap_or_default())
     }
 
-    /// How long a server may take.
+    /// The timeouts for a server.
     const fn timeouts(&self) -> Timeouts {
         Timeouts {
             connect_ns: self.connect_time_max,

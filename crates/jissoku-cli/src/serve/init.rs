@@ -1,5 +1,5 @@
-//! The first process of a container: starts the server as its child, passes signals on, and reaps
-//! orphans, which the kernel gives to process 1.
+//! The first process of a container: starts the server as its child, forwards signals, and reaps
+//! orphans, whose parent becomes process 1.
 
 use std::os::fd::AsFd;
 

@@ -20,7 +20,7 @@ pub(super) struct LimitArgs {
     #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "8KiB",
         hide_short_help = true)]
     field_size_max: u32,
-    /// Size of all header fields together; beyond it 431
+    /// Total size of the header fields; beyond it 431
     #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "32KiB",
         hide_short_help = true)]
     fields_size_max: u32,
@@ -121,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asked_for_is_the_default() {
+    fn without_flags_the_limits_are_the_defaults() {
         let only = Only::try_parse_from(["x"]).expect("no flag is needed");
         assert_eq!(only.limits.over(Limits::DEFAULT), Limits::DEFAULT);
     }
 
     #[test]
-    fn every_limit_has_its_flag() {
+    fn every_limit_has_a_flag() {
         let names = [
             ("request-line-size-max", "9"),
             ("field-size-max", "9"),
@@ -148,7 +148,7 @@ mod tests {
         ];
         let flags = names.map(|(name, value)| format!("--{name}={value}"));
         let only = Only::try_parse_from(["x".to_owned()].into_iter().chain(flags));
-        // The limits of a shutdown have their flags elsewhere.
+        // The flags of the shutdown limits are in `worker_args`.
         let shutdown = Limits {
             drain_idle_ns: 9,
             drain_ns_max: 9,
@@ -157,9 +157,9 @@ mod tests {
             ..Limits::DEFAULT
         };
         let limits = only.expect("all flags are known").limits.over(shutdown);
-        // Nothing but nines: no limit was forgotten.
-        let told = format!("{limits:?}");
-        let digits: String = told.chars().filter(char::is_ascii_digit).collect();
-        assert_eq!(digits, "9".repeat(names.len() + 4), "{told}");
+        // All digits are nines: every limit was set.
+        let printed = format!("{limits:?}");
+        let digits: String = printed.chars().filter(char::is_ascii_digit).collect();
+        assert_eq!(digits, "9".repeat(names.len() + 4), "{printed}");
     }
 }

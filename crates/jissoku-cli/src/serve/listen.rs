@@ -11,20 +11,20 @@ use jissoku_server::{ForwardedFields, ListenerOptions, Protocol, TrustedProxies,
 #[expect(clippy::struct_field_names, reason = "fields are named as their flags")]
 pub(super) struct Listen {
     /// Address to listen on: HOST:PORT or unix:PATH; may be repeated; port 0 selects a free port;
-    /// `,uwsgi` behind it for the uwsgi protocol, `,proxy-protocol` for the PROXY protocol
+    /// append `,uwsgi` for the uwsgi protocol, `,proxy-protocol` for the PROXY protocol
     /// [default: the sockets passed by systemd, else 127.0.0.1:8000]
     #[arg(long, value_name = "WHERE")]
     listen: Vec<Listener>,
     /// Mode of a Unix socket in octal, such as 660 [default: by the umask]
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub(super) socket_mode: Option<u32>,
-    /// Peers whose X-Forwarded-For and X-Forwarded-Proto count, and that may use the uwsgi and the
-    /// PROXY protocol: ADDRESS[/PREFIX] and unix, with commas [default: none; for the two protocols,
-    /// loopback addresses and Unix sockets]
+    /// Peers whose X-Forwarded-For and X-Forwarded-Proto are trusted, and that may use the uwsgi
+    /// and the PROXY protocol: ADDRESS[/PREFIX] and unix, separated by commas [default: none; for
+    /// the two protocols, loopback addresses and Unix sockets]
     #[arg(long, value_name = "PROXIES")]
     pub(super) trusted_proxies: Option<TrustedProxies>,
-    /// The fields that trusted proxies set: x-forwarded-for, x-forwarded-proto and x-forwarded-host,
-    /// with commas; x-forwarded for all three; or forwarded (RFC 7239)
+    /// The fields that trusted proxies set: x-forwarded-for, x-forwarded-proto and
+    /// x-forwarded-host, separated by commas; x-forwarded for all three; or forwarded (RFC 7239)
     #[arg(long, value_name = "FIELDS", default_value = DEFAULT_FIELDS, value_parser = fields)]
     pub(super) forwarded_fields: ForwardedFields,
 }
@@ -62,7 +62,7 @@ fn mode(text: &str) -> Result<u32, String> {
 /// The address without `--listen` and without systemd.
 const DEFAULT: &str = "127.0.0.1:8000";
 
-/// An address to listen on, and what its peers send.
+/// An address to listen on, and the protocol of its peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Listener {
     endpoint: Endpoint,
@@ -102,8 +102,8 @@ impl Listen {
         }
     }
 
-    /// What the peers of `endpoints` send. Those with port 0 are found by their place, because they
-    /// have a port by now.
+    /// The protocols of the peers of `endpoints`. Listeners with port 0 are matched by position,
+    /// because the kernel has assigned a port.
     pub(super) fn options(&self, endpoints: &[Endpoint]) -> Vec<ListenerOptions> {
         let options_of = |(place, endpoint): (usize, &Endpoint)| {
             let at_place = self.listen.get(place).filter(|listener| listener.has_any_port());
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn options_follow_the_address() {
+    fn options_are_parsed_from_the_end() {
         let http = ListenerOptions::default();
         assert_eq!(listener("127.0.0.1:80"), Ok(("127.0.0.1:80".into(), http)));
         assert_eq!(listener("127.0.0.1:80,http"), Ok(("127.0.0.1:80".into(), http)));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_named_one_by_one() {
+    fn forwarded_fields_are_parsed_individually() {
         let which = |address, scheme, host| {
             Ok(ForwardedFields::XForwarded(XForwarded { address, scheme, host }))
         };
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_finds_the_options_of_its_sockets() {
+    fn a_worker_gets_the_options_of_its_sockets() {
         let parse = |text: &str| text.parse().expect("a listener");
         let listen = Listen {
             listen: vec![parse("127.0.0.1:0"), parse("127.0.0.1:0,uwsgi"), parse("unix:/a,uwsgi")],

@@ -20,11 +20,11 @@ use super::{LoadApp, Serve, watch};
 /// How long a re-executed process may take until it is ready; then it is killed.
 const CHILD_READY_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Serves as `arguments` say until a signal ends it.
+/// Serves with the flags in `arguments` until a signal ends it.
 pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Failure> {
     let serve = Serve::read(arguments, load)?;
     let mut systemd = SystemdEnv::read()?;
-    // Before the application is imported: what is written later is a change.
+    // Before the application is imported, so that a file written later counts as changed.
     let watched = serve.app.watched().filter(|_| systemd.worker.is_none()).map(watch::Watched::of);
     let started = Started::begin(&serve, load, &mut systemd);
     let Started { running, signals, given, pid_file, routes, telemetry_state, is_secure } =
@@ -94,9 +94,10 @@ impl Started {
         let is_secure = settings.tls.is_some();
         let server = Server::listen_on(settings, &systemd.sockets)
             .map_err(|error| Failure::of_input(&error))?;
-        // From here on the server alone owns them.
+        // From here on the server is their only owner.
         systemd.sockets = Sockets::default();
-        // Privileged operations are done. The content is opened as the user that will reload it.
+        // The privileged operations are done. The content is opened by the user that will reload
+        // it.
         let pid_file = if worker.is_none() { serve.process.pid_file() } else { Ok(None) };
         let prepared = pid_file.and_then(|pid_file| {
             if let Some(user) = user {
@@ -117,11 +118,11 @@ impl Started {
         if worker.is_none() {
             serve.process.warn(&server.endpoints());
         }
-        // Registered before clients can know that the server listens, so that no signal kills it
+        // Registered before the server reports that it listens, so that no signal kills it
         // half-way.
         let signals = SignalSet::listen().map_err(|error| Failure::of_work(&error))?;
         jissoku_os::signal::ignore_sigpipe();
-        // With a lower limit, fewer connections are open at once.
+        // The error is ignored: with a lower limit, fewer connections can be open.
         let _raised = jissoku_os::descriptors::raise_limit();
         let running = server
             .start_unless_stopped(service, Some(&signals))
@@ -154,14 +155,14 @@ struct ServerProcess<'a> {
 impl ServerProcess<'_> {
     fn begin(&mut self, serve: &Serve, is_secure: bool) -> Result<(), Failure> {
         if self.worker.is_some() {
-            // The parent may have ended before this process asked to end with it.
+            // The parent may have ended before this process requested a signal on that.
             return if self.systemd.notify_predecessor() {
                 Ok(())
             } else {
                 Err(Failure::of_work("the server has ended"))
             };
         }
-        // First, so that who reads that it listens finds the file.
+        // Before the addresses are printed, so that their reader finds the file.
         if let Some(Err(error)) = self.pid_file.as_mut().map(PidFile::fill) {
             print_error(&format!("cannot write the process id: {error}"));
         }
@@ -178,9 +179,9 @@ impl ServerProcess<'_> {
             });
         }
         self.print_metrics_endpoints();
-        // A program that has exited has stopped serving, which is what it waits for.
+        // The error is ignored: a predecessor that has exited has stopped serving.
         let _is_there = self.systemd.notify_predecessor();
-        self.systemd.tell_status("READY=1\n", "serving");
+        self.systemd.notify_status("READY=1\n", "serving");
         Ok(())
     }
 
@@ -207,7 +208,7 @@ impl ServerProcess<'_> {
                 ServerEvent::Reexec if self.worker.is_some() => {
                     self.running.move_connections().map_err(|error| Failure::of_work(&error))?;
                 }
-                // An interpreter keeps the modules that it has imported, so new code needs a new
+                // An interpreter does not reload imported modules, so new code needs a new
                 // process.
                 ServerEvent::Reload | ServerEvent::Reexec if self.imports_app => {
                     while self.replace()? {}
@@ -223,14 +224,14 @@ impl ServerProcess<'_> {
                         self.reload();
                     }
                 }
-                ServerEvent::Stopping => self.systemd.tell_status("STOPPING=1\n", "stopping"),
+                ServerEvent::Stopping => self.systemd.notify_status("STOPPING=1\n", "stopping"),
                 ServerEvent::Stopped => return Ok(()),
                 other => self.handle_event(&other),
             }
         }
     }
 
-    /// Handles events that may occur at any time.
+    /// Handles events that can occur in any state.
     fn handle_event(&mut self, event: &ServerEvent) {
         match event {
             ServerEvent::ReopenLog => self.telemetry_state.reopen(),
@@ -279,7 +280,7 @@ impl ServerProcess<'_> {
         match outcome {
             Ok(()) => {
                 print_line("reloaded");
-                self.systemd.tell_status("READY=1\n", "serving");
+                self.systemd.notify_status("READY=1\n", "serving");
             }
             Err(failure) => self.keep_old(&format!("not reloaded: {failure}")),
         }
@@ -287,12 +288,12 @@ impl ServerProcess<'_> {
 
     fn announce_reload(&self) {
         let now_us = clock::monotonic_ns() / 1_000;
-        self.systemd.tell(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"));
+        self.systemd.notify(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"));
     }
 
     fn keep_old(&self, why: &str) {
         print_error(why);
-        self.systemd.tell_status("READY=1\n", why);
+        self.systemd.notify_status("READY=1\n", why);
     }
 
     /// Re-executes the program and hands over once the new process is ready. Returns whether a
@@ -300,7 +301,7 @@ impl ServerProcess<'_> {
     fn replace(&mut self) -> Result<bool, Failure> {
         self.announce_reload();
         let mut sockets = self.running.sockets();
-        // Last, where the new process looks for it.
+        // Last, where the new process expects it.
         sockets.extend(
             self.telemetry_state
                 .metrics_server()
@@ -323,13 +324,13 @@ impl ServerProcess<'_> {
             let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
             match self.wait(Some((&child, Duration::from_nanos(left_ns))))? {
                 ServerEvent::Reload => wants_reload = true,
-                // One is already starting.
+                // A re-exec is already in progress.
                 ServerEvent::Reexec => {}
                 ServerEvent::TimedOut => {
                     break format!("was not ready within {} s", CHILD_READY_TIMEOUT.as_secs());
                 }
                 ServerEvent::Stopping | ServerEvent::Stopped => {
-                    self.systemd.tell_status("STOPPING=1\n", "stopping");
+                    self.systemd.notify_status("STOPPING=1\n", "stopping");
                     let _ended = child.end();
                     return Ok(false);
                 }
@@ -349,12 +350,12 @@ impl ServerProcess<'_> {
 
     fn hand_over(&mut self, child: &ReexecChild) -> Result<(), Failure> {
         let pid = child.pid();
-        self.systemd.tell_last(&format!("MAINPID={pid}\nREADY=1"));
+        self.systemd.notify_last(&format!("MAINPID={pid}\nREADY=1"));
         let handed = self.running.hand_over();
         let metrics =
             self.telemetry_state.metrics_server().map_or(Ok(()), RunningServer::hand_over);
         // Last: from here on no new connection is accepted by this process.
-        print_line(&format!("process {pid} serves from here on"));
+        print_line(&format!("process {pid} serves now"));
         handed.and(metrics).map_err(|error| Failure::of_work(&error))
     }
 }

@@ -59,7 +59,7 @@ pub(super) struct PidFile {
 }
 
 impl PidFile {
-    /// Keeps the content: the predecessor may still be running.
+    /// Opens without truncating: the predecessor may still be running.
     fn open(path: &Path) -> Result<Self, Failure> {
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
         let file = file.map_err(|error| {

@@ -1,4 +1,4 @@
-//! `[upstream.NAME]` and `[[route]]` of the configuration file as content.
+//! Converts `[upstream.NAME]` and `[[route]]` of the configuration file to a service.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -25,7 +25,7 @@ pub(super) struct RouteTable {
 }
 
 impl RouteTable {
-    /// Reads the routes of a file, if it has some.
+    /// Reads the routes of a file, if it contains any.
     pub(super) fn read(path: &Path, text: &str) -> Result<Option<Self>, Failure> {
         let configuration = Configuration::parse(text)
             .map_err(|problem| Failure::of_input(&format!("{}, {problem}", path.display())))?;
@@ -33,7 +33,9 @@ impl RouteTable {
         let Configuration { upstreams, routes, .. } = &table.configuration;
         if routes.is_empty() {
             return match upstreams.first() {
-                Some(upstream) => Err(table.refuse(upstream.line, "no [[route]] has to = a name")),
+                Some(upstream) => {
+                    Err(table.refuse(upstream.line, "no [[route]] uses this upstream"))
+                }
                 None => Ok(None),
             };
         }
@@ -52,7 +54,7 @@ impl RouteTable {
         })
     }
 
-    /// What the routes serve. `is_secure`: clients over TCP use TLS. `previous` is what was served
+    /// The content of the routes. `is_secure`: clients over TCP use TLS. `previous` is the content
     /// before a reload.
     pub(super) fn content(
         &self,
@@ -141,10 +143,10 @@ impl RouteTable {
         Ok(Upstream::new((name, host), targets, options, previous))
     }
 
-    /// Refuses what only the server knows to be wrong.
+    /// Rejects routes that are valid but not supported by the server.
     fn check(&self, route: &Route) -> Result<(), Failure> {
         if route.rate.is_some_and(|rate| rate.is_dry_run) {
-            return Err(self.refuse(route.line, "serve does not know dry-run yet"));
+            return Err(self.refuse(route.line, "dry-run is not supported"));
         }
         let Action::App(name) = &route.action else { return Ok(()) };
         let Some((module, attribute)) = app_args::parse(Some(Path::new(name))) else {

@@ -1,4 +1,4 @@
-//! Flags for the supervision of worker processes: when one is ended or replaced.
+//! Flags for the supervision of worker processes: when one is killed or replaced.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::units;
 /// Flags for worker processes of applications.
 #[derive(Debug, Args)]
 pub(super) struct SupervisionArgs {
-    /// Time that a worker process of an application may be busy without a pause; then its Python
-    /// stacks are logged and it is replaced; 0 for no limit
+    /// Time that a worker process of an application may take for one iteration of its event loop;
+    /// then its Python stacks are logged and it is replaced; 0 for no limit
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "30s",
         allow_hyphen_values = true)]
     hang_timeout: u64,
@@ -56,8 +56,8 @@ impl SupervisionArgs {
     }
 }
 
-/// Ends this process with the signal on which an interpreter writes its stacks (`faulthandler`).
+/// Ends this process with the signal on which the interpreter writes its stacks (`faulthandler`).
 fn on_hang(index: usize) {
-    print_error(&format!("worker {index} is busy for longer than --hang-timeout, and is ended"));
+    print_error(&format!("worker {index} is busy for longer than --hang-timeout and is killed"));
     std::process::abort();
 }

@@ -46,33 +46,33 @@ impl SystemdEnv {
     }
 
     /// Notifies the service manager, if there is one (`sd_notify(3)`).
-    pub(super) fn tell(&self, lines: &str) {
+    pub(super) fn notify(&self, lines: &str) {
         if let Some(notifier) = &self.notifier {
             // The error is ignored: the manager may have closed its socket.
             let _sent = notifier.send(lines);
         }
     }
 
-    /// As [`SystemdEnv::tell`], and disables notifications: the successor sends them from now on.
-    pub(super) fn tell_last(&mut self, lines: &str) {
-        self.tell(lines);
+    /// As [`SystemdEnv::notify`], and disables notifications: the successor sends them from now on.
+    pub(super) fn notify_last(&mut self, lines: &str) {
+        self.notify(lines);
         self.notifier = None;
     }
 
-    /// As [`SystemdEnv::tell`], with a STATUS line for people.
-    pub(super) fn tell_status(&self, prefix: &str, status: &str) {
-        self.tell(&format!("{prefix}STATUS={}", status.replace('\n', " ")));
+    /// As [`SystemdEnv::notify`], with a STATUS line for the administrator.
+    pub(super) fn notify_status(&self, prefix: &str, status: &str) {
+        self.notify(&format!("{prefix}STATUS={}", status.replace('\n', " ")));
     }
 
-    /// Tells the predecessor that this process is ready. Returns whether it is still there, if
-    /// there ever was one.
+    /// Reports to the predecessor, if there is one, that this process is ready. Returns `false` if
+    /// it has exited.
     pub(super) fn notify_predecessor(&mut self) -> bool {
         self.send(reexec::IS_READY)
     }
 
-    /// Tells the predecessor that this process cannot start, and that it reports the reason.
+    /// Reports to the predecessor that this process cannot start and has printed the reason.
     pub(super) fn notify_failure(&mut self) {
-        // It may have exited.
+        // The error is ignored: the predecessor may have exited.
         let _is_there = self.send(reexec::HAS_REPORTED);
     }
 
@@ -83,7 +83,7 @@ impl SystemdEnv {
     }
 
     fn send(&mut self, message: u8) -> bool {
-        // A worker keeps it open, because it may say more.
+        // A worker keeps the pipe open, because it sends further messages.
         let kept = self.worker.and(self.predecessor.as_ref()).map(File::try_clone);
         let sent = self.predecessor.take();
         self.predecessor = kept.and_then(Result::ok);

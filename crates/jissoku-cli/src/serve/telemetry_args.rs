@@ -79,7 +79,7 @@ impl TelemetryArgs {
         })
     }
 
-    /// Opens what has changed since `telemetry_state`.
+    /// Opens logs and listeners whose flags have changed since `telemetry_state`.
     pub(super) fn open_again(
         &self,
         telemetry_state: &Telemetry,
@@ -138,7 +138,7 @@ fn metrics_page(metrics: &Arc<Metrics>, injected_faults: &[InjectedFault]) -> An
     }
 }
 
-/// What the flags ask to record.
+/// The flags of the log and the metrics.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     log: Option<(PathBuf, LogFormat)>,
@@ -159,7 +159,7 @@ impl Wanted {
     }
 }
 
-/// Telemetry of the running process.
+/// The telemetry of the running process.
 #[derive(Debug)]
 pub(super) struct Telemetry {
     wanted: Wanted,
@@ -234,7 +234,7 @@ impl Telemetry {
     /// Sends the counters after the last request.
     pub(super) fn send_last_counters(&self, parent: &ParentPipe) {
         if self.wanted.metrics.is_some() {
-            // The error is ignored: the parent may be gone.
+            // The error is ignored: the parent may have exited.
             let _sent = parent.send_counters(&self.metrics);
         }
     }
@@ -307,7 +307,7 @@ impl Telemetry {
             MetricsServer::Ready(server, _) => server.close(),
             MetricsServer::Disabled => {}
         }
-        let told = metrics_servers.into_iter().try_for_each(|mut metrics_server| {
+        let stopped = metrics_servers.into_iter().try_for_each(|mut metrics_server| {
             metrics_server.stop()?;
             metrics_server.join()
         });
@@ -315,6 +315,6 @@ impl Telemetry {
         if !(log_ended && self.retired.logs.iter().all(|log| log.wait(LOG_FLUSH_TIMEOUT))) {
             print_error("the last lines of the access log are lost: the writer is blocked");
         }
-        told.map_err(|error| Failure::of_work(&error))
+        stopped.map_err(|error| Failure::of_work(&error))
     }
 }

@@ -14,7 +14,7 @@ use jissoku_os::{poll, signal};
 
 use super::failure::{Failure, print_error};
 
-/// Time between two comparisons. A change is reported once nothing changes for that long.
+/// Time between two comparisons. A change is reported after an interval without a further change.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Directories below the first that are not visited, besides hidden ones.
@@ -47,7 +47,7 @@ impl Watched {
         started.map(drop).map_err(|error| Failure::of_work(&error))
     }
 
-    /// Returns once a file has changed and nothing changes any more.
+    /// Returns after a change, once an interval has passed without a further one.
     fn wait_for_change(&mut self) {
         loop {
             pause();
@@ -80,14 +80,15 @@ fn snapshot(directory: &Path) -> Snapshot {
     files
 }
 
-/// Adds the Python files below `directory`. Whatever cannot be read is left out: it may be gone.
+/// Adds the Python files below `directory`. Unreadable ones are omitted: they may have been
+/// removed.
 fn add(directory: &Path, files: &mut Snapshot) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let (name, path) = (entry.file_name(), entry.path());
         let name = name.to_string_lossy();
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_dir() {
-            // A virtual environment has this file.
+            // This file marks a virtual environment.
             let is_skipped = name.starts_with('.')
                 || SKIPPED.contains(&&*name)
                 || path.join("pyvenv.cfg").exists();
@@ -132,7 +133,7 @@ mod tests {
         assert_eq!(first_difference(&empty, &one), Some(&*module));
         fs::write(&module, "22").expect("a file");
         assert_eq!(first_difference(&one, &snapshot(&root)), Some(&*module));
-        fs::remove_dir_all(&root).expect("it is ours");
+        fs::remove_dir_all(&root).expect("the directory can be removed");
         assert_eq!(first_difference(&one, &snapshot(&root)), Some(&*module));
     }
 }

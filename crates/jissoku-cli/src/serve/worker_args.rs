@@ -13,14 +13,14 @@ use crate::units;
 /// Upper limit of the drain and stop times.
 const DURATION_MAX: Duration = Duration::from_hours(24);
 
-/// One value to clap, which would take a plain vector for a repeated option.
+/// A type alias, because clap treats a field of type `Vec` as a repeated option.
 type CoreList = Vec<usize>;
 
 /// Flags for workers.
 #[derive(Debug, Args)]
 pub(super) struct WorkerArgs {
-    /// Number of worker threads, or of worker processes of an application [default: one per physical
-    /// core, and one for an application]
+    /// Number of worker threads, or of worker processes of an application [default: one per
+    /// physical core, and one for an application]
     #[arg(long, value_name = "N", allow_hyphen_values = true,
         value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
@@ -30,17 +30,18 @@ pub(super) struct WorkerArgs {
     /// I/O backend; auto is epoll
     #[arg(long, value_enum, default_value = "auto")]
     driver: DriverChoice,
-    /// Pin every worker to a core of its own, as far as there are enough
+    /// Pin every worker to a core of its own, if there are enough cores
     #[arg(long, conflicts_with = "cores")]
     pin: bool,
-    /// After a reload, time that old workers keep an idle connection for one more request
+    /// After a reload, time that old workers keep an idle connection open for one more request
     /// [default: --idle-time-max]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     drain_window: Option<Duration>,
     /// After a reload, time until old workers close their remaining connections
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
     drain_timeout: Duration,
-    /// After SIGTERM, time that a connection is kept after its last response for one more request
+    /// After SIGTERM, time that a connection is kept open after its last response for one more
+    /// request
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     stop_window: Duration,
     /// After SIGTERM, time until remaining connections are closed
@@ -63,7 +64,7 @@ pub(super) struct WorkerPlacement {
 }
 
 impl WorkerPlacement {
-    /// The placement of a process that is one of the workers.
+    /// The placement of the worker process `index`.
     pub(super) fn of_worker(self, index: usize) -> Self {
         let core = self.cores.get(index % self.cores.len().max(1)).copied();
         Self { workers: 1, cores: core.into_iter().collect() }
@@ -129,7 +130,7 @@ impl WorkerArgs {
 fn duration(text: &str) -> Result<Duration, String> {
     let duration = Duration::from_nanos(units::duration_ns(text)?);
     if duration > DURATION_MAX {
-        return Err(format!("that is longer than {} h", DURATION_MAX.as_secs() / 3_600));
+        return Err(format!("the longest time is {} h", DURATION_MAX.as_secs() / 3_600));
     }
     Ok(duration)
 }

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::{APP_KEY, is_overruled, name_of};
+use super::{APP_KEY, is_overridden, name_of};
 use crate::serve::failure::Failure;
 
 const PREFIX: &str = "JISSOKU_";
@@ -23,7 +23,7 @@ pub(super) fn arguments(
         for key in names {
             let name = variable_of(key);
             let Some(value) = variable(&name).filter(|value| !value.is_empty()) else { continue };
-            if is_overruled(command, arg, given) {
+            if is_overridden(command, arg, given) {
                 continue;
             }
             let found = of_value(arg, &name, &value)?;
@@ -69,7 +69,7 @@ fn of_value(arg: &Arg, name: &str, value: &OsStr) -> Result<Vec<OsString>, Failu
     }
 }
 
-/// Parses one argument on its own, to name the variable of an invalid value.
+/// Parses a single argument, to name the variable of an invalid value.
 fn check(command: &Command, argument: &OsStr, name: &str) -> Result<(), Failure> {
     let alone = [OsStr::new("serve"), argument];
     match command.clone().try_get_matches_from(alone) {

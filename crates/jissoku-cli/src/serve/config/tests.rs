@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::serve::Serve;
 
-/// A file with `text` in a folder of its own, which is gone afterwards.
+/// A directory with a configuration file; removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -27,11 +27,11 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).expect("the folder is ours");
+        std::fs::remove_dir_all(&self.0).expect("the directory can be removed");
     }
 }
 
-/// What the understood flags look like when they are printed.
+/// The `Debug` form of the parsed flags contains each of `expected`.
 fn check(text: &str, flags: &[&str], expected: &[&str]) {
     let folder = Folder::with(text);
     let serve = folder.read(flags).expect("all of it makes sense");
@@ -66,11 +66,11 @@ fn keys_are_flags() {
 }
 
 #[test]
-fn a_reload_ends_no_idle_connection_sooner_unless_told_so() {
+fn the_drain_window_defaults_to_the_idle_timeout() {
     let window = |text: &str| {
         let serve = Folder::with(text).read(&[]).expect("all of it makes sense");
         let telemetry = jissoku_server::TelemetryConfig::default();
-        serve.settings(&[], &telemetry, None).expect("it can be had").limits.drain_idle_ns
+        serve.settings(&[], &telemetry, None).expect("the flags are valid").limits.drain_idle_ns
             / 1_000_000_000
     };
     assert_eq!(window("contract = true"), 75);
@@ -79,7 +79,7 @@ fn a_reload_ends_no_idle_connection_sooner_unless_told_so() {
 }
 
 #[test]
-fn flags_win() {
+fn flags_override_the_file() {
     let text = "contract = true\nworkers = 3\nlisten = '127.0.0.1:1'\n";
     let flags = ["--workers", "5", "--listen", "127.0.0.1:9"];
     check(
@@ -102,15 +102,21 @@ fn paths_are_relative_to_the_file() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line() {
+fn errors_name_their_line() {
     let cases = [
         ("contract = true\nworker = 3\n", "line 2: there is no key \"worker\"; there are folder,"),
         ("contract = true\n\nworkers = 'x'\n", "line 3: invalid value 'x' for '--workers <N>'"),
         ("contract = true\nworkers = 0\n", "line 2: invalid value '0' for '--workers <N>'"),
-        ("contract = 'yes'\n", "line 1: contract wants true or false, not a value of type string"),
-        ("contract = true\nworkers = true\n", "line 2: workers wants a string or a number"),
-        ("contract = true\nlisten = [1, {}]\n", "line 2: listen wants a string, or a list"),
-        ("contract = true\n[workers]\n", "workers wants a string or a number, not a value of type"),
+        (
+            "contract = 'yes'\n",
+            "line 1: contract must be true or false, not a value of type string",
+        ),
+        ("contract = true\nworkers = true\n", "line 2: workers must be a string or a number"),
+        ("contract = true\nlisten = [1, {}]\n", "line 2: listen must be a string, or a list"),
+        (
+            "contract = true\n[workers]\n",
+            "workers must be a string or a number, not a value of type",
+        ),
         ("contract = \n", "line 1: "),
         ("contract = true\ncontract = true\n", "line 2: "),
         ("config = 'other.toml'\n", "line 1: there is no key \"config\""),
@@ -125,7 +131,7 @@ fn what_is_wrong_is_named_with_its_line() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn a_missing_file_is_named() {
     let all = ["serve", "--config", "/nowhere/at/all.toml"].map(str::to_owned);
     let refusal = Serve::read(&all, None).expect_err("there is no file").to_string();
     assert!(refusal.contains("/nowhere/at/all.toml"), "{refusal}");
