@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -49,21 +49,12 @@ BANNED = {
     "in vain": "spurious, without a result",
     "planted": "injected",
     "nought": "zero",
-}
-
-# As BANNED, except in UNREVISED, which shrinks as its folders are rewritten.
-BANNED_IN_REVISED = {
     "told|tells?|telling": "report, print, show; distinguish",
     "heard|hears?|hearing": "receive; is called when",
 }
-UNREVISED = (
-    "crates/jissoku-apps/",
-    "crates/jissoku-cli/src/serve",
-    "crates/jissoku-server/",
-)
 
 # The one place that explains the method's name in the literature, a user of Unix systems, an option
-# of systemctl, and a case whose name is in kept records.
+# of systemctl, a method of Python files, and a case whose name is in kept records.
 ALLOWED = (
     '"duet" of Bulej',
     '\\"duet\\" of Bulej',
@@ -71,6 +62,7 @@ ALLOWED = (
     "Duet Benchmarking",
     '"nobody", "www-data"',
     "--kill-whom",
+    'intern!(python, "tell")',
     'name = "the_client_is_told_to_the_application"',
 )
 
@@ -93,20 +85,18 @@ NATIVE_SOURCES = [*ROOT.glob("crates/**/*.rs"), *ROOT.glob("fuzz/targets/*.rs")]
 NATIVE_COMMANDS = ("serve", "load", "floor", "oracle")
 
 
-def offences(text: str, banned: Mapping[str, str] = BANNED) -> Iterator[str]:
+def offences(text: str) -> Iterator[str]:
     for allowed in ALLOWED:
         text = text.replace(allowed, "")
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text).replace("_", " ")
-    for word, instead in banned.items():
+    for word, instead in BANNED.items():
         for match in re.finditer(rf"\b(?:{word.replace('_', ' ')})\b", plain, re.IGNORECASE):
             line = plain.count("\n", 0, match.start()) + 1
             yield f"line {line}: {match[0]!r}; write {instead}"
 
 
 def offences_of(path: Path) -> list[str]:
-    is_revised = not name(path).startswith(UNREVISED)
-    banned = BANNED | BANNED_IN_REVISED if is_revised else BANNED
-    return list(offences(path.read_text(encoding="utf-8"), banned))
+    return list(offences(path.read_text(encoding="utf-8")))
 
 
 def name(path: Path) -> str:

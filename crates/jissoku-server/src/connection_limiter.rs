@@ -45,7 +45,7 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Whether it enforces the limits of `limits`.
+    /// Whether it enforces `limits`.
     pub(crate) fn is_for(&self, limits: &Limits) -> bool {
         let per_address_max = self.addresses.as_ref().map_or(0, |addresses| addresses.max);
         self.connections_max == limits.connections_max
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_counted_by_itself() {
+    fn each_address_has_its_own_count() {
         let addresses = AddressCounters::new(1);
         let counters = |text: &str| addresses.counters(text.parse().expect("an address"));
         assert_eq!(addresses.add(counters("10.0.0.1")), 0);

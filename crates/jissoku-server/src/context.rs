@@ -26,7 +26,7 @@ pub(crate) struct WorkerContext<H> {
     pub(crate) shutdown: Option<Shutdown>,
     /// Whether idle connections cannot be moved after all.
     pub(crate) keeps_connections: bool,
-    /// The number of complete responses.
+    /// Number of complete responses.
     pub(crate) response_count: u64,
 }
 

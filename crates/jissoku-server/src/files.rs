@@ -304,6 +304,6 @@ enum CacheLookup {
     Found(Arc<CacheEntry>),
     /// An invalid or hidden path.
     Nothing,
-    /// The file cannot be read at the moment.
+    /// The file cannot be read now.
     Busy,
 }

@@ -8,9 +8,9 @@
 //! with each part of its body, and [`Handler::respond`] when it is complete. A response that cannot
 //! be completed at once is continued by further calls of `respond`, which [`Progress`] requests.
 //!
-//! Two exceptions: with [`BodyFlow::Receive`] and [`BodyFlow::Hold`], the response is produced while
-//! the body is received; and after [`Response::upgrade`] all bytes of the client are passed to
-//! `on_body` as they are.
+//! Two exceptions: with [`BodyFlow::Receive`] and [`BodyFlow::Hold`], the response is produced
+//! while the body is received; and after [`Response::upgrade`] all bytes of the client are passed
+//! to `on_body` as they are.
 
 use std::fmt::Debug;
 use std::io;
@@ -26,7 +26,7 @@ use crate::metrics::{Metrics, ShardHandle};
 use crate::origin::Origin;
 use crate::response::Response;
 
-/// What a server serves: shared by its workers.
+/// The content of a server, shared by its workers.
 pub trait Service: Debug + Send + Sync + 'static {
     /// Processes the requests of one worker.
     type Handler: Handler;
@@ -57,10 +57,10 @@ pub struct WorkerInfo {
 
 /// Processes the requests of one worker.
 pub trait Handler: Debug + 'static {
-    /// What is kept for a connection; it should be small, because ten thousand may be idle.
+    /// The state of a connection; it should be small, because ten thousand may be idle.
     type Connection: Debug;
 
-    /// What is kept for a request from its head until its response is complete.
+    /// The state of a request from its head until its response is complete.
     type Request: Debug;
 
     /// A connection was accepted.
@@ -74,14 +74,14 @@ pub trait Handler: Debug + 'static {
     ) -> Self::Request;
 
     /// How the body of a request is to be received. Called when `respond` might be, and after each
-    /// call of it; to release a client that was held back, [`Handler::next_ready`] returns the
-    /// connection.
+    /// call of it; to resume receiving after [`BodyFlow::Hold`], [`Handler::next_ready`] returns
+    /// the connection.
     fn body_flow(&self, _request: &Self::Request) -> BodyFlow {
         BodyFlow::Whole
     }
 
-    /// A part of the request body was received; after an upgrade, bytes of the client. By default it
-    /// is discarded. At most one receive of the driver is passed after [`BodyFlow::Hold`].
+    /// A part of the request body was received; after an upgrade, bytes of the client. By default
+    /// it is discarded. At most one receive of the driver is passed after [`BodyFlow::Hold`].
     fn on_body(&mut self, _request: &mut Self::Request, _part: &[u8]) {}
 
     /// The last part of a body was passed that is not received as a whole; after an upgrade, the
@@ -92,9 +92,9 @@ pub trait Handler: Debug + 'static {
     /// received from it. It may still read. Possibly called repeatedly.
     fn on_hangup(&mut self, _connection: &mut Self::Connection, _request: &mut Self::Request) {}
 
-    /// The request is complete, or [`Handler::body_flow`] does not wait for that: writes the response
-    /// or a part of it. It is called again as the returned [`Progress`] says, and possibly earlier;
-    /// it must then return the same again.
+    /// The request is complete, or [`Handler::body_flow`] does not wait for that: writes the
+    /// response or a part of it. It is called again as the returned [`Progress`] says, and possibly
+    /// earlier; it must then return the same again.
     fn respond(
         &mut self,
         connection: &mut Self::Connection,
@@ -102,8 +102,8 @@ pub trait Handler: Debug + 'static {
         response: &mut Response<'_>,
     ) -> Progress;
 
-    /// The server has rejected a request in the middle of its body, which is malformed, too large or
-    /// too slow, and responds itself.
+    /// The server has rejected a request in the middle of its body, which is malformed, too large
+    /// or too slow, and responds itself.
     fn on_reject(
         &mut self,
         _connection: &mut Self::Connection,
@@ -121,18 +121,20 @@ pub trait Handler: Debug + 'static {
     ) {
     }
 
-    /// Calls `wait` once, which blocks the thread until events arrive. What a handler holds
-    /// exclusively, such as a lock on an interpreter, it can release meanwhile.
+    /// Calls `wait` once, which blocks the thread until events arrive. A handler can release a
+    /// lock, such as that of an interpreter, meanwhile.
     fn wait(&self, wait: &mut dyn FnMut()) {
         wait();
     }
 
-    /// The event loop that calls the worker's, if it is not the worker that waits for events.
+    /// The event loop that calls iterations of the worker, if the worker does not wait for events
+    /// itself.
     fn event_loop(&self) -> Option<EventLoop> {
         None
     }
 
-    /// A descriptor that the worker watches besides its own; it stays open for as long as the handler.
+    /// A descriptor that the worker watches besides its own; it stays open for as long as the
+    /// handler.
     fn watched(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -171,7 +173,7 @@ pub trait Handler: Debug + 'static {
     /// called with [`UpstreamEvent::Resumed`].
     fn on_opening(&mut self, _token: u64, _id: ConnectionId) {}
 
-    /// Something has happened to an opened connection: returns what to do next. Output is sent
+    /// An event of an opened connection: returns what the driver is to do next. Output is sent
     /// after this call.
     fn on_upstream(&mut self, _event: UpstreamEvent<'_>, _output: &mut SendBuffer) -> Next {
         Next::Close
@@ -185,15 +187,15 @@ pub trait Handler: Debug + 'static {
 /// An event of a connection that a handler has opened.
 #[derive(Clone, Copy, Debug)]
 pub struct UpstreamEvent<'a> {
-    /// Identifies the connection, as the handler has named it.
+    /// The token that the handler has chosen for the connection.
     pub token: u64,
-    /// What has happened.
+    /// The kind of event.
     pub kind: UpstreamEventKind<'a>,
     /// The time of this wake-up, on the monotonic clock.
     pub now_ns: u64,
 }
 
-/// What has happened to a connection that a handler has opened.
+/// The kind of an event of a connection that a handler has opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamEventKind<'a> {
     /// It is established.
@@ -215,7 +217,8 @@ pub enum UpstreamEventKind<'a> {
     },
 }
 
-/// One iteration of a worker: waits for events and processes them. Returns whether there is another.
+/// One iteration of a worker: waits for events and processes them. Returns whether there is
+/// another.
 pub type Iteration = Box<dyn FnMut() -> bool>;
 
 /// Calls an iteration until it returns `false`.
@@ -226,8 +229,8 @@ pub type EventLoop = Box<dyn FnOnce(Iteration)>;
 pub enum BodyFlow {
     /// [`Handler::respond`] is called when it is complete.
     Whole,
-    /// [`Handler::respond`] is called for each part that was received, and for those that arrived with
-    /// the head once. A `100 Continue` is sent when it is wanted.
+    /// [`Handler::respond`] is called for each part that was received, and for those that arrived
+    /// with the head once. A `100 Continue` is sent when it is wanted.
     Receive,
     /// As [`BodyFlow::Receive`], without a `100 Continue`: a client that waits for it may send
     /// the body nevertheless.
@@ -243,7 +246,8 @@ pub enum Progress {
     Complete,
     /// At this time, on the monotonic clock.
     Until(u64),
-    /// Once the output so far is sent. This is how a streamed response keeps pace with its client.
+    /// Once the output so far is sent, so that a streamed response is produced no faster than its
+    /// client reads it.
     Sent,
     /// When [`Handler::next_ready`] returns the connection.
     Pending,
@@ -263,7 +267,7 @@ pub struct RequestHead<'a> {
     pub bytes: &'a [u8],
     /// The time of this wake-up, on the monotonic clock.
     pub now_ns: u64,
-    /// Where the request comes from, if an intermediary has said so that is allowed to.
+    /// The origin of the request, if a trusted intermediary has sent it.
     pub origin: Option<&'a Origin<'a>>,
 }
 

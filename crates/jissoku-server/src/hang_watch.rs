@@ -1,6 +1,7 @@
 //! Detects a worker that does not return to its event loop.
 //!
-//! A thread wakes the worker regularly, whichever loop it runs in, and expects it to note the time.
+//! A thread wakes the worker regularly, whichever loop it runs in, and expects it to record the
+//! time.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,7 +17,7 @@ use jissoku_os::{clock, poll};
 /// The number of wake-ups within a timeout.
 const WAKE_UPS: u32 = 8;
 
-/// When a worker counts as hung, and what follows.
+/// When a worker counts as hung, and the action then.
 #[derive(Clone, Copy, Debug)]
 pub struct HangWatch {
     /// Time without an iteration of the event loop.
@@ -25,7 +26,7 @@ pub struct HangWatch {
     pub on_hang: fn(usize),
 }
 
-/// The worker's side: notes that it is alive. Dropping it ends the watch.
+/// The worker's side: records the time of each iteration. Dropping it ends the watch.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     beat_ns: Arc<AtomicU64>,

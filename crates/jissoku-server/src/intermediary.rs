@@ -1,4 +1,4 @@
-//! The connection of an intermediary, which says who the client of a request is.
+//! The connection of an intermediary, which identifies the client of each request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use jissoku_http::{Event, Exchange, Limits, Reject, Step, proxy_protocol};
 use crate::origin::Origin;
 use crate::trusted_proxies::TrustedProxies;
 
-/// Whose fields count, and which.
+/// Which peers are trusted, and with which fields.
 #[derive(Debug)]
 pub(crate) struct Trust {
     pub(crate) proxies: TrustedProxies,
-    /// Who may connect where more than the fields of a request counts.
+    /// Peers that may use the uwsgi and the PROXY protocol.
     pub(crate) allowed: TrustedProxies,
     pub(crate) fields: ForwardedFields,
 }
@@ -29,28 +29,27 @@ enum Naming {
     ByConnection,
 }
 
-/// What a connection of an intermediary has besides that of a client.
+/// The additional state of an intermediary's connection.
 #[derive(Debug)]
 pub(crate) struct Intermediary {
-    /// Whether the peer may send what it sends.
+    /// Whether the peer is trusted to use the protocol of its listener.
     is_allowed: bool,
-    /// The start of a header of the PROXY protocol, as long as that is awaited.
+    /// The received part of a header of the PROXY protocol, while it is incomplete.
     proxy_header: Option<Vec<u8>>,
     /// Whether a packet of the uwsgi protocol is awaited.
     awaits_packet: bool,
     /// The head of the packet, until it is passed to the handler.
     head: Option<UwsgiHead>,
-    /// The peer, or what it says in the PROXY protocol.
+    /// The peer, or the client according to the PROXY protocol.
     peer: Option<SocketAddr>,
-    /// Whether the PROXY protocol did not say who the peer is.
+    /// Whether the header of the PROXY protocol had no address.
     is_unnamed: bool,
     naming: Naming,
     trust: Arc<Trust>,
 }
 
 impl Intermediary {
-    /// The connection of `peer`. If it is not allowed to send what its listener expects, it is
-    /// refused.
+    /// The connection of `peer`. Unless `is_allowed`, it is rejected.
     pub(crate) fn new(peer: Option<SocketAddr>, is_allowed: bool, trust: Arc<Trust>) -> Self {
         Self {
             is_allowed,
@@ -97,8 +96,8 @@ impl Intermediary {
         let before = start.len();
         start.extend_from_slice(bytes);
         let Some(header) = proxy_protocol::read(start)? else { return Ok(None) };
-        // Without a client, it has the address of the proxy, which may be that of a health check; but
-        // the client of a Unix socket of the proxy is no trusted proxy.
+        // Without a client, it has the address of the proxy, which may be that of a health check;
+        // but the client of a Unix socket of the proxy is no trusted proxy.
         self.peer = header.client.or(self.peer);
         self.is_unnamed = header.client.is_none();
         if self.awaits_packet {

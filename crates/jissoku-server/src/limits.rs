@@ -3,7 +3,7 @@
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How long bytes that were transferred ahead of the minimum rate count.
+/// How long bytes that were transferred ahead of the minimum rate count for it.
 const PACE_AHEAD_NS_MAX: u64 = 30 * SECOND_NS;
 
 /// Limits on connections. [`Limits::DEFAULT`] holds the defaults. Timeouts are checked once a
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slowness_counts_after_the_grace() {
+    fn the_minimum_rate_applies_after_the_grace_period() {
         let limits = Limits::DEFAULT;
         assert!(!limits.is_too_slow(0, 5 * SECOND_NS));
         assert!(!limits.is_too_slow(240, 6 * SECOND_NS));

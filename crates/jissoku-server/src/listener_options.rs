@@ -1,4 +1,4 @@
-//! What the peers of a listener send.
+//! The protocol of the peers of a listener.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub enum Protocol {
     Uwsgi,
 }
 
-/// What the peers of a listener send.
+/// The protocol of the peers of a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListenerOptions {
     /// The protocol of requests.
@@ -53,8 +53,8 @@ impl Intermediaries {
         }
     }
 
-    /// What a new connection has besides that of a client, if anything; `arrival.listener` is the
-    /// index of its endpoint.
+    /// The additional state of a new connection if it is an intermediary's; `arrival.listener` is
+    /// the index of its endpoint.
     pub(crate) fn of(&self, arrival: &NewConnection<'_>) -> Option<Box<Intermediary>> {
         if self.options.is_empty() && self.trust.proxies.is_empty() {
             return None;

@@ -110,7 +110,7 @@ impl AccessLog {
         let (at_the_end, ended) = sync_channel::<()>(1);
         let thread = thread::Builder::new().name("access-log".to_owned());
         let run = move || {
-            let _told_by_its_end = at_the_end;
+            let _closed_at_the_end = at_the_end;
             writer.run();
         };
         thread.spawn(run).map_err(reject)?;

@@ -1,4 +1,5 @@
-//! Directories beside another service: paths below a prefix are files, all others are the service's.
+//! Directories beside another service: paths below a prefix are files, all others are the
+//! service's.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,31 +1,31 @@
-//! Where a request comes from, if the peer of its connection is not its client.
+//! The origin of a request, if the peer of its connection is not its client.
 
 use std::net::{IpAddr, SocketAddr};
 
 use jissoku_http::forwarded::{ForwardedClient, ForwardedFields};
 use jissoku_http::uwsgi::Variables;
 
-/// What an intermediary has said of a request, which it is trusted to say.
+/// The information of a trusted intermediary about the client of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Origin<'a> {
     /// The address of the client; `None` if it is on a Unix socket or unknown. Port 0 is an unknown
     /// one.
     pub client: Option<SocketAddr>,
-    /// Whether the client uses TLS; `None` if only the connection says so.
+    /// Whether the client uses TLS; `None` if that follows from the connection.
     pub is_secure: Option<bool>,
     /// The Host that the client has sent, if a proxy has replaced it.
     pub host: Option<&'a [u8]>,
     /// The variables of a request in the uwsgi protocol.
     pub variables: Option<Variables<'a>>,
-    /// What sent the request to the intermediary that has connected, as that says; for a proxy that
-    /// speaks HTTP only, its own address.
+    /// The peer of the intermediary according to the intermediary; for a proxy that speaks HTTP
+    /// only, its own address.
     pub peer: Option<SocketAddr>,
     /// The fields of the request that name its client, if `peer` is trusted to set them.
     pub trusted_fields: Option<ForwardedFields>,
 }
 
 impl<'a> Origin<'a> {
-    /// That of a request from `peer`, without fields that count.
+    /// The origin of a request from `peer`, without trusted fields.
     pub(crate) const fn of_peer(peer: Option<SocketAddr>) -> Self {
         Self {
             client: peer,
@@ -37,7 +37,7 @@ impl<'a> Origin<'a> {
         }
     }
 
-    /// That of a packet.
+    /// The origin of a packet of the uwsgi protocol.
     pub(crate) fn of_packet(variables: Variables<'a>) -> Self {
         let text = |name| str::from_utf8(variables.get(name)?).ok();
         let address = text(b"REMOTE_ADDR").and_then(|text| text.parse::<IpAddr>().ok());
@@ -49,7 +49,7 @@ impl<'a> Origin<'a> {
         }
     }
 
-    /// Adds what the fields of the request say, which the peer is trusted to set.
+    /// Applies the fields of the request that the peer is trusted to set.
     pub(crate) fn with_fields(self, said: &ForwardedClient<'a>, kind: ForwardedFields) -> Self {
         Self {
             client: said.address.or(self.client),
@@ -61,10 +61,10 @@ impl<'a> Origin<'a> {
     }
 }
 
-/// An [`Origin`] that owns what it has.
+/// An [`Origin`] that owns its data.
 #[derive(Clone, Debug)]
 pub struct OwnedOrigin {
-    /// Without what is borrowed.
+    /// The fields that borrow nothing.
     origin: Origin<'static>,
     host: Option<Box<[u8]>>,
     variables: Option<Box<[u8]>>,

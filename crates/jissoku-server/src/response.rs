@@ -24,7 +24,7 @@ pub struct Response<'a> {
     pub(crate) log_record: LogRecord<'a>,
 }
 
-/// What is kept of a response between two calls.
+/// The state of a response between two calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponseState {
     version: Version,
@@ -183,8 +183,8 @@ impl Response<'_> {
         self.output.append(bytes);
     }
 
-    /// The connection's output, for a handler that formats its responses itself. It has to tell
-    /// their status and size with [`Response::set_sent`].
+    /// The connection's output, for a handler that formats its responses itself and records their
+    /// status and size with [`Response::set_sent`].
     #[inline]
     pub const fn output(&mut self) -> &mut SendBuffer {
         self.output

@@ -30,10 +30,10 @@ use endpoints::Endpoints;
 pub struct Sockets(Endpoints);
 
 impl Sockets {
-    /// Takes them over.
+    /// Takes over inherited listeners.
     ///
     /// # Errors
-    /// The name of the first that is no listener.
+    /// The name of the first socket that is not a listener.
     pub fn from_inherited(inherited: Vec<Inherited>) -> io::Result<Self> {
         Ok(Self(Endpoints::from_inherited(inherited)?))
     }
@@ -56,7 +56,7 @@ impl Sockets {
 pub struct Server {
     settings: Settings,
     endpoints: Endpoints,
-    /// The inherited ones, which another process may still use.
+    /// Inherited listeners, which another process may still use.
     given: Endpoints,
 }
 

@@ -17,10 +17,10 @@ use crate::worker_message::ParentPipe;
 pub struct Settings {
     /// Addresses to listen on; port 0 selects a free port.
     pub endpoints: Vec<Endpoint>,
-    /// What the peers of each endpoint send, in the order of the endpoints; the default where there
-    /// is none.
+    /// The protocol of the peers of each endpoint, in the order of the endpoints; the default for
+    /// those without.
     pub listener_options: Vec<ListenerOptions>,
-    /// Peers that may say who the client of a request is; `None` if the user has named none.
+    /// Peers that may identify the client of a request; `None` if the user has named none.
     pub trusted_proxies: Option<TrustedProxies>,
     /// The fields that trusted proxies set.
     pub forwarded_fields: ForwardedFields,

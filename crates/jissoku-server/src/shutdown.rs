@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_never_taken_back() {
+    fn a_signal_never_de_escalates() {
         let signal = ShutdownSignal::default();
         signal.drain_for_stop();
         signal.drain_for_reload();

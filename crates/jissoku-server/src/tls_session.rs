@@ -83,7 +83,7 @@ impl<H: Handler> TlsSession<H> {
         &mut self.connection
     }
 
-    /// Gives up TLS if something was answered in front of it.
+    /// Leaves TLS if a response was written before the handshake.
     pub(crate) fn close_if(&mut self, next: Next) {
         if next != Next::Receive {
             self.state = TlsState::Closed;
@@ -160,8 +160,8 @@ impl<H: Handler> TlsSession<H> {
         self.encrypt_pending(plain, ahead, context, output)
     }
 
-    /// Tells TLS from plaintext HTTP by the first byte: a handshake begins with 22 (RFC 8446
-    /// section 5.1), a request with a letter.
+    /// Distinguishes TLS from plaintext HTTP by the first byte: a handshake begins with 22 (RFC
+    /// 8446 section 5.1), a request with a letter.
     fn detect_protocol(&mut self, bytes: &[u8]) {
         let is_text = bytes.first().is_some_and(u8::is_ascii_alphabetic);
         self.state = match std::mem::replace(&mut self.state, TlsState::Closed) {

@@ -1,4 +1,4 @@
-//! Peers that may say who the client of a request is.
+//! Peers that may identify the client of a request.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,11 +8,11 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedProxies {
     networks: Vec<Network>,
-    /// Whether every peer of a Unix socket is trusted: its mode decides who that is.
+    /// Whether every peer of a Unix socket is trusted: the socket's mode restricts them.
     unix: bool,
 }
 
-/// An address, and how many of its leading bits count.
+/// An address and the length of its prefix in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
     address: IpAddr,
@@ -20,7 +20,7 @@ struct Network {
 }
 
 impl TrustedProxies {
-    /// This machine: loopback addresses and Unix sockets.
+    /// The peers on this machine: loopback addresses and Unix sockets.
     #[must_use]
     pub fn local() -> Self {
         let networks = vec![
@@ -36,7 +36,7 @@ impl TrustedProxies {
         *self == Self::default()
     }
 
-    /// Whether a peer is trusted; `None` is one of a Unix socket.
+    /// Whether a peer is trusted; `None` is the peer of a Unix socket.
     #[must_use]
     pub fn trusts(&self, peer: Option<IpAddr>) -> bool {
         match peer {
@@ -105,7 +105,7 @@ impl Network {
         let address: IpAddr = address.parse().ok()?;
         let size = if address.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.map_or(Some(size), |prefix| prefix.parse().ok())?;
-        // An address of IPv4 in IPv6 is compared as one of IPv4.
+        // An IPv4-mapped IPv6 address is compared as an IPv4 address.
         let is_mapped = address.to_canonical() != address;
         (prefix <= size && !is_mapped).then_some(Self { address, prefix })
     }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_counts_bits() {
+    fn a_prefix_is_a_number_of_bits() {
         assert!(trusts("10.0.0.0/8", "10.255.0.1"));
         assert!(!trusts("10.0.0.0/8", "11.0.0.1"));
         assert!(trusts("192.0.2.128/25", "192.0.2.255"));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_ipv4_is_the_same_in_ipv6() {
+    fn an_ipv4_mapped_address_is_trusted_as_its_ipv4_address() {
         assert!(trusts("10.0.0.0/8", "::ffff:10.1.2.3"));
         assert!(!trusts("10.0.0.0/8", "::ffff:11.1.2.3"));
         assert!(!trusts("::/0", "::ffff:11.1.2.3"));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_refused() {
+    fn invalid_lists_are_refused() {
         for text in [
             "",
             "10.0.0.0/33",

@@ -47,7 +47,7 @@ pub(crate) struct Worker<H> {
     /// The TLS configuration for TCP clients, if any.
     tls: Option<Tls>,
     heartbeat: Option<Heartbeat>,
-    /// As in [`Settings`]; `None` once the worker has asked.
+    /// As in [`Settings`]; `None` once the worker has requested a replacement.
     replace_after: Option<u64>,
     parent: Option<ParentPipe>,
     intermediaries: Intermediaries,
@@ -80,17 +80,17 @@ impl<H: Handler> Worker<H> {
         }
     }
 
-    /// Sets where the worker notes that it is alive.
+    /// Sets the heartbeat of the worker.
     pub(crate) fn with_heartbeat(self, heartbeat: Option<Heartbeat>) -> Self {
         Self { heartbeat, ..self }
     }
 
-    /// Asks to be replaced.
+    /// Requests a replacement.
     #[cold]
-    fn ask_for_replacement(&mut self) {
+    fn request_replacement(&mut self) {
         self.replace_after = None;
         if let Some(parent) = &self.parent {
-            parent.ask_for_replacement();
+            parent.request_replacement();
         }
     }
 
@@ -338,7 +338,7 @@ impl<H: Handler> EventHandler for Worker<H> {
         }
         let count = self.context.response_count;
         if self.replace_after.is_some_and(|count_max| count >= count_max) {
-            self.ask_for_replacement();
+            self.request_replacement();
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a worker process tells its parent, on the pipe of its readiness.
+//! Messages of a worker process to its parent, over the pipe that reports its readiness.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const VALUES_SIZE: usize = COUNTERS * size_of::<u64>();
 /// A message of a worker process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerMessage {
-    /// It has served as many requests as it is to serve.
+    /// It requests a replacement, because it has served its maximum number of requests.
     ReplaceMe,
     /// The values of its counters.
     Counters([u64; COUNTERS]),
@@ -45,7 +45,7 @@ impl WorkerMessage {
                     buffer.drain(..1);
                     return Some(Self::NotAccepting);
                 }
-                // Of another version of the program: ignored.
+                // A message of another version of the program is ignored.
                 _ => drop(buffer.drain(..1)),
             }
         }
@@ -64,8 +64,8 @@ impl ParentPipe {
         Self(Arc::new(pipe))
     }
 
-    /// Asks to be replaced.
-    pub(crate) fn ask_for_replacement(&self) {
+    /// Requests a replacement.
+    pub(crate) fn request_replacement(&self) {
         // Without a parent the worker ends as well.
         let _written = self.send(&[REPLACE_ME]);
     }

@@ -36,8 +36,8 @@ impl AnyService {
 }
 
 impl WorkerProcesses {
-    /// Starts the process of a worker and waits until it is ready. The first one goes ahead, so
-    /// that a fault that all have in common is reported once.
+    /// Starts the process of a worker and waits until it is ready. The others wait for the first
+    /// one, so that an error that all have in common is reported once.
     fn start(
         &self,
         index: u16,

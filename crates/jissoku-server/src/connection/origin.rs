@@ -1,4 +1,4 @@
-//! Requests of an intermediary, which says who their clients are.
+//! Requests from an intermediary, which identifies their clients.
 
 use jissoku_http::uwsgi::{self, UwsgiHead};
 use jissoku_http::{Head, Limits, Reject, Step};
@@ -12,7 +12,7 @@ use crate::intermediary::Intermediary;
 use crate::origin::Origin;
 
 impl<H: Handler> Connection<H> {
-    /// Adds what the connection of an intermediary has.
+    /// Adds the state of an intermediary's connection.
     pub(crate) fn with_intermediary(self, intermediary: Option<Box<Intermediary>>) -> Self {
         Self { intermediary, ..self }
     }

@@ -32,7 +32,7 @@ pub(super) enum Phase {
     Resetting,
 }
 
-/// A parsed request without a complete response.
+/// A parsed request whose response is not complete.
 #[derive(Debug)]
 pub(super) struct Request<R> {
     /// The state of the handler.
@@ -57,7 +57,7 @@ pub(super) struct StreamedBody {
     pub(super) reading: Reading,
     /// The client waits for `100 Continue`.
     pub(super) awaits_continue: bool,
-    /// Bytes received since they are wanted, as far as they count for its rate.
+    /// Bytes received since receiving was resumed, as far as they count for its rate.
     pub(super) received: u64,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct StreamedBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     Receiving,
-    /// The handler holds the client back.
+    /// The handler has suspended receiving.
     Held,
     /// After an upgrade: the client has shut down its side.
     Ended,

@@ -63,7 +63,7 @@ impl<H: Handler> Connection<H> {
             (_, false) => Reading::Held,
             (Reading::Receiving, true) => Reading::Receiving,
             (Reading::Held, true) => {
-                // What the client had no occasion to send is not held against it.
+                // The rate counts only from now on: until now nothing was received from the client.
                 body.received = 0;
                 self.since_ns = context.now_ns;
                 Reading::Receiving

@@ -18,7 +18,7 @@ impl<H: Handler> Connection<H> {
         Self { log_slot, ..self }
     }
 
-    /// It was closed.
+    /// Records that the connection was closed.
     pub(crate) fn end(self, context: &mut WorkerContext<H>) {
         let Self { state, request, mut log_slot, .. } = self;
         let (request, response) = request.map(|request| (request.state, request.response)).unzip();

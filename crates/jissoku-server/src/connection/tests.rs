@@ -1,4 +1,4 @@
-//! What becomes of a connection as time passes, with a time of its own.
+//! Timeouts of a connection, with simulated time.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\n";
 
-/// A connection, and what a driver would have for it.
+/// A connection, its context and its output.
 struct Scene {
     context: WorkerContext<Arc<Fixed>>,
     connection: Connection<Arc<Fixed>>,
@@ -33,20 +33,21 @@ impl Scene {
         self.connection.on_data(text.as_bytes(), &mut self.context, &mut self.output)
     }
 
-    /// What was put out so far.
+    /// Takes the output.
     fn text(&mut self) -> String {
         let mut bytes = vec![0; self.output.size()];
         self.output.read(&mut bytes).expect("it is all in memory");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Lets a second pass, at the end of which the driver looks.
+    /// Advances the time by a second, after which the driver checks timeouts.
     fn wait(&mut self, unsent: usize) -> Next {
         self.context.now_ns += SECOND_NS;
         self.connection.resume(unsent, &mut self.context, &mut self.output)
     }
 
-    /// Sends `piece` every second until the connection ends: after how many seconds, and how.
+    /// Sends `piece` every second until the connection ends; returns the seconds and the last
+    /// action.
     fn drip(&mut self, piece: &str) -> (u32, Next) {
         for seconds in 1..10_000 {
             let next = self.wait(0);
@@ -70,17 +71,17 @@ fn check(before: &str, piece: &str, expected: (u32, Next)) {
 }
 
 #[test]
-fn who_never_says_anything_has_the_time_of_a_head() {
+fn a_silent_connection_has_the_timeout_of_a_head() {
     check("", "", (11, Next::Close));
 }
 
 #[test]
-fn who_says_nothing_more_has_the_time_between_requests() {
+fn a_connection_without_a_further_request_has_the_idle_timeout() {
     check(GET, "", (76, Next::Close));
 }
 
 #[test]
-fn a_head_has_its_time_however_it_drips() {
+fn the_timeout_of_a_head_is_not_restarted_by_bytes() {
     check("\r\n", "", (11, Next::ShutdownWrite));
     check("G", "", (11, Next::ShutdownWrite));
     check("GET /", "x", (11, Next::ShutdownWrite));
@@ -90,7 +91,7 @@ fn a_head_has_its_time_however_it_drips() {
 }
 
 #[test]
-fn a_refused_head_request_gets_no_body() {
+fn a_rejected_head_request_gets_no_body() {
     let fields = "Host: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n";
     let refusal = |method: &str| {
         let mut scene = Scene::new();
@@ -99,7 +100,7 @@ fn a_refused_head_request_gets_no_body() {
     };
     assert!(refusal("GET").ends_with("Content-Length: 12\r\n\r\nBad Request\n"));
     assert!(refusal("HEAD").ends_with("Content-Length: 12\r\n\r\n"), "{}", refusal("HEAD"));
-    // The body is refused, or its pace, when the head is long gone.
+    // The body is rejected, or its rate, after the head was discarded.
     let chunked = "HEAD / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (head, rest) in [(chunked, "x"), ("HEAD nowhere HTTP/1.1\r\n\r\n", "")] {
         let mut scene = Scene::new();
@@ -115,10 +116,10 @@ fn a_refused_head_request_gets_no_body() {
 }
 
 #[test]
-fn a_body_has_to_keep_its_pace() {
+fn a_body_below_the_minimum_rate_times_out() {
     let slow = format!("{POST}Content-Length: 1000000\r\n\r\n");
     check(&slow, "", (6, Next::ShutdownWrite));
-    // After the grace 240 bytes are due each second; what came in the grace counts.
+    // After the grace period 240 bytes are due each second; earlier bytes count.
     check(&slow, "x", (6, Next::ShutdownWrite));
     check(&slow, &"x".repeat(100), (8, Next::ShutdownWrite));
     let mut scene = Scene::new();
@@ -130,15 +131,15 @@ fn a_body_has_to_keep_its_pace() {
 }
 
 #[test]
-fn a_fast_start_pays_for_half_a_minute_of_a_body() {
-    // Seen after a second; 30 s ahead of the rate, and the grace.
+fn bytes_ahead_of_the_rate_count_for_30_seconds() {
+    // Detected after a second; 30 s ahead of the rate, and the grace period.
     let start = format!("{POST}Content-Length: 1000000\r\n\r\n{}", "x".repeat(900_000));
     check(&start, "", (37, Next::ShutdownWrite));
     check(&start, &"x".repeat(120), (72, Next::ShutdownWrite));
 }
 
 #[test]
-fn what_frames_a_body_does_not_count() {
+fn chunk_framing_does_not_count_for_the_rate() {
     let slow = format!("{POST}Transfer-Encoding: chunked\r\n\r\n");
     // 600 bytes per second, of which 100 are the body.
     check(&slow, &"1\r\nx\r\n".repeat(100), (8, Next::ShutdownWrite));
@@ -147,7 +148,7 @@ fn what_frames_a_body_does_not_count() {
 }
 
 #[test]
-fn who_takes_no_answers_is_cut_off() {
+fn a_client_that_does_not_read_is_closed() {
     let mut scene = Scene::new();
     scene.send(GET);
     let after = (0..100).find(|_| scene.wait(1_000_000) == Next::Abort);
@@ -155,7 +156,7 @@ fn who_takes_no_answers_is_cut_off() {
 }
 
 #[test]
-fn who_takes_answers_slowly_is_cut_off_and_who_keeps_the_pace_is_not() {
+fn a_client_that_reads_below_the_minimum_rate_is_closed() {
     let check = |pace, expected| {
         let mut scene = Scene::new();
         scene.send(GET);
@@ -172,7 +173,7 @@ fn who_takes_answers_slowly_is_cut_off_and_who_keeps_the_pace_is_not() {
 }
 
 #[test]
-fn who_takes_much_at_once_and_then_nothing_is_cut_off() {
+fn a_client_that_stops_reading_after_a_fast_start_is_closed() {
     let mut scene = Scene::new();
     scene.send(GET);
     for unsent in [10_000_000, 1_000_000] {
@@ -183,7 +184,7 @@ fn who_takes_much_at_once_and_then_nothing_is_cut_off() {
 }
 
 #[test]
-fn what_is_added_to_answers_is_not_held_against_their_taker() {
+fn new_output_does_not_count_as_a_stall() {
     let mut scene = Scene::new();
     scene.send(GET);
     for second in 0..600 {
@@ -192,17 +193,17 @@ fn what_is_added_to_answers_is_not_held_against_their_taker() {
 }
 
 #[test]
-fn a_client_that_does_not_read_makes_us_hold_little() {
-    // What one receive of the driver brings at most.
+fn buffers_of_a_client_that_does_not_read_are_bounded() {
+    // The maximum of one receive of the driver.
     let received = 32 * 1024;
     let mut scene = Scene::new();
     let requests = GET.repeat(received / GET.len());
     assert_eq!(scene.send(&requests), Next::Yield);
     let held = scene.output.copied_size() + scene.connection.input.capacity();
-    // One answer that is still copied may be this much larger.
+    // A response that is copied may exceed the limit by this much.
     let held_max = held + SHARED_SIZE_MIN;
     assert!(held_max <= 64 * 1024, "{held_max} bytes");
-    // Nothing is added while that is not taken.
+    // Nothing is added while the output is not sent.
     for _ in 0..5 {
         assert_eq!(scene.wait(held), Next::Yield);
     }

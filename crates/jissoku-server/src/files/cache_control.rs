@@ -31,55 +31,55 @@ impl Rule {
     }
 
     /// `name` begins with a slash.
-    fn fits(&self, name: &[u8]) -> bool {
+    fn matches(&self, name: &[u8]) -> bool {
         let name = name.strip_prefix(b"/").unwrap_or(name);
         if let Some(pattern) = self.pattern.strip_prefix(b"/") {
-            return fits(pattern, name);
+            return matches(pattern, name);
         }
         if self.pattern.contains(&b'/') {
-            return fits(&self.pattern, name);
+            return matches(&self.pattern, name);
         }
-        fits(&self.pattern, name.rsplit(|&byte| byte == b'/').next().unwrap_or(name))
+        matches(&self.pattern, name.rsplit(|&byte| byte == b'/').next().unwrap_or(name))
     }
 }
 
 /// The value of the first rule that matches.
 pub(super) fn first<'a>(rules: &'a [Rule], name: &[u8]) -> Option<&'a str> {
-    rules.iter().find(|rule| rule.fits(name)).map(|rule| &*rule.value)
+    rules.iter().find(|rule| rule.matches(name)).map(|rule| &*rule.value)
 }
 
 /// Matches by dynamic programming over the prefixes of `name`: the time is at most the size of the
 /// pattern times that of the name.
-fn fits(pattern: &[u8], name: &[u8]) -> bool {
-    let mut is_fit = vec![false; name.len() + 1];
-    is_fit[0] = true;
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let mut is_match = vec![false; name.len() + 1];
+    is_match[0] = true;
     let mut rest = pattern;
     while let [sign, tail @ ..] = rest {
         rest = tail;
         match (sign, tail) {
             (b'*', [b'*', tail @ ..]) => {
                 rest = tail;
-                spread(&mut is_fit, name, |_| true);
+                spread(&mut is_match, name, |_| true);
             }
-            (b'*', _) => spread(&mut is_fit, name, |byte| byte != b'/'),
-            (b'?', _) => step(&mut is_fit, name, |byte| byte != b'/'),
-            (sign, _) => step(&mut is_fit, name, |byte| byte == *sign),
+            (b'*', _) => spread(&mut is_match, name, |byte| byte != b'/'),
+            (b'?', _) => step(&mut is_match, name, |byte| byte != b'/'),
+            (sign, _) => step(&mut is_match, name, |byte| byte == *sign),
         }
     }
-    is_fit[name.len()]
+    is_match[name.len()]
 }
 
-fn spread(is_fit: &mut [bool], name: &[u8], may_be: impl Fn(u8) -> bool) {
+fn spread(is_match: &mut [bool], name: &[u8], is_allowed: impl Fn(u8) -> bool) {
     for (at, &byte) in name.iter().enumerate() {
-        is_fit[at + 1] |= is_fit[at] && may_be(byte);
+        is_match[at + 1] |= is_match[at] && is_allowed(byte);
     }
 }
 
-fn step(is_fit: &mut [bool], name: &[u8], may_be: impl Fn(u8) -> bool) {
+fn step(is_match: &mut [bool], name: &[u8], is_allowed: impl Fn(u8) -> bool) {
     for (at, &byte) in name.iter().enumerate().rev() {
-        is_fit[at + 1] = is_fit[at] && may_be(byte);
+        is_match[at + 1] = is_match[at] && is_allowed(byte);
     }
-    is_fit[0] = false;
+    is_match[0] = false;
 }
 
 #[cfg(test)]
@@ -90,11 +90,11 @@ mod tests {
 
     fn check(pattern: &str, name: &str, expected: bool) {
         let rule = Rule::parse(&format!("{pattern}=no-store")).expect("a rule");
-        assert_eq!(rule.fits(name.as_bytes()), expected, "{pattern:?} and {name:?}");
+        assert_eq!(rule.matches(name.as_bytes()), expected, "{pattern:?} and {name:?}");
     }
 
     #[test]
-    fn patterns_fit_what_they_say() {
+    fn patterns_match_by_segment_and_depth() {
         check("*.css", "/a.css", true);
         check("*.css", "/deep/down/a.css", true);
         check("*.css", "/a.css/b", false);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused() {
+    fn invalid_rules_are_refused() {
         for text in ["", "=", "*.css", "*.css=", "=no-store", "*.css= ", "a=b\r\nc: d", "a=\u{e9}"]
         {
             assert!(Rule::parse(text).is_err(), "{text:?}");
@@ -128,7 +128,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn patterns_agree_with_the_slow_way(pattern in "[ab/*?]{1,8}", name in "[ab/]{0,8}") {
+        fn matching_agrees_with_backtracking(pattern in "[ab/*?]{1,8}", name in "[ab/]{0,8}") {
             fn slow(pattern: &[u8], name: &[u8]) -> bool {
                 match (pattern, name) {
                     ([], []) => true,
@@ -145,7 +145,7 @@ mod tests {
                 }
             }
             let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
-            prop_assert_eq!(fits(pattern, name), slow(pattern, name));
+            prop_assert_eq!(matches(pattern, name), slow(pattern, name));
         }
     }
 }

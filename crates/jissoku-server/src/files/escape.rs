@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_segment_comes_back_as_it_was() {
+    fn an_encoded_segment_decodes_to_itself() {
         assert_eq!(segment(b"a-b.c"), "./a-b.c");
         assert_eq!(segment("a b:あ%".as_bytes()), "./a%20b%3A%E3%81%82%25");
         assert_eq!(folder(b"/a/b c"), "./b%20c/");
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_text() {
+    fn markup_is_escaped() {
         assert_eq!(html(b"<a href=\"'&\x07\xff"), "&lt;a href=&quot;&#39;&amp;\u{fffd}\u{fffd}");
     }
 }

@@ -17,8 +17,8 @@ const ENTRIES_MAX: usize = 10_000;
 /// Content-Type of a listing.
 pub(super) const TYPE: &str = "text/html; charset=utf-8";
 
-/// The page for the folder `name`, which ends in a slash. `follow` makes of an entry what is shown,
-/// if it is.
+/// The page for the folder `name`, which ends in a slash. `follow` resolves an entry, or returns
+/// `None` for one that is not listed.
 pub(super) fn page(
     name: &[u8],
     folder: &Dir,

@@ -79,7 +79,7 @@ impl Loader {
             let is_search = kept.was_searched_before(now_ns.saturating_sub(self.search_ns()));
             let wants: &dyn Fn(ContentCoding) -> bool =
                 if is_search { &|_| true } else { &|coding| kept.has_source(coding) };
-            if self.look(name, wants)?.matches(&kept, is_search) {
+            if self.look_up(name, wants)?.matches(&kept, is_search) {
                 kept.confirm(now_ns);
                 if is_search {
                     kept.confirm_search(now_ns);
@@ -88,7 +88,7 @@ impl Loader {
             }
         }
         for _ in 0..READ_TRIES {
-            let found = self.look(name, &|_| true)?;
+            let found = self.look_up(name, &|_| true)?;
             if let Some(entry) = self.make(name, found, now_ns)? {
                 return Ok(Some(Arc::new(entry)));
             }
@@ -105,7 +105,11 @@ impl Loader {
     }
 
     /// Looks up `name` and its variants in the codings that `wants` selects.
-    fn look(&self, name: &[u8], wants: &dyn Fn(ContentCoding) -> bool) -> io::Result<DiskLookup> {
+    fn look_up(
+        &self,
+        name: &[u8],
+        wants: &dyn Fn(ContentCoding) -> bool,
+    ) -> io::Result<DiskLookup> {
         let is_folder = name.ends_with(b"/");
         let file_name = if is_folder { [name, INDEX].concat() } else { name.to_vec() };
         Ok(match self.found(&file_name)? {

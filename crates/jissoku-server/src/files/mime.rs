@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_says_its_encoding_when_it_has_one() {
+    fn a_charset_is_added_to_utf8_text_only() {
         let check = |name: &str, body: &[u8], expected| {
             assert_eq!(content_type(name.as_bytes(), body), expected);
         };

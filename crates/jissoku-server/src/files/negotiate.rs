@@ -107,7 +107,7 @@ fn evaluate(representation: &Representation, request: &FileRequest<'_>) -> Preco
     precondition::evaluate(request.head.fields(), &validators, now_s)
 }
 
-/// What is wanted of `representation`. Two Ranges are none.
+/// The requested range of `representation`. A repeated Range field is ignored.
 fn requested_range(representation: &Representation, request: &FileRequest<'_>) -> RangeOutcome {
     let mut values = values(request, b"range");
     match (values.next(), values.next()) {

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_and_nothing_lies_above_the_root() {
+    fn paths_resolve_to_names_below_the_root() {
         check("/", Some("/"));
         check("/a/b.txt", Some("/a/b.txt"));
         check("/a/", Some("/a/"));
@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_path_whatsoever_leads_out(path in "(/|\\.|%2e|%2E|%2f|%5c|\\\\|%00|a|%25|\\?|;){0,24}") {
+        fn no_path_resolves_outside_the_root(path in "(/|\\.|%2e|%2E|%2f|%5c|\\\\|%00|a|%25|\\?|;){0,24}") {
             if let Some(name) = resolve(path.as_bytes()) {
                 prop_assert!(name.starts_with(b"/"));
                 let mut segments: Vec<&[u8]> = name[1..].split(|&byte| byte == b'/').collect();

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_believed_for_its_time() {
+    fn an_entry_is_valid_for_the_revalidation_time() {
         let mut known = WorkerCache::default();
         let entry = missing();
         known.keep(b"/a", Arc::clone(&entry), u64::MAX);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_costs_no_more_than_it_may() {
+    fn the_weight_is_within_its_limit() {
         let mut known = WorkerCache::default();
         let one = weight(b"/0000", &missing());
         for number in 0..100 {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_forgotten_when_there_are_too_many() {
+    fn the_cache_is_cleared_at_the_maximum_number_of_paths() {
         let mut known = WorkerCache::default();
         for number in 0..=PATHS_MAX {
             known.keep(number.to_string().as_bytes(), missing(), u64::MAX);

@@ -1,4 +1,4 @@
-//! Texts of clients in log lines, which can end neither a line nor a quoted string.
+//! Escaping of client input in log lines, so that it can end neither a line nor a quoted string.
 
 use std::fmt;
 use std::io::Write;

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_request_reads_as_people_expect() {
+    fn a_plain_request_has_the_standard_format() {
         let texts =
             Texts { line: b"GET /a HTTP/1.1", referer: None, agent: Some(b"curl/7.88 (\"x\")") };
         let common = "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a HTTP/1.1\" 404 10";
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_breaks_out() {
+    fn client_input_is_escaped() {
         let texts = Texts { line: b"a\n\"\\\x1b[2J\xff\xc3\xa9", referer: None, agent: None };
         check(
             LogFormat::Common,
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_to_other_servers_follow() {
+    fn forwarded_requests_are_appended() {
         let record = LogEntry::new().record;
         let texts = Texts { line: b"GET / HTTP/1.1", referer: None, agent: None };
         let one = Forwarded { upstream: "app", ..Forwarded::default() };

@@ -1,4 +1,4 @@
-//! What the access log says about the requests to other servers that a request has led to.
+//! The requests to other servers in the access log's record of a request.
 
 use super::escape::{put, quote, write_field};
 
@@ -14,11 +14,11 @@ pub struct Forwarded<'a> {
     pub upstream: &'a str,
     /// The address of the server; empty if there was none for it.
     pub server: &'a str,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: ForwardedOutcome,
 }
 
-/// What became of a request to another server.
+/// The outcome of a request to another server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ForwardedOutcome {
     /// The status of the server's response; 0 if there is none.

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_come_out_as_they_went_in() {
+    fn texts_are_stored_unchanged() {
         let (return_tx, _) = std::sync::mpsc::sync_channel(1);
         let mut batch = Batch::new(return_tx);
         let mut entry = LogEntry::new();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_fields_forgets_those_of_the_one_before() {
+    fn a_request_without_fields_has_none_of_the_previous_request() {
         let (return_tx, _) = std::sync::mpsc::sync_channel(1);
         let mut batch = Batch::new(return_tx);
         let mut entry = LogEntry::new();

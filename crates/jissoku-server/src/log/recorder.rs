@@ -121,8 +121,8 @@ impl Recorder {
         self.finish(entry, answer);
     }
 
-    /// Completes the record of a request whose connection was closed. Without a status, that is 499,
-    /// as in nginx.
+    /// Completes the record of a request whose connection was closed. Without a status, that is
+    /// 499, as in nginx.
     pub(crate) fn abandon(&mut self, entry: &mut LogEntry, answer: ResponseInfo) {
         if entry.is_in_progress {
             let status = if answer.status == 0 { CLOSED } else { answer.status };

@@ -1,4 +1,4 @@
-//! The way of a record, from a worker to a file, without any socket.
+//! Log records from a worker to a file, without sockets.
 
 use std::fs;
 use std::fs::File;
@@ -21,7 +21,7 @@ fn fresh_path() -> PathBuf {
     std::env::temp_dir().join(format!("jissoku-log-{}-{number}", std::process::id()))
 }
 
-/// Waits until `is_so`, and fails when that takes longer than anything here does.
+/// Waits until `is_so`, and fails after a limit that no test reaches.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let begin_ns = jissoku_os::clock::monotonic_ns();
     while !is_so() {
@@ -47,7 +47,7 @@ fn open(path: &Path, format: LogFormat) -> AccessLog {
 }
 
 #[test]
-fn every_record_arrives_however_many_there_are() {
+fn every_record_is_written() {
     let path = fresh_path();
     let log = open(&path, LogFormat::Combined);
     let mut recorders = [log.sink().recorder(), log.sink().recorder()];
@@ -66,7 +66,7 @@ fn every_record_arrives_however_many_there_are() {
 }
 
 #[test]
-fn a_record_waits_for_its_age_and_not_longer() {
+fn a_record_is_written_at_its_maximum_age() {
     let path = fresh_path();
     let log = open(&path, LogFormat::Common);
     let mut recorder = log.sink().recorder();
@@ -85,11 +85,11 @@ fn a_record_waits_for_its_age_and_not_longer() {
 }
 
 #[test]
-fn json_tells_how_long_a_request_took() {
+fn json_has_the_duration_of_a_request() {
     let path = fresh_path();
     let log = open(&path, LogFormat::Json);
     let mut recorder = log.sink().recorder();
-    // Within one wake-up the worker's time stands still.
+    // The worker's time is constant within one wake-up.
     record(&mut recorder, jissoku_os::clock::monotonic_ns());
     drop(recorder);
     assert_eq!(log.finish(PATIENCE), Some(0));
@@ -99,7 +99,7 @@ fn json_tells_how_long_a_request_took() {
     fs::remove_file(path).expect("it was made here");
 }
 
-/// Makes a pipe by name; `mkfifo` is everywhere.
+/// Creates a named pipe with `mkfifo`.
 fn make_pipe(path: &Path) {
     let made = std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo runs");
     assert!(made.success());
@@ -107,7 +107,7 @@ fn make_pipe(path: &Path) {
 }
 
 #[test]
-fn who_does_not_read_costs_records_and_no_waiting() {
+fn a_blocked_writer_loses_records_and_delays_no_worker() {
     let path = fresh_path();
     make_pipe(&path);
     let (opened, reader) = sync_channel(0);
@@ -121,7 +121,7 @@ fn who_does_not_read_costs_records_and_no_waiting() {
     thread.join().expect("it has opened the pipe");
     let mut recorder = log.sink().recorder();
     let mut count = 0;
-    // A pipe holds 64 KiB or so, the batches some thousand records each.
+    // A pipe holds about 64 KiB, a batch some thousand records.
     while log.sink().lost() == 0 {
         record(&mut recorder, count);
         count += 1;
@@ -140,7 +140,7 @@ fn who_does_not_read_costs_records_and_no_waiting() {
 }
 
 #[test]
-fn a_full_disk_costs_records_and_is_said() {
+fn a_full_disk_loses_records_and_is_reported() {
     static SAID: AtomicU32 = AtomicU32::new(0);
     let report: ErrorReporter = |text| {
         assert!(text.contains("lost 1 record"), "{text}");
@@ -155,7 +155,7 @@ fn a_full_disk_costs_records_and_is_said() {
 }
 
 #[test]
-fn a_file_that_was_moved_away_is_opened_anew() {
+fn a_renamed_file_is_reopened() {
     let path = fresh_path();
     let moved = path.with_extension("1");
     let log = open(&path, LogFormat::Common);
@@ -177,7 +177,7 @@ fn a_file_that_was_moved_away_is_opened_anew() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_refused() {
+fn an_unwritable_path_is_refused() {
     let error = AccessLog::open(Path::new("/nowhere/at/all"), LogFormat::Common, silence);
     let error = error.expect_err("there is no such folder").to_string();
     assert!(error.contains("cannot write the access log /nowhere/at/all"), "{error}");

@@ -38,7 +38,7 @@ impl Counter {
     /// The number of counters.
     pub(super) const COUNT: usize = Self::CacheEvictions as usize + 1;
 
-    /// The figure that an answer of `status` counts for.
+    /// The counter of responses with `status`.
     pub(crate) const fn of_status(status: u16) -> Self {
         match status {
             ..200 => Self::Status1,
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_that_ends_leaves_its_numbers() {
+    fn the_counters_of_an_exited_worker_are_kept() {
         let shards = CounterShards::default();
         let (first, second) = (shards.take(), shards.take());
         first.add(Counter::Accepted, 3);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_has_its_class() {
+    fn responses_are_counted_by_class() {
         assert_eq!(Counter::of_status(101), Counter::Status1);
         assert_eq!(Counter::of_status(206), Counter::Status2);
         assert_eq!(Counter::of_status(499), Counter::Status4);

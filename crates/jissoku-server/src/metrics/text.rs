@@ -136,16 +136,16 @@ mod tests {
 
     #[test]
     fn every_counter_is_exposed_once() {
-        let told = FAMILIES.iter().flat_map(|family| family.members);
-        let told: Vec<usize> = told.map(|&(counter, _)| counter as usize).collect();
+        let exposed = FAMILIES.iter().flat_map(|family| family.members);
+        let exposed: Vec<usize> = exposed.map(|&(counter, _)| counter as usize).collect();
         // Closed connections are exposed as the gauge of open ones.
         let mut expected: Vec<usize> = (0..Counter::COUNT).collect();
         expected.remove(Counter::Closed as usize);
-        assert_eq!(told, expected);
+        assert_eq!(exposed, expected);
     }
 
     #[test]
-    fn what_was_counted_is_on_the_page() {
+    fn the_page_has_the_counted_values() {
         let metrics = Metrics::new(None);
         let shard_owner = metrics.shard_owner();
         shard_owner.add(Counter::of_status(200), 5);

@@ -31,8 +31,8 @@ const REASONS: [&str; 16] = [
     "proxy_internal_error",
 ];
 
-/// What is counted of an upstream, besides failures. The order is that of `FAMILIES`, which has
-/// one row for each.
+/// A counter of an upstream, besides failures. The order is that of `FAMILIES`, which has one row
+/// for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamCounter {
     /// Requests of clients, or parts of gathered responses.
@@ -275,9 +275,9 @@ mod tests {
 
     #[test]
     fn every_counter_is_exposed_once() {
-        let told = FAMILIES.iter().flat_map(|family| family.members);
-        let told: Vec<usize> = told.map(|(counter, _)| *counter as usize).collect();
-        assert_eq!(told, (0..COUNT).collect::<Vec<_>>());
+        let exposed = FAMILIES.iter().flat_map(|family| family.members);
+        let exposed: Vec<usize> = exposed.map(|(counter, _)| *counter as usize).collect();
+        assert_eq!(exposed, (0..COUNT).collect::<Vec<_>>());
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_present_upstream_of_a_name_is_shown() {
+    fn the_current_upstream_of_a_name_is_shown() {
         let registry = UpstreamRegistry::default();
         let counters = registry.get("app");
         let shown = |value: u32| {
@@ -313,7 +313,7 @@ mod tests {
         assert!(shown(1));
         counters.show(Arc::downgrade(&second) as Weak<dyn UpstreamState>);
         assert!(shown(2));
-        // A reload that was refused leaves the one before.
+        // A failed reload leaves the previous one.
         drop(second);
         assert!(shown(1));
         drop(first);

@@ -179,7 +179,7 @@ impl Endpoints {
     /// # Errors
     /// The first endpoint that another process bound meanwhile, or a lack of memory.
     pub(super) fn listen(&self) -> Result<(), ListenError> {
-        // The calls that are more likely to fail come first.
+        // The calls that are more likely to fail are first.
         self.listen_on_first()?;
         self.0.iter().try_for_each(|bound| bound.listen(usize::MAX))
     }
@@ -249,7 +249,7 @@ impl Endpoints {
         queues.peek().is_some() && queues.all(is_theirs)
     }
 
-    /// How many endpoints there are.
+    /// Number of endpoints.
     pub(super) const fn count(&self) -> usize {
         self.0.len()
     }

@@ -9,8 +9,8 @@ const FAULTS_NS: u64 = 60_000_000_000;
 /// Delay before a restart is retried that failed for lack of descriptors.
 const RETRY_NS: u64 = 100_000_000;
 
-/// Half of the first delay of a restart when there were too many failures, and how often it doubles:
-/// up to 8 s.
+/// Half of the first delay of a restart when there were too many failures, and how often it
+/// doubles: up to 8 s.
 const BACK_OFF_NS: u64 = 125_000_000;
 const BACK_OFF_DOUBLINGS_MAX: usize = 6;
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_could_not_be_replaced_is_tried_again_and_counts_once() {
+    fn a_failed_replacement_is_retried_and_counts_once() {
         let mut restarts = RestartBudget::default();
         for _ in 0..FAULTS_MAX {
             restarts.add(3, "why".to_owned(), 0);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn restarts_are_delayed_by_more_the_more_failures_there_were() {
+    fn the_delay_of_restarts_grows_with_the_failures() {
         let mut restarts = RestartBudget::default();
         let mut delays_ms = Vec::new();
         for _ in 0..14 {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserve_is_filled_as_far_as_is_needed() {
+    fn a_reserve_is_filled_to_the_required_size() {
         let mut reserve = DescriptorReserve::default();
         reserve.fill(2);
         reserve.fill(2);

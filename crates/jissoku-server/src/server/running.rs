@@ -118,7 +118,7 @@ impl RunningServer {
         (self.settings, self.shared) = (settings.clone(), shared);
         let old_endpoints = std::mem::replace(&mut self.endpoints, endpoints);
         let mut old = std::mem::replace(&mut self.current, new);
-        let told = if old_endpoints.pass_connections_to(&self.endpoints) {
+        let woken = if old_endpoints.pass_connections_to(&self.endpoints) {
             old.drain_by_moving()
         } else {
             old.drain_for_reload()
@@ -128,7 +128,7 @@ impl RunningServer {
         old.wait_until_not_accepting(STOP_ACCEPTING_WAIT);
         self.retired.push(old);
         old_endpoints.remove_files(&self.endpoints);
-        told.map_err(ReloadError::Work)
+        woken.map_err(ReloadError::Work)
     }
 
     /// Starts a pool next to the current one.
@@ -159,7 +159,7 @@ impl RunningServer {
         Ok((new, shared))
     }
 
-    /// Ends a pool that has not been put into service. Its processes drain, because they accept
+    /// Ends a pool that was not put into service. Its processes drain, because they accept
     /// connections as soon as they are ready.
     fn give_up(&mut self, mut pool: WorkerPool, are_processes: bool) {
         if !are_processes {
@@ -174,9 +174,9 @@ impl RunningServer {
         self.retired.iter().chain([&self.current])
     }
 
-    /// Waits until there is something for the owner to do, and obeys the words to stop meanwhile.
-    /// `other` is watched too, for so long at most, and so are the workers of the server `aux` this
-    /// one, which obeys no words.
+    /// Waits for the next event for the owner, and handles signals to stop. Also waits for `other`
+    /// to become readable, with a timeout, and for the workers of the auxiliary server `aux`, which
+    /// handles no signals.
     ///
     /// Needs no descriptor, so that signals are handled when descriptors are exhausted.
     ///
@@ -325,7 +325,7 @@ impl RunningServer {
                 self.restarts.put_off(index, why, now_ns);
                 Ok(None)
             }
-            // An application that cannot be imported now may be repaired.
+            // An application that cannot be imported now may be corrected later.
             Err(error) if are_processes => {
                 self.restarts.add(index, error.to_string(), now_ns);
                 self.restarts.back_off(now_ns);

@@ -138,7 +138,7 @@ impl WorkerPool {
     pub(super) fn start_accepting(&mut self) {
         for start_signal in self.start_signals.drain(..) {
             // A worker that has exited since is restarted like any other.
-            let _told = start_signal.send(());
+            let _sent = start_signal.send(());
         }
     }
 

@@ -1,4 +1,4 @@
-//! Sessions without sockets: every cut of the wire, and a client that takes its time.
+//! Sessions without sockets: every split of the bytes, and a slow client.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -21,25 +21,25 @@ use crate::telemetry::Telemetry;
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// Files that are gone with it.
-struct Papers {
+/// A certificate and its key; the files are removed when dropped.
+struct CertificateFiles {
     certificate: PathBuf,
     key: PathBuf,
     der: CertificateDer<'static>,
 }
 
-impl Papers {
+impl CertificateFiles {
     fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = |kind| format!("jissoku-tls-{}-{number}.{kind}", std::process::id());
         let place = |kind| std::env::temp_dir().join(path(kind));
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a key");
-        let papers =
+        let files =
             Self { certificate: place("crt"), key: place("key"), der: made.cert.der().clone() };
-        write(&papers.certificate, "CERTIFICATE", made.cert.der());
-        write(&papers.key, "PRIVATE KEY", &made.signing_key.serialize_der());
-        papers
+        write(&files.certificate, "CERTIFICATE", made.cert.der());
+        write(&files.key, "PRIVATE KEY", &made.signing_key.serialize_der());
+        files
     }
 
     fn load(&self) -> Tls {
@@ -59,7 +59,7 @@ impl Papers {
     }
 }
 
-impl Drop for Papers {
+impl Drop for CertificateFiles {
     fn drop(&mut self) {
         for path in [&self.certificate, &self.key] {
             let _gone = fs::remove_file(path);
@@ -77,7 +77,7 @@ fn context(text: &str) -> WorkerContext<Arc<Fixed>> {
     WorkerContext::new(Arc::new(Fixed::new(text)), Limits::DEFAULT, Telemetry::default(), 0)
 }
 
-/// Takes everything out of an output, as a socket would.
+/// Reads all output, as a socket does.
 fn drain(output: &mut SendBuffer) -> Vec<u8> {
     let mut bytes = vec![0; output.size()];
     assert_eq!(output.read(&mut bytes).expect("it is all in memory"), bytes.len());
@@ -92,7 +92,7 @@ fn outgoing(client: &mut ClientConnection) -> Vec<u8> {
     bytes
 }
 
-/// Gives the client what came, and returns what that says in the clear.
+/// Passes bytes to the client, and returns the plaintext.
 fn incoming(client: &mut ClientConnection, mut bytes: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     while !bytes.is_empty() {
@@ -105,15 +105,15 @@ fn incoming(client: &mut ClientConnection, mut bytes: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// One whole visit, whose bytes to the server come in the pieces that `cut` makes of each flight.
+/// A complete session, whose bytes to the server are split by `cut`.
 fn log_slot(
-    papers: &Papers,
+    files: &CertificateFiles,
     context: &mut WorkerContext<Arc<Fixed>>,
     cut: impl Fn(&[u8]) -> Vec<&[u8]>,
 ) -> (usize, Vec<u8>) {
-    let mut client = papers.client();
+    let mut client = files.client();
     let mut session = TlsSession::new(
-        &papers.load(),
+        &files.load(),
         Connection::new(ConnectionId::default(), Permit::default(), (), 0),
         0,
     );
@@ -132,15 +132,15 @@ fn log_slot(
 }
 
 #[test]
-fn however_the_wire_is_cut_the_answer_is_the_same() {
-    let papers = Papers::new();
+fn the_response_is_independent_of_splits() {
+    let files = CertificateFiles::new();
     let context = &mut context("Hello");
-    let (size, whole) = log_slot(&papers, context, |flight| vec![flight]);
+    let (size, whole) = log_slot(&files, context, |flight| vec![flight]);
     assert!(whole.starts_with(b"HTTP/1.1 200 OK\r\n") && whole.ends_with(b"\r\n\r\nHello"));
-    let (_, bytewise) = log_slot(&papers, context, |flight| flight.chunks(1).collect());
+    let (_, bytewise) = log_slot(&files, context, |flight| flight.chunks(1).collect());
     assert_eq!(bytewise, whole);
     for at in 0..size {
-        let (_, found) = log_slot(&papers, context, |flight| {
+        let (_, found) = log_slot(&files, context, |flight| {
             let (before, after) = flight.split_at(at.min(flight.len()));
             vec![before, after]
         });
@@ -150,12 +150,12 @@ fn however_the_wire_is_cut_the_answer_is_the_same() {
 
 #[test]
 fn a_slow_client_has_little_encrypted_ahead() {
-    let papers = Papers::new();
+    let files = CertificateFiles::new();
     let text = "0123456789abcdef".repeat(128 * 1024);
     let context = &mut context(&text);
-    let mut client = papers.client();
+    let mut client = files.client();
     let mut session = TlsSession::new(
-        &papers.load(),
+        &files.load(),
         Connection::new(ConnectionId::default(), Permit::default(), (), 0),
         0,
     );
@@ -167,7 +167,7 @@ fn a_slow_client_has_little_encrypted_ahead() {
     let mut plain = Vec::new();
     let mut turns = 0;
     while next == Next::Yield {
-        // A tick while nothing has gone adds nothing.
+        // A tick without sent bytes adds nothing.
         let waiting = output.size();
         assert!(waiting <= 256 * 1024 + 17 * 1024, "{waiting} bytes");
         assert_eq!(session.resume(waiting, context, &mut SendBuffer::default()), Next::Yield);
@@ -182,12 +182,12 @@ fn a_slow_client_has_little_encrypted_ahead() {
 }
 
 #[test]
-fn a_clients_close_notify_is_answered_by_ours() {
-    let papers = Papers::new();
+fn a_close_notify_is_answered_by_one() {
+    let files = CertificateFiles::new();
     let context = &mut context("Hello");
-    let mut client = papers.client();
+    let mut client = files.client();
     let mut session = TlsSession::new(
-        &papers.load(),
+        &files.load(),
         Connection::new(ConnectionId::default(), Permit::default(), (), 0),
         0,
     );
@@ -202,11 +202,11 @@ fn a_clients_close_notify_is_answered_by_ours() {
 }
 
 #[test]
-fn nonsense_is_answered_with_an_alert_and_read_past() {
-    let papers = Papers::new();
+fn invalid_input_is_answered_with_an_alert_and_discarded() {
+    let files = CertificateFiles::new();
     let context = &mut context("Hello");
     let mut session = TlsSession::new(
-        &papers.load(),
+        &files.load(),
         Connection::new(ConnectionId::default(), Permit::default(), (), 0),
         0,
     );
@@ -228,20 +228,18 @@ fn refusal(certificate: &Path, key: &Path) -> String {
 }
 
 #[test]
-fn what_cannot_be_used_is_named() {
-    let (papers, others) = (Papers::new(), Papers::new());
+fn unusable_files_are_named() {
+    let (files, others) = (CertificateFiles::new(), CertificateFiles::new());
     let nowhere = Path::new("/nowhere/at/all");
-    assert!(refusal(nowhere, &papers.key).starts_with("cannot read /nowhere/at/all: "));
-    assert!(refusal(&papers.certificate, nowhere).starts_with("cannot read /nowhere/at/all: "));
-    assert!(refusal(&papers.key, &papers.key).contains(".key holds no certificate"));
-    assert!(
-        refusal(&papers.certificate, &papers.certificate).contains(".crt holds no private key")
-    );
-    assert!(refusal(&papers.certificate, &others.key).contains("does not belong to"));
+    assert!(refusal(nowhere, &files.key).starts_with("cannot read /nowhere/at/all: "));
+    assert!(refusal(&files.certificate, nowhere).starts_with("cannot read /nowhere/at/all: "));
+    assert!(refusal(&files.key, &files.key).contains(".key holds no certificate"));
+    assert!(refusal(&files.certificate, &files.certificate).contains(".crt holds no private key"));
+    assert!(refusal(&files.certificate, &others.key).contains("does not belong to"));
     write(&others.key, "PRIVATE KEY", b"nonsense");
-    assert!(refusal(&papers.certificate, &others.key).contains(".key for TLS: "));
+    assert!(refusal(&files.certificate, &others.key).contains(".key for TLS: "));
     write(&others.certificate, "CERTIFICATE", b"nonsense");
-    assert!(refusal(&others.certificate, &papers.key).contains(".crt for TLS: "));
+    assert!(refusal(&others.certificate, &files.key).contains(".crt for TLS: "));
     fs::write(&others.certificate, "-----BEGIN CERTIFICATE-----\n").expect("a file can be written");
-    assert!(refusal(&others.certificate, &papers.key).contains("holds no certificate"));
+    assert!(refusal(&others.certificate, &files.key).contains("holds no certificate"));
 }

@@ -16,7 +16,7 @@ use crate::worker_thread::WorkerListeners;
 /// How long a process may take until it is ready; then it is killed.
 const READY_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How long a process that hangs may write its stacks.
+/// How long a hung process may take to write its stacks.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Prefix of the names of the listeners of a worker process; the index of the worker follows.
@@ -31,7 +31,7 @@ pub(crate) const MOVED_OUT: &str = "jissoku-moved-out-";
 pub struct ProcessSettings {
     /// Creates the command line and the environment of a worker process.
     pub program: fn() -> io::Result<ExecSpec>,
-    /// Reports to people what happens to a worker.
+    /// Reports events of a worker to the operator.
     pub report: ErrorReporter,
     /// Resident memory in bytes above which a worker is replaced.
     pub memory_max: Option<u64>,
@@ -109,7 +109,7 @@ pub(super) fn start_now(
     }
     if !ready[0] {
         let seconds = READY_TIMEOUT.as_secs();
-        // It writes where it hangs, if it is an interpreter.
+        // An interpreter writes its stacks on this signal.
         child.abort()?;
         let exited = child.exit_fd()?;
         poll::wait_readable(&[exited.as_fd()], Some(ABORT_TIMEOUT))?;

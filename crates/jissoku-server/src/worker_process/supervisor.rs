@@ -1,5 +1,5 @@
-//! Watches the process of one worker: passes signals on, collects its counters, and replaces it
-//! when it asks to or uses too much memory. The new process is ready before the old one drains.
+//! Watches the process of one worker: forwards signals, collects its counters, and replaces it on
+//! its request or if it uses too much memory. The new process is ready before the old one drains.
 
 use std::fmt::Debug;
 use std::io;
@@ -22,7 +22,7 @@ const MEMORY_INTERVAL: Duration = Duration::from_millis(500);
 /// After a replacement that did not start: time until it is tried again.
 const RETRY_NS: u64 = 10_000_000_000;
 
-/// A process and what it has said.
+/// A process and its messages.
 #[derive(Debug)]
 struct Process {
     child: ReexecChild,
@@ -47,7 +47,7 @@ impl Process {
         })
     }
 
-    /// Reads what it says. Returns whether it asks to be replaced.
+    /// Reads messages. Returns whether the process requests a replacement.
     fn receive(&mut self, sum: Option<&ShardOwner>) -> bool {
         let Some(received) = &mut self.received else { return false };
         let mut bytes = [0; 4096];
@@ -74,7 +74,7 @@ impl Process {
         wants_replacement
     }
 
-    /// Reads what it said last, before its end is collected.
+    /// Reads the last messages before the process is reaped.
     fn receive_last(&mut self, sum: Option<&ShardOwner>) {
         while self.received.is_some() && is_readable(&self.child) {
             self.receive(sum);
@@ -123,7 +123,7 @@ impl Supervisor {
             let (is_over, is_woken, wants_replacement) = self.wait(stop.waker)?;
             if is_woken {
                 stop.waker.take();
-                self.pass_on(stop.signal.get())?;
+                self.forward(stop.signal.get())?;
                 self.listeners = None;
                 is_signalled = true;
             }
@@ -136,8 +136,8 @@ impl Supervisor {
                 if !is_signalled {
                     return Err(io::Error::other(exit.description));
                 }
-                // An exit that was asked for is the end, whatever its code. The others were asked
-                // for earlier.
+                // A requested exit is the end, whatever its code. The others were requested
+                // to exit earlier.
                 return self.draining.into_iter().try_for_each(|old| old.child.wait().map(drop));
             }
             if wants_replacement {
@@ -149,17 +149,17 @@ impl Supervisor {
     }
 
     /// Waits for events. Returns whether the process has exited, whether there is a signal, and
-    /// whether the process asks to be replaced.
+    /// whether the process requests a replacement.
     fn wait(&mut self, waker: &Waker) -> io::Result<(bool, bool, bool)> {
         let mut sources = vec![self.current.exited.as_fd(), waker.as_fd()];
-        let hears = self.current.received.is_some();
-        sources.extend(hears.then(|| self.current.child.as_fd()));
+        let is_open = self.current.received.is_some();
+        sources.extend(is_open.then(|| self.current.child.as_fd()));
         sources.extend(self.draining.iter().map(|old| old.exited.as_fd()));
         let interval = self.settings.memory_max.map(|_| MEMORY_INTERVAL);
         let ready = poll::wait_readable(&sources, interval)?;
         let (is_over, is_woken) = (ready[0], ready[1]);
-        let wants_replacement = hears && ready[2] && self.current.receive(self.sum.as_ref());
-        let ended = ready[2 + usize::from(hears)..].iter();
+        let wants_replacement = is_open && ready[2] && self.current.receive(self.sum.as_ref());
+        let ended = ready[2 + usize::from(is_open)..].iter();
         for (index, _) in ended.enumerate().filter(|(_, ended)| **ended).rev().collect::<Vec<_>>() {
             let mut old = self.draining.remove(index);
             old.receive_last(self.sum.as_ref());
@@ -200,7 +200,7 @@ impl Supervisor {
         Ok(())
     }
 
-    fn pass_on(&self, signal: u8) -> io::Result<()> {
+    fn forward(&self, signal: u8) -> io::Result<()> {
         [&self.current].into_iter().chain(&self.draining).try_for_each(|process| match signal {
             ABORT => process.child.kill(),
             MOVE_DRAIN => process.child.hand_over(),

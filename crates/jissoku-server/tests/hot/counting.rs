@@ -1,4 +1,4 @@
-//! The system's allocator, and a count of what is asked of it.
+//! The system's allocator with counters.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe to write, and nothing else can count")]
 
@@ -15,14 +15,14 @@ thread_local! {
 
 struct Counting {
     allocations: AtomicU64,
-    /// Bytes that were had and not given back; it wraps below zero, where only differences mean
+    /// Bytes that were allocated and not freed; it wraps below zero, because only differences mean
     /// anything.
     held: AtomicU64,
 }
 
 impl Counting {
     fn count(&self, allocations: u64, had: usize, given_back: usize) {
-        // A thread that has destroyed its variables is ending, and no longer at work.
+        // A thread that has destroyed its variables is ending.
         if !IS_LEFT_OUT.try_with(Cell::get).unwrap_or(true) {
             self.allocations.fetch_add(allocations, Ordering::SeqCst);
             self.held.fetch_add(had as u64, Ordering::SeqCst);
@@ -31,8 +31,8 @@ impl Counting {
     }
 }
 
-// SAFETY: everything is the system's allocator's; counting allocates nothing and touches no memory
-// of its.
+// SAFETY: all calls are forwarded to the system's allocator; counting allocates nothing and
+// accesses none of its memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.count(1, layout.size(), 0);
@@ -53,17 +53,17 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// How often memory was asked for, by all threads that are not left out.
+/// Number of allocations by all threads that are not excluded.
 pub(crate) fn allocations() -> u64 {
     ALLOCATOR.allocations.load(Ordering::SeqCst)
 }
 
-/// How many bytes more the threads that are not left out hold than when this was `before`.
+/// Bytes that threads that are not excluded hold in addition to `before`.
 pub(crate) fn held_since(before: u64) -> u64 {
     ALLOCATOR.held.load(Ordering::SeqCst).wrapping_sub(before)
 }
 
-/// Does not count this thread from now on.
-pub(crate) fn leave_this_thread_out() {
+/// Excludes this thread from now on.
+pub(crate) fn exclude_this_thread() {
     IS_LEFT_OUT.set(true);
 }

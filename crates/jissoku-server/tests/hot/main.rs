@@ -1,8 +1,7 @@
-//! What a request costs in memory: nothing in steady state, and little for a client that does not
-//! read.
+//! Memory per request: none in steady state, and a bounded amount for a client that does not read.
 //!
-//! A binary of its own, because an allocator belongs to a whole process. It counts what every
-//! thread does but the client's: the workers' in effect.
+//! A separate binary, because an allocator belongs to a whole process. It counts allocations of all
+//! threads except the client's.
 
 mod counting;
 
@@ -20,7 +19,7 @@ use jissoku_server::{
     Settings, TelemetryConfig,
 };
 
-/// Longer than anything here takes; it turns a hang into a failure.
+/// A limit that no test reaches; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Clients that do not read, and how long each waits until it assumes that the client does not read
@@ -28,11 +27,11 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const STALLED: u64 = 2;
 const LULL: Duration = Duration::from_millis(200);
 
-/// Rounds until everything has the room that it needs, and rounds that are counted.
+/// Rounds until all buffers have their size, and rounds that are counted.
 const ROUNDS_BEFORE: usize = 50;
 const ROUNDS: usize = 300;
 
-/// What a browser sends.
+/// Header fields of a browser.
 const BROWSER: &str = "Host: localhost:8000\r\nConnection: keep-alive\r\nCache-Control: max-age=0\r\n\
     sec-ch-ua: \"Chromium\";v=\"130\", \"Not?A_Brand\";v=\"99\"\r\nsec-ch-ua-mobile: ?0\r\n\
     sec-ch-ua-platform: \"Linux\"\r\nUpgrade-Insecure-Requests: 1\r\nUser-Agent: Mozilla/5.0 (X11; Linux \
@@ -61,7 +60,7 @@ impl Scene {
         settings.driver.backend = backend;
         settings.telemetry = telemetry;
         settings.limits.pace_grace_ns = u64::MAX;
-        let server = Server::listen(settings).expect("a place to listen");
+        let server = Server::listen(settings).expect("the address is free");
         let Some(Endpoint::Tcp(address)) = server.endpoints().pop() else {
             unreachable!("it listens on TCP");
         };
@@ -74,16 +73,16 @@ impl Scene {
     }
 
     /// Sends `request` and reads a response of `size` bytes, without allocating.
-    fn ask(&mut self, request: &[u8], mut left: usize) {
-        self.client.write_all(request).expect("room to send");
+    fn exchange(&mut self, request: &[u8], mut left: usize) {
+        self.client.write_all(request).expect("it can be sent");
         let mut buffer = [0; 16 * 1024];
         while left > 0 {
             let most = left.min(buffer.len());
             match self.client.read(&mut buffer[..most]) {
-                // A read with a timeout is not begun again by the kernel (`signal(7)`).
+                // A read with a timeout is not restarted by the kernel (`signal(7)`).
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => {
-                    let size = read.expect("the answer comes");
+                    let size = read.expect("the response arrives");
                     assert!(size > 0, "the connection ended");
                     left -= size;
                 }
@@ -91,24 +90,24 @@ impl Scene {
         }
     }
 
-    /// How long the answer to `request` is: what comes before the answer to a last one.
+    /// The size of the response to `request`.
     fn measure(&self, request: &[u8]) -> usize {
         let last = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
         self.measure_all(&[request, last].concat()) - self.measure_all(last)
     }
 
-    /// How much comes in answer to `requests`, of which the last ends the connection.
+    /// The size of all responses to `requests`, of which the last closes the connection.
     fn measure_all(&self, requests: &[u8]) -> usize {
         let mut client = connect(self.address());
-        client.write_all(requests).expect("room to send");
+        client.write_all(requests).expect("it can be sent");
         let mut answers = Vec::new();
-        client.read_to_end(&mut answers).expect("the answers come");
+        client.read_to_end(&mut answers).expect("the responses arrive");
         answers.len()
     }
 
     fn end(mut self) {
-        self.running.abandon().expect("the worker is told");
-        self.running.join().expect("the worker ends well");
+        self.running.abandon().expect("the worker is woken");
+        self.running.join().expect("the worker exits without an error");
     }
 }
 
@@ -119,7 +118,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     client
 }
 
-/// Requests in every shape that is answered from memory.
+/// Requests in every form that is answered from memory.
 fn requests(paths: &[&str]) -> Vec<Vec<u8>> {
     let mut requests = Vec::new();
     for path in paths {
@@ -138,12 +137,12 @@ fn requests(paths: &[&str]) -> Vec<Vec<u8>> {
     requests.into_iter().map(String::into_bytes).collect()
 }
 
-/// How often memory is asked for while `request` is answered again and again.
+/// The number of allocations while `request` is answered repeatedly.
 fn count(scene: &mut Scene, request: &[u8]) -> u64 {
     let size = scene.measure(request);
-    (0..ROUNDS_BEFORE).for_each(|_| scene.ask(request, size));
+    (0..ROUNDS_BEFORE).for_each(|_| scene.exchange(request, size));
     let before = counting::allocations();
-    (0..ROUNDS).for_each(|_| scene.ask(request, size));
+    (0..ROUNDS).for_each(|_| scene.exchange(request, size));
     counting::allocations() - before
 }
 
@@ -160,8 +159,8 @@ fn check(what: &str, service: impl Into<AnyService>, backend: Backend, paths: &[
     scene.end();
 }
 
-/// With a log and numbers, memory is asked for by the batch of records, and only until there are
-/// enough batches to go round.
+/// With a log and metrics, memory is allocated per batch of log records, and only until there are
+/// enough batches to reuse.
 fn check_observed(backend: Backend) {
     let path = std::env::temp_dir().join(format!("jissoku-hot-{}.log", std::process::id()));
     let log = AccessLog::open(&path, LogFormat::Combined, |_| ()).expect("a log can be opened");
@@ -174,14 +173,14 @@ fn check_observed(backend: Backend) {
     assert!(count < ROUNDS as u64 / 4, "{count} allocations in {ROUNDS} rounds, {backend:?}");
     scene.end();
     assert!(log.finish(PATIENCE).is_some());
-    std::fs::remove_file(&path).expect("it was made here");
+    std::fs::remove_file(&path).expect("it was created here");
 }
 
-/// Clients that ask and do not read, until the server takes no more from them: what it holds for
-/// each.
+/// Sends requests from clients that do not read, until the server receives no more: returns the
+/// bytes that it holds for each.
 fn hold(service: impl Into<AnyService>, backend: Backend) -> u64 {
     let scene = Scene::new(service, backend);
-    // The worker has what it needs for itself when it has answered.
+    // After a response, the buffers of the worker itself are allocated.
     scene.measure(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let before = counting::held_since(0);
     let requests = "GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(10_000);
@@ -212,7 +211,7 @@ impl Folder {
     }
 
     fn service(&self) -> Files {
-        // Looking at the disk again is not part of a request in steady state.
+        // Revalidation is not part of a request in steady state.
         let options =
             FilesOptions { revalidate: Duration::from_hours(1), ..FilesOptions::default() };
         Files::open(&self.0, options).expect("the folder can be read")
@@ -228,7 +227,7 @@ impl Drop for Folder {
 /// One test, because several would count each other's.
 #[test]
 fn requests_allocate_nothing_in_steady_state() {
-    counting::leave_this_thread_out();
+    counting::exclude_this_thread();
     let none = Duration::ZERO;
     let folder = Folder::new();
     for backend in drivers() {
@@ -249,11 +248,11 @@ fn requests_allocate_nothing_in_steady_state() {
             );
         }
         let contract = Contract::new(None, Duration::from_micros(20), 0);
-        // Only one at a time: requests behind a delayed one have to be kept until it is answered.
+        // One at a time: requests behind a delayed one are buffered until it is answered.
         let mut scene = Scene::new(contract, backend);
         assert_eq!(count(&mut scene, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), 0, "delays allocate");
         scene.end();
-        // What makes an answer for each request cannot do without, so there is something to count.
+        // A generated response allocates: the counter works.
         let mut scene = Scene::new(Echo::new(), backend);
         let count = count(&mut scene, b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\n");
         assert!(count >= ROUNDS as u64, "{count} allocations were noticed");
@@ -267,6 +266,6 @@ fn drivers() -> Vec<Backend> {
     }
     let why = "skipped for io_uring: this kernel lacks it, or keeps it from us";
     // If standard error is closed, there is no reader.
-    let _told = writeln!(std::io::stderr(), "{why}");
+    let _written = writeln!(std::io::stderr(), "{why}");
     vec![Backend::Epoll]
 }

@@ -1,4 +1,4 @@
-//! More connections than there is room for.
+//! Connection limits.
 
 use jissoku_server::{Limits, Settings};
 
@@ -25,25 +25,25 @@ fn expect_refusal(client: &mut Client) {
     client.expect_end();
 }
 
-/// Connects until there is room again: a connection that has closed is noticed a moment later.
+/// Connects until a connection is accepted: a closed one is detected a moment later.
 fn wait_for_room(target: &Target) -> Client {
     let mut clients = (0..100_000).map(|_| target.connect());
     let found = clients.find_map(|mut client| {
         client.send(GET);
         (client.answer().status == 200).then_some(client)
     });
-    found.expect("there is room again")
+    found.expect("a connection is accepted again")
 }
 
 #[test]
-fn who_comes_over_the_ceiling_is_told_so_at_once() {
+fn a_connection_over_the_limit_gets_a_503_at_once() {
     for workers in [1, 3] {
         let limits = Limits { connections_max: 20, ..Limits::DEFAULT };
         let target = serve(limits, workers);
         let mut clients = fill(&target, 20);
-        // It has asked nothing yet.
+        // It has sent no request yet.
         expect_refusal(&mut target.connect());
-        // It asks, and the answer is not lost to a reset.
+        // It sends a request, and the response is not lost to a reset.
         let mut client = target.connect();
         client.send(GET);
         expect_refusal(&mut client);
@@ -66,11 +66,11 @@ fn connections_over_the_limit_do_not_affect_others() {
         assert_eq!(client.answer().status, 503);
     }
     ask_all(&mut clients);
-    // Those who were turned away and stay take no room.
+    // Rejected connections that stay open do not count.
     drop(clients.pop());
     clients.push(wait_for_room(&target));
     ask_all(&mut clients);
-    // More than the margin: the kernel keeps them, and those who are served do not notice.
+    // More than the margin: the kernel queues them, and served connections are not affected.
     excess.extend((0..400).map(|_| target.connect()));
     ask_all(&mut clients);
     drop(excess);
@@ -81,7 +81,7 @@ fn connections_over_the_limit_do_not_affect_others() {
 }
 
 #[test]
-fn one_address_has_its_own_ceiling() {
+fn each_address_has_its_own_limit() {
     let limits = Limits { connections_per_address_max: 3, ..Limits::DEFAULT };
     let mut settings = Settings { limits, workers: 2, ..Settings::new(free_port()) };
     settings.endpoints.push("[::1]:0".parse().expect("an address"));

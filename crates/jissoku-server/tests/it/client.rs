@@ -1,4 +1,4 @@
-//! A server to test, and a client that reads answers to the byte.
+//! A server under test, and a client that reads exact responses.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -13,10 +13,10 @@ use jissoku_os::epoll::{Epoll, Interest, no_event};
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{AnyService, RunningServer, Server, Settings};
 
-/// Longer than anything here takes; it turns a hang into a failure.
+/// A limit that no test reaches; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a slow client waits for news before it goes on; so often at most, which makes 40 s.
+/// How long a slow client waits for an event, and how often: 40 s in total.
 const LULL: Duration = Duration::from_millis(20);
 const LULLS_MAX: u32 = 2_000;
 
@@ -24,7 +24,7 @@ pub(crate) fn free_port() -> Endpoint {
     "127.0.0.1:0".parse().expect("an address")
 }
 
-/// Waits until `is_so`, and fails when that takes longer than anything here does.
+/// Waits until `is_so`, and fails after a limit that no test reaches.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin_ns = jissoku_os::clock::monotonic_ns();
     while !is_so() {
@@ -34,7 +34,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The common contract without files.
+/// The benchmark contract without files.
 pub(crate) fn contract() -> Contract {
     Contract::new(None, Duration::ZERO, 0)
 }
@@ -56,7 +56,7 @@ pub(crate) fn ask_all(clients: &mut [Client]) {
     }
 }
 
-/// A server at work, and where.
+/// A running server and its address.
 pub(crate) struct Target {
     pub(crate) running: RunningServer,
     pub(crate) endpoint: Endpoint,
@@ -65,7 +65,7 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn start(mut settings: Settings, service: impl Into<AnyService>) -> Self {
         settings.driver.backend = crate::driver();
-        let server = Server::listen(settings).expect("a place to listen");
+        let server = Server::listen(settings).expect("the address is free");
         let endpoint = server.endpoints()[0].clone();
         Self { running: server.start(service).expect("workers start"), endpoint }
     }
@@ -90,15 +90,15 @@ impl Target {
         client.answer()
     }
 
-    /// Orders the workers to stop in good order.
+    /// Stops the workers gracefully.
     pub(crate) fn stop(&mut self) {
-        self.running.stop().expect("workers are told");
+        self.running.stop().expect("the workers are woken");
     }
 
-    /// Ends the server without ceremony.
+    /// Aborts the workers and joins them.
     pub(crate) fn end(mut self) {
-        self.running.abandon().expect("workers are told");
-        self.running.join().expect("workers end well");
+        self.running.abandon().expect("the workers are woken");
+        self.running.join().expect("the workers exit without an error");
     }
 }
 
@@ -142,7 +142,7 @@ impl AsFd for Stream {
     }
 }
 
-/// One answer, taken apart.
+/// One parsed response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -180,14 +180,14 @@ impl Client {
     }
 
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
-        self.try_send(bytes).expect("room to send");
+        self.try_send(bytes).expect("it can be sent");
     }
 
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// Sends on this connection from elsewhere.
+    /// A second handle to send on this connection, for another thread.
     pub(crate) fn writer(&self) -> impl Write + Send + 'static {
         match self.stream.get_ref() {
             Stream::Tcp(stream) => Stream::Tcp(stream.try_clone().expect("a descriptor")),
@@ -200,17 +200,17 @@ impl Client {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
         }
-        .expect("the connection stands");
+        .expect("the connection is open");
     }
 
-    /// Whether one of `interest` happens soon.
+    /// Whether an event of `interest` occurs soon.
     fn has_news(&self, interest: Interest) -> bool {
         let epoll = Epoll::new().expect("a descriptor");
         epoll.add(self.stream.get_ref(), 0, interest).expect("the socket is open");
         epoll.wait(&mut [no_event()], Some(LULL)).expect("epoll waits") > 0
     }
 
-    /// Sends `piece` now and then until the server answers with a last answer, whose status is
+    /// Sends `piece` at intervals until the server sends a final response, whose status is
     /// returned, or closes.
     pub(crate) fn drip(&mut self, piece: &str) -> Option<u16> {
         for lull in 0.. {
@@ -224,13 +224,13 @@ impl Client {
                 self.expect_end();
                 return Some(answer.status);
             }
-            // If the server has just closed, there is news in a moment.
+            // If the server has just closed, an event follows.
             let _sent = self.try_send(piece.as_bytes());
         }
         None
     }
 
-    /// Takes a byte now and then until the server resets the connection.
+    /// Reads a byte at intervals until the server resets the connection.
     pub(crate) fn sip(&mut self) {
         for lull in 0.. {
             assert!(lull < LULLS_MAX, "the server bears with it for ever");
@@ -241,7 +241,7 @@ impl Client {
         }
     }
 
-    /// Lets a moment pass in which nothing comes.
+    /// Waits for a moment without an event.
     pub(crate) fn idle(&self) {
         assert!(!self.has_news(Interest::IN), "nothing was to come");
     }
@@ -260,7 +260,7 @@ impl Client {
         bytes
     }
 
-    /// A status line and header lines: all there is in answer to HEAD, or before a final answer.
+    /// A status line and header lines: a response to HEAD, or an interim response.
     pub(crate) fn head(&mut self) -> Answer {
         let line = self.line();
         let status = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));

@@ -1,4 +1,4 @@
-//! The echo says what was understood, and the contract of 42 is kept to the byte.
+//! The echo returns the parsed request, and the contract of 42 has exact responses.
 
 use jissoku_fixtures::{Echo, FortyTwo};
 use jissoku_server::{Limits, Settings};
@@ -12,7 +12,7 @@ fn echo() -> Target {
 fn check(request: &str, content_type: &str, body: &str) {
     let target = echo();
     let mut client = target.connect();
-    // Byte by byte, and twice in one piece.
+    // Byte by byte, and two requests at once.
     for byte in request.bytes() {
         client.send_bytes(&[byte]);
     }
@@ -41,31 +41,31 @@ fn a_post_is_answered_with_its_body() {
 }
 
 #[test]
-fn chunks_are_put_together_and_trailers_dropped() {
+fn chunks_are_joined_and_trailers_dropped() {
     let head = "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: T\r\n\r\n";
     let body = "3\r\nabc\r\n5;x=y\r\ndefgh\r\n0\r\nT: u\r\n\r\n";
     check(&format!("{head}{body}"), "application/octet-stream", "abcdefgh");
 }
 
 #[test]
-fn fields_are_told_in_order_and_as_they_came() {
+fn header_fields_are_returned_unchanged_and_in_order() {
     let fields = "Host: a\r\nX-b:  c \r\nx-B:\r\nContent-Length: 1\r\n";
-    let told = "Host: a\nX-b: c\nx-B: \nContent-Length: 1\n";
-    check(&format!("POST /echo?x HTTP/1.1\r\n{fields}\r\n."), "text/plain", told);
+    let expected = "Host: a\nX-b: c\nx-B: \nContent-Length: 1\n";
+    check(&format!("POST /echo?x HTTP/1.1\r\n{fields}\r\n."), "text/plain", expected);
 }
 
 #[test]
-fn everything_is_told_as_json() {
+fn the_whole_request_is_returned_as_json() {
     // "POST", "/json?x", "HTTP/1.1", "Host", "a", "Content-Length", "2", "hi".
     let request = "POST /json?x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
-    let told = "{\"method\":\"UE9TVA==\",\"uri\":\"L2pzb24/eA==\",\"version\":\"SFRUUC8xLjE=\",\
+    let expected = "{\"method\":\"UE9TVA==\",\"uri\":\"L2pzb24/eA==\",\"version\":\"SFRUUC8xLjE=\",\
         \"headers\":[[\"SG9zdA==\",\"YQ==\"],[\"Q29udGVudC1MZW5ndGg=\",\"Mg==\"]],\
         \"body\":\"aGk=\"}\n";
-    check(request, "application/json", told);
+    check(request, "application/json", expected);
 }
 
 #[test]
-fn head_is_told_how_long_the_answer_would_be() {
+fn head_gets_the_content_length_of_get() {
     let target = echo();
     let ask = |method: &str| {
         let mut client = target.connect();
@@ -82,7 +82,7 @@ fn head_is_told_how_long_the_answer_would_be() {
 }
 
 #[test]
-fn a_body_over_the_limit_is_refused_and_one_of_the_limit_comes_back() {
+fn a_body_over_the_limit_is_refused_and_one_of_the_limit_is_returned() {
     let mut limits = Limits::DEFAULT;
     limits.request.body_size_max = 200_000;
     let settings = Settings { limits, ..Settings::new(free_port()) };
@@ -99,7 +99,7 @@ fn a_body_over_the_limit_is_refused_and_one_of_the_limit_comes_back() {
 }
 
 #[test]
-fn the_contract_of_42_knows_nothing_else() {
+fn the_contract_of_42_has_no_other_path() {
     let target = Target::serve(FortyTwo::new());
     let ask = |line: &str| target.ask(&format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n"));
     let answer = ask("GET /");

@@ -1,4 +1,4 @@
-//! Requests and answers: keep-alive, pipelines, old clients, bodies, and the contract.
+//! Requests and responses: keep-alive, pipelining, HTTP/1.0, bodies, and the contract.
 
 use std::io::Write;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn one_connection_takes_many_requests() {
         assert_eq!((answer.status, answer.text()), (200, "Hello, World!"));
         assert_eq!(answer.field("Content-Type"), Some("text/plain"));
         assert_eq!(answer.field("Connection"), None);
-        let date = answer.field("Date").expect("an origin server with a clock says the date");
+        let date = answer.field("Date").expect("an origin server with a clock sends Date");
         assert!(date.len() == 29 && date.ends_with(" GMT") && !date.contains(" 1970 "), "{date}");
     }
     target.end();
@@ -45,7 +45,7 @@ fn a_pipeline_is_answered_in_its_order() {
 }
 
 #[test]
-fn a_pipeline_longer_than_any_buffer_is_answered_whole() {
+fn a_pipeline_larger_than_all_buffers_is_answered() {
     let target = Target::serve(contract());
     let mut client = target.connect();
     let count = 50_000;
@@ -54,7 +54,7 @@ fn a_pipeline_longer_than_any_buffer_is_answered_whole() {
     for _ in 0..count {
         assert_eq!(client.answer().text(), "Hello, World!");
     }
-    sending.join().expect("the thread ends").expect("all requests were taken");
+    sending.join().expect("the thread ends").expect("all requests were received");
     target.end();
 }
 
@@ -79,7 +79,7 @@ fn the_bytes_of_forty_two_are_exact() {
 }
 
 #[test]
-fn a_client_that_closes_is_told_and_closed() {
+fn connection_close_is_answered_and_obeyed() {
     let target = Target::serve(contract());
     let mut client = target.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -89,7 +89,7 @@ fn a_client_that_closes_is_told_and_closed() {
 }
 
 #[test]
-fn what_follows_a_last_request_is_not_answered() {
+fn bytes_after_a_last_request_are_discarded() {
     let target = Target::serve(contract());
     let mut client = target.connect();
     client.send(&format!("GET /42 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n{GET}{GET}"));
@@ -99,7 +99,7 @@ fn what_follows_a_last_request_is_not_answered() {
 }
 
 #[test]
-fn an_old_client_is_closed_unless_it_asks() {
+fn http_10_is_closed_without_keep_alive() {
     let target = Target::serve(contract());
     let mut client = target.connect();
     client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
@@ -112,7 +112,7 @@ fn an_old_client_is_closed_unless_it_asks() {
 }
 
 #[test]
-fn head_is_get_without_the_body() {
+fn head_is_answered_as_get_without_the_body() {
     let target = Target::serve(contract());
     for path in ["/", "/42", "/nothing"] {
         let mut client = target.connect();
@@ -131,7 +131,7 @@ fn head_is_get_without_the_body() {
 }
 
 #[test]
-fn bodies_are_read_to_their_end_however_they_come() {
+fn bodies_are_read_to_their_end_however_they_are_split() {
     let target = Target::serve(Fixed::new("ok"));
     let mut client = target.connect();
     let length = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{}", "123456789");
@@ -163,7 +163,7 @@ fn a_body_of_the_limit_is_read() {
 }
 
 #[test]
-fn a_client_that_waits_is_asked_for_its_body() {
+fn expect_100_continue_is_answered() {
     let target = Target::serve(Fixed::new("ok"));
     let mut client = target.connect();
     let expect = "Content-Length: 2\r\nExpect: 100-continue\r\n";
@@ -175,7 +175,7 @@ fn a_client_that_waits_is_asked_for_its_body() {
 }
 
 #[test]
-fn a_client_that_has_finished_sending_gets_its_answers() {
+fn a_half_closed_client_gets_its_responses() {
     let target = Target::serve(contract());
     let mut client = target.connect();
     client.send(&format!("GET /delay?ms=20 HTTP/1.1\r\nHost: a\r\n\r\n{GET}"));
@@ -187,7 +187,7 @@ fn a_client_that_has_finished_sending_gets_its_answers() {
 }
 
 #[test]
-fn a_delay_is_never_shorter_than_asked() {
+fn a_delay_is_never_shorter_than_requested() {
     let delay = Duration::from_millis(20);
     let target = Target::serve(Contract::new(None, delay, 0));
     for path in ["/", "/delay?ms=20"] {
@@ -200,7 +200,7 @@ fn a_delay_is_never_shorter_than_asked() {
 }
 
 #[test]
-fn delays_of_many_connections_run_side_by_side() {
+fn delays_of_many_connections_run_concurrently() {
     let target = Target::serve(contract());
     let mut clients: Vec<_> = (0..50).map(|_| target.connect()).collect();
     for (client, number) in clients.iter_mut().zip(0..) {
@@ -214,7 +214,7 @@ fn delays_of_many_connections_run_side_by_side() {
 }
 
 #[test]
-fn a_busy_answer_burns_what_it_should() {
+fn busy_ns_uses_the_requested_cpu_time() {
     let target = Target::serve(SlowText::new("ok", Duration::ZERO, 3_000_000));
     let mut client = target.connect();
     let start_ns = clock::monotonic_ns();
@@ -222,7 +222,7 @@ fn a_busy_answer_burns_what_it_should() {
         client.send(GET);
         assert_eq!(client.answer().text(), "ok");
     }
-    // Ten spins of 3 ms; what calibration takes off them is far less than a third.
+    // Ten busy loops of 3 ms; the calibration subtracts far less than a third.
     assert!(clock::monotonic_ns() - start_ns >= 20_000_000);
     target.end();
 }
@@ -255,11 +255,11 @@ fn many_connections_over_several_workers_are_all_answered() {
 }
 
 #[test]
-fn several_places_are_listened_on_at_once() {
+fn several_addresses_are_served() {
     let path = fresh_path();
     let mut settings = Settings { workers: 2, ..Settings::new(free_port()) };
     settings.endpoints.push(Endpoint::Unix(path));
-    let server = jissoku_server::Server::listen(settings).expect("places to listen");
+    let server = jissoku_server::Server::listen(settings).expect("the addresses are free");
     let endpoints = server.endpoints();
     let running = server.start(contract()).expect("workers start");
     let mut target = Target { running, endpoint: endpoints[0].clone() };

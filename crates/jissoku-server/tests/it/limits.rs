@@ -1,4 +1,4 @@
-//! What is refused, and that a refusal is an answer that arrives.
+//! Rejected requests, and that their error responses arrive.
 
 use crate::client::{Target, contract};
 
@@ -14,7 +14,7 @@ fn check(request: &str, status: u16) {
 }
 
 #[test]
-fn what_is_out_of_order_is_refused_and_the_connection_ends() {
+fn an_invalid_request_is_rejected_and_the_connection_closed() {
     check("GET / HTTP/1.1\r\n\r\n", 400);
     check("GET /\r\n", 400);
     check("GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505);
@@ -28,7 +28,7 @@ fn what_is_out_of_order_is_refused_and_the_connection_ends() {
 }
 
 #[test]
-fn a_refusal_arrives_though_the_client_goes_on_sending() {
+fn an_error_response_arrives_although_the_client_keeps_sending() {
     let target = Target::serve(contract());
     let mut client = target.connect();
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999\r\n\r\n";
@@ -40,7 +40,7 @@ fn a_refusal_arrives_though_the_client_goes_on_sending() {
 }
 
 #[test]
-fn requests_before_a_bad_one_are_answered() {
+fn requests_before_an_invalid_one_are_answered() {
     let target = Target::serve(contract());
     let mut client = target.connect();
     client.send("GET /42 HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\n\r\n");

@@ -1,4 +1,4 @@
-//! What the access log says about requests that came over a socket.
+//! The access log of requests over a socket.
 
 use std::fs;
 use std::path::Path;
@@ -19,16 +19,16 @@ fn observe(settings: Settings, visit: impl FnOnce(&Target)) -> Vec<Value> {
     let telemetry = TelemetryConfig { log: Some(log.sink().clone()), metrics: None };
     let mut target = Target::start(Settings { telemetry, ..settings }, contract());
     visit(&target);
-    target.running.stop().expect("workers are told");
-    target.running.join().expect("workers end well");
+    target.running.stop().expect("the workers are woken");
+    target.running.join().expect("the workers exit without an error");
     assert_eq!(log.finish(PATIENCE), Some(0));
     let lines = read(&path);
-    fs::remove_file(&path).expect("it was made here");
+    fs::remove_file(&path).expect("it was created here");
     lines
 }
 
 fn read(path: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).expect("the file is there");
+    let text = fs::read_to_string(path).expect("the file exists");
     text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
 }
 
@@ -37,7 +37,7 @@ fn port() -> Settings {
 }
 
 #[test]
-fn every_answer_has_its_line() {
+fn every_response_has_a_line() {
     let lines = observe(port(), |target| {
         let mut client = target.connect();
         client.send("GET /?a HTTP/1.1\r\nHost: a\r\nReferer: r\r\nUser-Agent: u \"1\"\r\n\r\n");
@@ -60,7 +60,7 @@ fn every_answer_has_its_line() {
 }
 
 #[test]
-fn a_delayed_request_is_remembered_until_it_is_answered() {
+fn a_delayed_request_is_logged() {
     let lines = observe(port(), |target| {
         let mut client = target.connect();
         client
@@ -73,7 +73,7 @@ fn a_delayed_request_is_remembered_until_it_is_answered() {
 }
 
 #[test]
-fn a_request_with_a_body_is_remembered_until_the_body_has_come() {
+fn a_request_with_a_body_is_logged() {
     let lines = observe(port(), |target| {
         let mut client = target.connect();
         client.send("POST /a HTTP/1.1\r\nHost: a\r\nUser-Agent: u\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
@@ -86,7 +86,7 @@ fn a_request_with_a_body_is_remembered_until_the_body_has_come() {
 }
 
 #[test]
-fn what_is_refused_is_logged_as_it_came() {
+fn a_rejected_request_is_logged_as_received() {
     let lines = observe(port(), |target| {
         for request in [
             "GET / HTTP/1.1\r\n\r\n",
@@ -102,8 +102,8 @@ fn what_is_refused_is_logged_as_it_came() {
 }
 
 #[test]
-fn half_a_head_that_times_out_is_logged() {
-    // The client sends before it is over, though it may be interrupted after it connected.
+fn an_incomplete_head_that_times_out_is_logged() {
+    // Long enough for the client to send, although it may be preempted after it has connected.
     let limits = Limits { head_ns_max: 1_000_000_000, ..Limits::DEFAULT };
     let lines = observe(Settings { limits, ..port() }, |target| {
         assert_eq!(target.ask("GET /slow HT").status, 408);
@@ -120,7 +120,7 @@ fn a_unix_socket_has_no_address_to_log() {
 }
 
 #[test]
-fn a_line_is_written_though_no_other_request_comes() {
+fn a_line_is_written_without_another_request() {
     let path = fresh_path();
     let log = AccessLog::open(&path, LogFormat::Common, |_| ()).expect("a log can be opened");
     let telemetry = TelemetryConfig { log: Some(log.sink().clone()), metrics: None };
@@ -128,8 +128,8 @@ fn a_line_is_written_though_no_other_request_comes() {
     let mut client = target.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     client.answer();
-    wait_until("a line", || fs::metadata(&path).expect("it is there").len() > 0);
+    wait_until("a line", || fs::metadata(&path).expect("the file exists").len() > 0);
     target.end();
     assert_eq!(log.finish(PATIENCE), Some(0));
-    fs::remove_file(&path).expect("it was made here");
+    fs::remove_file(&path).expect("it was created here");
 }

@@ -1,4 +1,4 @@
-//! The server from the outside: real sockets, free ports, and no waiting but for what is to happen.
+//! The server over real sockets on free ports; tests wait for events only.
 
 use jissoku_os::driver::Backend;
 

@@ -1,4 +1,4 @@
-//! The server's own numbers, over a socket, as strictly read as OpenMetrics is written.
+//! The server's metrics over a socket, parsed by the rules of OpenMetrics.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,13 +11,13 @@ use jissoku_server::{
 
 use crate::client::{Target, contract, free_port, fresh_path, wait_until};
 
-/// Time for a head: a client that was interrupted after it connected sends before it is over.
+/// Timeout of a head: long enough for a client that is preempted after it has connected.
 const HEAD_NS: u64 = 1_000_000_000;
 
-/// A server that is counted, and one that tells.
+/// A server and its metrics server.
 struct Pair {
     target: Target,
-    teller: Target,
+    page: Target,
     metrics: Arc<Metrics>,
 }
 
@@ -32,7 +32,7 @@ impl Pair {
         let settings = Settings { telemetry, workers, limits, ..Settings::new(free_port()) };
         Self {
             target: Target::start(settings, service),
-            teller: Target::serve(MetricsPage::new(Arc::clone(&metrics))),
+            page: Target::serve(MetricsPage::new(Arc::clone(&metrics))),
             metrics,
         }
     }
@@ -42,29 +42,29 @@ impl Pair {
     }
 
     fn read(&self) -> BTreeMap<String, u64> {
-        let answer = self.teller.ask("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        let answer = self.page.ask("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(answer.status, 200);
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         assert_eq!(answer.field("Content-Type"), Some(kind));
         parse(answer.text())
     }
 
-    /// Reads until `name` is `value`: a worker counts a connection's end when it hears of it.
+    /// Reads until `name` is `value`: a worker counts the end of a connection when it detects it.
     fn wait_for(&self, name: &str, value: u64) {
         wait_until(name, || self.read()[name] == value);
     }
 
     fn end(self) {
         self.target.end();
-        self.teller.end();
+        self.page.end();
     }
 }
 
-/// Reads the text by the rules of OpenMetrics 1.0 that concern counters and gauges: a family's
-/// lines stand together, type and help come first and once, a counter's samples end in `_total`, a
-/// unit ends the name, no sample comes twice, and the end is said.
+/// Parses the text by the rules of OpenMetrics 1.0 for counters and gauges: the lines of a family
+/// are contiguous, type and help come first and once, the samples of a counter end in `_total`, a
+/// unit is the end of the name, no sample is repeated, and the text ends with EOF.
 fn parse(text: &str) -> BTreeMap<String, u64> {
-    let body = text.strip_suffix("# EOF\n").expect("the end is said");
+    let body = text.strip_suffix("# EOF\n").expect("the text ends with EOF");
     let mut samples = BTreeMap::new();
     let mut families: Vec<(String, String)> = Vec::new();
     for line in body.split_terminator('\n') {
@@ -123,14 +123,14 @@ fn requests_and_connections_are_counted_over_all_workers() {
 }
 
 #[test]
-fn who_was_too_slow_is_counted_by_what() {
+fn timeouts_are_counted_by_kind() {
     let limits =
         Limits { head_ns_max: HEAD_NS, idle_ns_max: 1, linger_ns_max: 1, ..Limits::DEFAULT };
     let pair = Pair::start(limits);
     let mut client = pair.target.connect();
     client.send("GET / HT");
     assert_eq!(client.answer().status, 408);
-    // Who has asked once has the time of an idle connection; who never has, that of a head.
+    // After a request, the idle timeout applies; before the first one, that of a head.
     let mut idle = pair.target.connect();
     idle.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     idle.answer();
@@ -143,14 +143,13 @@ fn who_was_too_slow_is_counted_by_what() {
 }
 
 #[test]
-fn what_is_known_of_a_folder_is_told() {
+fn the_size_of_the_file_cache_is_a_gauge() {
     let folder = fresh_path();
     fs::create_dir(&folder).expect("a folder");
     for name in ["a", "b"] {
         fs::write(folder.join(name), vec![b'x'; 20_000]).expect("a file can be written");
     }
-    // Room for one of them: three quarters of it are for what all workers know, one for each one's
-    // own.
+    // For one file: three quarters are for the shared cache, one for those of the workers.
     let options =
         FilesOptions { revalidate: Duration::MAX, cache_size: 50_000, ..FilesOptions::default() };
     let files = Files::open(&folder, options).expect("the folder can be read");
@@ -171,20 +170,20 @@ fn what_is_known_of_a_folder_is_told() {
         assert!((20_000..37_500).contains(&found["jissoku_cache_bytes"]), "{found:?}");
     }
     let settings = Settings { telemetry: pair.telemetry(), ..Settings::new(free_port()) };
-    pair.target.running.reload(&settings, contract(), None).expect("it can be served");
+    pair.target.running.reload(&settings, contract(), None).expect("the new workers start");
     pair.wait_for("jissoku_cache_bytes", 0);
     pair.wait_for("jissoku_cache_names", 0);
     assert_eq!(lookups(&pair.read()), [1, 0, 3], "what was counted stays counted");
     pair.end();
-    fs::remove_dir_all(&folder).expect("the folder is ours");
+    fs::remove_dir_all(&folder).expect("the directory can be removed");
 }
 
 #[test]
-fn only_the_one_page_is_there_and_only_to_be_read() {
-    let teller = Target::serve(MetricsPage::new(Metrics::new(None)));
-    let status = |request: &str| teller.ask(&format!("{request} HTTP/1.0\r\n\r\n")).status;
+fn only_get_and_head_of_the_metrics_page_are_answered() {
+    let page = Target::serve(MetricsPage::new(Metrics::new(None)));
+    let status = |request: &str| page.ask(&format!("{request} HTTP/1.0\r\n\r\n")).status;
     assert_eq!(status("GET /"), 404);
     assert_eq!(status("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nX:"), 405);
     assert_eq!(status("GET /metrics?x=y"), 200);
-    teller.end();
+    page.end();
 }

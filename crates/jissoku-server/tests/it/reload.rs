@@ -1,4 +1,5 @@
-//! Reloading: every request is answered by the old workers or the new, and no idle connection is closed.
+//! Reload: every request is answered by the old or the new workers, and no idle connection is
+//! closed.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -21,21 +22,21 @@ const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello
 const CHUNKED: &str = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\
                        Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
 
-/// A service that answers with its number.
+/// A service that responds with its number.
 fn numbered(number: usize) -> Fixed {
     Fixed::new(&number.to_string())
 }
 
-/// A client that asks without a pause until it is told to stop. It panics at the first answer that
-/// is missing, and at a connection that ends without an announcement.
-struct Asker {
+/// A client that sends requests without a pause until `stop` is set. It panics if a response is
+/// missing or a connection ends unannounced.
+struct BusyClient {
     thread: JoinHandle<()>,
     answers: Arc<AtomicUsize>,
-    /// The largest number that it was answered.
+    /// The largest number that it has received.
     newest: Arc<AtomicUsize>,
 }
 
-impl Asker {
+impl BusyClient {
     fn start(endpoint: &Endpoint, request: &'static str, stop: &Arc<AtomicBool>) -> Self {
         let answers = Arc::<AtomicUsize>::default();
         let newest = Arc::<AtomicUsize>::default();
@@ -61,8 +62,8 @@ impl Asker {
         Self { thread, answers, newest }
     }
 
-    /// Waits for an answer of workers that a reload has started: for a moment, those of before
-    /// take connections, too.
+    /// Waits for a response of workers that a reload has started: for a moment, the previous ones
+    /// accept connections, too.
     fn wait_for_a_reload(&self) {
         while self.newest.load(Ordering::Relaxed) == 0 && !self.thread.is_finished() {
             thread::yield_now();
@@ -73,7 +74,7 @@ impl Asker {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// Waits for another answer; at once if the client has failed, which its end will tell.
+    /// Waits for another response; returns at once if the client has failed, which `join` reports.
     fn wait_for_an_answer(&self) {
         let before = self.count();
         while self.count() == before && !self.thread.is_finished() {
@@ -87,17 +88,17 @@ fn on_both() -> (Settings, RunningServer) {
     let endpoints = vec![free_port(), Endpoint::Unix(fresh_path())];
     let mut settings = Settings { endpoints, workers: 2, ..Settings::new(free_port()) };
     settings.driver.backend = crate::driver();
-    let server = Server::listen(settings.clone()).expect("places to listen");
+    let server = Server::listen(settings.clone()).expect("the addresses are free");
     (settings, server.start(numbered(0)).expect("workers start"))
 }
 
 /// More workers than before, every second of which has an unusable address.
-fn half_impossible(settings: &Settings) -> Settings {
+fn with_unusable_addresses(settings: &Settings) -> Settings {
     let here = jissoku_os::affinity::allowed().expect("affinity can be read")[0];
     Settings { cores: vec![here, 4095], workers: 4, ..settings.clone() }
 }
 
-/// Everything is answered by the workers that were there first, who go on.
+/// All requests are answered by the first workers.
 fn check_undisturbed(running: &RunningServer) {
     for endpoint in running.endpoints() {
         let mut client = Client::connect(&endpoint).expect("it listens");
@@ -107,7 +108,7 @@ fn check_undisturbed(running: &RunningServer) {
     }
 }
 
-/// The sockets of a server, as its successor gets them.
+/// The sockets of a server, as its successor receives them.
 fn handed_over(running: &RunningServer) -> Sockets {
     let sockets = running.sockets().into_iter();
     let inherited =
@@ -122,10 +123,10 @@ fn no_request_is_lost_while_workers_are_replaced() {
     let taken = Endpoint::Tcp(occupant.local_addr().expect("an address"));
     let stop = Arc::<AtomicBool>::default();
     let requests = [GET, LAST_GET, POST, CHUNKED];
-    let askers: Vec<_> = running
+    let clients: Vec<_> = running
         .endpoints()
         .iter()
-        .flat_map(|endpoint| requests.map(|request| Asker::start(endpoint, request, &stop)))
+        .flat_map(|endpoint| requests.map(|request| BusyClient::start(endpoint, request, &stop)))
         .collect();
     for (number, workers) in [1, 3, 2, 5, 1, 1, 4, 2].into_iter().cycle().take(64).enumerate() {
         let mut impossible = Settings { workers: 6, ..settings.clone() };
@@ -133,18 +134,18 @@ fn no_request_is_lost_while_workers_are_replaced() {
         running.reload(&impossible, numbered(0), None).expect_err("the address is in use");
         settings.workers = workers;
         running.reload(&settings, numbered(number + 1), None).expect("new workers start");
-        askers.iter().for_each(Asker::wait_for_an_answer);
+        clients.iter().for_each(BusyClient::wait_for_an_answer);
     }
-    askers.iter().for_each(Asker::wait_for_a_reload);
+    clients.iter().for_each(BusyClient::wait_for_a_reload);
     stop.store(true, Ordering::Relaxed);
-    let endings = askers.into_iter().map(|asker| asker.thread.join());
+    let endings = clients.into_iter().map(|client| client.thread.join());
     assert_eq!(endings.filter(Result::is_err).count(), 0, "requests were lost");
-    running.abandon().expect("workers are told");
-    running.join().expect("workers end well");
+    running.abandon().expect("the workers are woken");
+    running.join().expect("the workers exit without an error");
 }
 
 #[test]
-fn an_idle_connection_gets_one_more_answer_and_is_told_that_it_is_the_last() {
+fn an_idle_connection_gets_one_more_response_with_connection_close() {
     let (settings, mut running) = on_both();
     let endpoints = running.endpoints();
     let connect = |number: usize| Client::connect(&endpoints[number % 2]).expect("a listener");
@@ -157,7 +158,7 @@ fn an_idle_connection_gets_one_more_answer_and_is_told_that_it_is_the_last() {
         running.reload(&settings, numbered(number), None).expect("new workers start");
     }
     for client in &mut idle {
-        // A worker that has not noticed yet that it is of before answers as ever.
+        // A worker that has not received the signal yet responds as before.
         let mut lives = true;
         while lives {
             client.send(POST);
@@ -167,12 +168,12 @@ fn an_idle_connection_gets_one_more_answer_and_is_told_that_it_is_the_last() {
         }
         client.expect_end();
     }
-    running.abandon().expect("workers are told");
-    running.join().expect("workers end well");
+    running.abandon().expect("the workers are woken");
+    running.join().expect("the workers exit without an error");
 }
 
 #[test]
-fn the_drain_window_ends_idle_connections() {
+fn the_drain_window_closes_idle_connections() {
     let limits = Limits { drain_idle_ns: 1, ..Limits::DEFAULT };
     let settings = Settings { limits, ..Settings::new(free_port()) };
     let mut target = Target::start(settings.clone(), numbered(0));
@@ -186,7 +187,7 @@ fn the_drain_window_ends_idle_connections() {
 }
 
 #[test]
-fn the_drain_timeout_ends_those_who_wait() {
+fn the_drain_timeout_closes_pending_requests() {
     let limits = Limits { drain_ns_max: 1, ..Limits::DEFAULT };
     let settings = Settings { limits, ..Settings::new(free_port()) };
     let mut target = Target::start(settings.clone(), contract());
@@ -211,14 +212,14 @@ fn a_request_whose_delay_runs_is_answered_after_a_reload() {
     client.answer();
     client.send(GET);
     target.running.reload(&settings, numbered(1), None).expect("new workers start");
-    // For a moment, both generations take connections.
+    // For a moment, both pools accept connections.
     while target.ask(GET).text() == "0" {}
     assert_eq!(client.answer().text(), "0");
     target.end();
 }
 
 #[test]
-fn an_impossible_reload_changes_nothing() {
+fn a_failed_reload_changes_nothing() {
     let (settings, mut running) = on_both();
     let (new, elsewhere) = (fresh_path(), fresh_path());
     let occupant = UnixListener::bind(&elsewhere).expect("a socket");
@@ -230,43 +231,43 @@ fn an_impossible_reload_changes_nothing() {
     assert!(!new.exists(), "the unused socket is removed");
     check_undisturbed(&running);
     drop(occupant);
-    std::fs::remove_file(elsewhere).expect("the socket is ours to remove");
-    running.abandon().expect("workers are told");
-    running.join().expect("workers end well");
+    std::fs::remove_file(elsewhere).expect("the socket can be removed");
+    running.abandon().expect("the workers are woken");
+    running.join().expect("the workers exit without an error");
 }
 
 #[test]
-fn workers_that_cannot_begin_leave_the_old_ones_serving() {
+fn the_old_workers_continue_if_new_ones_cannot_start() {
     let (settings, mut running) = on_both();
     let stop = Arc::<AtomicBool>::default();
-    let ask = |endpoint: &Endpoint| Asker::start(endpoint, LAST_GET, &stop);
-    let askers: Vec<_> = running.endpoints().iter().cycle().take(4).map(ask).collect();
-    let wishes = half_impossible(&settings);
+    let ask = |endpoint: &Endpoint| BusyClient::start(endpoint, LAST_GET, &stop);
+    let clients: Vec<_> = running.endpoints().iter().cycle().take(4).map(ask).collect();
+    let wishes = with_unusable_addresses(&settings);
     for number in 1..20 {
         let refusal =
             running.reload(&wishes, numbered(number), None).expect_err("there is no such core");
         assert!(refusal.to_string().starts_with("cannot start new workers"), "{refusal}");
         check_undisturbed(&running);
-        askers.iter().for_each(Asker::wait_for_an_answer);
+        clients.iter().for_each(BusyClient::wait_for_an_answer);
     }
     running.reload(&settings, numbered(20), None).expect("new workers start");
-    askers.iter().for_each(Asker::wait_for_a_reload);
+    clients.iter().for_each(BusyClient::wait_for_a_reload);
     stop.store(true, Ordering::Relaxed);
-    let endings = askers.into_iter().map(|asker| asker.thread.join());
+    let endings = clients.into_iter().map(|client| client.thread.join());
     assert_eq!(endings.filter(Result::is_err).count(), 0, "requests were lost");
-    running.stop().expect("workers are told");
-    running.join().expect("workers end well");
+    running.stop().expect("the workers are woken");
+    running.join().expect("the workers exit without an error");
 }
 
 #[test]
-fn a_successor_whose_workers_cannot_begin_leaves_everything_as_it_was() {
+fn a_successor_whose_workers_cannot_start_changes_nothing() {
     let (settings, mut running) = on_both();
-    let mut wishes = half_impossible(&settings);
+    let mut wishes = with_unusable_addresses(&settings);
     let new = fresh_path();
     wishes.endpoints.push(Endpoint::Unix(new.clone()));
     let stop = Arc::<AtomicBool>::default();
-    let ask = |endpoint: &Endpoint| Asker::start(endpoint, LAST_GET, &stop);
-    let askers: Vec<_> = running.endpoints().iter().map(ask).collect();
+    let ask = |endpoint: &Endpoint| BusyClient::start(endpoint, LAST_GET, &stop);
+    let clients: Vec<_> = running.endpoints().iter().map(ask).collect();
     for _ in 0..20 {
         let sockets = handed_over(&running);
         let next = Server::listen_on(wishes.clone(), &sockets).expect("all of them are wanted");
@@ -274,19 +275,19 @@ fn a_successor_whose_workers_cannot_begin_leaves_everything_as_it_was() {
         next.start(numbered(1)).expect_err("there is no such core");
         assert!(!new.exists(), "the unused socket is removed");
         check_undisturbed(&running);
-        askers.iter().for_each(Asker::wait_for_an_answer);
+        clients.iter().for_each(BusyClient::wait_for_an_answer);
     }
     running.reload(&settings, numbered(2), None).expect("new workers start");
-    askers.iter().for_each(Asker::wait_for_a_reload);
+    clients.iter().for_each(BusyClient::wait_for_a_reload);
     stop.store(true, Ordering::Relaxed);
-    let endings = askers.into_iter().map(|asker| asker.thread.join());
+    let endings = clients.into_iter().map(|client| client.thread.join());
     assert_eq!(endings.filter(Result::is_err).count(), 0, "requests were lost");
-    running.abandon().expect("workers are told");
-    running.join().expect("workers end well");
+    running.abandon().expect("the workers are woken");
+    running.join().expect("the workers exit without an error");
 }
 
 #[test]
-fn endpoints_come_and_go() {
+fn endpoints_are_added_and_removed() {
     let (mut settings, mut running) = on_both();
     let before = running.endpoints();
     let Endpoint::Unix(path) = before[1].clone() else {
@@ -305,12 +306,12 @@ fn endpoints_come_and_go() {
     settings.endpoints.truncate(1);
     running.reload(&settings, numbered(2), None).expect("new workers start");
     while Client::connect(&after[1]).is_ok() {}
-    running.abandon().expect("workers are told");
-    running.join().expect("workers end well");
+    running.abandon().expect("the workers are woken");
+    running.join().expect("the workers exit without an error");
 }
 
 #[test]
-fn stopping_ends_the_workers_of_before_too() {
+fn stopping_ends_draining_workers() {
     let limits = Limits { stop_idle_ns: 1, ..Limits::DEFAULT };
     let settings = Settings { limits, ..Settings::new(free_port()) };
     let mut target = Target::start(settings.clone(), numbered(0));
@@ -320,11 +321,11 @@ fn stopping_ends_the_workers_of_before_too() {
     target.running.reload(&settings, numbered(1), None).expect("new workers start");
     target.stop();
     idle.expect_end();
-    target.running.join().expect("workers end well");
+    target.running.join().expect("the workers exit without an error");
 }
 
 #[test]
-fn another_server_goes_on_with_the_same_sockets() {
+fn another_server_continues_with_the_same_sockets() {
     let (settings, mut running) = on_both();
     let before = running.endpoints();
     let sockets = handed_over(&running);
@@ -332,15 +333,15 @@ fn another_server_goes_on_with_the_same_sockets() {
     drop(sockets);
     let mut next = next.start(numbered(1)).expect("workers start");
     assert_eq!(next.endpoints(), before, "port 0 is found again by its name");
-    running.hand_over().expect("workers are told");
-    running.join().expect("workers end well, and leave the socket's file");
+    running.hand_over().expect("the workers are woken");
+    running.join().expect("the workers exit without an error, and leave the socket's file");
     for endpoint in before {
         let mut client = Client::connect(&endpoint).expect("it listens");
         client.send(GET);
         assert_eq!(client.answer().text(), "1");
     }
-    next.abandon().expect("workers are told");
-    next.join().expect("workers end well");
+    next.abandon().expect("the workers are woken");
+    next.join().expect("the workers exit without an error");
 }
 
 #[test]

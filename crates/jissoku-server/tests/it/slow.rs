@@ -1,8 +1,7 @@
-//! Limits of time for slow clients: each kind of slowness, over real sockets.
+//! Timeouts for each kind of slow client, over real sockets.
 //!
-//! The limits are over before the driver first looks, so that a test takes one of its seconds. That
-//! they are over no sooner than they say is tested in `src/connection/tests.rs`, where time is a
-//! number.
+//! The timeouts are shorter than the driver's interval, so that a test takes one second. Their
+//! exact values are tested in `src/connection/tests.rs` with simulated time.
 
 use jissoku_fixtures::Echo;
 use jissoku_server::{AnyService, Fixed, Limits, Settings};
@@ -12,8 +11,8 @@ use crate::client::{Client, Target, contract, free_port};
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\n";
 
-/// Limits that are over before the driver first looks; that of a head is not, because a client that
-/// is interrupted after it connected could not send before it.
+/// Timeouts shorter than the driver's interval, except that of a head: a client that is preempted
+/// after it has connected could not send in time.
 pub(crate) fn impatient() -> Limits {
     Limits {
         head_ns_max: 1_000_000_000,
@@ -29,8 +28,7 @@ fn serve(limits: Limits, service: impl Into<AnyService>) -> Target {
     Target::start(Settings { limits, ..Settings::new(free_port()) }, service)
 }
 
-/// Sends `before`, and then `piece` again and again, as slowly as the client likes: the status that
-/// it gets.
+/// Sends `before`, and then `piece` repeatedly at intervals; returns the status of the response.
 fn drip(limits: Limits, before: &str, piece: &str) -> Option<u16> {
     let target = serve(limits, contract());
     let mut client = target.connect();
@@ -41,14 +39,14 @@ fn drip(limits: Limits, before: &str, piece: &str) -> Option<u16> {
 }
 
 #[test]
-fn who_never_says_anything_is_closed_without_a_word() {
-    // The time between requests does not apply before the first.
+fn a_silent_client_is_closed_without_a_response() {
+    // The idle timeout does not apply before the first request.
     let limits = Limits { idle_ns_max: u64::MAX, ..impatient() };
     assert_eq!(drip(limits, "", ""), None);
 }
 
 #[test]
-fn who_says_nothing_more_is_closed_without_a_word() {
+fn an_idle_client_is_closed_without_a_response() {
     let target = serve(impatient(), contract());
     let mut client = target.connect();
     client.send(GET);
@@ -57,7 +55,7 @@ fn who_says_nothing_more_is_closed_without_a_word() {
     target.end();
 }
 
-/// As [`drip`] for clients beside each other, who are all to be told that they take too long.
+/// As [`drip`] for concurrent clients, which all get a 408.
 fn check(cases: &[(&str, &str)]) {
     std::thread::scope(|scope| {
         let drips =
@@ -89,21 +87,21 @@ fn chunks_that_never_end_time_out() {
     ]);
 }
 
-/// Asks until the server has had enough of a client that reads nothing.
+/// Sends requests until the server resets the connection of a client that does not read.
 fn ask_without_reading(client: &mut Client) {
     let requests = GET.repeat(10_000);
     while client.try_send(requests.as_bytes()).is_ok() {}
 }
 
 #[test]
-fn who_does_not_read_is_cut_off() {
+fn a_client_that_does_not_read_is_reset() {
     let target = serve(impatient(), contract());
     ask_without_reading(&mut target.connect());
     target.end();
 }
 
 #[test]
-fn who_reads_slowly_is_cut_off() {
+fn a_client_that_reads_slowly_is_reset() {
     let target = serve(impatient(), Fixed::new(&large()));
     let mut client = target.connect();
     client.send(GET);
@@ -112,7 +110,7 @@ fn who_reads_slowly_is_cut_off() {
 }
 
 #[test]
-fn who_has_finished_and_does_not_read_is_cut_off() {
+fn a_half_closed_client_that_does_not_read_is_reset() {
     let target = serve(impatient(), Fixed::new(&large()));
     let mut client = target.connect();
     client.send(GET);
@@ -127,7 +125,7 @@ fn large() -> String {
 }
 
 #[test]
-fn who_keeps_the_pace_is_served() {
+fn a_client_at_the_minimum_rate_is_served() {
     let limits = Limits { pace_grace_ns: 1, pace_min_bps: 1, ..Limits::DEFAULT };
     let target = serve(limits, Echo::new());
     let mut client = target.connect();

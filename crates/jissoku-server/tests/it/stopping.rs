@@ -1,4 +1,4 @@
-//! Stopping: no new connections, and every request received is answered.
+//! Stop: no new connections, and every received request is answered.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::client::{Target, ask_all, contract, free_port, fresh_path};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// One worker that keeps idle connections for as long as any test could take.
+/// One worker that keeps idle connections longer than any test takes.
 fn patient() -> Target {
     let limits =
         Limits { stop_idle_ns: u64::MAX / 4, stop_ns_max: u64::MAX / 4, ..Limits::DEFAULT };
@@ -26,17 +26,17 @@ fn a_delayed_request_is_answered_while_stopping() {
     let mut target = Target::serve(contract());
     let mut client = target.connect();
     client.send("GET /delay?ms=4000 HTTP/1.1\r\nHost: a\r\n\r\n");
-    // Its bytes are with the server when those of a later connection are answered.
+    // Its bytes have arrived when a later connection has its response.
     assert_eq!(target.ask(GET).status, 200);
     target.stop();
     let answer = client.answer();
     assert_eq!((answer.text(), answer.field("Connection")), ("Hello, World!", Some("close")));
     client.expect_end();
-    target.running.join().expect("workers end well");
+    target.running.join().expect("the workers exit without an error");
 }
 
 #[test]
-fn a_request_that_was_on_its_way_is_answered() {
+fn a_request_in_flight_is_answered() {
     let mut target = patient();
     let mut client = target.connect();
     client.send(GET);
@@ -46,7 +46,7 @@ fn a_request_that_was_on_its_way_is_answered() {
     client.send(GET);
     assert_eq!(client.answer().field("Connection"), Some("close"));
     client.expect_end();
-    target.running.join().expect("workers end well");
+    target.running.join().expect("the workers exit without an error");
 }
 
 #[test]
@@ -62,11 +62,11 @@ fn all_of_a_pipeline_is_answered_while_stopping() {
         (0..5).map(|_| client.answer().field("Connection").map(str::to_owned)).collect();
     assert_eq!(signals, [None, None, None, None, Some("close".to_owned())]);
     client.expect_end();
-    target.running.join().expect("workers end well");
+    target.running.join().expect("the workers exit without an error");
 }
 
 #[test]
-fn idle_connections_are_let_go() {
+fn idle_connections_are_closed() {
     let mut target =
         Target::start(Settings { workers: 2, ..Settings::new(free_port()) }, contract());
     let mut clients: Vec<_> = (0..20).map(|_| target.connect()).collect();
@@ -75,11 +75,11 @@ fn idle_connections_are_let_go() {
     for client in &mut clients {
         client.expect_end();
     }
-    target.running.join().expect("workers end well");
+    target.running.join().expect("the workers exit without an error");
 }
 
 #[test]
-fn stopping_does_not_wait_for_ever() {
+fn the_stop_timeout_is_enforced() {
     let limits = Limits { stop_ns_max: 1, ..Limits::DEFAULT };
     let mut target = Target::start(Settings { limits, ..Settings::new(free_port()) }, contract());
     let mut client = target.connect();
@@ -87,22 +87,22 @@ fn stopping_does_not_wait_for_ever() {
     assert_eq!(target.ask(GET).status, 200);
     target.stop();
     client.expect_end();
-    target.running.join().expect("workers end well");
+    target.running.join().expect("the workers exit without an error");
 }
 
 #[test]
-fn a_unix_socket_is_refused_and_gone_after_stopping() {
+fn a_unix_socket_is_removed_by_stopping() {
     let path = fresh_path();
     let mut target = Target::start(Settings::new(Endpoint::Unix(path.clone())), contract());
     assert_eq!(target.ask(GET).status, 200);
     target.stop();
     wait_until_refused(&target);
-    target.running.join().expect("workers end well");
+    target.running.join().expect("the workers exit without an error");
     assert!(!path.exists());
 }
 
 #[test]
-fn a_stale_unix_socket_is_taken_over() {
+fn a_stale_unix_socket_is_replaced() {
     let path = fresh_path();
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
     let target = Target::start(Settings::new(Endpoint::Unix(path)), contract());
@@ -115,11 +115,11 @@ fn a_stale_unix_socket_is_taken_over() {
 }
 
 #[test]
-fn a_server_that_was_stopped_refuses() {
+fn a_stopped_server_refuses_connections() {
     let mut target = Target::serve(contract());
     target.stop();
     wait_until_refused(&target);
     let refusal = target.try_connect().err().map(|error| error.kind());
     assert_eq!(refusal, Some(io::ErrorKind::ConnectionRefused));
-    target.running.join().expect("workers end well");
+    target.running.join().expect("the workers exit without an error");
 }

@@ -1,4 +1,4 @@
-//! TLS over real sockets, with clients that are not ours.
+//! TLS over real sockets, with external clients.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -26,21 +26,21 @@ const LAST: &str = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-/// A certificate on disk.
-struct Papers {
+/// A certificate and its key on disk; removed when dropped.
+struct CertificateFiles {
     folder: PathBuf,
     der: CertificateDer<'static>,
 }
 
-impl Papers {
+impl CertificateFiles {
     fn new() -> Self {
         let folder = fresh_path();
         fs::create_dir(&folder).expect("a folder can be made");
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a key");
-        let papers = Self { folder, der: made.cert.der().clone() };
-        papers.write("crt", "CERTIFICATE", made.cert.der());
-        papers.write("key", "PRIVATE KEY", &made.signing_key.serialize_der());
-        papers
+        let files = Self { folder, der: made.cert.der().clone() };
+        files.write("crt", "CERTIFICATE", made.cert.der());
+        files.write("key", "PRIVATE KEY", &made.signing_key.serialize_der());
+        files
     }
 
     fn write(&self, name: &str, label: &str, der: &[u8]) {
@@ -67,7 +67,7 @@ impl Papers {
     }
 }
 
-impl Drop for Papers {
+impl Drop for CertificateFiles {
     fn drop(&mut self) {
         let _gone = fs::remove_dir_all(&self.folder);
     }
@@ -87,23 +87,23 @@ fn connect(target: &Target, config: &Arc<ClientConfig>) -> Stream {
     StreamOwned::new(client, dial(target))
 }
 
-/// Everything up to the end, which has to be an announced one.
+/// All bytes up to a `close_notify`.
 fn read_all(stream: &mut Stream) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("the end is announced");
     text
 }
 
-fn check_visit(version: &'static SupportedProtocolVersion) {
-    let papers = Papers::new();
-    let target = Target::start(papers.settings(), contract());
-    let mut config = papers.config(version);
+fn check_session(version: &'static SupportedProtocolVersion) {
+    let files = CertificateFiles::new();
+    let target = Target::start(files.settings(), contract());
+    let mut config = files.config(version);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let config = Arc::new(config);
     for expected in [HandshakeKind::Full, HandshakeKind::Resumed] {
         let mut stream = connect(&target, &config);
         let post = "POST /none HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
-        stream.write_all(format!("{GET}{post}{LAST}").as_bytes()).expect("room to send");
+        stream.write_all(format!("{GET}{post}{LAST}").as_bytes()).expect("it can be sent");
         let text = read_all(&mut stream);
         let statuses: Vec<_> = text.split("HTTP/1.1 ").skip(1).map(|rest| &rest[..3]).collect();
         assert_eq!(statuses, ["200", "404", "200"], "{text}");
@@ -116,21 +116,21 @@ fn check_visit(version: &'static SupportedProtocolVersion) {
 
 #[test]
 fn requests_are_answered_over_tls_13_and_the_second_handshake_is_short() {
-    check_visit(&TLS13);
+    check_session(&TLS13);
 }
 
 #[test]
 fn requests_are_answered_over_tls_12_and_the_second_handshake_is_short() {
-    check_visit(&TLS12);
+    check_session(&TLS12);
 }
 
 #[test]
-fn a_connection_lives_on_between_requests() {
-    let papers = Papers::new();
-    let target = Target::start(papers.settings(), contract());
-    let mut stream = connect(&target, &Arc::new(papers.config(&TLS13)));
+fn a_connection_persists_between_requests() {
+    let files = CertificateFiles::new();
+    let target = Target::start(files.settings(), contract());
+    let mut stream = connect(&target, &Arc::new(files.config(&TLS13)));
     for _ in 0..20 {
-        stream.write_all(GET.as_bytes()).expect("room to send");
+        stream.write_all(GET.as_bytes()).expect("it can be sent");
         let mut seen = Vec::new();
         while !seen.ends_with(b"Hello, World!") {
             let mut bytes = [0; 512];
@@ -144,29 +144,29 @@ fn a_connection_lives_on_between_requests() {
 
 #[test]
 fn a_delayed_response_follows_the_clients_close_notify() {
-    let papers = Papers::new();
-    let target = Target::start(papers.settings(), contract());
-    let mut stream = connect(&target, &Arc::new(papers.config(&TLS13)));
+    let files = CertificateFiles::new();
+    let target = Target::start(files.settings(), contract());
+    let mut stream = connect(&target, &Arc::new(files.config(&TLS13)));
     let request = "GET /delay?ms=20 HTTP/1.1\r\nHost: a\r\n\r\n";
-    stream.write_all(request.as_bytes()).expect("room to send");
+    stream.write_all(request.as_bytes()).expect("it can be sent");
     stream.conn.send_close_notify();
-    stream.flush().expect("room to send");
+    stream.flush().expect("it can be sent");
     assert!(read_all(&mut stream).ends_with("Hello, World!"));
     target.end();
 }
 
 #[test]
-fn a_large_file_arrives_whole() {
-    let papers = Papers::new();
-    let root = papers.folder.join("root");
+fn a_large_file_is_complete() {
+    let files = CertificateFiles::new();
+    let root = files.folder.join("root");
     fs::create_dir(&root).expect("a folder can be made");
     let body: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
     fs::write(root.join("a.bin"), &body).expect("a file can be written");
-    let files = Files::open(&root, FilesOptions::default()).expect("the folder is there");
-    let target = Target::start(papers.settings(), files);
-    let mut stream = connect(&target, &Arc::new(papers.config(&TLS13)));
+    let served = Files::open(&root, FilesOptions::default()).expect("the folder is there");
+    let target = Target::start(files.settings(), served);
+    let mut stream = connect(&target, &Arc::new(files.config(&TLS13)));
     let request = LAST.replace("GET /", "GET /a.bin");
-    stream.write_all(request.as_bytes()).expect("room to send");
+    stream.write_all(request.as_bytes()).expect("it can be sent");
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).expect("the end is announced");
     let head = bytes.len() - body.len();
@@ -175,9 +175,9 @@ fn a_large_file_arrives_whole() {
 }
 
 #[test]
-fn a_request_in_the_clear_is_told_so_in_the_clear() {
-    let papers = Papers::new();
-    let target = Target::start(papers.settings(), contract());
+fn a_plaintext_request_gets_a_plaintext_400() {
+    let files = CertificateFiles::new();
+    let target = Target::start(files.settings(), contract());
     let mut client = target.connect();
     client.send(GET);
     let answer = client.answer();
@@ -188,19 +188,19 @@ fn a_request_in_the_clear_is_told_so_in_the_clear() {
 }
 
 #[test]
-fn a_unix_socket_stays_in_the_clear() {
-    let papers = Papers::new();
+fn a_unix_socket_does_not_use_tls() {
+    let files = CertificateFiles::new();
     let endpoints = vec![Endpoint::Unix(fresh_path())];
-    let target = Target::start(Settings { endpoints, ..papers.settings() }, contract());
+    let target = Target::start(Settings { endpoints, ..files.settings() }, contract());
     assert_eq!(target.ask(GET).status, 200);
     target.end();
 }
 
 #[test]
-fn who_knows_no_http_of_ours_is_told() {
-    let papers = Papers::new();
-    let target = Target::start(papers.settings(), contract());
-    let mut config = papers.config(&TLS13);
+fn an_unknown_alpn_protocol_gets_an_alert() {
+    let files = CertificateFiles::new();
+    let target = Target::start(files.settings(), contract());
+    let mut config = files.config(&TLS13);
     config.alpn_protocols = vec![b"h2".to_vec()];
     let mut stream = connect(&target, &Arc::new(config));
     let error = stream.write_all(GET.as_bytes()).and_then(|()| stream.read(&mut [0]).map(drop));
@@ -209,13 +209,13 @@ fn who_knows_no_http_of_ours_is_told() {
     target.end();
 }
 
-/// Counts while clients are slow, on a server that has no time for them.
+/// Checks that a slow client is closed, and counted as `kind`.
 fn check_deadline(kind: &str, begin: impl FnOnce(&mut TcpStream)) {
-    let papers = Papers::new();
+    let files = CertificateFiles::new();
     let metrics = Metrics::new(None);
     let telemetry = TelemetryConfig { log: None, metrics: Some(Arc::clone(&metrics)) };
     let limits = Limits { head_ns_max: 1, ..Limits::DEFAULT };
-    let settings = Settings { limits, telemetry, ..papers.settings() };
+    let settings = Settings { limits, telemetry, ..files.settings() };
     let target = Target::start(settings, contract());
     let mut stream = dial(&target);
     begin(&mut stream);
@@ -229,41 +229,41 @@ fn check_deadline(kind: &str, begin: impl FnOnce(&mut TcpStream)) {
 }
 
 #[test]
-fn who_never_begins_a_handshake_is_closed() {
+fn a_client_without_a_handshake_is_closed() {
     check_deadline("handshake", |_| ());
 }
 
 #[test]
-fn who_stops_within_a_handshake_is_closed() {
+fn a_client_that_stops_in_the_handshake_is_closed() {
     check_deadline("handshake", |stream| {
-        stream.write_all(&[22, 3, 1, 2, 0, 1]).expect("room to send");
+        stream.write_all(&[22, 3, 1, 2, 0, 1]).expect("it can be sent");
     });
 }
 
 #[test]
 fn stopping_sends_close_notify_to_idle_clients() {
-    let papers = Papers::new();
+    let files = CertificateFiles::new();
     let limits = Limits { stop_idle_ns: 1, ..Limits::DEFAULT };
-    let mut target = Target::start(Settings { limits, ..papers.settings() }, contract());
-    let mut stream = connect(&target, &Arc::new(papers.config(&TLS13)));
-    stream.write_all(GET.as_bytes()).expect("room to send");
+    let mut target = Target::start(Settings { limits, ..files.settings() }, contract());
+    let mut stream = connect(&target, &Arc::new(files.config(&TLS13)));
+    stream.write_all(GET.as_bytes()).expect("it can be sent");
     stream.read_exact(&mut [0; 20]).expect("an answer comes");
-    target.running.stop().expect("workers are told");
+    target.running.stop().expect("the workers are woken");
     assert!(read_all(&mut stream).ends_with("Hello, World!"));
-    target.running.join().expect("workers end well");
+    target.running.join().expect("the workers exit without an error");
 }
 
 #[test]
-fn curl_is_content() {
-    let papers = Papers::new();
+fn curl_accepts_the_server() {
+    let files = CertificateFiles::new();
     let service = Fixed::new("Hello");
-    let target = Target::start(papers.settings(), service);
+    let target = Target::start(files.settings(), service);
     let Endpoint::Tcp(address) = target.endpoint else { unreachable!("it was given a port") };
     let url = format!("https://localhost:{}/", address.port());
     let resolve = format!("localhost:{}:127.0.0.1", address.port());
     let output = Command::new("curl")
         .args(["--silent", "--show-error", "--max-time", "30", "--resolve", &resolve, "--cacert"])
-        .arg(papers.folder.join("crt"))
+        .arg(files.folder.join("crt"))
         .args([&url, &url])
         .output();
     match output {

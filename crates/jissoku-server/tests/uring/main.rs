@@ -1,4 +1,4 @@
-//! The same tests once more, with the other driver.
+//! The tests of `it` with io_uring.
 
 use std::io::{self, Write};
 
@@ -36,12 +36,12 @@ fn driver() -> Backend {
     }
     let why = "skipped: this kernel lacks io_uring, or keeps it from us";
     // If standard error is closed, there is no reader.
-    let _told = writeln!(io::stderr(), "{why}");
+    let _written = writeln!(io::stderr(), "{why}");
     Backend::Epoll
 }
 
 #[test]
-fn no_test_is_left_out() {
+fn every_module_of_it_is_included() {
     let themes = |text: &str| {
         let lines = text.lines().filter(|line| line.starts_with("mod "));
         lines.map(str::to_owned).collect::<Vec<_>>()

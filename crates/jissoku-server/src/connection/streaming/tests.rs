@@ -1,4 +1,4 @@
-//! Responses beside their requests, with every split of the bytes.
+//! Responses produced while their requests are received, with every split of the bytes.
 
 use jissoku_os::driver::{ConnectionId, NewConnection, Next, SendBuffer};
 
@@ -11,7 +11,7 @@ use crate::telemetry::Telemetry;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Writes what it receives in brackets, and obeys the first letter of the path.
+/// Writes what it receives in brackets; the first letter of the path selects the behaviour.
 #[derive(Debug, Default)]
 struct Echo {
     /// Whether bodies are held back.
@@ -155,7 +155,7 @@ fn bytes_after_an_upgrade_are_passed_on_as_they_are() {
 }
 
 #[test]
-fn a_client_is_held_back_and_released() {
+fn receiving_is_suspended_and_resumed() {
     let mut scene = Scene::new();
     scene.context.handler.is_holding = true;
     let head = b"POST /d HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na";
@@ -171,7 +171,7 @@ fn a_client_is_held_back_and_released() {
 }
 
 #[test]
-fn a_streamed_body_has_to_keep_its_pace() {
+fn a_streamed_body_below_the_minimum_rate_times_out() {
     for (path, text) in [("/d", "<a"), ("/w", "")] {
         let mut scene = Scene::new();
         let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 3000\r\n\r\na");
@@ -186,7 +186,7 @@ fn a_streamed_body_has_to_keep_its_pace() {
 }
 
 #[test]
-fn a_streamed_body_that_stops_after_a_fast_start_is_noticed() {
+fn a_streamed_body_that_stops_after_a_fast_start_times_out() {
     let mut scene = Scene::new();
     let head = "POST /w HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
     assert_eq!(scene.send(head.as_bytes()), Next::Receive);
@@ -215,7 +215,7 @@ fn a_100_is_sent_when_the_body_is_wanted() {
 }
 
 #[test]
-fn an_early_response_leaves_the_connection_usable_or_closes_it() {
+fn after_an_early_response_the_connection_is_usable_or_closed() {
     let head =
         |size: usize| format!("POST /e HTTP/1.1\r\nHost: a\r\nContent-Length: {size}\r\n\r\n");
     let mut scene = Scene::new();
@@ -229,7 +229,7 @@ fn an_early_response_leaves_the_connection_usable_or_closes_it() {
     let part = vec![b'a'; 200_000];
     assert_eq!(scene.send(&part), Next::Receive);
     assert_eq!(scene.send(&part), Next::ShutdownWrite);
-    // The client waits for a 100, which it will not get: it may send the body or not.
+    // The client waits for a 100 that is not sent: it may send the body or not.
     let mut scene = Scene::new();
     scene.context.handler.is_holding = true;
     let expects = head(4).replace("Host", "Expect: 100-continue\r\nHost");

@@ -1,4 +1,4 @@
-//! What is kept, what is forgotten, and that the budget holds.
+//! Insertion and eviction within the memory budget.
 
 use jissoku_http::response::StaticResponse;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn has(store: &SharedCache, name: &str) -> bool {
 }
 
 #[test]
-fn what_is_wanted_stays_and_what_was_asked_for_once_goes() {
+fn referenced_entries_stay_and_unreferenced_ones_are_evicted() {
     let store = SharedCache::new(20_000);
     keep(&store, "favourite", 1000);
     for number in 0..1000 {
@@ -33,7 +33,7 @@ fn what_is_wanted_stays_and_what_was_asked_for_once_goes() {
 }
 
 #[test]
-fn what_is_larger_than_everything_is_not_kept() {
+fn an_entry_larger_than_the_budget_is_not_cached() {
     let store = SharedCache::new(20_000);
     keep(&store, "small", 1000);
     keep(&store, "large", 20_000);
@@ -41,7 +41,7 @@ fn what_is_larger_than_everything_is_not_kept() {
 }
 
 #[test]
-fn when_all_are_wanted_one_goes_all_the_same() {
+fn one_entry_is_evicted_if_all_are_referenced() {
     let store = SharedCache::new(8_000);
     for name in ["a", "b", "c", "d"] {
         keep(&store, name, 800);
@@ -52,7 +52,7 @@ fn when_all_are_wanted_one_goes_all_the_same() {
 }
 
 #[test]
-fn names_are_limited_too() {
+fn the_number_of_names_is_limited() {
     let store = SharedCache::new(u64::MAX);
     for number in 0..=ENTRIES_MAX {
         keep(&store, &number.to_string(), 0);
@@ -61,7 +61,7 @@ fn names_are_limited_too() {
 }
 
 #[test]
-fn of_two_looks_the_first_to_come_back_counts() {
+fn of_two_concurrent_lookups_the_first_result_is_cached() {
     let store = SharedCache::new(20_000);
     let [old, one, other] = [0; 3].map(entry);
     assert!(Arc::ptr_eq(&store.keep(b"a", Arc::clone(&old), None).0, &old));
@@ -72,7 +72,7 @@ fn of_two_looks_the_first_to_come_back_counts() {
 
 proptest! {
     #[test]
-    fn the_budget_holds_and_every_name_leads_to_its_entry(
+    fn the_budget_is_kept_and_every_name_has_its_entry(
         steps in prop::collection::vec((0..30_usize, 0..4000_usize, any::<bool>()), 1..200),
     ) {
         let store = SharedCache::new(16_000);

@@ -1,5 +1,4 @@
-//! Files that lie beside themselves in a coding. What is in them is not looked at, so here it is
-//! any text.
+//! Precompressed files beside their files. Their content is never decoded, so here it is any text.
 
 use std::fs;
 use std::time::Duration;
@@ -24,7 +23,7 @@ fn ask(target: &Target, accepted: &str) -> Answer {
 }
 
 #[test]
-fn the_client_gets_the_coding_that_it_likes_best() {
+fn the_client_gets_its_preferred_coding() {
     let folder = folder();
     let target = folder.serve();
     let check = |accepted: &str, coding: Option<&str>, body: &str| {
@@ -48,7 +47,7 @@ fn the_client_gets_the_coding_that_it_likes_best() {
 }
 
 #[test]
-fn every_coding_has_its_tag_and_its_parts() {
+fn every_coding_has_its_own_tag_and_ranges() {
     let folder = folder();
     let target = folder.serve();
     let tag = |accepted| ask(&target, accepted).field("ETag").expect("a tag").to_owned();
@@ -74,7 +73,7 @@ fn every_coding_has_its_tag_and_its_parts() {
 }
 
 #[test]
-fn a_coding_that_may_be_of_something_older_is_not_sent() {
+fn a_coding_older_than_its_file_is_not_sent() {
     let folder = folder();
     folder.age("app.js", long_ago() + Duration::from_secs(1));
     folder.age("app.js.br", long_ago() + Duration::from_secs(1));
@@ -85,7 +84,7 @@ fn a_coding_that_may_be_of_something_older_is_not_sent() {
 }
 
 #[test]
-fn codings_can_be_left_alone() {
+fn codings_can_be_disabled() {
     let folder = folder();
     let target = folder.serve_as(FilesOptions { uses_coded: false, ..FilesOptions::default() });
     let answer = ask(&target, "br");
@@ -95,7 +94,7 @@ fn codings_can_be_left_alone() {
 }
 
 #[test]
-fn an_index_has_codings_too() {
+fn codings_of_an_index_are_served() {
     let folder = folder();
     folder.write("index.html.zst", b"as zstd");
     let target = folder.serve();
@@ -107,7 +106,7 @@ fn an_index_has_codings_too() {
 }
 
 #[test]
-fn what_lies_beside_a_file_may_come_and_go() {
+fn precompressed_files_may_be_added_and_removed() {
     let folder = folder();
     let options = FilesOptions { revalidate: Duration::ZERO, ..FilesOptions::default() };
     let target = folder.serve_as(options);
@@ -127,7 +126,7 @@ fn what_lies_beside_a_file_may_come_and_go() {
 }
 
 #[test]
-fn a_new_coding_is_found_in_time() {
+fn a_new_coding_is_found_after_the_search_interval() {
     let folder = folder();
     fs::remove_file(folder.public().join("app.js.br")).expect("it can be removed");
     let target = folder

@@ -1,8 +1,8 @@
-//! Files that change while they are served: what comes is always something that was there, and soon
-//! what is.
+//! Files that change while they are served: a response is always some version of the file, and soon
+//! the current one.
 //!
-//! With no time to be believed, every change has to show in the very next answer, so that needs no
-//! clock. With all the time in the world nothing is looked at again. In between, it is waited for.
+//! With a revalidation time of zero, the next response must be the new version. With an unlimited
+//! one, the first version stays. Otherwise tests wait for the change.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,20 +16,20 @@ use jissoku_server::{FilesOptions, Settings};
 use super::{Dir, get, large};
 use crate::client::{Answer, Target, free_port};
 
-/// How often it is asked until a change shows: far more than 50 ms of asking.
+/// Requests until a change must be visible: far more than fit in 50 ms.
 const ASKED_MAX: usize = 1_000_000;
 
-fn believing(revalidate: Duration) -> FilesOptions {
+fn revalidating(revalidate: Duration) -> FilesOptions {
     FilesOptions { revalidate, ..FilesOptions::default() }
 }
 
-/// Bytes that say which version they are of, all along.
+/// Bytes that identify their version at every position.
 fn version(number: usize, size: usize) -> Vec<u8> {
     let text = format!("{number:07} ");
     text.bytes().cycle().take(size).collect()
 }
 
-/// The number of the version, if it is one and whole.
+/// The number of the version, if all bytes are of one.
 fn number(body: &[u8], size: usize) -> Option<usize> {
     let number = str::from_utf8(body.get(..7)?).ok()?.parse().ok()?;
     (body == version(number, size)).then_some(number)
@@ -44,9 +44,9 @@ fn replace(folder: &Dir, name: &str, body: &[u8]) {
 const SIZES: [usize; 3] = [64, 20_000, 200_000];
 
 #[test]
-fn with_no_time_to_be_believed_every_change_shows_at_once() {
+fn without_revalidation_time_every_change_is_visible_at_once() {
     let folder = Dir::empty();
-    let target = folder.serve_as(believing(Duration::ZERO));
+    let target = folder.serve_as(revalidating(Duration::ZERO));
     let mut client = target.connect();
     let mut ask = |name: &str| {
         client.send(&format!("GET /{name} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -61,7 +61,7 @@ fn with_no_time_to_be_believed_every_change_shows_at_once() {
             folder.write("a", &version(round * 10, size));
             check(ask("a"), round * 10, "written");
             let file = fs::File::options().write(true).open(folder.public().join("a"));
-            let file = file.expect("it is there");
+            let file = file.expect("the file exists");
             file.write_all_at(&version(round * 10 + 1, size), 0).expect("it can be written");
             check(ask("a"), round * 10 + 1, "written in place, as large as before");
             replace(&folder, "a", &version(round * 10 + 2, size));
@@ -85,13 +85,13 @@ fn with_no_time_to_be_believed_every_change_shows_at_once() {
 }
 
 #[test]
-fn folders_that_change_places_show_at_once() {
+fn renamed_directories_are_visible_at_once() {
     let folder = Dir::empty();
     for name in ["one", "other"] {
         fs::create_dir(folder.public().join(name)).expect("a folder");
         folder.write(&format!("{name}/index.html"), name.as_bytes());
     }
-    let target = folder.serve_as(believing(Duration::ZERO));
+    let target = folder.serve_as(revalidating(Duration::ZERO));
     let path = |name: &str| folder.public().join(name);
     for _ in 0..20 {
         folder.link("one", "way");
@@ -112,11 +112,11 @@ fn folders_that_change_places_show_at_once() {
 }
 
 #[test]
-fn with_all_the_time_in_the_world_nothing_is_looked_at_again() {
+fn with_unlimited_revalidation_time_the_first_version_stays() {
     let folder = Dir::empty();
     folder.write("small", b"old");
     folder.write("large", &version(1, 200_000));
-    let target = folder.serve_as(believing(Duration::MAX));
+    let target = folder.serve_as(revalidating(Duration::MAX));
     assert_eq!(get(&target, "/small").text(), "old");
     assert_eq!(get(&target, "/none").status, 404);
     assert!(get(&target, "/large").body == version(1, 200_000));
@@ -130,12 +130,12 @@ fn with_all_the_time_in_the_world_nothing_is_looked_at_again() {
 }
 
 #[test]
-fn a_head_speaks_of_the_bytes_that_follow_it() {
+fn a_head_matches_the_bytes_that_follow_it() {
     let folder = Dir::empty();
     folder.write("large", &version(1, 200_000));
-    let target = folder.serve_as(believing(Duration::MAX));
+    let target = folder.serve_as(revalidating(Duration::MAX));
     assert!(get(&target, "/large").body == version(1, 200_000));
-    // Nothing of what it was is left, so it has to be looked at however long it could be believed.
+    // The old file is truncated, so that it has to be revalidated within the revalidation time.
     folder.write("large", &version(2, 100_000));
     assert!(get(&target, "/large").body == version(2, 100_000));
     folder.write("large", b"small");
@@ -144,7 +144,7 @@ fn a_head_speaks_of_the_bytes_that_follow_it() {
 }
 
 #[test]
-fn every_change_shows_in_time_and_none_is_undone() {
+fn every_change_is_visible_in_time_and_none_is_undone() {
     let folder = Dir::empty();
     folder.write("a", b"0");
     let settings = Settings { workers: 2, ..Settings::new(free_port()) };
@@ -171,12 +171,12 @@ fn every_change_shows_in_time_and_none_is_undone() {
     target.end();
 }
 
-/// Changes a file as fast as it can while it is asked for.
+/// Changes a file as fast as possible while it is requested.
 fn check_under_a_writer(size: usize, asked_count: usize, change: impl Fn(&Dir, &[u8]) + Sync) {
     let folder = Dir::empty();
     folder.write("a", &version(0, size));
     let settings = Settings { workers: 2, ..Settings::new(free_port()) };
-    let files = folder.open(believing(Duration::from_millis(1)));
+    let files = folder.open(revalidating(Duration::from_millis(1)));
     let target = Target::start(settings, files);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -198,7 +198,7 @@ fn check_under_a_writer(size: usize, asked_count: usize, change: impl Fn(&Dir, &
                     if answer.status == 503 {
                         continue;
                     }
-                    let number = number(&answer.body, size).expect("a version, whole");
+                    let number = number(&answer.body, size).expect("a complete version");
                     assert!(number >= seen, "{number} after {seen}");
                     seen = number;
                     let tag = answer.field("ETag").expect("a tag").to_owned();
@@ -211,7 +211,7 @@ fn check_under_a_writer(size: usize, asked_count: usize, change: impl Fn(&Dir, &
         });
         is_over.store(true, Ordering::Relaxed);
         for seen in asked {
-            assert!(seen.expect("answers are in order") > 0, "something has changed meanwhile");
+            assert!(seen.expect("versions are in order") > 0, "the file has changed meanwhile");
         }
     });
     target.end();
@@ -238,9 +238,9 @@ fn nothing_is_torn_while_a_file_is_written_in_place() {
 }
 
 #[test]
-fn a_download_goes_on_when_its_file_is_replaced() {
+fn a_download_continues_when_its_file_is_replaced() {
     let folder = Dir::empty();
-    // More than the sockets between us hold, so that it has to be read from disk afterwards.
+    // More than the socket buffers hold, so that the rest is read from disk afterwards.
     let body: Vec<u8> = large().repeat(32);
     folder.write("a", &body);
     let target = folder.serve();
@@ -254,7 +254,7 @@ fn a_download_goes_on_when_its_file_is_replaced() {
 }
 
 #[test]
-fn little_memory_is_enough() {
+fn a_small_cache_suffices() {
     let folder = Dir::empty();
     for number in 0..200 {
         folder.write(&format!("f{number}"), &version(number, 20_000));

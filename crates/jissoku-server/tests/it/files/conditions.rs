@@ -1,4 +1,4 @@
-//! What a client knows already, over the network; every rule is in the tests of
+//! Conditional requests over a socket; all rules are in the tests of
 //! `jissoku_http::condition`.
 
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,7 @@ fn folder() -> Dir {
     folder
 }
 
-/// A 304 or another answer without a body.
+/// A 304 or another response without a body.
 fn ask(target: &Target, path: &str, line: &str) -> Answer {
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{line}\r\n\r\n");
     bodiless(target, &request)
@@ -27,7 +27,7 @@ fn etag(answer: &Answer) -> String {
 }
 
 #[test]
-fn what_the_client_has_is_not_sent_again() {
+fn a_matching_representation_is_not_sent_again() {
     let folder = folder();
     let target = folder.serve();
     for path in ["/", "/medium.bin", "/large.bin"] {
@@ -52,7 +52,7 @@ fn what_the_client_has_is_not_sent_again() {
 }
 
 #[test]
-fn what_the_client_relies_on_has_to_hold() {
+fn a_failed_precondition_is_answered_with_412() {
     let folder = folder();
     let target = folder.serve();
     let tag = etag(&get(&target, "/"));
@@ -65,7 +65,7 @@ fn what_the_client_relies_on_has_to_hold() {
 }
 
 #[test]
-fn a_connection_lives_on_after_an_answer_without_a_body() {
+fn a_connection_persists_after_a_response_without_a_body() {
     let folder = folder();
     let target = folder.serve();
     let mut client = target.connect();
@@ -80,15 +80,15 @@ fn a_connection_lives_on_after_an_answer_without_a_body() {
 }
 
 #[test]
-fn a_date_from_the_future_is_not_told_and_proves_nothing() {
+fn dates_in_the_future_are_replaced_or_ignored() {
     let folder = Dir::new();
     folder.age("index.html", SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799));
     let target = folder.serve();
     let answer = get(&target, "/");
-    let told = answer.field("Last-Modified").expect("a date").as_bytes();
+    let modified = answer.field("Last-Modified").expect("a date").as_bytes();
     let date = answer.field("Date").expect("a date").as_bytes();
     let parse = |date| jissoku_http::date::parse(date, 0).expect("a date");
-    assert!(parse(told) <= parse(date));
+    assert!(parse(modified) <= parse(date));
     let line = "If-Modified-Since: Fri, 31 Dec 9999 23:59:59 GMT\r\n";
     assert_eq!(get_with(&target, "/", line).status, 200);
     target.end();

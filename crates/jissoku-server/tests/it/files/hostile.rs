@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 use super::{Dir, get_with};
 use crate::client::{Client, Target};
 
-/// Pieces of which paths are made that look for a way out.
+/// Segments of paths that try to leave the root.
 const PIECES: &str = "(/|//|\\.|\\.\\.|%2e|%2E%2e|%2f|%5c|\\\\|%00|%|%25|%252e|%c0%ae|;|~|:|a|index\\.html|\
     sub%20dir|round|out\\.txt|secret\\.txt|\\.hidden|home\\.html|\\.well-known|medium\\.bin|\\*|etc/passwd){0,9}";
 
@@ -27,11 +27,11 @@ fn check(target: &Target, paths: impl Strategy<Value = String>, cases: u32) {
         prop_assert!(location.starts_with("./"), "{path:?} leads to {location:?}");
         Ok(())
     });
-    outcome.expect("no path leads out, and none is our fault");
+    outcome.expect("no path leaves the root, and none is a server error");
 }
 
 #[test]
-fn no_path_leads_out_and_none_is_our_fault() {
+fn no_path_leaves_the_root_or_is_a_server_error() {
     let folder = Dir::new();
     let target = folder.serve();
     check(&target, PIECES, 1_000);
@@ -39,7 +39,7 @@ fn no_path_leads_out_and_none_is_our_fault() {
 }
 
 #[test]
-fn lists_and_other_pages_lead_out_no_more() {
+fn listings_and_the_404_page_do_not_leave_the_root() {
     let folder = Dir::new();
     let options = FilesOptions {
         lists_folders: true,
@@ -52,7 +52,7 @@ fn lists_and_other_pages_lead_out_no_more() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_a_name_like_any_other() {
+fn names_need_not_be_utf8() {
     let folder = Dir::new();
     let target = folder.serve();
     let encode = |byte: &u8| format!("%{byte:02x}");
@@ -63,7 +63,7 @@ fn bytes_that_are_no_text_are_a_name_like_any_other() {
 }
 
 #[test]
-fn more_names_than_are_remembered_do_no_harm() {
+fn more_names_than_are_cached_are_served() {
     let folder = Dir::new();
     let target = folder.serve();
     let mut client = target.connect();

@@ -1,4 +1,4 @@
-//! A folder over the network. A `mod.rs`, because tests/uring includes this folder by its path.
+//! A directory over a socket. A `mod.rs`, because tests/uring includes this folder by its path.
 
 mod coded;
 mod coherence;
@@ -17,11 +17,11 @@ use jissoku_server::{Files, FilesOptions};
 
 use crate::client::{Answer, Target, fresh_path};
 
-/// A folder that is removed again.
+/// A directory that is removed when dropped.
 struct Dir(PathBuf);
 
 impl Dir {
-    /// With a few of everything in `public`, and a secret beside it.
+    /// With files of every kind in `public`, and a secret beside it.
     fn new() -> Self {
         let folder = Self::empty();
         fs::create_dir_all(folder.public().join("sub dir")).expect("a folder");
@@ -57,7 +57,7 @@ impl Dir {
         symlink(target, self.public().join(name)).expect("a link can be made");
     }
 
-    /// Dates a file back, so that its date can be relied on.
+    /// Sets the modification time of a file.
     fn age(&self, name: &str, modified: SystemTime) {
         let file = fs::File::options().write(true).open(self.public().join(name));
         file.and_then(|file| file.set_modified(modified)).expect("a file has a date");
@@ -78,7 +78,7 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).expect("the folder is ours");
+        fs::remove_dir_all(&self.0).expect("the directory can be removed");
     }
 }
 

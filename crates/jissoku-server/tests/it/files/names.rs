@@ -1,4 +1,4 @@
-//! Types, sizes, names, and nothing from outside.
+//! Media types, sizes and names, and no file outside the root.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{Dir, bodiless, get, large};
 use crate::client::Target;
 
 #[test]
-fn files_come_with_their_types() {
+fn files_have_their_media_types() {
     let folder = Dir::new();
     let target = folder.serve();
     let check = |path: &str, content_type: &str, body: &[u8]| {
@@ -59,7 +59,7 @@ fn nothing_hidden_or_outside_is_served() {
 }
 
 #[test]
-fn a_folder_has_its_slash() {
+fn a_directory_without_a_slash_is_redirected() {
     let folder = Dir::new();
     let target = folder.serve();
     let answer = get(&target, "/sub%20dir");
@@ -72,7 +72,7 @@ fn a_folder_has_its_slash() {
 }
 
 #[test]
-fn a_file_is_read_and_nothing_else() {
+fn other_methods_than_get_and_head_are_refused() {
     const ALLOW: Option<&str> = Some("GET, HEAD, OPTIONS");
     let folder = Dir::new();
     let target = folder.serve();
@@ -92,7 +92,7 @@ fn a_file_is_read_and_nothing_else() {
 }
 
 #[test]
-fn large_files_in_a_pipeline_come_whole() {
+fn large_files_in_a_pipeline_are_complete() {
     let folder = Dir::new();
     let target = folder.serve();
     let mut client = target.connect();
@@ -120,7 +120,7 @@ fn the_contract_serves_files_below_its_own_path() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_named() {
+fn a_missing_directory_is_named() {
     let outcome = Files::open(Path::new("/nowhere/at/all"), FilesOptions::default());
     let Err(error @ FilesError::Unreadable(..)) = outcome else {
         unreachable!("there is no such folder")

@@ -1,9 +1,9 @@
-//! Parts of files, over the network; how a Range is read is in the tests of `jissoku_http::range`.
+//! Ranges of files over a socket; parsing is tested in `jissoku_http::range`.
 
 use super::{Dir, bodiless, get, get_with, large, long_ago};
 use crate::client::Answer;
 
-/// The files, each with how it is kept: behind its head, in memory, and on disk.
+/// A file for each kind of storage: behind its head, in memory, and on disk.
 const FILES: [(&str, usize); 3] =
     [("small.bin", 500), ("medium.bin", 20_000), ("large.bin", 1_000_000)];
 
@@ -41,7 +41,7 @@ fn parts(answer: &Answer) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn one_part_is_sent_as_it_is() {
+fn a_single_range_is_sent_as_it_is() {
     let folder = folder();
     let target = folder.serve();
     for (name, size) in FILES {
@@ -86,7 +86,7 @@ fn several_parts_have_a_boundary() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_with_the_size() {
+fn an_unsatisfiable_range_is_refused_with_the_size() {
     let folder = folder();
     let target = folder.serve();
     for (name, size) in FILES {
@@ -98,7 +98,7 @@ fn what_is_not_there_is_refused_with_the_size() {
 }
 
 #[test]
-fn a_range_that_means_nothing_is_ignored() {
+fn an_invalid_range_is_ignored() {
     let folder = folder();
     let target = folder.serve();
     let whole = |lines: &str| {
@@ -118,7 +118,7 @@ fn a_range_that_means_nothing_is_ignored() {
 }
 
 #[test]
-fn a_part_is_sent_only_of_what_the_client_has() {
+fn a_range_is_sent_only_if_if_range_matches() {
     let folder = folder();
     let target = folder.serve();
     for name in ["small.bin", "medium.bin"] {
@@ -138,7 +138,7 @@ fn a_part_is_sent_only_of_what_the_client_has() {
 }
 
 #[test]
-fn parts_in_a_pipeline_come_in_order() {
+fn ranges_in_a_pipeline_are_in_order() {
     let folder = folder();
     let target = folder.serve();
     let mut client = target.connect();

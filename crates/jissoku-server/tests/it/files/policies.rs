@@ -1,4 +1,4 @@
-//! What the person who serves a folder has a say in.
+//! Options for serving a directory.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -12,7 +12,7 @@ use jissoku_server::{Files, FilesError, FilesOptions, Rule};
 use super::{Dir, bodiless, get, get_with};
 
 #[test]
-fn dotfiles_are_hidden_but_for_the_well_known() {
+fn dotfiles_are_hidden_except_well_known() {
     let folder = Dir::new();
     for path in [".well-known", ".well-known/.deep", "sub dir/.well-known"] {
         fs::create_dir(folder.public().join(path)).expect("a folder");
@@ -53,7 +53,7 @@ fn links_are_followed_below_the_root_or_not_at_all() {
 }
 
 #[test]
-fn a_folder_lists_what_it_serves() {
+fn a_listing_has_the_served_names() {
     let folder = Dir::new();
     fs::create_dir_all(folder.public().join("list/sub")).expect("a folder");
     folder.write("list/<b>&\"x\".txt", b"12345");
@@ -94,7 +94,7 @@ fn a_folder_lists_what_it_serves() {
 }
 
 #[test]
-fn what_is_not_there_may_have_a_page() {
+fn a_404_page_is_sent_for_missing_files() {
     let folder = Dir::new();
     folder.write("sub dir/lost.html", b"<p>lost");
     let options =
@@ -115,27 +115,27 @@ fn what_is_not_there_may_have_a_page() {
 }
 
 #[test]
-fn caches_are_told_what_the_first_rule_says() {
+fn cache_control_is_that_of_the_first_matching_rule() {
     let folder = Dir::new();
     let rules = ["*.css=max-age=60", "sub dir/**=no-store", "/*=no-cache"].map(Rule::parse);
     let rules = rules.into_iter().collect::<Result<_, _>>().expect("rules");
     let target = folder.serve_as(FilesOptions { cache_control: rules, ..FilesOptions::default() });
-    let told = |path: &str, lines: &str| {
+    let value = |path: &str, lines: &str| {
         let mut client = target.connect();
         client.send(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
         client.head().field("Cache-Control").map(str::to_owned)
     };
-    assert_eq!(told("/empty.css", "").as_deref(), Some("max-age=60"));
-    assert_eq!(told("/empty.css", "If-None-Match: *\r\n").as_deref(), Some("max-age=60"));
-    assert_eq!(told("/medium.bin", "Range: bytes=0-0\r\n").as_deref(), Some("no-cache"));
-    assert_eq!(told("/sub%20dir/a+b.txt", "").as_deref(), Some("no-store"));
-    assert_eq!(told("/", "").as_deref(), Some("no-cache"));
-    assert_eq!(told("/nothing", ""), None);
+    assert_eq!(value("/empty.css", "").as_deref(), Some("max-age=60"));
+    assert_eq!(value("/empty.css", "If-None-Match: *\r\n").as_deref(), Some("max-age=60"));
+    assert_eq!(value("/medium.bin", "Range: bytes=0-0\r\n").as_deref(), Some("no-cache"));
+    assert_eq!(value("/sub%20dir/a+b.txt", "").as_deref(), Some("no-store"));
+    assert_eq!(value("/", "").as_deref(), Some("no-cache"));
+    assert_eq!(value("/nothing", ""), None);
     target.end();
 }
 
 #[test]
-fn a_list_follows_its_folder() {
+fn a_listing_follows_changes() {
     let folder = Dir::new();
     fs::create_dir(folder.public().join("list")).expect("a folder");
     let options = FilesOptions {
@@ -164,7 +164,7 @@ fn a_list_follows_its_folder() {
 }
 
 #[test]
-fn what_is_no_file_is_not_there() {
+fn special_files_are_not_served() {
     let folder = Dir::new();
     // There is no writer: waiting for one would block forever.
     let made = Command::new("mkfifo").arg(folder.public().join("queue")).status();
@@ -179,7 +179,7 @@ fn what_is_no_file_is_not_there() {
 }
 
 #[test]
-fn a_root_that_is_no_folder_is_refused() {
+fn a_root_that_is_not_a_directory_is_refused() {
     let folder = Dir::new();
     for path in [folder.public().join("index.html"), Path::new("/nowhere").to_owned()] {
         let outcome = Files::open(&path, FilesOptions::default());
