@@ -15,6 +15,7 @@ use crate::asgi::AsgiService;
 use crate::environ::ServerInfo;
 use crate::handler::WsgiService;
 use crate::routes::content_of;
+use crate::text::class_name;
 
 /// The name of an application.
 #[derive(Clone, Debug)]
@@ -175,16 +176,14 @@ fn check_callable(found: &Bound<'_, PyAny>, name: &dyn fmt::Display) -> Result<(
     if found.is_callable() {
         return Ok(());
     }
-    let class = found.get_type();
-    let class = class.name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
+    let class = class_name(found);
     Err(LoadError::Name(format!("{name} is not callable: it is of type {class}")))
 }
 
 /// Prints the traceback of `error`.
 fn failed(python: Python<'_>, place: &str, error: &PyErr) -> LoadError {
     error.display(python);
-    let class = error.get_type(python);
-    let class = class.name().map_or_else(|_| "an error".to_owned(), |name| name.to_string());
+    let class = class_name(error.value(python));
     let message = error.value(python).str().unwrap_or_else(|_| PyString::new(python, ""));
     let text = message.to_string_lossy();
     let line = text.lines().next().unwrap_or_default();

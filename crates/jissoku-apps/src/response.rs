@@ -13,6 +13,7 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyTuple};
 use crate::file_wrapper::FileWrapper;
 use crate::head::{BodySize, Expectation, Framing, ResponseHead};
 use crate::start_response::{StartResponse, Starter};
+use crate::text::class_name;
 
 /// The body of a 500 after an error of the application.
 const ERROR_TEXT: &[u8] = b"Internal Server Error\n";
@@ -340,7 +341,6 @@ impl<'a, 'py> Chunks<'a, 'py> {
 }
 
 fn not_bytes(chunk: &Bound<'_, PyAny>) -> PyErr {
-    let class = chunk.get_type();
-    let class = class.name().map_or_else(|_| "another type".to_owned(), |name| name.to_string());
+    let class = class_name(chunk);
     PyTypeError::new_err(format!("an application returns an iterable of bytes, not of {class}"))
 }

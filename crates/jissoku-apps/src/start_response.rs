@@ -7,7 +7,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple, PyType};
 use crate::constant_headers::ConstantHeaders;
 use crate::head::{HeadError, ResponseHead};
 use crate::interpreter::references;
-use crate::text::to_latin1;
+use crate::text::{class_name, to_latin1};
 
 /// The head of a response. The application calls one of its methods with the status and the
 /// headers.
@@ -198,11 +198,7 @@ fn read(status: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<Respo
 
 fn string<'a, 'py>(value: &'a Bound<'py, PyAny>, what: &str) -> PyResult<&'a Bound<'py, PyString>> {
     value.cast::<PyString>().map_err(|_| {
-        let class = value
-            .get_type()
-            .name()
-            .map_or_else(|_| "another type".to_owned(), |name| name.to_string());
-        PyTypeError::new_err(format!("{what} has to be a str, not {class}"))
+        PyTypeError::new_err(format!("{what} has to be a str, not {}", class_name(value)))
     })
 }
 

@@ -26,6 +26,12 @@ pub(crate) fn to_latin1<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Option<Co
     Ok(bytes.ok().map(Cow::Owned))
 }
 
+/// The name of an object's class, for messages.
+pub(crate) fn class_name(value: &Bound<'_, PyAny>) -> String {
+    let class = value.get_type();
+    class.name().map_or_else(|_| "another type".to_owned(), |name| name.to_string())
+}
+
 /// Decodes `%XX` once; an incomplete or invalid escape stays as it is, as in
 /// `urllib.parse.unquote`.
 pub(crate) fn percent_decoded(path: &[u8]) -> Cow<'_, [u8]> {

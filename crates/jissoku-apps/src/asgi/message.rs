@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::head::{HeadError, ResponseHead};
+use crate::text::class_name;
 
 /// A message: a dictionary of the application.
 pub(super) struct Message<'a, 'py>(&'a Bound<'py, PyDict>);
@@ -101,9 +102,4 @@ pub(super) fn refused(error: &HeadError) -> PyErr {
 /// The error of a message that the state of the connection does not allow.
 pub(super) fn unexpected(kind: &Bound<'_, PyString>, state: &str) -> PyErr {
     PyRuntimeError::new_err(format!("unexpected message {:?} {state}", kind.to_string_lossy()))
-}
-
-fn class_name(value: &Bound<'_, PyAny>) -> String {
-    let class = value.get_type();
-    class.name().map_or_else(|_| "another type".to_owned(), |name| name.to_string())
 }
