@@ -29,11 +29,11 @@ impl RunningServer {
     pub fn hand_over(&mut self) -> io::Result<()> {
         self.endpoints = Endpoints::default();
         self.enter_stopping();
-        let told = self.pools().try_for_each(WorkerPool::drain_for_reload);
+        let woken = self.pools().try_for_each(WorkerPool::drain_for_reload);
         for pool in self.retired.iter_mut().chain([&mut self.current]) {
             pool.wait_until_not_accepting(STOP_ACCEPTING_WAIT);
         }
-        told
+        woken
     }
 
     /// As [`RunningServer::hand_over`], for a worker process: passes idle connections on to the
