@@ -84,8 +84,13 @@ def calls_per_request(
     return {name: int(count) / REQUESTS for count, name in rows if name != "total"}
 
 
+# A request that comes later than its connection is accepted takes three calls more, and on a busy
+# machine that is one in fourteen.
+ON_NEW_CONNECTIONS = pytest.param(on_new_connections, 5.0, marks=pytest.mark.race)
+
+
 @pytest.mark.parametrize("app", APPS)
-@pytest.mark.parametrize(("send", "bound"), [(on_one_connection, 3.2), (on_new_connections, 5.0)])
+@pytest.mark.parametrize(("send", "bound"), [(on_one_connection, 3.2), ON_NEW_CONNECTIONS])
 def test_requests_take_few_system_calls(
     app: str, send: Callable[[int], None], bound: float, tmp_path: Path
 ) -> None:
