@@ -1,10 +1,8 @@
 """Requests in the uwsgi protocol: packets byte by byte, behind nginx, and behind uWSGI's router."""
 
-import grp
 import hashlib
 import json
 import os
-import pwd
 import shutil
 import signal
 import socket
@@ -17,10 +15,8 @@ from typing import Any
 import pytest
 
 from tests.apps.conftest import serve
+from tests.nginx import needs_nginx, running_nginx, wait_until_accepted
 from tests.serving.server_process import PATIENCE_S, Client, Served, connect, spawn
-
-NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/bin")
-needs_nginx = pytest.mark.skipif(NGINX is None, reason="no nginx")
 
 WSGI = """
 import hashlib, json, os
@@ -69,21 +65,8 @@ async def app(scope, receive, send):
 
 PARTS = b"".join(b"%06d\n" % number for number in range(20_000))
 
-NGINX_CONF = """
-daemon off;
-user {user} {group};
-worker_processes 1;
-pid {folder}/nginx.pid;
-error_log stderr error;
-events {{ worker_connections 256; }}
-http {{
-    access_log off;
+NGINX_HTTP = """
     client_max_body_size 64m;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
     server {{
         listen unix:{folder}/nginx.sock;
         location / {{
@@ -102,7 +85,6 @@ http {{
             uwsgi_param REMOTE_PORT 4321;
         }}
     }}
-}}
 """
 
 
@@ -338,40 +320,18 @@ def behind_nginx(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tup
     served = spawn(
         "there:app", "--app-dir", str(tmp_path), "--listen", listen, "--body-size-max", "64MiB"
     )
-    nginx: subprocess.Popen[bytes] | None = None
     try:
         if is_unix:
             served.wait_for("^listening on unix:")
             where = f"unix:{tmp_path}/app.sock"
         else:
             where = served.wait_for("^listening on uwsgi://(.*)$")[1]
-        user, group = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name
-        text = NGINX_CONF.format(folder=tmp_path, where=where, user=user, group=group)
-        (tmp_path / "nginx.conf").write_text(text)
-        assert NGINX is not None
-        nginx = subprocess.Popen(
-            [NGINX, "-p", str(tmp_path), "-e", "stderr", "-c", str(tmp_path / "nginx.conf")]
-        )
+        http = NGINX_HTTP.format(folder=tmp_path, where=where)
         socket_of_nginx = tmp_path / "nginx.sock"
-        wait_until_accepted(socket_of_nginx, nginx)
-        yield socket_of_nginx, served
+        with running_nginx(tmp_path, http, socket_of_nginx):
+            yield socket_of_nginx, served
     finally:
-        if nginx is not None:
-            nginx.terminate()
-            nginx.wait(PATIENCE_S)
         served.end()
-
-
-def wait_until_accepted(where: Path, process: subprocess.Popen[bytes]) -> None:
-    """Tries to connect until it succeeds, while the process runs."""
-    while process.poll() is None:
-        with socket.socket(socket.AF_UNIX) as client:
-            try:
-                client.connect(str(where))
-            except OSError:
-                continue
-            return
-    pytest.fail(f"it has ended with exit code {process.returncode}")
 
 
 def ask_nginx(where: Path, method: str, path: str, **options: Any) -> tuple[int, bytes]:

@@ -1,10 +1,8 @@
 """Requests that are forwarded in the uwsgi protocol: to our own server, and to uWSGI."""
 
-import grp
 import hashlib
 import json
 import os
-import pwd
 import socket
 import subprocess
 import sys
@@ -18,7 +16,7 @@ import pytest
 from jissoku.targets import catalogue
 from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.prepare import PreparedTarget
-from tests.apps.test_uwsgi import NGINX, needs_nginx, wait_until_accepted
+from tests.nginx import needs_nginx, running_nginx, wait_until_accepted
 from tests.serving.server_process import PATIENCE_S, Served, connect, spawn
 from tests.targets.conftest import place, prepared_or_skipped
 
@@ -52,20 +50,7 @@ def app(environ, start_response):
 
 PARTS = b"".join(b"%06d\n" % number for number in range(20_000))
 
-NGINX_CONF = """
-daemon off;
-user {user} {group};
-worker_processes 1;
-pid {folder}/nginx.pid;
-error_log stderr error;
-events {{ worker_connections 256; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
+NGINX_HTTP = """
     server {{
         listen 127.0.0.1:{port};
         server_name 127.0.0.1;
@@ -74,7 +59,6 @@ http {{
             uwsgi_pass unix:{folder}/app.sock;
         }}
     }}
-}}
 """
 
 
@@ -174,23 +158,11 @@ DIFFERENT = {
 
 @needs_nginx
 def test_an_application_sees_what_it_sees_behind_nginx(tmp_path: Path) -> None:
-    assert NGINX is not None
     with own_server(tmp_path, "unix") as (where, _), gateway(where) as (port, _):
         with socket.create_server(("127.0.0.1", 0)) as free:
             nginx_port = free.getsockname()[1]
-        user, group = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name
-        text = NGINX_CONF.format(folder=tmp_path, port=nginx_port, user=user, group=group)
-        (tmp_path / "nginx.conf").write_text(text)
-        nginx = subprocess.Popen(
-            [NGINX, "-p", str(tmp_path), "-e", "stderr", "-c", str(tmp_path / "nginx.conf")]
-        )
-        try:
-            while nginx.poll() is None:
-                try:
-                    socket.create_connection(("127.0.0.1", nginx_port), PATIENCE_S).close()
-                    break
-                except OSError:
-                    continue
+        http = NGINX_HTTP.format(folder=tmp_path, port=nginx_port)
+        with running_nginx(tmp_path, http, nginx_port):
             for name, request in REQUESTS.items():
                 whole = request + b"Connection: close\r\n\r\n"
                 ours = json.loads(raw_answer(port, whole))
@@ -199,9 +171,6 @@ def test_an_application_sees_what_it_sees_behind_nginx(tmp_path: Path) -> None:
                     ours.pop(key, None)
                     theirs.pop(key, None)
                 assert ours == theirs, name
-        finally:
-            nginx.terminate()
-            nginx.wait(PATIENCE_S)
 
 
 def check_bodies(port: int) -> None:

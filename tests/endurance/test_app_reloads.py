@@ -1,23 +1,17 @@
 """Two hundred reloads of an application under load lose nothing; the longest wait is printed."""
 
-import grp
 import itertools
-import os
-import pwd
-import shutil
-import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.endurance.conftest import loading, print_line
-from tests.serving.server_process import PATIENCE_S, Served, connect, spawn
+from tests.nginx import NGINX, running_nginx
+from tests.serving.server_process import Served, spawn
 
 pytestmark = pytest.mark.endurance
-
-NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/bin")
 
 # Time of one reload, with the start of up to three workers, of which the first goes ahead.
 RELOAD_S = 4.5
@@ -48,20 +42,7 @@ async def app(scope, receive, send):
 
 APPS = {"wsgi": (WSGI, ""), "threads": (WSGI, "threads = 3\n"), "asgi": (ASGI, "")}
 
-NGINX_CONF = """
-daemon off;
-user {user} {group};
-worker_processes 1;
-pid {folder}/nginx.pid;
-error_log stderr error;
-events {{ worker_connections 512; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
+NGINX_HTTP = """
     keepalive_requests 1000000;
     upstream app {{ server unix:{folder}/app.sock; keepalive 16; keepalive_requests 1000000; }}
     server {{
@@ -80,7 +61,6 @@ http {{
             include /etc/nginx/uwsgi_params;
         }}
     }}
-}}
 """
 
 
@@ -90,25 +70,9 @@ def nginx_before(folder: Path) -> Iterator[list[str]]:
     if NGINX is None:
         yield []
         return
-    user, group = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name
-    text = NGINX_CONF.format(folder=folder, user=user, group=group)
-    (folder / "nginx.conf").write_text(text)
-    command = [NGINX, "-p", str(folder), "-e", "stderr", "-c", str(folder / "nginx.conf")]
-    with subprocess.Popen(command) as nginx:
-        try:
-            places = [folder / "http.sock", folder / "uwsgi.sock"]
-            for place in places:
-                while nginx.poll() is None:
-                    try:
-                        with closing(connect(place)) as connection:
-                            connection.connect()
-                    except OSError:
-                        continue
-                    break
-            yield [f"unix:{place}:/" for place in places]
-        finally:
-            nginx.terminate()
-            nginx.wait(PATIENCE_S)
+    places = [folder / "http.sock", folder / "uwsgi.sock"]
+    with running_nginx(folder, NGINX_HTTP.format(folder=folder), *places):
+        yield [f"unix:{place}:/" for place in places]
 
 
 @contextmanager
