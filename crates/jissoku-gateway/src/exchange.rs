@@ -134,11 +134,31 @@ impl Exchange {
         head: &Head,
         (place, protocol): (Place, Protocol),
     ) -> Self {
+        Self::unsent(client, MethodInfo::new(head), head.version, (place, protocol))
+    }
+
+    /// The request once more, for another server than those that this one was sent to.
+    pub(crate) fn second_copy(&self) -> Self {
+        let place = self.place.for_copy();
+        let mut copy = Self::unsent(self.client, self.method, self.version, (place, self.protocol));
+        copy.request.clone_from(&self.request);
+        copy.offer = self.offer;
+        copy.part = self.part.is_some().then(Box::default);
+        copy
+    }
+
+    /// Nothing has been sent or received.
+    fn unsent(
+        client: ConnectionId,
+        method: MethodInfo,
+        version: Version,
+        (place, protocol): (Place, Protocol),
+    ) -> Self {
         Self {
             client,
-            method: MethodInfo::new(head),
+            method,
             place,
-            version: head.version,
+            version,
             request: Vec::new(),
             upload: None,
             offer: Offer::default(),
@@ -154,31 +174,6 @@ impl Exchange {
             copy: None,
             hedge: None,
             protocol,
-        }
-    }
-
-    /// The request once more, for another server than those that this one was sent to.
-    pub(crate) fn second_copy(&self) -> Self {
-        Self {
-            client: self.client,
-            method: self.method,
-            place: self.place.for_copy(),
-            version: self.version,
-            request: self.request.clone(),
-            upload: None,
-            offer: self.offer,
-            upstream: None,
-            is_reused: false,
-            received: Received::Nothing,
-            output: Output::default(),
-            ending: None,
-            server_has_ended: false,
-            client_has_ended: false,
-            sent_ns: 0,
-            part: self.part.is_some().then(Box::default),
-            copy: None,
-            hedge: None,
-            protocol: self.protocol,
         }
     }
 
