@@ -192,8 +192,8 @@ pub trait EventHandler {
     /// The connection was closed by either side.
     fn on_close(&mut self, connection: Self::Connection);
 
-    /// A connection with [`Next::Move`] could not be sent, and stays. `is_full`: for want of room in
-    /// the queue.
+    /// A connection with [`Next::Move`] could not be sent, and stays; `is_full` if the queue had no
+    /// room for it.
     fn on_move_failed(&mut self, _is_full: bool) {}
 
     /// The descriptor of [`Driver::watch`] is readable.

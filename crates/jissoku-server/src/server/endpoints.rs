@@ -295,7 +295,8 @@ impl BoundEndpoint {
         if is_encrypted || !is_epoll || !settings.moves_connections {
             self.moves = None;
         } else if self.moves.as_ref().is_none_or(|moves| moves.options != Some(options)) {
-            // Without a queue, for want of descriptors, connections end with their next response.
+            // If no queue can be created, because descriptors are exhausted, connections are
+            // closed after their next response.
             let queue = socket::connection_queue().ok();
             self.moves = queue.map(|(receiver, sender)| {
                 Arc::new(Moves { receiver, sender, options: Some(options) })

@@ -21,7 +21,7 @@ use crate::client::{Answer, Target, fresh_path};
 struct Dir(PathBuf);
 
 impl Dir {
-    /// With files of every kind in `public`, and a secret beside it.
+    /// A directory `public` with files of every kind, beside a file that must not be served.
     fn new() -> Self {
         let folder = Self::empty();
         fs::create_dir_all(folder.public().join("sub dir")).expect("a folder");
