@@ -12,6 +12,7 @@ from jissoku.model import (
     LoadLevel,
     Method,
     Metric,
+    Mode,
     Run,
     Trial,
     TrialKind,
@@ -126,6 +127,17 @@ def test_a_run_of_paired_trials_is_decided_by_them_and_checked_by_slices() -> No
         CrossCheckName.TIME_SLICED,
         CrossCheckName.ALONE,
     ]
+
+
+def test_less_than_one_per_cent_matters_between_like_arms_in_standard_mode() -> None:
+    found = {}
+    for mode in Mode:
+        run = factories.run(["a", "b"], method=Method.PAIRED, mode=mode, loads=(HEAVY,))
+        trials = factories.trials(run, truths(a=5000, b=5025), noise=QUIETEST)
+        found[mode] = costs(run, trials)["b", "a"]
+    assert found[Mode.QUICK].verdict is Verdict.EQUAL
+    assert found[Mode.STANDARD].minimum_effect == 0.005
+    assert found[Mode.STANDARD].proven
 
 
 def test_like_arms_that_met_the_same_third_one_are_compared_by_two_paired_trials() -> None:

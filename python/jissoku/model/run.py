@@ -69,7 +69,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         objective: The objective of capacity searches; empty without any.
         noise_floor: As measured by `jissoku doctor --prove` on this machine: the ratio of equal
             arms differs from 1 by at most this in 95 of 100 runs; None if it has not been run.
-        minimum_effect: Smallest ratio minus one that matters, 0.02 or, for paired trials, 0.01.
+        minimum_effect: Smallest ratio of costs, minus one, that matters. Depends on the method and
+            the mode (docs/METHODOLOGY.md, "From trials to verdicts").
         verb: The command that measured, such as `compare`; empty in older records.
         boot: 12 hexadecimal digits of a hash of the kernel's boot identifier, the same in all runs
             of one boot. Empty if the kernel has none, and in older records.
@@ -91,7 +92,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     cores: CoreAssignment
     unavailable: tuple[UnavailableTarget, ...] = ()
-    minimum_effect: float = 0.01
+    minimum_effect: float = 0.005
     aa_control: str = ""
     method: Method = Method.PAIRED
     method_reason: str = ""

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from jissoku import stats
 from jissoku.design import method as methods
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.model import (
     FULL_LOAD,
     Arm,
     CoreAssignment,
+    EvidenceSource,
     Load,
     LoadLevel,
     Method,
@@ -142,6 +144,7 @@ def run_header(config: CompareConfig) -> Run:
         loads=config.given_loads or (),
         slice_ns=config.plan.slice_ns,
         check_slice_ns=config.plan.check_slice_ns,
+        minimum_effect=stats.minimum_effect_of(EvidenceSource(method), config.mode),
         objective=config.objective.text if config.objective else "",
         noise_floor=config.noise_floors.get(method),
         verb=config.verb,

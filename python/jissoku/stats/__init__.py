@@ -4,5 +4,13 @@ from jissoku.stats.stopping import half_widths, is_enough
 from jissoku.stats.summary import summarise
 from jissoku.stats.sweep import summarise as summarise_sweep
 from jissoku.stats.trial_checks import trial_checks
+from jissoku.stats.verdict import minimum_effect_of
 
-__all__ = ["half_widths", "is_enough", "summarise", "summarise_sweep", "trial_checks"]
+__all__ = [
+    "half_widths",
+    "is_enough",
+    "minimum_effect_of",
+    "summarise",
+    "summarise_sweep",
+    "trial_checks",
+]

@@ -18,7 +18,7 @@ from jissoku.stats.comparison_input import ComparisonInput
 from jissoku.stats.comparison_text import comparison_text
 from jissoku.stats.cross_checks import cross_checks
 from jissoku.stats.ratio_samples import RatioSamples, select_ratio_source
-from jissoku.stats.verdict import MINIMUM_EFFECT, MINIMUM_EFFECT_OF_METRIC
+from jissoku.stats.verdict import MINIMUM_EFFECT_OF_METRIC, minimum_effect_of
 
 # One pair: (candidate, the arm that it is compared with).
 Pair = tuple[str, str]
@@ -113,7 +113,8 @@ def compare_cost(
 
 def _minimum_effect(run: Run, pair: RatioSamples) -> float:
     """The minimum effect: at least the noise floor of this machine."""
-    return max(run.minimum_effect, MINIMUM_EFFECT[pair.source], run.noise_floor or 0.0)
+    least = minimum_effect_of(pair.source, run.mode)
+    return max(run.minimum_effect, least, run.noise_floor or 0.0)
 
 
 def _without_figure(

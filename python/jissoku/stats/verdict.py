@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jissoku.model import EvidenceSource, Metric, Verdict
+from jissoku.model import EvidenceSource, Metric, Mode, Verdict
 from jissoku.stats import estimate
 from jissoku.stats.estimate import Interval
 
@@ -12,12 +12,16 @@ from jissoku.stats.estimate import Interval
 VERDICT_BLOCKS_MIN = 6
 
 # Smallest ratio minus one that matters, by how arms meet (METHODOLOGY, "From trials to verdicts").
-MINIMUM_EFFECT = {
+_MINIMUM_EFFECT = {
     EvidenceSource.TWO_PAIRED: 0.01,
     EvidenceSource.PAIRED: 0.01,
     EvidenceSource.TIME_SLICED: 0.02,
     EvidenceSource.SINGLE: 0.02,
 }
+# Standard mode measures pairs of like arms so precisely that an effect of 1 % is beyond doubt, and
+# would be called practically equal if 1 % did not matter.
+_OF_PRECISE_PAIRS = 0.005
+
 MINIMUM_EFFECT_OF_METRIC = {
     Metric.P50: 0.05,
     Metric.P99: 0.05,
@@ -27,6 +31,13 @@ MINIMUM_EFFECT_OF_METRIC = {
 
 # A forecast beyond this says only "more than".
 BLOCKS_NEEDED_MAX = 1000
+
+
+def minimum_effect_of(source: EvidenceSource, mode: Mode) -> float:
+    """Smallest ratio of CPU time per request, minus one, that matters in trials of this kind."""
+    if mode is Mode.STANDARD and source in {EvidenceSource.PAIRED, EvidenceSource.TWO_PAIRED}:
+        return _OF_PRECISE_PAIRS
+    return _MINIMUM_EFFECT[source]
 
 
 @dataclass(frozen=True, slots=True)
