@@ -34,6 +34,7 @@ from jissoku.model.summary import (
     Severity,
     Summary,
     Verdict,
+    more_blocks,
 )
 from jissoku.model.sweep import (
     Axis,
@@ -136,5 +137,6 @@ __all__ = [
     "VerifiedResponse",
     "VersionQuery",
     "Workload",
+    "more_blocks",
     "rate_grid",
 ]

@@ -198,6 +198,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str = ""
 
 
+def more_blocks(count: int) -> str:
+    """`1 more block`, `12 more blocks`: how many would decide, in every report."""
+    return f"{count} more block{'' if count == 1 else 's'}"
+
+
 class BlockValue(msgspec.Struct, frozen=True, kw_only=True):
     """One block's value of one arm."""
 

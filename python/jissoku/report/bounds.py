@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from jissoku.model import Comparison, Metric, Summary
+from jissoku.model import Comparison, Metric, Summary, more_blocks
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.report import method, tables, verdicts
 from jissoku.report.format import load_mark, ratio
@@ -29,7 +29,7 @@ def bound_sentence(found: BoundResult) -> str:
     load = f" at {load_mark(found.load)}" if found.load else ""
     more = f"; {found.reason}" if found.reason else ""
     if found.blocks_needed:
-        more += f"; about {found.blocks_needed} more blocks would decide"
+        more += f"; about {more_blocks(found.blocks_needed)} would decide"
     return f"{found.text}: {WORDS[found.status]}{value}{load}{more}"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from jissoku.model import more_blocks
 from jissoku.model.experiment import (
     ClaimResult,
     ClaimStatus,
@@ -21,6 +22,9 @@ from jissoku.report.sanitize import sanitized
 from jissoku.report.tables import Table
 
 WIDTH = 100
+
+# Metrics in nanoseconds.
+TIMES = ("cost", "p50", "p95", "p99", "p999")
 
 # Columns whose cells are sentences, which are shown without the column's name.
 UNLABELLED_COLUMNS = {"why", "remark"}
@@ -67,7 +71,7 @@ def _inequality_text(test: InequalityResult) -> str:
     if test.status is not ClaimStatus.HOLDS:
         text += f", {test.status}"
     if test.blocks_needed is not None:
-        text += f" ({test.blocks_needed} more blocks would decide)"
+        text += f" ({more_blocks(test.blocks_needed)} would decide)"
     elif test.status is ClaimStatus.UNDECIDED and test.value is not None and not test.remarks:
         text += " (no affordable number of blocks would decide)"
     # An answer that a check contradicts is undecided, with the reason in its remarks.
@@ -97,7 +101,7 @@ def published(outcome: ExperimentResult) -> Table:
 
 def _published(found: PublishedComparison) -> tuple[str, ...]:
     row = found.published
-    unit = {"rate": fmt.rate, "p50": fmt.duration, "p99": fmt.duration, "cost": fmt.duration}
+    unit = {"rate": fmt.rate} | dict.fromkeys(TIMES, fmt.duration)
     metric = row.quantity.partition("(")[0]
     ours = fmt.NOTHING
     if found.ours is not None:

@@ -10,7 +10,15 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jissoku.model import Comparison, Load, Metric, Severity, Summary, Verdict
+from jissoku.model import (
+    Comparison,
+    Load,
+    Metric,
+    Severity,
+    Summary,
+    Verdict,
+    more_blocks,
+)
 from jissoku.report import format as fmt, method, metric_words, tables, verdicts
 from jissoku.report.metric_words import join_names
 from jissoku.report.sanitize import sanitized
@@ -187,7 +195,7 @@ def _certainty(found: Comparison) -> str:
     """Whether a verdict is proven, the blocks that would decide, and whether a check disagrees."""
     text = "proven" if found.proven else ""
     if found.verdict is Verdict.INCONCLUSIVE and found.blocks_needed:
-        text = f"{found.blocks_needed} more blocks may decide"
+        text = f"{more_blocks(found.blocks_needed)} may decide"
     return f"{text} {metric_words.WARNING}".lstrip() if metric_words.disagreements(found) else text
 
 

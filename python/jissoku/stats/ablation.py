@@ -16,6 +16,7 @@ from jissoku.model import (
     Trial,
     Verdict,
     VerifiedResponse,
+    more_blocks,
 )
 from jissoku.model.updated import updated
 from jissoku.stats import trial_counters
@@ -229,12 +230,12 @@ def _no_gain(one: KnobEvidence) -> tuple[Decision, str]:
     if one.alone in undecided:
         return Decision.UNDECIDED, _more(one.alone, "the interval holds both a gain and none")
     least = 100 * one.alone.minimum_effect
-    return Decision.NO_GAIN, f"no effect above {least:.0f} % was shown, alone or with the others"
+    return Decision.NO_GAIN, f"no effect above {least:g} % was shown, alone or with the others"
 
 
 def _more(comparison: Comparison, sentence: str) -> str:
     if comparison.blocks_needed:
-        return f"{sentence}; {comparison.blocks_needed} more blocks would decide"
+        return f"{sentence}; {more_blocks(comparison.blocks_needed)} would decide"
     return sentence
 
 

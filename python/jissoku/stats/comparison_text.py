@@ -1,6 +1,6 @@
 """Verdicts in words, the same in every kind of report."""
 
-from jissoku.model import Comparison, Estimate, Metric, Verdict
+from jissoku.model import Comparison, Estimate, Metric, Verdict, more_blocks
 
 # The verb for an arm's metric, and for a verdict of a difference between two arms.
 METRIC_NAMES = {
@@ -48,5 +48,5 @@ def comparison_text(comparison: Comparison) -> str:
     ratio, metric = format_ratio(comparison.ratio), METRIC_NAMES[comparison.metric]
     has = f"{arm} {verb} {ratio} {metric} of {against}{at}"
     if verdict is Verdict.INCONCLUSIVE and comparison.blocks_needed:
-        return f"{has}: {verdict} ({comparison.blocks_needed} more blocks may decide)"
+        return f"{has}: {verdict} ({more_blocks(comparison.blocks_needed)} may decide)"
     return f"{has}: {verdict_text(comparison)}{' (proven)' if comparison.proven else ''}"
