@@ -73,6 +73,7 @@ def placed(*, unix: bool = False, workers: int = 1, seed: int = 1) -> LaunchOpti
 
 def script(place: BuildPaths, folder: Path, code: str) -> PreparedTarget:
     """Makes a target of a few lines of Python that come after SERVER."""
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "target.py"
     path.write_text(SERVER + code)
     python = shlex.quote(sys.executable)

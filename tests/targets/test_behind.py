@@ -12,9 +12,12 @@ from jissoku.targets import process, ready, recipe
 from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.prepare import PreparedTarget, prepare
 from tests import relay_proxy
-from tests.targets.conftest import placed
+from tests.targets.conftest import placed, script
 
 pytestmark = pytest.mark.timeout(120)
+
+# A server that listens later than one that is started after it.
+LATE = "signal.sigtimedwait([signal.SIGUSR1], 0.5); listener = listen()"
 
 
 @pytest.fixture
@@ -35,6 +38,21 @@ def test_it_serves_and_is_not_counted(relay: PreparedTarget) -> None:
         assert running.pid is not None
         assert behind.pid not in process_tree(running.pid)
     assert not behind.is_alive()
+
+
+def test_a_proxy_is_ready_only_when_the_server_behind_it_listens(
+    place: BuildPaths, tmp_path: Path
+) -> None:
+    """A gateway that gathers parts answers 200 without them; that is not its first answer."""
+    late = script(place, tmp_path / "late", f"{LATE}; print('up', flush=True); serve(listener)")
+    at_once = script(place, tmp_path / "at-once", "serve(listen())")
+    with (
+        process.start(late, placed()) as behind,
+        process.start(at_once, placed(seed=2)) as gateway,
+    ):
+        gateway.behind = behind
+        ready.wait_until_ready(gateway, Workload())
+        assert behind.output_bytes() > 0
 
 
 def test_other_servers_may_be_given(relay: PreparedTarget) -> None:

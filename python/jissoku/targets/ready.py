@@ -31,7 +31,9 @@ def wait_until_ready(
 ) -> TargetResponse:
     """Polls a target until it answers successfully, and returns that answer.
 
-    Between two attempts we wait for the end of its process, so an exit is noticed immediately.
+    A gateway may answer 200 without the server behind it, and all answers are compared with the
+    first one: so that server has to listen first. Between two attempts we wait for the end of its
+    process, so an exit is noticed immediately.
 
     Args:
         running: The target.
@@ -44,6 +46,8 @@ def wait_until_ready(
             describes the last attempt.
     """
     deadline = monotonic_ns() + limit_ns
+    if running.behind is not None:
+        wait_for_listener(running.behind, limit_ns, give_up)
     backoff = BACKOFF_NS
     last = "nothing came"
     with _ExitWatch(running.pid) as death:
