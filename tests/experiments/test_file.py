@@ -132,6 +132,7 @@ def test_all_are_there() -> None:
         "proxies",
         "server-cores",
         "static-tuning",
+        "tail",
         "uds-keepalive",
     }
 

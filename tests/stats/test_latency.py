@@ -86,22 +86,25 @@ def few(rng: np.random.Generator, block_sd: float, blocks: int = 9) -> dict[int,
 
 def test_all_blocks_together_support_what_none_does() -> None:
     measurements = few(np.random.default_rng(1), 0.0)
-    logs = latency.log_percentiles(measurements, 0.99, "p99")
+    logs = latency.log_percentiles(measurements, 0.99)
     assert len(logs) == 9
     value = estimate.geometric_mean(list(logs.values()))
     assert value is not None
     assert value.low < TRUE_P99_NS < value.high
     assert value.half_width < 0.2
     brief = {block: measurements[block] for block in list(measurements)[:6]}
-    assert latency.log_percentiles(brief, 0.99, "p99") == {}, "48 of 4,800 answers lie above"
+    assert latency.log_percentiles(brief, 0.99) == {}, "48 of 4,800 answers lie above"
     blind = measurements | {4: updated(measurements[4], histogram="")}
-    assert latency.log_percentiles(blind, 0.99, "p99") == {}
-    assert (
-        latency.log_pooled(
-            {0: factories.arm_measurement(), 1: factories.arm_measurement()}, 0.99, "p99"
-        )
-        == {}
-    ), "two blocks"
+    assert latency.log_percentiles(blind, 0.99) == {}
+    two = {0: factories.arm_measurement(), 1: factories.arm_measurement()}
+    assert latency.log_pooled(two, 0.99) == {}, "two blocks"
+
+
+def test_a_percentile_that_is_not_recorded_comes_from_the_histogram() -> None:
+    measurement = next(iter(few(np.random.default_rng(5), 0.0).values()))
+    true_p95_ns = MEDIAN_NS * math.exp(SIGMA * 1.6448536)
+    assert latency.percentile_ns(measurement, 0.95) == pytest.approx(true_p95_ns, rel=0.1)
+    assert latency.percentile_ns(updated(measurement, histogram=""), 0.95) == 0
 
 
 @pytest.mark.parametrize("block_sd", [0.0, 0.1])
@@ -111,7 +114,7 @@ def test_the_interval_of_a_p99_of_all_blocks_covers_the_truth(block_sd: float) -
     truth = math.log(MEDIAN_NS) + math.hypot(SIGMA, block_sd) * Z99
     rounds, covered = 200, 0
     for _ in range(rounds):
-        logs = list(latency.log_pooled(few(rng, block_sd), 0.99, "p99").values())
+        logs = list(latency.log_pooled(few(rng, block_sd), 0.99).values())
         found = estimate.t_interval(logs)
         covered += found.low <= truth <= found.high
     # 95 % of 200 is 190 +- 3.1; four deviations are allowed below. A jackknife gives 170 to 180.
@@ -134,7 +137,7 @@ def test_pairs_are_read_in_the_same_way_on_both_sides() -> None:
     ]
     known = valid_trials(trials)
     pseudo = samples.log_latency_ratios(known, Metric.P99, "slow", "fast")
-    ours, theirs = (latency.log_pooled(side, 0.99, "p99") for side in (slow, fast))
+    ours, theirs = (latency.log_pooled(side, 0.99) for side in (slow, fast))
     assert pseudo == {block: ours[block] - theirs[block] for block in ours}
     whole = samples.log_latency_ratios(known, Metric.P50, "slow", "fast")
     assert set(whole.values()) == {0.0}, "each block's own, which are all the same here"

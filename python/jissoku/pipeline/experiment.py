@@ -44,6 +44,7 @@ from jissoku.records import experiment as folders
 from jissoku.stats.claim_quantities import WorkloadTrials
 from jissoku.stats.claims import ClaimData, evaluate_claims
 from jissoku.stats.inequality import Quantity, quantity
+from jissoku.stats.latency import FRACTIONS
 from jissoku.stats.published import compare_published
 from jissoku.system.cores import available_cores
 from jissoku.targets import command
@@ -52,7 +53,7 @@ from jissoku.targets.contract import capability
 from jissoku.targets.prepare import PreparedTarget, prepare
 
 # Metrics for which arms are measured in the same trials.
-COMPARED_METRICS = frozenset({"cost", "p50", "p99"})
+COMPARED_METRICS = frozenset({"cost", *FRACTIONS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

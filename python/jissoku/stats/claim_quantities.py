@@ -150,10 +150,10 @@ def logs(known: ValidTrials, quantity: Quantity) -> dict[int, float]:
         return {block: value for block, value in found.items() if value is not None}
     if quantity.metric == "memory":
         return _each(rates, arm, lambda measurement: measurement.rss_bytes_peak or 0)
-    fraction = {"p50": 0.50, "p99": 0.99}[quantity.metric]
+    fraction = latency.FRACTIONS[quantity.metric]
     measurements = samples.latency_measurements(known, arm)
     if measurements:
-        return latency.log_percentiles(measurements, fraction, quantity.metric)
+        return latency.log_percentiles(measurements, fraction)
     return _each(rates, arm, lambda measurement: _latency(measurement, fraction))
 
 
@@ -214,4 +214,4 @@ def _latency(measurement: ArmMeasurement, fraction: float) -> float:
     """A percentile; 0, which is not a value, if too few answers lie above it."""
     if not latency.is_supported(fraction, measurement.requests):
         return 0.0
-    return float(measurement.latency_ns.p50 if fraction == 0.50 else measurement.latency_ns.p99)
+    return float(latency.percentile_ns(measurement, fraction))

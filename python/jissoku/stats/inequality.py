@@ -21,7 +21,9 @@ MEASURED = {
     "cost": "CPU nanoseconds of all the target's processes per request",
     "rate": "requests per second in the closed loop, alone",
     "p50": "median latency in nanoseconds, alone",
+    "p95": "95th percentile of latency in nanoseconds, alone",
     "p99": "99th percentile of latency in nanoseconds, alone",
+    "p999": "99.9th percentile of latency in nanoseconds, alone",
     "memory": "resident bytes of all the target's processes",
     "total_cpu": "as `cost`, plus load generator and kernel threads, closed loop, single target",
 }

@@ -26,6 +26,9 @@ TAIL_MAX = 0.75
 
 PERCENTILES = (("p50", 0.50), ("p90", 0.90), ("p99", 0.99), ("p99.9", 0.999))
 
+# Those that claims can name.
+FRACTIONS = {"p50": 0.50, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+
 # Points of the curve are evenly spaced in the logarithm of 1 / (1 - fraction), as it is drawn.
 POINTS_PER_DECADE = 16
 DECADES_MAX = 5
@@ -41,7 +44,7 @@ def percentiles(measurements: Mapping[int, ArmMeasurement]) -> tuple[Percentile,
 
 def _percentiles(measurements: Mapping[int, ArmMeasurement]) -> Iterator[Percentile]:
     for label, fraction in PERCENTILES:
-        logs = log_percentiles(measurements, fraction, label)
+        logs = log_percentiles(measurements, fraction)
         if logs:
             values = list(logs.values())
             yield Percentile(
@@ -53,28 +56,24 @@ def _percentiles(measurements: Mapping[int, ArmMeasurement]) -> Iterator[Percent
 
 
 def log_percentiles(
-    measurements: Mapping[int, ArmMeasurement], fraction: float, label: str
+    measurements: Mapping[int, ArmMeasurement], fraction: float
 ) -> dict[int, float]:
     """ln(percentile in nanoseconds) by block, in the way that the number of answers allows."""
     is_whole = all(
         is_supported(fraction, measurement.requests) for measurement in measurements.values()
     )
-    return (log_per_block if is_whole else log_pooled)(measurements, fraction, label)
+    return (log_per_block if is_whole else log_pooled)(measurements, fraction)
 
 
-def log_per_block(
-    measurements: Mapping[int, ArmMeasurement], _fraction: float, label: str
-) -> dict[int, float]:
+def log_per_block(measurements: Mapping[int, ArmMeasurement], fraction: float) -> dict[int, float]:
     """Each block's own percentile."""
     return {
-        block: math.log(max(1, recorded_ns(measurement, label)))
+        block: math.log(max(1, percentile_ns(measurement, fraction)))
         for block, measurement in measurements.items()
     }
 
 
-def log_pooled(
-    measurements: Mapping[int, ArmMeasurement], fraction: float, _label: str
-) -> dict[int, float]:
+def log_pooled(measurements: Mapping[int, ArmMeasurement], fraction: float) -> dict[int, float]:
     """ln(percentile of all answers together), and how each block moves it.
 
     A block's value is that logarithm plus its influence: the part of its answers above the
@@ -121,12 +120,13 @@ def is_supported(fraction: float, requests: int) -> bool:
     return requests * (1 - fraction) >= ABOVE_MIN - 1e-6
 
 
-def recorded_ns(measurement: ArmMeasurement, label: str) -> int:
-    """A percentile of one window in nanoseconds, by its label."""
+def percentile_ns(measurement: ArmMeasurement, fraction: float) -> int:
+    """A percentile of one window in nanoseconds: as recorded, or from its histogram; 0 without."""
     latency = measurement.latency_ns
-    return {"p50": latency.p50, "p90": latency.p90, "p99": latency.p99, "p99.9": latency.p999}[
-        label
-    ]
+    recorded = {0.50: latency.p50, 0.90: latency.p90, 0.99: latency.p99, 0.999: latency.p999}
+    if fraction in recorded:
+        return recorded[fraction]
+    return histogram.decode(measurement.histogram).at(fraction) if measurement.histogram else 0
 
 
 def curve(measurements: Iterable[ArmMeasurement]) -> tuple[QuantilePoint, ...]:

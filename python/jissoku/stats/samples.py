@@ -32,7 +32,7 @@ def log_latency_ratios(known: ValidTrials, metric: Metric, arm: str, against: st
     """ln(percentile of `arm` / percentile of `against`), by block; empty without enough answers.
 
     Both arms' percentiles are taken in the same way: block by block where each supports them, else
-    over all answers (`latency.log_all`).
+    over all answers (`latency.log_pooled`).
     """
     fraction = FRACTIONS[metric]
     ours, theirs = latency_measurements(known, arm), latency_measurements(known, against)
@@ -43,7 +43,7 @@ def log_latency_ratios(known: ValidTrials, metric: Metric, arm: str, against: st
         latency.is_supported(fraction, measurement.requests) for measurement in measurements
     )
     read = latency.log_per_block if is_whole else latency.log_pooled
-    return log_differences(*(read(side, fraction, metric.value) for side in sides))
+    return log_differences(*(read(side, fraction) for side in sides))
 
 
 def log_capacities(trials: Sequence[Trial], arm: str) -> Logs:
