@@ -23,12 +23,12 @@ def test_every_promised_target_has_a_recipe() -> None:
         "bjoern", "caddy-gateway", "cheroot", "civetweb", "daphne", "envoy-gateway",
         "fastpysgi", "fastwsgi", "feersum", "floor", "floor-gateway", "go", "go-fan-out",
         "granian", "granian-wsgi", "gunicorn", "gunicorn-asgi", "gunicorn-threads", "h2o",
-        "haproxy-gateway", "http-server", "hypercorn", "jissoku", "jissoku-asgi",
-        "jissoku-fan-out", "jissoku-gateway", "jissoku-parts", "jissoku-uwsgi",
-        "jissoku-uwsgi-gateway", "jissoku-wsgi", "kernel-httpd", "libev", "libevent",
-        "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx", "nginx-echo",
-        "nginx-fan-out", "nginx-gateway", "nginx-proxy", "nginx-tuned",
-        "nginx-uwsgi-gateway", "nginx-wsgi", "node", "parsers", "poco", "starlet",
+        "haproxy-four", "haproxy-gateway", "http-server", "hypercorn", "jissoku",
+        "jissoku-asgi", "jissoku-fan-out", "jissoku-four", "jissoku-gateway", "jissoku-parts",
+        "jissoku-uwsgi", "jissoku-uwsgi-gateway", "jissoku-wsgi", "kernel-httpd", "libev",
+        "libevent", "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx", "nginx-echo",
+        "nginx-fan-out", "nginx-four", "nginx-gateway", "nginx-proxy", "nginx-tuned",
+        "nginx-uwsgi-gateway", "nginx-wsgi", "node", "one-slow", "parsers", "poco", "starlet",
         "starman", "tornado", "twisted", "uvicorn", "uwsgi", "waitress",
     }  # fmt: skip
 

@@ -82,7 +82,7 @@ def index_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def some_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three like runs, four of an experiment, one with a hostile text, and a broken one."""
     folder = tmp_path_factory.mktemp("pages") / "runs"
-    for name in ("repeatability/41", "repeatability/42", "repeatability/43", "parsers"):
+    for name in ("repeatability/51", "repeatability/52", "repeatability/53", "parsers"):
         shutil.copytree(RECORDS / name, folder / name)
     hostile = folder / "hostile"
     shutil.copytree(RECORDS / "parsers" / "kept", hostile)

@@ -157,7 +157,7 @@ def test_a_comparison_is_started_watched_and_read(opened: Open, live: Measured) 
         page.get_by_text("4 of 8 trials").wait_for()
         assert page.locator("td.marks").all_inner_texts() == ["\u25cf\u25cf", "\u25cf\u25cb"]
         check_page(page)
-        say(f"records {RECORDS / 'repeatability' / '41'}")
+        say(f"records {RECORDS / 'repeatability' / '51'}")
         say("exit 0")
     page.get_by_role("link", name="The report").click()
     page.wait_for_url("**/runs/*")

@@ -73,7 +73,7 @@ def test_a_comparison_runs_and_leads_to_its_report(live: Measured) -> None:
         assert "Loads: &lt;b&gt;" in text
         assert "0 of 1" in text
         assert f"records {RECORDS}" not in text
-        say(f"records {RECORDS / 'repeatability' / '41'}")
+        say(f"records {RECORDS / 'repeatability' / '51'}")
         say("exit 0")
     wait_for(lambda: state(live, job) == "ended")
     text = live.client.get(job).text
