@@ -16,7 +16,7 @@ use crate::slab::Key;
 use crate::upload::{Upload, UploadFraming};
 
 /// Output for a client above which its server is not received from.
-const OUTPUT_SIZE_HIGH: usize = 64 * 1024;
+const OUTPUT_SIZE_HIGH: usize = 32 * 1024;
 
 /// How long a response of unknown length may pause when its client has shut down its side.
 const PAUSE_NS: u64 = 1_000_000_000;

@@ -11,6 +11,10 @@ use crate::error_response;
 use crate::exchange::{Ending, Exchange};
 use crate::slab::Key;
 
+/// From this size on, bytes are handed over to the connection: copying them costs more than a
+/// second slice in the call that sends them.
+const OWNED_SIZE_MIN: usize = 4 * 1024;
+
 impl GatewayHandler {
     /// Writes what there is of a response.
     pub(super) fn write(&mut self, key: Key, response: &mut Response<'_>) -> Progress {
@@ -41,8 +45,7 @@ impl GatewayHandler {
         let (has_output, was_held) = (!output.bytes.is_empty(), output.is_high());
         match output.fields_at.take() {
             Some(at) => {
-                let (front, back) = output.bytes.split_at(at);
-                response.append(front);
+                response.append(&output.bytes[..at]);
                 if !output.has_date {
                     let date = *response.date();
                     response.append(b"Date: ");
@@ -50,11 +53,10 @@ impl GatewayHandler {
                     response.append(b"\r\n");
                 }
                 response.append(ConnectionHeader::new(version, response.keeps_alive()).field());
-                response.append(back);
+                append_from(at, &mut output.bytes, response);
             }
-            None => response.append(&output.bytes),
+            None => append_from(0, &mut output.bytes, response),
         }
-        output.bytes.clear();
         if has_output {
             exchange.sent_ns = self.now_ns;
         }
@@ -81,6 +83,16 @@ impl GatewayHandler {
             None if has_output => Progress::Sent,
             None => Progress::Pending,
         }
+    }
+}
+
+/// Moves the bytes from `start` on to a response, and drops those before.
+fn append_from(start: usize, bytes: &mut Vec<u8>, response: &mut Response<'_>) {
+    if bytes.len() - start < OWNED_SIZE_MIN {
+        response.append(&bytes[start..]);
+        bytes.clear();
+    } else {
+        response.output().append_owned(std::mem::take(bytes), start);
     }
 }
 

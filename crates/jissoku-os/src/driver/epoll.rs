@@ -32,10 +32,13 @@ use slot::{Slot, interest};
 /// Maximum number of events per wake-up.
 const EVENTS: usize = 512;
 
-/// Size of the receive buffer, and so of the work per receive. A handler has to buffer input that
-/// it cannot process yet, so this is part of the memory that a client that does not read can
-/// occupy.
+/// Size of a receive from an accepted connection, and so of the work per receive. A handler has to
+/// buffer input that it cannot process yet, so this is part of the memory that a client that does
+/// not read can occupy.
 const RECEIVE_SIZE: usize = 32 * 1024;
+
+/// The same of an opened connection: a body of 64 KiB with its head.
+const RECEIVE_OPENED_SIZE: usize = 72 * 1024;
 
 /// Initial capacity of the send buffer.
 const OUTPUT_SIZE: usize = 64 * 1024;
@@ -123,7 +126,7 @@ impl<H: EventHandler> Driver<H> {
             settings,
             buffers: Buffers {
                 events: vec![no_event(); EVENTS].into(),
-                received: vec![0; RECEIVE_SIZE].into(),
+                received: vec![0; RECEIVE_OPENED_SIZE.max(RECEIVE_SIZE)].into(),
                 output: SendBuffer::with_capacity(OUTPUT_SIZE),
             },
             now_ns: clock::monotonic_ns(),

@@ -1,4 +1,5 @@
-//! Output for one connection: copied bytes, and references to shared memory and files.
+//! Output for one connection: bytes that are copied or handed over, and references to shared memory
+//! and files.
 
 mod read;
 mod segment;
@@ -53,6 +54,11 @@ impl SendBuffer {
     pub fn append(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.size += bytes.len();
+    }
+
+    /// Appends the bytes from `start` on without a copy.
+    pub fn append_owned(&mut self, bytes: Vec<u8>, start: usize) {
+        self.push(Segment::Owned(bytes, start));
     }
 
     /// Appends `bytes` without a copy.

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::slot::{PeerState, ReadState, interest};
-use super::{Buffers, Driver};
+use super::{Buffers, Driver, RECEIVE_OPENED_SIZE, RECEIVE_SIZE};
 use crate::driver::origin::Origin;
 use crate::driver::send_buffer::Sent;
 use crate::driver::{ConnectionId, EventHandler, Next};
@@ -52,6 +52,11 @@ impl<H: EventHandler> Driver<H> {
         }
         let unsent = slot.unsent.as_ref().map_or(0, |unsent| unsent.size());
         let Buffers { received, output, .. } = &mut self.buffers;
+        let size_max = match slot.origin {
+            Origin::Accepted => RECEIVE_SIZE,
+            Origin::Connecting | Origin::Opened => RECEIVE_OPENED_SIZE,
+        };
+        let received = &mut received[..size_max];
         let next = match socket::receive(&slot.socket, received) {
             Ok(Received::Bytes(size)) => {
                 // A receive that did not fill the buffer has drained the socket (`epoll(7)`).

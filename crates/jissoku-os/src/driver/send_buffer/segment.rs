@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use crate::file::File;
 
-/// A reference to shared memory or a file.
+/// Memory that was handed over, or a reference to shared memory or a file.
 #[derive(Debug)]
 pub(super) enum Segment {
+    /// The bytes from a position on.
+    Owned(Vec<u8>, usize),
     Shared(Arc<[u8]>, Range<usize>),
     File(Arc<File>, Range<u64>),
 }
@@ -22,6 +24,7 @@ pub(super) enum SegmentRef<'a> {
 impl Segment {
     pub(super) fn size(&self) -> usize {
         match self {
+            Self::Owned(bytes, start) => bytes.len() - start,
             Self::Shared(_, range) => range.len(),
             Self::File(_, range) => length(range),
         }
@@ -29,6 +32,7 @@ impl Segment {
 
     pub(super) fn segment_ref(&self) -> SegmentRef<'_> {
         match self {
+            Self::Owned(bytes, start) => SegmentRef::Memory(&bytes[*start..]),
             Self::Shared(bytes, range) => SegmentRef::Memory(&bytes[range.clone()]),
             Self::File(file, range) => SegmentRef::File(file, range.clone()),
         }
@@ -37,6 +41,7 @@ impl Segment {
     /// Skips `count` bytes.
     pub(super) fn skip(&mut self, count: usize) {
         match self {
+            Self::Owned(_, start) => *start += count,
             Self::Shared(_, range) => range.start += count,
             Self::File(_, range) => range.start += count as u64,
         }

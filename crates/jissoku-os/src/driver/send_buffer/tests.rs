@@ -17,6 +17,7 @@ static PAPER: LazyLock<Paper> = LazyLock::new(|| {
 #[derive(Clone, Debug)]
 enum Stroke {
     Append(Vec<u8>),
+    Own(Vec<u8>, usize),
     Share(Vec<u8>, Range<usize>),
     File(Range<u64>),
 }
@@ -25,6 +26,7 @@ impl Stroke {
     fn apply(&self, output: &mut SendBuffer) {
         match self {
             Self::Append(bytes) => output.append(bytes),
+            Self::Own(bytes, start) => output.append_owned(bytes.clone(), *start),
             Self::Share(bytes, range) => {
                 output.share_part(Arc::from(bytes.as_slice()), range.clone());
             }
@@ -35,6 +37,7 @@ impl Stroke {
     fn bytes(&self) -> Vec<u8> {
         match self {
             Self::Append(bytes) => bytes.clone(),
+            Self::Own(bytes, start) => bytes[*start..].to_vec(),
             Self::Share(bytes, range) => bytes[range.clone()].to_vec(),
             Self::File(range) => read(&PAPER.file, range),
         }
@@ -45,11 +48,14 @@ fn strokes() -> impl Strategy<Value = Vec<Stroke>> {
     let bytes = || prop::collection::vec(any::<u8>(), 0..20);
     let range = |end: usize| (0..=end, 0..=end).prop_map(|(a, b)| a.min(b)..a.max(b));
     let append = bytes().prop_map(Stroke::Append);
+    let own = bytes()
+        .prop_flat_map(|bytes| (Just(bytes.clone()), 0..=bytes.len()))
+        .prop_map(|(bytes, start)| Stroke::Own(bytes, start));
     let share = bytes()
         .prop_flat_map(move |bytes| (Just(bytes.clone()), range(bytes.len())))
         .prop_map(|(bytes, range)| Stroke::Share(bytes, range));
     let file = range(256).prop_map(|range| Stroke::File(range.start as u64..range.end as u64));
-    prop::collection::vec(prop_oneof![append, share, file], 0..8)
+    prop::collection::vec(prop_oneof![append, own, share, file], 0..8)
 }
 
 fn read(file: &File, range: &Range<u64>) -> Vec<u8> {
