@@ -1,15 +1,17 @@
 """Each suspicion has a run that would prove it, and --confirm runs it."""
 
+import re
 import sys
 from pathlib import Path
 from typing import cast
 
 import pytest
 
+from jissoku.errors import InputError
 from jissoku.model import Origin
 from jissoku.model.history import IndexedRun
 from jissoku.model.updated import updated
-from jissoku.records import RunWriter
+from jissoku.records import RunWriter, dismissals
 from jissoku.stats.run_difference import confirmation
 from tests.ci.server_repository import git
 from tests.conftest import Run
@@ -96,6 +98,60 @@ def test_what_cannot_be_had_stays_open(
     done = run(["history", "jissoku", "--confirm"], tmp_path)
     assert done.returncode == 4, done.stderr
     assert "Not measured: jissoku@0.0.1 is not available here: its recipe uses" in done.stdout
+
+
+def test_a_dismissed_suspicion_is_listed_with_its_reason(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for number in range(4):
+        recorded(
+            tmp_path / "runs", number, 7_000.0 * (1 + 0.2 * (number // 2)), version=f"{number // 2}"
+        )
+    listed = run(["history", "--changes"], tmp_path)
+    assert listed.returncode == 3, listed.stderr
+    (key,) = set(re.findall(r"--dismiss (\w+) --reason TEXT", listed.stdout))
+
+    done = run(["history", "--dismiss", key, "--reason", " another\ncompiler "], tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"Dismissed: {key}\n")
+    listed = run(["history", "--changes"], tmp_path)
+    assert listed.returncode == 0, listed.stdout
+    assert listed.stdout.startswith("No change is suspected.\nDismissed: ")
+    assert ": another compiler\n" in listed.stdout
+
+    # A later run of the same program does not open it, nor does a new index.
+    recorded(tmp_path / "runs", 4, 8_400.0, version="1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other cache"))
+    assert run(["history", "--changes"], tmp_path).returncode == 0
+
+    done = run(["history", "--dismiss", key, "--reason", ""], tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"Open again: {key}\n")
+    assert run(["history", "--changes"], tmp_path).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--dismiss", "000000000000", "--reason", "x"], "no suspected change has the key"),
+        (["--dismiss", "000000000000"], "--dismiss and --reason belong together"),
+        (["--reason", "x"], "--dismiss and --reason belong together"),
+    ],
+)
+def test_a_dismissal_without_a_suspicion_is_bad_input(
+    options: list[str], sentence: str, tmp_path: Path, run: Run
+) -> None:
+    recorded(tmp_path / "runs", 0, 7_000.0, version="1")
+    done = run(["history", *options], tmp_path)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
+def test_a_malformed_dismissal_is_named_with_its_line(tmp_path: Path) -> None:
+    dismissals.add(tmp_path, "a", "app", "one")
+    with (tmp_path / dismissals.FILE_NAME).open("a") as file:
+        file.write("{}\n")
+    with pytest.raises(InputError, match=r"dismissed.jsonl, line 2: "):
+        dismissals.read([tmp_path])
 
 
 SERVER = """

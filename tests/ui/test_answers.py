@@ -79,3 +79,28 @@ def test_a_suspected_change_has_the_same_form(live: Measured) -> None:
     text = live.client.get("/changes").text
     assert "Race them now" in text
     assert 'value="jissoku-0.2.0=jissoku@0.2.0"' in text
+
+
+def test_a_suspected_change_is_dismissed_with_a_reason_and_opened_again(live: Measured) -> None:
+    text = live.client.get("/changes").text
+    (path,) = re.findall(r'action="(/changes/\w+/dismiss)"', text)
+    (form_key,) = set(re.findall(r'name="form_key" value="([\w-]+)"', text))
+    answer = live.client.post(path, [("form_key", form_key), ("reason", "<b>compiler</b>")])
+    assert (answer.status, answer.headers["location"]) == (303, "/changes")
+    text = live.client.get("/changes").text
+    assert "No change is suspected." in text
+    assert "&lt;b&gt;compiler&lt;/b&gt;" in text
+
+    assert live.client.post(path, [("form_key", form_key)]).status == 303
+    assert "No change is suspected." not in live.client.get("/changes").text
+
+
+def test_dismissing_needs_a_form_of_the_session_and_a_suspicion(live: Measured) -> None:
+    text = live.client.get("/changes").text
+    (path,) = re.findall(r'action="(/changes/\w+/dismiss)"', text)
+    (form_key,) = set(re.findall(r'name="form_key" value="([\w-]+)"', text))
+    assert live.client.post(path, [("form_key", "x" * 43), ("reason", "a")]).status == 403
+    fields = [("form_key", form_key), ("reason", "a")]
+    assert live.client.post("/changes/000000000000/dismiss", fields).status == 404
+    assert live.client.get(path).status == 405
+    assert "Dismissed" not in live.client.get("/changes").text

@@ -1,5 +1,6 @@
 """`jissoku history`: earlier runs, and comparisons across them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,14 @@ from jissoku.history import queries
 from jissoku.model.history_answer import Series
 from jissoku.pipeline.history import History, open_history
 from jissoku.pipeline.history_pages import write_history
+from jissoku.records import dismissals
 from jissoku.report import history_text
-from jissoku.report.suspicions import suspicion_text, suspicions
+from jissoku.report.suspicions import (
+    dismissed_text,
+    open_suspicions,
+    suspicion_text,
+    suspicions,
+)
 from jissoku.stats.target_history import machine_ratios
 
 
@@ -28,6 +35,8 @@ class HistoryOptions:
     records: tuple[Path, ...]
     changes: bool
     confirm: bool
+    dismiss: str | None
+    reason: str | None
     machines: bool
     sql: str | None
     export: Path | None
@@ -43,6 +52,12 @@ class HistoryOptions:
     is_flag=True,
     help="Measure both programs of each suspected change together, and report what is proven.",
 )
+@click.option(
+    "--dismiss",
+    metavar="KEY",
+    help="Dismiss a suspected change, for a --reason that --changes shows; '' opens it again.",
+)
+@click.option("--reason", metavar="TEXT", help="Why a suspected change is dismissed.")
 @click.option("--machines", is_flag=True, help="TARGET on each class of machines.")
 @click.option("--sql", metavar="QUERY", help="Answer a query over the tables of the index.")
 @click.option(
@@ -72,7 +87,10 @@ def history(**given: Any) -> int:
     options = HistoryOptions(**given)
     if options.machines and options.target is None:
         raise InputError("--machines needs a target: jissoku history nginx --machines")
-    found = open_history(options.records or (Path("runs"),), print_message)
+    if (options.dismiss is None) is not (options.reason is None):
+        raise InputError("--dismiss and --reason belong together: --dismiss KEY --reason TEXT")
+    roots = options.records or (Path("runs"),)
+    found = open_history(roots, print_message)
     for sentence in found.broken:
         print_message(sentence)
     if options.sql is not None:
@@ -81,13 +99,14 @@ def history(**given: Any) -> int:
         queries.export(found.session, options.export)
         click.echo(f"Tables: {options.export}")
     elif options.html is not None:
-        roots = options.records or (Path("runs"),)
         named = [f"--records {root}" for root in roots]
         command = " ".join(["jissoku history", *named, "--html DIR"])
         count = write_history(options.html, found, command)
         click.echo(f"{count} pages: {options.html / 'index.html'}")
+    elif options.dismiss is not None:
+        _dismiss(found, roots[0], options.dismiss, options.reason or "")
     elif options.changes or options.confirm:
-        return _changes(found, options.target, confirm=options.confirm)
+        return _changes(found, options.target, roots, confirm=options.confirm)
     elif options.target is None:
         click.echo(history_text.runs_text(found.headers()), nl=False)
     else:
@@ -110,17 +129,31 @@ def _series(found: History, target: str) -> tuple[Series, ...]:
     return found.series(target)
 
 
-def _changes(found: History, target: str | None, *, confirm: bool) -> int:
+def _changes(found: History, target: str | None, roots: Sequence[Path], *, confirm: bool) -> int:
     targets = [target] if target else found.targets()
-    every = [series for name in targets for series in _series(found, name)]
-    suspected = suspicions(every)
+    every = suspicions([series for name in targets for series in _series(found, name)])
+    dismissed = dismissals.read(roots)
+    suspected = open_suspicions(every, dismissed)
     if confirm and suspected:
         # Imports the laboratory, which a list does not need.
         from jissoku.cli.confirm_suspicions import confirm as measure  # noqa: PLC0415
 
         return measure(suspected)
     click.echo("\n".join(map(suspicion_text, suspected)) or "No change is suspected.")
+    for one in every:
+        if one.key in dismissed:
+            click.echo(dismissed_text(one, dismissed[one.key]))
     return exit_codes.BOUND_EXCEEDED if suspected else exit_codes.OK
+
+
+def _dismiss(found: History, root: Path, key: str, reason: str) -> None:
+    for name in found.targets():
+        for one in suspicions(_series(found, name)):
+            if one.key == key:
+                dismissals.add(root, key, name, reason)
+                click.echo(f"{'Dismissed' if reason.strip() else 'Open again'}: {key}")
+                return
+    raise InputError(f"no suspected change has the key {key!r}: jissoku history --changes")
 
 
 def _print_rows(found: History, query: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from jissoku.model import CounterReadings, Run, Summary, Sweep, SweepSummary, Trial, TuningResult
+from jissoku.model.dismissal import Dismissal
 from jissoku.model.experiment import BenchmarkOutput, ExperimentHeader, ExperimentResult
 from jissoku.model.finding import Explanation
 from jissoku.model.noise_floor import NoiseFloors
@@ -36,6 +37,7 @@ RECORDS: dict[str, Any] = {
     "cost": CostRecord,
     "noise": NoiseFloors,
     "profile": Profile,
+    "dismissal": Dismissal,
 }
 
 

@@ -1,9 +1,11 @@
 """Suspected changes of all series, with known causes, and the command that would confirm each."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from jissoku.model.dismissal import Dismissal
 from jissoku.model.history_answer import ArmChange, Series, SeriesPoint
 from jissoku.report.history_text import answer_text, change_sentence, day
 
@@ -16,6 +18,14 @@ class Suspicion:
     before: SeriesPoint
     point: SeriesPoint
     change: ArmChange
+
+    @property
+    def key(self) -> str:
+        """12 hexadecimal digits: the same as long as the records are, whatever comes later."""
+        one = self.series
+        facts = (one.target, one.arm, one.anchor, one.load.text, one.workload_text, one.machine)
+        text = "\n".join((*facts, self.point.runs[0]))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def is_known(self) -> bool:
@@ -46,6 +56,20 @@ def suspicions(found: Sequence[Series]) -> tuple[Suspicion, ...]:
     return tuple(sorted(every, key=lambda one: (not one.is_known, one.point.started_utc)))
 
 
+def open_suspicions(
+    found: Sequence[Suspicion], dismissed: Mapping[str, Dismissal]
+) -> tuple[Suspicion, ...]:
+    """Those that are not dismissed."""
+    return tuple(one for one in found if one.key not in dismissed)
+
+
 def suspicion_text(one: Suspicion) -> str:
-    """The change, its known causes, and the command that would confirm it."""
-    return f"{change_sentence(one.change)}\n    {one.cause}\n    {one.answer}"
+    """The change, its known causes, the command that would confirm it, and its key."""
+    dismiss = f"to dismiss: jissoku history --dismiss {one.key} --reason TEXT"
+    return f"{change_sentence(one.change)}\n    {one.cause}\n    {one.answer}\n    {dismiss}"
+
+
+def dismissed_text(one: Suspicion, dismissed: Dismissal) -> str:
+    """A dismissed change, and why it was dismissed."""
+    sentence = change_sentence(one.change)
+    return f"Dismissed: {sentence}\n    {day(dismissed.dismissed_utc)}: {dismissed.reason}"

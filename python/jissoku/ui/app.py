@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from jissoku.errors import JissokuError
 from jissoku.ui.access import Access
+from jissoku.ui.dismissing import DismissingPages
 from jissoku.ui.guard import Guard
 from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages
@@ -39,6 +40,7 @@ def application(
             *_static_routes(),
             *ReadingPages(library, pages).routes(),
             *JobPages(starting, pages, streams).routes(),
+            *DismissingPages(library, starting.root, pages).routes(),
             *ServerPages(servers, pages, streams).routes(),
         ],
         exception_handlers={404: _not_found, JissokuError: _failed},

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from jissoku.errors import InputError
 from jissoku.model.history_answer import MachineRatio, RunDifference, Series
 from jissoku.pipeline.reports import experiment_text, report_text
+from jissoku.records import dismissals
 from jissoku.report import page
 from jissoku.report.format import TIMES, load_mark
 from jissoku.report.history_html import POINTS_MAX, series_figure, series_sentences
@@ -26,7 +27,7 @@ from jissoku.report.history_text import (
     tau_sentence,
 )
 from jissoku.report.sanitize import clean
-from jissoku.report.suspicions import Suspicion, suspicions
+from jissoku.report.suspicions import Suspicion, open_suspicions, suspicions
 from jissoku.report.tables import Table
 from jissoku.ui.answers import Answer, answering
 from jissoku.ui.experiments import experiment_folder, found_experiments
@@ -220,11 +221,20 @@ class ReadingPages:
     def changes(self, request: Request) -> Response:
         """Suspected changes of all targets."""
         series = [one for name in self._library.targets() for one in self._library.series(name)]
-        found = [
-            (one.series.target, change_sentence(one.change), one.cause, _answer(one))
-            for one in suspicions(series)
-        ]
-        return self._pages.page(request, "changes.html.j2", changes=found)
+        every, dismissed = suspicions(series), dismissals.read(self._library.roots)
+        return self._pages.page(
+            request,
+            "changes.html.j2",
+            changes=[
+                (one.series.target, change_sentence(one.change), one.cause, _answer(one), one.key)
+                for one in open_suspicions(every, dismissed)
+            ],
+            dismissed=[
+                (one.series.target, change_sentence(one.change), dismissed[one.key])
+                for one in every
+                if one.key in dismissed
+            ],
+        )
 
     def machines(self, request: Request) -> Response:
         """Classes of machines, and what disturbed trials there."""

@@ -11,27 +11,21 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from jissoku.errors import InputError, JissokuError
+from jissoku.errors import InputError
 from jissoku.pipeline.selection import folder_for
 from jissoku.records.experiment import is_experiment
 from jissoku.records.find import run_folders, run_key
 from jissoku.ui.catalogue import CatalogueReader
 from jissoku.ui.forms import Choices, Order, read_order
-from jissoku.ui.guard import SESSION
 from jissoku.ui.jobs import Job, JobQueue, JobState
 from jissoku.ui.live import Position, Progress, log_end, new_events, read_position
+from jissoku.ui.posted import FormError, posted
 from jissoku.ui.render import Pages
 from jissoku.ui.runner import Runner, log_file
 from jissoku.ui.streams import Streams
 
 KINDS = ("compare", "run", "explain")
 PATHS = ("/", "/42", "/files/1k.bin", "/files/10k.bin", "/files/100k.bin", "/delay?ms=10")
-FIELDS_MAX = 60
-FORM = "application/x-www-form-urlencoded"
-
-
-class FormError(JissokuError):
-    """A form that was not sent by a page of this session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +75,7 @@ class JobPages:
     async def start(self, request: Request) -> Response:
         """Adds a job."""
         try:
-            fields = await _posted(request)
+            fields = await posted(request)
         except FormError as error:
             return self._refusal(request, error)
         return await run_in_threadpool(self._start, request, fields)
@@ -120,7 +114,7 @@ class JobPages:
         """Takes a job out of the queue, or interrupts it."""
         key = request.path_params["key"]
         try:
-            await _posted(request)
+            await posted(request)
             await run_in_threadpool(self._starting.runner.cancel, key)
         except FormError as error:
             return self._refusal(request, error)
@@ -238,26 +232,6 @@ class JobPages:
         return self._pages.page(
             request, "message.html.j2", status=404, title="Not found", text=text
         )
-
-
-async def _posted(request: Request) -> dict[str, list[str]]:
-    """The fields of a form that a page of this session has sent.
-
-    Raises:
-        FormError: It has not the session's value, or is no form.
-    """
-    if request.headers.get("content-type", "").partition(";")[0].strip() != FORM:
-        raise FormError("This is not a form of these pages.")
-    try:
-        body = (await request.body()).decode("utf-8")
-        fields = parse_qs(body, keep_blank_values=True, max_num_fields=FIELDS_MAX)
-    except ValueError as error:
-        raise FormError("The form cannot be read.") from error
-    if not request.app.state.access.is_form_key(
-        request.scope[SESSION], fields.get("form_key", [""])[0]
-    ):
-        raise FormError("The form is of an earlier session: reload the page, and send it again.")
-    return fields
 
 
 def _part(folder: Path, position: Position) -> Path:
