@@ -142,6 +142,8 @@ def finish(loop, lifespan):
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+        # Set by the worker, and a reference to the loop itself.
+        vars(loop).pop("call_soon", None)
 
 
 def cancel(loop, kept):
