@@ -21,15 +21,16 @@ def recipe(request: pytest.FixtureRequest) -> Recipe:
 def test_every_promised_target_has_a_recipe() -> None:
     assert RECIPES.keys() == {
         "bjoern", "caddy-gateway", "cheroot", "civetweb", "daphne", "envoy-gateway",
-        "fastpysgi", "fastwsgi", "feersum", "floor", "floor-gateway", "go", "go-fan-out",
-        "granian", "granian-wsgi", "gunicorn", "gunicorn-asgi", "gunicorn-threads", "h2o",
-        "haproxy-four", "haproxy-gateway", "http-server", "hypercorn", "jissoku",
-        "jissoku-asgi", "jissoku-fan-out", "jissoku-four", "jissoku-gateway", "jissoku-parts",
-        "jissoku-uwsgi", "jissoku-uwsgi-gateway", "jissoku-wsgi", "kernel-httpd", "libev",
-        "libevent", "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx", "nginx-echo",
-        "nginx-fan-out", "nginx-four", "nginx-gateway", "nginx-proxy", "nginx-tuned",
-        "nginx-uwsgi-gateway", "nginx-wsgi", "node", "one-slow", "parsers", "poco", "starlet",
-        "starman", "tornado", "twisted", "uvicorn", "uwsgi", "waitress",
+        "fastpysgi", "fastpysgi-asgi", "fastwsgi", "feersum", "floor", "floor-gateway", "go",
+        "go-fan-out", "granian", "granian-rsgi", "granian-wsgi", "gunicorn", "gunicorn-asgi",
+        "gunicorn-threads", "h2o", "haproxy-four", "haproxy-gateway", "http-server",
+        "hypercorn", "jissoku", "jissoku-asgi", "jissoku-fan-out", "jissoku-four",
+        "jissoku-gateway", "jissoku-parts", "jissoku-uwsgi", "jissoku-uwsgi-gateway",
+        "jissoku-wsgi", "kernel-httpd", "libev", "libevent", "libmicrohttpd", "lighttpd",
+        "meinheld", "minefield", "nginx", "nginx-echo", "nginx-fan-out", "nginx-four",
+        "nginx-gateway", "nginx-proxy", "nginx-tuned", "nginx-uwsgi-gateway", "nginx-wsgi",
+        "node", "one-slow", "parsers", "poco", "socketify", "starlet", "starman", "tornado",
+        "twisted", "uvicorn", "uwsgi", "waitress",
     }  # fmt: skip
 
 

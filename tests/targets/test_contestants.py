@@ -38,7 +38,7 @@ E5_FIELDS = {
     "content-length": "2",
 }
 ADDS_A_DATE = {
-    "cheroot", "fastwsgi", "granian", "granian-wsgi", "gunicorn", "gunicorn-asgi",
+    "cheroot", "fastwsgi", "granian", "granian-rsgi", "granian-wsgi", "gunicorn", "gunicorn-asgi",
     "gunicorn-threads", "jissoku-asgi", "jissoku-uwsgi", "jissoku-wsgi", "libevent",
     "libmicrohttpd", "meinheld", "minefield", "nginx-echo", "nginx-proxy", "nginx-tuned",
     "nginx-wsgi", "starlet", "starman", "uvicorn", "waitress",
