@@ -102,6 +102,15 @@ def targets(session: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     return tuple(name for (name,) in found)
 
 
+def rejections(session: duckdb.DuckDBPyConnection) -> tuple[tuple[str, str, int], ...]:
+    """Key of a run, name of a check, and how many trials it rejected or made invalid."""
+    query = (
+        "SELECT run, name, count(DISTINCT trial) FROM checks"
+        " WHERE outcome IN ('reject', 'invalid') GROUP BY ALL ORDER BY ALL"
+    )
+    return tuple(session.execute(query).fetchall())
+
+
 class _Loads(dict[tuple[int | None, str], Load]):
     """Loads by rate and level, an object for each."""
 

@@ -15,8 +15,10 @@ from jissoku.history.folders import FolderCache
 from jissoku.history.index import HistoryIndex
 from jissoku.model.history import IndexedRun, RunRows
 from jissoku.model.history_answer import RunDifference, Series, Tau
+from jissoku.model.machine_day import MachineDay
 from jissoku.model.updated import updated
 from jissoku.records.find import find_runs
+from jissoku.stats.machine_days import machine_days
 from jissoku.stats.occasions import (
     Occasion,
     first_of_occasions,
@@ -114,6 +116,12 @@ class History:
         if target not in self._series:
             self._series[target] = self._read_series(target)
         return self._series[target]
+
+    def machine_days(self) -> tuple[MachineDay, ...]:
+        """What disturbed trials, by day and class of machines, earliest first."""
+        rows = [run.row for run in self.headers()]
+        with _whole():
+            return tuple(machine_days(rows, queries.rejections(self.session)))
 
     def difference(self, first: str, second: str) -> RunDifference:
         """Compares two runs, given by key, relative to arms that are the same program in both.

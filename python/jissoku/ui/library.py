@@ -9,6 +9,7 @@ from threading import Lock
 from jissoku.errors import InputError
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import MachineRatio, RunDifference, Series
+from jissoku.model.machine_day import MachineDay
 from jissoku.pipeline.history import History, open_history
 from jissoku.stats.target_history import machine_ratios
 from jissoku.ui.runs_table import ListedRun, listed_run
@@ -100,6 +101,12 @@ class Library:
             found = self._refreshed()
             rows = found.session.execute(query).fetchall() if found else []
         return tuple(CheckCount(*row) for row in rows)
+
+    def machine_days(self) -> tuple[MachineDay, ...]:
+        """What disturbed trials, by day and class of machines, earliest first."""
+        with self._lock:
+            found = self._refreshed()
+            return found.machine_days() if found else ()
 
     def _refreshed(self) -> History | None:
         """The index, up to date; None if there is no run. The lock is held."""

@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jissoku.model.history import IndexedRun, RunRow
+from jissoku.model.machine_day import MachineDay
 from jissoku.report.history_text import day
+from jissoku.report.machine_days import days_table, noise_text
 from jissoku.report.sanitize import clean
 from jissoku.report.tables import Table
 from jissoku.ui.library import CheckCount
@@ -23,16 +25,22 @@ class MachineClass:
     labels: tuple[str, ...]
     software: Table
     checks: Table
+    days: Table
+
+
+# Days on the page, the latest ones; all of them are in `jissoku doctor --history`.
+DAYS_MAX = 31
 
 
 def machine_classes(
-    runs: Sequence[IndexedRun], checks: Sequence[CheckCount]
+    runs: Sequence[IndexedRun], checks: Sequence[CheckCount], days: Sequence[MachineDay]
 ) -> Iterator[MachineClass]:
     """Each class of machines that has a run.
 
     Args:
         runs: All, earliest first.
         checks: How often each check rejected trials.
+        days: All, earliest first.
     """
     by_machine: dict[str, list[RunRow]] = defaultdict(list)
     for run in runs:
@@ -55,6 +63,7 @@ def machine_classes(
                     if one.machine == key
                 ),
             ),
+            days=days_table([one for one in days if one.machine == key][-DAYS_MAX:]),
         )
 
 
@@ -74,4 +83,4 @@ def _software(rows: Sequence[RunRow]) -> Table:
 
 def _noise(rows: Sequence[RunRow]) -> str:
     known = [row.noise_floor for row in rows if row.noise_floor is not None]
-    return f"{100 * known[-1]:.2f} %" if known else "unknown"
+    return noise_text(known[-1] if known else None)

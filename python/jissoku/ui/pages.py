@@ -238,7 +238,8 @@ class ReadingPages:
 
     def machines(self, request: Request) -> Response:
         """Classes of machines, and what disturbed trials there."""
-        found = machine_classes(self._library.headers(), self._library.checks())
+        library = self._library
+        found = machine_classes(library.headers(), library.checks(), library.machine_days())
         return self._pages.page(request, "machines.html.j2", machines=list(found))
 
     def _missing(self, request: Request, text: str = "") -> HTMLResponse:
