@@ -16,13 +16,13 @@ const SHOWN: [&str; 8] = [
 
 /// The fields of a part's response, until they are collected.
 #[derive(Debug, Default)]
-pub(crate) struct PartHead(pub(crate) Option<Vec<(String, String)>>);
+pub(crate) struct PartHead(pub(crate) Option<Vec<(&'static str, String)>>);
 
 impl PartHead {
     pub(crate) fn keep(&mut self, head: &ResponseHead, bytes: &[u8]) {
         let shown = head.fields(bytes).filter_map(|(name, value)| {
             let known = SHOWN.iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes()))?;
-            Some(((*known).to_owned(), String::from_utf8_lossy(value).into_owned()))
+            Some((*known, String::from_utf8_lossy(value).into_owned()))
         });
         self.0 = Some(shown.collect());
     }

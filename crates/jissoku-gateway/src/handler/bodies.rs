@@ -45,6 +45,10 @@ fn forwarded_address(origin: &Origin<'_>) -> Option<Box<str>> {
     address.map(|address| address.ip().to_canonical().to_string().into())
 }
 
+/// What a forwarded head is usually longer by than that of the client: Via and the X-Forwarded
+/// fields.
+const ADDED_SIZE: usize = 256;
+
 impl GatewayHandler {
     /// A request is to be forwarded, and its head was received.
     pub(crate) fn begin(
@@ -131,9 +135,10 @@ impl GatewayHandler {
             has_trailers: upstream.options.protocol.is_http(),
         };
         if upstream.options.protocol.is_http() {
+            output.reserve(head.size as usize + ADDED_SIZE);
             return write_request_head(head, bytes, &edit, output);
         }
-        let mut text = Vec::with_capacity(head.size as usize + 256);
+        let mut text = Vec::with_capacity(head.size as usize + ADDED_SIZE);
         let offer = write_request_head(head, bytes, &edit, &mut text)?;
         let client = origin.map_or(client.peer, |origin| origin.client);
         uwsgi::write(&text, PacketOrigin { client, is_secure }, output)

@@ -94,7 +94,7 @@ impl GatewayHandler {
         let mut gathering = gathering(client, (&request, plan), (plans, parts));
         gathering.permits = permits;
         for (part, (status, text)) in refusals {
-            let fields = vec![("content-type".to_owned(), "text/plain".to_owned())];
+            let fields = vec![("content-type", "text/plain".to_owned())];
             let response = PartResponse { status, fields, body: text.into_bytes() };
             gathering.collection.on_refusal(part, response, now_ns);
         }

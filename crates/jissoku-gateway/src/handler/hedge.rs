@@ -12,6 +12,10 @@ use crate::exchange::{Ending, Exchange};
 use crate::failure::Received;
 use crate::slab::Key;
 
+/// A late response is noticed up to one part in so many of the delay later, so that one wake-up
+/// serves many requests: with one for each, a request cost 40 % more.
+const GRAINS: u64 = 8;
+
 /// How far a copy has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -39,7 +43,7 @@ impl GatewayHandler {
         let Some(hedge) = exchange.place.forwarding.hedge else { return };
         let Some(delay_ns) = self.hedge_delays[hedge].delay_ns() else { return };
         if exchange.place.connections == 1 && exchange.is_copyable() {
-            self.hedges.add(self.now_ns + delay_ns, key);
+            self.hedges.add((self.now_ns + delay_ns).next_multiple_of(delay_ns / GRAINS + 1), key);
         }
     }
 

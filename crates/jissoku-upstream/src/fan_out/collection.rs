@@ -64,7 +64,12 @@ impl Collection {
     }
 
     /// The head of a part's response. A retry may send another.
-    pub fn on_head(&mut self, part: usize, status: u16, fields: Vec<(String, String)>) -> Effect {
+    pub fn on_head(
+        &mut self,
+        part: usize,
+        status: u16,
+        fields: Vec<(&'static str, String)>,
+    ) -> Effect {
         let Some(State::Running(response)) = self.states.get_mut(part) else {
             return Effect::Ignored;
         };

@@ -116,7 +116,7 @@ fn embeddable(text: &str) -> Option<&str> {
 }
 
 fn media_type(response: &PartResponse) -> String {
-    let field = response.fields.iter().find(|(name, _)| name == "content-type");
+    let field = response.fields.iter().find(|(name, _)| *name == "content-type");
     let value = field.map(|(_, value)| value.as_str()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
@@ -127,7 +127,7 @@ fn is_json(media_type: &str) -> bool {
 
 fn merge(plan: &Plan, collection: &Collection) -> String {
     let mut names: BTreeSet<String> = BTreeSet::new();
-    let mut members = Vec::new();
+    let mut merged = String::from("{");
     for index in 0..plan.parts.len() {
         let Some((result @ PartResult::Response(response), _)) = collection.result(index) else {
             continue;
@@ -136,13 +136,20 @@ fn merge(plan: &Plan, collection: &Collection) -> String {
         let is_object = result.is_success() && is_json(&media_type(response));
         let parsed = serde_json::from_str::<BTreeMap<String, &RawValue>>(text);
         for (name, value) in parsed.ok().filter(|_| is_object).into_iter().flatten() {
-            let member = format!("{}:{}", quoted(&name), value.get());
-            if names.insert(name) {
-                members.push(member);
+            if names.contains(&name) {
+                continue;
             }
+            if !names.is_empty() {
+                merged.push(',');
+            }
+            merged.push_str(&quoted(&name));
+            merged.push(':');
+            merged.push_str(value.get());
+            names.insert(name);
         }
     }
-    format!("{{{}}}\n", members.join(","))
+    merged.push_str("}\n");
+    merged
 }
 
 fn quoted(text: &str) -> String {

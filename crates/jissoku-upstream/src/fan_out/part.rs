@@ -15,7 +15,7 @@ pub struct PartResponse {
     /// The status code.
     pub status: u16,
     /// The fields that the answer shows, with names in lower case.
-    pub fields: Vec<(String, String)>,
+    pub fields: Vec<(&'static str, String)>,
     /// The body.
     pub body: Vec<u8>,
 }

@@ -15,8 +15,8 @@ fn plan(ids: &[&str]) -> Plan {
     Plan::new(ids.iter().map(part).collect())
 }
 
-fn json_field() -> Vec<(String, String)> {
-    vec![("content-type".to_owned(), "application/json; charset=utf-8".to_owned())]
+fn json_field() -> Vec<(&'static str, String)> {
+    vec![("content-type", "application/json; charset=utf-8".to_owned())]
 }
 
 /// A whole response of a part.
@@ -192,7 +192,7 @@ fn bodies_that_are_no_text_are_encoded() {
         ("application/problem+json", b"[1,\n2]", "\"body\":[1, 2]"),
     ] {
         let mut collection = started(&plan);
-        collection.on_head(0, 200, vec![("content-type".to_owned(), kind.to_owned())]);
+        collection.on_head(0, 200, vec![("content-type", kind.to_owned())]);
         collection.on_body(&plan, 0, body, 0);
         collection.on_end(0, 0);
         let line = ndjson_line(&plan, &collection, 0);
