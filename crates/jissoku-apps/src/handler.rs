@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use jissoku_gateway::RouteContent;
 use jissoku_http::Method;
+use jissoku_os::clock;
 use jissoku_os::driver::NewConnection;
 use jissoku_server::{
-    AnyService, Handler, Progress, RequestHead, Response as Output, Service, WorkerInfo,
+    AnyService, AppClock, Handler, Progress, RequestHead, Response as Output, Service, WorkerInfo,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -88,6 +89,8 @@ pub(crate) struct Request {
     version: jissoku_http::Version,
     /// A response that is not complete.
     response: Option<Box<Response>>,
+    /// Set when the application is called, if times are recorded.
+    clock: Option<AppClock>,
 }
 
 impl Handler for WsgiHandler {
@@ -120,6 +123,7 @@ impl Handler for WsgiHandler {
             is_head: head.method == Method::Head,
             version: head.version,
             response: None,
+            clock: None,
         }
     }
 
@@ -139,6 +143,10 @@ impl Handler for WsgiHandler {
             is_head: request.is_head,
             persists: writer.keeps_alive(),
         };
+        if writer.is_timed() {
+            let clock = request.clock.get_or_insert_with(|| AppClock::new(writer.received_ns()));
+            clock.enter(clock::monotonic_ns());
+        }
         let outcome =
             Python::attach(|python| match (&mut request.response, request.environ.take()) {
                 (Some(response), _) => {
@@ -163,12 +171,18 @@ impl Handler for WsgiHandler {
                     outcome
                 }
             });
+        if let Some(clock) = &mut request.clock {
+            clock.leave(clock::monotonic_ns());
+        }
         match outcome {
             WriteOutcome::More => return Progress::Sent,
             WriteOutcome::Done { persists: true } => writer.keep_after(),
             WriteOutcome::Done { persists: false } | WriteOutcome::Truncated => {
                 writer.close_after();
             }
+        }
+        if let Some(clock) = &request.clock {
+            writer.record_times(clock.times());
         }
         Progress::Complete
     }

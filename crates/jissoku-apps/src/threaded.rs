@@ -20,7 +20,7 @@ use jissoku_http::Method;
 use jissoku_http::framing::Body;
 use jissoku_os::driver::{ConnectionId, NewConnection, Waker};
 use jissoku_server::{
-    Handler, LogRecord, Progress, RequestHead, Response as Output, Service, WorkerInfo,
+    AppClock, Handler, LogRecord, Progress, RequestHead, Response as Output, Service, WorkerInfo,
 };
 use pyo3::prelude::*;
 
@@ -102,6 +102,7 @@ pub(crate) struct Request {
     /// Its number, for the thread.
     number: u64,
     stage: Stage,
+    clock: AppClock,
 }
 
 #[derive(Debug)]
@@ -169,6 +170,8 @@ impl ThreadedHandler {
     ) -> Progress {
         writer.output().append_all(&mut part.output);
         writer.set_sent(part.status, part.body_size);
+        request.clock.enter(part.begun_ns);
+        request.clock.leave(part.ended_ns);
         match part.outcome {
             WriteOutcome::More => {
                 request.stage = Stage::Sending(thread);
@@ -179,6 +182,7 @@ impl ThreadedHandler {
                 writer.close_after();
             }
         }
+        writer.record_times(request.clock.times());
         self.running.remove(&request.number);
         Progress::Complete
     }
@@ -205,7 +209,8 @@ impl Handler for ThreadedHandler {
             is_head: head.method == Method::Head,
             persists: false,
         };
-        Request { number: self.last_request, stage: Stage::New(Box::new(task)) }
+        let clock = AppClock::new(request.now_ns);
+        Request { number: self.last_request, stage: Stage::New(Box::new(task)), clock }
     }
 
     fn on_body(&mut self, request: &mut Request, part: &[u8]) {
@@ -225,6 +230,7 @@ impl Handler for ThreadedHandler {
         match std::mem::replace(&mut request.stage, Stage::Running) {
             Stage::New(mut task) => {
                 task.persists = writer.keeps_alive();
+                request.clock = AppClock::new(writer.received_ns());
                 let running = Running { connection: connection.id, hints: Vec::new(), part: None };
                 self.running.insert(request.number, running);
                 self.submit(task);

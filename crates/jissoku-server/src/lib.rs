@@ -5,6 +5,7 @@
 //! only state between two requests is the connection's.
 
 mod any_service;
+mod app_times;
 mod connection;
 mod connection_limiter;
 mod context;
@@ -37,6 +38,7 @@ mod worker_process;
 mod worker_thread;
 
 pub use any_service::AnyService;
+pub use app_times::{AppClock, AppTimes};
 pub use files::{FileResponse, Files, FilesError, FilesHandler, Options as FilesOptions, Rule};
 pub use fixed::Fixed;
 pub use handler::{

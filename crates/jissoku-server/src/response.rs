@@ -9,8 +9,10 @@ use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::SendBuffer;
 use jissoku_os::file::File;
 
+use crate::app_times::AppTimes;
 use crate::log::LogRecord;
 use crate::status_lines::StatusLineCache;
+use crate::telemetry::Telemetry;
 
 /// Writes the response to one request. The server adds the status line, Date and Connection, and
 /// omits the body for HEAD.
@@ -22,6 +24,7 @@ pub struct Response<'a> {
     pub(crate) times: RequestTimes,
     pub(crate) unsent: usize,
     pub(crate) log_record: LogRecord<'a>,
+    pub(crate) telemetry: &'a Telemetry,
 }
 
 /// The state of a response between two calls.
@@ -84,6 +87,20 @@ impl Response<'_> {
     #[inline]
     pub const fn received_ns(&self) -> u64 {
         self.times.received_ns
+    }
+
+    /// Whether [`Response::record_times`] has an effect, so that times have to be measured.
+    #[must_use]
+    #[inline]
+    pub const fn is_timed(&self) -> bool {
+        self.telemetry.is_on()
+    }
+
+    /// Records the phases of a request that an application has answered, in the metrics and the
+    /// access log.
+    pub fn record_times(&mut self, times: AppTimes) {
+        self.telemetry.count_times(times);
+        self.log_record.set_times(times);
     }
 
     /// The value of Date, now.
@@ -204,10 +221,17 @@ impl Response<'_> {
         buffer: &mut SendBuffer,
         respond: impl FnOnce(&mut Response<'_>) -> T,
     ) -> T {
-        let Self { status_lines, state, times, unsent, log_record, .. } = self;
+        let Self { status_lines, state, times, unsent, log_record, telemetry, .. } = self;
         let (times, unsent) = (*times, *unsent);
-        let log_record = log_record.reborrow();
-        respond(&mut Response { output: buffer, status_lines, state, times, unsent, log_record })
+        respond(&mut Response {
+            output: buffer,
+            status_lines,
+            state,
+            times,
+            unsent,
+            log_record: log_record.reborrow(),
+            telemetry,
+        })
     }
 
     /// Writes the status line, Date and Connection.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jissoku_http::Head;
 use jissoku_os::driver::NewConnection;
 
+use crate::app_times::AppTimes;
 use crate::log::{LogEntry, LogSink, Recorder, ResponseInfo};
 use crate::metrics::{Counter, Metrics, ShardHandle, ShardOwner};
 
@@ -61,6 +62,13 @@ impl Telemetry {
     pub(crate) fn count(&self, counter: Counter, size: u64) {
         if let Some(shard_owner) = &self.shard_owner {
             shard_owner.add(counter, size);
+        }
+    }
+
+    /// Counts the phases of a request that an application has answered.
+    pub(crate) fn count_times(&self, times: AppTimes) {
+        if let Some(shard_owner) = &self.shard_owner {
+            shard_owner.add_times(times);
         }
     }
 

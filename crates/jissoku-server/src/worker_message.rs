@@ -18,7 +18,7 @@ pub(crate) enum WorkerMessage {
     /// It requests a replacement, because it has served its maximum number of requests.
     ReplaceMe,
     /// The values of its counters.
-    Counters([u64; COUNTERS]),
+    Counters(Box<[u64; COUNTERS]>),
     /// It accepts no more connections.
     NotAccepting,
 }
@@ -34,7 +34,7 @@ impl WorkerMessage {
                 }
                 COUNTERS_ARE => {
                     let bytes = buffer.get(1..=VALUES_SIZE)?;
-                    let mut values = [0; COUNTERS];
+                    let mut values = Box::new([0; COUNTERS]);
                     for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
                         *value = u64::from_ne_bytes(*bytes);
                     }
@@ -104,7 +104,7 @@ mod tests {
         bytes.extend([REPLACE_ME, NOT_ACCEPTING]);
         let expected = [
             WorkerMessage::ReplaceMe,
-            WorkerMessage::Counters(values),
+            WorkerMessage::Counters(Box::new(values)),
             WorkerMessage::ReplaceMe,
             WorkerMessage::NotAccepting,
         ];

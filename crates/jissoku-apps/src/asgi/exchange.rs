@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use jissoku_os::clock;
 use jissoku_os::driver::{ConnectionId, SendBuffer};
-use jissoku_server::{BodyFlow, Progress, Response as Output};
+use jissoku_server::{AppClock, BodyFlow, Progress, Response as Output};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -35,6 +36,8 @@ pub(super) struct Exchange {
     /// Futures that calls of `send` await.
     senders: Vec<Py<PyAny>>,
     response: Response,
+    /// If times are recorded.
+    clock: Option<AppClock>,
     /// Whether the worker is calling the application; it sends the output after the call.
     is_inside: bool,
     is_queued: bool,
@@ -89,6 +92,7 @@ impl Exchange {
             receivers: Vec::new(),
             senders: Vec::new(),
             response: Response::new(shared, request),
+            clock: None,
             is_inside: false,
             is_queued: false,
             has_ended: false,
@@ -139,6 +143,20 @@ impl Exchange {
         self.response.request.persists = persists;
     }
 
+    /// The application is about to be called, and the times of the request are recorded.
+    pub(super) fn start_clock(&mut self, received_ns: u64) {
+        let mut clock = AppClock::new(received_ns);
+        clock.enter(clock::monotonic_ns());
+        self.clock = Some(clock);
+    }
+
+    /// The application begins to wait until its client has read, or continues.
+    fn mark(&mut self, change: impl FnOnce(&mut AppClock, u64)) {
+        if let Some(clock) = &mut self.clock {
+            change(clock, clock::monotonic_ns());
+        }
+    }
+
     /// Passes the output to the driver, and returns the progress and the futures to resolve.
     pub(super) fn flush(&mut self, writer: &mut Output<'_>) -> (Progress, Vec<Py<PyAny>>) {
         (self.is_inside, self.is_queued) = (false, false);
@@ -154,10 +172,19 @@ impl Exchange {
             } else {
                 writer.keep_after();
             }
+            if self.senders.is_empty() {
+                self.mark(AppClock::leave);
+            }
+            if let Some(clock) = &self.clock {
+                writer.record_times(clock.times());
+            }
             return (Progress::Complete, Vec::new());
         }
         if response.in_flight > BUFFER_SIZE_MAX {
             return (Progress::Sent, Vec::new());
+        }
+        if !self.senders.is_empty() {
+            self.mark(AppClock::enter);
         }
         (Progress::Pending, std::mem::take(&mut self.senders))
     }
@@ -311,6 +338,9 @@ impl Source for Draining {
             return Ok(Poll::Ready(python.None()));
         }
         let future = exchange.shared.create_future(python)?;
+        if exchange.senders.is_empty() {
+            exchange.mark(AppClock::leave);
+        }
         exchange.senders.push(future.clone().unbind());
         Ok(Poll::Pending(future.unbind()))
     }

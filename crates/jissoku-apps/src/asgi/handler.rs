@@ -270,6 +270,9 @@ impl Handler for AsgiHandler {
                     let exchange = exchange.bind(python);
                     exchange.borrow_mut().begin_call(writer.keeps_alive());
                     if let Some(scope) = request.scope.take() {
+                        if writer.is_timed() {
+                            exchange.borrow_mut().start_clock(writer.received_ns());
+                        }
                         let end_task = |error: Option<&PyErr>| Exchange::end_task(exchange, error);
                         self.call(scope, exchange.as_any(), end_task);
                     }

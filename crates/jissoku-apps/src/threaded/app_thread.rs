@@ -59,6 +59,9 @@ pub(super) struct Part {
     pub(super) status: u16,
     /// The size of the body so far.
     pub(super) body_size: u64,
+    /// When the thread began with the part and ended it, on the monotonic clock.
+    pub(super) begun_ns: u64,
+    pub(super) ended_ns: u64,
 }
 
 /// A result of a thread.
@@ -169,17 +172,19 @@ impl ThreadState {
             let request = task.request;
             current.store(request, Ordering::Relaxed);
             let mut output = SendBuffer::default();
-            wsgi.set_now(clock::monotonic_ns());
+            let mut begun_ns = clock::monotonic_ns();
+            wsgi.set_now(begun_ns);
             let (mut outcome, mut response) = call(python, &mut wsgi, *task, &mut output);
             while outcome == WriteOutcome::More {
-                report(request, part(outcome, &response, std::mem::take(&mut output)));
+                report(request, part(outcome, &response, std::mem::take(&mut output), begun_ns));
                 (next, receiver) = receive(python, receiver);
+                begun_ns = clock::monotonic_ns();
                 outcome = match next {
                     Some(Message::Continue) => wsgi.resume(python, &mut response, &mut output),
                     _ => WriteOutcome::Truncated,
                 };
             }
-            let last = part(outcome, &response, output);
+            let last = part(outcome, &response, output, begun_ns);
             // `close` is called before the thread counts as idle.
             drop(response);
             report(request, last);
@@ -187,8 +192,11 @@ impl ThreadState {
     }
 }
 
-fn part(outcome: WriteOutcome, response: &Response, output: SendBuffer) -> Part {
-    Part { output, outcome, status: response.status, body_size: response.body_size }
+/// The part that ends now.
+fn part(outcome: WriteOutcome, response: &Response, output: SendBuffer, begun_ns: u64) -> Part {
+    let ended_ns = clock::monotonic_ns();
+    let Response { status, body_size, .. } = *response;
+    Part { output, outcome, status, body_size, begun_ns, ended_ns }
 }
 
 /// Waits for a message while other threads use the interpreter. `None` when there will be none.

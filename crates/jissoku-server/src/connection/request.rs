@@ -76,10 +76,11 @@ impl<H: Handler> Connection<H> {
             request.response.keeps_alive = false;
         }
         let times = RequestTimes { now_ns: context.now_ns, received_ns: self.arrived_ns };
-        let WorkerContext { handler, status_lines, .. } = context;
+        let WorkerContext { handler, status_lines, telemetry, .. } = context;
         let state = &mut request.response;
         let log_record = LogRecord::new(self.log_slot.as_deref_mut());
-        let mut response = Response { output, status_lines, state, times, unsent, log_record };
+        let mut response =
+            Response { output, status_lines, state, times, unsent, log_record, telemetry };
         handler.respond(&mut self.state, &mut request.state, &mut response)
     }
 

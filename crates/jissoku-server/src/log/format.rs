@@ -8,6 +8,7 @@ use jissoku_http::date;
 use super::escape::{put, quote, write_field};
 use super::forwarded::{self, Forwarded};
 use super::record::{Record, Texts};
+use crate::app_times::AppTimes;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -68,6 +69,11 @@ impl LogFormat {
                 quote(lines, text.unwrap_or(b"-"));
             }
         }
+        if let Some(times) = record.app_times {
+            for (name, time_ns) in AppTimes::NAMES.iter().zip(times.phases_ns()) {
+                put(lines, format_args!(" {name}_us={}", time_ns / 1000));
+            }
+        }
         for one in forwarded {
             forwarded::write_text(lines, one);
         }
@@ -120,6 +126,11 @@ fn write_json(
             ",\"status\":{status},\"body_size\":{body_size},\"duration_ns\":{duration_ns}"
         ),
     );
+    if let Some(times) = record.app_times {
+        for (name, time_ns) in AppTimes::NAMES.iter().zip(times.phases_ns()) {
+            put(lines, format_args!(",\"{name}_ns\":{time_ns}"));
+        }
+    }
     for (name, text) in [("referer", texts.referer), ("user_agent", texts.agent)] {
         if let Some(text) = text {
             write_field(lines, name, text);
@@ -200,6 +211,23 @@ mod tests {
         let json = String::from_utf8(line(LogFormat::Json, texts)).expect("JSON is Unicode");
         assert!(json.contains(r#""line":"a\u000a\"\\\u001b[2J\\xFF"#), "{json}");
         assert!(json.contains('\u{e9}'), "{json}");
+    }
+
+    #[test]
+    fn phases_of_an_application_are_appended() {
+        let mut record = LogEntry::new().record;
+        record.app_times = Some(AppTimes { queue_ns: 1_999, app_ns: 20_000, write_ns: 0 });
+        let texts = Texts { line: b"GET / HTTP/1.1", referer: None, agent: None };
+        for (format, expected) in [
+            (LogFormat::Common, " 0 0 queue_us=1 app_us=20 write_us=0\n"),
+            (LogFormat::Combined, " \"-\" \"-\" queue_us=1 app_us=20 write_us=0\n"),
+            (LogFormat::Json, ",\"queue_ns\":1999,\"app_ns\":20000,\"write_ns\":0}\n"),
+        ] {
+            let mut lines = Vec::new();
+            format.write(&mut lines, (&record, RECEIVED_NS), texts, &[]);
+            let line = String::from_utf8(lines).expect("text");
+            assert!(line.ends_with(expected), "{line}");
+        }
     }
 
     #[test]

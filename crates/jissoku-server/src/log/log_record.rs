@@ -2,6 +2,7 @@
 
 use super::forwarded::Forwarded;
 use super::record::LogEntry;
+use crate::app_times::AppTimes;
 
 /// The record of a request in the access log, if there is one.
 #[derive(Debug)]
@@ -21,6 +22,13 @@ impl<'a> LogRecord<'a> {
     #[must_use]
     pub const fn is_there(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Sets the phases of a request that an application has answered.
+    pub(crate) const fn set_times(&mut self, times: AppTimes) {
+        if let Some(entry) = &mut self.0 {
+            entry.record.app_times = Some(times);
+        }
     }
 
     /// Adds a request to another server. It is called at most once for each.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::SyncSender;
 
 use super::forwarded::{Forwarded, ForwardedOutcome};
+use crate::app_times::AppTimes;
 
 /// Marks a header field that was not sent.
 const ABSENT: u32 = u32::MAX;
@@ -24,6 +25,8 @@ pub(super) struct Record {
     pub(super) duration_ns: u64,
     pub(super) body_size: u64,
     pub(super) status: u16,
+    /// The phases of a request that an application has answered.
+    pub(super) app_times: Option<AppTimes>,
     line_size: u32,
     referer_size: u32,
     agent_size: u32,
@@ -59,6 +62,7 @@ impl LogEntry {
             duration_ns: 0,
             body_size: 0,
             status: 0,
+            app_times: None,
             line_size: 0,
             referer_size: ABSENT,
             agent_size: ABSENT,

@@ -75,7 +75,6 @@ impl Recorder {
     }
 
     /// Creates the entry of a connection.
-    #[expect(clippy::unnecessary_box_returns, reason = "the box is what is reused")]
     pub(crate) fn open(&mut self, peer: Option<SocketAddr>) -> Box<LogEntry> {
         let mut entry = self.spare.pop().unwrap_or_else(|| Box::new(LogEntry::new()));
         entry.record.peer = peer;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::app_times::AppTimes;
+
 /// A counter. The order is that of `text::FAMILIES`, which has one row for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counter {
@@ -31,8 +33,39 @@ pub(crate) enum Counter {
     CacheEvictions,
 }
 
-/// The number of counters.
-pub(crate) const COUNTERS: usize = Counter::COUNT;
+/// The number of values: counters, and behind them the histograms of the phases of requests.
+pub(crate) const COUNTERS: usize = Counter::COUNT + AppTimes::NAMES.len() * HISTOGRAM_SIZE;
+
+/// Upper bounds of the buckets of a histogram, in nanoseconds; above the last one is one more.
+pub(super) const BOUNDS_NS: [u64; 12] = [
+    50_000,
+    100_000,
+    250_000,
+    1_000_000,
+    2_500_000,
+    10_000_000,
+    25_000_000,
+    100_000_000,
+    250_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    10_000_000_000,
+];
+
+/// Values of a histogram: its buckets, and the sum in nanoseconds.
+const HISTOGRAM_SIZE: usize = BOUNDS_NS.len() + 2;
+
+/// How often a phase had which duration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Histogram {
+    /// By bucket; the last one is without a bound.
+    pub(super) counts: [u64; BOUNDS_NS.len() + 1],
+    pub(super) sum_ns: u64,
+}
+
+const fn first_of(phase: usize) -> usize {
+    Counter::COUNT + phase * HISTOGRAM_SIZE
+}
 
 impl Counter {
     /// The number of counters.
@@ -51,9 +84,15 @@ impl Counter {
 }
 
 /// The counters of one worker, on cache lines of their own.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(128))]
-struct Counters([AtomicU64; Counter::COUNT]);
+struct Counters([AtomicU64; COUNTERS]);
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
 
 /// The counters of one worker at a time. A worker that exits leaves its values to the next owner,
 /// so that sums never decrease.
@@ -67,9 +106,22 @@ pub(super) struct CounterShard {
 impl CounterShard {
     #[inline]
     fn add(&self, counter: Counter, size: u64) {
+        self.add_at(counter as usize, size);
+    }
+
+    #[inline]
+    fn add_at(&self, index: usize, size: u64) {
         // There is a single writer, so no locked instruction is needed.
-        let counter = &self.counters.0[counter as usize];
+        let counter = &self.counters.0[index];
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(size), Ordering::Relaxed);
+    }
+
+    fn add_times(&self, times: AppTimes) {
+        for (phase, time_ns) in times.phases_ns().into_iter().enumerate() {
+            let bucket = BOUNDS_NS.partition_point(|&bound_ns| bound_ns < time_ns);
+            self.add_at(first_of(phase) + bucket, 1);
+            self.add_at(first_of(phase) + HISTOGRAM_SIZE - 1, time_ns);
+        }
     }
 }
 
@@ -104,17 +156,25 @@ impl CounterShards {
 
     /// The sum over all workers, including those that have exited.
     pub(super) fn sum(&self, counter: Counter) -> u64 {
-        let at =
-            |shard: &Arc<CounterShard>| shard.counters.0[counter as usize].load(Ordering::Relaxed);
-        self.iter().map(at).sum()
+        self.sum_at(counter as usize)
     }
 
     /// The sums of all counters, in their order.
     pub(super) fn values(&self) -> [u64; COUNTERS] {
-        let at = |index: usize| {
-            self.iter().map(|shard| shard.counters.0[index].load(Ordering::Relaxed)).sum()
-        };
-        std::array::from_fn(at)
+        std::array::from_fn(|index| self.sum_at(index))
+    }
+
+    /// The durations of a phase, over all workers.
+    pub(super) fn histogram(&self, phase: usize) -> Histogram {
+        let first = first_of(phase);
+        Histogram {
+            counts: std::array::from_fn(|bucket| self.sum_at(first + bucket)),
+            sum_ns: self.sum_at(first + HISTOGRAM_SIZE - 1),
+        }
+    }
+
+    fn sum_at(&self, index: usize) -> u64 {
+        self.iter().map(|shard| shard.counters.0[index].load(Ordering::Relaxed)).sum()
     }
 
     /// The number of running workers.
@@ -134,6 +194,11 @@ impl ShardOwner {
     #[inline]
     pub(crate) fn add(&self, counter: Counter, size: u64) {
         self.shard.add(counter, size);
+    }
+
+    /// Counts the phases of a request.
+    pub(crate) fn add_times(&self, times: AppTimes) {
+        self.shard.add_times(times);
     }
 
     /// Adds what `values` have grown by since `before`, which are values of another process.
@@ -189,6 +254,21 @@ mod tests {
         third.add(Counter::Accepted, 1);
         assert_eq!((shards.sum(Counter::Accepted), shards.active_count()), (8, 2));
         assert_eq!(shards.iter().count(), 2);
+    }
+
+    #[test]
+    fn a_time_is_in_the_bucket_whose_bound_it_does_not_exceed() {
+        let shards = CounterShards::default();
+        let worker = shards.take();
+        for queue_ns in [0, 50_000, 50_001, 10_000_000_000, 10_000_000_001] {
+            worker.add_times(AppTimes { queue_ns, app_ns: 7, write_ns: 0 });
+        }
+        let found = shards.histogram(0);
+        assert_eq!(found.counts[..2], [2, 1]);
+        assert_eq!(found.counts[BOUNDS_NS.len() - 1..], [1, 1]);
+        assert_eq!(found.sum_ns, 20_000_100_002);
+        assert_eq!((shards.histogram(1).counts[0], shards.histogram(1).sum_ns), (5, 35));
+        assert!(BOUNDS_NS.is_sorted());
     }
 
     #[test]

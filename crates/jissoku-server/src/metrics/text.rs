@@ -1,8 +1,13 @@
 //! Metrics in the OpenMetrics 1.0 text format.
 
+use std::fmt;
+
 use super::Metrics;
-use super::counters::Counter;
-use super::lines::{head, line};
+use super::counters::{BOUNDS_NS, Counter, Histogram};
+use super::lines::{head, line, put};
+use crate::app_times::AppTimes;
+
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// A metric family: its name, unit, help text, and its counters with their labels.
 struct Family {
@@ -89,6 +94,16 @@ const FAMILIES: &[Family] = &[
     },
 ];
 
+/// The phases of requests that an application answers, in the order of `AppTimes::NAMES`.
+const PHASES: [(&str, &str); AppTimes::NAMES.len()] = [
+    (
+        "jissoku_app_queue_seconds",
+        "From the last byte of a request to the call of the application.",
+    ),
+    ("jissoku_app_seconds", "Time of requests in the application."),
+    ("jissoku_app_write_seconds", "Time in which the application waited for its client to read."),
+];
+
 pub(super) fn write(metrics: &Metrics) -> String {
     let mut text = String::with_capacity(4096);
     for Family { name, unit, help, members } in FAMILIES {
@@ -96,6 +111,9 @@ pub(super) fn write(metrics: &Metrics) -> String {
         for &(counter, labels) in *members {
             line(&mut text, &format!("{name}_total{labels}"), metrics.shards.sum(counter));
         }
+    }
+    for (phase, (name, help)) in PHASES.iter().enumerate() {
+        histogram(&mut text, name, help, &metrics.shards.histogram(phase));
     }
     let gone = metrics.shards.sum(Counter::Closed);
     let open = metrics.shards.sum(Counter::Accepted).saturating_sub(gone);
@@ -118,11 +136,37 @@ pub(super) fn write(metrics: &Metrics) -> String {
         head(&mut text, name, "counter", None, "Access log records that were dropped.");
         line(&mut text, &format!("{name}_total"), dropped.count());
     }
-    let started_s = metrics.started_ns / 1_000_000_000;
+    let started_s = metrics.started_ns / SECOND_NS;
     let help = "Start time of the process in seconds since 1970.";
     gauge(&mut text, "process_start_time_seconds", Some("seconds"), help, started_s);
     text.push_str("# EOF\n");
     text
+}
+
+fn histogram(text: &mut String, name: &str, help: &str, found: &Histogram) {
+    head(text, name, "histogram", Some("seconds"), help);
+    let mut count = 0;
+    for (bucket, found) in found.counts.iter().enumerate() {
+        count += found;
+        let bound = BOUNDS_NS.get(bucket).map(|&bound_ns| Seconds(bound_ns).to_string());
+        let bound = bound.as_deref().unwrap_or("+Inf");
+        line(text, &format!("{name}_bucket{{le=\"{bound}\"}}"), count);
+    }
+    put(text, format_args!("{name}_sum {}\n", Seconds(found.sum_ns)));
+    line(text, &format!("{name}_count"), count);
+}
+
+/// Nanoseconds, written in seconds without losing a digit.
+struct Seconds(u64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, rest_ns) = (self.0 / SECOND_NS, self.0 % SECOND_NS);
+        let digits = format!("{rest_ns:09}");
+        let digits = digits.trim_end_matches('0');
+        let digits = if digits.is_empty() { "0" } else { digits };
+        write!(formatter, "{seconds}.{digits}")
+    }
 }
 
 fn gauge(text: &mut String, name: &str, unit: Option<&str>, help: &str, value: u64) {
@@ -161,5 +205,27 @@ mod tests {
             assert!(text.contains(expected), "{expected} in {text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn a_histogram_is_cumulative() {
+        let metrics = Metrics::new(None);
+        let shard_owner = metrics.shard_owner();
+        for app_ns in [30_000, 80_000, 1_500_000_000, 60_000_000_000] {
+            shard_owner.add_times(AppTimes { queue_ns: 0, app_ns, write_ns: 0 });
+        }
+        let text = metrics.text();
+        for expected in [
+            "# TYPE jissoku_app_seconds histogram\n",
+            "jissoku_app_seconds_bucket{le=\"0.00005\"} 1\n",
+            "jissoku_app_seconds_bucket{le=\"0.0001\"} 2\n",
+            "jissoku_app_seconds_bucket{le=\"1.0\"} 2\n",
+            "jissoku_app_seconds_bucket{le=\"2.5\"} 3\n",
+            "jissoku_app_seconds_bucket{le=\"+Inf\"} 4\n",
+            "jissoku_app_seconds_sum 61.50011\n",
+            "jissoku_app_seconds_count 4\n",
+        ] {
+            assert!(text.contains(expected), "{expected} in {text}");
+        }
     }
 }

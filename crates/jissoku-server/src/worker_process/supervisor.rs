@@ -67,7 +67,7 @@ impl Process {
                     if let Some(sum) = sum {
                         sum.add_growth(&self.counters, &counters);
                     }
-                    self.counters = counters;
+                    self.counters = *counters;
                 }
             }
         }

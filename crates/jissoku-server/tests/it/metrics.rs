@@ -60,9 +60,10 @@ impl Pair {
     }
 }
 
-/// Parses the text by the rules of OpenMetrics 1.0 for counters and gauges: the lines of a family
-/// are contiguous, type and help come first and once, the samples of a counter end in `_total`, a
-/// unit is the end of the name, no sample is repeated, and the text ends with EOF.
+/// Parses the text by the rules of OpenMetrics 1.0: the lines of a family are contiguous, type and
+/// help come first and once, the samples of a counter end in `_total`, those of a histogram in
+/// `_bucket`, `_sum` or `_count`, a unit is the end of the name, no sample is repeated, and the text
+/// ends with EOF. Sums in seconds are left out.
 fn parse(text: &str) -> BTreeMap<String, u64> {
     let body = text.strip_suffix("# EOF\n").expect("the text ends with EOF");
     let mut samples = BTreeMap::new();
@@ -74,7 +75,7 @@ fn parse(text: &str) -> BTreeMap<String, u64> {
             let (what, name, value) = (word(), word(), word());
             match what {
                 "TYPE" => {
-                    assert!(["counter", "gauge"].contains(&value), "{line}");
+                    assert!(["counter", "gauge", "histogram"].contains(&value), "{line}");
                     assert!(families.iter().all(|(known, _)| known != name), "{name} comes twice");
                     families.push((name.to_owned(), value.to_owned()));
                 }
@@ -90,8 +91,17 @@ fn parse(text: &str) -> BTreeMap<String, u64> {
         let (name, value) = line.rsplit_once(' ').expect("a sample has a value");
         let bare = name.split('{').next().expect("a sample has a name");
         let (family, kind) = families.last().expect("a type comes first");
-        let expected = if kind == "counter" { format!("{family}_total") } else { family.clone() };
-        assert_eq!(bare, expected);
+        let endings: &[&str] = match kind.as_str() {
+            "counter" => &["_total"],
+            "histogram" => &["_bucket", "_sum", "_count"],
+            _ => &[""],
+        };
+        let ending = bare.strip_prefix(family.as_str()).expect("samples have the family's name");
+        assert!(endings.contains(&ending), "{line}");
+        if ending == "_sum" {
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            continue;
+        }
         assert!(bare.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{line}");
         let value = value.parse().expect("a number");
         assert_eq!(samples.insert(name.to_owned(), value), None, "{name} comes twice");
